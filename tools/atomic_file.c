@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void release(atomic_file *f)
+static void atomic_file_release(atomic_file *f)
 {
     free(f->target);
     free(f->temporary);
@@ -69,7 +69,7 @@ bool atomic_file_begin(atomic_file *f, const char *path)
     if (f->stream) return true;
     const int code = errno;
     if (fd >= 0) close(fd);
-    release(f);
+    atomic_file_release(f);
     errno = code;
     return false;
 }
@@ -96,7 +96,7 @@ bool atomic_file_commit(atomic_file *f)
         ok = false;
     }
     if (ok && f->temporary) sync_directory_of(f->target);
-    release(f);
+    atomic_file_release(f);
     errno = code;
     return ok;
 }
@@ -105,5 +105,5 @@ void atomic_file_abandon(atomic_file *f)
 {
     if (f->temporary) (void)unlink(f->temporary);
     if (f->stream) (void)fclose(f->stream);
-    release(f);
+    atomic_file_release(f);
 }

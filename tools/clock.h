@@ -5,7 +5,7 @@
 #include <time.h>
 
 /* Seconds of a clock that never goes back. */
-static inline double now(void)
+static inline double clock_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

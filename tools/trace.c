@@ -18,7 +18,7 @@ static int fail_trace(const char *path, const char *why)
 }
 
 /* One that cannot tell anything is left out: a worker that is killed early leaves an empty file. */
-static int load(trace_file *f)
+static int trace_file_load(trace_file *f)
 {
     struct stat status;
     FILE *file = fopen(f->path, "re");
@@ -77,7 +77,7 @@ static int write_all_events(const char *path, const json_t *all)
     return ok ? 0 : -1;
 }
 
-static int report(const char *json_path, const char *out, size_t events, const trace_file *files, int count)
+static int trace_report(const char *json_path, const char *out, size_t events, const trace_file *files, int count)
 {
     json_t *merged = json_array(), *empty = json_array(), *cut = json_array();
     int used = 0;
@@ -99,7 +99,7 @@ static int merge_traces(const char *json_path, const char *out, trace_file *file
     json_t *all = NULL;
     int num_used = 0, result = used ? check_output(out, files, count) : fail_trace(out, "no memory");
     for (int i = 0; result == 0 && i < count; i++) {
-        result = load(&files[i]);
+        result = trace_file_load(&files[i]);
         if (result == 0 && !files[i].empty) used[num_used++] = files[i];
     }
     if (result == 0 && num_used == 0) result = fail_trace(out, "there is nothing to write: all traces are empty");
@@ -107,7 +107,7 @@ static int merge_traces(const char *json_path, const char *out, trace_file *file
         all = trace_merge(used, num_used);
         result = all ? write_all_events(out, all) : fail_trace(out, "no memory for the events");
     }
-    if (result == 0) result = report(json_path, out, json_array_size(all), files, count);
+    if (result == 0) result = trace_report(json_path, out, json_array_size(all), files, count);
     for (int i = 0; i < count; i++) json_decref(files[i].events);
     json_decref(all);
     free(used);

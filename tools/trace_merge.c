@@ -59,7 +59,7 @@ static void number_files(trace_file *files, int count)
     }
 }
 
-static int append(const trace_file *f, json_int_t zero_ns, json_t *all)
+static int events_append(const trace_file *f, json_int_t zero_ns, json_t *all)
 {
     const double shift = (double)(f->wall_ns - zero_ns) / 1e3; /* microseconds */
     size_t i;
@@ -89,7 +89,7 @@ json_t *trace_merge(trace_file *files, int count)
     if (result == 0 && count > 0) /* that it is no worker's any more */
         result = json_array_append_new(
             all, json_pack("{s:s, s:I, s:s}", "ph", "M", "pid", files[0].pid, "name", "ringfire_merged"));
-    for (int i = 0; result == 0 && i < count; i++) result = append(&files[i], zero, all);
+    for (int i = 0; result == 0 && i < count; i++) result = events_append(&files[i], zero, all);
     if (result == 0) return all;
     json_decref(all);
     return NULL;

@@ -89,7 +89,7 @@ static void flush_text(void)
 }
 
 /* Outside the lock, because whoever gets the message may record spans: says once that the file is cut. */
-static void unlock(void)
+static void profiler_unlock(void)
 {
     char path[512] = "";
     const int error = state.told ? 0 : state.error;
@@ -103,7 +103,7 @@ static void unlock(void)
                        strerror(error));
 }
 
-static void RF_PRINTF(1, 2) put(const char *format, ...)
+static void RF_PRINTF(1, 2) profiler_put(const char *format, ...)
 {
     if (state.used > TEXT_SIZE - LONGEST_ENTRY) flush_text();
     va_list args;
@@ -117,7 +117,7 @@ static void RF_PRINTF(1, 2) put(const char *format, ...)
 
 static void begin_entry(void)
 {
-    put(state.first ? "[\n" : ",\n");
+    profiler_put(state.first ? "[\n" : ",\n");
     state.first = false;
 }
 
@@ -137,8 +137,8 @@ static void put_name(const char *what, uint32_t tid, const char *name)
 {
     char text[512];
     begin_entry();
-    put("{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", state.rank, tid, what,
-        escape_text(name, text, sizeof(text)));
+    profiler_put("{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", state.rank, tid,
+                 what, escape_text(name, text, sizeof(text)));
 }
 
 /* Microseconds since the trace began, with three places. */
@@ -154,15 +154,16 @@ static void put_event(const stored_event *e, uint32_t tid)
     const uint64_t length = e->end_ns > e->begin_ns ? e->end_ns - e->begin_ns : 0;
     format_time(e->begin_ns, at);
     begin_entry();
-    put("{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%s,\"dur\":%" PRIu64 ".%03u,\"cat\":\"%s\",\"name\":\"%s\"",
-        state.rank, tid, at, length / 1000, (unsigned)(length % 1000), e->category,
-        escape_text(e->name, name, sizeof(name)));
+    profiler_put("{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%s,\"dur\":%" PRIu64
+                 ".%03u,\"cat\":\"%s\",\"name\":\"%s\"",
+                 state.rank, tid, at, length / 1000, (unsigned)(length % 1000), e->category,
+                 escape_text(e->name, name, sizeof(name)));
     if (e->args[0].key) {
-        put(",\"args\":{\"%s\":%" PRId64, e->args[0].key, e->args[0].value);
-        if (e->args[1].key) put(",\"%s\":%" PRId64, e->args[1].key, e->args[1].value);
-        put("}");
+        profiler_put(",\"args\":{\"%s\":%" PRId64, e->args[0].key, e->args[0].value);
+        if (e->args[1].key) profiler_put(",\"%s\":%" PRId64, e->args[1].key, e->args[1].value);
+        profiler_put("}");
     }
-    put("}");
+    profiler_put("}");
 }
 
 static void announce_track(uint32_t number)
@@ -266,7 +267,7 @@ void rf_profiler_event(const rf_span_event *event)
     write_out(b);
     b->written = 0;
     atomic_store_explicit(&b->count, 0, memory_order_relaxed);
-    unlock();
+    profiler_unlock();
 }
 
 uint32_t rf_profiler_track(const char *name)
@@ -301,13 +302,13 @@ static void put_head(void)
     snprintf(title, sizeof(title), "rank %u (%s, process %d)", state.rank, host, (int)getpid());
     put_name("process_name", 0, title);
     begin_entry();
-    put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", state.rank,
-        state.rank);
+    profiler_put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", state.rank,
+                 state.rank);
     /* What merging goes by: when the times of this file are zero. */
     begin_entry();
-    put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"ringfire_clock\",\"args\":{\"wall_start_ns\":%" PRId64
-        ",\"host\":\"%s\"}}",
-        state.rank, (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec, escape_text(host, text, sizeof(text)));
+    profiler_put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"ringfire_clock\",\"args\":{\"wall_start_ns\":%" PRId64
+                 ",\"host\":\"%s\"}}",
+                 state.rank, (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec, escape_text(host, text, sizeof(text)));
 }
 
 /* Under the lock. */
@@ -356,10 +357,10 @@ static void put_end(void)
     for (thread_buffer *b = state.threads; b; b = b->next) write_out(b);
     if (state.dropped > 0) {
         begin_entry();
-        put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"ringfire_dropped\",\"args\":{\"spans\":%" PRIu64 "}}", state.rank,
-            state.dropped);
+        profiler_put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"ringfire_dropped\",\"args\":{\"spans\":%" PRIu64 "}}",
+                     state.rank, state.dropped);
     }
-    put("\n]\n");
+    profiler_put("\n]\n");
     flush_text();
 }
 
@@ -388,7 +389,7 @@ RF_API rf_result rf_profiler_stop(void)
 }
 
 /* Traces that the environment asked for end with the program. Nothing may call back here once the library is gone. */
-__attribute__((destructor)) static void finish(void)
+__attribute__((destructor)) static void profiler_finish(void)
 {
     pthread_mutex_lock(&state.lock);
     char path[512] = "";

@@ -41,21 +41,21 @@ typedef struct module {
 } module;
 
 /* Id 0 names nothing: what a module that is wrong asks for goes there. */
-static known *at(module *m, uint32_t id)
+static known *id_find(module *m, uint32_t id)
 {
     if (id < m->bound) return &m->ids[id];
     m->failed = true;
     return &m->ids[0];
 }
 
-static void set(module *m, uint32_t id, uint64_t value, bool is_known)
+static void id_set(module *m, uint32_t id, uint64_t value, bool is_known)
 {
-    at(m, id)->value = value;
-    at(m, id)->is_known = is_known;
+    id_find(m, id)->value = value;
+    id_find(m, id)->is_known = is_known;
 }
 
 /* The 32-bit operations that lengths are computed with. */
-static bool compute(uint32_t operation, uint32_t a, uint32_t b, uint32_t *result)
+static bool operation_compute(uint32_t operation, uint32_t a, uint32_t b, uint32_t *result)
 {
     switch (operation) {
     case 128: *result = a + b; return true;                 /* OpIAdd */
@@ -79,12 +79,13 @@ static void read_operation(module *m, const uint32_t *w, uint32_t count)
 {
     uint32_t result = 0;
     if (count != 6) {
-        set(m, w[2], 0, false);
+        id_set(m, w[2], 0, false);
         return;
     }
-    const known *a = at(m, w[4]), *b = at(m, w[5]);
-    const bool done = a->is_known && b->is_known && compute(w[3], (uint32_t)a->value, (uint32_t)b->value, &result);
-    set(m, w[2], result, done);
+    const known *a = id_find(m, w[4]), *b = id_find(m, w[5]);
+    const bool done =
+        a->is_known && b->is_known && operation_compute(w[3], (uint32_t)a->value, (uint32_t)b->value, &result);
+    id_set(m, w[2], result, done);
 }
 
 static void read_type(module *m, const uint32_t *w, uint32_t count)
@@ -97,37 +98,37 @@ static void read_type(module *m, const uint32_t *w, uint32_t count)
     case OP_TYPE_FLOAT: bytes = w[2] / 8; break;
     case OP_TYPE_VECTOR:
     case OP_TYPE_MATRIX:
-        bytes = at(m, w[2])->value * w[3];
-        is_known = at(m, w[2])->is_known;
+        bytes = id_find(m, w[2])->value * w[3];
+        is_known = id_find(m, w[2])->is_known;
         break;
     case OP_TYPE_ARRAY:
-        bytes = at(m, w[2])->value * at(m, w[3])->value;
-        is_known = at(m, w[2])->is_known && at(m, w[3])->is_known;
+        bytes = id_find(m, w[2])->value * id_find(m, w[3])->value;
+        is_known = id_find(m, w[2])->is_known && id_find(m, w[3])->is_known;
         break;
     case OP_TYPE_STRUCT:
         for (uint32_t i = 2; i < count; i++) {
-            bytes += at(m, w[i])->value;
-            is_known &= at(m, w[i])->is_known;
+            bytes += id_find(m, w[i])->value;
+            is_known &= id_find(m, w[i])->is_known;
         }
         break;
     case OP_TYPE_POINTER:
-        bytes = at(m, w[3])->value;
-        is_known = at(m, w[3])->is_known;
+        bytes = id_find(m, w[3])->value;
+        is_known = id_find(m, w[3])->is_known;
         break;
     default: return;
     }
-    set(m, w[1], bytes, is_known);
+    id_set(m, w[1], bytes, is_known);
 }
 
 static void read_instruction(module *m, const uint32_t *w, uint32_t count)
 {
     const uint32_t operation = w[0] & 0xffff;
     if (count < 2) return;
-    if (operation == OP_DECORATE && count == 4 && w[2] == DECORATION_SPEC_ID) at(m, w[1])->spec = w[3] + 1;
-    if (operation == OP_CONSTANT && count >= 4) set(m, w[2], w[3], true);
+    if (operation == OP_DECORATE && count == 4 && w[2] == DECORATION_SPEC_ID) id_find(m, w[1])->spec = w[3] + 1;
+    if (operation == OP_CONSTANT && count >= 4) id_set(m, w[2], w[3], true);
     if (operation == OP_SPEC_CONSTANT && count >= 4) {
-        const uint32_t spec = at(m, w[2])->spec;
-        set(m, w[2], spec > 0 && spec <= m->num_spec ? m->spec[spec - 1] : w[3], true);
+        const uint32_t spec = id_find(m, w[2])->spec;
+        id_set(m, w[2], spec > 0 && spec <= m->num_spec ? m->spec[spec - 1] : w[3], true);
     }
     if (operation == OP_SPEC_CONSTANT_OP && count >= 4) read_operation(m, w, count);
     if (operation >= OP_TYPE_BOOL && operation <= OP_TYPE_POINTER) {
@@ -137,8 +138,8 @@ static void read_instruction(module *m, const uint32_t *w, uint32_t count)
         if (count >= least) read_type(m, w, count);
     }
     if (operation == OP_VARIABLE && count >= 4 && w[3] == STORAGE_WORKGROUP) {
-        m->failed |= !at(m, w[1])->is_known;
-        m->shared += at(m, w[1])->value;
+        m->failed |= !id_find(m, w[1])->is_known;
+        m->shared += id_find(m, w[1])->value;
     }
 }
 

@@ -222,7 +222,7 @@ static rf_result open_table(const char *path, const void *bytes, size_t size, co
 /* ---- numbers ---- */
 
 /* Without spaces around it. NULL: not all of the field is there, or it has a 0 byte. */
-static char *trim(csv_field *f)
+static char *field_trim(csv_field *f)
 {
     if (f->size >= FIELD_BYTES || strlen(f->text) != f->size) return NULL;
     char *begin = f->text, *end = f->text + f->size;
@@ -305,7 +305,7 @@ static rf_result read_row(const rf_csv_plan *plan, const csv_table *table, csv_r
         const uint64_t line = r->line;
         RF_TRY(read_field(r, &f));
         if (u == plan->num_uses || table->uses[u].column != column) continue;
-        const char *text = trim(&f);
+        const char *text = field_trim(&f);
         for (; u < plan->num_uses && table->uses[u].column == column; u++)
             if (!store_field(plan, text, &table->uses[u], &arrays[table->uses[u].component], row))
                 return refuse_field(plan, table, line, &table->uses[u], text ? text : f.text);

@@ -58,7 +58,7 @@ static bool is_of_spec(const rf_array *arrays, const rf_element_spec *spec, uint
     return true;
 }
 
-static rf_result load(file_store *store, const rf_element_spec *spec, uint32_t file)
+static rf_result file_load(file_store *store, const rf_element_spec *spec, uint32_t file)
 {
     file_entry *f = &store->files[file];
     rf_result r = RF_OK;
@@ -124,7 +124,7 @@ static rf_result get_from_files(rf_stage *stage, uint64_t index, const rf_elemen
     file_cursor *c = stage->data;
     const uint32_t file = file_of(c, d->num_files, index);
     const file_entry *f = &store->files[store_index(d, file)];
-    if (!c->loaded[file]) RF_TRY(load(store, &d->spec, store_index(d, file)));
+    if (!c->loaded[file]) RF_TRY(file_load(store, &d->spec, store_index(d, file)));
     c->loaded[file] = true;
     for (uint32_t i = 0; i < d->spec.num_components; i++) {
         char *bytes = f->arrays[i].data;
@@ -160,7 +160,7 @@ const rf_dataset_kind rf_dataset_kind_files = {
 /* ---- creation ---- */
 
 /* The spec of an example, of which the arrays hold many. */
-static void describe(const rf_array *arrays, rf_element_spec *spec)
+static void arrays_describe(const rf_array *arrays, rf_element_spec *spec)
 {
     *spec = (rf_element_spec){ 0 };
     while (spec->num_components < RF_MAX_COMPONENTS && arrays[spec->num_components].dtype != RF_DTYPE_INVALID) {
@@ -180,11 +180,11 @@ static rf_result read_spec(file_store *store, uint32_t file, rf_element_spec *sp
     const char *name = store->format->name(store->user, file);
     rf_result r = store->format->read(store->user, file, f->arrays);
     f->examples = r == RF_OK ? (uint64_t)f->arrays[0].shape.dim[0] : 0;
-    if (r == RF_OK && file == 0) describe(f->arrays, spec);
+    if (r == RF_OK && file == 0) arrays_describe(f->arrays, spec);
     if (r == RF_OK && !is_of_spec(f->arrays, spec, f->examples)) {
         rf_element_spec own;
         char is[128], wanted[128];
-        describe(f->arrays, &own);
+        arrays_describe(f->arrays, &own);
         r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: its examples are %s, but those of %s are %s; all files must agree",
                     name, rf_shape_format(own.shape[0], is, sizeof(is)), store->format->name(store->user, 0),
                     rf_shape_format(spec->shape[0], wanted, sizeof(wanted)));

@@ -151,7 +151,7 @@ static uint64_t big_endian(const uint8_t *p, size_t size)
 }
 
 /* Turns file elements into u8, i32 or f32. */
-static rf_result convert(const idx_header *h, uint8_t *data, rf_array *out)
+static rf_result idx_convert(const idx_header *h, uint8_t *data, rf_array *out)
 {
     const size_t count = (size_t)rf_shape_count(h->shape);
     out->shape = h->shape;
@@ -190,7 +190,7 @@ rf_result rf_idx_decode(const char *path, const uint8_t *bytes, size_t size, rf_
     uint8_t *data = NULL;
     const bool gzip = size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
     rf_result r = gzip ? load_gzip(path, bytes, size, &h, &data) : load_plain(path, bytes, size, &h, &data);
-    if (r == RF_OK) r = convert(&h, data, out);
+    if (r == RF_OK) r = idx_convert(&h, data, out);
     if (r < 0) rf_free(data);
     return r;
 }

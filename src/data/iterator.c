@@ -115,7 +115,7 @@ static uint64_t saved_cardinality(const rf_dataset *d)
 }
 
 /* A position means nothing for another pipeline. */
-static uint64_t fingerprint(const rf_dataset *d)
+static uint64_t dataset_fingerprint(const rf_dataset *d)
 {
     uint64_t h = 0;
     for (; d; d = d->input) {
@@ -130,7 +130,7 @@ static uint64_t fingerprint(const rf_dataset *d)
             const uint64_t type = (uint64_t)d->spec.dtype[i], count = (uint64_t)rf_shape_count(d->spec.shape[i]);
             h = rf_hash64(h, type << 56 ^ count);
         }
-        for (uint32_t i = 0; i < d->num_others; i++) h = rf_hash64(h, fingerprint(d->others[i]));
+        for (uint32_t i = 0; i < d->num_others; i++) h = rf_hash64(h, dataset_fingerprint(d->others[i]));
     }
     return h;
 }
@@ -155,8 +155,8 @@ rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *si
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_dataset *batch = find_batch(iterator->dataset);
     memcpy(p->magic, state_magic, sizeof(state_magic));
-    p->fingerprint = fingerprint(iterator->dataset);
-    p->examples = batch ? fingerprint(batch->input) : 0;
+    p->fingerprint = dataset_fingerprint(iterator->dataset);
+    p->examples = batch ? dataset_fingerprint(batch->input) : 0;
     p->epoch = iterator->epoch;
     p->position = iterator->stage->position;
     p->batch = batch ? batch->count : 0;
@@ -210,8 +210,8 @@ rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size
                        size);
     memcpy(&p, state, sizeof(p));
     const rf_dataset *batch = find_batch(dataset);
-    const bool same = p.fingerprint == fingerprint(dataset) && p.first == 0;
-    if (!same && (!batch || p.batch == 0 || p.examples != fingerprint(batch->input)))
+    const bool same = p.fingerprint == dataset_fingerprint(dataset) && p.first == 0;
+    if (!same && (!batch || p.batch == 0 || p.examples != dataset_fingerprint(batch->input)))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "iterator state: saved from another pipeline; build the dataset with the "
                        "same steps, sizes and seeds");

@@ -61,7 +61,7 @@ static rf_result open_buckets(rf_stage *stage)
 }
 
 /* How long the longest of its padded components is. */
-static rf_result measure(const rf_dataset *d, const rf_element *in, uint32_t *length)
+static rf_result element_measure(const rf_dataset *d, const rf_element *in, uint32_t *length)
 {
     const padded_step *step = d->data;
     const rf_element_spec *spec = &d->input->spec;
@@ -116,7 +116,7 @@ static rf_result fill_buckets(rf_stage *stage, bucket **full)
         set->ended = r == RF_END;
         if (r != RF_OK) return r < 0 ? r : RF_OK;
         uint32_t length, i = 0;
-        RF_TRY(measure(d, in, &length));
+        RF_TRY(element_measure(d, in, &length));
         while (length > step->borders[i]) i++; /* the last one holds the longest that there may be */
         bucket *b = &set->buckets[i];
         if (b->filled == 0) rf_element_place(&b->element, &b->spec, b->memory);

@@ -53,7 +53,7 @@ static rf_result open_step(rf_stage *stage)
     return rf_stage_allocate_element(stage, &stage->dataset->spec);
 }
 
-static rf_result apply(rf_stage *stage, uint64_t index, const rf_element *in, const rf_element **out)
+static rf_result random_map_apply(rf_stage *stage, uint64_t index, const rf_element *in, const rf_element **out)
 {
     const random_step *step = stage->dataset->data;
     const rf_random_key key = { stage->dataset->seed, stage->epoch, index };
@@ -73,14 +73,14 @@ static rf_result get_mapped(rf_stage *stage, uint64_t index, const rf_element **
 {
     const rf_element *in;
     RF_TRY(stage->input->dataset->kind->get(stage->input, index, &in));
-    return apply(stage, index, in, out);
+    return random_map_apply(stage, index, in, out);
 }
 
 static rf_result next_mapped(rf_stage *stage, const rf_element **out)
 {
     const rf_element *in;
     rf_result r = rf_stage_peek_input(stage, &in);
-    if (r == RF_OK) r = apply(stage, stage->position, in, out);
+    if (r == RF_OK) r = random_map_apply(stage, stage->position, in, out);
     if (r == RF_OK) rf_stage_take_input(stage);
     return r;
 }
@@ -125,7 +125,7 @@ rf_result rf_dataset_map_random(const rf_dataset *in, rf_random_map_fn fn, void 
 
 enum { DRAW_FLIP, DRAW_DOWN, DRAW_RIGHT, MAX_CHANNELS = 4 };
 
-static float pixel(const rf_array *image, int64_t i)
+static float image_pixel(const rf_array *image, int64_t i)
 {
     return image->dtype == RF_U8 ? (float)((const uint8_t *)image->data)[i] : ((const float *)image->data)[i];
 }
@@ -142,14 +142,14 @@ static void augment_image(const rf_augment_params *p, rf_random_key key, const r
             for (int64_t c = 0; c < channels; c++) {
                 const int64_t row = y + down, at = x + right, column = flip ? width - 1 - at : at;
                 const bool inside = row >= 0 && row < height && at >= 0 && at < width;
-                const float value = inside ? pixel(image, (row * width + column) * channels + c) : 0;
+                const float value = inside ? image_pixel(image, (row * width + column) * channels + c) : 0;
                 const float mean = c < MAX_CHANNELS ? p->mean[c] : 0;
                 const float deviation = c < MAX_CHANNELS && p->deviation[c] > 0 ? p->deviation[c] : 1;
                 out[(y * width + x) * channels + c] = (value - mean) / deviation;
             }
 }
 
-static rf_result augment(void *user, rf_random_key key, const rf_element *in, rf_element *out)
+static rf_result image_augment(void *user, rf_random_key key, const rf_element *in, rf_element *out)
 {
     const random_step *step = user;
     for (uint32_t i = 0; i < in->num_components; i++) {
@@ -198,7 +198,7 @@ rf_result rf_dataset_map_augment(const rf_dataset *in, uint32_t index, uint64_t 
     RF_TRY(check_augment(in, index, params));
     rf_element_spec spec = in->spec;
     spec.dtype[index] = RF_F32;
-    RF_TRY(make_step(in, &(random_step){ augment, NULL, index, *params }, seed, &spec, out));
+    RF_TRY(make_step(in, &(random_step){ image_augment, NULL, index, *params }, seed, &spec, out));
     random_step *step = (*out)->data;
     step->user = step;
     return RF_OK;

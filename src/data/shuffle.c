@@ -20,7 +20,7 @@ typedef struct shuffle_state {
     rf_rng rng;
 } shuffle_state;
 
-static rf_result permute(shuffle_state *s, uint64_t count)
+static rf_result shuffle_permute(shuffle_state *s, uint64_t count)
 {
     s->order = RF_NEW_ARRAY(uint64_t, count);
     if (!s->order) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -42,7 +42,7 @@ static rf_result open_shuffle(rf_stage *stage)
     stage->indexed = stage->input->indexed && d->count >= stage->input->count;
     if (stage->indexed) {
         stage->count = stage->input->count;
-        return permute(s, stage->count);
+        return shuffle_permute(s, stage->count);
     }
     s->places = d->count;
     if (d->cardinality >= 0 && (uint64_t)d->cardinality < s->places) s->places = (uint64_t)d->cardinality;

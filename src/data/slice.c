@@ -227,14 +227,15 @@ static rf_result make_step(const rf_dataset *like, const rf_dataset *input, slic
 }
 
 /* The steps from `top` down to (not including) `bottom`, over `input`. */
-static rf_result rebuild(const rf_dataset *top, const rf_dataset *bottom, const rf_dataset *input, rf_dataset **out)
+static rf_result slice_rebuild(const rf_dataset *top, const rf_dataset *bottom, const rf_dataset *input,
+                               rf_dataset **out)
 {
     if (top == bottom) {
         *out = rf_dataset_retain(input);
         return RF_OK;
     }
     rf_dataset *below;
-    RF_TRY(rebuild(top->input, bottom, input, &below));
+    RF_TRY(slice_rebuild(top->input, bottom, input, &below));
     rf_result r;
     if (top->kind == &rf_dataset_kind_cache)
         r = rf_dataset_cache(below, out); /* what the other one keeps is not what this one sees */
@@ -258,7 +259,7 @@ static rf_result slice_by_example(const rf_dataset *in, const rf_slice_params *p
         return RF_OK;
     }
     RF_TRY(make_step(batch, batch->input, SLICE_BATCH, params, step));
-    return rebuild(in, batch, *step, out);
+    return slice_rebuild(in, batch, *step, out);
 }
 
 static const rf_dataset *find_files(const rf_dataset *d)
@@ -312,7 +313,7 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
     RF_REQUIRE(!batch->flag, "rf_strategy_distribute_dataset: dropping the remainder is not possible by file; "
                              "distribute by example");
     RF_TRY(source->kind->select_files(source, params->worker, params->num_workers, own));
-    RF_TRY(rebuild(batch->input, source, *own, below));
+    RF_TRY(slice_rebuild(batch->input, source, *own, below));
     RF_TRY(make_step(batch, *below, SLICE_FILES, params, step));
     ((slice_data *)(*step)->data)->params.user = params->user;
     const rf_result r = plan_files(*step, source, batch);
@@ -325,7 +326,7 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
                "examples of a "
                "worker's files; enlarge it or distribute by example",
                (long long)(*own)->cardinality);
-    return rebuild(in, batch, *step, out);
+    return slice_rebuild(in, batch, *step, out);
 }
 
 rf_result rf_dataset_slice(const rf_dataset *in, const rf_slice_params *params, rf_dataset **out)

@@ -31,7 +31,7 @@ static rf_result open_map(rf_stage *stage)
     return rf_stage_allocate_element(stage, &stage->dataset->spec);
 }
 
-static rf_result apply(rf_stage *stage, uint64_t index, const rf_element *in, const rf_element **out)
+static rf_result map_apply(rf_stage *stage, uint64_t index, const rf_element *in, const rf_element **out)
 {
     const map_step *step = stage->dataset->data;
     rf_element_place(&stage->element, &stage->dataset->spec,
@@ -50,14 +50,14 @@ static rf_result get_mapped(rf_stage *stage, uint64_t index, const rf_element **
 {
     const rf_element *in;
     RF_TRY(input_element(stage, index, &in));
-    return apply(stage, index, in, out);
+    return map_apply(stage, index, in, out);
 }
 
 static rf_result next_mapped(rf_stage *stage, const rf_element **out)
 {
     const rf_element *in;
     rf_result r = rf_stage_peek_input(stage, &in);
-    if (r == RF_OK) r = apply(stage, stage->position, in, out);
+    if (r == RF_OK) r = map_apply(stage, stage->position, in, out);
     if (r == RF_OK) rf_stage_take_input(stage);
     return r;
 }
@@ -239,7 +239,7 @@ static rf_result open_batch(rf_stage *stage)
     return rf_stage_allocate_element(stage, &d->spec);
 }
 
-static rf_result append(rf_stage *stage, const rf_element *in, uint64_t place)
+static rf_result element_append(rf_stage *stage, const rf_element *in, uint64_t place)
 {
     const rf_element_spec *spec = &stage->dataset->input->spec;
     for (uint32_t i = 0; i < spec->num_components; i++) {
@@ -267,7 +267,7 @@ static rf_result get_batch(rf_stage *stage, uint64_t index, const rf_element **o
     for (uint64_t i = 0; i < size; i++) {
         const rf_element *in;
         RF_TRY(input_element(stage, first + i, &in));
-        RF_TRY(append(stage, in, i));
+        RF_TRY(element_append(stage, in, i));
     }
     finish_batch(stage, size, out);
     return RF_OK;
@@ -282,7 +282,7 @@ static rf_result next_batch(rf_stage *stage, const rf_element **out)
         const rf_result r = rf_stage_peek_input(stage, &in);
         if (r == RF_END) break;
         RF_TRY(r);
-        RF_TRY(append(stage, in, *size));
+        RF_TRY(element_append(stage, in, *size));
         rf_stage_take_input(stage);
         ++*size;
     }

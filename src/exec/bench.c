@@ -21,8 +21,8 @@ typedef struct op_bench {
 
 /* ---- measuring ---- */
 
-static rf_result report(op_bench *b, const rf_op_case *c, const rf_op_call *call, const rf_kernel *kernel,
-                        const rf_kernel_timing *timing, bool chosen)
+static rf_result op_report(op_bench *b, const rf_op_case *c, const rf_op_call *call, const rf_kernel *kernel,
+                           const rf_kernel_timing *timing, bool chosen)
 {
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     const rf_bench_row row = {
@@ -57,7 +57,7 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
                                     .overlapped = true };
         rf_kernel_run run = { .call = call, .kernel = kernel, .in = data->in, .out = data->out, .timing = &timing };
         RF_TRY(rf_kernel_execute(b->on.exec, &run));
-        RF_TRY(report(b, c, call, kernel, &timing, kernel == chosen));
+        RF_TRY(op_report(b, c, call, kernel, &timing, kernel == chosen));
     }
     return RF_OK;
 }

@@ -111,7 +111,7 @@ static rf_result first_time(kernels_bench *b, const rf_gpu_pipeline *pipeline, b
     return RF_OK;
 }
 
-static rf_result call(kernels_bench *b, const rf_bench_kernel *row)
+static rf_result row_call(kernels_bench *b, const rf_bench_kernel *row)
 {
     const uint64_t before = rf_error_count();
     return rf_error_context(rf_error_of_user(b->fn(b->user, row), before, "the function"), "rf_bench_kernels: %s, %s",
@@ -143,7 +143,7 @@ static rf_result tell_explained(kernels_bench *b, rf_bench_kernel *row, const rf
         row->code = explanation->code;
         rf_gpu_statistics_read(explanation, &row->statistics);
         rf_gpu_code_loop(explanation->code, &row->loop);
-        r = call(b, row);
+        r = row_call(b, row);
     }
     rf_free(names);
     rf_free(values);
@@ -172,7 +172,7 @@ static rf_result tell_dispatch(kernels_bench *b, const rf_bench_kernel *common, 
     return r;
 }
 
-static rf_result tell(kernels_bench *b, const planned *p)
+static rf_result plan_report(kernels_bench *b, const planned *p)
 {
     rf_bench_kernel row = {
         .device = rf_gpu_info(b->on.device)->name,
@@ -187,7 +187,7 @@ static rf_result tell(kernels_bench *b, const planned *p)
         .failure = p->failure,
         .statistics = { -1, -1, -1, -1, -1, -1, -1, -1, -1 },
     };
-    if (p->failure) return call(b, &row);
+    if (p->failure) return row_call(b, &row);
     for (uint32_t i = 0; i < p->plan.plan.count; i++) RF_TRY(tell_dispatch(b, &row, p, i));
     return RF_OK;
 }
@@ -212,7 +212,7 @@ static rf_result bench_op(kernels_bench *b, const rf_op *op)
     if (r >= 0) r = compile_all(b, &list);
     for (uint32_t i = 0; r >= 0 && i < 2 * list.count; i++) { /* first those that are chosen */
         const planned *p = &list.items[i % list.count];
-        if (p->chosen == (i < list.count)) r = tell(b, p);
+        if (p->chosen == (i < list.count)) r = plan_report(b, p);
     }
     free_planned(&list);
     return rf_error_context(r, "kernels of %s", op->name);

@@ -28,7 +28,7 @@ struct rates {
     rf_gpu_pipeline *empty, *fma, *read, *copy, *shared;
 };
 
-static rf_result tell(rates *b, const char *what, uint64_t bytes, double value, const char *unit)
+static rf_result rate_report(rates *b, const char *what, uint64_t bytes, double value, const char *unit)
 {
     const rf_bench_rate row = { rf_gpu_info(b->on.device)->name, what, unit, bytes, value };
     const uint64_t before = rf_error_count();
@@ -86,7 +86,7 @@ static rf_result best_of(rates *b, record_fn record, bool barriers, uint32_t *ru
     return RF_OK;
 }
 
-static rf_result measure(rates *b, record_fn record, bool barriers, double *seconds)
+static rf_result rates_measure(rates *b, record_fn record, bool barriers, double *seconds)
 {
     uint32_t runs = 1;
     rf_gpu_recording *rec = NULL;
@@ -105,10 +105,10 @@ static rf_result record_empty(rates *b, rf_gpu_recording *rec)
 static rf_result measure_launches(rates *b)
 {
     double chain, free;
-    RF_TRY(measure(b, record_empty, true, &chain));
-    RF_TRY(tell(b, "empty dispatch and barrier", 0, chain * 1e6, "us"));
-    RF_TRY(measure(b, record_empty, false, &free));
-    return tell(b, "empty dispatch", 0, free * 1e6, "us");
+    RF_TRY(rates_measure(b, record_empty, true, &chain));
+    RF_TRY(rate_report(b, "empty dispatch and barrier", 0, chain * 1e6, "us"));
+    RF_TRY(rates_measure(b, record_empty, false, &free));
+    return rate_report(b, "empty dispatch", 0, free * 1e6, "us");
 }
 
 /* The smallest step of the device's clock that shows. */
@@ -127,7 +127,7 @@ static rf_result measure_clock(rates *b)
     RF_TRY_GOTO(rf_gpu_recording_timestamps(rec, ns, COUNT), done);
     for (uint32_t i = 1; i < COUNT; i++)
         if (ns[i] > ns[i - 1] && ns[i] - ns[i - 1] < least) least = ns[i] - ns[i - 1];
-    r = least < UINT64_MAX ? tell(b, "timestamp step", 0, (double)least, "ns") : RF_OK;
+    r = least < UINT64_MAX ? rate_report(b, "timestamp step", 0, (double)least, "ns") : RF_OK;
 done:
     rf_gpu_recording_destroy(&rec);
     return r;
@@ -161,9 +161,9 @@ static rf_result measure_submissions(rates *b)
     RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
     RF_TRY_GOTO(time_submissions(b, rec, 0, &submit, &blocking), done);
     RF_TRY_GOTO(time_submissions(b, rec, RF_GPU_TIMEOUT_NS, &unused, &spinning), done);
-    RF_TRY_GOTO(tell(b, "submit", 0, submit, "us"), done);
-    RF_TRY_GOTO(tell(b, "submit and wait, blocking", 0, blocking, "us"), done);
-    r = tell(b, "submit and wait, spinning", 0, spinning, "us");
+    RF_TRY_GOTO(rate_report(b, "submit", 0, submit, "us"), done);
+    RF_TRY_GOTO(rate_report(b, "submit and wait, blocking", 0, blocking, "us"), done);
+    r = rate_report(b, "submit and wait, spinning", 0, spinning, "us");
 done:
     rf_gpu_recording_destroy(&rec);
     return r;
@@ -190,8 +190,8 @@ static rf_result measure_copies(rates *b, rf_gpu_memory memory, record_fn record
     rf_result r = RF_OK;
     for (b->bytes = 4096; r >= 0 && b->bytes <= b->size; b->bytes *= 16) {
         double seconds;
-        r = measure(b, record, true, &seconds);
-        if (r >= 0) r = tell(b, what, b->bytes, (double)b->bytes / seconds * 1e-9, "GB/s");
+        r = rates_measure(b, record, true, &seconds);
+        if (r >= 0) r = rate_report(b, what, b->bytes, (double)b->bytes / seconds * 1e-9, "GB/s");
     }
     rf_gpu_buffer_destroy(&b->host);
     return r;
@@ -199,7 +199,7 @@ static rf_result measure_copies(rates *b, rf_gpu_memory memory, record_fn record
 
 /* ---- computing ---- */
 
-static uint32_t rounds(const rates *b)
+static uint32_t rates_rounds(const rates *b)
 {
     return rf_gpu_caps(b->on.device)->is_cpu ? 64 : 256;
 }
@@ -209,14 +209,14 @@ static rf_result record_fma(rates *b, rf_gpu_recording *rec)
     const struct {
         uint32_t rounds;
         float factor, summand;
-    } push = { rounds(b), 0.5f, 0.25f };
+    } push = { rates_rounds(b), 0.5f, 0.25f };
     return rf_gpu_record_dispatch(rec, b->fma, &(rf_gpu_binding){ b->y, 0, LOCAL * 4, 0 }, &push,
                                   (uint32_t[]){ b->groups, 1, 1 }, NULL);
 }
 
 static rf_result record_shared(rates *b, rf_gpu_recording *rec)
 {
-    const uint32_t push[2] = { rounds(b), LOCAL };
+    const uint32_t push[2] = { rates_rounds(b), LOCAL };
     return rf_gpu_record_dispatch(rec, b->shared, &(rf_gpu_binding){ b->y, 0, LOCAL * 16, 0 }, push,
                                   (uint32_t[]){ b->groups, 1, 1 }, NULL);
 }
@@ -241,16 +241,16 @@ static rf_result record_copy(rates *b, rf_gpu_recording *rec)
 
 static rf_result measure_peaks(rates *b)
 {
-    const double invocations = (double)b->groups * LOCAL * rounds(b);
+    const double invocations = (double)b->groups * LOCAL * rates_rounds(b);
     double seconds;
-    RF_TRY(measure(b, record_fma, true, &seconds));
-    RF_TRY(tell(b, "multiply-adds", 0, invocations * 64 * 2 / seconds * 1e-9, "GFLOP/s"));
-    RF_TRY(measure(b, record_shared, true, &seconds));
-    RF_TRY(tell(b, "shared memory, read", 0, invocations * 8 * 16 / seconds * 1e-9, "GB/s"));
-    RF_TRY(measure(b, record_read, true, &seconds));
-    RF_TRY(tell(b, "memory, read", b->size, (double)b->size / seconds * 1e-9, "GB/s"));
-    RF_TRY(measure(b, record_copy, true, &seconds));
-    return tell(b, "memory, read and write", b->size, 2 * (double)b->size / seconds * 1e-9, "GB/s");
+    RF_TRY(rates_measure(b, record_fma, true, &seconds));
+    RF_TRY(rate_report(b, "multiply-adds", 0, invocations * 64 * 2 / seconds * 1e-9, "GFLOP/s"));
+    RF_TRY(rates_measure(b, record_shared, true, &seconds));
+    RF_TRY(rate_report(b, "shared memory, read", 0, invocations * 8 * 16 / seconds * 1e-9, "GB/s"));
+    RF_TRY(rates_measure(b, record_read, true, &seconds));
+    RF_TRY(rate_report(b, "memory, read", b->size, (double)b->size / seconds * 1e-9, "GB/s"));
+    RF_TRY(rates_measure(b, record_copy, true, &seconds));
+    return rate_report(b, "memory, read and write", b->size, 2 * (double)b->size / seconds * 1e-9, "GB/s");
 }
 
 /* ---- the whole ---- */
@@ -265,7 +265,7 @@ static rf_result make_pipeline(rates *b, const rf_shader *shader, uint32_t bindi
     return rf_gpu_pipeline_get(b->on.device, &params, out);
 }
 
-static rf_result prepare(rates *b)
+static rf_result rates_prepare(rates *b)
 {
     const rf_device_caps *caps = rf_gpu_caps(b->on.device);
     b->clock = rf_timing_clock(rf_gpu_has_timestamps(b->on.device));
@@ -284,7 +284,7 @@ static rf_result prepare(rates *b)
 
 static rf_result measure_all(rates *b)
 {
-    RF_TRY(prepare(b));
+    RF_TRY(rates_prepare(b));
     if (b->clock == RF_CLOCK_DEVICE) RF_TRY(measure_clock(b));
     RF_TRY(measure_launches(b));
     RF_TRY(measure_submissions(b));

@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "base/philox.h"
 
-static void store(rf_dtype dtype, void *bytes, int64_t i, double value)
+static void value_store(rf_dtype dtype, void *bytes, int64_t i, double value)
 {
     switch (dtype) {
     case RF_F32: ((float *)bytes)[i] = (float)value; break;
@@ -21,7 +21,7 @@ static void store(rf_dtype dtype, void *bytes, int64_t i, double value)
     }
 }
 
-static double independent(const rf_case_input *input, rf_rng *rng)
+static double independent_value(const rf_case_input *input, rf_rng *rng)
 {
     switch (input->fill) {
     case RF_FILL_NORMAL: return rf_rng_normal(rng) * (input->b != 0 ? input->b : 1) + input->a;
@@ -47,7 +47,7 @@ static rf_result fill_distinct(const rf_case_input *input, rf_rng *rng, void *by
         order[k] = i;
     }
     const int64_t middle = count / 2;
-    for (int64_t i = 0; i < count; i++) store(input->desc.dtype, bytes, i, 0.01 * (double)(order[i] - middle));
+    for (int64_t i = 0; i < count; i++) value_store(input->desc.dtype, bytes, i, 0.01 * (double)(order[i] - middle));
     rf_free(order);
     return RF_OK;
 }
@@ -61,11 +61,11 @@ static void fill_probability(const rf_case_input *input, rf_rng *rng, void *byte
         double sum = 0;
         for (int64_t i = 0; i < row; i++) sum += 0.05 + (double)rf_rng_uniform(rng);
         for (int64_t i = 0; i < row; i++)
-            store(input->desc.dtype, bytes, begin + i, (0.05 + (double)rf_rng_uniform(&again)) / sum);
+            value_store(input->desc.dtype, bytes, begin + i, (0.05 + (double)rf_rng_uniform(&again)) / sum);
     }
 }
 
-static rf_result fill(const rf_case_input *input, uint64_t key, void *bytes)
+static rf_result input_fill(const rf_case_input *input, uint64_t key, void *bytes)
 {
     const int64_t count = rf_shape_count(input->desc.shape);
     rf_rng rng = { .key = key };
@@ -73,7 +73,7 @@ static rf_result fill(const rf_case_input *input, uint64_t key, void *bytes)
     if (input->fill == RF_FILL_PROBABILITY)
         fill_probability(input, &rng, bytes, count);
     else
-        for (int64_t i = 0; i < count; i++) store(input->desc.dtype, bytes, i, independent(input, &rng));
+        for (int64_t i = 0; i < count; i++) value_store(input->desc.dtype, bytes, i, independent_value(input, &rng));
     return RF_OK;
 }
 
@@ -106,7 +106,7 @@ rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed,
     for (uint32_t i = 0; i < c->n_in; i++) {
         data->in[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&data->call.in[i]) + 4);
         if (!data->in[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        RF_TRY(fill(&c->in[i], rf_hash64(key, i), data->in[i]));
+        RF_TRY(input_fill(&c->in[i], rf_hash64(key, i), data->in[i]));
     }
     return make_outputs(data);
 }

@@ -30,7 +30,7 @@ static const rf_kernel *best_by_score(const rf_exec *exec, const rf_op_call *cal
 }
 
 /* The remembered kernel, unless it is gone or not eligible for these very shapes. */
-static const rf_kernel *tuned(const rf_exec *exec, const rf_op_call *call)
+static const rf_kernel *kernel_tuned(const rf_exec *exec, const rf_op_call *call)
 {
     const char *name = rf_tuning_find(exec->tuning, call);
     if (!name) return NULL;
@@ -46,7 +46,7 @@ rf_result rf_exec_choose(rf_exec *exec, const rf_op_call *call, const rf_kernel 
     *out = NULL;
     if (exec->tune_unknown && call->op->num_kernels > 1 && !rf_tuning_find(exec->tuning, call))
         RF_TRY(rf_exec_tune(exec, call));
-    *out = tuned(exec, call);
+    *out = kernel_tuned(exec, call);
     if (!*out) *out = best_by_score(exec, call);
     return *out ? RF_OK : fail_no_kernel(exec, call);
 }

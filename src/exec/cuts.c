@@ -26,7 +26,7 @@ double rf_cut_pace(double measured, double assumed)
     return pace < 1e-4 ? 1e-4 : pace > 1e3 ? 1e3 : pace;
 }
 
-static double work(const rf_dispatch *d)
+static double dispatch_work(const rf_dispatch *d)
 {
     const double groups = (double)d->grid[0] * d->grid[1] * d->grid[2];
     return groups * (d->n_spec > 0 ? d->spec[0] : 1) * (double)d->loops;
@@ -36,10 +36,10 @@ void rf_cut_node(const rf_cut_policy *policy, const rf_kernel_plan *plan, double
                  uint32_t *pieces)
 {
     double total = 0;
-    for (uint32_t i = 0; i < plan->count; i++) total += work(&plan->items[i]);
+    for (uint32_t i = 0; i < plan->count; i++) total += dispatch_work(&plan->items[i]);
     const bool apart = policy->target > 0 && node_seconds > policy->node_limit;
     for (uint32_t i = 0; i < plan->count; i++) {
-        seconds[i] = total > 0 ? node_seconds * work(&plan->items[i]) / total : 0;
+        seconds[i] = total > 0 ? node_seconds * dispatch_work(&plan->items[i]) / total : 0;
         const double wanted = apart ? ceil(seconds[i] / policy->target) : 1;
         pieces[i] = wanted < 1 ? 1 : wanted > 4096 ? 4096 : (uint32_t)wanted;
     }
@@ -100,10 +100,10 @@ static void list_dispatches(const rf_instance *in, double *seconds, bool *may_cu
     for (uint32_t i = 0, at = 0; i < in->num_nodes; i++) {
         const rf_kernel_plan *plan = &in->nodes[i].plan;
         double total = 0;
-        for (uint32_t d = 0; d < plan->count; d++) total += work(&plan->items[d]);
+        for (uint32_t d = 0; d < plan->count; d++) total += dispatch_work(&plan->items[d]);
         const double node = node_seconds(in, i);
         for (uint32_t d = 0; d < plan->count; d++, at++) {
-            seconds[at] = total > 0 ? node * work(&plan->items[d]) / total : 0;
+            seconds[at] = total > 0 ? node * dispatch_work(&plan->items[d]) / total : 0;
             may_cut[at] = d == 0 || node > policy->node_limit;
         }
     }
@@ -147,7 +147,7 @@ static rf_result plan_again(rf_instance *in, uint32_t i)
 }
 
 /* Whether node i is, or at the present pace has to be, taken apart. */
-static bool concerns(const rf_instance *in, uint32_t i)
+static bool node_concerns(const rf_instance *in, uint32_t i)
 {
     const rf_kernel_plan *plan = &in->nodes[i].plan;
     bool apart = false;
@@ -165,7 +165,7 @@ rf_result rf_instance_follow(rf_instance *in, double seconds)
     in->num_dispatches = 0;
     rf_result r = rf_tuning_put_pace(exec->tuning, in->pace);
     for (uint32_t i = 0; i < in->num_nodes; i++) {
-        if (r >= 0 && concerns(in, i)) r = plan_again(in, i);
+        if (r >= 0 && node_concerns(in, i)) r = plan_again(in, i);
         in->num_dispatches += in->nodes[i].plan.count;
     }
     return rf_error_context(r, "%s: dividing it anew", in->program->name);

@@ -80,26 +80,26 @@ rf_gpu_commands rf_frame_commands(const rf_frame *frame)
 
 /* ---- recording ---- */
 
-static rf_result stamp(const rf_frame *frame, rf_recorder *recorder)
+static rf_result frame_stamp(const rf_frame *frame, rf_recorder *recorder)
 {
     uint32_t index;
     return frame->run->stamps ? rf_gpu_record_timestamp(recorder->rec, &index) : RF_OK;
 }
 
-static rf_result begin(rf_frame *frame, rf_recorder *recorder, uint32_t first_node)
+static rf_result frame_begin(rf_frame *frame, rf_recorder *recorder, uint32_t first_node)
 {
     const rf_program *p = frame->instance->program;
     rf_frame_recs *run = frame->run;
     RF_TRY(rf_gpu_recording_begin(p->exec->device, p->name, &recorder->rec));
     if (run->stamps) run->stamps[run->num_recs].first_node = first_node;
     run->recs[run->num_recs++] = recorder->rec;
-    return stamp(frame, recorder);
+    return frame_stamp(frame, recorder);
 }
 
 /* `next_node` is the first that the recording does not have. */
-static rf_result end(rf_frame *frame, rf_recorder *recorder, uint32_t next_node)
+static rf_result frame_end(rf_frame *frame, rf_recorder *recorder, uint32_t next_node)
 {
-    RF_TRY(stamp(frame, recorder));
+    RF_TRY(frame_stamp(frame, recorder));
     if (frame->run->stamps) {
         rf_stamps *stamps = &frame->run->stamps[frame->run->num_recs - 1];
         stamps->num_nodes = next_node - stamps->first_node;
@@ -118,13 +118,13 @@ static rf_result end_part(rf_frame *frame, rf_recorder *recorder, uint32_t part,
     rf_gpu_record_host_barrier(
         recorder->rec); /* for results, and for states and placements that are read while mapped */
     frame->run->part_recs[part] = frame->run->num_recs;
-    return end(frame, recorder, next_node);
+    return frame_end(frame, recorder, next_node);
 }
 
 static rf_result begin_next(rf_frame *frame, rf_recorder *recorder, uint32_t first_node)
 {
     rf_hazards_clear(&recorder->hazards); /* submissions are ordered */
-    return begin(frame, recorder, first_node);
+    return frame_begin(frame, recorder, first_node);
 }
 
 /* cut[d]: a recording begins before dispatch d of the node. */
@@ -137,7 +137,7 @@ static rf_result record_node(rf_frame *frame, rf_recorder *recorder, uint32_t i,
     for (uint32_t d = 1; d < node->plan.count; d++) {
         if (!cut[d]) continue;
         RF_TRY(rf_record_dispatches(recorder, node, first, d, inputs, outputs, workspace));
-        RF_TRY(end(frame, recorder, i));
+        RF_TRY(frame_end(frame, recorder, i));
         RF_TRY(begin_next(frame, recorder, i));
         first = d;
     }
@@ -150,7 +150,7 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
     rf_instance *in = frame->instance;
     const uint32_t last = in->program->num_parts - 1;
     uint32_t part = 0;
-    RF_TRY(begin(frame, recorder, 0));
+    RF_TRY(frame_begin(frame, recorder, 0));
     if (frame->upload)
         RF_TRY(rf_record_copy(recorder, (rf_span){ frame->upload, 0, in->input_size },
                               (rf_span){ frame->inputs, 0, in->input_size }));
@@ -162,12 +162,12 @@ static rf_result record_nodes(rf_frame *frame, rf_recorder *recorder, const bool
             fresh = true;
         }
         if (*cut && !fresh) {
-            RF_TRY(end(frame, recorder, i));
+            RF_TRY(frame_end(frame, recorder, i));
             RF_TRY(begin_next(frame, recorder, i));
         }
         RF_TRY(record_node(frame, recorder, i, cut));
         cut += in->nodes[i].plan.count;
-        if (frame->run == &frame->detailed) RF_TRY(stamp(frame, recorder));
+        if (frame->run == &frame->detailed) RF_TRY(frame_stamp(frame, recorder));
     }
     for (; part < last; part++) {
         RF_TRY(end_part(frame, recorder, part, in->num_nodes));

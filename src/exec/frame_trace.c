@@ -53,7 +53,7 @@ double rf_frame_seconds(rf_frame *frame)
 
 /* ---- clocks ---- */
 
-static void narrow(rf_exec_clock *clock, const rf_stamps *stamps, uint64_t begin, uint64_t end)
+static void stamps_narrow(rf_exec_clock *clock, const rf_stamps *stamps, uint64_t begin, uint64_t end)
 {
     const int64_t least = (int64_t)(stamps->submit_ns - begin), most = (int64_t)(rf_now_ns() - end);
     if (!clock->known || clock->offset < least) clock->offset = least;
@@ -63,8 +63,8 @@ static void narrow(rf_exec_clock *clock, const rf_stamps *stamps, uint64_t begin
 
 /* ---- telling ---- */
 
-static void tell(const rf_exec_clock *clock, const char *category, const char *name, uint64_t begin, uint64_t end,
-                 int64_t shift, rf_span_arg arg)
+static void span_tell(const rf_exec_clock *clock, const char *category, const char *name, uint64_t begin, uint64_t end,
+                      int64_t shift, rf_span_arg arg)
 {
     rf_profiler_event(&(rf_span_event){ .category = category,
                                         .name = name,
@@ -81,8 +81,8 @@ static void tell_nodes(const rf_frame *frame, const rf_stamps *stamps, const uin
         const rf_node_plan *node = &in->nodes[stamps->first_node + i];
         char name[96];
         snprintf(name, sizeof(name), "%s (%s)", node->op->name, node->kernel->name);
-        tell(&in->program->exec->clock, "op", name, ns[i], ns[i + 1], shift,
-             (rf_span_arg){ "bytes", (int64_t)node->cost.bytes });
+        span_tell(&in->program->exec->clock, "op", name, ns[i], ns[i + 1], shift,
+                  (rf_span_arg){ "bytes", (int64_t)node->cost.bytes });
     }
 }
 
@@ -94,12 +94,12 @@ static void tell_recording(const rf_frame *frame, uint32_t i, uint64_t *ns)
     const uint32_t count = frame->run == &frame->detailed ? stamps->num_nodes + 2 : 2;
     if (rf_gpu_recording_times(frame->run->recs[i], ns, count) < 0) return;
     const uint64_t begin = ns[0], end = ns[count - 1];
-    narrow(clock, stamps, begin, end);
+    stamps_narrow(clock, stamps, begin, end);
     int64_t shift = clock->offset;
     /* A device does one thing after the other; a better guess of the difference must not make it look otherwise. */
     if (begin + (uint64_t)shift < clock->last_ns) shift = (int64_t)(clock->last_ns - begin);
     clock->last_ns = end + (uint64_t)shift;
-    tell(clock, "device", in->program->name, begin, end, shift, (rf_span_arg){ "examples", in->batch });
+    span_tell(clock, "device", in->program->name, begin, end, shift, (rf_span_arg){ "examples", in->batch });
     if (count > 2) tell_nodes(frame, stamps, ns, shift);
 }
 

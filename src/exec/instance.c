@@ -80,7 +80,7 @@ static void find_segments(const rf_instance *in, uint32_t *segment)
 }
 
 /* Everything that goes by node numbers follows the graph; before, after: dispatches of each node. */
-static rf_result reorder(rf_instance *in, const rf_node *order, const uint32_t *before, uint32_t *after)
+static rf_result instance_reorder(rf_instance *in, const rf_node *order, const uint32_t *before, uint32_t *after)
 {
     const uint32_t count = in->graph->nodes.count;
     rf_node_plan *nodes = RF_NEW_ARRAY(rf_node_plan, count);
@@ -122,7 +122,7 @@ static rf_result order_nodes(rf_instance *in)
                                          .roots = { p->results, p->num_results },
                                          .spare = spare_bytes(in) };
         r = rf_order_nodes(&params, order);
-        if (r >= 0) r = reorder(in, order, dispatches, in->dispatches);
+        if (r >= 0) r = instance_reorder(in, order, dispatches, in->dispatches);
     }
     rf_free(dispatches);
     rf_free(segment);
@@ -293,7 +293,7 @@ static rf_result place_rest(rf_instance *in)
 
 /* ---- creation ---- */
 
-static rf_result build(rf_instance *in)
+static rf_result instance_build(rf_instance *in)
 {
     rf_program *p = in->program;
     RF_TRY(rf_graph_clone(p->graph, &in->graph));
@@ -318,7 +318,7 @@ rf_result rf_instance_create(rf_program *program, int64_t batch, rf_instance **o
     if (!in) return RF_ERROR_OUT_OF_HOST_MEMORY;
     in->program = program;
     in->batch = batch;
-    const rf_result r = build(in);
+    const rf_result r = instance_build(in);
     if (r < 0) {
         rf_instance_destroy(&in);
         return r;

@@ -26,7 +26,7 @@ typedef struct kernel_image {
     uint32_t num_sets; /* that the slab holds */
 } kernel_image;
 
-static rf_span reserve(kernel_image *image, uint64_t size)
+static rf_span image_reserve(kernel_image *image, uint64_t size)
 {
     const rf_span span = { .offset = image->size, .size = size };
     image->size = rf_align_up(image->size + rf_align_up(size, 4) + GUARD_BYTES, image->exec->caps.buffer_alignment);
@@ -38,14 +38,14 @@ static rf_result lay_out(kernel_image *image)
     const rf_op_call *call = image->run->call;
     image->size = rf_align_up(GUARD_BYTES, image->exec->caps.buffer_alignment);
     for (uint32_t i = 0; i < call->n_in; i++)
-        if (!(call->op->shape_only >> i & 1)) image->in[i] = reserve(image, rf_tensor_bytes(&call->in[i]));
+        if (!(call->op->shape_only >> i & 1)) image->in[i] = image_reserve(image, rf_tensor_bytes(&call->in[i]));
     for (uint32_t i = 0; i < call->n_out; i++) {
         if (i == 0 && image->run->inplace_input)
             image->out[0] = image->in[image->run->inplace_input - 1];
         else
-            image->out[i] = reserve(image, rf_tensor_bytes(&call->out[i]));
+            image->out[i] = image_reserve(image, rf_tensor_bytes(&call->out[i]));
     }
-    image->workspace = reserve(image, image->plan.plan.workspace);
+    image->workspace = image_reserve(image, image->plan.plan.workspace);
     image->size = rf_align_up(image->size, image->exec->caps.buffer_alignment);
     image->num_sets = 1;
     RF_TRY(rf_exec_reserve_slab(image->exec, image->size));
@@ -53,7 +53,7 @@ static rf_result lay_out(kernel_image *image)
     return image->bytes ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result upload(kernel_image *image)
+static rf_result image_upload(kernel_image *image)
 {
     const rf_op_call *call = image->run->call;
     if (image->run->guard) memset(image->bytes, POISON, (size_t)image->size);
@@ -83,7 +83,7 @@ typedef struct batch {
     bool overlapped; /* a barrier follows only when the sets have had their turn */
 } batch;
 
-static rf_result stamp(kernel_image *image, const batch *b)
+static rf_result image_stamp(kernel_image *image, const batch *b)
 {
     uint32_t index;
     return b->clock == RF_CLOCK_DEVICE ? rf_gpu_record_timestamp(image->recorder.rec, &index) : RF_OK;
@@ -95,22 +95,22 @@ static void drop_recording(kernel_image *image)
     rf_hazards_clear(&image->recorder.hazards);
 }
 
-static rf_result record(kernel_image *image, const batch *b)
+static rf_result image_record(kernel_image *image, const batch *b)
 {
     drop_recording(image);
     RF_TRY(rf_gpu_recording_begin(image->exec->device, image->run->kernel->name, &image->recorder.rec));
-    RF_TRY(stamp(image, b));
+    RF_TRY(image_stamp(image, b));
     for (uint32_t i = 0; i < b->runs; i++) {
         RF_TRY(record_set(image, i % b->sets));
         if (!b->overlapped || (i + 1) % b->sets == 0) rf_record_barrier(&image->recorder);
     }
-    RF_TRY(stamp(image, b));
+    RF_TRY(image_stamp(image, b));
     rf_gpu_record_host_barrier(image->recorder.rec);
     return rf_gpu_recording_end(image->recorder.rec);
 }
 
 /* Seconds of one run. */
-static rf_result execute(kernel_image *image, const batch *b, double *seconds)
+static rf_result image_execute(kernel_image *image, const batch *b, double *seconds)
 {
     rf_exec *exec = image->exec;
     const uint64_t start = rf_now_ns();
@@ -181,7 +181,7 @@ static rf_result check_counters(const kernel_image *image)
     return r;
 }
 
-static rf_result download(kernel_image *image)
+static rf_result image_download(kernel_image *image)
 {
     const rf_op_call *call = image->run->call;
     RF_TRY(rf_gpu_buffer_read(image->exec->slab, 0, image->bytes, image->size));
@@ -210,18 +210,18 @@ static rf_result make_sets(kernel_image *image, uint32_t sets)
 }
 
 /* Finds how many runs a recording needs, then takes samples of them. */
-static rf_result sample(kernel_image *image, batch *b, const rf_kernel_timing *timing, double *samples,
-                        uint32_t *num_samples)
+static rf_result image_sample(kernel_image *image, batch *b, const rf_kernel_timing *timing, double *samples,
+                              uint32_t *num_samples)
 {
     double seconds;
     RF_TRY(make_sets(image, b->sets));
     for (;;) {
-        RF_TRY(record(image, b));
-        RF_TRY(execute(image, b, &seconds));
+        RF_TRY(image_record(image, b));
+        RF_TRY(image_execute(image, b, &seconds));
         uint32_t runs = rf_timing_runs(b->runs, seconds * b->runs);
         if (runs == b->runs && seconds * b->runs < 20e-3) { /* unless something else held it up */
             double again;
-            RF_TRY(execute(image, b, &again));
+            RF_TRY(image_execute(image, b, &again));
             runs = rf_timing_runs(b->runs, (again < seconds ? again : seconds) * b->runs);
         }
         if (runs == b->runs) break;
@@ -231,7 +231,7 @@ static rf_result sample(kernel_image *image, batch *b, const rf_kernel_timing *t
     const uint64_t begin = rf_now_ns(); /* what it costs the caller, by whichever clock it is measured */
     for (*num_samples = 0; rf_timing_goes_on(*num_samples, (double)(rf_now_ns() - begin) * 1e-9, share);
          ++*num_samples) {
-        RF_TRY(execute(image, b, &seconds));
+        RF_TRY(image_execute(image, b, &seconds));
         samples[*num_samples] = seconds;
     }
     return RF_OK;
@@ -244,7 +244,7 @@ static rf_result take_times(kernel_image *image, double first, double *samples)
     const rf_device_caps *caps = &image->exec->caps;
     batch b = { .clock = timing->clock, .runs = 1, .sets = 1 };
     /* Some drivers compile in the first run, and most touch memory there that nothing has touched before. */
-    if (caps->is_cpu) RF_TRY(execute(image, &b, &first));
+    if (caps->is_cpu) RF_TRY(image_execute(image, &b, &first));
     timing->gave_up = timing->give_up > 0 && first > timing->give_up;
     timing->runs = timing->samples = timing->sets = 1;
     timing->best = timing->median = first;
@@ -252,7 +252,7 @@ static rf_result take_times(kernel_image *image, double first, double *samples)
     if (timing->gave_up) return RF_OK;
 
     b.sets = timing->sets = rf_timing_sets(caps, image->size);
-    RF_TRY(sample(image, &b, timing, samples, &timing->samples));
+    RF_TRY(image_sample(image, &b, timing, samples, &timing->samples));
     timing->runs = b.runs;
     rf_timing_summarize(samples, timing->samples, &timing->best, &timing->median);
     const uint32_t sets = rf_timing_overlapped_sets(caps, image->run->call, &image->plan.plan, image->size);
@@ -260,7 +260,7 @@ static rf_result take_times(kernel_image *image, double first, double *samples)
     b = (batch){ .clock = timing->clock, .runs = sets, .sets = sets, .overlapped = true };
     uint32_t count;
     double median;
-    RF_TRY(sample(image, &b, timing, samples, &count));
+    RF_TRY(image_sample(image, &b, timing, samples, &count));
     rf_timing_summarize(samples, count, &timing->overlapped_seconds, &median);
     return RF_OK;
 }
@@ -294,10 +294,10 @@ static rf_result run_image(kernel_image *image)
     }
     RF_TRY(make_plan(image));
     RF_TRY(lay_out(image));
-    RF_TRY(upload(image));
-    RF_TRY(record(image, &once));
-    RF_TRY(execute(image, &once, &first));
-    RF_TRY(download(image));
+    RF_TRY(image_upload(image));
+    RF_TRY(image_record(image, &once));
+    RF_TRY(image_execute(image, &once, &first));
+    RF_TRY(image_download(image));
     if (!timing) return RF_OK;
     double *samples = RF_NEW_ARRAY(double, RF_TIMING_MOST_SAMPLES);
     const rf_result r = samples ? take_times(image, first, samples) : RF_ERROR_OUT_OF_HOST_MEMORY;

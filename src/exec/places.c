@@ -48,7 +48,7 @@ static const rf_value_info *state_behind(const rf_instance *in, rf_value v)
     return info->kind == RF_VALUE_STATE ? info : NULL;
 }
 
-static void touch(const rf_instance *in, rf_value v, uint32_t part, uint32_t *parts)
+static void value_touch(const rf_instance *in, rf_value v, uint32_t part, uint32_t *parts)
 {
     const rf_value_info *state = state_behind(in, v);
     if (state && parts[state->slot] < part) parts[state->slot] = part;
@@ -63,11 +63,11 @@ rf_result rf_frame_state_parts(const rf_frame *frame, uint32_t *parts)
     for (uint32_t i = 0, part = 0; r >= 0 && i < in->num_nodes; i++) {
         const rf_node_info *node = &in->graph->nodes.items[in->nodes[i].node];
         while (ends[part] <= i) part++;
-        for (uint32_t k = 0; k < node->n_in; k++) touch(in, node->in[k], part, parts);
-        for (uint32_t k = 0; k < node->n_out; k++) touch(in, node->out[k], part, parts);
+        for (uint32_t k = 0; k < node->n_in; k++) value_touch(in, node->in[k], part, parts);
+        for (uint32_t k = 0; k < node->n_out; k++) value_touch(in, node->out[k], part, parts);
     }
     for (uint32_t i = 0; r >= 0 && i < in->copies.count; i++)
-        touch(in, in->copies.items[i].value, in->copies.items[i].part, parts);
+        value_touch(in, in->copies.items[i].value, in->copies.items[i].part, parts);
     rf_free(ends);
     return r;
 }

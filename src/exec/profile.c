@@ -18,7 +18,7 @@ typedef struct profile {
 
 /* ---- recording ---- */
 
-static rf_result begin(profile *p, rf_recorder *recorder)
+static rf_result profile_begin(profile *p, rf_recorder *recorder)
 {
     RF_TRY(rf_gpu_recording_begin(p->instance->program->exec->device, "profile", &recorder->rec));
     p->recs[p->num_recs++] = recorder->rec;
@@ -46,7 +46,7 @@ static rf_result record_node(profile *p, rf_recorder *recorder, uint32_t i)
 static rf_result record_stamped(profile *p, rf_recorder *recorder)
 {
     uint32_t index;
-    RF_TRY(begin(p, recorder));
+    RF_TRY(profile_begin(p, recorder));
     RF_TRY(record_upload(p, recorder));
     RF_TRY(rf_gpu_record_timestamp(recorder->rec, &index));
     for (uint32_t i = 0; i < p->instance->num_nodes; i++) {
@@ -59,11 +59,11 @@ static rf_result record_stamped(profile *p, rf_recorder *recorder)
 /* One recording per node: the wall clock measures submissions. The upload comes first, as a recording of its own. */
 static rf_result record_separately(profile *p, rf_recorder *recorder)
 {
-    RF_TRY(begin(p, recorder));
+    RF_TRY(profile_begin(p, recorder));
     RF_TRY(record_upload(p, recorder));
     RF_TRY(rf_gpu_recording_end(recorder->rec));
     for (uint32_t i = 0; i < p->instance->num_nodes; i++) {
-        RF_TRY(begin(p, recorder));
+        RF_TRY(profile_begin(p, recorder));
         RF_TRY(record_node(p, recorder, i));
         RF_TRY(rf_gpu_recording_end(recorder->rec));
     }
@@ -76,7 +76,7 @@ static void drop_recordings(profile *p)
     p->num_recs = 0;
 }
 
-static rf_result record(profile *p)
+static rf_result profile_record(profile *p)
 {
     rf_recorder recorder = { 0 };
     rf_result r = record_stamped(p, &recorder);
@@ -134,7 +134,7 @@ static rf_result run_once(profile *p)
     return p->timestamps ? rf_gpu_recording_timestamps(p->recs[0], p->ns, p->instance->num_nodes + 1) : RF_OK;
 }
 
-static rf_result measure(profile *p, uint32_t runs)
+static rf_result profile_measure(profile *p, uint32_t runs)
 {
     const uint32_t count = p->instance->num_nodes;
     RF_TRY(run_once(p)); /* warms up */
@@ -156,9 +156,9 @@ static rf_result run_profile(profile *p, uint32_t runs)
     p->best = RF_NEW_ARRAY(uint64_t, count);
     p->saved = RF_NEW_ARRAY(unsigned char *, p->instance->graph->values.count);
     if (!p->recs || !p->ns || !p->best || !p->saved) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(record(p));
+    RF_TRY(profile_record(p));
     RF_TRY(save_states(p));
-    const rf_result r = measure(p, runs);
+    const rf_result r = profile_measure(p, runs);
     const rf_result restored = restore_states(p);
     return r < 0 ? r : restored;
 }

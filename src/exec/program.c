@@ -7,20 +7,20 @@
 
 /* ---- what runs ---- */
 
-static void need(bool *reads, rf_value v)
+static void value_need(bool *reads, rf_value v)
 {
     if (v) reads[v] = true;
 }
 
 /* Marks nodes whose bytes matter, last to first. Others only lend their shape. */
-static rf_result mark(rf_program *p)
+static rf_result program_mark(rf_program *p)
 {
     const rf_graph *g = p->graph;
     p->runs = RF_NEW_ARRAY(bool, g->nodes.count);
     p->reads = RF_NEW_ARRAY(bool, g->values.count);
     if (!p->runs || !p->reads) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < p->num_results; i++) need(p->reads, p->results[i]);
-    for (uint32_t i = 0; i < p->num_placements; i++) need(p->reads, p->placements[i].value);
+    for (uint32_t i = 0; i < p->num_results; i++) value_need(p->reads, p->results[i]);
+    for (uint32_t i = 0; i < p->num_placements; i++) value_need(p->reads, p->placements[i].value);
     for (uint32_t n = g->nodes.count; n-- > 0;) {
         const rf_node_info *node = &g->nodes.items[n];
         if (node->dead) continue;
@@ -28,7 +28,7 @@ static rf_result mark(rf_program *p)
         for (uint32_t i = 0; i < node->n_out; i++) runs = runs || p->reads[node->out[i]];
         p->runs[n] = runs;
         for (uint32_t i = 0; runs && i < node->n_in; i++)
-            if (!(node->op->shape_only >> i & 1)) need(p->reads, node->in[i]);
+            if (!(node->op->shape_only >> i & 1)) value_need(p->reads, node->in[i]);
     }
     return RF_OK;
 }
@@ -100,7 +100,7 @@ static rf_result check_locations(const rf_program *p)
     return RF_OK;
 }
 
-static rf_result optimize(rf_program *p)
+static rf_result program_optimize(rf_program *p)
 {
     const uint32_t count = p->num_results + p->num_placements;
     rf_value *roots = RF_NEW_ARRAY(rf_value, count);
@@ -120,7 +120,7 @@ static rf_result copy_array(const void *from, uint32_t count, size_t item, void 
     return RF_OK;
 }
 
-static rf_result build(rf_program *p, const rf_program_params *params)
+static rf_result program_build(rf_program *p, const rf_program_params *params)
 {
     p->name = rf_strdup(params->name ? params->name : "program");
     if (!p->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -133,8 +133,8 @@ static rf_result build(rf_program *p, const rf_program_params *params)
     RF_TRY(copy_array(params->states, params->graph->num_states, sizeof(*p->states), (void **)&p->states));
     RF_TRY(rf_graph_clone(params->graph, &p->graph));
     RF_TRY(check_values(p));
-    RF_TRY(optimize(p));
-    RF_TRY(mark(p));
+    RF_TRY(program_optimize(p));
+    RF_TRY(program_mark(p));
     RF_TRY(rf_program_plan_sums(p));
     p->num_parts = p->num_sum_parts + 1;
     for (uint32_t i = 0; i < p->num_placements; i++)
@@ -152,7 +152,7 @@ rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_p
     rf_program *p = RF_NEW(rf_program);
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
     p->exec = exec;
-    const rf_result r = build(p, params);
+    const rf_result r = program_build(p, params);
     if (r < 0) {
         rf_program_destroy(&p);
         return r;
@@ -207,7 +207,7 @@ static bool has_acquired_frame(const rf_instance *instance)
 }
 
 /* Makes room for one more: drops the instance whose last use is longest ago. */
-static rf_result evict(rf_program *p)
+static rf_result instance_evict(rf_program *p)
 {
     if (p->num_instances < RF_MAX_INSTANCES) return RF_OK;
     uint32_t oldest = UINT32_MAX;
@@ -233,7 +233,7 @@ rf_result rf_program_instance(rf_program *p, int64_t batch, rf_instance **out)
     for (uint32_t i = 0; i < p->num_instances && !*out; i++)
         if (p->instances[i]->batch == batch) *out = p->instances[i];
     if (!*out) {
-        RF_TRY(evict(p));
+        RF_TRY(instance_evict(p));
         RF_TRY(rf_error_context(rf_instance_create(p, batch, out), "%s (batch %" PRId64 ")", p->name, batch));
         p->instances[p->num_instances++] = *out;
     }
@@ -242,7 +242,7 @@ rf_result rf_program_instance(rf_program *p, int64_t batch, rf_instance **out)
 }
 
 /* The first run of a program that may have to be cut tells how fast the device is. */
-static rf_result follow(rf_instance *in, rf_frame *frame)
+static rf_result instance_follow(rf_instance *in, rf_frame *frame)
 {
     if (in->program->exec->cuts.target <= 0 || in->paced) return RF_OK;
     if (!frame->timed) return RF_OK;
@@ -259,7 +259,7 @@ rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
     rf_frame *frame = &in->frames[in->next_frame];
     RF_TRY(rf_frame_wait(frame));
     rf_frame_trace(frame);
-    RF_TRY(follow(in, frame));
+    RF_TRY(instance_follow(in, frame));
     rf_frame_choose_recs(frame);
     RF_TRY(rf_frame_record(frame));
     in->next_frame = (in->next_frame + 1) % RF_FRAMES_PER_INSTANCE;

@@ -192,8 +192,8 @@ void rf_node_plan_free(rf_node_plan *plan)
 
 /* ---- recording ---- */
 
-static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace, rf_span counters,
-                    rf_gpu_binding *binding, rf_access *access)
+static void binding_resolve(const rf_binding *b, const rf_span *in, const rf_span *out, rf_span workspace,
+                            rf_span counters, rf_gpu_binding *binding, rf_access *access)
 {
     const rf_span span = b->kind == RF_BIND_INPUT      ? in[b->index]
                          : b->kind == RF_BIND_OUTPUT   ? out[b->index]
@@ -210,8 +210,8 @@ static void resolve(const rf_binding *b, const rf_span *in, const rf_span *out, 
     *access = (rf_access){ span.buffer, binding->offset, binding->offset + binding->size, b->write };
 }
 
-static rf_result dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
-                          const rf_dispatch *d, const char *label)
+static rf_result dispatch_record(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                                 const rf_dispatch *d, const char *label)
 {
     if (!d->piece) return rf_gpu_record_dispatch(rec, pipeline, bindings, d->push, d->grid, label);
     return rf_gpu_record_dispatch_part(rec, pipeline, bindings, d->push, d->base, d->grid, label);
@@ -225,7 +225,7 @@ rf_result rf_record_dispatches(rf_recorder *recorder, const rf_node_plan *plan, 
         rf_gpu_binding bindings[RF_MAX_BINDINGS];
         rf_access accesses[RF_MAX_BINDINGS];
         for (uint32_t b = 0; b < d->n_bind; b++)
-            resolve(&d->bind[b], in, out, workspace, plan->counters, &bindings[b], &accesses[b]);
+            binding_resolve(&d->bind[b], in, out, workspace, plan->counters, &bindings[b], &accesses[b]);
         /* Within a plan the plan says what depends; against earlier nodes the bytes do. A dispatch that joins a
          * concurrent group starts where the group did, so all of the group's accesses are held against earlier nodes
          * first. */
@@ -236,14 +236,14 @@ rf_result rf_record_dispatches(rf_recorder *recorder, const rf_node_plan *plan, 
                 rf_gpu_binding unused;
                 rf_access later[RF_MAX_BINDINGS];
                 for (uint32_t b = 0; b < next->n_bind; b++)
-                    resolve(&next->bind[b], in, out, workspace, plan->counters, &unused, &later[b]);
+                    binding_resolve(&next->bind[b], in, out, workspace, plan->counters, &unused, &later[b]);
                 conflict = rf_hazards_conflict(&recorder->hazards, later, next->n_bind);
             }
             if (conflict) rf_record_barrier(recorder);
         } else if (i > first && !d->concurrent) {
             rf_record_barrier(recorder);
         }
-        RF_TRY(dispatch(recorder->rec, plan->pipelines[i], bindings, d, plan->op->name));
+        RF_TRY(dispatch_record(recorder->rec, plan->pipelines[i], bindings, d, plan->op->name));
         RF_TRY(rf_hazards_add(&recorder->hazards, accesses, d->n_bind));
     }
     return RF_OK;

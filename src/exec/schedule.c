@@ -52,7 +52,7 @@ static bool reads_bytes(const rf_node_info *node, uint32_t i)
 {
     return !(node->op->shape_only >> i & 1);
 }
-static bool updates(const rf_node_info *node, uint32_t i)
+static bool input_updates(const rf_node_info *node, uint32_t i)
 {
     return node->op->mutates >> i & 1;
 }
@@ -91,14 +91,14 @@ static rf_result follow_updates(scheduler *s, uint32_t *last_update, uint32_t *l
             const rf_value at = storage_of(s, node->in[i]);
             if (!reads_bytes(node, i) || (node->op->flags & RF_OP_VIEW)) continue;
             if (last_update[at]) RF_TRY(add_edge(s, last_update[at] - 1, n));
-            if (!updates(node, i)) {
+            if (!input_updates(node, i)) {
                 readers[count] = (reader){ n, last_read[at] };
                 last_read[at] = ++count;
             }
         }
         for (uint32_t i = 0; !node->dead && i < node->n_in; i++) {
             const rf_value at = storage_of(s, node->in[i]);
-            if (!updates(node, i)) continue;
+            if (!input_updates(node, i)) continue;
             for (uint32_t r = last_read[at]; r; r = readers[r - 1].previous)
                 RF_TRY(add_edge(s, readers[r - 1].node, n));
             last_read[at] = 0;
@@ -132,33 +132,33 @@ static rf_result find_edges(scheduler *s)
 
 /* ---- what needs a barrier ---- */
 
-static bool runs(const scheduler *s, rf_node n)
+static bool node_runs(const scheduler *s, rf_node n)
 {
     return !node_of(s, n)->dead && s->params->dispatches[n] > 0;
 }
 
 /* Reads or writes what was written since the last barrier, or writes what was read. */
-static bool conflicts(const scheduler *s, rf_node n)
+static bool node_conflicts(const scheduler *s, rf_node n)
 {
     const rf_node_info *node = node_of(s, n);
     const uint32_t now = s->interval + 1;
     for (uint32_t i = 0; i < node->n_in; i++) {
         const rf_value at = storage_of(s, node->in[i]);
         if (!reads_bytes(node, i)) continue;
-        if (s->written[at] == now || (updates(node, i) && s->read[at] == now)) return true;
+        if (s->written[at] == now || (input_updates(node, i) && s->read[at] == now)) return true;
     }
     return false;
 }
 
 /* The node runs in this interval, or begins in it: the dispatches of one node follow each other. */
-static void run(scheduler *s, rf_node n)
+static void node_run(scheduler *s, rf_node n)
 {
     const rf_node_info *node = node_of(s, n);
     s->interval += s->params->dispatches[n] - 1;
     for (uint32_t i = 0; i < node->n_in; i++) {
         const rf_value at = storage_of(s, node->in[i]);
         if (!reads_bytes(node, i)) continue;
-        if (updates(node, i))
+        if (input_updates(node, i))
             s->written[at] = s->interval + 1;
         else
             s->read[at] = s->interval + 1;
@@ -175,7 +175,7 @@ static void insert_ready(scheduler *s, rf_node n)
     s->ready[at] = n;
 }
 
-static void start(scheduler *s)
+static void scheduler_start(scheduler *s)
 {
     const rf_graph *g = s->params->graph;
     s->interval = 0;
@@ -190,15 +190,15 @@ static void start(scheduler *s)
 }
 
 /* Place in `ready` of the node that runs next. `oldest` is the first of all that wait. */
-static uint32_t pick(const scheduler *s, rf_node oldest, uint32_t window)
+static uint32_t node_pick(const scheduler *s, rf_node oldest, uint32_t window)
 {
     const uint32_t *segment = s->params->segment;
     uint32_t several = s->num_ready; /* dispatches, with barriers between them: such a node comes last */
     for (uint32_t i = 0; i < s->num_ready; i++) {
         const rf_node n = s->ready[i];
         if (n - oldest >= window || segment[n] != segment[oldest]) break;
-        if (!runs(s, n)) return i;
-        if (conflicts(s, n)) continue;
+        if (!node_runs(s, n)) return i;
+        if (node_conflicts(s, n)) continue;
         if (s->params->dispatches[n] == 1) return i;
         if (several == s->num_ready) several = i;
     }
@@ -209,18 +209,18 @@ static void make_order(scheduler *s, uint32_t window, rf_node *order)
 {
     const uint32_t count = s->params->graph->nodes.count;
     rf_node oldest = 0;
-    start(s);
+    scheduler_start(s);
     for (uint32_t k = 0; k < count; k++) {
         while (s->done[oldest]) oldest++;
-        uint32_t at = pick(s, oldest, window);
+        uint32_t at = node_pick(s, oldest, window);
         if (at == s->num_ready) {
             s->interval++;
-            at = pick(s, oldest, window); /* the oldest one waits for nothing but the barrier */
+            at = node_pick(s, oldest, window); /* the oldest one waits for nothing but the barrier */
         }
         const rf_node n = s->ready[at];
         s->num_ready--;
         memmove(s->ready + at, s->ready + at + 1, (s->num_ready - at) * sizeof(*s->ready));
-        if (runs(s, n)) run(s, n);
+        if (node_runs(s, n)) node_run(s, n);
         s->done[n] = true;
         order[k] = n;
         for (uint32_t f = s->first[n]; f < s->first[n + 1]; f++)
@@ -231,7 +231,7 @@ static void make_order(scheduler *s, uint32_t window, rf_node *order)
 /* ---- what it takes ---- */
 
 /* Bytes of results that the node is the last to read; of one of the size of its result if it works in place. */
-static uint64_t freed(const rf_graph *g, const rf_node_info *node, uint32_t k, uint32_t *last, bool in_place)
+static uint64_t bytes_freed(const rf_graph *g, const rf_node_info *node, uint32_t k, uint32_t *last, bool in_place)
 {
     const uint64_t wanted = in_place && node->n_out > 0 ? rf_tensor_bytes(rf_graph_desc(g, node->out[0])) : 0;
     uint64_t sum = 0;
@@ -246,7 +246,7 @@ static uint64_t freed(const rf_graph *g, const rf_node_info *node, uint32_t k, u
 }
 
 /* The most bytes of results that live at once. last: [values]. */
-static uint64_t peak(const rf_order_params *params, const rf_node *order, uint32_t *last)
+static uint64_t order_peak(const rf_order_params *params, const rf_node *order, uint32_t *last)
 {
     const rf_graph *g = params->graph;
     memset(last, 0, g->values.count * sizeof(*last));
@@ -262,12 +262,12 @@ static uint64_t peak(const rf_order_params *params, const rf_node *order, uint32
     for (uint32_t k = 0; k < g->nodes.count; k++) {
         const rf_node_info *node = &g->nodes.items[order[k]];
         if (node->dead) continue;
-        if (node->op->flags & RF_OP_INPLACE) live -= freed(g, node, k, last, true);
+        if (node->op->flags & RF_OP_INPLACE) live -= bytes_freed(g, node, k, last, true);
         for (uint32_t i = 0; i < node->n_out; i++)
             if (g->values.items[node->out[i]].storage == node->out[i])
                 live += rf_tensor_bytes(rf_graph_desc(g, node->out[i]));
         if (live > most) most = live;
-        live -= freed(g, node, k, last, false);
+        live -= bytes_freed(g, node, k, last, false);
         for (uint32_t i = 0; i < node->n_out; i++)
             if (last[node->out[i]] == k && g->values.items[node->out[i]].storage == node->out[i])
                 live -= rf_tensor_bytes(rf_graph_desc(g, node->out[i])); /* nobody reads it */
@@ -275,7 +275,7 @@ static uint64_t peak(const rf_order_params *params, const rf_node *order, uint32
     return most;
 }
 
-static rf_result schedule(scheduler *s, rf_node *order)
+static rf_result nodes_schedule(scheduler *s, rf_node *order)
 {
     const rf_graph *g = s->params->graph;
     s->waits_for = RF_NEW_ARRAY(uint32_t, g->nodes.count);
@@ -286,10 +286,10 @@ static rf_result schedule(scheduler *s, rf_node *order)
     if (!s->waits_for || !s->ready || !s->done || !s->written || !s->read) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(find_edges(s));
     for (rf_node n = 0; n < g->nodes.count; n++) order[n] = n;
-    const uint64_t own = peak(s->params, order, s->written);
+    const uint64_t own = order_peak(s->params, order, s->written);
     for (uint32_t w = 0; w < sizeof(windows) / sizeof(*windows); w++) {
         make_order(s, windows[w], order);
-        if (peak(s->params, order, s->written) <= own + own / PEAK_SHARE + s->params->spare) break;
+        if (order_peak(s->params, order, s->written) <= own + own / PEAK_SHARE + s->params->spare) break;
     }
     return RF_OK;
 }
@@ -297,7 +297,7 @@ static rf_result schedule(scheduler *s, rf_node *order)
 rf_result rf_order_nodes(const rf_order_params *params, rf_node *order)
 {
     scheduler s = { .params = params };
-    const rf_result r = schedule(&s, order);
+    const rf_result r = nodes_schedule(&s, order);
     rf_free(s.edges.items);
     rf_free(s.first);
     rf_free(s.followers);
@@ -316,10 +316,10 @@ static void find_intervals(scheduler *s, uint32_t *begins, uint32_t *ends)
 {
     for (rf_node n = 0; n < s->params->graph->nodes.count; n++) {
         begins[n] = ends[n] = s->interval;
-        if (!runs(s, n)) continue;
-        if (conflicts(s, n)) s->interval++;
+        if (!node_runs(s, n)) continue;
+        if (node_conflicts(s, n)) s->interval++;
         begins[n] = s->interval;
-        run(s, n);
+        node_run(s, n);
         ends[n] = s->interval;
     }
 }

@@ -53,7 +53,7 @@ uint32_t rf_timing_overlapped_sets(const rf_device_caps *caps, const rf_op_call 
     return fitting < OVERLAPPED_SETS ? (uint32_t)fitting : OVERLAPPED_SETS;
 }
 
-static int ascending(const void *a, const void *b)
+static int seconds_compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -61,7 +61,7 @@ static int ascending(const void *a, const void *b)
 
 void rf_timing_summarize(double *samples, uint32_t count, double *best, double *median)
 {
-    qsort(samples, count, sizeof(*samples), ascending);
+    qsort(samples, count, sizeof(*samples), seconds_compare);
     *best = samples[0];
     *median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
 }

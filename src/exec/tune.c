@@ -63,18 +63,18 @@ char *rf_tuning_key(const rf_op_call *call)
     return rf_strdup(text);
 }
 
-static choice *find(const rf_tuning *tuning, const char *key)
+static choice *choice_find(const rf_tuning *tuning, const char *key)
 {
     for (uint32_t i = 0; i < tuning->choices.count; i++)
         if (strcmp(tuning->choices.items[i].key, key) == 0) return &tuning->choices.items[i];
     return NULL;
 }
 
-static rf_result put(rf_tuning *tuning, const char *key, const char *kernel, double seconds)
+static rf_result tuning_put(rf_tuning *tuning, const char *key, const char *kernel, double seconds)
 {
     char *kernel_copy = rf_strdup(kernel);
     if (!kernel_copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    choice *c = find(tuning, key);
+    choice *c = choice_find(tuning, key);
     if (!c) {
         char *key_copy = rf_strdup(key);
         if (!key_copy || RF_VEC_GROW(&tuning->choices) < 0) {
@@ -92,7 +92,7 @@ static rf_result put(rf_tuning *tuning, const char *key, const char *kernel, dou
 }
 
 /* NULL: fine; else what is wrong with the file. */
-static const char *merge(rf_tuning *tuning, const json_t *root)
+static const char *tuning_merge(rf_tuning *tuning, const json_t *root)
 {
     if (!json_is_object(root)) return "not a JSON object";
     if (json_integer_value(json_object_get(root, "format")) != FORMAT) return "unknown format number";
@@ -107,8 +107,9 @@ static const char *merge(rf_tuning *tuning, const json_t *root)
     {
         const char *kernel = json_string_value(json_object_get(value, "kernel"));
         if (!kernel) return "a choice without a kernel name";
-        if (find(tuning, key)) continue;
-        if (put(tuning, key, kernel, json_number_value(json_object_get(value, "seconds"))) < 0) return "out of memory";
+        if (choice_find(tuning, key)) continue;
+        if (tuning_put(tuning, key, kernel, json_number_value(json_object_get(value, "seconds"))) < 0)
+            return "out of memory";
     }
     return NULL;
 }
@@ -117,13 +118,13 @@ rf_result rf_tuning_parse(rf_tuning *tuning, const void *text, size_t size)
 {
     json_error_t error;
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    const char *problem = root ? merge(tuning, root) : error.text;
+    const char *problem = root ? tuning_merge(tuning, root) : error.text;
     json_decref(root);
     return problem ? RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s", problem) : RF_OK;
 }
 
 /* A missing file is normal; any other trouble costs a new measurement, never a failure. */
-static void load(rf_tuning *tuning)
+static void tuning_load(rf_tuning *tuning)
 {
     void *data;
     size_t size;
@@ -169,9 +170,9 @@ char *rf_tuning_text(const rf_tuning *tuning)
     return text;
 }
 
-static void save(rf_tuning *tuning)
+static void tuning_save(rf_tuning *tuning)
 {
-    load(tuning); /* what other processes have measured meanwhile */
+    tuning_load(tuning); /* what other processes have measured meanwhile */
     char *text = rf_tuning_text(tuning);
     if (!text) {
         rf_log_message(RF_LOG_WARN, "tuning cache %s not written: out of memory", tuning->path);
@@ -221,7 +222,7 @@ rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, rf_
             rf_tuning_destroy(out);
             return RF_ERROR_OUT_OF_HOST_MEMORY;
         }
-        load(tuning);
+        tuning_load(tuning);
     }
     return RF_OK;
 }
@@ -245,7 +246,7 @@ const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call)
 {
     if (tuning->choices.count == 0) return NULL;
     char *key = rf_tuning_key(call);
-    const choice *c = key ? find(tuning, key) : NULL;
+    const choice *c = key ? choice_find(tuning, key) : NULL;
     rf_free(key);
     return c ? c->kernel : NULL;
 }
@@ -254,9 +255,9 @@ rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *k
 {
     char *key = rf_tuning_key(call);
     if (!key) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = put(tuning, key, kernel, seconds);
+    const rf_result r = tuning_put(tuning, key, kernel, seconds);
     rf_free(key);
-    if (r >= 0 && tuning->path) save(tuning);
+    if (r >= 0 && tuning->path) tuning_save(tuning);
     return r;
 }
 
@@ -270,6 +271,6 @@ rf_result rf_tuning_put_pace(rf_tuning *tuning, double pace)
     const bool known = tuning->pace > 0 && pace < 1.25 * tuning->pace && tuning->pace < 1.25 * pace;
     if (known) return RF_OK;
     tuning->pace = pace;
-    if (tuning->path) save(tuning);
+    if (tuning->path) tuning_save(tuning);
     return RF_OK;
 }

@@ -185,7 +185,7 @@ typedef struct code_blocks {
 
 /* ---- one line ---- */
 
-static bool starts(const char *text, const char *prefix)
+static bool text_starts(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
@@ -219,7 +219,7 @@ static void count_instruction(code_dialect dialect, const char *name, uint32_t t
                               code_line *line)
 {
     const code_rule *rule = rules_of[dialect];
-    while (rule->prefix && !starts(name, rule->prefix)) rule++;
+    while (rule->prefix && !text_starts(name, rule->prefix)) rule++;
     line->counts.loop.instructions += times;
     const bool scalar = dialect == DIALECT_RADV && name[0] == 's';
     if (rule->kind != CODE_OTHER && rule->kind != CODE_SHARED_LOAD && !scalar) line->counts.loop.vector += times;
@@ -242,7 +242,7 @@ static void count_instruction(code_dialect dialect, const char *name, uint32_t t
 static void read_radv(const char *text, code_line *line)
 {
     char name[64];
-    if (starts(text, "BB")) {
+    if (text_starts(text, "BB")) {
         take_word(text, ":", line->label, sizeof(line->label));
         return;
     }
@@ -252,17 +252,17 @@ static void read_radv(const char *text, code_line *line)
         take_word(p, " \t;", name, sizeof(name));
         if (!name[0]) return;
         count_instruction(DIALECT_RADV, name, 1, 1, line);
-        if (starts(name, "v_dual_")) line->counts.loop.dual++;
-        if (starts(name, "s_branch") || starts(name, "s_cbranch"))
+        if (text_starts(name, "v_dual_")) line->counts.loop.dual++;
+        if (text_starts(name, "s_branch") || text_starts(name, "s_cbranch"))
             take_word(skip_spaces(p + strlen(name)), " \t;", line->jump, sizeof(line->jump));
-        line->ends |= starts(name, "s_branch") || starts(name, "s_endpgm") || starts(name, "s_setpc");
+        line->ends |= text_starts(name, "s_branch") || text_starts(name, "s_endpgm") || text_starts(name, "s_setpc");
     }
 }
 
 static void read_nvk(const char *text, code_line *line)
 {
     char name[64];
-    if (starts(text, "block")) { /* block.u 94 L150 [...] */
+    if (text_starts(text, "block")) { /* block.u 94 L150 [...] */
         const char *p = strchr(text, 'L');
         if (p) take_word(p, " ", line->label, sizeof(line->label));
         return;
@@ -279,10 +279,10 @@ static void read_nvk(const char *text, code_line *line)
     if (strcmp(name, "bra") == 0) { /* bra pT L9: always; bra !up0 L9: maybe */
         line->counts.loop.instructions++;
         p = skip_spaces(p + strlen(name));
-        line->ends = !guarded && starts(p, "pT ");
+        line->ends = !guarded && text_starts(p, "pT ");
         p = skip_spaces(p + strcspn(p, " "));
         take_word(p, " \t/", line->jump, sizeof(line->jump));
-    } else if (equals && target[0] == 'u' && !starts(name, "imad64")) {
+    } else if (equals && target[0] == 'u' && !text_starts(name, "imad64")) {
         line->counts.loop.instructions++; /* the scalar half of the machine */
     } else {
         count_instruction(DIALECT_NVK, name, 1, 1, line);
@@ -301,13 +301,13 @@ static void read_turnip(const char *text, code_line *line)
     if (*text == '@' || *text == ';' || *text == '\0' || *text == ' ') return;
     const char *p = text;
     while (*p == '(') { /* (sy)(rpt3)... */
-        if (starts(p, "(rpt")) repeat = (uint32_t)strtoul(p + 4, NULL, 10);
+        if (text_starts(p, "(rpt")) repeat = (uint32_t)strtoul(p + 4, NULL, 10);
         const char *end = strchr(p, ')');
         if (!end) return;
         p = end + 1;
     }
     take_word(p, " ", name, sizeof(name));
-    if (starts(name, "ldl")) { /* ldl.u32 r8.x, l[r2.w], 4 */
+    if (text_starts(name, "ldl")) { /* ldl.u32 r8.x, l[r2.w], 4 */
         const char *last = strrchr(p, ',');
         const uint32_t elements = last ? (uint32_t)strtoul(last + 1, NULL, 10) : 1;
         count_instruction(DIALECT_TURNIP, "ldl", 1, elements, line);
@@ -316,14 +316,14 @@ static void read_turnip(const char *text, code_line *line)
     count_instruction(DIALECT_TURNIP, name, repeat + 1, 1, line);
     line->ends = strcmp(name, "jump") == 0 || strcmp(name, "end") == 0;
     const char *target = strchr(p, '#');
-    if (target && (line->ends || starts(name, "br"))) take_word(target + 1, " ,", line->jump, sizeof(line->jump));
+    if (target && (line->ends || text_starts(name, "br"))) take_word(target + 1, " ,", line->jump, sizeof(line->jump));
 }
 
 /* mad(8) g12<1>F ...; the line below a send says what is sent: slm MsgDesc: ( load, a32, d32, V4, ... */
 static void read_anv(const char *text, code_line *line)
 {
     char name[64], target[32];
-    if (starts(text, "LABEL")) {
+    if (text_starts(text, "LABEL")) {
         take_word(text, ":", line->label, sizeof(line->label));
         return;
     }
@@ -357,7 +357,7 @@ static code_dialect dialect_of(const char *code)
 {
     if (strstr(code, "s_endpgm")) return DIALECT_RADV;
     if (strstr(code, "{ align1 ")) return DIALECT_ANV;
-    if (starts(code, "block") || strstr(code, "\nblock")) return DIALECT_NVK;
+    if (text_starts(code, "block") || strstr(code, "\nblock")) return DIALECT_NVK;
     if (strstr(code, "Native code for") || strstr(code, "mad.f32")) return DIALECT_TURNIP;
     return DIALECT_NONE;
 }
@@ -433,14 +433,14 @@ static bool leads_to(const code_blocks *blocks, uint32_t from, uint32_t to)
     return (block->falls && from + 1 == to) || block->target == to;
 }
 
-static void mark(code_block *block, bool forward, bool *more)
+static void block_mark(code_block *block, bool forward, bool *more)
 {
     bool *flag = forward ? &block->forward : &block->backward;
     if (!*flag) *flag = *more = true;
 }
 
 /* Marks what in the set is reached from block `start` in one step or more, or reaches it. */
-static void reach(code_blocks *blocks, uint32_t set, uint32_t start, bool forward)
+static void blocks_reach(code_blocks *blocks, uint32_t set, uint32_t start, bool forward)
 {
     for (uint32_t i = 0; i < blocks->count; i++) blocks->items[i].forward &= !forward;
     for (uint32_t i = 0; i < blocks->count; i++) blocks->items[i].backward &= forward;
@@ -454,8 +454,8 @@ static void reach(code_blocks *blocks, uint32_t set, uint32_t start, bool forwar
             for (int n = 0; n < 2; n++) {
                 if (next[n] == UINT32_MAX || from->set != set || blocks->items[next[n]].set != set) continue;
                 code_block *to = &blocks->items[next[n]];
-                if (forward && (i == start || from->forward)) mark(to, true, &more);
-                if (!forward && (next[n] == start || to->backward)) mark(from, false, &more);
+                if (forward && (i == start || from->forward)) block_mark(to, true, &more);
+                if (!forward && (next[n] == start || to->backward)) block_mark(from, false, &more);
             }
         }
     }
@@ -476,7 +476,7 @@ static uint32_t find_header(const code_blocks *blocks, uint32_t set)
 
 /* A division multiplies with the reciprocal, after another such product that refines it; where only the reciprocal is
  * seen, it is one all the same. */
-static uint32_t divisions(const code_counts *c)
+static uint32_t counts_divisions(const code_counts *c)
 {
     const uint32_t made = c->to_float < c->reciprocals ? c->to_float : c->reciprocals;
     return c->high_products > 2 * made ? c->high_products - made : made;
@@ -494,7 +494,7 @@ static void take_hotter(const code_blocks *blocks, uint32_t set, uint32_t depth,
     code_counts counts = { 0 };
     for (uint32_t i = 0; i < blocks->count; i++)
         if (blocks->items[i].set == set) add_counts(&counts, &blocks->items[i].counts);
-    counts.loop.divisions = divisions(&counts);
+    counts.loop.divisions = counts_divisions(&counts);
     const rf_kernel_loop *l = &counts.loop;
     double work = l->multiply_adds + MATRIX_WEIGHT * (double)l->matrix;
     for (uint32_t i = 0; i < depth; i++) work *= INNER_WEIGHT;
@@ -508,9 +508,9 @@ static void find_loops(code_blocks *blocks, uint32_t set, uint32_t depth, hottes
 {
     for (uint32_t i = 0; i < blocks->count; i++) {
         if (blocks->items[i].set != set) continue;
-        reach(blocks, set, i, true);
+        blocks_reach(blocks, set, i, true);
         if (!blocks->items[i].forward) continue; /* it does not come back */
-        reach(blocks, set, i, false);
+        blocks_reach(blocks, set, i, false);
         const uint32_t loop = ++blocks->num_sets, inner = ++blocks->num_sets;
         for (uint32_t k = 0; k < blocks->count; k++) {
             code_block *block = &blocks->items[k];

@@ -40,7 +40,7 @@ static rf_result not_usable(const char *entry, const rf_device_info *info)
                    info->unusable_reason);
 }
 
-static bool contains(const char *text, const char *part)
+static bool text_contains(const char *text, const char *part)
 {
     const size_t length = strlen(part);
     for (; *text; text++)
@@ -60,7 +60,7 @@ static rf_result find_entry(const char *entry, const rf_device_info *infos, uint
     }
     const rf_device_info *unusable = NULL;
     for (uint32_t i = 0; i < num_infos; i++) {
-        if (!contains(infos[i].name, entry) && !contains(infos[i].driver_name, entry)) continue;
+        if (!text_contains(infos[i].name, entry) && !text_contains(infos[i].driver_name, entry)) continue;
         if (infos[i].usable) {
             *index = i;
             return RF_OK;
@@ -70,7 +70,7 @@ static rf_result find_entry(const char *entry, const rf_device_info *infos, uint
     return unusable ? not_usable(entry, unusable) : not_found(entry, infos, num_infos);
 }
 
-static rf_result append(selection *chosen, uint32_t index)
+static rf_result selection_append(selection *chosen, uint32_t index)
 {
     RF_TRY(RF_VEC_GROW(chosen));
     chosen->items[chosen->count++] = index;
@@ -82,7 +82,7 @@ static rf_result append_all(selection *chosen, const rf_device_info *infos, uint
     bool any = false;
     for (uint32_t i = 0; i < num_infos; i++) {
         if (!infos[i].usable) continue;
-        RF_TRY(append(chosen, i));
+        RF_TRY(selection_append(chosen, i));
         any = true;
     }
     if (any) return RF_OK;
@@ -90,7 +90,7 @@ static rf_result append_all(selection *chosen, const rf_device_info *infos, uint
     return not_found("all", infos, num_infos);
 }
 
-static char *trim(char *text)
+static char *text_trim(char *text)
 {
     while (isspace((unsigned char)*text)) text++;
     size_t length = strlen(text);
@@ -104,7 +104,7 @@ static rf_result select_entries(char *text, const rf_device_info *infos, uint32_
     while (next) {
         char *comma = strchr(next, ',');
         if (comma) *comma = '\0';
-        const char *entry = trim(next);
+        const char *entry = text_trim(next);
         next = comma ? comma + 1 : NULL;
         RF_REQUIRE(*entry, "devices: an entry is empty; write for example \"0,1\", \"llvmpipe\" or \"all\"");
         if (strcasecmp(entry, "all") == 0) {
@@ -113,7 +113,7 @@ static rf_result select_entries(char *text, const rf_device_info *infos, uint32_
         }
         uint32_t index = 0;
         RF_TRY(find_entry(entry, infos, num_infos, &index));
-        RF_TRY(append(chosen, index));
+        RF_TRY(selection_append(chosen, index));
     }
     return RF_OK;
 }
@@ -137,7 +137,7 @@ rf_result rf_device_select(const char *entries, const rf_device_info *infos, uin
     return RF_OK;
 }
 
-static int preference(rf_device_type type)
+static int type_preference(rf_device_type type)
 {
     switch (type) {
     case RF_DEVICE_TYPE_DISCRETE_GPU: return 4;
@@ -154,7 +154,7 @@ rf_result rf_device_select_one(const char *entries, const rf_device_info *infos,
     char *text = rf_strdup(entries ? entries : "all");
     if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
     text[strcspn(text, ",")] = '\0';
-    const char *entry = trim(text);
+    const char *entry = text_trim(text);
     const bool any = strcasecmp(entry, "all") == 0;
     uint32_t *indices = NULL, count = 0;
     const rf_result r = rf_device_select(entry, infos, num_infos, &indices, &count);
@@ -162,7 +162,7 @@ rf_result rf_device_select_one(const char *entries, const rf_device_info *infos,
     RF_TRY(r);
     *index = indices[0];
     for (uint32_t i = 1; any && i < count; i++)
-        if (preference(infos[indices[i]].type) > preference(infos[*index].type)) *index = indices[i];
+        if (type_preference(infos[indices[i]].type) > type_preference(infos[*index].type)) *index = indices[i];
     rf_free(indices);
     return RF_OK;
 }

@@ -9,8 +9,8 @@
 
 enum { MAX_FAULTS = 4 }; /* of each kind, that a message tells */
 
-static void append(char *text, size_t size, const char *format, ...) RF_PRINTF(3, 4);
-static void append(char *text, size_t size, const char *format, ...)
+static void text_append(char *text, size_t size, const char *format, ...) RF_PRINTF(3, 4);
+static void text_append(char *text, size_t size, const char *format, ...)
 {
     const size_t used = strlen(text);
     va_list args;
@@ -49,13 +49,13 @@ void rf_gpu_describe_fault(const rf_gpu_device *device, char *text, size_t size)
     if (counts.vendorInfoCount > MAX_FAULTS) counts.vendorInfoCount = MAX_FAULTS;
     counts.vendorBinarySize = 0;
     if (device->vk.GetDeviceFaultInfoEXT(device->device, &counts, &info) < 0) return;
-    append(text, size, "; the driver reports: %.128s", info.description[0] ? info.description : "a fault");
+    text_append(text, size, "; the driver reports: %.128s", info.description[0] ? info.description : "a fault");
     for (uint32_t i = 0; i < counts.addressInfoCount && i < MAX_FAULTS; i++)
-        append(text, size, ", %s at 0x%llx", address_type(addresses[i].addressType),
-               (unsigned long long)addresses[i].reportedAddress);
+        text_append(text, size, ", %s at 0x%llx", address_type(addresses[i].addressType),
+                    (unsigned long long)addresses[i].reportedAddress);
     for (uint32_t i = 0; i < counts.vendorInfoCount && i < MAX_FAULTS; i++)
-        append(text, size, ", %.64s (code 0x%llx)", vendors[i].description,
-               (unsigned long long)vendors[i].vendorFaultCode);
+        text_append(text, size, ", %.64s (code 0x%llx)", vendors[i].description,
+                    (unsigned long long)vendors[i].vendorFaultCode);
     rf_error_one_line(text);
 }
 
@@ -81,6 +81,6 @@ void rf_gpu_describe_memory(const rf_gpu_device *device, char *text, size_t size
     /* The budget is what this process may use in all, what it uses already included. */
     const uint64_t whole = m->memoryHeaps[heap].size, ours = budget.heapBudget[heap];
     const double gib = 1.0 / (double)(1u << 30);
-    append(text, size, "; of the device's %.1f GiB others use %.1f, this process uses %.1f", (double)whole * gib,
-           (double)(whole > ours ? whole - ours : 0) * gib, (double)budget.heapUsage[heap] * gib);
+    text_append(text, size, "; of the device's %.1f GiB others use %.1f, this process uses %.1f", (double)whole * gib,
+                (double)(whole > ours ? whole - ours : 0) * gib, (double)budget.heapUsage[heap] * gib);
 }

@@ -54,7 +54,7 @@ static bool find_parts(const uint32_t *words, uint32_t count, module_parts *out)
     return out->entry_points > 0 && out->entry_points_end >= out->capabilities_end;
 }
 
-static uint32_t *put(uint32_t *to, const uint32_t *from, uint32_t count)
+static uint32_t *words_put(uint32_t *to, const uint32_t *from, uint32_t count)
 {
     memcpy(to, from, count * sizeof(*to));
     return to + count;
@@ -70,7 +70,7 @@ rf_result rf_gpu_preserve_nans(const uint32_t *words, uint32_t count, uint32_t *
     const uint32_t added = 2 + (extend ? EXTENSION_WORDS : 0) + parts.entry_points * MODE_WORDS;
     uint32_t *const grown = RF_NEW_ARRAY(uint32_t, (size_t)count + added), *to = grown;
     if (!grown) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    to = put(to, words, parts.capabilities_end);
+    to = words_put(to, words, parts.capabilities_end);
     *to++ = 2u << 16 | OP_CAPABILITY;
     *to++ = CAPABILITY_PRESERVE;
     if (extend) {
@@ -78,13 +78,13 @@ rf_result rf_gpu_preserve_nans(const uint32_t *words, uint32_t count, uint32_t *
         memcpy(to, extension, sizeof(extension)); /* the rest of the last word is zero already */
         to += EXTENSION_WORDS - 1;
     }
-    to = put(to, words + parts.capabilities_end, parts.entry_points_end - parts.capabilities_end);
+    to = words_put(to, words + parts.capabilities_end, parts.entry_points_end - parts.capabilities_end);
     for (uint32_t i = HEADER_WORDS; i < parts.entry_points_end; i += words[i] >> 16) {
         if ((words[i] & 0xFFFF) != OP_ENTRY_POINT) continue;
         const uint32_t mode[MODE_WORDS] = { MODE_WORDS << 16 | OP_EXECUTION_MODE, words[i + 2], MODE_PRESERVE, 32 };
-        to = put(to, mode, MODE_WORDS);
+        to = words_put(to, mode, MODE_WORDS);
     }
-    put(to, words + parts.entry_points_end, count - parts.entry_points_end);
+    words_put(to, words + parts.entry_points_end, count - parts.entry_points_end);
     *out = grown;
     *out_count = count + added;
     return RF_OK;

@@ -264,7 +264,7 @@ static rf_result create_instance(rf_gpu *gpu, bool validation)
     return RF_OK;
 }
 
-static rf_result enumerate(rf_gpu *gpu)
+static rf_result devices_enumerate(rf_gpu *gpu)
 {
     uint32_t count = 0;
     VkResult r = gpu->vk.EnumeratePhysicalDevices(gpu->instance, &count, NULL);
@@ -291,7 +291,7 @@ rf_result rf_gpu_create(const rf_gpu_params *params, rf_gpu **out)
     rf_gpu_lock_drivers();
     rf_result r = open_library(gpu);
     if (r == RF_OK) r = create_instance(gpu, validation_wanted(params));
-    if (r == RF_OK) r = enumerate(gpu);
+    if (r == RF_OK) r = devices_enumerate(gpu);
     rf_gpu_unlock_drivers();
     if (r < 0)
         rf_gpu_destroy(&gpu);

@@ -58,7 +58,7 @@ void rf_gpu_memory_teardown(rf_gpu_device *device)
 
 /* ---- buffers ---- */
 
-static rf_result allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
+static rf_result buffer_allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
 {
     rf_gpu_device *device = buffer->device;
     if (device->num_allocations >= device->snapshot.properties.limits.maxMemoryAllocationCount)
@@ -83,7 +83,7 @@ static rf_result allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
 }
 
 /* Vulkan gives memory as it is; buffers start as zeros. */
-static rf_result clear(rf_gpu_buffer *buffer)
+static rf_result buffer_clear(rf_gpu_buffer *buffer)
 {
     if (buffer->mapped) {
         memset(buffer->mapped, 0, buffer->capacity);
@@ -133,7 +133,7 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
     }
     RF_TRY_GOTO(create_vk_buffer(device, capacity, name, &buffer->buffer), error);
     rf_gpu_set_name(device, VK_OBJECT_TYPE_BUFFER, (uint64_t)buffer->buffer, name);
-    RF_TRY_GOTO(allocate(buffer, memory), error);
+    RF_TRY_GOTO(buffer_allocate(buffer, memory), error);
     if (memory != RF_GPU_MEMORY_DEVICE || device->plan.caps.host_visible) {
         const VkResult mapped =
             device->vk.MapMemory(device->device, buffer->memory, 0, VK_WHOLE_SIZE, 0, &buffer->mapped);
@@ -143,7 +143,7 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
             goto error;
         }
     }
-    RF_TRY_GOTO(clear(buffer), error);
+    RF_TRY_GOTO(buffer_clear(buffer), error);
     rf_gpu_memory_list(buffer);
     *out = buffer;
     return RF_OK;

@@ -121,7 +121,7 @@ static VkResult create_module(const rf_gpu_device *device, const rf_shader *shad
 }
 
 /* Touches nothing of the device that another thread might change. */
-static VkResult compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, VkPipeline *out)
+static VkResult pipeline_compile(const rf_gpu_device *device, const rf_gpu_pipeline *p, VkPipeline *out)
 {
     VkSpecializationMapEntry *entries = RF_NEW_ARRAY(VkSpecializationMapEntry, p->num_spec);
     if (!entries) return VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -195,7 +195,8 @@ static rf_gpu_pipeline *find_pipeline(rf_gpu_pipeline *list, uint64_t hash, cons
 }
 
 /* Everything but the compiled shader. */
-static rf_result describe(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline *pipeline)
+static rf_result pipeline_describe(rf_gpu_device *device, const rf_gpu_pipeline_params *params,
+                                   rf_gpu_pipeline *pipeline)
 {
     const rf_shader *shader = params->shader;
     if (shader->content) {
@@ -225,7 +226,7 @@ static void *compile_some(void *argument)
 {
     compilation *c = argument;
     for (uint32_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;)
-        c->results[i] = compile(c->device, c->pipelines[i], &c->pipelines[i]->pipeline);
+        c->results[i] = pipeline_compile(c->device, c->pipelines[i], &c->pipelines[i]->pipeline);
     return NULL;
 }
 
@@ -255,8 +256,8 @@ static rf_result compile_list(rf_gpu_device *device, rf_gpu_pipeline *list, uint
 }
 
 /* Puts what the device does not have yet in front of *fresh. */
-static rf_result collect(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline **fresh,
-                         uint32_t *num_fresh, rf_gpu_pipeline **out)
+static rf_result pipeline_collect(rf_gpu_device *device, const rf_gpu_pipeline_params *params, rf_gpu_pipeline **fresh,
+                                  uint32_t *num_fresh, rf_gpu_pipeline **out)
 {
     RF_TRY(check_params(device, params));
     const uint64_t hash = hash_params(params);
@@ -269,7 +270,7 @@ static rf_result collect(rf_gpu_device *device, const rf_gpu_pipeline_params *pa
     pipeline->next = *fresh;
     *fresh = *out = pipeline;
     ++*num_fresh;
-    return describe(device, params, pipeline);
+    return pipeline_describe(device, params, pipeline);
 }
 
 rf_result rf_gpu_pipelines_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, uint32_t count,
@@ -283,7 +284,8 @@ rf_result rf_gpu_pipelines_get(rf_gpu_device *device, const rf_gpu_pipeline_para
     rf_gpu_pipeline *fresh = NULL;
     uint32_t num_fresh = 0;
     rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < count; i++) r = collect(device, &params[i], &fresh, &num_fresh, &out[i]);
+    for (uint32_t i = 0; r >= 0 && i < count; i++)
+        r = pipeline_collect(device, &params[i], &fresh, &num_fresh, &out[i]);
     const uint64_t start = rf_now_ns();
     if (r >= 0 && num_fresh > 0) r = compile_list(device, fresh, num_fresh);
     if (r >= 0 && num_fresh > 0)

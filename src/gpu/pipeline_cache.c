@@ -49,7 +49,7 @@ static const char *find_fault(const rf_gpu_device *device, const void *data, siz
 }
 
 /* The file's content when it can be used; *data NULL otherwise. */
-static void load(rf_gpu_device *device, void **data, size_t *size)
+static void cache_load(rf_gpu_device *device, void **data, size_t *size)
 {
     *data = NULL;
     *size = 0;
@@ -77,7 +77,7 @@ rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *director
     if (directory) {
         device->cache_path = file_path(device, directory);
         if (!device->cache_path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        load(device, &data, &size);
+        cache_load(device, &data, &size);
     }
     const size_t body_size = data ? size - sizeof(file_header) : 0;
     const void *body = data ? (const char *)data + sizeof(file_header) : NULL;
@@ -104,7 +104,7 @@ rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *director
     return RF_OK;
 }
 
-static rf_result store(rf_gpu_device *device)
+static rf_result cache_store(rf_gpu_device *device)
 {
     size_t size = 0;
     RF_VK_TRY(device, device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &size, NULL),
@@ -134,7 +134,7 @@ void rf_gpu_pipeline_cache_close(rf_gpu_device *device)
         *slash = '\0';
         rf_result r = rf_make_directories(device->cache_path, 0700);
         *slash = '/';
-        if (r == RF_OK) r = store(device);
+        if (r == RF_OK) r = cache_store(device);
         if (r < 0) rf_log_message(RF_LOG_WARN, "pipeline cache not saved: %s", rf_error_message());
     }
     device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, NULL);

@@ -95,7 +95,7 @@ typedef struct job {
     bool over;      /* nothing is left to take */
 } job;
 
-static const rf_gpu_variant *take(job *j, bool first_device)
+static const rf_gpu_variant *job_take(job *j, bool first_device)
 {
     pthread_mutex_lock(&j->mutex);
     const rf_gpu_variant *v = j->next < j->count ? j->variants[j->next++] : NULL;
@@ -122,7 +122,7 @@ static bool wait_for_need(job *j)
 }
 
 /* A helper that fails only leaves more to the first device: what is not compiled now is compiled by its dispatch. */
-static void *help(void *argument)
+static void *helper_main(void *argument)
 {
     job *j = argument;
     if (!wait_for_need(j)) return NULL;
@@ -131,7 +131,7 @@ static void *help(void *argument)
     rf_result r =
         rf_gpu_device_open(j->device->gpu, &(rf_gpu_device_params){ .index = j->device->info.index }, &device);
     if (r >= 0) r = open_lane(&l, device);
-    for (const rf_gpu_variant *v; r >= 0 && (v = take(j, false));) r = compile_variant(&l, v);
+    for (const rf_gpu_variant *v; r >= 0 && (v = job_take(j, false));) r = compile_variant(&l, v);
     if (r < 0) rf_log_message(RF_LOG_WARN, "compiling with one thread fewer: %s", rf_error_message());
     close_lane(&l);
     rf_gpu_device_close(&device);
@@ -142,10 +142,10 @@ static rf_result run_job(job *j, uint32_t helpers)
 {
     pthread_t threads[MAX_HELPERS];
     uint32_t started = 0;
-    while (started < helpers && pthread_create(&threads[started], NULL, help, j) == 0) started++;
+    while (started < helpers && pthread_create(&threads[started], NULL, helper_main, j) == 0) started++;
     lane l = { 0 };
     rf_result r = open_lane(&l, j->device);
-    for (const rf_gpu_variant *v; r >= 0 && (v = take(j, true));) r = compile_variant(&l, v);
+    for (const rf_gpu_variant *v; r >= 0 && (v = job_take(j, true));) r = compile_variant(&l, v);
     close_lane(&l);
     pthread_mutex_lock(&j->mutex);
     j->next = j->count; /* after a failure the helpers stop too */

@@ -71,7 +71,7 @@ uint64_t rf_gpu_spin_ns(const rf_device_caps *caps, uint64_t timeout_ns)
 }
 
 /* Looks again and again for a moment; ends early when the device has got to `ticket`. */
-static rf_result spin(rf_gpu_device *device, uint64_t ticket, uint64_t spin_ns)
+static rf_result ticket_spin(rf_gpu_device *device, uint64_t ticket, uint64_t spin_ns)
 {
     if (spin_ns == 0) return RF_OK;
     const uint64_t end = rf_now_ns() + spin_ns;
@@ -87,7 +87,7 @@ rf_result rf_gpu_wait_spinning(rf_gpu_device *device, uint64_t ticket, uint64_t 
     RF_REQUIRE(ticket <= device->submitted, "%s: ticket %llu was never submitted", device->info.name,
                (unsigned long long)ticket);
     RF_TRY(rf_gpu_check_lost(device));
-    if (ticket > device->completed) RF_TRY(spin(device, ticket, spin_ns));
+    if (ticket > device->completed) RF_TRY(ticket_spin(device, ticket, spin_ns));
     if (ticket <= device->completed) return rf_gpu_memory_invalidate(device);
     const VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,

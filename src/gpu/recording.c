@@ -12,8 +12,8 @@
 #define DEVICE_WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
 #define DEVICE_ACCESS (VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT | DEVICE_WRITES)
 
-static void barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, VkAccessFlags from_access,
-                    VkPipelineStageFlags to, VkAccessFlags to_access)
+static void recording_barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, VkAccessFlags from_access,
+                              VkPipelineStageFlags to, VkAccessFlags to_access)
 {
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -24,7 +24,7 @@ static void barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, VkAccessFl
     rec->commands_so_far.barriers++;
 }
 
-static rf_result start(rf_gpu_recording *rec)
+static rf_result recording_start(rf_gpu_recording *rec)
 {
     rf_gpu_device *device = rec->device;
     const VkCommandPoolCreateInfo pool = {
@@ -46,8 +46,8 @@ static rf_result start(rf_gpu_recording *rec)
     const VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
     RF_VK_TRY(device, device->vk.BeginCommandBuffer(rec->commands, &begin), "beginning '%s'", rec->name);
     /* Whatever was submitted before is over, and its writes and the host's are seen. */
-    barrier(rec, DEVICE_STAGES | VK_PIPELINE_STAGE_HOST_BIT, DEVICE_WRITES | VK_ACCESS_HOST_WRITE_BIT, DEVICE_STAGES,
-            DEVICE_ACCESS);
+    recording_barrier(rec, DEVICE_STAGES | VK_PIPELINE_STAGE_HOST_BIT, DEVICE_WRITES | VK_ACCESS_HOST_WRITE_BIT,
+                      DEVICE_STAGES, DEVICE_ACCESS);
     return RF_OK;
 }
 
@@ -61,7 +61,7 @@ rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu
     if (!rec) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rec->device = device;
     rec->name = rf_strdup(name ? name : "");
-    rf_result r = rec->name ? start(rec) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = rec->name ? recording_start(rec) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0)
         rf_gpu_recording_destroy(&rec);
     else
@@ -256,8 +256,8 @@ static rf_result bind_descriptors(rf_gpu_recording *rec, const rf_gpu_pipeline *
 
 /* ---- commands ---- */
 
-static rf_result bind(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
-                      const void *push)
+static rf_result recording_bind(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
+                                const void *push)
 {
     const rf_vk_device *vk = &rec->device->vk;
     const rf_gpu_layout *layout = pipeline->layout;
@@ -277,7 +277,7 @@ rf_result rf_gpu_record_empty_dispatch(rf_gpu_recording *rec, const rf_gpu_pipel
 {
     void *zeros = rf_calloc(1, pipeline->layout->push_size);
     if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = bind(rec, pipeline, bindings, zeros);
+    const rf_result r = recording_bind(rec, pipeline, bindings, zeros);
     rf_free(zeros);
     if (r >= 0) rec->device->vk.CmdDispatch(rec->commands, 0, 1, 1);
     return r;
@@ -316,7 +316,7 @@ static rf_result record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipelin
 
     const rf_vk_device *vk = &rec->device->vk;
     RF_TRY(rf_gpu_variant_note(rec, pipeline, bindings));
-    RF_TRY(bind(rec, pipeline, bindings, push));
+    RF_TRY(recording_bind(rec, pipeline, bindings, push));
     const bool labelled =
         label && rec->device->gpu->debug_utils && vk->CmdBeginDebugUtilsLabelEXT && vk->CmdEndDebugUtilsLabelEXT;
     if (labelled) {
@@ -389,7 +389,7 @@ rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint6
 void rf_gpu_record_barrier(rf_gpu_recording *rec)
 {
     if (!rec || rec->ended) return;
-    barrier(rec, DEVICE_STAGES, DEVICE_WRITES, DEVICE_STAGES, DEVICE_ACCESS);
+    recording_barrier(rec, DEVICE_STAGES, DEVICE_WRITES, DEVICE_STAGES, DEVICE_ACCESS);
 }
 
 rf_gpu_commands rf_gpu_recording_commands(const rf_gpu_recording *rec)
@@ -400,7 +400,7 @@ rf_gpu_commands rf_gpu_recording_commands(const rf_gpu_recording *rec)
 void rf_gpu_record_host_barrier(rf_gpu_recording *rec)
 {
     if (!rec || rec->ended) return;
-    barrier(rec, DEVICE_STAGES, DEVICE_WRITES, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    recording_barrier(rec, DEVICE_STAGES, DEVICE_WRITES, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 rf_result rf_gpu_recording_end(rf_gpu_recording *rec)
@@ -480,7 +480,7 @@ rf_result rf_gpu_recording_timestamps(rf_gpu_recording *rec, uint64_t *ns, uint3
 }
 
 /* Each timestamp is taken to lie within half a turn of the one read before it. */
-static uint64_t unwrap(rf_gpu_device *device, uint64_t ticks)
+static uint64_t ticks_unwrap(rf_gpu_device *device, uint64_t ticks)
 {
     const uint64_t mask = tick_mask(device);
     if (!device->has_clock) {
@@ -500,7 +500,7 @@ rf_result rf_gpu_recording_times(rf_gpu_recording *rec, uint64_t *ns, uint32_t c
     const double period = rec->device->snapshot.properties.limits.timestampPeriod;
     const uint64_t base = INT64_MAX / 4;
     for (uint32_t i = 0; i < count; i++) {
-        const int64_t since = (int64_t)(unwrap(rec->device, ns[i]) - base);
+        const int64_t since = (int64_t)(ticks_unwrap(rec->device, ns[i]) - base);
         ns[i] = base + (uint64_t)(int64_t)((double)since * period);
     }
     return RF_OK;

@@ -55,7 +55,7 @@ rf_result rf_gpu_map_result(VkResult result)
     }
 }
 
-static const char *advice(VkResult result)
+static const char *result_advice(VkResult result)
 {
     switch (result) {
     case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "; use a smaller batch or model, or free the device for this job";
@@ -77,7 +77,7 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
     if (device && result == VK_ERROR_OUT_OF_DEVICE_MEMORY) rf_gpu_describe_memory(device, said, sizeof(said));
     rf_error_set(rf_gpu_map_result(result), "vulkan", result, file, line, "%s%s%s: %s%s%s",
                  device ? device->info.name : "", device ? ": " : "", text, rf_gpu_vk_result_name(result), said,
-                 advice(result));
+                 result_advice(result));
     if (device && result == VK_ERROR_DEVICE_LOST && !device->lost) {
         device->lost = true;
         rf_error_save(&device->lost_record);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const unsigned char *element(const rf_attr_field *field, const void *attr, uint32_t index)
+static const unsigned char *field_element(const rf_attr_field *field, const void *attr, uint32_t index)
 {
     return (const unsigned char *)attr + field->offset + (size_t)index * field->stride;
 }
@@ -12,13 +12,13 @@ uint32_t rf_attr_length(const rf_attr_field *field, const void *attr)
 {
     static const unsigned char zero[RF_MAX_ATTR];
     uint32_t length = field->count;
-    while (length > 0 && memcmp(element(field, attr, length - 1), zero, field->size) == 0) length--;
+    while (length > 0 && memcmp(field_element(field, attr, length - 1), zero, field->size) == 0) length--;
     return length;
 }
 
 int64_t rf_attr_integer(const rf_attr_field *field, const void *attr, uint32_t index)
 {
-    const void *at = element(field, attr, index);
+    const void *at = field_element(field, attr, index);
     const bool negative = field->kind == RF_ATTR_SIGNED;
     uint8_t byte;
     uint32_t word;
@@ -47,7 +47,7 @@ bool rf_attr_set_integer(const rf_attr_field *field, void *attr, uint32_t index,
 float rf_attr_float(const rf_attr_field *field, const void *attr, uint32_t index)
 {
     float value;
-    memcpy(&value, element(field, attr, index), sizeof(value));
+    memcpy(&value, field_element(field, attr, index), sizeof(value));
     return value;
 }
 

@@ -21,7 +21,7 @@ static bool is_float(rf_dtype dtype)
 }
 
 /* A gradient can flow through this input, and has a target to reach there. */
-static bool carries(const differentiation *d, const rf_node_info *node, uint32_t i)
+static bool input_carries(const differentiation *d, const rf_node_info *node, uint32_t i)
 {
     return d->wanted[node->in[i]] && rf_op_reads(node->op, i) && !(node->op->flags & RF_OP_NO_GRADIENT);
 }
@@ -33,14 +33,14 @@ static void find_wanted(differentiation *d, const rf_value *targets, uint32_t nu
         const rf_node_info *node = &d->graph->nodes.items[n];
         if (node->dead) continue;
         bool any = false;
-        for (uint32_t i = 0; i < node->n_in; i++) any = any || carries(d, node, i);
+        for (uint32_t i = 0; i < node->n_in; i++) any = any || input_carries(d, node, i);
         for (uint32_t i = 0; any && i < node->n_out; i++) {
             if (is_float(rf_graph_desc(d->graph, node->out[i])->dtype)) d->wanted[node->out[i]] = true;
         }
     }
 }
 
-static rf_result accumulate(differentiation *d, const rf_op *op, rf_value v, rf_value contribution)
+static rf_result contribution_accumulate(differentiation *d, const rf_op *op, rf_value v, rf_value contribution)
 {
     RF_TRY(rf_graph_check_values(d->graph, op->name, &contribution, 1));
     const rf_tensor_desc *want = rf_graph_desc(d->graph, v), *is = rf_graph_desc(d->graph, contribution);
@@ -85,7 +85,7 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
         any_out = any_out || dout[i];
     }
     for (uint32_t i = 0; any_out && i < node.n_in; i++) {
-        needed[i] = carries(d, &node, i);
+        needed[i] = input_carries(d, &node, i);
         any_in = any_in || needed[i];
     }
     if (!any_in) return RF_OK;
@@ -108,13 +108,13 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
     const rf_result r = node.op->gradient(&context);
     if (r < 0) return rf_error_context(r, "gradient of '%s'", node.op->name);
     for (uint32_t i = 0; i < node.n_in; i++) {
-        if (needed[i] && din[i]) RF_TRY(accumulate(d, node.op, node.in[i], din[i]));
+        if (needed[i] && din[i]) RF_TRY(contribution_accumulate(d, node.op, node.in[i], din[i]));
     }
     return RF_OK;
 }
 
-static rf_result differentiate(differentiation *d, rf_value loss, const rf_value *targets, uint32_t num_targets,
-                               rf_value *grads)
+static rf_result loss_differentiate(differentiation *d, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                                    rf_value *grads)
 {
     find_wanted(d, targets, num_targets);
     if (d->wanted[loss]) {
@@ -151,7 +151,7 @@ rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value 
     d.wanted = RF_NEW_ARRAY(bool, d.num_values);
     d.gradient = RF_NEW_ARRAY(rf_value, d.num_values);
     rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (d.wanted && d.gradient) r = differentiate(&d, loss, targets, num_targets, grads);
+    if (d.wanted && d.gradient) r = loss_differentiate(&d, loss, targets, num_targets, grads);
     rf_free(d.wanted);
     rf_free(d.gradient);
     return r;

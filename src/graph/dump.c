@@ -11,8 +11,8 @@ typedef struct text {
     bool failed;
 } text;
 
-static void add(text *t, const char *format, ...) RF_PRINTF(2, 3);
-static void add(text *t, const char *format, ...)
+static void text_add(text *t, const char *format, ...) RF_PRINTF(2, 3);
+static void text_add(text *t, const char *format, ...)
 {
     char line[512];
     va_list args;
@@ -33,7 +33,7 @@ static void add_value(text *t, const rf_graph *graph, rf_value v)
 {
     const rf_tensor_desc *desc = rf_graph_desc(graph, v);
     char shape[96];
-    add(t, "%%%u %s%s", v, rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
+    text_add(t, "%%%u %s%s", v, rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
 }
 
 char *rf_graph_dump(const rf_graph *graph)
@@ -43,32 +43,32 @@ char *rf_graph_dump(const rf_graph *graph)
                                          [RF_VALUE_HOST] = "host",
                                          [RF_VALUE_CONSTANT] = "constant" };
     text t = { 0 };
-    add(&t, "%s", "");
+    text_add(&t, "%s", "");
     for (uint32_t v = 1; v < graph->values.count; v++) {
         const rf_value_info *value = &graph->values.items[v];
         if (value->kind == RF_VALUE_NONE || value->kind == RF_VALUE_RESULT) continue;
         add_value(&t, graph, v);
-        add(&t, " = %s", kinds[value->kind]);
-        if (value->kind != RF_VALUE_CONSTANT) add(&t, " %u", value->slot);
-        if (value->name) add(&t, " '%s'", value->name);
-        add(&t, "\n");
+        text_add(&t, " = %s", kinds[value->kind]);
+        if (value->kind != RF_VALUE_CONSTANT) text_add(&t, " %u", value->slot);
+        if (value->name) text_add(&t, " '%s'", value->name);
+        text_add(&t, "\n");
     }
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
         const rf_node_info *node = &graph->nodes.items[n];
         if (node->dead) continue;
         for (uint32_t i = 0; i < node->n_out; i++) {
-            if (i > 0) add(&t, ", ");
+            if (i > 0) text_add(&t, ", ");
             add_value(&t, graph, node->out[i]);
         }
-        add(&t, "%s%s(", node->n_out ? " = " : "", node->op->name);
+        text_add(&t, "%s%s(", node->n_out ? " = " : "", node->op->name);
         /* "!" marks what is updated in place, "#" what only lends its shape. */
         for (uint32_t i = 0; i < node->n_in; i++)
-            add(&t, "%s%s%%%u", i ? ", " : "",
-                node->op->mutates >> i & 1 ? "!"
-                : rf_op_reads(node->op, i) ? ""
-                                           : "#",
-                node->in[i]);
-        add(&t, ")\n");
+            text_add(&t, "%s%s%%%u", i ? ", " : "",
+                     node->op->mutates >> i & 1 ? "!"
+                     : rf_op_reads(node->op, i) ? ""
+                                                : "#",
+                     node->in[i]);
+        text_add(&t, ")\n");
     }
     if (t.failed) {
         rf_free(t.items);

@@ -267,7 +267,7 @@ static rf_result check_mutated(const rf_graph *graph, const rf_node_info *node)
 }
 
 /* Nothing in here can fail: all room was made before. */
-static void append(rf_graph *graph, rf_node_info *node, const rf_op_call *call)
+static void node_append(rf_graph *graph, rf_node_info *node, const rf_op_call *call)
 {
     const rf_node n = graph->nodes.count++;
     node->n_out = call->n_out;
@@ -304,7 +304,7 @@ rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const
     RF_TRY(hold_op(graph, op));
     node.attr = rf_graph_keep_attr(graph, op, attr);
     if (!node.attr) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    append(graph, &node, &call);
+    node_append(graph, &node, &call);
     if (op->n_out > 0) memcpy(out, node.out, op->n_out * sizeof(*out));
     return RF_OK;
 }
@@ -345,7 +345,7 @@ static rf_result check_order(const rf_graph *graph, const rf_node *order, rf_nod
     return RF_OK;
 }
 
-static rf_result reorder(rf_graph *graph, const rf_node *order, rf_node *place)
+static rf_result nodes_reorder(rf_graph *graph, const rf_node *order, rf_node *place)
 {
     RF_TRY(check_order(graph, order, place));
     const uint32_t count = graph->nodes.count;
@@ -372,7 +372,7 @@ rf_result rf_graph_reorder(rf_graph *graph, const rf_node *order)
 {
     rf_node *place = RF_NEW_ARRAY(rf_node, graph->nodes.count);
     if (!place) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = reorder(graph, order, place);
+    const rf_result r = nodes_reorder(graph, order, place);
     rf_free(place);
     return r;
 }

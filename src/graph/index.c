@@ -47,8 +47,8 @@ static bool is_same_node(const rf_node_info *a, const rf_node_info *b)
 }
 
 /* Exactly one of leaf and node is not NULL. */
-static uint32_t *find(const rf_graph *graph, const rf_graph_index *index, const rf_value_info *leaf,
-                      const rf_node_info *node)
+static uint32_t *slot_find(const rf_graph *graph, const rf_graph_index *index, const rf_value_info *leaf,
+                           const rf_node_info *node)
 {
     const uint32_t mask = index->capacity - 1;
     uint32_t at = (uint32_t)(leaf ? hash_leaf(leaf) : hash_node(node)) & mask;
@@ -66,12 +66,12 @@ static uint32_t *find(const rf_graph *graph, const rf_graph_index *index, const 
 
 uint32_t *rf_graph_index_leaf(const rf_graph *graph, const rf_graph_index *index, const rf_value_info *leaf)
 {
-    return find(graph, index, leaf, NULL);
+    return slot_find(graph, index, leaf, NULL);
 }
 
 uint32_t *rf_graph_index_node(const rf_graph *graph, const rf_graph_index *index, const rf_node_info *node)
 {
-    return find(graph, index, NULL, node);
+    return slot_find(graph, index, NULL, node);
 }
 
 void rf_graph_index_put(rf_graph_index *index, uint32_t *slot, uint32_t number, bool is_node)

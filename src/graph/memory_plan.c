@@ -41,17 +41,17 @@ typedef struct planner {
     rf_memory_plan *plan;
 } planner;
 
-static const rf_value_info *info(const planner *p, rf_value v)
+static const rf_value_info *value_info(const planner *p, rf_value v)
 {
     return &p->graph->values.items[v];
 }
-static uint64_t bytes(const planner *p, rf_value v)
+static uint64_t value_bytes(const planner *p, rf_value v)
 {
     return rf_tensor_bytes(rf_graph_desc(p->graph, v));
 }
 static bool is_live_result(const planner *p, rf_value v)
 {
-    return info(p, v)->kind == RF_VALUE_RESULT && !p->graph->nodes.items[info(p, v)->producer].dead;
+    return value_info(p, v)->kind == RF_VALUE_RESULT && !p->graph->nodes.items[value_info(p, v)->producer].dead;
 }
 static bool is_external(const planner *p, rf_value v)
 {
@@ -60,7 +60,7 @@ static bool is_external(const planner *p, rf_value v)
 
 static rf_value owner_of(const planner *p, rf_value v)
 {
-    const rf_value storage = info(p, v)->storage;
+    const rf_value storage = value_info(p, v)->storage;
     return p->owners[storage].merged ? p->owners[storage].merged : storage;
 }
 
@@ -81,7 +81,7 @@ static uint32_t runs_until(const planner *p, uint32_t n)
     return p->spans && n < p->graph->nodes.count ? p->spans[n].last : n;
 }
 
-static void touch(owner *o, uint32_t n)
+static void owner_touch(owner *o, uint32_t n)
 {
     if (o->last == n) return;
     o->before = o->last;
@@ -95,16 +95,16 @@ static void find_lifetimes(planner *p, const rf_graph_roots *roots)
         const rf_node_info *node = &graph->nodes.items[n];
         if (node->dead) continue;
         for (uint32_t i = 0; i < node->n_out; i++) {
-            if (info(p, node->out[i])->storage != node->out[i]) continue;
+            if (value_info(p, node->out[i])->storage != node->out[i]) continue;
             p->owners[node->out[i]].last = p->owners[node->out[i]].before = n;
             p->owners[node->out[i]].elsewhere = is_external(p, node->out[i]);
         }
         for (uint32_t i = 0; i < node->n_in; i++) {
-            if (kernel_reads(node, i)) touch(&p->owners[info(p, node->in[i])->storage], n);
+            if (kernel_reads(node, i)) owner_touch(&p->owners[value_info(p, node->in[i])->storage], n);
         }
     }
     for (uint32_t i = 0; i < roots->num_results; i++) {
-        p->owners[info(p, roots->results[i])->storage].last = graph->nodes.count;
+        p->owners[value_info(p, roots->results[i])->storage].last = graph->nodes.count;
     }
 }
 
@@ -115,7 +115,7 @@ static bool can_take_over(const planner *p, rf_node n, uint32_t i)
     const rf_value from = owner_of(p, node->in[i]);
     const owner *o = &p->owners[from];
     if (!kernel_reads(node, i) || !is_live_result(p, from) || o->elsewhere || o->last != n) return false;
-    if (bytes(p, from) != bytes(p, node->out[0])) return false;
+    if (value_bytes(p, from) != value_bytes(p, node->out[0])) return false;
     if (o->before != n && o->before >= runs_from(p, n)) return false; /* may not have read it yet */
     /* Another input with the same bytes could be read at other places than those just written. */
     for (uint32_t j = 0; j < node->n_in; j++) {
@@ -165,11 +165,11 @@ static rf_result list_blocks(planner *p)
         for (uint32_t i = 0; i < node->n_out; i++) {
             const rf_value v = node->out[i];
             const owner *o = &p->owners[v];
-            if (info(p, v)->storage != v || o->elsewhere) continue;
+            if (value_info(p, v)->storage != v || o->elsewhere) continue;
             if (o->merged)
-                naive += rf_align_up(bytes(p, v), p->alignment);
+                naive += rf_align_up(value_bytes(p, v), p->alignment);
             else
-                RF_TRY(add_block(p, bytes(p, v), n, o->last, v));
+                RF_TRY(add_block(p, value_bytes(p, v), n, o->last, v));
         }
         if (p->workspace_size) RF_TRY(add_block(p, p->workspace_size[n], n, n, 0));
         for (uint32_t b = before; b < p->blocks.count; b++) {
@@ -249,7 +249,7 @@ static int earlier_first(const void *a, const void *b)
     return larger_first(a, b);
 }
 
-static rf_result release(gap_list *gaps, uint64_t offset, uint64_t size)
+static rf_result gap_release(gap_list *gaps, uint64_t offset, uint64_t size)
 {
     RF_TRY(RF_VEC_GROW(gaps));
     uint32_t low = 0, high = gaps->count;
@@ -280,7 +280,7 @@ static rf_result release(gap_list *gaps, uint64_t offset, uint64_t size)
     return RF_OK;
 }
 
-static uint64_t take(gap_list *gaps, uint64_t size)
+static uint64_t gap_take(gap_list *gaps, uint64_t size)
 {
     gap *best = NULL;
     for (uint32_t i = 0; i < gaps->count; i++) {
@@ -336,10 +336,10 @@ static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab
     for (uint32_t b = 0; b < count && r >= 0; b++) {
         for (; r >= 0 && endings[ended].last < blocks[b].first; ended++) {
             const block *dead = &blocks[endings[ended].block];
-            r = release(&gaps, dead->offset, dead->size);
+            r = gap_release(&gaps, dead->offset, dead->size);
             live -= dead->size;
         }
-        blocks[b].offset = take(&gaps, blocks[b].size);
+        blocks[b].offset = gap_take(&gaps, blocks[b].size);
         live += blocks[b].size;
         if (live > *peak) *peak = live;
     }
@@ -383,14 +383,14 @@ static void fill_in(planner *p)
     for (uint32_t v = 1; v < p->graph->values.count; v++) {
         if (!is_live_result(p, v)) continue;
         const rf_value from = owner_of(p, v);
-        placements[v].size = bytes(p, v);
+        placements[v].size = value_bytes(p, v);
         placements[v].alias_of = from == v ? 0 : from;
         placements[v].planned = !p->owners[from].elsewhere && is_live_result(p, from) && !is_external(p, v);
         if (placements[v].planned) placements[v].offset = placements[from].offset;
     }
 }
 
-static rf_result make(planner *p, const rf_graph_roots *roots)
+static rf_result plan_make(planner *p, const rf_graph_roots *roots)
 {
     const rf_graph *graph = p->graph;
     p->owners = RF_NEW_ARRAY(owner, graph->values.count);
@@ -426,7 +426,7 @@ rf_result rf_memory_plan_make_beside(const rf_graph *graph, const rf_graph_roots
                   .spans = spans,
                   .alignment = alignment,
                   .plan = out };
-    const rf_result r = make(&p, roots);
+    const rf_result r = plan_make(&p, roots);
     rf_free(p.owners);
     rf_free(p.blocks.items);
     if (r < 0) rf_memory_plan_free(out);

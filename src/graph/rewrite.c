@@ -109,14 +109,14 @@ static void unlink_reads(rewriter *rw, rf_node n)
     }
 }
 
-static void enqueue(rewriter *rw, rf_node n)
+static void node_enqueue(rewriter *rw, rf_node n)
 {
     if (rw->queued[n] || rw->graph->nodes.items[n].dead) return;
     rw->queued[n] = true;
     rw->queue[(rw->queue_head + rw->queue_count++) % rw->graph->nodes.count] = n;
 }
 
-static rf_node dequeue(rewriter *rw)
+static rf_node node_dequeue(rewriter *rw)
 {
     const rf_node n = rw->queue[rw->queue_head];
     rw->queue_head = (rw->queue_head + 1) % rw->graph->nodes.count;
@@ -148,7 +148,7 @@ static rf_result list_mutations(rewriter *rw)
     return RF_OK;
 }
 
-static rf_result start(rewriter *rw, rf_graph *graph, const rf_graph_roots *roots)
+static rf_result rewriter_start(rewriter *rw, rf_graph *graph, const rf_graph_roots *roots)
 {
     *rw = (rewriter){ .graph = graph };
     rw->links = RF_NEW_ARRAY(read_link, (size_t)graph->nodes.count * RF_MAX_INPUTS + 1);
@@ -161,12 +161,12 @@ static rf_result start(rewriter *rw, rf_graph *graph, const rf_graph_roots *root
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
         if (graph->nodes.items[n].dead) continue;
         link_reads(rw, n);
-        enqueue(rw, n);
+        node_enqueue(rw, n);
     }
     return list_mutations(rw);
 }
 
-static void finish(rewriter *rw)
+static void rewriter_finish(rewriter *rw)
 {
     rf_free(rw->values.items);
     rf_free(rw->links);
@@ -266,15 +266,15 @@ static rf_result check_fusion(const rewriter *rw, fusion *f, rf_op_call *call)
 
 static void requeue_around(rewriter *rw, rf_node n)
 {
-    enqueue(rw, n);
+    node_enqueue(rw, n);
     const rf_node_info *node = &rw->graph->nodes.items[n];
     for (uint32_t i = 0; i < node->n_in; i++) {
         const rf_value_info *value = &rw->graph->values.items[node->in[i]];
-        if (value->kind == RF_VALUE_RESULT) enqueue(rw, value->producer);
+        if (value->kind == RF_VALUE_RESULT) node_enqueue(rw, value->producer);
     }
 }
 
-static rf_result apply(rewriter *rw, fusion *f)
+static rf_result fusion_apply(rewriter *rw, fusion *f)
 {
     rf_graph *graph = rw->graph;
     const char *first = graph->nodes.items[f->gone].op->name, *second = graph->nodes.items[f->place].op->name;
@@ -342,7 +342,7 @@ static rf_result try_consumer(rewriter *rw, rf_node n)
     if (!node->op->absorb_consumer(rw->graph, n, c, &f.fused) || !keeps_views(&f.fused, node->op, consumer->op))
         return RF_OK;
     f.out[0] = consumer->out[0];
-    return apply(rw, &f);
+    return fusion_apply(rw, &f);
 }
 
 static rf_result try_sibling(rewriter *rw, rf_node n, rf_node o)
@@ -367,7 +367,7 @@ static rf_result try_sibling(rewriter *rw, rf_node n, rf_node o)
     } else {
         return RF_OK;
     }
-    return apply(rw, &f);
+    return fusion_apply(rw, &f);
 }
 
 static rf_result try_siblings(rewriter *rw, rf_node n)
@@ -395,18 +395,18 @@ static rf_result try_siblings(rewriter *rw, rf_node n)
 }
 
 /* One round over all nodes, and again over what changes under way. */
-static rf_result fuse(rf_graph *graph, const rf_graph_roots *roots, bool *changed)
+static rf_result graph_fuse(rf_graph *graph, const rf_graph_roots *roots, bool *changed)
 {
     rewriter rw;
-    rf_result r = start(&rw, graph, roots);
+    rf_result r = rewriter_start(&rw, graph, roots);
     while (r >= 0 && rw.queue_count > 0) {
-        const rf_node n = dequeue(&rw);
+        const rf_node n = node_dequeue(&rw);
         if (graph->nodes.items[n].dead) continue;
         r = try_consumer(&rw, n);
         if (r >= 0) r = try_siblings(&rw, n);
     }
     *changed = rw.fusions > 0;
-    finish(&rw);
+    rewriter_finish(&rw);
     return r;
 }
 
@@ -431,7 +431,7 @@ rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots)
     bool changed = graph->nodes.count > 0;
     rf_result r = RF_OK;
     while (r >= 0 && changed) {
-        r = fuse(graph, roots, &changed);
+        r = graph_fuse(graph, roots, &changed);
         if (r >= 0 && changed) r = remove_dead(graph, roots);
     }
     find_storage(graph);

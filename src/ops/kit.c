@@ -250,7 +250,7 @@ static bool row_job_grid(const rf_row_job *job, const rf_device_caps *caps, uint
     return false;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
+static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
         const uint64_t rest = a % b;
@@ -267,7 +267,7 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps)
         const uint64_t bytes = job->tensors[i].row_bytes;
         if (bytes == 0) continue;
         /* The alignment is a power of two, so the largest step is a multiple of the others. */
-        const uint64_t own_step = caps->buffer_alignment / gcd(caps->buffer_alignment, bytes);
+        const uint64_t own_step = caps->buffer_alignment / common_divisor(caps->buffer_alignment, bytes);
         if (own_step > step) step = own_step;
         uint64_t range = caps->max_storage_range;
         if (job->tensors[i].view == RF_VIEW_TEXEL_RGBA32F && range > 16ull * caps->max_texel_elements)

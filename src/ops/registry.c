@@ -33,22 +33,24 @@ const char *rf_activation_name(uint32_t activation)
     return activation <= RF_ACTIVATION_SOFTPLUS ? rf_activation_names[activation] : "?";
 }
 
-static rf_result add(rf_graph *graph, rf_value a, rf_value b, rf_value *out)
+static rf_result node_add(rf_graph *graph, rf_value a, rf_value b, rf_value *out)
 {
     return rf_emit_binary(graph, RF_FN_ADD, 0, a, b, out);
 }
 
-static rf_result alias(rf_graph *g, rf_value x, rf_value *out)
+static rf_result node_alias(rf_graph *g, rf_value x, rf_value *out)
 {
     return rf_emit_reshape_like(g, x, x, out);
 }
 
-static rf_result scale(rf_graph *graph, rf_value x, rf_value scalar, rf_value *out)
+static rf_result node_scale(rf_graph *graph, rf_value x, rf_value scalar, rf_value *out)
 {
     return rf_emit_binary(graph, RF_FN_MULTIPLY, 0, x, scalar, out);
 }
 
-static const rf_core_ops core = { .add = add, .scale = scale, .fill_like = rf_emit_fill_like, .alias = alias };
+static const rf_core_ops core = {
+    .add = node_add, .scale = node_scale, .fill_like = rf_emit_fill_like, .alias = node_alias
+};
 
 const rf_core_ops *rf_ops_core(void)
 {

@@ -68,7 +68,7 @@ static void fill_row(encoder *e, uint32_t y)
 }
 
 /* Nothing of this function's own is used after the jump. */
-static bool encode(png_structp png, png_infop info, encoder *e)
+static bool png_encode(png_structp png, png_infop info, encoder *e)
 {
     static const int types[] = { PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                  PNG_COLOR_TYPE_RGB_ALPHA };
@@ -97,7 +97,7 @@ rf_result rf_png_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint
     e.row = malloc((size_t)width * channels);
     png_structp png = e.row ? png_create_write_struct(PNG_LIBPNG_VER_STRING, &e, on_error, on_warning) : NULL;
     png_infop info = png ? png_create_info_struct(png) : NULL;
-    const bool made = info != NULL, ok = made && encode(png, info, &e);
+    const bool made = info != NULL, ok = made && png_encode(png, info, &e);
     png_destroy_write_struct(png ? &png : NULL, info ? &info : NULL);
     free(e.row);
     if (ok) {

@@ -192,7 +192,7 @@ static rf_result create_exchange(rf_strategy *s)
                              : rf_local_exchange_create(s->num_local, &s->exchange);
 }
 
-static rf_strategy *allocate(void)
+static rf_strategy *strategy_allocate(void)
 {
     rf_strategy *s = RF_NEW(rf_strategy);
     if (!s) return NULL;
@@ -252,7 +252,7 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
 /* `comm` (NULL: none) belongs to the strategy from here on. */
 static rf_result create_mirrored(const rf_mirrored_params *p, rf_comm *comm, rf_strategy **out)
 {
-    rf_strategy *s = *out = allocate();
+    rf_strategy *s = *out = strategy_allocate();
     if (!s) {
         rf_comm_destroy(&comm);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -336,7 +336,7 @@ static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
 
 static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
 {
-    rf_strategy *s = *out = allocate();
+    rf_strategy *s = *out = strategy_allocate();
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(rf_world_create(NULL, &s->world));
     RF_TRY(open_one_device(s, p));

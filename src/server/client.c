@@ -94,7 +94,7 @@ static rf_result wait_readable(rf_ps_client *c, const rf_ps_link *server, uint64
     }
 }
 
-static rf_result receive(rf_ps_client *c, rf_ps_link *server, uint16_t type, rf_ps_message *out)
+static rf_result reply_receive(rf_ps_client *c, rf_ps_link *server, uint16_t type, rf_ps_message *out)
 {
     const uint64_t deadline = rf_deadline_after(c->params.job->operation_timeout_ns);
     rf_result r;
@@ -113,7 +113,7 @@ static rf_result receive_values(rf_ps_client *c, uint32_t server)
     uint64_t have = 0;
     do {
         rf_ps_message m;
-        RF_TRY(receive(c, c->servers[server], RF_PS_VALUES, &m));
+        RF_TRY(reply_receive(c, c->servers[server], RF_PS_VALUES, &m));
         if (!rf_ps_message_take(&m, c->scratch, count, &have))
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters out of order", c->servers[server]->name);
         c->versions[server] = m.version;
@@ -132,7 +132,7 @@ static void scatter_values(const rf_ps_client *c, uint32_t server, float *all)
     }
 }
 
-static void collect(rf_ps_client *c, uint32_t server, const float *all)
+static void values_collect(rf_ps_client *c, uint32_t server, const float *all)
 {
     const rf_ps_plan *plan = c->params.plan;
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -162,13 +162,13 @@ rf_result rf_ps_client_push(rf_ps_client *c, const float *gradients, uint64_t st
         rf_ps_message m = {
             .type = RF_PS_PUSH, .version = c->versions[s], .step = step, .share = share, .examples = examples
         };
-        collect(c, s, gradients);
+        values_collect(c, s, gradients);
         if (counts[s] > 0) RF_TRY(rf_ps_link_send_floats(c->servers[s], &m, c->scratch, counts[s]));
     }
     for (uint32_t s = 0; s < num_servers(c); s++) {
         rf_ps_message m;
         if (counts[s] == 0) continue;
-        RF_TRY(receive(c, c->servers[s], RF_PS_PUSHED, &m));
+        RF_TRY(reply_receive(c, c->servers[s], RF_PS_PUSHED, &m));
         if (m.staleness > *staleness) *staleness = m.staleness;
     }
     return RF_OK;

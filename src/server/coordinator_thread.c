@@ -17,7 +17,7 @@ void rf_coordinator_wake(rf_coordinator *c)
 /* ---- the end of the job ---- */
 
 /* The calling thread's record ends it, on all tasks. */
-static void fail(rf_coordinator *c)
+static void coordinator_fail(rf_coordinator *c)
 {
     if (c->failed) return;
     c->failed = true;
@@ -41,7 +41,7 @@ static void commit_item(rf_coordinator *c, rf_remote_value *item, uint32_t share
     c->committing = item;
     c->commits_left = c->num_servers;
     for (uint32_t s = 0; s < c->num_servers && !c->failed; s++)
-        if (rf_ps_link_send(c->servers[s], &m) < 0) fail(c);
+        if (rf_ps_link_send(c->servers[s], &m) < 0) coordinator_fail(c);
 }
 
 static void finish_item(rf_coordinator *c, rf_remote_value *item)
@@ -75,7 +75,7 @@ static void note_commit(rf_coordinator *c, uint32_t server, uint64_t version)
     if (!item || version != expected) {
         RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s finished step %llu out of turn", c->servers[server]->name,
                 (unsigned long long)version);
-        fail(c);
+        coordinator_fail(c);
         return;
     }
     if (--c->commits_left > 0) return;
@@ -274,10 +274,10 @@ static void hear_servers(rf_coordinator *c)
                 RF_FAIL(m.result, "%s: %s", link->name, m.text);
             else
                 RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a message of type %u out of turn", link->name, m.type);
-            fail(c);
+            coordinator_fail(c);
         }
         if (!c->failed && r == RF_ERROR_TIMEOUT) r = rf_ps_link_silent(link, c->job.peer_timeout_ns);
-        if (!c->failed && r < 0) fail(c);
+        if (!c->failed && r < 0) coordinator_fail(c);
     }
 }
 
@@ -329,13 +329,13 @@ static void check_progress(rf_coordinator *c, uint64_t now)
         else
             RF_FAIL(RF_ERROR_TIMEOUT, "no worker has connected within %.1f s%s%s",
                     (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
-        fail(c);
+        coordinator_fail(c);
     } else if (now - c->last_progress > c->job.operation_timeout_ns && any_worker(c, true)) {
         uint32_t w = 0;
         while (!c->seats[w].busy) w++;
         RF_FAIL(RF_ERROR_TIMEOUT, "no work was finished for %.1f s; %s is running '%s'",
                 (double)c->job.operation_timeout_ns * 1e-9, c->seats[w].link->name, c->seats[w].busy->item->function);
-        fail(c);
+        coordinator_fail(c);
     }
 }
 
@@ -367,7 +367,7 @@ void *rf_coordinator_thread(void *argument)
     rf_coordinator *c = argument;
     struct pollfd *fds = RF_NEW_ARRAY(struct pollfd, 1 + c->num_servers + c->num_workers);
     pthread_mutex_lock(&c->lock);
-    if (!fds) fail(c);
+    if (!fds) coordinator_fail(c);
     c->alone_since = c->last_progress = rf_now_ns();
     while (!c->stop && !c->failed) {
         const uint32_t n = list_descriptors(c, fds);

@@ -99,7 +99,7 @@ static rf_result take_parameters(server *s, const rf_ps_message *init)
     return shard->fns->create(s->user, optimizer, size, shard->values, shard->count, &shard->store);
 }
 
-static rf_result begin(server *s)
+static rf_result server_begin(server *s)
 {
     rf_ps_message m;
     RF_TRY(await_chief(s));
@@ -162,7 +162,7 @@ static rf_result run_server(server *s)
     RF_TRY(rf_ps_hello(&s->job, "ps", &hello));
     RF_TRY(rf_listener_create(&s->job, s->job.bind_address[0] ? s->job.bind_address : own->host, own->port, &hello,
                               &s->listener));
-    rf_result r = begin(s);
+    rf_result r = server_begin(s);
     if (r == RF_OK) r = serve_messages(s);
     tell_chief(s, r);
     return r;

@@ -18,7 +18,7 @@ void rf_ps_shard_free(rf_ps_shard *s)
     s->values = s->sum = NULL;
 }
 
-static rf_result status(const rf_ps_shard *s)
+static rf_result shard_status(const rf_ps_shard *s)
 {
     return s->failed ? rf_error_restore(&s->failure) : RF_OK;
 }
@@ -26,7 +26,7 @@ static rf_result status(const rf_ps_shard *s)
 rf_result rf_ps_shard_status(rf_ps_shard *s)
 {
     pthread_mutex_lock(&s->lock);
-    const rf_result r = status(s);
+    const rf_result r = shard_status(s);
     pthread_mutex_unlock(&s->lock);
     return r;
 }
@@ -34,14 +34,14 @@ rf_result rf_ps_shard_status(rf_ps_shard *s)
 rf_result rf_ps_shard_read(rf_ps_shard *s, float *values, uint64_t *version)
 {
     pthread_mutex_lock(&s->lock);
-    const rf_result r = status(s);
+    const rf_result r = shard_status(s);
     *version = s->version;
     if (r == RF_OK && s->count > 0) memcpy(values, s->values, (size_t)s->count * sizeof(float));
     pthread_mutex_unlock(&s->lock);
     return r;
 }
 
-static rf_result apply(rf_ps_shard *s, const float *gradient)
+static rf_result shard_apply(rf_ps_shard *s, const float *gradient)
 {
     const rf_result r = s->store ? s->fns->apply(s->store, gradient, s->values) : RF_OK;
     if (r < 0) {
@@ -72,11 +72,11 @@ static rf_result stage_gradient(rf_ps_shard *s, const rf_ps_message *push, float
 
 static rf_result push_locked(rf_ps_shard *s, const rf_ps_message *push, float **gradient, uint64_t *staleness)
 {
-    RF_TRY(status(s));
+    RF_TRY(shard_status(s));
     RF_REQUIRE(push->version <= s->version, "gradients of version %llu arrived, but the parameters are at version %llu",
                (unsigned long long)push->version, (unsigned long long)s->version);
     *staleness = s->version - push->version;
-    return s->synchronous ? stage_gradient(s, push, gradient) : apply(s, *gradient);
+    return s->synchronous ? stage_gradient(s, push, gradient) : shard_apply(s, *gradient);
 }
 
 rf_result rf_ps_shard_push(rf_ps_shard *s, const rf_ps_message *push, float **gradient, uint64_t *version,
@@ -106,7 +106,7 @@ static void forget_shares(rf_ps_shard *s)
 
 static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
 {
-    RF_TRY(status(s));
+    RF_TRY(shard_status(s));
     RF_REQUIRE(s->synchronous && step == s->version, "step %llu is to be finished, but this server is at step %llu",
                (unsigned long long)step, (unsigned long long)s->version);
     RF_REQUIRE(count <= s->num_shares, "a step of %llu shares is to be finished, but a step has at most %u",
@@ -128,7 +128,7 @@ static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
         add_shares(s, count, examples);
     }
     forget_shares(s);
-    return apply(s, s->sum);
+    return shard_apply(s, s->sum);
 }
 
 rf_result rf_ps_shard_commit(rf_ps_shard *s, uint64_t step, uint64_t count, uint64_t *version)

@@ -182,7 +182,7 @@ static rf_result encode_pairs(void *user, const char *piece, size_t size)
 
 /* ---- all kinds ---- */
 
-static rf_result encode(encoder *e, const char *text, size_t size)
+static rf_result text_encode(encoder *e, const char *text, size_t size)
 {
     const rf_tokenizer *t = e->t;
     switch (t->kind) {
@@ -199,7 +199,7 @@ rf_result rf_tokenizer_encode(const rf_tokenizer *tokenizer, const char *text, s
     *out = (rf_array){ 0 };
     RF_REQUIRE(tokenizer && text, "rf_tokenizer_encode: %s is NULL", tokenizer ? "text" : "tokenizer");
     encoder e = { .t = tokenizer, .tokens = RF_NEW_ARRAY(int32_t, size) };
-    rf_result r = e.tokens ? encode(&e, text, size) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = e.tokens ? text_encode(&e, text, size) : RF_ERROR_OUT_OF_HOST_MEMORY;
     int32_t *exact = r == RF_OK ? RF_NEW_ARRAY(int32_t, e.count) : NULL;
     if (r == RF_OK && !exact) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK) {

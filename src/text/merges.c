@@ -181,7 +181,7 @@ static rf_result count_pairs(merge_learner *l)
     return RF_OK;
 }
 
-static rf_result learn(merge_learner *l, const rf_merge_params *params)
+static rf_result merges_learn(merge_learner *l, const rf_merge_params *params)
 {
     RF_TRY(count_pairs(l));
     for (uint32_t symbol = params->num_symbols; symbol < params->max_symbols && l->heap.count > 0;) {
@@ -212,7 +212,7 @@ static rf_result learn(merge_learner *l, const rf_merge_params *params)
 rf_result rf_learn_merges(rf_symbol_words *words, const rf_merge_params *params)
 {
     merge_learner l = { .words = words };
-    const rf_result r = learn(&l, params);
+    const rf_result r = merges_learn(&l, params);
     for (uint32_t p = 0; p < l.pairs.count; p++) rf_free(l.pairs.items[p].places.items);
     rf_free(l.pairs.items);
     rf_pair_table_free(&l.numbers);

@@ -173,7 +173,7 @@ rf_result rf_tokenizer_check_params(const rf_tokenizer_params *params)
     return check_special_tokens(params);
 }
 
-static rf_result fill(rf_tokenizer *t, const char *const *tokens, const size_t *sizes, uint32_t num_tokens)
+static rf_result tokenizer_fill(rf_tokenizer *t, const char *const *tokens, const size_t *sizes, uint32_t num_tokens)
 {
     for (uint32_t i = 0; i < num_tokens; i++) {
         RF_REQUIRE(tokens[i], "token %u is NULL", i);
@@ -196,7 +196,7 @@ rf_result rf_tokenizer_create(const rf_tokenizer_params *params, const char *con
                "rf_tokenizer_create: byte pairs need an order of merging; use rf_tokenizer_train() or "
                "rf_tokenizer_load()");
     r = rf_tokenizer_new(params, out);
-    if (r == RF_OK) r = fill(*out, tokens, sizes, num_tokens);
+    if (r == RF_OK) r = tokenizer_fill(*out, tokens, sizes, num_tokens);
     if (r == RF_OK) r = rf_tokenizer_finish(*out, params, RF_ERROR_INVALID_ARGUMENT);
     if (r < 0) rf_tokenizer_destroy(out);
     return rf_error_context(r, "rf_tokenizer_create");

@@ -246,7 +246,7 @@ static rf_result learn_tokens(rf_tokenizer *t, const rf_tokenizer_params *params
     return r;
 }
 
-static rf_result train(rf_tokenizer *t, const rf_tokenizer_params *params, const training_texts *from)
+static rf_result tokenizer_train(rf_tokenizer *t, const rf_tokenizer_params *params, const training_texts *from)
 {
     const bool pairs = t->kind == RF_TOKENIZER_BYTE_PAIR;
     RF_TRY(rf_tokenizer_add_own(t));
@@ -282,7 +282,7 @@ rf_result rf_tokenizer_train(const rf_tokenizer_params *params, const char *cons
     if (p.max_tokens > RF_TABLE_MOST) p.max_tokens = RF_TABLE_MOST;
     const training_texts from = { texts, sizes, num_texts };
     r = rf_tokenizer_new(&p, out);
-    if (r == RF_OK) r = train(*out, &p, &from);
+    if (r == RF_OK) r = tokenizer_train(*out, &p, &from);
     if (r < 0) rf_tokenizer_destroy(out);
     return rf_error_context(r, "rf_tokenizer_train");
 }

@@ -120,8 +120,8 @@ static void call_kind(rf_trace *t, rf_layer *layer, const rf_layer_apply_params 
 }
 
 /* `descs` has room for all inputs. */
-static rf_result apply(rf_trace *t, rf_model *model, rf_layer *layer, const rf_layer_apply_params *p,
-                       rf_tensor_desc *descs, rf_tensor *out, uint32_t num_out, const char *function)
+static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, const rf_layer_apply_params *p,
+                             rf_tensor_desc *descs, rf_tensor *out, uint32_t num_out, const char *function)
 {
     if (!describe_inputs(t, layer, p, function, descs)) return rf_trace_status(t);
     rf_result r = rf_model_note_callee(t, model);
@@ -153,7 +153,7 @@ static rf_result apply_checked(rf_trace *t, rf_model *model, rf_layer *layer, co
     if (r == RF_OK && p->num_in > RF_MAX_COMPONENTS && !(descs = RF_NEW_ARRAY(rf_tensor_desc, p->num_in)))
         r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK)
-        r = apply(t, model, layer, p, descs, out, num_out, function);
+        r = layer_apply(t, model, layer, p, descs, out, num_out, function);
     else
         (void)rf_trace_emit(t, r, 0);
     if (descs != some) rf_free(descs);

@@ -104,7 +104,7 @@ static rf_result check_params(const rf_metric_params *p, const char *function)
     return RF_OK;
 }
 
-static rf_result create(rf_strategy *strategy, const rf_metric_params *p, rf_metric **out)
+static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p, rf_metric **out)
 {
     rf_metric *metric = RF_NEW(rf_metric);
     if (!metric) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -135,7 +135,7 @@ rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const cha
     RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
     const rf_metric_params params = { .kind = kind, .name = name };
     RF_TRY(check_params(&params, "rf_metric_create"));
-    return create(strategy, &params, out);
+    return metric_create(strategy, &params, out);
 }
 
 rf_result rf_metric_create_with(rf_strategy *strategy, const rf_metric_params *params, rf_metric **out)
@@ -146,7 +146,7 @@ rf_result rf_metric_create_with(rf_strategy *strategy, const rf_metric_params *p
     RF_REQUIRE(params, "rf_metric_create_with: params is NULL");
     RF_REQUIRE(strategy, "rf_metric_create_with: strategy is NULL");
     RF_TRY(check_params(params, "rf_metric_create_with"));
-    return create(strategy, params, out);
+    return metric_create(strategy, params, out);
 }
 
 rf_metric *rf_metric_retain(rf_metric *metric)
@@ -417,7 +417,7 @@ static rf_tensor measured_values(rf_trace *t, const rf_metric *metric, rf_tensor
 }
 
 /* state += sum of x, weighted, where there are weights; both in the shape that the state's columns need. */
-static rf_result accumulate(rf_trace *t, rf_metric *metric, rf_tensor x, rf_tensor weight)
+static rf_result metric_accumulate(rf_trace *t, rf_metric *metric, rf_tensor x, rf_tensor weight)
 {
     rf_value in[3];
     uint32_t n = 1;
@@ -449,7 +449,7 @@ static rf_result accumulate_curve(rf_trace *t, rf_metric *metric, rf_tensor labe
     if (weight.id != 0)
         positive = rf_multiply(t, positive, rf_reshape(t, rf_spread_weight(t, weight, predictions), column));
     RF_TRY(rf_trace_status(t));
-    return accumulate(t, metric, hit, positive);
+    return metric_accumulate(t, metric, hit, positive);
 }
 
 rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
@@ -473,7 +473,7 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
     const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
     RF_TRY(rf_trace_status(t));
     if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
-    return accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
+    return metric_accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
 }
 
 /* ---- the meters of fit and evaluate ---- */

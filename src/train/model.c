@@ -60,7 +60,7 @@ rf_result rf_model_adopt(rf_model *model, rf_layer *layer, const char *function)
 
 /* ---- creation ---- */
 
-static rf_result create(rf_strategy *strategy, const rf_model_params *p, rf_model **out)
+static rf_result model_create(rf_strategy *strategy, const rf_model_params *p, rf_model **out)
 {
     rf_model *model = RF_NEW(rf_model);
     if (!model) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -90,7 +90,7 @@ rf_result rf_model_create(rf_strategy *strategy, const rf_model_params *params, 
                RF_MAX_COMPONENTS);
     RF_REQUIRE(params->num_outputs <= RF_MAX_COMPONENTS, "rf_model_create: num_outputs %u is over %d",
                params->num_outputs, RF_MAX_COMPONENTS);
-    return create(strategy, params, out);
+    return model_create(strategy, params, out);
 }
 
 rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call, void *user, rf_model **out)
@@ -100,7 +100,7 @@ rf_result rf_model_create_custom(rf_strategy *strategy, rf_model_call_fn call, v
     RF_REQUIRE(strategy, "rf_model_create_custom: strategy is NULL");
     RF_REQUIRE(call, "rf_model_create_custom: call is NULL");
     const rf_model_params params = { .user = user };
-    RF_TRY(create(strategy, &params, out));
+    RF_TRY(model_create(strategy, &params, out));
     (*out)->call = call;
     return RF_OK;
 }
@@ -149,7 +149,7 @@ rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *lay
     if (out) *out = NULL;
     const rf_model_params params = { 0 };
     rf_model *model = NULL;
-    if (r == RF_OK) r = create(strategy, &params, &model);
+    if (r == RF_OK) r = model_create(strategy, &params, &model);
     if (r < 0) {
         free_layers(layers, 0, num_layers);
         return r;
@@ -428,7 +428,7 @@ static rf_result check_built(const rf_model *model, const rf_tensor_desc *wanted
 }
 
 /* `examples`: the inputs' types and shapes, without the batch. */
-static rf_result build(rf_model *model, const rf_tensor_desc *examples)
+static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
 {
     char name[128], text[96];
     rf_element element = { .num_components = model->num_inputs };
@@ -480,7 +480,7 @@ rf_result rf_model_build_for(rf_model *model, rf_dtype dtype, rf_shape input_sha
                (int)dtype);
     RF_REQUIRE(model->num_inputs == 1, "rf_model_build: the model has %u inputs; use rf_model_build_inputs()",
                model->num_inputs);
-    return build(model, &(rf_tensor_desc){ dtype, input_shape });
+    return model_build(model, &(rf_tensor_desc){ dtype, input_shape });
 }
 
 rf_result rf_model_build_inputs(rf_model *model, const rf_element_spec *spec)
@@ -501,7 +501,7 @@ rf_result rf_model_build_inputs(rf_model *model, const rf_element_spec *spec)
                    model->input_names[i]);
         examples[i] = (rf_tensor_desc){ spec->dtype[i], rf_example_shape(spec->shape[i]) };
     }
-    return build(model, examples);
+    return model_build(model, examples);
 }
 
 rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_params *params, rf_layer_graph *graph,
@@ -512,7 +512,7 @@ rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_param
     *out = NULL;
     p.apply = rf_layer_graph_apply;
     p.user = graph;
-    rf_result r = create(strategy, &p, &model);
+    rf_result r = model_create(strategy, &p, &model);
     if (r < 0) {
         rf_layer_graph_free(graph);
         free_layers(layers, 0, num_layers);
@@ -523,7 +523,7 @@ rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_param
         r = rf_model_adopt(model, layers[i], "rf_model_builder_finish");
         if (r < 0) free_layers(layers, i + 1, num_layers);
     }
-    if (r >= 0) r = build(model, graph->inputs);
+    if (r >= 0) r = model_build(model, graph->inputs);
     if (r < 0) rf_model_destroy(&model);
     *out = model;
     return r;

@@ -215,8 +215,8 @@ static rf_result add_use(rf_model_builder *b, rf_layer *layer, const rf_symbol *
     return r;
 }
 
-static rf_result apply(rf_model_builder *b, rf_layer *layer, const rf_symbol *in, uint32_t num_in, rf_symbol mask,
-                       uint32_t num_out)
+static rf_result layer_apply(rf_model_builder *b, rf_layer *layer, const rf_symbol *in, uint32_t num_in, rf_symbol mask,
+                             uint32_t num_out)
 {
     RF_REQUIRE(b, "rf_model_builder_apply: builder is NULL");
     if (b->status < 0) {
@@ -233,7 +233,7 @@ rf_result rf_model_builder_apply(rf_model_builder *builder, rf_layer *layer, con
 {
     /* `out` may be where `in` is. */
     const uint32_t first = builder ? builder->graph->num_values : 0;
-    const rf_result r = apply(builder, layer, in, num_in, mask, out ? num_out : 0);
+    const rf_result r = layer_apply(builder, layer, in, num_in, mask, out ? num_out : 0);
     for (uint32_t i = 0; out && i < num_out; i++) out[i] = r < 0 ? no_symbol : wrap_value(builder, first + i);
     return r;
 }

@@ -36,7 +36,7 @@ static rf_result update_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
                                         (rf_variable_list){ s->parameters, s->num_blocks });
 }
 
-static void destroy(void *p)
+static void store_destroy(void *p)
 {
     store *s = p;
     rf_function_destroy(&s->function);
@@ -81,7 +81,8 @@ static rf_result set_up(store *s, const rf_one_device_params *device, const rf_o
     return rf_function_create(s->strategy, &function, &s->function);
 }
 
-static rf_result create(void *user, const void *optimizer, size_t size, const float *values, uint64_t count, void **out)
+static rf_result store_create(void *user, const void *optimizer, size_t size, const float *values, uint64_t count,
+                              void **out)
 {
     rf_optimizer_params params;
     rf_schedule schedule;
@@ -97,14 +98,14 @@ static rf_result create(void *user, const void *optimizer, size_t size, const fl
     const rf_result r = set_up(s, user, &params, values);
     rf_optimizer_params_free(&params);
     if (r < 0) {
-        destroy(s);
+        store_destroy(s);
         return r;
     }
     *out = s;
     return RF_OK;
 }
 
-static rf_result apply(void *p, const float *gradient, float *values)
+static rf_result store_apply(void *p, const float *gradient, float *values)
 {
     store *s = p;
     float unused = 0;
@@ -118,6 +119,6 @@ static rf_result apply(void *p, const float *gradient, float *values)
 
 const rf_ps_store_fns *rf_parameter_store_fns(void)
 {
-    static const rf_ps_store_fns fns = { create, apply, destroy };
+    static const rf_ps_store_fns fns = { store_create, store_apply, store_destroy };
     return &fns;
 }

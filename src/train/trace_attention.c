@@ -84,7 +84,7 @@ static rf_op_call describe_call(const rf_tensor_desc *q, const rf_tensor_desc *k
     return (rf_op_call){ .op = &rf_op_attention, .attr = attr, .n_in = 3 + attr->mask, .in = { *q, *k, *v, *mask } };
 }
 
-static bool fuses(const rf_trace *t, const rf_attention_params *params, const rf_op_call *call)
+static bool attention_fuses(const rf_trace *t, const rf_attention_params *params, const rf_op_call *call)
 {
     if (params->form != RF_ATTENTION_AUTO) return params->form == RF_ATTENTION_FUSED;
     if (!rf_trace_training(t) || params->dropout != 0) return false;
@@ -94,8 +94,8 @@ static bool fuses(const rf_trace *t, const rf_attention_params *params, const rf
     return true;
 }
 
-static rf_tensor fuse(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, rf_tensor mask,
-                      const rf_attention_attr *attr)
+static rf_tensor attention_fuse(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, rf_tensor mask,
+                                const rf_attention_attr *attr)
 {
     rf_value q, k, v, m = 0, out = 0;
     if (!rf_operand(t, query, "rf_attention", &q) || !rf_operand(t, key, "rf_attention", &k) ||
@@ -137,7 +137,7 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
     const float scale = params->scale != 0 ? params->scale : 1.0f / sqrtf((float)q.shape.dim[3]);
     const rf_attention_attr attr = { .scale = scale, .causal = params->causal, .mask = params->mask.id != 0 };
     const rf_op_call call = describe_call(&q, &k, &v, &mask, &attr);
-    if (fuses(t, params, &call)) return fuse(t, query, key, value, params->mask, &attr);
+    if (attention_fuses(t, params, &call)) return attention_fuse(t, query, key, value, params->mask, &attr);
     const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
     rf_tensor weights = attention_weights(t, scores, params, q.shape.dim[2], k.shape.dim[2]);
     if (params->dropout != 0) weights = rf_dropout(t, weights, params->dropout, params->dropout_seed);

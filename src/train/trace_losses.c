@@ -32,7 +32,7 @@ static rf_tensor mean_of_last(rf_trace *t, rf_tensor x)
 }
 
 /* factor * x + offset */
-static rf_tensor affine(rf_trace *t, rf_tensor x, float factor, float offset)
+static rf_tensor tensor_affine(rf_trace *t, rf_tensor x, float factor, float offset)
 {
     const rf_tensor scaled = rf_multiply(t, x, rf_constant(t, factor));
     return offset == 0.0f ? scaled : rf_add(t, scaled, rf_constant(t, offset));
@@ -45,8 +45,8 @@ rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predic
         const rf_tensor product = rf_multiply(t, labels, predictions);
         return mean_of_last(t, rf_subtract(t, rf_softplus(t, predictions), product));
     }
-    const rf_tensor p = rf_clip(t, predictions, 1e-7f, 1.0f - 1e-7f), not_p = affine(t, p, -1.0f, 1.0f);
-    const rf_tensor yes = rf_multiply(t, labels, rf_log(t, p)), not_labels = affine(t, labels, -1.0f, 1.0f);
+    const rf_tensor p = rf_clip(t, predictions, 1e-7f, 1.0f - 1e-7f), not_p = tensor_affine(t, p, -1.0f, 1.0f);
+    const rf_tensor yes = rf_multiply(t, labels, rf_log(t, p)), not_labels = tensor_affine(t, labels, -1.0f, 1.0f);
     const rf_tensor no = rf_multiply(t, not_labels, rf_log(t, not_p));
     return rf_negative(t, mean_of_last(t, rf_add(t, yes, no)));
 }
@@ -68,7 +68,7 @@ rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float d
     }
     const rf_tensor error = rf_abs(t, rf_subtract(t, predictions, labels));
     const rf_tensor inner = rf_minimum(t, error, rf_constant(t, delta == 0.0f ? 1.0f : delta));
-    return mean_of_last(t, rf_multiply(t, inner, rf_subtract(t, error, affine(t, inner, 0.5f, 0.0f))));
+    return mean_of_last(t, rf_multiply(t, inner, rf_subtract(t, error, tensor_affine(t, inner, 0.5f, 0.0f))));
 }
 
 rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
@@ -83,5 +83,5 @@ rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, int64_t classes)
 {
     if (smoothing == 0.0f) return labels;
-    return affine(t, labels, 1.0f - smoothing, smoothing / (float)classes);
+    return tensor_affine(t, labels, 1.0f - smoothing, smoothing / (float)classes);
 }

@@ -64,7 +64,7 @@ static rf_tensor emit_own(rf_trace *t, rf_result result, rf_value x, rf_value ou
     return result == RF_OK && out == x ? alias_value(t, x) : rf_trace_emit(t, result, out);
 }
 
-static rf_tensor unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument)
+static rf_tensor unary_call(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument)
 {
     rf_value v, out = 0;
     if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
@@ -78,7 +78,8 @@ static bool two_operands(rf_trace *t, rf_tensor a, const char *name_a, rf_tensor
     return rf_operand(t, a, name_a, &v[0]) && rf_operand(t, b, name_b, &v[1]);
 }
 
-static rf_tensor binary(rf_trace *t, rf_scalar_fn fn, rf_tensor a, const char *name_a, rf_tensor b, const char *name_b)
+static rf_tensor binary_call(rf_trace *t, rf_scalar_fn fn, rf_tensor a, const char *name_a, rf_tensor b,
+                             const char *name_b)
 {
     rf_value v[2], out = 0;
     if (!two_operands(t, a, name_a, b, name_b, v)) return RF_NO_TENSOR;
@@ -91,12 +92,12 @@ static rf_tensor binary(rf_trace *t, rf_scalar_fn fn, rf_tensor a, const char *n
 #define BINARY(name, fn)                                                                                               \
     rf_tensor name(rf_trace *t, rf_tensor a, rf_tensor b)                                                              \
     {                                                                                                                  \
-        return binary(t, fn, a, #name ": a", b, #name ": b");                                                          \
+        return binary_call(t, fn, a, #name ": a", b, #name ": b");                                                     \
     }
 #define UNARY(name, fn)                                                                                                \
     rf_tensor name(rf_trace *t, rf_tensor x)                                                                           \
     {                                                                                                                  \
-        return unary(t, fn, 0.0f, x, #name ": x");                                                                     \
+        return unary_call(t, fn, 0.0f, x, #name ": x");                                                                \
     }
 
 BINARY(rf_add, RF_FN_ADD)
@@ -108,7 +109,7 @@ BINARY(rf_maximum, RF_FN_MAXIMUM)
 BINARY(rf_minimum, RF_FN_MINIMUM)
 
 /* One of the comparisons that there are rows of; integers have rows of their own. */
-static rf_tensor compare(rf_trace *t, rf_scalar_fn fn, rf_value a, rf_value b)
+static rf_tensor compare_call(rf_trace *t, rf_scalar_fn fn, rf_value a, rf_value b)
 {
     rf_graph *g = rf_trace_graph(t);
     rf_value out = 0;
@@ -130,12 +131,12 @@ rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tens
     rf_value v[2];
     if (!two_operands(t, a, "rf_compare: a", b, "rf_compare: b", v)) return RF_NO_TENSOR;
     switch (comparison) {
-    case RF_EQUAL: return compare(t, RF_FN_EQUAL, v[0], v[1]);
-    case RF_NOT_EQUAL: return rf_subtract(t, rf_constant(t, 1.0f), compare(t, RF_FN_EQUAL, v[0], v[1]));
-    case RF_LESS: return compare(t, RF_FN_GREATER, v[1], v[0]);
-    case RF_LESS_EQUAL: return compare(t, RF_FN_GREATER_EQUAL, v[1], v[0]);
-    case RF_GREATER: return compare(t, RF_FN_GREATER, v[0], v[1]);
-    case RF_GREATER_EQUAL: return compare(t, RF_FN_GREATER_EQUAL, v[0], v[1]);
+    case RF_EQUAL: return compare_call(t, RF_FN_EQUAL, v[0], v[1]);
+    case RF_NOT_EQUAL: return rf_subtract(t, rf_constant(t, 1.0f), compare_call(t, RF_FN_EQUAL, v[0], v[1]));
+    case RF_LESS: return compare_call(t, RF_FN_GREATER, v[1], v[0]);
+    case RF_LESS_EQUAL: return compare_call(t, RF_FN_GREATER_EQUAL, v[1], v[0]);
+    case RF_GREATER: return compare_call(t, RF_FN_GREATER, v[0], v[1]);
+    case RF_GREATER_EQUAL: return compare_call(t, RF_FN_GREATER_EQUAL, v[0], v[1]);
     }
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_compare: comparison %d does not exist", (int)comparison);
     return RF_NO_TENSOR;
@@ -144,9 +145,9 @@ rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tens
 /* Each operand among zeros: a sum takes nothing from what the mask leaves out. */
 rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b)
 {
-    const rf_tensor taken = binary(t, RF_FN_WHERE, mask, "rf_where: mask", a, "rf_where: a");
-    const rf_tensor other = binary(t, RF_FN_WHERE_NOT, mask, "rf_where: mask", b, "rf_where: b");
-    return binary(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b");
+    const rf_tensor taken = binary_call(t, RF_FN_WHERE, mask, "rf_where: mask", a, "rf_where: a");
+    const rf_tensor other = binary_call(t, RF_FN_WHERE_NOT, mask, "rf_where: mask", b, "rf_where: b");
+    return binary_call(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b");
 }
 
 rf_tensor rf_clip(rf_trace *t, rf_tensor x, float low, float high)
@@ -181,12 +182,12 @@ UNARY(rf_relu, RF_FN_RELU)
 
 rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha)
 {
-    return unary(t, RF_FN_LEAKY_RELU, alpha, x, "rf_leaky_relu: x");
+    return unary_call(t, RF_FN_LEAKY_RELU, alpha, x, "rf_leaky_relu: x");
 }
 
 rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate)
 {
-    return unary(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
+    return unary_call(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
 }
 
 /* What few models need is composed of rows, which fuse into one program, for the sake of the shaders: each row is in
@@ -195,32 +196,32 @@ rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate)
 
 rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x)
 {
-    const rf_tensor root = unary(t, RF_FN_SQRT, 0.0f, x, "rf_rsqrt: x");
+    const rf_tensor root = unary_call(t, RF_FN_SQRT, 0.0f, x, "rf_rsqrt: x");
     return t ? rf_divide(t, rf_constant(t, 1.0f), root) : RF_NO_TENSOR;
 }
 
 /* max(x, 0) + log(1 + exp(-|x|)): at 0 the gradient of the minimum goes to x, which makes the slope there 1/2. */
 rf_tensor rf_softplus(rf_trace *t, rf_tensor x)
 {
-    const rf_tensor positive = unary(t, RF_FN_RELU, 0.0f, x, "rf_softplus: x");
+    const rf_tensor positive = unary_call(t, RF_FN_RELU, 0.0f, x, "rf_softplus: x");
     if (!t) return RF_NO_TENSOR;
     return rf_add(t, positive, rf_log1p(t, rf_exp(t, rf_minimum(t, x, rf_negative(t, x)))));
 }
 
 rf_tensor rf_silu(rf_trace *t, rf_tensor x)
 {
-    const rf_tensor gate = unary(t, RF_FN_SIGMOID, 0.0f, x, "rf_silu: x");
+    const rf_tensor gate = unary_call(t, RF_FN_SIGMOID, 0.0f, x, "rf_silu: x");
     return t ? rf_multiply(t, x, gate) : RF_NO_TENSOR;
 }
 
 /* max(x, 0) + alpha (exp(min(x, 0)) - 1), times a factor. */
-static rf_tensor elu(rf_trace *t, rf_tensor x, float alpha, float factor, const char *argument)
+static rf_tensor elu_call(rf_trace *t, rf_tensor x, float alpha, float factor, const char *argument)
 {
-    const rf_tensor positive = unary(t, RF_FN_RELU, 0.0f, x, argument);
+    const rf_tensor positive = unary_call(t, RF_FN_RELU, 0.0f, x, argument);
     if (!t) return RF_NO_TENSOR;
     const rf_tensor other = rf_expm1(t, rf_minimum(t, x, rf_constant(t, 0.0f)));
-    const rf_tensor scaled = unary(t, RF_FN_MUL_IMM, alpha * factor, other, argument);
-    return rf_add(t, factor == 1.0f ? positive : unary(t, RF_FN_MUL_IMM, factor, positive, argument), scaled);
+    const rf_tensor scaled = unary_call(t, RF_FN_MUL_IMM, alpha * factor, other, argument);
+    return rf_add(t, factor == 1.0f ? positive : unary_call(t, RF_FN_MUL_IMM, factor, positive, argument), scaled);
 }
 
 rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha)
@@ -231,12 +232,12 @@ rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha)
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_elu: alpha is %g; it must be 0 or more", (double)alpha);
         return RF_NO_TENSOR;
     }
-    return elu(t, x, alpha, 1.0f, "rf_elu: x");
+    return elu_call(t, x, alpha, 1.0f, "rf_elu: x");
 }
 
 rf_tensor rf_selu(rf_trace *t, rf_tensor x)
 {
-    return elu(t, x, 1.67326324f, 1.05070098f, "rf_selu: x");
+    return elu_call(t, x, 1.67326324f, 1.05070098f, "rf_selu: x");
 }
 
 rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
@@ -593,8 +594,8 @@ rf_result rf_rnn(rf_trace *t, rf_tensor x, rf_tensor recurrent, rf_tensor bias, 
 
 /* ---- reductions ---- */
 
-static rf_tensor reduce(rf_trace *t, rf_reduce_kind kind, const char *name, rf_tensor x, const int32_t *axes,
-                        uint32_t num_axes, bool keep_dims)
+static rf_tensor reduce_call(rf_trace *t, rf_reduce_kind kind, const char *name, rf_tensor x, const int32_t *axes,
+                             uint32_t num_axes, bool keep_dims)
 {
     rf_value v, out = 0;
     if (!rf_operand(t, x, name, &v)) return RF_NO_TENSOR;
@@ -606,27 +607,27 @@ static rf_tensor reduce(rf_trace *t, rf_reduce_kind kind, const char *name, rf_t
 
 rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
-    return reduce(t, RF_REDUCE_KIND_SUM, "rf_reduce_sum: x", x, axes, num_axes, keep_dims);
+    return reduce_call(t, RF_REDUCE_KIND_SUM, "rf_reduce_sum: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
-    return reduce(t, RF_REDUCE_KIND_MEAN, "rf_reduce_mean: x", x, axes, num_axes, keep_dims);
+    return reduce_call(t, RF_REDUCE_KIND_MEAN, "rf_reduce_mean: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
-    return reduce(t, RF_REDUCE_KIND_MAX, "rf_reduce_max: x", x, axes, num_axes, keep_dims);
+    return reduce_call(t, RF_REDUCE_KIND_MAX, "rf_reduce_max: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_reduce_min(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
-    return reduce(t, RF_REDUCE_KIND_MIN, "rf_reduce_min: x", x, axes, num_axes, keep_dims);
+    return reduce_call(t, RF_REDUCE_KIND_MIN, "rf_reduce_min: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_argmin(rf_trace *t, rf_tensor x)
 {
-    const rf_tensor negative = unary(t, RF_FN_NEGATIVE, 0.0f, x, "rf_argmin: x");
+    const rf_tensor negative = unary_call(t, RF_FN_NEGATIVE, 0.0f, x, "rf_argmin: x");
     return t ? rf_argmax(t, negative) : RF_NO_TENSOR;
 }
 

@@ -219,7 +219,7 @@ static bool report_size(const allreduce_options *o, const allreduce_results *res
     return ok;
 }
 
-static int report(const allreduce_options *o, const allreduce_results *results)
+static int allreduce_report(const allreduce_options *o, const allreduce_results *results)
 {
     static const char *const headings[] = { "Size", "Algorithm", ">ms", ">GB/s", ">CPU ms", ">of plain ring" };
     table t;
@@ -285,7 +285,7 @@ static bool run_once(allreduce_rank *k, int method, uint64_t count)
 }
 
 /* Small whole numbers, whose sums are exact; on narrow wires as long as they are below 256 (bf16 has 8 bits). */
-static bool verify(allreduce_rank *k, int method, uint64_t count)
+static bool allreduce_verify(allreduce_rank *k, int method, uint64_t count)
 {
     enum { VALUES = 7 };
     float sums[VALUES] = { 0 };
@@ -309,10 +309,10 @@ static bool time_calls(allreduce_rank *k, int method, uint64_t count, uint32_t r
                        double *processor)
 {
     if (!wait_for_others(k)) return false;
-    const double start = now(), began = processor_time();
+    const double start = clock_seconds(), began = processor_time();
     for (uint32_t i = 0; i < repeats; i++)
         if (!run_once(k, method, count)) return false;
-    *seconds = (now() - start) / repeats;
+    *seconds = (clock_seconds() - start) / repeats;
     *processor = (processor_time() - began) / repeats;
     return true;
 }
@@ -337,7 +337,7 @@ static bool measure_size(allreduce_rank *k, uint32_t s)
     uint32_t repeats[MAX_METHODS];
     for (uint32_t m = 0; m < o->num_methods; m++) {
         double seconds, unused;
-        if (!verify(k, o->methods[m], count) || !time_calls(k, o->methods[m], count, 3, &seconds, &unused) ||
+        if (!allreduce_verify(k, o->methods[m], count) || !time_calls(k, o->methods[m], count, 3, &seconds, &unused) ||
             !agree_on_repeats(k, seconds, &repeats[m]))
             return false;
     }
@@ -393,7 +393,7 @@ static bool measure_job(allreduce_rank *k, int32_t *code)
     if (*code != CODE_OK) return true;
     for (uint32_t s = 0; s < k->options->num_sizes; s++)
         if (!measure_size(k, s) || !collect_size(k, s)) return false;
-    if (k->rank == 0) *code = report(k->options, k->results);
+    if (k->rank == 0) *code = allreduce_report(k->options, k->results);
     return rf_comm_broadcast(k->comm, code, 1, RF_I32, 0, NULL) >= 0;
 }
 
@@ -541,7 +541,7 @@ static int run_alone(allreduce_options *o)
     shared->results.columns = o->ranks;
     char directory[32] = "";
     int code = CODE_FAILED;
-    if ((!o->encrypt || make_key(o, directory)) && run_ranks(o, shared)) code = report(o, &shared->results);
+    if ((!o->encrypt || make_key(o, directory)) && run_ranks(o, shared)) code = allreduce_report(o, &shared->results);
     if (o->key_file[0]) unlink(o->key_file);
     if (directory[0]) rmdir(directory);
     munmap(shared, sizeof(*shared));

@@ -71,20 +71,21 @@ static rf_result time_step(rf_strategy *strategy, rf_step_fn step, rf_attention_
     double start = 0;
     uint32_t steps = 0;
     for (int warm = 0; r >= 0 && warm < 2; warm++) {
-        start = now();
+        start = clock_seconds();
         steps = 0;
         do {
             r = rf_strategy_run(strategy, function, batch, results);
             steps++;
-        } while (r >= 0 && warm && now() - start < seconds);
+        } while (r >= 0 && warm && clock_seconds() - start < seconds);
         if (r >= 0) r = rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &value);
     }
-    *out = (now() - start) / steps;
+    *out = (clock_seconds() - start) / steps;
     rf_function_destroy(&function);
     return r;
 }
 
-static rf_result measure(const attention_options *o, uint32_t length, rf_attention_form form, attention_result *out)
+static rf_result attention_measure(const attention_options *o, uint32_t length, rf_attention_form form,
+                                   attention_result *out)
 {
     const size_t count = (size_t)o->heads * length * o->width;
     rf_attention_params params = { .causal = !o->full, .form = form };
@@ -115,7 +116,7 @@ static bool run_form(const attention_options *o, uint32_t length, rf_attention_f
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0) {
-        const rf_result r = measure(o, length, form, shared);
+        const rf_result r = attention_measure(o, length, form, shared);
         getrusage(RUSAGE_SELF, &usage);
         shared->peak_bytes = (double)usage.ru_maxrss * 1024;
         bench_exit_child(r < 0 ? CODE_FAILED : CODE_OK);

@@ -112,7 +112,7 @@ static bool raw_write(const checkpoint_bench *b)
     return ok;
 }
 
-static rf_result load(checkpoint_bench *b)
+static rf_result archive_load(checkpoint_bench *b)
 {
     rf_archive *archive;
     rf_result r = rf_archive_open(b->path, &archive);
@@ -121,7 +121,7 @@ static rf_result load(checkpoint_bench *b)
     return r;
 }
 
-static rf_result verify(checkpoint_bench *b)
+static rf_result checkpoint_verify(checkpoint_bench *b)
 {
     rf_archive *archive;
     rf_archive_entry entry = { 0 };
@@ -137,24 +137,24 @@ static bool run_round(checkpoint_bench *b, uint32_t round)
 {
     const rf_archive_tensor weights = { "weights", RF_F32, { 1, { (int64_t)b->count } }, b->weights };
     for (int step = 0; step < NUM_STEPS; step++) {
-        const double start = now();
+        const double start = clock_seconds();
         rf_result r = RF_OK;
         if (step == RAW_WRITE && !raw_write(b)) return false;
         if (step == SAVE) r = rf_archive_save(b->path, &weights, 1, &b->options->save);
-        if (step == LOAD) r = load(b);
-        if (step == VERIFY) r = verify(b);
+        if (step == LOAD) r = archive_load(b);
+        if (step == VERIFY) r = checkpoint_verify(b);
         if (r < 0) {
             command_fail();
             return false;
         }
-        b->seconds[step][round] = now() - start;
+        b->seconds[step][round] = clock_seconds() - start;
     }
     if (memcmp(b->weights, b->loaded, b->bytes) == 0) return true;
     fprintf(stderr, "ringfire: the loaded data differs from the saved data\n");
     return false;
 }
 
-static int report(checkpoint_bench *b)
+static int checkpoint_report(checkpoint_bench *b)
 {
     static const char *const headings[] = { "What", ">s", ">GB/s", ">of raw write" };
     static const char *const names[] = { "raw write + fsync", "save", "load", "verify" };
@@ -278,7 +278,7 @@ int command_bench_checkpoint(int argc, char **argv)
         uint32_t round = 0;
         while (round < o.rounds && run_round(&b, round)) round++;
         unlink(b.path);
-        if (round == o.rounds) code = report(&b);
+        if (round == o.rounds) code = checkpoint_report(&b);
     } else {
         fprintf(stderr, "ringfire: no memory for %.1f GB twice\n", o.gigabytes);
     }

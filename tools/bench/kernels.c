@@ -71,7 +71,7 @@ static const statistic_column statistic_columns[] = {
 };
 enum { NUM_STATISTICS = sizeof(statistic_columns) / sizeof(statistic_columns[0]) };
 
-static int64_t statistic(const rf_kernel_statistics *s, size_t i)
+static int64_t statistic_value(const rf_kernel_statistics *s, size_t i)
 {
     return *(const int64_t *)(const void *)((const char *)s + statistic_columns[i].offset);
 }
@@ -101,7 +101,7 @@ static json_t *row_json(const rf_bench_kernel *row)
                               (int)row->subgroup, "failure", row->failure ? json_text(row->failure) : json_null(),
                               "loop", loop_json(&row->loop), "driver", driver);
     for (size_t i = 0; i < NUM_STATISTICS; i++) {
-        const int64_t value = statistic(&row->statistics, i);
+        const int64_t value = statistic_value(&row->statistics, i);
         json_object_set_new(entry, statistic_columns[i].name, value < 0 ? json_null() : json_integer(value));
     }
     json_object_set_new(entry, "declared_shared",
@@ -263,7 +263,7 @@ static json_t *read_old(const char *path)
 }
 
 /* CODE_NO when something got worse. */
-static int compare(const kernels_report *report, const json_t *old)
+static int reports_compare(const kernels_report *report, const json_t *old)
 {
     static const char *const headings[] = { "Op", "Shader", "Constants", "Worse", ">Before", ">Now" };
     const char *device = json_string_value(json_object_get(old, "device"));
@@ -294,7 +294,7 @@ static int compare(const kernels_report *report, const json_t *old)
 
 /* ---- command ---- */
 
-static int look(const kernels_options *o, const json_t *old)
+static int kernels_look(const kernels_options *o, const json_t *old)
 {
     static const char *const headings[] = { "Op",      "Shader",     "Constants", ">Registers", ">Scalar",
                                             ">Spills", ">Scratch",   ">Shared",   ">Subgroups", ">Instructions",
@@ -318,7 +318,7 @@ static int look(const kernels_options *o, const json_t *old)
     json_incref(report.list); /* it is still to be compared */
     const int code = bench_report(o->json_path, about, old ? NULL : &report.rows, result, report.ok);
     if (old) table_free(&report.rows);
-    const int compared = old ? compare(&report, old) : CODE_OK;
+    const int compared = old ? reports_compare(&report, old) : CODE_OK;
     json_decref(report.list);
     return report.failures > 0 ? CODE_FAILED : code == CODE_OK ? compared : code;
 }
@@ -344,7 +344,7 @@ int command_bench_kernels(int argc, char **argv)
     if (!json_can_write(o.json_path)) return CODE_FAILED;
     json_t *old = NULL;
     if (o.compare && !(old = read_old(o.compare))) return CODE_FAILED;
-    const int code = look(&o, old);
+    const int code = kernels_look(&o, old);
     json_decref(old);
     return code;
 }

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void)
+static double boot_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
@@ -40,7 +40,7 @@ static double process_start(double fallback)
     return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-static rf_result create(const bench_model_params *params, bench_net *n)
+static rf_result net_create(const bench_model_params *params, bench_net *n)
 {
     const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
     rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
@@ -54,20 +54,20 @@ static rf_result create(const bench_model_params *params, bench_net *n)
 }
 
 /* Steps for about `seconds`; the best of five slices, so that a busy moment of the machine does not count. */
-static rf_result measure(const bench_model_params *params, bench_net *n, bench_model_result *out)
+static rf_result net_measure(const bench_model_params *params, bench_net *n, bench_model_result *out)
 {
     rf_per_replica *results[1];
     float loss;
     double best = 0;
     for (int slice = 0; slice < 5; slice++) {
         uint32_t steps = 0;
-        const double start = now(), cpu_start = cpu_now();
+        const double start = boot_seconds(), cpu_start = cpu_now();
         do {
             TRY(rf_strategy_run(n->strategy, n->step, &n->batch, results));
             steps++;
-        } while (now() - start < params->seconds / 5);
+        } while (boot_seconds() - start < params->seconds / 5);
         TRY(rf_strategy_reduce(n->strategy, RF_REDUCE_SUM, results[0], &loss));
-        const double seconds = (now() - start) / steps, cpu = (cpu_now() - cpu_start) / steps;
+        const double seconds = (boot_seconds() - start) / steps, cpu = (cpu_now() - cpu_start) / steps;
         if (slice == 0 || seconds < best) best = seconds;
         if (slice == 0 || cpu < out->step_cpu_seconds) out->step_cpu_seconds = cpu;
     }
@@ -78,16 +78,16 @@ static rf_result measure(const bench_model_params *params, bench_net *n, bench_m
 
 static rf_result run_model(const bench_model_params *params, bench_net *n, bench_model_result *out)
 {
-    const double began = now();
-    TRY(create(params, n));
+    const double began = boot_seconds();
+    TRY(net_create(params, n));
     snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(n->strategy, 0));
     rf_per_replica *results[1];
     float loss;
     TRY(rf_strategy_run(n->strategy, n->step, &n->batch, results));
     TRY(rf_strategy_reduce(n->strategy, RF_REDUCE_SUM, results[0], &loss));
-    out->first_step_seconds = now() - began;
-    out->first_step_since_start = now() - process_start(began);
-    TRY(measure(params, n, out));
+    out->first_step_seconds = boot_seconds() - began;
+    out->first_step_since_start = boot_seconds() - process_start(began);
+    TRY(net_measure(params, n, out));
     TRY(rf_bench_count_commands(n->step, params->batch, &out->commands));
     return params->profile ? rf_bench_function(n->step, params->batch, &out->nodes, &out->num_nodes) : RF_OK;
 }

@@ -89,7 +89,7 @@ static rf_result create_data(observer *b)
     return r;
 }
 
-static void destroy(observer *b)
+static void observer_destroy(observer *b)
 {
     rf_dataset_destroy(&b->data);
     bench_net_destroy(&b->net);
@@ -103,7 +103,7 @@ static rf_result epoch_begins(void *user, rf_fit_state *state)
 {
     observer *b = user;
     (void)state;
-    b->begin = now();
+    b->begin = clock_seconds();
     return RF_OK;
 }
 
@@ -112,12 +112,12 @@ static rf_result epoch_ends(void *user, rf_fit_state *state, const rf_logs *logs
     observer *b = user;
     (void)state;
     (void)logs;
-    b->epoch = now() - b->begin;
+    b->epoch = clock_seconds() - b->begin;
     return RF_OK;
 }
 
 /* The clock comes last: what the callback before it does at the epoch's end counts. */
-static rf_result train(observer *b, rf_callback *observing)
+static rf_result observer_train(observer *b, rf_callback *observing)
 {
     rf_callback *callbacks[2] = { observing }, *clock;
     const uint32_t count = observing ? 2 : 1;
@@ -140,19 +140,19 @@ static rf_result train_as(observer *b, int mode)
     if (mode == EVENTS_STEP || mode == EVENTS_EPOCH)
         TRY(rf_callback_tensorboard(
             &(rf_tensorboard_params){ .directory = b->events_path, .update_freq = mode == EVENTS_STEP }, &events));
-    rf_result r = train(b, events);
+    rf_result r = observer_train(b, events);
     if (mode == TRACE && r >= 0) r = rf_profiler_stop();
     rf_callback_destroy(&events);
     return r;
 }
 
-static rf_result measure(observer *b)
+static rf_result observer_measure(observer *b)
 {
     TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = b->options->device }, &b->net.strategy));
     TRY(create_model(b));
     TRY(create_data(b));
     for (int mode = 0; mode < NUM_MODES; mode++) TRY(train_as(b, mode)); /* compiles */
-    const double start = now();
+    const double start = clock_seconds();
     do {
         for (int i = 0; i < NUM_MODES; i++) {
             const int mode = (i + (int)b->turns) % NUM_MODES;
@@ -160,13 +160,13 @@ static rf_result measure(observer *b)
             b->seconds[mode][b->turns] = b->epoch;
         }
         b->turns++;
-    } while (b->turns < MAX_TURNS && now() - start < b->options->seconds);
+    } while (b->turns < MAX_TURNS && clock_seconds() - start < b->options->seconds);
     return RF_OK;
 }
 
 /* ---- results ---- */
 
-static int report(const observer *b)
+static int observer_report(const observer *b)
 {
     static const char *const headings[] = { "Training", ">Images/s", ">Step ms", ">Cost" };
     static const char *const names[] = { "plain", "trace", "events after each step", "events after each epoch" };
@@ -232,9 +232,9 @@ int command_bench_observe(int argc, char **argv)
     b->options = &o;
     b->trace_path = join_path(o.directory, "trace.json");
     b->events_path = join_path(o.directory, "events");
-    const rf_result r = b->trace_path && b->events_path ? measure(b) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    const int code = r < 0 ? command_fail() : report(b);
-    destroy(b);
+    const rf_result r = b->trace_path && b->events_path ? observer_measure(b) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const int code = r < 0 ? command_fail() : observer_report(b);
+    observer_destroy(b);
     free(b);
     return code;
 }

@@ -38,7 +38,7 @@ static rf_result create_model(saver *b, uint64_t bytes, int32_t *width)
     return r;
 }
 
-static rf_result create(saver *b, const bench_save_params *p)
+static rf_result saver_create(saver *b, const bench_save_params *p)
 {
     int32_t width;
     TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = p->device }, &b->net.strategy));
@@ -53,58 +53,58 @@ static rf_result create(saver *b, const bench_save_params *p)
     return bench_net_make_batch(&b->net, p->batch, RF_SHAPE(-1, width), (uint32_t)width);
 }
 
-static void destroy(saver *b)
+static void saver_destroy(saver *b)
 {
     rf_checkpoint_destroy(&b->checkpoint);
     bench_net_destroy(&b->net);
 }
 
-static rf_result train(saver *b, uint32_t steps, double *seconds)
+static rf_result saver_train(saver *b, uint32_t steps, double *seconds)
 {
     rf_per_replica *results[1];
     float loss;
-    const double start = now();
+    const double start = clock_seconds();
     for (uint32_t i = 0; i < steps; i++) {
         TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
         TRY(rf_strategy_reduce(b->net.strategy, RF_REDUCE_SUM, results[0], &loss));
     }
     TRY(rf_strategy_synchronize(b->net.strategy)); /* the update, too */
-    *seconds = (now() - start) / steps;
+    *seconds = (clock_seconds() - start) / steps;
     return RF_OK;
 }
 
 static rf_result save_blocking(saver *b, const bench_save_params *p, bench_save_round *out)
 {
     rf_save_params save = p->save;
-    const double start = now();
+    const double start = clock_seconds();
     save.async = false;
     TRY(rf_checkpoint_save(b->checkpoint, p->path, &save));
-    out->blocking = now() - start;
-    return train(b, STEPS, &out->step);
+    out->blocking = clock_seconds() - start;
+    return saver_train(b, STEPS, &out->step);
 }
 
 static rf_result save_behind(saver *b, const bench_save_params *p, bench_save_round *out)
 {
     rf_save_params save = p->save;
     double rest;
-    const double start = now();
+    const double start = clock_seconds();
     save.async = true;
     TRY(rf_checkpoint_save(b->checkpoint, p->path, &save));
-    out->call = now() - start;
-    TRY(train(b, 1, &out->next));
-    TRY(train(b, STEPS, &rest));
+    out->call = clock_seconds() - start;
+    TRY(saver_train(b, 1, &out->next));
+    TRY(saver_train(b, STEPS, &rest));
     TRY(rf_checkpoint_wait(b->checkpoint));
-    out->written = now() - start;
-    return train(b, 1, &rest); /* what the save has left in caches */
+    out->written = clock_seconds() - start;
+    return saver_train(b, 1, &rest); /* what the save has left in caches */
 }
 
 static rf_result run_saver(saver *b, const bench_save_params *p, bench_save_result *out)
 {
     double warm;
-    TRY(create(b, p));
+    TRY(saver_create(b, p));
     snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(b->net.strategy, 0));
     out->bytes = (uint64_t)rf_model_count_params(b->net.model) * sizeof(float);
-    TRY(train(b, 2, &warm));
+    TRY(saver_train(b, 2, &warm));
     for (uint32_t i = 0; i < p->rounds; i++) TRY(save_blocking(b, p, &out->rounds[i]));
     /* One after another, as in a training: the memory of the copy is kept between them. */
     for (uint32_t i = 0; i < p->rounds; i++) TRY(save_behind(b, p, &out->rounds[i]));
@@ -115,7 +115,7 @@ rf_result bench_save_run(const bench_save_params *params, bench_save_result *res
 {
     saver b = { 0 };
     const rf_result r = run_saver(&b, params, result);
-    destroy(&b);
+    saver_destroy(&b);
     unlink(params->path);
     return r;
 }

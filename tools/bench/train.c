@@ -130,10 +130,10 @@ static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
 {
     rf_per_replica *results[1];
     float loss;
-    const double start = now();
+    const double start = clock_seconds();
     for (uint32_t i = 0; i < steps; i++) TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
     TRY(rf_strategy_reduce(b->net.strategy, RF_REDUCE_SUM, results[0], &loss));
-    *seconds = (now() - start) / steps;
+    *seconds = (clock_seconds() - start) / steps;
     return RF_OK;
 }
 
@@ -161,7 +161,7 @@ static rf_result agree_on_steps(trainer *b, double step_seconds, uint32_t *steps
     return RF_OK;
 }
 
-static void describe(const trainer *b, train_shared *shared)
+static void trainer_describe(const trainer *b, train_shared *shared)
 {
     const rf_variable_list variables = rf_model_variables(b->net.model);
     for (uint32_t i = 0; i < variables.count; i++)
@@ -179,7 +179,7 @@ static rf_result train_rounds(const train_options *o, uint32_t rank, train_share
         TRY(run_steps(&trainers[mode], 3, &seconds)); /* compiles */
         TRY(run_steps(&trainers[mode], 3, &seconds));
     }
-    if (rank == 0) describe(&trainers[0], shared);
+    if (rank == 0) trainer_describe(&trainers[0], shared);
     TRY(agree_on_steps(&trainers[0], seconds, &steps));
     for (int round = 0; round < ROUNDS; round++)
         for (int mode = 0; mode < MODES; mode++)
@@ -256,7 +256,7 @@ static int by_step(const void *a, const void *b)
 }
 
 /* The best round; of the workers, the one with most time exposed. */
-static train_round summarize(const train_options *o, train_shared *shared, int mode)
+static train_round round_summarize(const train_options *o, train_shared *shared, int mode)
 {
     train_round worst = { 0 };
     for (uint32_t r = 0; r < o->workers; r++) {
@@ -267,7 +267,7 @@ static train_round summarize(const train_options *o, train_shared *shared, int m
     return worst;
 }
 
-static int report(const train_options *o, train_shared *shared)
+static int train_report(const train_options *o, train_shared *shared)
 {
     static const char *const headings[] = { "Exchange",       ">Images/s",         ">Step ms",     ">Exchange ms",
                                             ">of it exposed", ">Exposed of total", ">Exchanged MB" };
@@ -276,7 +276,7 @@ static int report(const train_options *o, train_shared *shared)
     bool ok = table_begin(&t, headings, 7);
     double after = 0;
     for (int mode = MODES - 1; mode >= 0; mode--) {
-        const train_round m = summarize(o, shared, mode);
+        const train_round m = round_summarize(o, shared, mode);
         if (mode == 1) after = m.exchange;
         const double images = o->batch * shared->replicas / m.step;
         char cells[6][32];
@@ -324,7 +324,7 @@ int command_bench_train(int argc, char **argv)
         fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
         return CODE_FAILED;
     }
-    const int code = run_workers(&o, shared) ? report(&o, shared) : CODE_FAILED;
+    const int code = run_workers(&o, shared) ? train_report(&o, shared) : CODE_FAILED;
     munmap(shared, sizeof(*shared));
     return code;
 }

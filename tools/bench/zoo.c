@@ -40,7 +40,7 @@ typedef struct zoo_result {
 
 /* ---- measuring ---- */
 
-static rf_result create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
+static rf_result zoo_net_create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
 {
     TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = o->device }, &n->net.strategy));
     TRY(e->create(n));
@@ -49,7 +49,7 @@ static rf_result create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
     return e->make_batch(n, o->batch ? o->batch : e->batch);
 }
 
-static void destroy(zoo_net *n, const zoo_entry *e)
+static void zoo_net_destroy(zoo_net *n, const zoo_entry *e)
 {
     rf_function_destroy(&n->net.step); /* before the network, whose model it calls */
     n->net.model = NULL;
@@ -63,17 +63,17 @@ static rf_result run_steps(zoo_net *n, double seconds, double *step)
     rf_per_replica *results[1];
     float loss;
     uint32_t steps = 0;
-    const double start = now();
+    const double start = clock_seconds();
     do {
         TRY(rf_strategy_run(n->net.strategy, n->net.step, &n->net.batch, results));
         steps++;
-    } while (now() - start < seconds);
+    } while (clock_seconds() - start < seconds);
     TRY(rf_strategy_reduce(n->net.strategy, RF_REDUCE_SUM, results[0], &loss));
-    *step = (now() - start) / steps;
+    *step = (clock_seconds() - start) / steps;
     return RF_OK;
 }
 
-static rf_result profile(zoo_net *n, uint32_t batch, zoo_result *out)
+static rf_result zoo_net_profile(zoo_net *n, uint32_t batch, zoo_result *out)
 {
     rf_bench_node *nodes;
     uint32_t count;
@@ -89,29 +89,29 @@ static rf_result profile(zoo_net *n, uint32_t batch, zoo_result *out)
     return RF_OK;
 }
 
-static rf_result measure(zoo_net *n, const zoo_entry *e, const zoo_options *o, zoo_result *out)
+static rf_result zoo_net_measure(zoo_net *n, const zoo_entry *e, const zoo_options *o, zoo_result *out)
 {
-    const double began = now();
+    const double began = clock_seconds();
     double slices[SLICES];
-    TRY(create(n, e, o));
+    TRY(zoo_net_create(n, e, o));
     snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(n->net.strategy, 0));
     TRY(run_steps(n, 0, &out->step));
-    out->first_step = now() - began;
+    out->first_step = clock_seconds() - began;
     const rf_variable_list variables = rf_model_variables(n->net.model);
     for (uint32_t i = 0; i < variables.count; i++)
         out->parameters += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i]));
     for (int i = 0; i < SLICES; i++) TRY(run_steps(n, o->seconds / SLICES, &slices[i]));
     out->step = bench_median(slices, SLICES);
-    return o->profile ? profile(n, o->batch ? o->batch : e->batch, out) : RF_OK;
+    return o->profile ? zoo_net_profile(n, o->batch ? o->batch : e->batch, out) : RF_OK;
 }
 
 static int run_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
 {
     zoo_net n = { 0 };
     struct rusage usage;
-    const rf_result r = measure(&n, e, o, out);
+    const rf_result r = zoo_net_measure(&n, e, o, out);
     if (r < 0) fprintf(stderr, "ringfire: %s: %s\n", e->name, rf_error_message());
-    destroy(&n, e);
+    zoo_net_destroy(&n, e);
     getrusage(RUSAGE_SELF, &usage);
     out->peak_bytes = (double)usage.ru_maxrss * 1024;
     return r < 0 ? CODE_FAILED : CODE_OK;
@@ -146,7 +146,7 @@ static const struct argp_option argp_options[] = {
     { 0 },
 };
 
-static const zoo_entry *find(const char *name)
+static const zoo_entry *zoo_entry_find(const char *name)
 {
     for (size_t i = 0; i < zoo_num_entries; i++)
         if (strcmp(zoo_entries[i].name, name) == 0) return &zoo_entries[i];
@@ -156,7 +156,7 @@ static const zoo_entry *find(const char *name)
 static void check_model(struct argp_state *state, const char *name)
 {
     char known[200] = "";
-    if (find(name)) return;
+    if (zoo_entry_find(name)) return;
     for (size_t i = 0; i < zoo_num_entries; i++) {
         const size_t used = strlen(known);
         snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "", zoo_entries[i].name);
@@ -226,7 +226,7 @@ static int run_all(const zoo_options *o, zoo_result *shared)
     bool ok = table_begin(&rows, headings, 7);
     char about[300] = "";
     for (size_t i = 0; i < zoo_num_entries; i++) {
-        if (o->model && &zoo_entries[i] != find(o->model)) continue;
+        if (o->model && &zoo_entries[i] != zoo_entry_find(o->model)) continue;
         memset(shared, 0, sizeof(*shared));
         if (!run_entry(&zoo_entries[i], o, shared)) {
             ok = false;

@@ -49,7 +49,7 @@ static rf_result make_labels(zoo_net *n, uint32_t component, uint32_t count)
 
 /* ---- steps ---- */
 
-static rf_result minimize(rf_trace *t, const zoo_net *n, rf_tensor losses, rf_tensor *out)
+static rf_result losses_minimize(rf_trace *t, const zoo_net *n, rf_tensor losses, rf_tensor *out)
 {
     out[0] = rf_compute_average_loss(t, losses, NULL);
     (void)rf_optimizer_minimize(t, n->net.optimizer, out[0], rf_model_variables(n->net.model));
@@ -63,14 +63,14 @@ static rf_result binary_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     const uint32_t inputs = rf_model_num_inputs(n->net.model);
     rf_tensor logits;
     (void)rf_model_apply(t, n->net.model, in, inputs, RF_TRAINING, &logits, 1);
-    return minimize(t, n, rf_binary_crossentropy(t, in[inputs], logits, true), out);
+    return losses_minimize(t, n, rf_binary_crossentropy(t, in[inputs], logits, true), out);
 }
 
 static rf_result nmt_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const zoo_net *n = user;
     const rf_tensor logits = nmt_call(t, n->network, in[0], in[1], RF_TRAINING, NULL);
-    return minimize(t, n, nmt_loss(t, in[2], logits), out);
+    return losses_minimize(t, n, nmt_loss(t, in[2], logits), out);
 }
 
 /* Tokens, segments, masked places; the words there, their weights, whether the second segment follows. */

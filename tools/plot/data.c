@@ -128,7 +128,7 @@ static bool add_csv_value(plot_data *d, const char *run, const char *column, dou
 enum { MAX_COLUMNS = 64 };
 
 /* Cuts a line at its commas. */
-static int split(char *line, char *cells[MAX_COLUMNS])
+static int line_split(char *line, char *cells[MAX_COLUMNS])
 {
     int n = 0;
     line[strcspn(line, "\r\n")] = '\0';
@@ -147,7 +147,7 @@ static bool load_csv_rows(plot_data *d, FILE *file, char *const *columns, int nu
     bool ok = true;
     const bool counted = strcmp(columns[0], "epoch") == 0 || strcmp(columns[0], "step") == 0;
     for (double row = 0; ok && getline(&line, &capacity, file) >= 0; row++) {
-        const int n = split(line, cells);
+        const int n = line_split(line, cells);
         const double x = counted ? strtod(cells[0], NULL) : row;
         for (int i = counted ? 1 : 0; ok && i < n && i < num_columns; i++) {
             char *end;
@@ -164,7 +164,7 @@ bool plot_load_csv(plot_data *d, FILE *file, const char *run)
     char *header = NULL, *columns[MAX_COLUMNS];
     size_t capacity = 0;
     const bool any = getline(&header, &capacity, file) > 0;
-    const bool ok = !any || load_csv_rows(d, file, columns, split(header, columns), run);
+    const bool ok = !any || load_csv_rows(d, file, columns, line_split(header, columns), run);
     free(header);
     return ok;
 }
@@ -216,7 +216,7 @@ static bool list_directory(const char *path, char ***names, size_t *count)
     return ok || no_memory(path);
 }
 
-static bool load(plot_data *d, const char *path, const char *run, int depth);
+static bool plot_data_load(plot_data *d, const char *path, const char *run, int depth);
 
 static bool load_directory(plot_data *d, const char *path, const char *run, int depth)
 {
@@ -234,14 +234,14 @@ static bool load_directory(plot_data *d, const char *path, const char *run, int 
             snprintf(name, sizeof(name), "%s", run);
         else
             continue;
-        ok = load(d, below, name, depth + 1);
+        ok = plot_data_load(d, below, name, depth + 1);
     }
     for (size_t i = 0; i < count; i++) free(names[i]);
     free(names);
     return ok;
 }
 
-static bool load(plot_data *d, const char *path, const char *run, int depth)
+static bool plot_data_load(plot_data *d, const char *path, const char *run, int depth)
 {
     struct stat st;
     if (stat(path, &st) != 0) return fail_file(path, strerror(errno));
@@ -251,7 +251,7 @@ static bool load(plot_data *d, const char *path, const char *run, int depth)
 
 bool plot_load(plot_data *data, const char *path, const char *prefix)
 {
-    return load(data, path, prefix, 0);
+    return plot_data_load(data, path, prefix, 0);
 }
 
 /* ---- order ---- */

@@ -255,7 +255,7 @@ static json_t *charts_json(const arguments *a, const plot_chart *charts, size_t 
     return json_pack("{s:o,s:o}", "file", a->out ? json_text(a->out) : json_null(), "charts", list);
 }
 
-static bool plot(const arguments *a)
+static bool runs_plot(const arguments *a)
 {
     plot_data data = { 0 };
     bool ok = true;
@@ -296,7 +296,7 @@ int command_plot(int argc, char **argv)
     bool ok = a.paths && a.tags;
     if (ok) {
         command_parse(&parser, argc, argv, 0, &a);
-        ok = json_can_write(a.json_path) && plot(&a);
+        ok = json_can_write(a.json_path) && runs_plot(&a);
     }
     free(a.paths);
     free(a.tags);

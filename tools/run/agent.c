@@ -93,7 +93,7 @@ static void set_number(const char *name, uint32_t value)
     setenv(name, text, 1);
 }
 
-_Noreturn static void become(const agent *a, uint32_t index, const int ends[2])
+_Noreturn static void agent_become(const agent *a, uint32_t index, const int ends[2])
 {
     const int nothing = open("/dev/null", O_RDONLY);
     setpgid(0, 0);
@@ -132,7 +132,7 @@ static bool start_worker(agent *a, uint32_t index)
     }
     fflush(NULL);
     const pid_t pid = fork();
-    if (pid == 0) become(a, index, (int[2]){ out[1], err[1] });
+    if (pid == 0) agent_become(a, index, (int[2]){ out[1], err[1] });
     if (pid > 0) setpgid(pid, pid); /* here too: a signal may be due before the child has come so far */
     close(out[1]);
     close(err[1]);
@@ -269,7 +269,7 @@ static void serve_launcher(agent *a, const sigset_t *unblocked)
     free(fds);
 }
 
-static bool fail(agent *a, const char *what, int code)
+static bool agent_fail(agent *a, const char *what, int code)
 {
     char text[512];
     const int n = snprintf(text, sizeof(text), "%s%s%s", what, code ? ": " : "", code ? strerror(code) : "");
@@ -283,16 +283,16 @@ static bool start_all(agent *a)
     int got;
     while ((got = wire_next(&a->reader, &f)) == 0)
         if (wire_read(&a->reader, STDIN_FILENO) <= 0) return false; /* called off */
-    if (got < 0 || f.type != WIRE_START) return fail(a, "received no order to start workers", 0);
+    if (got < 0 || f.type != WIRE_START) return agent_fail(a, "received no order to start workers", 0);
     const char *wrong = order_read(&a->order, f.data, f.length);
-    if (wrong) return fail(a, wrong, 0);
-    if (a->order.key && !write_key(a)) return fail(a, "cannot write the job key to a temporary file", errno);
+    if (wrong) return agent_fail(a, wrong, 0);
+    if (a->order.key && !write_key(a)) return agent_fail(a, "cannot write the job key to a temporary file", errno);
     a->workers = calloc(a->order.count, sizeof(*a->workers));
-    if (!a->workers) return fail(a, "no memory for the workers", ENOMEM);
+    if (!a->workers) return agent_fail(a, "no memory for the workers", ENOMEM);
     for (uint32_t i = 0; i < a->order.count; i++) a->workers[i] = (worker){ .pipes = { -1, -1 }, .reported = true };
     for (uint32_t i = 0; i < a->order.count; i++)
         if (!start_worker(a, i)) {
-            fail(a, "cannot start a process", errno);
+            agent_fail(a, "cannot start a process", errno);
             a->order.grace = 0;
             stop_workers(a);
             break;

@@ -334,7 +334,7 @@ static void watch_agents(attempt *t, struct pollfd *fds)
     }
 }
 
-static bool prepare(attempt *t)
+static bool attempt_prepare(attempt *t)
 {
     t->links = calloc(t->num_links, sizeof(*t->links));
     for (uint32_t i = 0; i < t->num_links; i++) t->num_workers += t->places[i].count;
@@ -388,7 +388,7 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
                   .all_ok = true,
                   .result = result };
     struct pollfd *fds = calloc(2 * (size_t)num_places, sizeof(*fds));
-    bool ok = fds && prepare(&t);
+    bool ok = fds && attempt_prepare(&t);
     for (uint32_t i = 0; i < num_places && ok; i++) {
         char error[512];
         ok = link_open(o, &t.links[i], error);

@@ -11,7 +11,8 @@
 
 #include "number.h"
 
-static bool add(host_list *list, const char *name, size_t length, uint32_t slots, const char *where, char error[512])
+static bool host_add(host_list *list, const char *name, size_t length, uint32_t slots, const char *where,
+                     char error[512])
 {
     /* A leading dash would be an option of ssh. */
     bool good = length > 0 && length < sizeof(list->items[0].name) && name[0] != '-';
@@ -64,7 +65,7 @@ static bool parse_one(host_list *list, const char *text, size_t length, char err
                  (int)(length < 80 ? length : 80), text, MAX_WORKERS);
         return false;
     }
-    return add(list, name, name_length, slots, "--hosts", error);
+    return host_add(list, name, name_length, slots, "--hosts", error);
 }
 
 bool hosts_parse(host_list *list, const char *text, char error[512])
@@ -89,7 +90,7 @@ static bool parse_line(host_list *list, char *line, const char *where, char erro
         snprintf(error, 512, "%.400s: '%.60s' is not slots=N with N of 1 to %d", where, word, MAX_WORKERS);
         return false;
     }
-    return add(list, name, strlen(name), slots, where, error);
+    return host_add(list, name, strlen(name), slots, where, error);
 }
 
 bool hosts_read(host_list *list, FILE *f, const char *path, char error[512])

@@ -17,7 +17,7 @@
 #define MAX_SSH_WORDS 64
 
 /* In single quotes for a shell on the other side. */
-static bool quote(char *out, size_t size, const char *text)
+static bool text_quote(char *out, size_t size, const char *text)
 {
     size_t used = 0;
     out[used++] = '\'';
@@ -38,7 +38,7 @@ static void pause_briefly(void)
     nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
-_Noreturn static void become(const char *const *arguments, const int ends[3])
+_Noreturn static void link_become(const char *const *arguments, const int ends[3])
 {
     setpgid(0, 0); /* a terminal's Ctrl-C is for the launcher alone, which passes it on */
     if (dup2(ends[0], 0) < 0 || dup2(ends[1], 1) < 0 || dup2(ends[2], 2) < 0) _exit(126);
@@ -51,14 +51,14 @@ _Noreturn static void become(const char *const *arguments, const int ends[3])
     _exit(127);
 }
 
-static bool spawn(agent_link *l, const char *const *arguments, char error[512])
+static bool agent_spawn(agent_link *l, const char *const *arguments, char error[512])
 {
     int pipes[3][2];
     int made = 0;
     while (made < 3 && pipe2(pipes[made], O_CLOEXEC) == 0) made++;
     fflush(NULL);
     const pid_t pid = made == 3 ? fork() : -1;
-    if (pid == 0) become(arguments, (int[3]){ pipes[0][0], pipes[1][1], pipes[2][1] });
+    if (pid == 0) link_become(arguments, (int[3]){ pipes[0][0], pipes[1][1], pipes[2][1] });
     if (pid < 0) {
         snprintf(error, 512, "cannot start %.200s: %s", arguments[0], strerror(errno));
         for (int i = 0; i < made; i++) {
@@ -90,8 +90,8 @@ bool link_open(const run_options *o, agent_link *l, char error[512])
         return false;
     }
     self[length] = '\0';
-    if (host_is_local(name)) return spawn(l, (const char *[]){ self, "run", "--agent", NULL }, error);
-    if (!quote(quoted, sizeof(quoted), self)) {
+    if (host_is_local(name)) return agent_spawn(l, (const char *[]){ self, "run", "--agent", NULL }, error);
+    if (!text_quote(quoted, sizeof(quoted), self)) {
         snprintf(error, 512, "the path of this program is too long for a remote command");
         return false;
     }
@@ -107,7 +107,7 @@ bool link_open(const run_options *o, agent_link *l, char error[512])
     words[count++] = name;
     words[count++] = command;
     words[count] = NULL;
-    const bool ok = spawn(l, words, error);
+    const bool ok = agent_spawn(l, words, error);
     free(ssh);
     return ok;
 }

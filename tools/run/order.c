@@ -8,7 +8,7 @@
 #include "number.h"
 #include "run/hosts.h"
 
-static bool add(char **list, uint32_t *count, uint32_t most, char *value)
+static bool argument_add(char **list, uint32_t *count, uint32_t most, char *value)
 {
     if (*count == most) return false;
     list[(*count)++] = value;
@@ -28,15 +28,17 @@ static const char *take_word(start_order *o, char what, char *value)
 {
     switch (what) {
     case 'a': /* one place stays for the NULL */
-        return add(o->arguments, &o->num_arguments, sizeof(o->arguments) / sizeof(o->arguments[0]) - 1, value)
+        return argument_add(o->arguments, &o->num_arguments, sizeof(o->arguments) / sizeof(o->arguments[0]) - 1, value)
                    ? NULL
                    : "too many arguments";
     case 's':
         if (!strchr(value, '=') || value[0] == '=') return "a variable without a value";
-        return add(o->set, &o->num_set, sizeof(o->set) / sizeof(o->set[0]), value) ? NULL : "too many variables";
+        return argument_add(o->set, &o->num_set, sizeof(o->set) / sizeof(o->set[0]), value) ? NULL
+                                                                                            : "too many variables";
     case 'u':
-        return add(o->unset, &o->num_unset, sizeof(o->unset) / sizeof(o->unset[0]), value) ? NULL
-                                                                                           : "too many variables";
+        return argument_add(o->unset, &o->num_unset, sizeof(o->unset) / sizeof(o->unset[0]), value)
+                   ? NULL
+                   : "too many variables";
     case 'c': o->directory = value; return NULL;
     case 'k': o->key = value; return NULL;
     case 'r':

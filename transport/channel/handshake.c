@@ -35,7 +35,8 @@ static void transcript_add(transcript *t, const void *bytes, size_t size)
     t->size += size;
 }
 
-static rf_result sign(const uint8_t key[RF_JOB_KEY_BYTES], const transcript *t, uint8_t mac[RF_HANDSHAKE_MAC])
+static rf_result transcript_sign(const uint8_t key[RF_JOB_KEY_BYTES], const transcript *t,
+                                 uint8_t mac[RF_HANDSHAKE_MAC])
 {
     unsigned size = 0;
     if (!HMAC(EVP_sha256(), key, RF_JOB_KEY_BYTES, t->bytes, t->size, mac, &size) || size != RF_HANDSHAKE_MAC)
@@ -47,7 +48,7 @@ static rf_result sign(const uint8_t key[RF_JOB_KEY_BYTES], const transcript *t, 
 static rf_result message_mac(const rf_identity *mine, const transcript *t, uint8_t mac[RF_HANDSHAKE_MAC])
 {
     memset(mac, 0, RF_HANDSHAKE_MAC);
-    return mine->secure ? sign(mine->key, t, mac) : RF_OK;
+    return mine->secure ? transcript_sign(mine->key, t, mac) : RF_OK;
 }
 
 static void reply_transcript(transcript *t, const uint8_t *challenge, const uint8_t *reply)
@@ -75,11 +76,11 @@ static rf_result derive_session(const rf_identity *mine, const uint8_t *challeng
     uint8_t secret[RF_JOB_KEY_BYTES];
     transcript t;
     answer_transcript(&t, "session", challenge, reply, accept, RF_ACCEPT_SIZE);
-    rf_result r = sign(mine->key, &t, secret);
+    rf_result r = transcript_sign(mine->key, &t, secret);
     transcript_begin(&t, "to listener");
-    if (r == RF_OK) r = sign(secret, &t, out->to_listener);
+    if (r == RF_OK) r = transcript_sign(secret, &t, out->to_listener);
     transcript_begin(&t, "to connector");
-    if (r == RF_OK) r = sign(secret, &t, out->to_connector);
+    if (r == RF_OK) r = transcript_sign(secret, &t, out->to_connector);
     OPENSSL_cleanse(secret, sizeof(secret));
     return r;
 }

@@ -212,7 +212,7 @@ static void receive_reply(rf_listener *l, pending *p)
     judge_pending(l, p);
 }
 
-static void begin(rf_listener *l, int fd, const struct sockaddr *address, socklen_t size)
+static void connection_begin(rf_listener *l, int fd, const struct sockaddr *address, socklen_t size)
 {
     uint8_t nonce[RF_NONCE_BYTES];
     if (RAND_bytes(nonce, sizeof(nonce)) != 1) {
@@ -245,7 +245,7 @@ static void accept_some(rf_listener *l)
         socklen_t size = sizeof(address);
         const int fd = accept4(l->fd, (struct sockaddr *)&address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            begin(l, fd, (struct sockaddr *)&address, size);
+            connection_begin(l, fd, (struct sockaddr *)&address, size);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

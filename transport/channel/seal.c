@@ -21,7 +21,7 @@ static rf_result fail_crypto(const char *what)
     return RF_FAIL(RF_ERROR_INTERNAL, "AES-256-GCM: %s failed", what);
 }
 
-static rf_result begin(direction *d)
+static rf_result direction_begin(direction *d)
 {
     uint8_t iv[12] = { 0 };
     memcpy(iv + 4, &d->number, sizeof(d->number));
@@ -29,7 +29,7 @@ static rf_result begin(direction *d)
     return EVP_CipherInit_ex(d->cipher, NULL, NULL, NULL, iv, -1) == 1 ? RF_OK : fail_crypto("starting a message");
 }
 
-static rf_result prepare(direction *d, const uint8_t *key, int encrypt)
+static rf_result direction_prepare(direction *d, const uint8_t *key, int encrypt)
 {
     d->cipher = EVP_CIPHER_CTX_new();
     if (!d->cipher) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a cipher");
@@ -43,8 +43,8 @@ rf_result rf_seal_create(const uint8_t send_key[RF_JOB_KEY_BYTES], const uint8_t
     *out = NULL;
     rf_seal *seal = RF_NEW(rf_seal);
     if (!seal) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = prepare(&seal->send, send_key, 1);
-    if (r == RF_OK) r = prepare(&seal->receive, receive_key, 0);
+    rf_result r = direction_prepare(&seal->send, send_key, 1);
+    if (r == RF_OK) r = direction_prepare(&seal->receive, receive_key, 0);
     if (r < 0)
         rf_seal_destroy(&seal);
     else
@@ -67,7 +67,7 @@ rf_result rf_seal_close(rf_seal *seal, const void *first, size_t first_size, con
     EVP_CIPHER_CTX *c = seal->send.cipher;
     uint8_t *o = out;
     int n;
-    RF_TRY(begin(&seal->send));
+    RF_TRY(direction_begin(&seal->send));
     if (EVP_CipherUpdate(c, o, &n, first, (int)first_size) != 1) return fail_crypto("sealing");
     if (second_size > 0 && EVP_CipherUpdate(c, o + first_size, &n, second, (int)second_size) != 1)
         return fail_crypto("sealing");
@@ -81,7 +81,7 @@ rf_result rf_seal_open(rf_seal *seal, void *data, size_t size, void *out)
     EVP_CIPHER_CTX *c = seal->receive.cipher;
     uint8_t *in = data, *o = out, none[RF_SEAL_BYTES];
     int n;
-    RF_TRY(begin(&seal->receive));
+    RF_TRY(direction_begin(&seal->receive));
     if (size < RF_SEAL_BYTES) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a sealed message of %zu bytes is too short", size);
     size -= RF_SEAL_BYTES;
     if (EVP_CipherUpdate(c, o, &n, in, (int)size) != 1 ||

@@ -39,7 +39,7 @@ static rf_result add_peer(rf_engine *e, uint32_t rank, uint8_t *memory)
     return r;
 }
 
-static rf_result build(rf_engine *e, bool register_memory)
+static rf_result engine_build(rf_engine *e, bool register_memory)
 {
     const uint32_t n = e->world_size;
     e->hosts = RF_NEW_ARRAY(uint32_t, n);
@@ -81,7 +81,7 @@ rf_result rf_engine_create(const rf_job *job, rf_mesh *mesh, bool register_memor
     e->mesh = mesh;
     e->rank = rf_mesh_rank(mesh);
     e->world_size = rf_mesh_world_size(mesh);
-    const rf_result r = build(e, register_memory);
+    const rf_result r = engine_build(e, register_memory);
     if (r < 0)
         rf_engine_destroy(&e);
     else
@@ -176,7 +176,7 @@ static rf_result prepare_memory(rf_engine *e)
     return rf_fabric_register(e->fabric, call->output, out_count * e->element, &e->output_memory);
 }
 
-static void activate(rf_engine *e, uint32_t rank)
+static void peer_activate(rf_engine *e, uint32_t rank)
 {
     for (uint32_t i = 0; i < e->num_active; i++)
         if (e->active[i] == rank) return;
@@ -195,7 +195,7 @@ static bool can_merge(const rf_engine *e, uint32_t round, uint64_t count)
 
 static void expect_from(rf_engine *e, uint32_t rank, bool merged, uint64_t count)
 {
-    activate(e, rank);
+    peer_activate(e, rank);
     rf_peer *peer = e->peers[rank];
     if (peer->in_state != RF_HEADER_NONE) return;
     peer->in_state = RF_HEADER_WANTED;
@@ -206,7 +206,7 @@ static void expect_from(rf_engine *e, uint32_t rank, bool merged, uint64_t count
 
 static void promise_to(rf_engine *e, uint32_t rank, bool merged)
 {
-    activate(e, rank);
+    peer_activate(e, rank);
     rf_peer *peer = e->peers[rank];
     if (peer->out_state != RF_HEADER_NONE) return;
     peer->out_state = RF_HEADER_WANTED;
@@ -230,7 +230,7 @@ static void plan_headers(rf_engine *e)
     expect_from(e, (e->rank + e->world_size - 1) % e->world_size, false, 0);
 }
 
-static rf_result begin(rf_engine *e, const rf_call *call)
+static rf_result call_begin(rf_engine *e, const rf_call *call)
 {
     e->call = call;
     e->element = rf_dtype_size(call->dtype);
@@ -383,7 +383,7 @@ static rf_result move_chunks(rf_engine *e)
     return RF_OK;
 }
 
-static void release(rf_engine *e)
+static void engine_release(rf_engine *e)
 {
     rf_fabric_unregister(&e->input_memory);
     rf_fabric_unregister(&e->output_memory);
@@ -422,7 +422,7 @@ rf_result rf_engine_run(rf_engine *e, const rf_call *call)
     RF_TRY(rf_mesh_status(e->mesh));
     e->broken = e->suspect = -1;
     e->unsure = false;
-    rf_result r = begin(e, call);
+    rf_result r = call_begin(e, call);
     if (r == RF_OK) r = move_chunks(e);
     if (r == RF_OK && call->wire && e->schedule.round_result) {
         float block[256];
@@ -441,6 +441,6 @@ rf_result rf_engine_run(rf_engine *e, const rf_call *call)
     } else {
         rf_mesh_finish_operation(e->mesh, call->serial);
     }
-    release(e);
+    engine_release(e);
     return r;
 }

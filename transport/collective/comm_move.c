@@ -148,8 +148,8 @@ static uint8_t *bounce_slot(const rf_engine *e, bool out, uint64_t slot)
 }
 
 /* What travels: `parts` of the message, made ready in the slot's bounce buffer where memory and wire differ. */
-static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merged, struct iovec parts[2],
-                         void *descriptors[2], uint32_t *num_parts)
+static rf_result chunk_prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merged, struct iovec parts[2],
+                               void *descriptors[2], uint32_t *num_parts)
 {
     const rf_collective_step *step = &e->schedule.items[chunk->step];
     uint8_t *data = place_address(e, step->send, chunk->offset);
@@ -188,7 +188,7 @@ static rf_result prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merg
     return RF_OK;
 }
 
-/* Posts what prepare() made; kept in the chunk until the provider has room. */
+/* Posts what chunk_prepare() made; kept in the chunk until the provider has room. */
 rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
 {
     while (e->out_next.step < e->schedule.count && e->out_tail - e->out_head < RF_ENGINE_OUT) {
@@ -205,7 +205,7 @@ rf_result rf_engine_post_sends(rf_engine *e, bool *progress)
             chunk->count = count;
             chunk->done = false;
             if (merged) peer->header.payload = (uint32_t)(count * e->wire_element);
-            RF_TRY(prepare(e, peer, chunk, merged, chunk->parts, chunk->descriptors, &chunk->num_parts));
+            RF_TRY(chunk_prepare(e, peer, chunk, merged, chunk->parts, chunk->descriptors, &chunk->num_parts));
         }
         chunk->op.kind = RF_OP_OUT;
         chunk->posted_ns = rf_span_begin();

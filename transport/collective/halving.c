@@ -13,7 +13,7 @@ typedef struct block {
     uint64_t begin, end;
 } block;
 
-static block shards(uint64_t count, uint32_t size, uint32_t first, uint32_t num)
+static block shards_block(uint64_t count, uint32_t size, uint32_t first, uint32_t num)
 {
     return (block){ rf_collective_shard_begin(count, size, first),
                     rf_collective_shard_begin(count, size, first + num) };
@@ -28,7 +28,8 @@ rf_result rf_halving_all_reduce(rf_collective_schedule *s, const rf_group *g, ui
         if (fold.out) continue;
         const uint32_t mine = fold.index & ~(bit - 1), theirs = mine ^ bit;
         const uint32_t partner = rf_fold_real(&fold, fold.index ^ bit);
-        const block keep = shards(count, fold.size, mine, bit), give = shards(count, fold.size, theirs, bit);
+        const block keep = shards_block(count, fold.size, mine, bit),
+                    give = shards_block(count, fold.size, theirs, bit);
         rf_collective_step *step = rf_collective_schedule_add(s, *round);
         if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
         step->to = step->from = (int32_t)g->ranks[partner];
@@ -44,7 +45,8 @@ rf_result rf_halving_all_reduce(rf_collective_schedule *s, const rf_group *g, ui
     for (uint32_t bit = 1; bit < fold.size; bit *= 2, (*round)++) {
         if (fold.out) continue;
         const uint32_t mine = fold.index & ~(bit - 1), theirs = mine ^ bit;
-        const block have = shards(count, fold.size, mine, bit), want = shards(count, fold.size, theirs, bit);
+        const block have = shards_block(count, fold.size, mine, bit),
+                    want = shards_block(count, fold.size, theirs, bit);
         rf_collective_step *step = rf_collective_schedule_add(s, *round);
         if (!step) return RF_ERROR_OUT_OF_HOST_MEMORY;
         step->to = step->from = (int32_t)g->ranks[rf_fold_real(&fold, fold.index ^ bit)];

@@ -46,7 +46,7 @@ static rf_result survey_hosts(const rf_collective_task *task, hierarchy *h)
     return RF_OK;
 }
 
-static rf_result build(rf_collective_schedule *s, const hierarchy *h, uint64_t count, uint64_t slice)
+static rf_result schedule_build(rf_collective_schedule *s, const hierarchy *h, uint64_t count, uint64_t slice)
 {
     const rf_group *host = &h->host;
     rf_space source = RF_SPACE_INPUT;
@@ -84,7 +84,7 @@ rf_result rf_hierarchical_all_reduce(rf_collective_schedule *s, const rf_collect
 {
     hierarchy h = { 0 };
     rf_result r = survey_hosts(task, &h);
-    if (r == RF_OK) r = build(s, &h, task->count, task->slice);
+    if (r == RF_OK) r = schedule_build(s, &h, task->count, task->slice);
     rf_free(h.local);
     rf_free(h.leaders);
     return r;

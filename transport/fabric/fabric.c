@@ -14,7 +14,7 @@
 #include "base/platform.h"
 #include "transport/fabric/internal.h"
 
-static rf_result check(const rf_fabric *f, int error, const char *what)
+static rf_result fabric_check(const rf_fabric *f, int error, const char *what)
 {
     if (error == 0) return RF_OK;
     return RF_FAIL_FABRIC(RF_ERROR_IO, error, "libfabric provider %s: %s: %s", f->provider, what,
@@ -23,27 +23,27 @@ static rf_result check(const rf_fabric *f, int error, const char *what)
 
 static rf_result open_domain(rf_fabric *f, uint32_t num_links)
 {
-    RF_TRY(check(f, rf_fi.fabric(f->info->fabric_attr, &f->fabric, NULL), "no fabric"));
+    RF_TRY(fabric_check(f, rf_fi.fabric(f->info->fabric_attr, &f->fabric, NULL), "no fabric"));
     struct fi_eq_attr eq = { .wait_obj = FI_WAIT_UNSPEC };
-    RF_TRY(check(f, fi_eq_open(f->fabric, &eq, &f->events, NULL), "no event queue"));
-    RF_TRY(check(f, fi_domain(f->fabric, f->info, &f->domain, NULL), "no domain"));
+    RF_TRY(fabric_check(f, fi_eq_open(f->fabric, &eq, &f->events, NULL), "no event queue"));
+    RF_TRY(fabric_check(f, fi_domain(f->fabric, f->info, &f->domain, NULL), "no domain"));
     struct fi_cq_attr cq = { .size = (size_t)num_links * f->depth * 2,
                              .format = FI_CQ_FORMAT_MSG,
                              .wait_obj = FI_WAIT_FD };
-    RF_TRY(check(f, fi_cq_open(f->domain, &cq, &f->completions, NULL), "no completion queue"));
-    RF_TRY(check(f, fi_control(&f->completions->fid, FI_GETWAIT, &f->wait_fd),
-                 "a completion queue that cannot be waited for"));
+    RF_TRY(fabric_check(f, fi_cq_open(f->domain, &cq, &f->completions, NULL), "no completion queue"));
+    RF_TRY(fabric_check(f, fi_control(&f->completions->fid, FI_GETWAIT, &f->wait_fd),
+                        "a completion queue that cannot be waited for"));
     if (f->info->domain_attr->mr_mode & FI_MR_LOCAL) f->register_memory = true;
     return RF_OK;
 }
 
 static rf_result listen_here(rf_fabric *f, rf_fabric_card *card)
 {
-    RF_TRY(check(f, fi_passive_ep(f->fabric, f->info, &f->listener, NULL), "no passive endpoint"));
-    RF_TRY(check(f, fi_pep_bind(f->listener, &f->events->fid, 0), "passive endpoint without events"));
-    RF_TRY(check(f, fi_listen(f->listener), "cannot listen"));
+    RF_TRY(fabric_check(f, fi_passive_ep(f->fabric, f->info, &f->listener, NULL), "no passive endpoint"));
+    RF_TRY(fabric_check(f, fi_pep_bind(f->listener, &f->events->fid, 0), "passive endpoint without events"));
+    RF_TRY(fabric_check(f, fi_listen(f->listener), "cannot listen"));
     size_t size = sizeof(card->address);
-    RF_TRY(check(f, fi_getname(&f->listener->fid, card->address, &size), "an address that is too long"));
+    RF_TRY(fabric_check(f, fi_getname(&f->listener->fid, card->address, &size), "an address that is too long"));
     card->address_size = (uint32_t)size;
     if (RAND_bytes(card->nonce, sizeof(card->nonce)) != 1)
         return RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers for a nonce");
@@ -61,7 +61,7 @@ static rf_result exchange_cards(rf_fabric *f, const rf_fabric_card *mine)
     return r;
 }
 
-static rf_result build(rf_fabric *f, const rf_fabric_params *params)
+static rf_result fabric_build(rf_fabric *f, const rf_fabric_params *params)
 {
     for (int d = 0; d < RF_DIRECTION_COUNT; d++)
         if (!(f->links[d] = RF_NEW_ARRAY(rf_link, f->world_size))) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -98,7 +98,7 @@ rf_result rf_fabric_create(const rf_fabric_params *params, rf_fabric **out)
     f->depth = params->depth;
     f->register_memory = params->register_memory;
     f->wake_fd = f->wait_fd = -1;
-    const rf_result r = build(f, params);
+    const rf_result r = fabric_build(f, params);
     f->job = NULL;
     if (r < 0)
         rf_fabric_destroy(&f);
@@ -232,7 +232,7 @@ rf_result rf_fabric_wait(rf_fabric *f, uint64_t timeout_ns)
     struct fid *fid = &f->completions->fid;
     const int ready = fi_trywait(f->fabric, &fid, 1);
     if (ready == -FI_EAGAIN) return RF_OK;
-    if (ready != 0) return check(f, ready, "cannot wait");
+    if (ready != 0) return fabric_check(f, ready, "cannot wait");
     struct pollfd fds[2] = { { f->wait_fd, POLLIN, 0 }, { f->wake_fd, POLLIN, 0 } };
     const int n = poll(fds, 2, (int)(timeout_ns / 1000000) + 1);
     if (n < 0 && errno != EINTR) return RF_FAIL_ERRNO(RF_ERROR_IO, "waiting for data");

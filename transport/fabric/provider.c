@@ -36,7 +36,7 @@ static bool is_usable(const char *name)
     return true;
 }
 
-static rf_result query(const rf_fabric *fabric, const char *provider, struct fi_info **out)
+static rf_result provider_query(const rf_fabric *fabric, const char *provider, struct fi_info **out)
 {
     struct fi_info *hints = make_hints(provider);
     if (!hints) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for libfabric");
@@ -82,7 +82,7 @@ rf_result rf_fabric_choose(rf_fabric *fabric)
     if (!mine) return RF_ERROR_OUT_OF_HOST_MEMORY;
     mine->byte_order = RF_FABRIC_BYTE_ORDER;
     rf_result r = rf_libfabric_open();
-    if (r == RF_OK) r = query(fabric, wish, &list);
+    if (r == RF_OK) r = provider_query(fabric, wish, &list);
     if (r == RF_OK) {
         list_names(list, wish != NULL, mine);
         r = exchange_offers(fabric, mine);

@@ -180,7 +180,7 @@ static rf_result resolve_key(const rf_comm_params *p, const rf_job_env *env, rf_
     return RF_OK;
 }
 
-static rf_result resolve(const rf_comm_params *p, const rf_job_env *env, const rf_cluster *cluster, rf_job *job)
+static rf_result job_resolve(const rf_comm_params *p, const rf_job_env *env, const rf_cluster *cluster, rf_job *job)
 {
     RF_TRY(resolve_settings(p, env, job));
     RF_TRY(resolve_named_master(p, env, job));
@@ -209,7 +209,7 @@ static rf_result resolve_clean(const rf_comm_params *params, rf_lookup_fn lookup
     const rf_comm_params defaults = { 0 };
     const rf_job_env env = environment_of(lookup, user);
     memset(out, 0, sizeof(*out));
-    const rf_result r = resolve(params ? params : &defaults, &env, cluster, out);
+    const rf_result r = job_resolve(params ? params : &defaults, &env, cluster, out);
     if (r < 0) rf_job_forget(out);
     return r;
 }

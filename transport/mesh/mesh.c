@@ -246,7 +246,7 @@ static rf_result await_messages(rf_mesh *mesh, uint64_t serial, uint64_t timeout
 }
 
 /* Takes everybody's message out. Lock held. Returns a rank whose message is longer than the slot, or the world size. */
-static uint32_t collect(rf_mesh *mesh, uint64_t serial, uint8_t *all, size_t slot, size_t *sizes)
+static uint32_t slots_collect(rf_mesh *mesh, uint64_t serial, uint8_t *all, size_t slot, size_t *sizes)
 {
     const rf_assembly *a = &mesh->assembly;
     uint32_t too_long = a->world;
@@ -297,7 +297,7 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
     rf_mesh_wake(mesh);
     uint32_t missing = a->rank, too_long = a->world;
     if (r == RF_OK) r = await_messages(mesh, serial, a->table.operation_timeout_ns, &missing);
-    if (r == RF_OK) too_long = collect(mesh, serial, all, slot, sizes);
+    if (r == RF_OK) too_long = slots_collect(mesh, serial, all, slot, sizes);
     const bool ended = mesh->ended;
     pthread_mutex_unlock(&mesh->lock);
     if (r != RF_OK) return ended ? rf_mesh_status(mesh) : explain_failure(mesh, missing, serial, r);

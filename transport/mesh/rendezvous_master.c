@@ -95,7 +95,7 @@ static rf_result admit_channel(rf_bootstrap *b, rf_channel *channel)
     return RF_OK;
 }
 
-static rf_result gather(rf_bootstrap *b)
+static rf_result workers_gather(rf_bootstrap *b)
 {
     b->joined[0] = true;
     for (;;) {
@@ -207,7 +207,7 @@ static rf_result await_ready(rf_bootstrap *b)
 
 static rf_result assemble_job(rf_bootstrap *b)
 {
-    RF_TRY(gather(b));
+    RF_TRY(workers_gather(b));
     rf_listener_destroy(&b->listener);
     rf_mesh_join *mine = &b->joins[0];
     RF_TRY(rf_local_address(rf_channel_fd(b->out->channels[1]), mine->address, sizeof(mine->address)));

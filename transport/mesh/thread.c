@@ -175,7 +175,7 @@ static void close_peer(loop *l, uint32_t rank, rf_result why, uint64_t now)
         link_ended(l, rank, now);
 }
 
-static void receive(loop *l, uint32_t rank, uint64_t now)
+static void loop_receive(loop *l, uint32_t rank, uint64_t now)
 {
     rf_mesh_peer *peer = &l->mesh->peers[rank];
     peer->more = true;
@@ -238,7 +238,7 @@ static void send_one(loop *l, uint32_t rank, uint64_t now)
 /* ---- the loop ---- */
 
 /* Fills the poll set. Returns whether anything waits to be sent. */
-static bool prepare(loop *l, bool *more)
+static bool loop_prepare(loop *l, bool *more)
 {
     rf_mesh *mesh = l->mesh;
     bool sending = false;
@@ -296,7 +296,7 @@ static void serve_events(loop *l, uint64_t now)
     for (uint32_t r = 0; r < l->world; r++) {
         rf_mesh_peer *peer = &l->mesh->peers[r];
         if (r == l->rank || peer->closed) continue;
-        if (l->fds[r].revents & (POLLIN | POLLHUP | POLLERR) || peer->more) receive(l, r, now);
+        if (l->fds[r].revents & (POLLIN | POLLHUP | POLLERR) || peer->more) loop_receive(l, r, now);
     }
     for (uint32_t r = 0; r < l->world; r++)
         if (r != l->rank && l->fds[r].revents & POLLOUT && !l->mesh->peers[r].send_dead) send_one(l, r, now);
@@ -324,7 +324,7 @@ static void run_loop(loop *l)
     l->next_beat = now + interval;
     for (;;) {
         bool more;
-        const bool sending = prepare(l, &more);
+        const bool sending = loop_prepare(l, &more);
         if (l->stop && !flush_until) flush_until = now + FLUSH_NS;
         if (flush_until && (!sending || now >= flush_until)) return;
         uint64_t wake = mesh->ended ? now + interval : rf_detector_next(mesh->detector, now);

@@ -134,14 +134,14 @@ static rf_result attention_gradient(rf_grad_context *ctx)
 
 /* ---- references ---- */
 
-static double dot(const float *a, const float *b, int64_t count)
+static double dot_product(const float *a, const float *b, int64_t count)
 {
     double sum = 0;
     for (int64_t i = 0; i < count; i++) sum += (double)a[i] * (double)b[i];
     return sum;
 }
 
-static bool attends(const rf_attention_geometry *g, const float *mask, int64_t item, int64_t i, int64_t j)
+static bool position_attends(const rf_attention_geometry *g, const float *mask, int64_t item, int64_t i, int64_t j)
 {
     const int64_t at =
         item / g->heads * g->mask_item + item % g->heads * g->mask_head + i * g->mask_query + j * g->mask_key;
@@ -160,17 +160,17 @@ static rf_result attention_reference(const rf_op_call *call, void *const *in, vo
         const float *v = (const float *)in[2] + item * g.s * g.v;
         double most = -(double)NOTHING, sum = 0;
         for (int64_t j = 0; j < g.s; j++) {
-            score[j] = (double)g.scale * dot(q, k + j * g.k, g.k);
-            if (attends(&g, mask, item, i, j) && !(score[j] <= most)) most = score[j];
+            score[j] = (double)g.scale * dot_product(q, k + j * g.k, g.k);
+            if (position_attends(&g, mask, item, i, j) && !(score[j] <= most)) most = score[j];
         }
         for (int64_t j = 0; j < g.s; j++) {
-            score[j] = attends(&g, mask, item, i, j) ? exp(score[j] - most) : 0;
+            score[j] = position_attends(&g, mask, item, i, j) ? exp(score[j] - most) : 0;
             sum += score[j];
         }
         for (int64_t c = 0; c < g.v; c++) {
             double mean = 0;
             for (int64_t j = 0; j < g.s; j++)
-                if (attends(&g, mask, item, i, j)) mean += score[j] * (double)v[j * g.v + c];
+                if (position_attends(&g, mask, item, i, j)) mean += score[j] * (double)v[j * g.v + c];
             ((float *)out[0])[row * g.v + c] = (float)(sum == 0 ? 0 : mean / sum);
         }
         ((float *)out[1])[row] = (float)(sum == 0 ? (double)NOTHING : most + log(sum));
@@ -185,8 +185,8 @@ static void grad_pair(const rf_attention_geometry *g, void *const *in, int64_t r
 {
     const float *slope = (const float *)in[0] + row * g->v, *q = (const float *)in[1] + row * g->k;
     const float *k = (const float *)in[2] + other * g->k, *v = (const float *)in[3] + other * g->v;
-    const double weight = exp((double)g->scale * dot(q, k, g->k) - (double)((const float *)in[5])[row]);
-    const double d = weight * (dot(slope, v, g->v) - delta) * (double)g->scale;
+    const double weight = exp((double)g->scale * dot_product(q, k, g->k) - (double)((const float *)in[5])[row]);
+    const double d = weight * (dot_product(slope, v, g->v) - delta) * (double)g->scale;
     for (int64_t c = 0; c < g->k; c++) {
         sums[0][row * g->k + c] += d * (double)k[c];
         sums[1][other * g->k + c] += d * (double)q[c];
@@ -204,10 +204,10 @@ static rf_result grad_reference(const rf_op_call *call, void *const *in, void *c
     double *const sums[3] = { room, room + counts[0], room + counts[0] + counts[1] };
     for (int64_t row = 0; row < g.items * g.t; row++) {
         const int64_t item = row / g.t;
-        const double delta = dot((const float *)in[0] + row * g.v, (const float *)in[4] + row * g.v, g.v) -
+        const double delta = dot_product((const float *)in[0] + row * g.v, (const float *)in[4] + row * g.v, g.v) -
                              (g.level ? (double)((const float *)in[g.level])[row] : 0);
         for (int64_t j = 0; j < g.s; j++)
-            if (attends(&g, mask, item, row % g.t, j)) grad_pair(&g, in, row, item * g.s + j, delta, sums);
+            if (position_attends(&g, mask, item, row % g.t, j)) grad_pair(&g, in, row, item * g.s + j, delta, sums);
     }
     for (uint32_t i = 0; i < 3; i++)
         for (int64_t e = 0; e < counts[i]; e++) ((float *)out[i])[e] = (float)sums[i][e];

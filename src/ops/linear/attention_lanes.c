@@ -13,7 +13,7 @@ _Static_assert(sizeof(lanes_push) <= RF_MAX_PUSH, "push constants of attention_l
 
 enum { LANES = 8, ROWS = 32, BLOCK = 4 * LANES, WIDEST = 64 };
 
-static bool fits(const rf_device_caps *caps, int64_t elements)
+static bool elements_fit(const rf_device_caps *caps, int64_t elements)
 {
     return (uint64_t)elements * sizeof(float) <= caps->max_storage_range &&
            (uint64_t)elements <= caps->max_texel_elements;
@@ -33,8 +33,8 @@ static double lanes_score(const rf_op_call *call, const rf_device_caps *caps)
     if (caps->subgroup_size != LANES || !caps->full_subgroups || !caps->subgroup_shuffle) return RF_SCORE_NONE;
     if (g.k % 4 || g.v % 4 || width > WIDEST || count_loops(&g, rows) > rf_loop_limit(caps)) return RF_SCORE_NONE;
     /* With the longer lines of transposed matrices. */
-    if (!fits(caps, g.items * (rows + 3) * width)) return RF_SCORE_NONE;
-    if (g.mask && !fits(caps, rf_shape_count(call->in[g.mask].shape))) return RF_SCORE_NONE;
+    if (!elements_fit(caps, g.items * (rows + 3) * width)) return RF_SCORE_NONE;
+    if (g.mask && !elements_fit(caps, rf_shape_count(call->in[g.mask].shape))) return RF_SCORE_NONE;
     const double score = caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_SHAPE;
     return score * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
 }
@@ -101,8 +101,8 @@ static rf_result add_pass(rf_lanes_plan *p, const rf_attention_geometry *g, cons
 }
 
 /* Each item's [rows, width] as [width, rows]. */
-static rf_result transpose(rf_lanes_plan *p, const rf_attention_geometry *g, int64_t rows, int64_t width,
-                           rf_binding *io)
+static rf_result rows_transpose(rf_lanes_plan *p, const rf_attention_geometry *g, int64_t rows, int64_t width,
+                                rf_binding *io)
 {
     return rf_lanes_pack(p, io, (const int64_t[]){ g->items, 1, width, rows },
                          (const int64_t[]){ rows * width, 0, 1, width });
@@ -115,7 +115,7 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     rf_lanes_plan p = { &lanes8, call, caps, plan };
     rf_binding keys = rf_lanes_input(call, 1);
-    RF_TRY(transpose(&p, &g, g.s, g.k, &keys));
+    RF_TRY(rows_transpose(&p, &g, g.s, g.k, &keys));
     lanes_pass pass = { .shaders = { &rf_shader_attention_lanes8_forward_1, &rf_shader_attention_lanes8_forward_2 },
                         .rows = g.t,
                         .others = g.s,
@@ -171,10 +171,10 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
                                .value = rf_lanes_input(call, 3),
                                .lse = rf_lanes_input(call, 5) };
     gradient_operands columns = rows;
-    RF_TRY(transpose(&p, &g, g.t, g.v, &columns.slope));
-    RF_TRY(transpose(&p, &g, g.t, g.k, &columns.query));
-    RF_TRY(transpose(&p, &g, g.s, g.k, &columns.key));
-    RF_TRY(transpose(&p, &g, g.s, g.v, &columns.value));
+    RF_TRY(rows_transpose(&p, &g, g.t, g.v, &columns.slope));
+    RF_TRY(rows_transpose(&p, &g, g.t, g.k, &columns.query));
+    RF_TRY(rows_transpose(&p, &g, g.s, g.k, &columns.key));
+    RF_TRY(rows_transpose(&p, &g, g.s, g.v, &columns.value));
     rows.delta = rf_lanes_workspace(&p, (uint64_t)(g.items * g.t) * sizeof(float));
     rows.delta.write = true;
     RF_TRY(rf_attention_plan_delta(&g, caps, &rows.delta, plan));

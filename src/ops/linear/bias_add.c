@@ -3,7 +3,7 @@
 #include "ops/linear/linear.h"
 #include "rf_shaders.h"
 
-static rf_result infer(rf_op_call *call)
+static rf_result bias_add_infer(rf_op_call *call)
 {
     const rf_tensor_desc *x = &call->in[0], *bias = &call->in[1];
     const int64_t columns = x->shape.rank > 0 ? x->shape.dim[x->shape.rank - 1] : 0;
@@ -18,7 +18,7 @@ static rf_result infer(rf_op_call *call)
     return RF_OK;
 }
 
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result bias_add_gradient(rf_grad_context *ctx)
 {
     if (!ctx->dout[0]) return RF_OK;
     ctx->din[0] = ctx->dout[0];
@@ -33,7 +33,7 @@ static rf_result gradient(rf_grad_context *ctx)
     return rf_emit_reduce(ctx->graph, RF_REDUCE_KIND_SUM, ctx->dout[0], axes, (uint32_t)rank - 1, false, &ctx->din[1]);
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result bias_add_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const int64_t columns = call->in[1].shape.dim[0], count = rf_shape_count(call->in[0].shape);
     const float *x = in[0], *bias = in[1];
@@ -42,7 +42,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
     return RF_OK;
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost bias_add_cost(const rf_op_call *call)
 {
     return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
 }
@@ -125,10 +125,10 @@ const rf_op rf_op_bias_add = {
     .max_in = 2,
     .n_out = 1,
     .flags = RF_OP_INPLACE,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
-    .cost = cost,
+    .infer = bias_add_infer,
+    .gradient = bias_add_gradient,
+    .reference = bias_add_reference,
+    .cost = bias_add_cost,
     RF_KERNELS(kernels),
     RF_CASES(cases),
 };

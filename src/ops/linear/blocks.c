@@ -37,7 +37,7 @@ static double unit_lanes(const rf_device_caps *caps)
 }
 
 /* Workgroups that a compute unit holds at once. */
-static uint64_t resident(const rf_device_caps *caps, const rf_block *b)
+static uint64_t blocks_resident(const rf_device_caps *caps, const rf_block *b)
 {
     const uint32_t shared = caps->max_shared_memory > UNIT_SHARED ? caps->max_shared_memory : UNIT_SHARED;
     uint64_t most = shared / shared_bytes(b);
@@ -60,7 +60,7 @@ static double wave_cycles(const rf_device_caps *caps, const rf_block *b, double 
 static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf_block_grid *g)
 {
     const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1;
-    const uint64_t at_once = resident(caps, b), of_a_unit = rf_div_up(g->total, units);
+    const uint64_t at_once = blocks_resident(caps, b), of_a_unit = rf_div_up(g->total, units);
     const double slices = (double)g->split / RF_BLOCK_K;
     const uint64_t whole_waves = of_a_unit / at_once;
     double cycles = (double)whole_waves * wave_cycles(caps, b, (double)at_once, slices);

@@ -25,7 +25,7 @@ typedef struct filter_push {
 _Static_assert(sizeof(filter_push) <= RF_MAX_PUSH, "push constants of conv2d_filter_block.comp");
 
 /* Taps of one axis that meet the same pixels of a gradient by the image are so far apart. */
-static int64_t period(int64_t stride, int64_t dilation)
+static int64_t stride_period(int64_t stride, int64_t dilation)
 {
     int64_t a = stride, b = dilation;
     while (b) {
@@ -49,7 +49,7 @@ static int64_t grid_w(form f, const rf_conv_geometry *g)
 static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
 {
     const int64_t taps = g->kh * g->kw, pixels = g->n * grid_h(f, g) * grid_w(f, g);
-    const int64_t py = period(g->sy, g->dy), px = period(g->sx, g->dx);
+    const int64_t py = stride_period(g->sy, g->dy), px = stride_period(g->sx, g->dx);
     switch (f) {
     case FORWARD: return (rf_block_job){ pixels, g->cog, taps * g->cig, g->groups };
     case DATA:
@@ -118,8 +118,8 @@ static void push_gather(rf_dispatch *d, form f, const rf_conv_geometry *g, const
                      .grid_h_magic = by_h.magic,
                      .grid_w_magic = by_w.magic,
                      .shifts = by_w.shift | by_h.shift << 8 | by_channels.shift << 16,
-                     .period_y = (int32_t)period(g->sy, g->dy),
-                     .period_x = (int32_t)period(g->sx, g->dx) };
+                     .period_y = (int32_t)stride_period(g->sy, g->dy),
+                     .period_x = (int32_t)stride_period(g->sx, g->dx) };
     rf_dispatch_push(d, &p, sizeof(p));
 }
 

@@ -15,7 +15,7 @@ typedef struct cuts {
     uint64_t list[2]; /* with sums: bytes from one partial sum of an output to the next */
 } cuts;
 
-static int64_t leading(const rf_tensor_desc *desc)
+static int64_t leading_size(const rf_tensor_desc *desc)
 {
     return desc->shape.rank > 0 ? desc->shape.dim[0] : 1;
 }
@@ -28,19 +28,19 @@ static bool matmul_cuts(const rf_op_call *call, cuts *out)
         out->sums = attr->transpose_a && !attr->transpose_b;
         out->in_mask = out->sums ? 3 : 1;
         out->out_mask = out->sums ? 0 : 1;
-        out->length = leading(&call->in[0]);
+        out->length = leading_size(&call->in[0]);
         return out->sums || !attr->transpose_a;
     }
-    out->length = leading(&call->out[0]);
+    out->length = leading_size(&call->out[0]);
     out->out_mask = 1;
     for (uint32_t i = 0; i < 2; i++)
-        if (call->in[i].shape.rank == rank && leading(&call->in[i]) == out->length) out->in_mask |= 1u << i;
+        if (call->in[i].shape.rank == rank && leading_size(&call->in[i]) == out->length) out->in_mask |= 1u << i;
     return true;
 }
 
 static bool find_cuts(const rf_op_call *call, cuts *out)
 {
-    *out = (cuts){ .in_mask = 1, .out_mask = 1, .length = leading(&call->in[0]) };
+    *out = (cuts){ .in_mask = 1, .out_mask = 1, .length = leading_size(&call->in[0]) };
     if (call->op == &rf_op_matmul) {
         if (!matmul_cuts(call, out)) return false;
     } else if (call->op == &rf_op_conv2d_data_grad) {
@@ -57,7 +57,7 @@ static bool find_cuts(const rf_op_call *call, cuts *out)
 
 static uint64_t row_bytes(const rf_tensor_desc *desc)
 {
-    return rf_tensor_bytes(desc) / (uint64_t)leading(desc);
+    return rf_tensor_bytes(desc) / (uint64_t)leading_size(desc);
 }
 
 /* Rows from one place to the next where all the tensors that are cut have an aligned offset. */

@@ -3,7 +3,7 @@
 #include "ops/linear/conv2d.h"
 #include "ops/linear/blocks.h"
 
-static rf_result infer(rf_op_call *call)
+static rf_result conv2d_infer(rf_op_call *call)
 {
     rf_conv_geometry g;
     RF_TRY(rf_conv_geometry_make("conv2d", call->attr, &call->in[0], &call->in[1], &g));
@@ -18,7 +18,7 @@ static rf_result infer(rf_op_call *call)
     return RF_OK;
 }
 
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result conv2d_gradient(rf_grad_context *ctx)
 {
     rf_conv2d_attr attr = *(const rf_conv2d_attr *)ctx->attr;
     if (ctx->n_in != 2 || attr.activation != RF_ACTIVATION_LINEAR)
@@ -37,7 +37,7 @@ static rf_result gradient(rf_grad_context *ctx)
     return RF_OK;
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result conv2d_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const rf_conv2d_attr *attr = call->attr;
@@ -110,9 +110,9 @@ const rf_op rf_op_conv2d = {
     .n_out = 1,
     .unbatched_in = 1u << 1 | 1u << 2,
     .met_by_padding = rf_linear_met_column,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
+    .infer = conv2d_infer,
+    .gradient = conv2d_gradient,
+    .reference = conv2d_reference,
     .cost = rf_conv_cost,
     .absorb_consumer = absorb_consumer,
     RF_KERNELS(kernels),

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* dy must have the shape that the convolution of x with kernel gives. */
-static rf_result check(const char *op, const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *dy,
-                       const rf_tensor_desc *kernel)
+static rf_result operands_check(const char *op, const rf_op_call *call, const rf_tensor_desc *x,
+                                const rf_tensor_desc *dy, const rf_tensor_desc *kernel)
 {
     const rf_conv2d_attr *attr = call->attr;
     rf_conv_geometry g;
@@ -28,7 +28,7 @@ static rf_result check(const char *op, const rf_op_call *call, const rf_tensor_d
 
 static rf_result data_infer(rf_op_call *call)
 {
-    RF_TRY(check("conv2d_data_grad", call, &call->in[2], &call->in[0], &call->in[1]));
+    RF_TRY(operands_check("conv2d_data_grad", call, &call->in[2], &call->in[0], &call->in[1]));
     call->out[0] = call->in[2];
     return RF_OK;
 }
@@ -112,7 +112,7 @@ const rf_op rf_op_conv2d_data_grad = {
 
 static rf_result filter_infer(rf_op_call *call)
 {
-    RF_TRY(check("conv2d_filter_grad", call, &call->in[0], &call->in[1], &call->in[2]));
+    RF_TRY(operands_check("conv2d_filter_grad", call, &call->in[0], &call->in[1], &call->in[2]));
     call->out[0] = call->in[2];
     call->n_out = ((const rf_conv2d_attr *)call->attr)->bias_gradient ? 2 : 1;
     call->out[1] = (rf_tensor_desc){ RF_F32, { 1, { call->in[2].shape.dim[3] } } };

@@ -3,7 +3,7 @@
 #include "ops/linear/lanes.h"
 
 /* Steps and offsets travel in 8 and 16 bits. */
-static bool travels(const rf_conv_geometry *g)
+static bool window_travels(const rf_conv_geometry *g)
 {
     return g->sy < 256 && g->sx < 256 && g->kh < 32768 && g->kw < 32768 && g->dy < 32768 && g->dx < 32768 &&
            g->pt < 32768 && g->pl < 32768 && (g->kh - 1) * g->dy < 32768 && (g->kw - 1) * g->dx < 32768;
@@ -195,12 +195,12 @@ static rf_result plan_filter_scalar(rf_lanes_plan *p)
 }
 
 /* `a`: channels that are summed over or become rows, per group; `columns`: those that become columns. */
-static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
-                    const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows, int64_t a, int64_t columns,
-                    bool pack_kernel)
+static double lanes_conv2d_score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                                 const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows, int64_t a, int64_t columns,
+                                 bool pack_kernel)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
+    if (!window_travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
     const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, columns);
     const double waste = (double)rf_align_up((uint64_t)a, 4) / (double)a *
                          (double)rf_align_up((uint64_t)columns, tile->columns) / (double)columns;
@@ -212,21 +212,21 @@ static double score_forward(const rf_lanes_set *set, const rf_op_call *call, con
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, rf_lanes_fours(g.cig), false)) return 0;
-    return score(set, call, caps, set->gather, g.n * g.oh * g.ow, g.cig, g.cog, g.cog % 4 != 0);
+    return lanes_conv2d_score(set, call, caps, set->gather, g.n * g.oh * g.ow, g.cig, g.cog, g.cog % 4 != 0);
 }
 
 static double score_data(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, rf_lanes_fours(g.cog), false)) return 0;
-    return score(set, call, caps, set->gather_transposed, g.n * g.h * g.w, g.cog, g.cig, g.cog % 4 != 0) /
+    return lanes_conv2d_score(set, call, caps, set->gather_transposed, g.n * g.h * g.w, g.cog, g.cig, g.cog % 4 != 0) /
            (double)(g.sy * g.sx);
 }
 
 static double score_filter(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score(set, call, caps, set->grad, g.kh * g.kw * g.cig, g.cig, g.cog, g.cog % 4 != 0);
+    return lanes_conv2d_score(set, call, caps, set->grad, g.kh * g.kw * g.cig, g.cig, g.cog, g.cog % 4 != 0);
 }
 
 /* Without padding, but loads cost four times as much. */
@@ -234,7 +234,7 @@ static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, cons
                            const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (!travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
+    if (!window_travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
     const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, g.cog);
     const double waste = (double)rf_align_up((uint64_t)g.cog, tile->columns) / (double)g.cog *
                          (double)rf_align_up((uint64_t)rows, tile->rows) / (double)rows;

@@ -50,7 +50,7 @@ static uint64_t loops_of(steps s)
     return s.y * (2 + s.x * (1 + (s.c ? s.c + 1 : 0))) + 1;
 }
 
-static uint64_t clamp(uint64_t value, uint64_t most)
+static uint64_t extent_clamp(uint64_t value, uint64_t most)
 {
     return value < 1 ? 1 : value > most ? most : value;
 }
@@ -62,10 +62,10 @@ static bool steps_make(steps whole, uint64_t limit, steps *out)
     *out = whole;
     if (loops_of(whole) <= limit) return true;
     if (limit < 8) return false;
-    if (whole.c) out->c = clamp(limit - 6, whole.c);
+    if (whole.c) out->c = extent_clamp(limit - 6, whole.c);
     const uint64_t pixel = 1 + (out->c ? out->c + 1 : 0);
-    out->x = clamp((limit - 3) / pixel, whole.x);
-    out->y = out->x < whole.x ? 1 : clamp((limit - 1) / (2 + out->x * pixel), whole.y);
+    out->x = extent_clamp((limit - 3) / pixel, whole.x);
+    out->y = out->x < whole.x ? 1 : extent_clamp((limit - 1) / (2 + out->x * pixel), whole.y);
     return loops_of(*out) <= limit;
 }
 
@@ -87,7 +87,7 @@ static bool pixel_steps(const rf_conv_geometry *g, const rf_device_caps *caps, s
     return *images > 0;
 }
 
-static double score(const rf_op_call *call, const rf_device_caps *caps)
+static double naive_conv2d_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     steps s;
@@ -132,8 +132,8 @@ static bool chunk_next(chunk *p, uint64_t images, uint64_t step)
 }
 
 /* A dispatch for a chunk. */
-static rf_dispatch *add(rf_kernel_plan *plan, const rf_shader *shader, const rf_conv_geometry *g,
-                        const rf_device_caps *caps, const chunk *a, uint64_t loops, push *p)
+static rf_dispatch *naive_dispatch_add(rf_kernel_plan *plan, const rf_shader *shader, const rf_conv_geometry *g,
+                                       const rf_device_caps *caps, const chunk *a, uint64_t loops, push *p)
 {
     *p = push_make(g);
     p->n = (int32_t)a->count;
@@ -161,7 +161,7 @@ static void bind_images(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind
     rf_bind_elements(d, caps, kind, index, a->first * image, a->count * image);
 }
 
-static void finish(rf_dispatch *d, const rf_device_caps *caps, push *p, uint64_t total)
+static void naive_dispatch_finish(rf_dispatch *d, const rf_device_caps *caps, push *p, uint64_t total)
 {
     p->total = (int32_t)total;
     rf_dispatch_push(d, p, sizeof(*p));
@@ -178,7 +178,7 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: one summand takes more iterations than the device allows");
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_naive, &g, caps, &a, loops_of(a.step), &p);
+        rf_dispatch *d = naive_dispatch_add(plan, &rf_shader_conv2d_naive, &g, caps, &a, loops_of(a.step), &p);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, attr->activation);
         rf_dispatch_spec(d, call->n_in == 3);
@@ -186,7 +186,7 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
         rf_bind_whole(d, RF_BIND_INPUT, 1);
         rf_bind_whole(d, RF_BIND_INPUT, call->n_in == 3 ? 2 : 1);
         bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, y_image(&g));
-        finish(d, caps, &p, a.count * (uint64_t)(g.oh * g.ow * g.cout));
+        naive_dispatch_finish(d, caps, &p, a.count * (uint64_t)(g.oh * g.ow * g.cout));
         if (!chunk_next(&a, n, step)) break;
     }
     return RF_OK;
@@ -202,12 +202,13 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
                        "conv2d_data_grad: one summand takes more iterations than the device allows");
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, &a, loops_of(a.step), &p);
+        rf_dispatch *d =
+            naive_dispatch_add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, &a, loops_of(a.step), &p);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         bind_images(d, caps, RF_BIND_INPUT, 0, &a, y_image(&g));
         rf_bind_whole(d, RF_BIND_INPUT, 1);
         bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, x_image(&g));
-        finish(d, caps, &p, a.count * (uint64_t)(g.h * g.w * g.cin));
+        naive_dispatch_finish(d, caps, &p, a.count * (uint64_t)(g.h * g.w * g.cin));
         if (!chunk_next(&a, n, step)) break;
     }
     return RF_OK;
@@ -226,7 +227,7 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
     a.step.c = 1;
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
-        rf_dispatch *d = add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, &a, loops, &p);
+        rf_dispatch *d = naive_dispatch_add(plan, &rf_shader_conv2d_filter_grad_naive, &g, caps, &a, loops, &p);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         p.out_base = (int32_t)weights;
         p.accumulate = p.accumulate || a.first > 0;
@@ -235,12 +236,12 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
         bind_images(d, caps, RF_BIND_INPUT, 1, &a, y_image(&g));
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out - 1);
-        finish(d, caps, &p, weights + (call->n_out > 1 ? (uint64_t)g.cout : 0));
+        naive_dispatch_finish(d, caps, &p, weights + (call->n_out > 1 ? (uint64_t)g.cout : 0));
         if (!chunk_next(&a, n, step)) break;
     }
     return RF_OK;
 }
 
-const rf_kernel rf_conv2d_naive = { "naive", score, plan_forward, .last_resort = true };
-const rf_kernel rf_conv2d_data_grad_naive = { "naive", score, plan_data, .last_resort = true };
+const rf_kernel rf_conv2d_naive = { "naive", naive_conv2d_score, plan_forward, .last_resort = true };
+const rf_kernel rf_conv2d_data_grad_naive = { "naive", naive_conv2d_score, plan_data, .last_resort = true };
 const rf_kernel rf_conv2d_filter_grad_naive = { "naive", filter_score, plan_filter, .last_resort = true };

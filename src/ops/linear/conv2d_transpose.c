@@ -16,7 +16,7 @@ static int64_t image_size(const rf_conv2d_attr *attr, int axis, int64_t size, in
     }
 }
 
-static rf_result infer(rf_op_call *call)
+static rf_result conv2d_transpose_infer(rf_op_call *call)
 {
     const rf_conv2d_attr *attr = call->attr;
     const rf_tensor_desc *x = &call->in[0], *kernel = &call->in[1];
@@ -45,7 +45,7 @@ static rf_result infer(rf_op_call *call)
     return RF_OK;
 }
 
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result conv2d_transpose_gradient(rf_grad_context *ctx)
 {
     const rf_value x = ctx->in[0], kernel = ctx->in[1], d = ctx->dout[0];
     if (!d) return RF_OK;
@@ -75,8 +75,8 @@ const rf_op rf_op_conv2d_transpose = {
     .n_out = 1,
     .unbatched_in = 1u << 1,
     .met_by_padding = rf_conv2d_met_channel,
-    .infer = infer,
-    .gradient = gradient,
+    .infer = conv2d_transpose_infer,
+    .gradient = conv2d_transpose_gradient,
     .reference = rf_conv2d_data_reference,
     .cost = rf_conv_cost,
     RF_KERNELS(rf_conv2d_data_kernels),

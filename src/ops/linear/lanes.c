@@ -17,7 +17,7 @@ typedef struct grad_push {
 } grad_push;
 _Static_assert(sizeof(grad_push) <= RF_MAX_PUSH, "push constants of lanes_grad.comp");
 
-static int32_t pair(int64_t y, int64_t x)
+static int32_t packed_pair(int64_t y, int64_t x)
 {
     return (int32_t)((uint32_t)(y & 0xffff) | (uint32_t)(x & 0xffff) << 16);
 }
@@ -209,15 +209,15 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
                                (int32_t)g->rows,
                                (int32_t)g->columns,
                                (int32_t)g->channels,
-                               pair(g->kh, g->kw),
+                               packed_pair(g->kh, g->kw),
                                (int32_t)g->h,
                                (int32_t)g->w,
                                (int32_t)(g->oh * g->ow),
                                (int32_t)g->ow,
                                (int32_t)((uint32_t)g->sy | (uint32_t)g->sx << 8 | (uint32_t)g->upy << 16 |
                                          (uint32_t)g->upx << 24),
-                               pair(g->dy, g->dx),
-                               pair(g->pt, g->pl),
+                               packed_pair(g->dy, g->dx),
+                               packed_pair(g->pt, g->pl),
                                (int32_t)g->a_pixel,
                                (int32_t)g->b_base,
                                (int32_t)g->b_tap,
@@ -277,7 +277,7 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding
                              (int32_t)row_tiles,
                              (int32_t)column_tiles,
                              (int32_t)parts,
-                             pair(g->kh, g->kw),
+                             packed_pair(g->kh, g->kw),
                              (int32_t)g->loads,
                              (int32_t)g->channels,
                              (int32_t)g->columns,
@@ -286,9 +286,9 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding
                              (int32_t)g->oh,
                              (int32_t)g->ow,
                              (int32_t)pixels,
-                             pair(g->sy, g->sx),
-                             pair(g->dy, g->dx),
-                             pair(g->pt, g->pl),
+                             packed_pair(g->sy, g->sx),
+                             packed_pair(g->dy, g->dx),
+                             packed_pair(g->pt, g->pl),
                              (int32_t)g->a_pixel,
                              (int32_t)g->b_pixel,
                              (int32_t)g->c_row,
@@ -356,7 +356,7 @@ const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows,
 }
 
 /* By which factor an operand may grow when its rows, along either axis, are padded to multiples of four. */
-static uint64_t growth(const rf_op_call *call, uint32_t input)
+static uint64_t input_growth(const rf_op_call *call, uint32_t input)
 {
     const rf_shape *shape = &call->in[input].shape;
     uint64_t worst = 1;
@@ -376,7 +376,7 @@ bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_d
     if (set->shuffle ? !caps->subgroup_shuffle : !caps->subgroup_ballot) return false;
     for (uint32_t i = 0; i < call->n_in; i++) {
         if (call->op->shape_only >> i & 1) continue;
-        const uint64_t bytes = rf_tensor_bytes(&call->in[i]) * growth(call, i);
+        const uint64_t bytes = rf_tensor_bytes(&call->in[i]) * input_growth(call, i);
         if (bytes > caps->max_storage_range) return false;
         if (set->texel && bytes / 4 > caps->max_texel_elements)
             return false; /* a texel of the scalar kernels is a float */

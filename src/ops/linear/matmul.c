@@ -23,7 +23,7 @@ static int64_t batch_dim(const rf_shape *shape, int32_t rank, int32_t i)
     return at < 0 ? 1 : shape->dim[at];
 }
 
-static rf_result infer(rf_op_call *call)
+static rf_result matmul_infer(rf_op_call *call)
 {
     const rf_matmul_attr *attr = call->attr;
     const rf_shape *a = &call->in[0].shape, *b = &call->in[1].shape;
@@ -136,7 +136,7 @@ static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool
     return rf_emit_sum_to_like(ctx->graph, full, like, out);
 }
 
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result matmul_gradient(rf_grad_context *ctx)
 {
     const rf_matmul_attr *attr = ctx->attr;
     if (ctx->n_in != 2 || attr->activation != RF_ACTIVATION_LINEAR || attr->bias_gradient)
@@ -183,7 +183,7 @@ static void reference_item(const rf_matmul_geometry *g, const float *a, const fl
     }
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result matmul_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     double *row = RF_NEW_ARRAY(double, g.n);
@@ -204,7 +204,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
     return RF_OK;
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost matmul_cost(const rf_op_call *call)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     rf_cost c = { .flops = 2.0 * (double)g.batch * (double)g.m * (double)g.n * (double)g.k };
@@ -270,10 +270,10 @@ const rf_op rf_op_matmul = {
     .n_out = 2,
     .unbatched_out = 1u << 1,
     .met_by_padding = met_by_padding,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
-    .cost = cost,
+    .infer = matmul_infer,
+    .gradient = matmul_gradient,
+    .reference = matmul_reference,
+    .cost = matmul_cost,
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = absorb_sibling,
     RF_KERNELS(kernels),

@@ -95,7 +95,7 @@ static rf_result plan_summands(rf_lanes_plan *p, const rf_matmul_geometry *g)
     return rf_lanes_add_grad(p, &product, in_a, in_b);
 }
 
-static double score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+static double lanes_matmul_score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (g.dim[0] > 1 || !rf_lanes_usable(set, call, caps)) return 0;
@@ -116,8 +116,8 @@ static rf_result plan_any(rf_lanes_plan *p)
     return g.ta && !g.tb ? plan_summands(p, &g) : plan_rows(p, &g);
 }
 
-RF_LANES_KERNEL(matmul, lanes8_texel, , score, plan_any);
-RF_LANES_KERNEL(matmul, lanes8_storage, , score, plan_any);
-RF_LANES_KERNEL(matmul, lanes4_storage, , score, plan_any);
-RF_LANES_KERNEL(matmul, lanes4_quad, , score, plan_any);
-RF_LANES_KERNEL(matmul, lanes16_texel, , score, plan_any);
+RF_LANES_KERNEL(matmul, lanes8_texel, , lanes_matmul_score, plan_any);
+RF_LANES_KERNEL(matmul, lanes8_storage, , lanes_matmul_score, plan_any);
+RF_LANES_KERNEL(matmul, lanes4_storage, , lanes_matmul_score, plan_any);
+RF_LANES_KERNEL(matmul, lanes4_quad, , lanes_matmul_score, plan_any);
+RF_LANES_KERNEL(matmul, lanes16_texel, , lanes_matmul_score, plan_any);

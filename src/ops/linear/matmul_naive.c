@@ -36,7 +36,7 @@ static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, 
     return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
 }
 
-static double score(const rf_op_call *call, const rf_device_caps *caps)
+static double naive_matmul_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
@@ -49,8 +49,8 @@ static double score(const rf_op_call *call, const rf_device_caps *caps)
 }
 
 /* One dispatch of `total` elements of c, of `summands` products each. */
-static rf_dispatch *add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps, uint64_t total,
-                        uint64_t summands)
+static rf_dispatch *naive_dispatch_add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps,
+                                       uint64_t total, uint64_t summands)
 {
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_naive, summands + 1);
     if (!d) return NULL;
@@ -99,7 +99,7 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         p.b_base = (int32_t)at * p.b_k;
         p.accumulate = at > 0;
         p.last = at + count == k;
-        rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count);
+        rf_dispatch *d = naive_dispatch_add(plan, g, caps, (uint64_t)p.total, count);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_bind_whole(d, RF_BIND_INPUT, g->bias_gradient ? 1 : 0);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
@@ -131,7 +131,7 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     p.bias_base = (int32_t)from.n;
     p.accumulate = from.k > 0;
     p.last = from.k + count.k == k;
-    rf_dispatch *d = add(plan, g, caps, (uint64_t)p.total, count.k);
+    rf_dispatch *d = naive_dispatch_add(plan, g, caps, (uint64_t)p.total, count.k);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (p.ones)
         rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
@@ -165,7 +165,7 @@ static rf_result plan_product(const rf_op_call *call, rf_matmul_geometry g, cons
     return RF_OK;
 }
 
-static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     rf_matmul_geometry product = g, sums = g;
@@ -179,4 +179,4 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
     return RF_OK;
 }
 
-const rf_kernel rf_matmul_naive = { "naive", score, plan, .last_resort = true };
+const rf_kernel rf_matmul_naive = { "naive", naive_matmul_score, naive_matmul_plan, .last_resort = true };

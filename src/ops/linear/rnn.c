@@ -250,7 +250,7 @@ static rf_result rnn_gradient(rf_grad_context *ctx)
 
 /* ---- references ---- */
 
-static double sigmoid(double a)
+static double sigmoid_of(double a)
 {
     return 1 / (1 + exp(-a));
 }
@@ -270,7 +270,7 @@ static void reference_step(const rf_rnn_attr *attr, const float *x, const float 
     const int64_t width = (int64_t)rf_rnn_gates(attr) * u;
     for (int64_t j = 0; j < width; j++) sum[j] = product_of(h, recurrent, u, width, j) + (double)bias[j];
     if (rf_rnn_resets_before(attr)) {
-        for (int64_t k = 0; k < u; k++) reset[k] = sigmoid((double)x[u + k] + sum[u + k]) * h[k];
+        for (int64_t k = 0; k < u; k++) reset[k] = sigmoid_of((double)x[u + k] + sum[u + k]) * h[k];
         for (int64_t j = 2 * u; j < width; j++) sum[j] = product_of(reset, recurrent, u, width, j) + (double)bias[j];
     }
     for (int64_t k = 0; k < u; k++) {
@@ -278,12 +278,12 @@ static void reference_step(const rf_rnn_attr *attr, const float *x, const float 
         if (attr->kind == RF_RNN_SIMPLE) {
             h[k] = tanh(first);
         } else if (attr->kind == RF_RNN_LSTM) {
-            c[k] = sigmoid((double)x[u + k] + sum[u + k]) * c[k] +
-                   sigmoid(first) * tanh((double)x[2 * u + k] + sum[2 * u + k]);
-            h[k] = sigmoid((double)x[3 * u + k] + sum[3 * u + k]) * tanh(c[k]);
+            c[k] = sigmoid_of((double)x[u + k] + sum[u + k]) * c[k] +
+                   sigmoid_of(first) * tanh((double)x[2 * u + k] + sum[2 * u + k]);
+            h[k] = sigmoid_of((double)x[3 * u + k] + sum[3 * u + k]) * tanh(c[k]);
         } else {
-            const double z = sigmoid(first);
-            const double r = attr->reset_before ? 1 : sigmoid((double)x[u + k] + sum[u + k]);
+            const double z = sigmoid_of(first);
+            const double r = attr->reset_before ? 1 : sigmoid_of((double)x[u + k] + sum[u + k]);
             h[k] = z * h[k] + (1 - z) * tanh((double)x[2 * u + k] + r * sum[2 * u + k]);
         }
     }
@@ -328,7 +328,7 @@ typedef struct grad_row {
 } grad_row;
 
 /* What comes to unit k through columns first .. last - 1. */
-static double through(const grad_row *r, const float *d, int64_t k, int64_t first, int64_t last)
+static double row_through(const grad_row *r, const float *d, int64_t k, int64_t first, int64_t last)
 {
     double sum = 0;
     for (int64_t j = first; j < last; j++)
@@ -349,9 +349,9 @@ static double grad_unit(const grad_row *r, int64_t k, int64_t at, float *dx, flo
         return 0;
     }
     if (r->attr->kind == RF_RNN_LSTM) {
-        const double i = sigmoid(first), f = sigmoid((double)x[u + k] + (double)p[u + k]);
+        const double i = sigmoid_of(first), f = sigmoid_of((double)x[u + k] + (double)p[u + k]);
         const double g = tanh((double)x[2 * u + k] + (double)p[2 * u + k]);
-        const double o = sigmoid((double)x[3 * u + k] + (double)p[3 * u + k]), c = tanh(f * before + i * g);
+        const double o = sigmoid_of((double)x[3 * u + k] + (double)p[3 * u + k]), c = tanh(f * before + i * g);
         const double dc = r->c[k] + dh * o * (1 - c * c);
         d[0] = dc * g * i * (1 - i);
         d[1] = dc * before * f * (1 - f);
@@ -362,7 +362,7 @@ static double grad_unit(const grad_row *r, int64_t k, int64_t at, float *dx, flo
         return 0;
     }
     const bool after = rf_rnn_resets_after(r->attr);
-    const double z = sigmoid(first), reset = after ? sigmoid((double)x[u + k] + (double)p[u + k]) : 1;
+    const double z = sigmoid_of(first), reset = after ? sigmoid_of((double)x[u + k] + (double)p[u + k]) : 1;
     const double inner = (double)p[2 * u + k], c = tanh((double)x[2 * u + k] + reset * inner);
     const double dsum = dh * (1 - z) * (1 - c * c);
     dx[k] = dproduct[k] = (float)(dh * (before - c) * z * (1 - z));
@@ -387,13 +387,13 @@ static void grad_step(const grad_row *r, int64_t at, double *direct)
     }
     for (int64_t k = 0; k < u; k++) direct[k] = grad_unit(r, k, at, dx, dproduct);
     for (int64_t k = 0; k < u && rf_rnn_resets_before(r->attr); k++) {
-        const double reset = sigmoid((double)r->x[at * width + u + k] + (double)r->product[at * width + u + k]);
-        const double d = through(r, dproduct, k, 2 * u, 3 * u);
+        const double reset = sigmoid_of((double)r->x[at * width + u + k] + (double)r->product[at * width + u + k]);
+        const double d = row_through(r, dproduct, k, 2 * u, 3 * u);
         dx[u + k] = dproduct[u + k] = (float)(d * (double)r->before[at * u + k] * reset * (1 - reset));
         direct[k] += d * reset;
     }
     for (int64_t k = 0; k < u; k++)
-        r->h[k] = direct[k] + through(r, dproduct, k, 0, rf_rnn_resets_before(r->attr) ? 2 * u : width);
+        r->h[k] = direct[k] + row_through(r, dproduct, k, 0, rf_rnn_resets_before(r->attr) ? 2 * u : width);
 }
 
 static rf_result grad_reference(const rf_op_call *call, void *const *in, void *const *out)

@@ -87,7 +87,7 @@ static step_push push_of(const rnn_geometry *g)
                         .units = (int32_t)g->fours };
 }
 
-static void finish(const rf_lanes_plan *p, rf_dispatch *d, const step_push *push)
+static void step_finish(const rf_lanes_plan *p, rf_dispatch *d, const step_push *push)
 {
     rf_dispatch_push(d, push, sizeof(*push));
     rf_dispatch_groups(d, p->caps, (uint64_t)push->total);
@@ -121,7 +121,7 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
             bind_texels(d, first ? rf_lanes_input(call, attr->state ? 4 : 0) : output_of(call, 1));
             rf_bind_whole(d, RF_BIND_OUTPUT, 1);
         }
-        finish(&p, d, &push);
+        step_finish(&p, d, &push);
         push.state_row = push.steps * push.units;
         push.state_at = push.now * push.units;
     }
@@ -151,7 +151,7 @@ static rf_result add_grad_step(const rf_lanes_plan *p, const rnn_geometry *g, rf
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 1);
     if (attr->kind != RF_RNN_SIMPLE) rf_bind_whole(d, RF_BIND_OUTPUT, 2);
-    finish(p, d, push);
+    step_finish(p, d, push);
     return RF_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "ops/ops.h"
 #include "ops/pointwise/elementwise.h"
 
-static rf_result infer(rf_op_call *call)
+static rf_result all_replica_sum_infer(rf_op_call *call)
 {
     if (call->in[0].dtype != RF_F32)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "all_replica_sum: input is %s, not f32; cast it first",
@@ -15,19 +15,19 @@ static rf_result infer(rf_op_call *call)
 }
 
 /* Every replica's loss depends on what this one adds, and the loss is the sum of theirs. */
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result all_replica_sum_gradient(rf_grad_context *ctx)
 {
     return rf_emit_all_replica_sum(ctx->graph, ctx->dout[0], &ctx->din[0]);
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result all_replica_sum_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const int64_t count = rf_shape_count(call->out[0].shape);
     for (int64_t e = 0; e < count; e++) ((float *)out[0])[e] = ((const float *)in[0])[e];
     return RF_OK;
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost all_replica_sum_cost(const rf_op_call *call)
 {
     return rf_cost_of(call, 0);
 }
@@ -51,10 +51,10 @@ const rf_op rf_op_all_replica_sum = {
     .flags = RF_OP_SUMS_REPLICAS | RF_OP_NO_ONNX,
     .unbatched_in = 1u << 0,
     .unbatched_out = 1u << 0,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
-    .cost = cost,
+    .infer = all_replica_sum_infer,
+    .gradient = all_replica_sum_gradient,
+    .reference = all_replica_sum_reference,
+    .cost = all_replica_sum_cost,
     RF_KERNELS(rf_copy_kernels),
     RF_CASES(cases),
 };

@@ -8,7 +8,7 @@
 #include "ops/ops.h"
 #include "rf_shaders.h"
 
-static rf_result infer(rf_op_call *call)
+static rf_result cast_infer(rf_op_call *call)
 {
     const uint32_t to = *(const uint32_t *)call->attr;
     if (rf_dtype_size((rf_dtype)to) == 0)
@@ -24,7 +24,7 @@ static bool is_float(rf_dtype type)
 }
 
 /* Integers have no gradient: none flows into or out of them. */
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result cast_gradient(rf_grad_context *ctx)
 {
     const rf_dtype from = rf_graph_desc(ctx->graph, ctx->in[0])->dtype,
                    to = rf_graph_desc(ctx->graph, ctx->out[0])->dtype;
@@ -58,7 +58,7 @@ static number read_element(rf_dtype type, const void *data, int64_t e)
     return n;
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result cast_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const int64_t count = rf_shape_count(call->out[0].shape);
     for (int64_t e = 0; e < count; e++) {
@@ -74,18 +74,18 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
     return RF_OK;
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost cast_cost(const rf_op_call *call)
 {
     return rf_cost_of(call, (double)rf_desc_count(&call->out[0]));
 }
 
-static double score(const rf_op_call *call, const rf_device_caps *caps)
+static double cast_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call, (void)caps;
     return RF_SCORE_ANY;
 }
 
-static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result cast_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
@@ -137,7 +137,7 @@ static const rf_op_case cases[] = {
     CAST_CASE("u8_to_f32_4M", to_f32, RF_U8, 4194304, RF_FILL_INTEGER, 0, 256, .large = true, .benchmark = true),
     CAST_CASE("f32_to_f16_4M", to_f16, RF_F32, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
 };
-static const rf_kernel kernel = { "words", score, plan };
+static const rf_kernel kernel = { "words", cast_score, cast_plan };
 static const rf_kernel *const kernels[] = { &kernel };
 
 static const char *dtype_name(uint32_t dtype)
@@ -156,10 +156,10 @@ const rf_op rf_op_cast = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
-    .cost = cost,
+    .infer = cast_infer,
+    .gradient = cast_gradient,
+    .reference = cast_reference,
+    .cost = cast_cost,
     RF_KERNELS(kernels),
     RF_CASES(cases),
 };

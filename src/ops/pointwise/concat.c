@@ -264,7 +264,7 @@ static uint32_t copies_of(const rf_op_call *call, rf_box_copy *out)
     return count;
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result concat_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     rf_box_copy copies[RF_MAX_INPUTS];
     const uint32_t count = copies_of(call, copies);
@@ -284,7 +284,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
 }
 
 /* Each element once. */
-static rf_cost cost(const rf_op_call *call)
+static rf_cost concat_cost(const rf_op_call *call)
 {
     rf_cost cost = { 0, 0 };
     for (uint32_t i = 0; i < call->n_out; i++) cost.bytes += 2.0 * (double)rf_tensor_bytes(&call->out[i]);
@@ -417,8 +417,8 @@ const rf_op rf_op_concat = {
     .n_out = 1,
     .infer = concat_infer,
     .gradient = concat_gradient,
-    .reference = reference,
-    .cost = cost,
+    .reference = concat_reference,
+    .cost = concat_cost,
     RF_KERNELS(kernels),
     RF_CASES(concat_cases),
 };
@@ -433,8 +433,8 @@ const rf_op rf_op_concat_grad = {
     .shape_only = ~1u,
     .infer = concat_grad_infer,
     .gradient = concat_grad_gradient,
-    .reference = reference,
-    .cost = cost,
+    .reference = concat_reference,
+    .cost = concat_cost,
     RF_KERNELS(kernels),
     RF_CASES(concat_grad_cases),
 };
@@ -453,8 +453,8 @@ const rf_op rf_op_split = {
     .n_out = RF_CONCAT_INPUTS,
     .infer = split_infer,
     .gradient = split_gradient,
-    .reference = reference,
-    .cost = cost,
+    .reference = concat_reference,
+    .cost = concat_cost,
     RF_KERNELS(kernels),
     RF_CASES(split_cases),
 };

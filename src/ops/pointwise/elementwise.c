@@ -61,7 +61,7 @@ static const char *call_name(const rf_elementwise_attr *attr)
                                                                  : "elementwise";
 }
 
-static rf_result infer(rf_op_call *call)
+static rf_result elementwise_infer(rf_op_call *call)
 {
     const rf_elementwise_attr *attr = call->attr;
     RF_TRY(check_program(attr, call->n_in));
@@ -124,7 +124,7 @@ static rf_result emit_derivative(rf_graph *g, const rf_scalar_derivative *progra
     return RF_OK;
 }
 
-static rf_result accumulate(rf_graph *g, rf_value *sum, rf_value term)
+static rf_result sum_accumulate(rf_graph *g, rf_value *sum, rf_value term)
 {
     if (!*sum) {
         *sum = term;
@@ -134,7 +134,7 @@ static rf_result accumulate(rf_graph *g, rf_value *sum, rf_value term)
 }
 
 /* Reverse mode through the program (programs of one step, which traces are made of, need nothing computed again). */
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result elementwise_gradient(rf_grad_context *ctx)
 {
     const rf_elementwise_attr *attr = ctx->attr;
     const uint32_t n = attr->n_steps;
@@ -170,7 +170,7 @@ static rf_result gradient(rf_grad_context *ctx)
             rf_value term;
             RF_TRY(emit_derivative(ctx->graph, d, s, around, &term));
             RF_TRY(rf_emit_sum_to_like(ctx->graph, term, reg[operand[k]], &term));
-            RF_TRY(accumulate(ctx->graph, &dreg[operand[k]], term));
+            RF_TRY(sum_accumulate(ctx->graph, &dreg[operand[k]], term));
         }
     }
     memcpy(ctx->din, dreg, ctx->n_in * sizeof(*dreg));
@@ -179,7 +179,7 @@ static rf_result gradient(rf_grad_context *ctx)
 
 /* ---- reference and cost ---- */
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result elementwise_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_elementwise_attr *attr = call->attr;
     const rf_shape *full = &call->out[0].shape;
@@ -210,7 +210,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
     return RF_OK;
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost elementwise_cost(const rf_op_call *call)
 {
     const rf_elementwise_attr *attr = call->attr;
     return rf_cost_of(call, (double)attr->n_steps * (double)rf_desc_count(&call->out[0]));
@@ -322,7 +322,7 @@ bool rf_elementwise_absorb(const rf_graph *graph, rf_node producer, rf_node cons
 
 /* ---- emission ---- */
 
-static rf_result emit(rf_graph *g, rf_scalar_fn fn, float imm, const rf_value *in, uint32_t n_in, rf_value *out)
+static rf_result node_emit(rf_graph *g, rf_scalar_fn fn, float imm, const rf_value *in, uint32_t n_in, rf_value *out)
 {
     if ((uint32_t)fn >= RF_FN_COUNT || rf_scalar_table[fn].arity != n_in)
         return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: function %d does not take %u operands", (int)fn, n_in);
@@ -336,12 +336,12 @@ static rf_result emit(rf_graph *g, rf_scalar_fn fn, float imm, const rf_value *i
 
 rf_result rf_emit_unary(rf_graph *g, rf_scalar_fn fn, float imm, rf_value x, rf_value *out)
 {
-    return emit(g, fn, imm, &x, 1, out);
+    return node_emit(g, fn, imm, &x, 1, out);
 }
 
 rf_result rf_emit_binary(rf_graph *g, rf_scalar_fn fn, float imm, rf_value a, rf_value b, rf_value *out)
 {
-    if (a != b) return emit(g, fn, imm, (rf_value[]){ a, b }, 2, out);
+    if (a != b) return node_emit(g, fn, imm, (rf_value[]){ a, b }, 2, out);
     /* One input read twice: fewer loads, and equal nodes are recognised as equal. */
     if ((uint32_t)fn >= RF_FN_COUNT || rf_scalar_table[fn].arity != 2)
         return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: function %d does not take 2 operands", (int)fn);
@@ -373,10 +373,10 @@ const rf_op rf_op_elementwise = {
     .max_in = RF_ELEMENTWISE_INPUTS,
     .n_out = 1,
     .flags = RF_OP_INPLACE,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
-    .cost = cost,
+    .infer = elementwise_infer,
+    .gradient = elementwise_gradient,
+    .reference = elementwise_reference,
+    .cost = elementwise_cost,
     .absorb_consumer = rf_elementwise_absorb,
     RF_KERNELS(rf_elementwise_kernels),
     RF_CASES(rf_elementwise_cases),

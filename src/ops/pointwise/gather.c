@@ -98,7 +98,7 @@ static bool advance_place(uint64_t *at, uint64_t step, uint64_t all)
     return false;
 }
 
-static void clip(rf_gather_chunk *chunk, const rf_gather_shape *all, const rf_gather_shape *size)
+static void chunk_clip(rf_gather_chunk *chunk, const rf_gather_shape *all, const rf_gather_shape *size)
 {
     chunk->size = (rf_gather_shape){ .batch = rf_min(size->batch, all->batch - chunk->batch),
                                      .outer = rf_min(size->outer, all->outer - chunk->outer),
@@ -114,7 +114,7 @@ bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *siz
     if (!more) more = advance_place(&chunk->choice, size->choices, all->choices);
     if (!more) more = advance_place(&chunk->outer, size->outer, all->outer);
     if (!more) more = advance_place(&chunk->batch, size->batch, all->batch);
-    clip(chunk, all, size);
+    chunk_clip(chunk, all, size);
     return more;
 }
 

@@ -3,7 +3,7 @@
 #include "ops/ops.h"
 #include "ops/pointwise/box.h"
 
-static rf_result infer(rf_op_call *call)
+static rf_result pad_infer(rf_op_call *call)
 {
     const rf_pad_attr *attr = call->attr;
     char shape[96];
@@ -46,7 +46,7 @@ rf_result rf_emit_pad(rf_graph *g, rf_value x, const int64_t *before, const int6
 }
 
 /* The slice of what flows in that is not padding. Ends count from the end: dimension 0 changes with the batch. */
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result pad_gradient(rf_grad_context *ctx)
 {
     const rf_pad_attr *attr = ctx->attr;
     rf_slice_attr middle = { { 0 } };
@@ -70,7 +70,7 @@ static rf_box_copy copy_of(const rf_op_call *call)
     return copy;
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result pad_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const float *x = in[0], value = ((const rf_pad_attr *)call->attr)->value;
     float *y = out[0];
@@ -80,7 +80,7 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
     return RF_OK;
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost pad_cost(const rf_op_call *call)
 {
     return rf_cost_of(call, 0);
 }
@@ -152,10 +152,10 @@ const rf_op rf_op_pad = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .infer = infer,
-    .gradient = gradient,
-    .reference = reference,
-    .cost = cost,
+    .infer = pad_infer,
+    .gradient = pad_gradient,
+    .reference = pad_reference,
+    .cost = pad_cost,
     RF_KERNELS(kernels),
     RF_CASES(cases),
 };

@@ -14,7 +14,7 @@
 #include "ops/ops.h"
 #include "rf_shaders.h"
 
-static rf_result infer(rf_op_call *call)
+static rf_result random_infer(rf_op_call *call)
 {
     const rf_dropout_attr *attr = call->attr;
     char shape[96];
@@ -40,7 +40,7 @@ static uint64_t per_example(const rf_op_call *call)
     return n;
 }
 
-static uint32_t threshold(float rate)
+static uint32_t kept_threshold(float rate)
 {
     return (uint32_t)ceil((double)rate * 16777216.0);
 }
@@ -49,12 +49,12 @@ static float uniform_of(uint32_t word)
 {
     return ((float)(word >> 9) + 0.5f) * 0x1p-23f;
 }
-static float scale(float rate)
+static float kept_scale(float rate)
 {
     return (float)(1.0 / (1.0 - (double)rate));
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result random_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_dropout_attr *attr = call->attr;
     const int64_t count = rf_shape_count(call->out[0].shape);
@@ -66,22 +66,22 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
         const uint64_t position = first + (uint64_t)e;
         const rf_philox4 r =
             rf_philox(seed ^ (uint64_t)random[3] << 32, position / 4, random[2] | (uint64_t)attr->stream << 32);
-        const bool keep = r.v[position % 4] >> 8 >= threshold(attr->rate);
+        const bool keep = r.v[position % 4] >> 8 >= kept_threshold(attr->rate);
         if (call->op == &rf_op_random_uniform)
             ((float *)out[0])[e] = uniform_of(r.v[position % 4]);
         else
-            ((float *)out[0])[e] = keep ? ((const float *)in[0])[e] * scale(attr->rate) : 0;
+            ((float *)out[0])[e] = keep ? ((const float *)in[0])[e] * kept_scale(attr->rate) : 0;
     }
     return RF_OK;
 }
 
-static rf_result gradient(rf_grad_context *ctx)
+static rf_result random_gradient(rf_grad_context *ctx)
 {
     return rf_graph_add(ctx->graph, &rf_op_dropout_grad, ctx->attr, (rf_value[]){ ctx->dout[0], ctx->in[1] }, 2,
                         &ctx->din[0]);
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost random_cost(const rf_op_call *call)
 {
     /* Ten rounds of about ten integer operations give four numbers. */
     const double arrays = call->op == &rf_op_random_uniform ? 1 : 2;
@@ -89,13 +89,13 @@ static rf_cost cost(const rf_op_call *call)
                       arrays * (double)rf_tensor_bytes(&call->out[0]) };
 }
 
-static double score(const rf_op_call *call, const rf_device_caps *caps)
+static double random_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)caps;
     return per_example(call) < 1ull << 32 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
-static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_dropout_attr *attr = call->attr;
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
@@ -116,9 +116,9 @@ static rf_result plan(const rf_op_call *call, const rf_device_caps *caps, rf_ker
         } push = { (uint32_t)n,
                    { (uint32_t)start, (uint32_t)(start >> 32) },
                    (uint32_t)per,
-                   threshold(attr->rate),
+                   kept_threshold(attr->rate),
                    attr->stream,
-                   scale(attr->rate),
+                   kept_scale(attr->rate),
                    { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
         rf_dispatch_push(d, &push, sizeof(push));
         if (dropout) rf_bind_bytes(d, RF_BIND_INPUT, 0, start * 4, n * 4);
@@ -155,7 +155,7 @@ static const rf_op_case cases[] = {
     DROPOUT_CASE("4M", half, F32(2, 4096, 1024), .large = true, .benchmark = true),
 };
 
-static const rf_kernel kernel = { "philox", score, plan };
+static const rf_kernel kernel = { "philox", random_score, random_plan };
 static const rf_kernel *const kernels[] = { &kernel };
 
 static const rf_attr_field dropout_fields[] = {
@@ -169,8 +169,8 @@ static const rf_attr_field dropout_fields[] = {
 #define DROPOUT_OP(op_name)                                                                                            \
     {                                                                                                                  \
         .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,         \
-        .flags = RF_OP_INPLACE | RF_OP_NO_ONNX, .infer = infer, .gradient = gradient, .reference = reference,          \
-        .cost = cost, RF_KERNELS(kernels), RF_CASES(cases),                                                            \
+        .flags = RF_OP_INPLACE | RF_OP_NO_ONNX, .infer = random_infer, .gradient = random_gradient,                    \
+        .reference = random_reference, .cost = random_cost, RF_KERNELS(kernels), RF_CASES(cases),                      \
     }
 const rf_op rf_op_dropout = DROPOUT_OP("dropout");
 /* The same mask on the gradient: recomputed, not stored. */
@@ -194,9 +194,9 @@ const rf_op rf_op_random_uniform = {
     .n_out = 1,
     .flags = RF_OP_NO_GRADIENT | RF_OP_NO_ONNX,
     .shape_only = 1u << 0,
-    .infer = infer,
-    .reference = reference,
-    .cost = cost,
+    .infer = random_infer,
+    .reference = random_reference,
+    .cost = random_cost,
     RF_KERNELS(kernels),
     RF_CASES(uniform_cases),
 };

@@ -7,7 +7,7 @@
 
 /* ---- ranges ---- */
 
-static int64_t clamp(int64_t value, int64_t least, int64_t most)
+static int64_t index_clamp(int64_t value, int64_t least, int64_t most)
 {
     return value < least ? least : value > most ? most : value;
 }
@@ -19,8 +19,8 @@ static rf_box_range range_of(const rf_slice_attr *attr, int32_t axis, int64_t n)
     if (step == 0) return (rf_box_range){ 0, 1, n };
     /* Negative steps end before element 0, at -1. */
     const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
-    const int64_t from = clamp(begin < 0 ? begin + n : begin, least, most);
-    const int64_t to = clamp(end < 0 ? end + n : end, least, most);
+    const int64_t from = index_clamp(begin < 0 ? begin + n : begin, least, most);
+    const int64_t to = index_clamp(end < 0 ? end + n : end, least, most);
     const int64_t distance = step > 0 ? to - from : from - to, stride = step > 0 ? step : -step;
     return (rf_box_range){ from, step, distance > 0 ? (distance + stride - 1) / stride : 0 };
 }

@@ -24,7 +24,7 @@ static bool has_hyper(const rf_op *op)
     return op != &rf_op_accumulate && op != &rf_op_assign;
 }
 
-static rf_result infer(rf_op_call *call)
+static rf_result update_infer(rf_op_call *call)
 {
     const uint32_t hyper = call->n_in - 1;
     const int64_t count = rf_shape_count(call->in[0].shape);
@@ -68,7 +68,7 @@ static double lamb_step(const float *hyper, double x, double m, double v)
            hyper[RF_HYPER_WEIGHT_DECAY] * x;
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out)
+static rf_result update_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     (void)out;
     const int64_t count = rf_shape_count(call->in[0].shape);
@@ -143,7 +143,7 @@ static uint32_t num_tensors(const rf_op_call *call)
     return has_hyper(call->op) ? call->n_in - 1 : call->n_in;
 }
 
-static rf_cost cost(const rf_op_call *call)
+static rf_cost update_cost(const rf_op_call *call)
 {
     const uint32_t n = num_tensors(call);
     uint32_t written = 0;
@@ -327,7 +327,8 @@ static const rf_op_case momentum_cases[] = {
 #define UPDATE_OP(op_name, n_inputs, mutated, op_cases, ...)                                                           \
     {                                                                                                                  \
         .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .flags = RF_OP_NO_ONNX, .mutates = mutated,           \
-        .infer = infer, .reference = reference, .cost = cost, RF_KERNELS(kernels), RF_CASES(op_cases), __VA_ARGS__     \
+        .infer = update_infer, .reference = update_reference, .cost = update_cost, RF_KERNELS(kernels),                \
+        RF_CASES(op_cases), __VA_ARGS__                                                                                \
     }
 static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(update_attr, nesterov) };
 const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, 1u, sgd_cases, .settings = 1u << 2);

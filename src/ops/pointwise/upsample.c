@@ -111,7 +111,7 @@ static void add_products(const rf_op_call *call, const rf_shape *x, const float 
             }
 }
 
-static rf_result reference(const rf_op_call *call, void *const *in, void *const *out, bool gradient)
+static rf_result upsample_compute(const rf_op_call *call, void *const *in, void *const *out, bool gradient)
 {
     const uint64_t count = rf_desc_count(&call->out[0]);
     float *to = out[0];
@@ -125,12 +125,12 @@ static rf_result reference(const rf_op_call *call, void *const *in, void *const 
 
 static rf_result upsample_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    return reference(call, in, out, false);
+    return upsample_compute(call, in, out, false);
 }
 
 static rf_result upsample_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    return reference(call, in, out, true);
+    return upsample_compute(call, in, out, true);
 }
 
 static rf_cost upsample_cost(const rf_op_call *call)

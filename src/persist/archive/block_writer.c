@@ -30,7 +30,7 @@ struct rf_block_writer {
     uint8_t sample[SAMPLES * SAMPLE_SIZE], trial[SAMPLES * SAMPLE_SIZE];
 };
 
-static bool set(ZSTD_CCtx *zstd, ZSTD_cParameter parameter, int value)
+static bool zstd_set(ZSTD_CCtx *zstd, ZSTD_cParameter parameter, int value)
 {
     return zstd && !ZSTD_isError(ZSTD_CCtx_setParameter(zstd, parameter, value));
 }
@@ -43,10 +43,10 @@ rf_result rf_block_writer_create(bool compress, int level, rf_block_writer **out
     bool ok = true;
     for (int m = STATISTICS; m <= SEARCH; m++) {
         w->zstd[m] = ZSTD_createCCtx();
-        ok = ok && set(w->zstd[m], ZSTD_c_compressionLevel, m == SEARCH ? level : 1) &&
-             set(w->zstd[m], ZSTD_c_checksumFlag, 1);
+        ok = ok && zstd_set(w->zstd[m], ZSTD_c_compressionLevel, m == SEARCH ? level : 1) &&
+             zstd_set(w->zstd[m], ZSTD_c_checksumFlag, 1);
     }
-    ok = ok && set(w->zstd[STATISTICS], ZSTD_c_minMatch, 7) && set(w->zstd[STATISTICS], ZSTD_c_hashLog, 6);
+    ok = ok && zstd_set(w->zstd[STATISTICS], ZSTD_c_minMatch, 7) && zstd_set(w->zstd[STATISTICS], ZSTD_c_hashLog, 6);
     if (ok) return RF_OK;
     rf_block_writer_destroy(out);
     return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot set up a zstd compressor");
@@ -61,7 +61,8 @@ void rf_block_writer_destroy(rf_block_writer **writer)
 }
 
 /* Size when compressed, 0 when it is not below `limit`. zstd stops where it runs out of room. */
-static size_t compress(rf_block_writer *w, method how, const uint8_t *data, size_t size, uint8_t *packed, size_t limit)
+static size_t block_compress(rf_block_writer *w, method how, const uint8_t *data, size_t size, uint8_t *packed,
+                             size_t limit)
 {
     const size_t n = ZSTD_compress2(w->zstd[how], packed, limit - 1, data, size);
     return ZSTD_isError(n) ? 0 : n;
@@ -73,7 +74,7 @@ static size_t least_saving(size_t size)
 }
 
 /* What pays for a plane, judged by samples of it. */
-static method choose(rf_block_writer *w, const uint8_t *plane, size_t size)
+static method method_choose(rf_block_writer *w, const uint8_t *plane, size_t size)
 {
     if (size < SMALLEST) return STORE;
     size_t n = size;
@@ -83,9 +84,9 @@ static method choose(rf_block_writer *w, const uint8_t *plane, size_t size)
             memcpy(w->sample + i * SAMPLE_SIZE, plane + (size - SAMPLE_SIZE) / (SAMPLES - 1) * i, SAMPLE_SIZE);
         plane = w->sample;
     }
-    const size_t counted = compress(w, STATISTICS, plane, n, w->trial, least_saving(n));
+    const size_t counted = block_compress(w, STATISTICS, plane, n, w->trial, least_saving(n));
     const size_t limit = counted ? counted - counted / REPETITIVE : least_saving(n);
-    if (limit > 1 && compress(w, SEARCH, plane, n, w->trial, limit)) return SEARCH;
+    if (limit > 1 && block_compress(w, SEARCH, plane, n, w->trial, limit)) return SEARCH;
     return counted ? STATISTICS : STORE;
 }
 
@@ -102,13 +103,13 @@ static void encode_planes(rf_block_writer *w, const uint8_t *planes, size_t size
 {
     const size_t plane = size / element;
     method how[RF_ARCHIVE_MAX_FRAMES];
-    for (size_t p = 0; p < element; p++) how[p] = choose(w, planes + p * plane, plane);
+    for (size_t p = 0; p < element; p++) how[p] = method_choose(w, planes + p * plane, plane);
     size_t used = 0;
     for (size_t p = 0, next; p < element; p = next) {
         for (next = p + 1; next < element && how[next] == how[p]; next++) {}
         const uint8_t *from = planes + p * plane;
         const size_t raw = (next - p) * plane;
-        const size_t stored = how[p] ? compress(w, how[p], from, raw, packed + used, least_saving(raw)) : 0;
+        const size_t stored = how[p] ? block_compress(w, how[p], from, raw, packed + used, least_saving(raw)) : 0;
         if (stored)
             add_frame(out, packed + used, stored, raw, true);
         else

@@ -155,7 +155,7 @@ uint64_t rf_archive_count(const rf_archive *archive)
     return archive ? archive->header.num_tensors : 0;
 }
 
-static void describe(const rf_archive *a, const rf_archive_record *record, rf_archive_entry *out)
+static void entry_describe(const rf_archive *a, const rf_archive_record *record, rf_archive_entry *out)
 {
     *out = (rf_archive_entry){ record->name, record->dtype, record->shape, record->bytes, 0 };
     if (a->header.sharded) {
@@ -177,12 +177,12 @@ rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index, rf_arch
                (unsigned long long)index, archive->header.num_tensors);
     rf_archive_record record;
     rf_archive_header_tensor(&archive->header, (uint32_t)index, &record);
-    describe(archive, &record, out);
+    entry_describe(archive, &record, out);
     return RF_OK;
 }
 
 /* Place of a name in a sorted list of places; `count` when it is not there. */
-static uint32_t search(const rf_archive_header *h, const uint32_t *places, uint32_t count, const char *name)
+static uint32_t places_search(const rf_archive_header *h, const uint32_t *places, uint32_t count, const char *name)
 {
     uint32_t low = 0, high = count;
     while (low < high) {
@@ -200,10 +200,10 @@ static uint32_t search(const rf_archive_header *h, const uint32_t *places, uint3
 uint32_t rf_archive_index(const rf_archive *archive, const char *name)
 {
     const rf_archive_header *h = &archive->header;
-    return search(h, h->tensors, h->num_tensors, name);
+    return places_search(h, h->tensors, h->num_tensors, name);
 }
 
-static rf_result find(const rf_archive *a, const char *name, rf_archive_record *out, uint32_t *index)
+static rf_result record_find(const rf_archive *a, const char *name, rf_archive_record *out, uint32_t *index)
 {
     *index = rf_archive_index(a, name);
     if (*index == a->header.num_tensors)
@@ -217,8 +217,8 @@ rf_result rf_archive_find(const rf_archive *archive, const char *name, rf_archiv
     RF_REQUIRE(archive && name && out, "rf_archive_find: archive, name or out is NULL");
     rf_archive_record record = { .name = name };
     uint32_t index;
-    RF_TRY(find(archive, name, &record, &index));
-    describe(archive, &record, out);
+    RF_TRY(record_find(archive, name, &record, &index));
+    entry_describe(archive, &record, out);
     return RF_OK;
 }
 
@@ -236,7 +236,7 @@ const char *rf_archive_value_name(const rf_archive *archive, uint64_t index)
 rf_result rf_archive_value_get(const rf_archive *archive, const char *name, rf_archive_value *out)
 {
     const rf_archive_header *h = &archive->header;
-    const uint32_t index = search(h, h->values, h->num_values, name);
+    const uint32_t index = places_search(h, h->values, h->num_values, name);
     if (index == h->num_values) return RF_FAIL(RF_ERROR_NOT_FOUND, "%s: there is no value '%s'", archive->path, name);
     rf_archive_header_value(h, index, out);
     return RF_OK;
@@ -419,7 +419,7 @@ rf_result rf_archive_read(const rf_archive *archive, const char *name, void *dat
     RF_REQUIRE(archive && name, "rf_archive_read: archive or name is NULL");
     rf_archive_record record;
     uint32_t index;
-    RF_TRY(find(archive, name, &record, &index));
+    RF_TRY(record_find(archive, name, &record, &index));
     RF_REQUIRE(size == record.bytes && (data || size == 0),
                "rf_archive_read: '%s' has %llu bytes, there is room for %llu", name, (unsigned long long)record.bytes,
                (unsigned long long)size);
@@ -470,7 +470,7 @@ rf_result rf_archive_read_range(const rf_archive *archive, const char *name, uin
     RF_REQUIRE(archive && name, "rf_archive_read_range: archive or name is NULL");
     rf_archive_record record;
     uint32_t index;
-    RF_TRY(find(archive, name, &record, &index));
+    RF_TRY(record_find(archive, name, &record, &index));
     RF_REQUIRE(offset <= record.bytes && size <= record.bytes - offset && (data || size == 0),
                "rf_archive_read_range: '%s' has %llu bytes; %llu from %llu on are not in it", name,
                (unsigned long long)record.bytes, (unsigned long long)size, (unsigned long long)offset);

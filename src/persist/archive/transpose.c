@@ -20,66 +20,67 @@ typedef uint8_t bytes16 __attribute__((vector_size(16)));
 #define LOW2(a, b) __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23)
 #define HIGH2(a, b) __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
 
-static inline bytes16 load(const uint8_t *p)
+static inline bytes16 vector_load(const uint8_t *p)
 {
     bytes16 v;
     memcpy(&v, p, sizeof(v));
     return v;
 }
 
-static inline void store(uint8_t *p, bytes16 v)
+static inline void vector_store(uint8_t *p, bytes16 v)
 {
     memcpy(p, &v, sizeof(v));
 }
 
-static size_t transpose2(const uint8_t *in, uint8_t *out, size_t n)
+static size_t words_split2(const uint8_t *in, uint8_t *out, size_t n)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        const bytes16 a = load(in + 2 * i), b = load(in + 2 * i + 16);
-        store(out + i, EVEN(a, b));
-        store(out + n + i, ODD(a, b));
+        const bytes16 a = vector_load(in + 2 * i), b = vector_load(in + 2 * i + 16);
+        vector_store(out + i, EVEN(a, b));
+        vector_store(out + n + i, ODD(a, b));
     }
     return i;
 }
 
-static size_t transpose4(const uint8_t *in, uint8_t *out, size_t n)
+static size_t words_split4(const uint8_t *in, uint8_t *out, size_t n)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         const uint8_t *p = in + 4 * i;
-        const bytes16 a = load(p), b = load(p + 16), c = load(p + 32), d = load(p + 48);
+        const bytes16 a = vector_load(p), b = vector_load(p + 16), c = vector_load(p + 32), d = vector_load(p + 48);
         const bytes16 even0 = EVEN(a, b), even1 = EVEN(c, d), odd0 = ODD(a, b), odd1 = ODD(c, d);
-        store(out + i, EVEN(even0, even1));
-        store(out + n + i, EVEN(odd0, odd1));
-        store(out + 2 * n + i, ODD(even0, even1));
-        store(out + 3 * n + i, ODD(odd0, odd1));
+        vector_store(out + i, EVEN(even0, even1));
+        vector_store(out + n + i, EVEN(odd0, odd1));
+        vector_store(out + 2 * n + i, ODD(even0, even1));
+        vector_store(out + 3 * n + i, ODD(odd0, odd1));
     }
     return i;
 }
 
-static size_t untranspose2(const uint8_t *in, uint8_t *out, size_t n)
+static size_t words_join2(const uint8_t *in, uint8_t *out, size_t n)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        const bytes16 a = load(in + i), b = load(in + n + i);
-        store(out + 2 * i, LOW(a, b));
-        store(out + 2 * i + 16, HIGH(a, b));
+        const bytes16 a = vector_load(in + i), b = vector_load(in + n + i);
+        vector_store(out + 2 * i, LOW(a, b));
+        vector_store(out + 2 * i + 16, HIGH(a, b));
     }
     return i;
 }
 
-static size_t untranspose4(const uint8_t *in, uint8_t *out, size_t n)
+static size_t words_join4(const uint8_t *in, uint8_t *out, size_t n)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        const bytes16 a = load(in + i), b = load(in + n + i), c = load(in + 2 * n + i), d = load(in + 3 * n + i);
+        const bytes16 a = vector_load(in + i), b = vector_load(in + n + i), c = vector_load(in + 2 * n + i),
+                      d = vector_load(in + 3 * n + i);
         const bytes16 ab0 = LOW(a, b), ab1 = HIGH(a, b), cd0 = LOW(c, d), cd1 = HIGH(c, d);
         uint8_t *p = out + 4 * i;
-        store(p, LOW2(ab0, cd0));
-        store(p + 16, HIGH2(ab0, cd0));
-        store(p + 32, LOW2(ab1, cd1));
-        store(p + 48, HIGH2(ab1, cd1));
+        vector_store(p, LOW2(ab0, cd0));
+        vector_store(p + 16, HIGH2(ab0, cd0));
+        vector_store(p + 32, LOW2(ab1, cd1));
+        vector_store(p + 48, HIGH2(ab1, cd1));
     }
     return i;
 }
@@ -90,8 +91,8 @@ void rf_bytes_transpose(const uint8_t *in, uint8_t *out, size_t size, size_t ele
     const size_t n = size / element;
     size_t done = 0;
 #ifdef HAVE_SHUFFLE
-    if (element == 2) done = transpose2(in, out, n);
-    if (element == 4) done = transpose4(in, out, n);
+    if (element == 2) done = words_split2(in, out, n);
+    if (element == 4) done = words_split4(in, out, n);
 #endif
     for (size_t plane = 0; plane < element; plane++)
         for (size_t i = done; i < n; i++) out[plane * n + i] = in[i * element + plane];
@@ -102,8 +103,8 @@ void rf_bytes_untranspose(const uint8_t *in, uint8_t *out, size_t size, size_t e
     const size_t n = size / element;
     size_t done = 0;
 #ifdef HAVE_SHUFFLE
-    if (element == 2) done = untranspose2(in, out, n);
-    if (element == 4) done = untranspose4(in, out, n);
+    if (element == 2) done = words_join2(in, out, n);
+    if (element == 4) done = words_join4(in, out, n);
 #endif
     for (size_t plane = 0; plane < element; plane++)
         for (size_t i = done; i < n; i++) out[i * element + plane] = in[plane * n + i];

@@ -75,7 +75,7 @@ typedef struct writing {
 
 /* ---- the header ---- */
 
-static rf_result packed(int code)
+static rf_result packer_result(int code)
 {
     return code == 0 ? RF_OK : RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate the header of a checkpoint");
 }
@@ -147,7 +147,7 @@ static rf_result list_tensor(writing *w)
     bad |= msgpack_pack_uint64(p, w->place);
     w->listed_left = tensor_bytes(t);
     bad |= msgpack_pack_array(p, rf_div_up(w->listed_left, w->block_size));
-    RF_TRY(packed(bad));
+    RF_TRY(packer_result(bad));
     return check_header_size(w);
 }
 
@@ -156,7 +156,7 @@ static rf_result list_block(writing *w, const rf_archive_block *block)
     while (w->listed_left == 0) RF_TRY(list_tensor(w));
     w->listed_left -= block->raw;
     for (uint32_t f = 0; f < block->num_frames; f++) w->place += block->frame[f].stored;
-    return packed(pack_block(&w->packer, block));
+    return packer_result(pack_block(&w->packer, block));
 }
 
 static rf_result list_extents(writing *w)
@@ -174,7 +174,7 @@ static rf_result list_extents(writing *w)
             bad |= msgpack_pack_uint64(p, extents->items[i].count);
         }
         if (left != 0) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%s': its extents do not cover it", t->name);
-        RF_TRY(packed(bad));
+        RF_TRY(packer_result(bad));
         RF_TRY(check_header_size(w));
     }
     return RF_OK;
@@ -193,16 +193,16 @@ static int pack_parts(msgpack_packer *p, const rf_archive_split *split)
 
 /* ---- bytes to the file ---- */
 
-static rf_result flush(writing *w)
+static rf_result writing_flush(writing *w)
 {
     const uint64_t n = w->num_collected;
     w->num_collected = 0;
     return rf_file_write_at(w->file.ops, w->file.fd, w->file.temporary, w->collected, n, w->offset - n);
 }
 
-static rf_result append(writing *w, const void *bytes, uint64_t size)
+static rf_result writing_append(writing *w, const void *bytes, uint64_t size)
 {
-    if (size >= SMALL_WRITE || w->num_collected + size > COLLECT) RF_TRY(flush(w));
+    if (size >= SMALL_WRITE || w->num_collected + size > COLLECT) RF_TRY(writing_flush(w));
     if (size >= SMALL_WRITE) {
         RF_TRY(rf_file_write_at(w->file.ops, w->file.fd, w->file.temporary, bytes, size, w->offset));
     } else {
@@ -223,7 +223,8 @@ static rf_result write_job(writing *w, const job *j)
     for (uint32_t i = 0; i < j->num_blocks; i++) {
         const rf_encoded_block *e = &j->encoded[i];
         RF_TRY(list_block(w, &e->block));
-        for (uint32_t f = 0; f < e->block.num_frames; f++) RF_TRY(append(w, e->bytes[f], e->block.frame[f].stored));
+        for (uint32_t f = 0; f < e->block.num_frames; f++)
+            RF_TRY(writing_append(w, e->bytes[f], e->block.frame[f].stored));
     }
     return RF_OK;
 }
@@ -383,7 +384,7 @@ static rf_result write_file(writing *w, const rf_archive_value **values, uint32_
     for (uint64_t i = 0; i < c->num_values; i++) bad |= pack_value(p, values[i]);
     if (w->split) bad |= pack_parts(p, w->split);
     bad |= pack_text(p, "tensors", 7) | msgpack_pack_array(p, c->num_tensors);
-    RF_TRY(packed(bad));
+    RF_TRY(packer_result(bad));
 
     w->offset = w->place = RF_ARCHIVE_PREAMBLE;
     if (w->split) {
@@ -399,9 +400,9 @@ static rf_result write_file(writing *w, const rf_archive_value **values, uint32_
     uint8_t preamble[RF_ARCHIVE_PREAMBLE], trailer[RF_ARCHIVE_TRAILER];
     rf_archive_layout_encode(&layout, w->split ? RF_ARCHIVE_VERSION_PARTS : RF_ARCHIVE_VERSION, preamble, trailer);
     *is = (rf_archive_identity){ layout.file_size, rf_archive_preamble_hash(preamble) };
-    RF_TRY(append(w, w->header.data, w->header.size));
-    RF_TRY(append(w, trailer, sizeof(trailer)));
-    RF_TRY(flush(w));
+    RF_TRY(writing_append(w, w->header.data, w->header.size));
+    RF_TRY(writing_append(w, trailer, sizeof(trailer)));
+    RF_TRY(writing_flush(w));
     return rf_file_write_at(w->file.ops, w->file.fd, w->file.temporary, preamble, sizeof(preamble), 0);
 }
 

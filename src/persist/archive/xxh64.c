@@ -8,12 +8,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read as the
 static const uint64_t prime1 = 0x9E3779B185EBCA87u, prime2 = 0xC2B2AE3D27D4EB4Fu, prime3 = 0x165667B19E3779F9u,
                       prime4 = 0x85EBCA77C2B2AE63u, prime5 = 0x27D4EB2F165667C5u;
 
-static inline uint64_t rotate(uint64_t x, int bits)
+static inline uint64_t word_rotate(uint64_t x, int bits)
 {
     return x << bits | x >> (64 - bits);
 }
 
-static inline uint64_t load(const uint8_t *p)
+static inline uint64_t word_load(const uint8_t *p)
 {
     uint64_t word;
     memcpy(&word, p, sizeof(word));
@@ -22,7 +22,7 @@ static inline uint64_t load(const uint8_t *p)
 
 static inline uint64_t add_lane(uint64_t lane, uint64_t word)
 {
-    return rotate(lane + word * prime2, 31) * prime1;
+    return word_rotate(lane + word * prime2, 31) * prime1;
 }
 
 static inline uint64_t merge_lane(uint64_t hash, uint64_t lane)
@@ -38,24 +38,24 @@ uint64_t rf_xxh64(const void *data, size_t size)
     if (left >= 32) {
         uint64_t a = prime1 + prime2, b = prime2, c = 0, d = 0 - prime1;
         for (; left >= 32; left -= 32, p += 32) {
-            a = add_lane(a, load(p));
-            b = add_lane(b, load(p + 8));
-            c = add_lane(c, load(p + 16));
-            d = add_lane(d, load(p + 24));
+            a = add_lane(a, word_load(p));
+            b = add_lane(b, word_load(p + 8));
+            c = add_lane(c, word_load(p + 16));
+            d = add_lane(d, word_load(p + 24));
         }
-        hash = rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18);
+        hash = word_rotate(a, 1) + word_rotate(b, 7) + word_rotate(c, 12) + word_rotate(d, 18);
         hash = merge_lane(merge_lane(merge_lane(merge_lane(hash, a), b), c), d);
     }
     hash += size;
-    for (; left >= 8; left -= 8, p += 8) hash = rotate(hash ^ add_lane(0, load(p)), 27) * prime1 + prime4;
+    for (; left >= 8; left -= 8, p += 8) hash = word_rotate(hash ^ add_lane(0, word_load(p)), 27) * prime1 + prime4;
     if (left >= 4) {
         uint32_t word;
         memcpy(&word, p, sizeof(word));
-        hash = rotate(hash ^ word * prime1, 23) * prime2 + prime3;
+        hash = word_rotate(hash ^ word * prime1, 23) * prime2 + prime3;
         left -= 4;
         p += 4;
     }
-    for (; left > 0; left--, p++) hash = rotate(hash ^ *p * prime5, 11) * prime1;
+    for (; left > 0; left--, p++) hash = word_rotate(hash ^ *p * prime5, 11) * prime1;
     hash = (hash ^ hash >> 33) * prime2;
     hash = (hash ^ hash >> 29) * prime3;
     return hash ^ hash >> 32;

@@ -65,7 +65,7 @@ typedef struct header_text {
     size_t size, capacity;
 } header_text;
 
-static rf_result append(header_text *h, const char *text, size_t size)
+static rf_result header_append(header_text *h, const char *text, size_t size)
 {
     if (h->size + size > MOST_HEADER)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
@@ -93,7 +93,7 @@ static rf_result append_name(header_text *h, const char *name)
     json_decref(string);
     if (!quoted)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_safetensors_write: a name is not UTF-8, or memory is short");
-    const rf_result r = append(h, quoted, strlen(quoted));
+    const rf_result r = header_append(h, quoted, strlen(quoted));
     free(quoted);
     return r;
 }
@@ -108,7 +108,7 @@ static rf_result append_array(header_text *h, const rf_named_array *named, uint6
     used += snprintf(text + used, sizeof(text) - (size_t)used, "],\"data_offsets\":[%llu,%llu]}",
                      (unsigned long long)begin, (unsigned long long)end);
     RF_TRY(append_name(h, named->name));
-    return append(h, text, (size_t)used);
+    return header_append(h, text, (size_t)used);
 }
 
 static int compare_texts(const void *x, const void *y)
@@ -143,15 +143,15 @@ static rf_result make_header(const rf_named_array *const *sorted, uint32_t count
 {
     uint64_t at = 0;
     RF_TRY(check_names(sorted, count));
-    RF_TRY(append(h, "{", 1));
+    RF_TRY(header_append(h, "{", 1));
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t end = at + array_bytes(&sorted[i]->array);
-        if (i > 0) RF_TRY(append(h, ",", 1));
+        if (i > 0) RF_TRY(header_append(h, ",", 1));
         RF_TRY(append_array(h, sorted[i], at, end));
         at = end;
     }
-    RF_TRY(append(h, "}", 1));
-    while (h->size % ALIGNMENT != 0) RF_TRY(append(h, " ", 1));
+    RF_TRY(header_append(h, "}", 1));
+    while (h->size % ALIGNMENT != 0) RF_TRY(header_append(h, " ", 1));
     return RF_OK;
 }
 

@@ -93,7 +93,7 @@ static rf_result check_node(const rf_event_node *node, uint32_t i)
     return RF_OK;
 }
 
-static rf_result append(rf_event_writer *w, rf_arena *arena, const rf_event_node *nodes, uint32_t count)
+static rf_result nodes_append(rf_event_writer *w, rf_arena *arena, const rf_event_node *nodes, uint32_t count)
 {
     RfPb__Graph graph = RF_PB__GRAPH__INIT;
     RfPb__Graph__Versions versions = RF_PB__GRAPH__VERSIONS__INIT;
@@ -122,7 +122,7 @@ RF_API rf_result rf_event_writer_graph(rf_event_writer *writer, const rf_event_n
     RF_REQUIRE(writer, "rf_event_writer_graph: writer is NULL");
     RF_REQUIRE(nodes || count == 0, "rf_event_writer_graph: nodes is NULL");
     rf_arena arena = { 0 };
-    const rf_result r = append(writer, &arena, nodes, count);
+    const rf_result r = nodes_append(writer, &arena, nodes, count);
     rf_arena_free(&arena);
     return r;
 }
@@ -223,7 +223,7 @@ static rf_result convert_node(conversion *c, uint32_t n)
     return add_shapes(c, node, from->out, from->n_out);
 }
 
-static rf_result convert(conversion *c)
+static rf_result conversion_run(conversion *c)
 {
     const rf_graph *g = c->graph;
     c->nodes = rf_arena_alloc(&c->arena, sizeof(*c->nodes) * ((size_t)g->values.count + g->nodes.count + 1));
@@ -237,7 +237,7 @@ static rf_result convert(conversion *c)
 rf_result rf_event_writer_traced_graph(rf_event_writer *writer, const rf_graph *graph)
 {
     conversion c = { .graph = graph };
-    rf_result r = convert(&c);
+    rf_result r = conversion_run(&c);
     if (r >= 0) r = rf_event_writer_graph(writer, c.nodes, c.count);
     rf_arena_free(&c.arena);
     return r;

@@ -12,7 +12,7 @@ typedef struct images {
     size_t size; /* bytes of one */
 } images;
 
-static rf_result check(const rf_array *array, images *out)
+static rf_result images_check(const rf_array *array, images *out)
 {
     char text[96];
     const rf_shape s = array->shape;
@@ -37,8 +37,8 @@ static rf_result check(const rf_array *array, images *out)
 }
 
 /* Width and height as text, then the files: what the plugin "images" takes. */
-static rf_result append(rf_event_writer *w, const char *tag, int64_t step, const images *all,
-                        ProtobufCBinaryData *strings)
+static rf_result images_append(rf_event_writer *w, const char *tag, int64_t step, const images *all,
+                               ProtobufCBinaryData *strings)
 {
     char width[16], height[16];
     strings[0] = (ProtobufCBinaryData){ (size_t)snprintf(width, sizeof(width), "%u", all->width), (uint8_t *)width };
@@ -64,14 +64,14 @@ RF_API rf_result rf_event_writer_image(rf_event_writer *writer, const char *tag,
     RF_TRY(rf_event_check_text("rf_event_writer_image: tag", tag));
     RF_REQUIRE(array, "rf_event_writer_image: images is NULL");
     images all = { 0 };
-    RF_TRY(check(array, &all));
+    RF_TRY(images_check(array, &all));
     ProtobufCBinaryData *strings = RF_NEW_ARRAY(ProtobufCBinaryData, (size_t)all.count + 2);
     if (!strings) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < all.count; i++)
         r = rf_png_encode((const char *)array->data + i * all.size, array->dtype, all.width, all.height, all.channels,
                           &strings[2 + i].data, &strings[2 + i].len);
-    if (r >= 0) r = append(writer, tag, step, &all, strings);
+    if (r >= 0) r = images_append(writer, tag, step, &all, strings);
     for (uint32_t i = 0; i < all.count; i++) free(strings[2 + i].data);
     rf_free(strings);
     return r;

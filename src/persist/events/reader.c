@@ -44,7 +44,7 @@ struct rf_event_reader {
 
 /* ---- memory of unpacking ---- */
 
-static void *allocate(void *user, size_t size)
+static void *message_allocate(void *user, size_t size)
 {
     budget *b = user;
     if (size > b->left) {
@@ -57,7 +57,7 @@ static void *allocate(void *user, size_t size)
     return memory;
 }
 
-static void release(void *user, void *pointer)
+static void message_release(void *user, void *pointer)
 {
     (void)user;
     free(pointer);
@@ -74,7 +74,7 @@ RF_API rf_result rf_event_reader_open(const char *path, rf_event_reader **out)
     if (!r) return RF_ERROR_OUT_OF_HOST_MEMORY;
     r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     r->path = rf_strdup(path);
-    r->allocator = (ProtobufCAllocator){ allocate, release, &r->budget };
+    r->allocator = (ProtobufCAllocator){ message_allocate, message_release, &r->budget };
     struct stat st;
     rf_result result = RF_OK;
     if (!r->path)

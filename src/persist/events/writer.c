@@ -44,7 +44,7 @@ static double wall_time(void)
 }
 
 /* Under the lock, like all below. Incomplete writes go on where they stopped. */
-static rf_result flush(rf_event_writer *w)
+static rf_result event_writer_flush(rf_event_writer *w)
 {
     size_t done = 0;
     w->flushed_ns = rf_now_ns();
@@ -61,9 +61,9 @@ static rf_result flush(rf_event_writer *w)
     return RF_OK;
 }
 
-static rf_result reserve(rf_event_writer *w, size_t size)
+static rf_result event_writer_reserve(rf_event_writer *w, size_t size)
 {
-    if (w->used > 0 && w->used + size > BUFFER_SIZE) RF_TRY(flush(w));
+    if (w->used > 0 && w->used + size > BUFFER_SIZE) RF_TRY(event_writer_flush(w));
     if (w->used + size <= w->capacity) return RF_OK;
     unsigned char *grown = rf_calloc(1, w->used + size);
     if (!grown) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -74,26 +74,26 @@ static rf_result reserve(rf_event_writer *w, size_t size)
     return RF_OK;
 }
 
-static rf_result append(rf_event_writer *w, const RfPb__Event *event)
+static rf_result event_append(rf_event_writer *w, const RfPb__Event *event)
 {
     if (w->failed) return rf_error_restore(&w->failure);
     const size_t size = rf_pb__event__get_packed_size(event);
     RF_REQUIRE(size <= MAX_RECORD, "event file '%s': an event of %zu bytes is too large", w->path, size);
-    RF_TRY(reserve(w, RF_RECORD_HEAD + size + RF_RECORD_TAIL));
+    RF_TRY(event_writer_reserve(w, RF_RECORD_HEAD + size + RF_RECORD_TAIL));
     unsigned char *at = w->buffer + w->used;
     rf_record_put(at, size, 8);
     rf_record_put(at + 8, rf_record_checksum(at, 8), 4);
     rf_pb__event__pack(event, at + RF_RECORD_HEAD);
     rf_record_put(at + RF_RECORD_HEAD + size, rf_record_checksum(at + RF_RECORD_HEAD, size), 4);
     w->used += RF_RECORD_HEAD + size + RF_RECORD_TAIL;
-    return rf_now_ns() - w->flushed_ns > w->flush_ns ? flush(w) : RF_OK;
+    return rf_now_ns() - w->flushed_ns > w->flush_ns ? event_writer_flush(w) : RF_OK;
 }
 
 rf_result rf_event_writer_append(rf_event_writer *w, RfPb__Event *event)
 {
     event->wall_time = wall_time();
     pthread_mutex_lock(&w->lock);
-    const rf_result r = append(w, event);
+    const rf_result r = event_append(w, event);
     pthread_mutex_unlock(&w->lock);
     return r;
 }
@@ -173,7 +173,7 @@ RF_API void rf_event_writer_destroy(rf_event_writer **writer)
     if (!w) return;
     *writer = NULL;
     if (w->hparams) (void)end_session(w);
-    if (!w->failed) (void)flush(w);
+    if (!w->failed) (void)event_writer_flush(w);
     free_writer(w);
 }
 
@@ -186,7 +186,7 @@ RF_API rf_result rf_event_writer_flush(rf_event_writer *writer)
 {
     RF_REQUIRE(writer, "rf_event_writer_flush: writer is NULL");
     pthread_mutex_lock(&writer->lock);
-    const rf_result r = writer->failed ? rf_error_restore(&writer->failure) : flush(writer);
+    const rf_result r = writer->failed ? rf_error_restore(&writer->failure) : event_writer_flush(writer);
     pthread_mutex_unlock(&writer->lock);
     return r;
 }

@@ -102,7 +102,7 @@ static bool is_mine(const comm_exchange *x, const rf_segment *segment)
     return segment->owner >= x->first && segment->owner - x->first < x->num_local;
 }
 
-static rf_result reserve(rf_bucket_exchange *b)
+static rf_result comm_exchange_reserve(rf_bucket_exchange *b)
 {
     if (b->elements <= b->capacity) return RF_OK;
     float *packed = rf_aligned_calloc((size_t)b->elements * sizeof(float));
@@ -130,7 +130,7 @@ static void count_time(rf_bucket_exchange *b, uint64_t begin)
 static rf_result pack_sum(rf_bucket_exchange *b, const float *const *from)
 {
     const uint64_t begin = rf_now_ns();
-    RF_TRY(reserve(b));
+    RF_TRY(comm_exchange_reserve(b));
     uint64_t at = 0;
     for (uint32_t i = 0; i < b->num_segments; i++) {
         /* Segments that follow each other without a gap are summed in one go. */
@@ -194,7 +194,7 @@ static rf_result pack_values(rf_bucket_exchange *b, const float *const *from)
 {
     const comm_exchange *x = b->exchange;
     const uint64_t begin = rf_now_ns();
-    RF_TRY(reserve(b));
+    RF_TRY(comm_exchange_reserve(b));
     float *at = b->packed + b->mine;
     for (uint32_t i = 0; i < b->num_segments; i++) {
         const rf_segment *segment = &b->segments[i];
@@ -282,15 +282,15 @@ static rf_result start_gather(rf_bucket_exchange *b, const float *const *from, f
 
 /* ---- lifetime ---- */
 
-static void destroy(rf_exchange *exchange)
+static void comm_exchange_destroy(rf_exchange *exchange)
 {
     rf_free(exchange);
 }
 
 rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange **out)
 {
-    static const rf_exchange_fns fns = { destroy,     open_bucket,   start_reduce, start_gather,
-                                         bucket_done, finish_bucket, close_bucket };
+    static const rf_exchange_fns fns = { comm_exchange_destroy, open_bucket,   start_reduce, start_gather,
+                                         bucket_done,           finish_bucket, close_bucket };
     *out = NULL;
     comm_exchange *x = RF_NEW(comm_exchange);
     if (!x) return RF_ERROR_OUT_OF_HOST_MEMORY;

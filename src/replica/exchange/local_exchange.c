@@ -26,7 +26,7 @@ typedef struct job {
     uint64_t shift; /* to[] begins with this element */
 } job;
 
-static void add(float *restrict total, const float *restrict x, uint64_t count)
+static void floats_add(float *restrict total, const float *restrict x, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) total[i] += x[i];
 }
@@ -41,7 +41,7 @@ static void sum_range(const job *j, uint64_t begin, uint64_t end)
         for (uint32_t r = 0; r < j->num_replicas; r++) {
             if (!j->from[r]) continue;
             if (any)
-                add(total, j->from[r] + at, count);
+                floats_add(total, j->from[r] + at, count);
             else
                 memcpy(total, j->from[r] + at, count * sizeof(float));
             any = true;
@@ -107,7 +107,7 @@ static void run_segments(local_exchange *x, job *j, const rf_segment *segments, 
     x->base.host_seconds += 1e-9 * (double)(rf_now_ns() - begin);
 }
 
-static void destroy(rf_exchange *exchange)
+static void local_exchange_destroy(rf_exchange *exchange)
 {
     rf_free(exchange);
 }
@@ -167,8 +167,8 @@ static void close_bucket(rf_bucket_exchange **bucket)
 
 rf_result rf_local_exchange_create(uint32_t num_replicas, rf_exchange **out)
 {
-    static const rf_exchange_fns fns = { destroy,     open_bucket,   reduce_bucket, gather_bucket,
-                                         bucket_done, finish_bucket, close_bucket };
+    static const rf_exchange_fns fns = { local_exchange_destroy, open_bucket, reduce_bucket, gather_bucket, bucket_done,
+                                         finish_bucket,          close_bucket };
     *out = NULL;
     local_exchange *x = RF_NEW(local_exchange);
     if (!x) return RF_ERROR_OUT_OF_HOST_MEMORY;

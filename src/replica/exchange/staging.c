@@ -21,7 +21,7 @@ static rf_result create_staging(rf_strategy *s, rf_flat *flat, rf_gpu_memory mem
     return RF_OK;
 }
 
-static rf_result ensure(rf_strategy *s, uint64_t capacity, rf_flat *download, rf_flat *upload)
+static rf_result staging_ensure(rf_strategy *s, uint64_t capacity, rf_flat *download, rf_flat *upload)
 {
     if (s->num_replicas == 1 || (download->capacity == capacity && upload->capacity == capacity)) return RF_OK;
     RF_TRY(create_staging(s, download, RF_GPU_MEMORY_READBACK, capacity));
@@ -30,17 +30,17 @@ static rf_result ensure(rf_strategy *s, uint64_t capacity, rf_flat *download, rf
 
 rf_result rf_staging_ensure(rf_strategy *s)
 {
-    return ensure(s, s->trainable.values.capacity, &s->download, &s->upload);
+    return staging_ensure(s, s->trainable.values.capacity, &s->download, &s->upload);
 }
 
 rf_result rf_staging_ensure_fixed(rf_strategy *s)
 {
-    return ensure(s, s->fixed.values.capacity, &s->fixed_download, &s->fixed_upload);
+    return staging_ensure(s, s->fixed.values.capacity, &s->fixed_download, &s->fixed_upload);
 }
 
 rf_result rf_staging_ensure_sums(rf_strategy *s)
 {
-    return ensure(s, s->sums.capacity, &s->sum_download, &s->sum_upload);
+    return staging_ensure(s, s->sums.capacity, &s->sum_download, &s->sum_upload);
 }
 
 rf_result rf_replica_record_copies(const rf_strategy *s, uint32_t index, const char *name, const rf_segment *segments,

@@ -5,7 +5,7 @@
 #include "replica/step/signature.h"
 #include "replica/store/variables.h"
 
-static rf_assignment *find(const rf_trace *t, const rf_variable *variable)
+static rf_assignment *assignment_find(const rf_trace *t, const rf_variable *variable)
 {
     const rf_assignments *list = &t->signature->assignments;
     for (uint32_t i = 0; i < list->count; i++)
@@ -13,7 +13,8 @@ static rf_assignment *find(const rf_trace *t, const rf_variable *variable)
     return NULL;
 }
 
-static rf_result check(const rf_trace *t, const rf_variable *variable, rf_value value, rf_aggregation aggregation)
+static rf_result assignment_check(const rf_trace *t, const rf_variable *variable, rf_value value,
+                                  rf_aggregation aggregation)
 {
     RF_REQUIRE(!variable->trainable,
                "rf_variable_update: variable '%s' is trainable: optimizers update it; create it with not_trainable",
@@ -29,14 +30,14 @@ static rf_result check(const rf_trace *t, const rf_variable *variable, rf_value 
     return RF_OK;
 }
 
-static rf_result assign(rf_trace *t, rf_variable *variable, rf_tensor tensor, rf_aggregation aggregation)
+static rf_result assignment_add(rf_trace *t, rf_variable *variable, rf_tensor tensor, rf_aggregation aggregation)
 {
     rf_assignments *list = &t->signature->assignments;
     rf_trace_variable(t, variable); /* the trace uses it, and keeps it */
     const rf_value value = rf_trace_value(t, tensor, "rf_variable_update: value");
     RF_TRY(rf_trace_status(t));
-    RF_TRY(check(t, variable, value, aggregation));
-    rf_assignment *at = find(t, variable);
+    RF_TRY(assignment_check(t, variable, value, aggregation));
+    rf_assignment *at = assignment_find(t, variable);
     if (!at) {
         RF_TRY(RF_VEC_GROW(list));
         at = &list->items[list->count++];
@@ -47,14 +48,14 @@ static rf_result assign(rf_trace *t, rf_variable *variable, rf_tensor tensor, rf
 
 rf_tensor rf_trace_assigned(rf_trace *t, rf_variable *variable)
 {
-    const rf_assignment *at = t ? find(t, variable) : NULL;
+    const rf_assignment *at = t ? assignment_find(t, variable) : NULL;
     return at ? rf_trace_wrap(t, at->value) : rf_variable_tensor(t, variable);
 }
 
 rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation)
 {
     RF_TRY(rf_trace_status(t));
-    (void)rf_trace_emit(t, assign(t, variable, value, aggregation), 0);
+    (void)rf_trace_emit(t, assignment_add(t, variable, value, aggregation), 0);
     return rf_trace_status(t);
 }
 
@@ -62,7 +63,7 @@ RF_API rf_result rf_variable_update(rf_trace *t, rf_variable *variable, rf_tenso
 {
     RF_REQUIRE(t, "rf_variable_update: the trace is NULL");
     RF_TRY(rf_trace_status(t));
-    if (variable && find(t, variable))
+    if (variable && assignment_find(t, variable))
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                              "rf_variable_update: variable '%s' is updated twice in one step", variable->name);
     return rf_trace_assign(t, variable, value, aggregation);

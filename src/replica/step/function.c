@@ -5,7 +5,7 @@
 #include "replica/internal.h"
 #include "replica/step/signature.h"
 
-static rf_result allocate(rf_function *f, const rf_function_params *params)
+static rf_result function_allocate(rf_function *f, const rf_function_params *params)
 {
     const uint32_t all = f->strategy->num_replicas, local = f->strategy->num_local;
     f->name = rf_strdup(params->name ? params->name : "function");
@@ -66,7 +66,7 @@ RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_par
     f->references = 1;
     f->strategy = rf_strategy_retain(strategy);
     f->params = *params;
-    const rf_result r = allocate(f, params);
+    const rf_result r = function_allocate(f, params);
     if (r < 0) {
         free_contents(f);
         rf_function_release(f);

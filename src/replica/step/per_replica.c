@@ -38,7 +38,7 @@ void rf_per_replica_free(rf_per_replica *value, uint32_t num_local)
 }
 
 /* Waits for the replica's value. */
-static rf_result get(const rf_per_replica *value, uint32_t index, rf_array *out)
+static rf_result per_replica_get(const rf_per_replica *value, uint32_t index, rf_array *out)
 {
     rf_strategy *s = value->function->strategy;
     const rf_replica_value *v = &value->values[index];
@@ -68,7 +68,7 @@ RF_API rf_result rf_per_replica_local(const rf_per_replica *value, uint32_t repl
     RF_TRY(check_value("rf_per_replica_local", value));
     uint32_t index;
     RF_TRY(rf_strategy_local_index(value->function->strategy, "rf_per_replica_local", replica, &index));
-    return get(value, index, out);
+    return per_replica_get(value, index, out);
 }
 
 RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t replica)
@@ -79,7 +79,7 @@ RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t re
 
 /* ---- reduce ---- */
 
-static double scalar(const rf_array *array)
+static double array_scalar(const rf_array *array)
 {
     uint16_t half;
     float f;
@@ -113,14 +113,15 @@ static rf_result local_terms(const rf_strategy *s, const rf_per_replica *value, 
 {
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_array array;
-        RF_TRY(get(value, r, &array));
+        RF_TRY(per_replica_get(value, r, &array));
         terms[r] = (term){ 0, array.data != NULL };
-        if (array.data) terms[r].value = scalar(&array);
+        if (array.data) terms[r].value = array_scalar(&array);
     }
     return RF_OK;
 }
 
-static rf_result reduce(rf_strategy *s, rf_reduce_op op, const rf_per_replica *value, term *mine, term *all, float *out)
+static rf_result per_replica_reduce(rf_strategy *s, rf_reduce_op op, const rf_per_replica *value, term *mine, term *all,
+                                    float *out)
 {
     RF_TRY(rf_strategy_stick_in_job(s, local_terms(s, value, mine)));
     RF_TRY(rf_world_gather_replicas(&s->world, value->function->name, mine, all, sizeof(term)));
@@ -150,7 +151,7 @@ RF_API rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, cons
     RF_TRY(rf_strategy_status(strategy));
     term *terms = RF_NEW_ARRAY(term, (size_t)strategy->num_local + strategy->num_replicas);
     if (!terms) return rf_strategy_stick_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = reduce(strategy, op, value, terms, terms + strategy->num_local, out);
+    const rf_result r = per_replica_reduce(strategy, op, value, terms, terms + strategy->num_local, out);
     rf_free(terms);
     return r;
 }
@@ -170,7 +171,7 @@ static rf_result join_local(const rf_per_replica *value, rf_array *out)
     size_t used = 0;
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_array rows;
-        RF_TRY(get(value, r, &rows));
+        RF_TRY(per_replica_get(value, r, &rows));
         const size_t size = (size_t)rf_tensor_bytes(&(rf_tensor_desc){ rows.dtype, rows.shape });
         if (size == 0 || !rows.data) continue;
         memcpy((char *)out->data + used, rows.data, size);
@@ -202,7 +203,7 @@ static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *
     return r;
 }
 
-static rf_result gather(rf_strategy *s, const rf_per_replica *value, rf_array *out)
+static rf_result per_replica_gather(rf_strategy *s, const rf_per_replica *value, rf_array *out)
 {
     rf_array mine = { 0 };
     uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->world.size);
@@ -230,5 +231,5 @@ RF_API rf_result rf_strategy_gather(rf_strategy *strategy, const rf_per_replica 
         "rf_strategy_gather: output %u of '%s' is a scalar and has no dimension to join; use rf_strategy_reduce()",
         value->output, value->function->name);
     RF_TRY(rf_strategy_status(strategy));
-    return gather(strategy, value, out);
+    return per_replica_gather(strategy, value, out);
 }

@@ -79,7 +79,7 @@ static rf_result send_and_receive(rf_strategy *s, const rf_step_report *mine, ma
     return RF_OK;
 }
 
-static rf_result compare(rf_strategy *s, const rf_step_intent *step, mail *m, rf_result prepared)
+static rf_result intents_compare(rf_strategy *s, const rf_step_intent *step, mail *m, rf_result prepared)
 {
     rf_world *w = &s->world;
     for (uint32_t r = 0; r < w->size; r++)
@@ -89,14 +89,15 @@ static rf_result compare(rf_strategy *s, const rf_step_intent *step, mail *m, rf
     return RF_OK;
 }
 
-static rf_result exchange(rf_strategy *s, rf_step_intent *step, const rf_step_report *mine, mail *m, rf_result prepared)
+static rf_result reports_exchange(rf_strategy *s, rf_step_intent *step, const rf_step_report *mine, mail *m,
+                                  rf_result prepared)
 {
     rf_error_record failure = { 0 };
     if (prepared < 0) rf_error_save(&failure);
     RF_TRY(send_and_receive(s, mine, m));
     if (prepared < 0) rf_error_restore(&failure);
     for (uint32_t r = 0; r < s->world.size; r++) s->stop_agreed |= m->reports[r].stop != 0;
-    const rf_result r = compare(s, step, m, prepared);
+    const rf_result r = intents_compare(s, step, m, prepared);
     rf_balancing_hear(s, m->news, &step->again); /* last: it may move shares, which apply from the next run on */
     return r;
 }
@@ -124,7 +125,7 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
     mail m;
     rf_result r = mail_create(s, &m);
     if (r >= 0)
-        r = exchange(s, step, &mine, &m, prepared);
+        r = reports_exchange(s, step, &mine, &m, prepared);
     else
         rf_strategy_stick(s, r);
     mail_free(&m);

@@ -163,7 +163,7 @@ typedef struct acquisition {
     bool threaded;
 } acquisition;
 
-static rf_result acquire(const run *x, uint32_t index)
+static rf_result run_acquire(const run *x, uint32_t index)
 {
     rf_strategy *s = x->strategy;
     rf_program *program;
@@ -181,7 +181,7 @@ static rf_result acquire(const run *x, uint32_t index)
 static void *acquire_in_thread(void *argument)
 {
     acquisition *a = argument;
-    a->result = acquire(a->run, a->index);
+    a->result = run_acquire(a->run, a->index);
     if (a->result < 0) rf_error_save(&a->error);
     return NULL;
 }
@@ -217,7 +217,7 @@ static rf_result acquire_frames(const run *x)
     }
     if (to_compile > 1) return acquire_first(x);
     for (uint32_t r = 0; r < x->strategy->num_local; r++)
-        if (x->examples[r] > 0) RF_TRY(acquire(x, r));
+        if (x->examples[r] > 0) RF_TRY(run_acquire(x, r));
     return RF_OK;
 }
 
@@ -251,7 +251,7 @@ static uint64_t first_row(const run *x)
     return first;
 }
 
-static void upload(const run *x, uint32_t index, uint64_t first)
+static void run_upload(const run *x, uint32_t index, uint64_t first)
 {
     const uint64_t begin = rf_span_begin();
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
@@ -290,12 +290,12 @@ static rf_result submit_sums(const run *x)
 {
     uint64_t first = first_row(x);
     for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++])
-        if (x->examples[r] > 0) upload(x, r, first);
+        if (x->examples[r] > 0) run_upload(x, r, first);
     return rf_step_sums_run(&x->signature->sums, x->function->frames);
 }
 
 /* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
-static rf_result submit(const run *x, rf_per_replica **results)
+static rf_result run_submit(const run *x, rf_per_replica **results)
 {
     uint64_t first = first_row(x);
     const bool overlaps = x->signature->overlaps, sums = x->signature->sums.num_parts > 0;
@@ -305,7 +305,7 @@ static rf_result submit(const run *x, rf_per_replica **results)
     for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++]) {
         if (x->examples[r] == 0) continue;
         if (pace) rf_pace_begin(pace, r);
-        if (!sums) upload(x, r, first);
+        if (!sums) run_upload(x, r, first);
         if (overlaps) continue; /* goes in parts */
         RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r)));
         const rf_replica *replica = &x->strategy->replicas[r];
@@ -328,7 +328,7 @@ static rf_result submit(const run *x, rf_per_replica **results)
 
 /* How much each replica gets, in multiples of `unit`. For other workers this is what they should hold; the report says
  * what they do hold. */
-static rf_result split(run *x, uint32_t unit)
+static rf_result run_split(run *x, uint32_t unit)
 {
     rf_strategy *s = x->strategy;
     uint32_t *examples = x->function->examples;
@@ -358,7 +358,7 @@ static rf_result split_together(run *x, rf_step_intent *step)
                "rf_distribute_params::keep_together to %llu, or distribute with RF_DISTRIBUTE_OFF",
                sig->unit_of, (unsigned long long)unit, (unsigned long long)first, (unsigned long long)(first + rows),
                (unsigned long long)x->total, (unsigned long long)unit);
-    return split(x, sig->unit);
+    return run_split(x, sig->unit);
 }
 
 /* What a step assigns stays with this worker, which computes a share of the batch or none. */
@@ -375,11 +375,11 @@ static rf_result check_assigned(const run *x)
 }
 
 /* Everything that can fail and leave the replicas as they were. */
-static rf_result prepare(run *x, rf_step_intent *step)
+static rf_result run_prepare(run *x, rf_step_intent *step)
 {
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
-    RF_TRY(split(x, 1));
+    RF_TRY(run_split(x, 1));
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
                              &x->signature));
     RF_TRY(check_indices(x));
@@ -403,13 +403,13 @@ static rf_result run_function(run *x, rf_per_replica **results)
     rf_step_intent step = { .function = x->function->name,
                             .number = x->function->step,
                             .counts = x->function->examples };
-    do RF_TRY(rf_strategy_report(s, &step, prepare(x, &step)));
+    do RF_TRY(rf_strategy_report(s, &step, run_prepare(x, &step)));
     while (step.again);
     for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;
     if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
     const uint64_t before = rf_gpu_num_submissions(s->replicas[0].device);
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
-    RF_TRY(rf_strategy_stick(s, submit(x, results)));
+    RF_TRY(rf_strategy_stick(s, run_submit(x, results)));
     x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->replicas[0].device) - before);
     return RF_OK;
 }

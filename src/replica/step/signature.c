@@ -27,7 +27,7 @@ static bool matches_batch(const rf_element_spec *spec, const rf_element *batch)
     return true;
 }
 
-static rf_result trace(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
+static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
 {
     rf_signature *sig = RF_NEW(rf_signature);
     if (!sig) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -57,7 +57,7 @@ rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t tr
         *out = f->signatures.items[i];
         return RF_OK;
     }
-    return trace(f, batch, traced_batch, out);
+    return signature_trace(f, batch, traced_batch, out);
 }
 
 /* ---- programs ---- */
@@ -112,7 +112,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
     return sig->updates.count > 0 ? rf_staging_ensure(s) : RF_OK;
 }
 
-static rf_result rebuild(rf_function *f, rf_signature *sig)
+static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
 {
     rf_strategy *s = f->strategy;
     RF_TRY(rf_strategy_wait(s));
@@ -144,7 +144,7 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
     RF_TRY(ready_updaters(f->strategy, sig));
     const uint64_t now = buffer_generation(f->strategy, sig);
     if (sig->prepared && sig->generation == now) return RF_OK;
-    const rf_result r = rebuild(f, sig);
+    const rf_result r = signature_rebuild(f, sig);
     if (r < 0) {
         drop_programs(sig, f->strategy->num_local);
         return r;

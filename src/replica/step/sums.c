@@ -84,7 +84,7 @@ static rf_result prepare_part(rf_step_sums *sums, rf_sum_part *part)
     return s->exchange->fns->open(s->exchange, part->segments, part->num_segments, false, &part->exchange);
 }
 
-static rf_result prepare(rf_step_sums *sums, const rf_program *program)
+static rf_result sums_prepare(rf_step_sums *sums, const rf_program *program)
 {
     uint32_t count;
     const rf_program_sum *list = rf_program_sums(program, &count);
@@ -107,7 +107,7 @@ static rf_result prepare(rf_step_sums *sums, const rf_program *program)
 rf_result rf_step_sums_prepare(rf_step_sums *sums, rf_strategy *strategy, const rf_program *program)
 {
     sums->strategy = strategy;
-    const rf_result r = prepare(sums, program);
+    const rf_result r = sums_prepare(sums, program);
     if (r < 0) rf_step_sums_unprepare(sums);
     return r;
 }

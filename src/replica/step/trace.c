@@ -306,8 +306,8 @@ bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf)
     return false;
 }
 
-static rf_result differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count, rf_value *values,
-                               rf_tensor *grads)
+static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count,
+                                    rf_value *values, rf_tensor *grads)
 {
     rf_value *wanted = values, *found = values + count;
     const rf_value at = rf_trace_value(t, loss, "rf_gradients: loss");
@@ -339,7 +339,7 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_gradients: targets or grads is NULL");
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
     if (!values) return keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = differentiate(t, loss, targets, num_targets, values, grads);
+    const rf_result r = loss_differentiate(t, loss, targets, num_targets, values, grads);
     rf_free(values);
     return r;
 }

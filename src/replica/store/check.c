@@ -106,7 +106,7 @@ static uint32_t most_common(const uint64_t *hashes, uint32_t num_replicas, uint3
 }
 
 /* "replica 3 (rank 1, llvmpipe)"; the rank only where there are several. */
-static const char *describe(const rf_strategy *s, uint32_t replica, char *text, size_t size)
+static const char *replica_describe(const rf_strategy *s, uint32_t replica, char *text, size_t size)
 {
     if (s->world.size == 1)
         snprintf(text, size, "replica %u (%s)", replica, rf_strategy_device_name(s, replica));
@@ -149,7 +149,7 @@ static rf_result compare_hashes(const rf_strategy *s, const uint64_t *hashes, fl
         char a[320], b[320], element[96];
         describe_element(found->variable, usual, other, scratch, element, sizeof(element));
         return RF_FAIL(RF_ERROR_INTERNAL, "variable '%s' differs between %s and %s%s", found->variable->name,
-                       describe(s, usual, a, sizeof(a)), describe(s, other, b, sizeof(b)), element);
+                       replica_describe(s, usual, a, sizeof(a)), replica_describe(s, other, b, sizeof(b)), element);
     }
     return RF_OK;
 }
@@ -180,7 +180,7 @@ static rf_result compare_values(rf_strategy *s, finding *found)
     return r;
 }
 
-static rf_result check(rf_strategy *s, finding *found)
+static rf_result store_check(rf_strategy *s, finding *found)
 {
     RF_TRY(compare_layouts(s));
     return compare_values(s, found);
@@ -196,7 +196,7 @@ rf_result rf_strategy_check_if_due(rf_strategy *s)
         return RF_OK;
     }
     finding found = { 0 };
-    const rf_result r = check(s, &found);
+    const rf_result r = store_check(s, &found);
     if (r < 0) return found.variable ? rf_strategy_stick_shared(s, r) : r;
     s->variables_checked = s->variables_created;
     s->updates_to_check = s->check_interval - 1;
@@ -211,7 +211,7 @@ RF_API rf_result rf_strategy_check_identical(rf_strategy *strategy, uint32_t *re
     RF_TRY(rf_strategy_wait(strategy));
     RF_TRY(rf_strategy_status(strategy));
     finding found = { 0 };
-    const rf_result r = check(strategy, &found);
+    const rf_result r = store_check(strategy, &found);
     if (replica) *replica = found.replica;
     if (variable) *variable = found.variable;
     return r;

@@ -15,7 +15,7 @@
 /* ---- places in the store ---- */
 
 /* Makes room for `count` more elements. Arrays that must move do so with what is in them. */
-static rf_result reserve(rf_strategy *s, rf_store *store, uint64_t count)
+static rf_result variables_reserve(rf_strategy *s, rf_store *store, uint64_t count)
 {
     const uint64_t need = store->used + count;
     if (need <= store->values.capacity) return RF_OK;
@@ -47,7 +47,7 @@ static rf_result place_variable(rf_variable *v, const float *values)
     rf_strategy *s = v->strategy;
     rf_store *store = rf_variable_store(v);
     const uint64_t padded = rf_align_up(v->count, s->alignment);
-    RF_TRY(reserve(s, store, padded));
+    RF_TRY(variables_reserve(s, store, padded));
     RF_TRY(RF_VEC_GROW(&store->variables));
     v->offset = store->used;
     RF_TRY(rf_strategy_wait(s));

@@ -83,7 +83,7 @@ static rf_result record_replica(rf_assignments *a, uint32_t index)
 
 /* ---- making and unmaking ---- */
 
-static rf_result prepare(rf_assignments *a)
+static rf_result assign_prepare(rf_assignments *a)
 {
     const uint32_t num_local = a->strategy->num_local;
     a->segments = RF_NEW_ARRAY(rf_segment, a->count);
@@ -100,7 +100,7 @@ rf_result rf_assignments_prepare(rf_assignments *a, rf_strategy *strategy)
 {
     if (a->count == 0) return RF_OK;
     a->strategy = strategy;
-    const rf_result r = prepare(a);
+    const rf_result r = assign_prepare(a);
     if (r < 0) rf_assignments_unprepare(a);
     return r;
 }

@@ -16,7 +16,7 @@ void rf_overlap_plan_free(rf_overlap_plan *plan)
 }
 
 /* By readiness; buckets that are ready together keep their order. */
-static void sort(const rf_bucket_life *lives, rf_overlap_plan *p)
+static void lives_sort(const rf_bucket_life *lives, rf_overlap_plan *p)
 {
     for (uint32_t i = 0; i < p->num_buckets; i++) {
         uint32_t at = i;
@@ -36,7 +36,7 @@ rf_result rf_overlap_plan_make(const rf_bucket_life *lives, uint32_t num_buckets
         rf_overlap_plan_free(p);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    sort(lives, p);
+    lives_sort(lives, p);
     for (uint32_t b = 0; b < num_buckets; b++) {
         /* No part that is still to run may read a variable that is written. */
         uint32_t free_after = 0;

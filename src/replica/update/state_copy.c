@@ -47,7 +47,7 @@ void rf_state_copy_destroy(rf_state_copy **copy)
     *copy = NULL;
 }
 
-static rf_result add(rf_state_copy *c, const float *from, float *to, uint64_t count)
+static rf_result state_copy_add(rf_state_copy *c, const float *from, float *to, uint64_t count)
 {
     RF_TRY(RF_VEC_GROW(&c->ranges));
     c->ranges.items[c->ranges.count++] = (copied){ from, to, count };
@@ -58,7 +58,7 @@ rf_result rf_state_copy_variable(rf_state_copy *c, const rf_variable *v, rf_rang
 {
     const float *from = rf_flat_mapped(&rf_variable_store(v)->values, 0);
     *taken = v->trainable && from;
-    return *taken ? add(c, from + v->offset + range.begin, to, range.end - range.begin) : RF_OK;
+    return *taken ? state_copy_add(c, from + v->offset + range.begin, to, range.end - range.begin) : RF_OK;
 }
 
 rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slot, const rf_variable *v, rf_range range,
@@ -77,7 +77,8 @@ rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slo
         const rf_gpu_buffer *buffer = u->slots[slot][p->owner == RF_OWNER_ALL ? 0 : p->owner - s->first];
         const float *from = rf_gpu_buffer_mapped(buffer);
         if (!from) break;
-        RF_TRY(add(c, from + p->slot_offset + (begin - p->range.begin), to + (begin - wanted.begin), end - begin));
+        RF_TRY(state_copy_add(c, from + p->slot_offset + (begin - p->range.begin), to + (begin - wanted.begin),
+                              end - begin));
         found += end - begin;
     }
     *taken = found == range.end - range.begin;
@@ -96,7 +97,7 @@ rf_result rf_state_copy_begin(rf_state_copy *c)
     return RF_OK;
 }
 
-static rf_result copy(const rf_state_copy *c)
+static rf_result state_copy_run(const rf_state_copy *c)
 {
     for (uint32_t r = 0; r < c->strategy->num_local; r++) {
         const rf_result waited = rf_gpu_watch(c->strategy->replicas[r].device, c->tickets[r], RF_GPU_TIMEOUT_NS);
@@ -114,7 +115,7 @@ static rf_result copy(const rf_state_copy *c)
 rf_result rf_state_copy_run(rf_state_copy *c)
 {
     const uint64_t begin = rf_span_begin();
-    const rf_result r = copy(c);
+    const rf_result r = state_copy_run(c);
     rf_span_end(begin, "replica", "copy state");
     rf_copying_end(&c->strategy->copying);
     return r;

@@ -67,7 +67,7 @@ static rf_result make_plan(rf_turns *t)
     return r;
 }
 
-static rf_result allocate(rf_turns *t)
+static rf_result turns_allocate(rf_turns *t)
 {
     const uint32_t count = t->update->num_buckets, num_local = t->strategy->num_local;
     t->bucket_of = RF_NEW_ARRAY(uint32_t, t->update->count);
@@ -86,9 +86,9 @@ static rf_result allocate(rf_turns *t)
     return RF_OK;
 }
 
-static rf_result create(rf_turns *t)
+static rf_result turns_create(rf_turns *t)
 {
-    RF_TRY(allocate(t));
+    RF_TRY(turns_allocate(t));
     find_buckets(t);
     RF_TRY(make_plan(t));
     rf_exchange *exchange = t->strategy->exchange;
@@ -110,7 +110,7 @@ rf_result rf_turns_create(const rf_traced_states *traced, rf_update *update, boo
     t->overlaps = by_bucket && update->num_buckets > 1;
     t->exchanges = t->strategy->num_replicas > 1;
     t->gathers = t->exchanges && t->strategy->update_mode == RF_UPDATE_SHARDED;
-    const rf_result r = create(t);
+    const rf_result r = turns_create(t);
     if (r < 0) rf_turns_free(&update->turns);
     return r;
 }

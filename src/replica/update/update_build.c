@@ -396,7 +396,7 @@ static rf_result list_hypers(rf_update *update)
     return RF_OK;
 }
 
-static rf_result prepare(rf_update *update, bool by_bucket)
+static rf_result update_prepare(rf_update *update, bool by_bucket)
 {
     rf_updater *u = update->updater;
     RF_REQUIRE(
@@ -421,7 +421,7 @@ static rf_result prepare(rf_update *update, bool by_bucket)
 
 rf_result rf_update_prepare(rf_update *update, bool by_bucket)
 {
-    const rf_result r = prepare(update, by_bucket);
+    const rf_result r = update_prepare(update, by_bucket);
     if (r < 0) rf_update_unprepare(update);
     return r;
 }

@@ -149,7 +149,7 @@ static rf_result learn_uses(rf_turns *t, uint32_t r)
 
 /* Acquires everything beforehand: nothing may come between parts, and a lack of memory shows before any replica has
  * changed. */
-static rf_result begin(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
+static rf_result update_begin(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
 {
     rf_strategy *s = t->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
@@ -364,7 +364,7 @@ static rf_result take_turn(rf_turns *t, uint32_t k)
 
 static rf_result take_turns(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
 {
-    RF_TRY(begin(t, frames, examples));
+    RF_TRY(update_begin(t, frames, examples));
     RF_TRY(submit_all(t, t->depth));
     for (uint32_t k = 0; k < t->plan.num_turns; k++) RF_TRY(take_turn(t, k));
     return finish_gathers(t, true);

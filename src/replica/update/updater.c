@@ -288,7 +288,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
 }
 
 /* `all`: the variables known so far and the new ones, by offset. */
-static rf_result replan(rf_updater *u, rf_variable **all, uint32_t count)
+static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count)
 {
     rf_strategy *s = u->strategy;
     rf_segment_list plan = { 0 };
@@ -331,7 +331,7 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
     for (uint32_t i = 0; i < count; i++)
         if (!updates_variable(u, variables[i])) all[total++] = variables[i];
     rf_variables_sort(all, total);
-    const rf_result r = replan(u, all, total);
+    const rf_result r = updater_replan(u, all, total);
     if (r < 0) {
         rf_free(all);
         return r;

@@ -73,7 +73,7 @@ static rf_result collect_objects(backup *b, rf_fit_progress *at)
 
 /* ---- events ---- */
 
-static rf_result save(backup *b, const rf_fit_progress *at)
+static rf_result backup_save(backup *b, const rf_fit_progress *at)
 {
     b->epoch = at->state.epoch;
     b->stopped = at->state.stop_training;
@@ -124,7 +124,7 @@ static rf_result take_up(backup *b, rf_fit_progress *at)
     return RF_OK;
 }
 
-static rf_result resume(void *user, rf_fit_progress *at)
+static rf_result backup_resume(void *user, rf_fit_progress *at)
 {
     backup *b = user;
     forget_fit(b); /* an earlier fit ended with an error */
@@ -142,7 +142,7 @@ static rf_result save_progress(void *user, rf_fit_progress *at, rf_fit_point poi
     if (point != RF_FIT_EPOCH_END) b->unsaved += at->batches - b->counted;
     b->counted = at->batches;
     const bool due = point == RF_FIT_EPOCH_END ? every == 0 : every > 0 && b->unsaved >= every;
-    rf_result r = due || stops ? save(b, at) : RF_OK;
+    rf_result r = due || stops ? backup_save(b, at) : RF_OK;
     if (r >= 0 && stops) r = rf_checkpoint_wait(b->checkpoint);
     return rf_error_context(r, "backup in '%s'", b->directory);
 }
@@ -159,7 +159,7 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     return rf_error_context(r, "backup in '%s'", b->directory);
 }
 
-static void destroy(void *user)
+static void backup_destroy(void *user)
 {
     backup *b = user;
     forget_fit(b);
@@ -167,7 +167,7 @@ static void destroy(void *user)
     rf_free(b);
 }
 
-static const rf_callback_extras extras = { .resume = resume, .progressed = save_progress };
+static const rf_callback_extras extras = { .resume = backup_resume, .progressed = save_progress };
 
 rf_result rf_callback_backup_and_restore(const rf_backup_params *params, rf_callback **out)
 {
@@ -180,10 +180,10 @@ rf_result rf_callback_backup_and_restore(const rf_backup_params *params, rf_call
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
     b->params = *params;
     b->directory = rf_strdup(params->directory);
-    const rf_callback_fns fns = { .on_train_end = on_train_end, .destroy = destroy };
+    const rf_callback_fns fns = { .on_train_end = on_train_end, .destroy = backup_destroy };
     const rf_result r = b->directory ? rf_callback_create(&fns, b, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
-        destroy(b);
+        backup_destroy(b);
         return r;
     }
     (*out)->extras = &extras;

@@ -90,7 +90,7 @@ static void find_places(csv_log *log, uint64_t epoch, places *out)
 }
 
 /* Bytes of the file that stay, 0: not even the header. */
-static rf_result measure(csv_log *log, const rf_fit_progress *at, const char *header, uint64_t *keep)
+static rf_result csv_log_measure(csv_log *log, const rf_fit_progress *at, const char *header, uint64_t *keep)
 {
     char *line = NULL;
     size_t capacity = 0;
@@ -180,14 +180,14 @@ static rf_result put_header(csv_log *log, const rf_fit_progress *at, const char 
 {
     uint64_t keep = 0;
     if (log->regular) {
-        if (log->append || at->resumed) RF_TRY(measure(log, at, header, &keep));
+        if (log->append || at->resumed) RF_TRY(csv_log_measure(log, at, header, &keep));
         RF_TRY(cut_file(log, keep));
     }
     if (keep == 0) fprintf(log->file, "%s\n", header);
     return fflush(log->file) != 0 || ferror(log->file) ? write_failed(log) : RF_OK;
 }
 
-static rf_result begin(void *user, const rf_fit_progress *at, const rf_logs *names)
+static rf_result csv_log_begin(void *user, const rf_fit_progress *at, const rf_logs *names)
 {
     csv_log *log = user;
     if (!log->file) return RF_OK;
@@ -258,9 +258,9 @@ static rf_result restore_size(void *user, const void *data, size_t size)
     return RF_OK;
 }
 
-static const rf_callback_extras extras = { .begin = begin, .save = save_size, .restore = restore_size };
+static const rf_callback_extras extras = { .begin = csv_log_begin, .save = save_size, .restore = restore_size };
 
-static void destroy(void *user)
+static void csv_log_destroy(void *user)
 {
     csv_log *log = user;
     (void)close_file(log);
@@ -278,12 +278,13 @@ rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out)
     log->append = append;
     log->lock = RF_DIRECTORY_LOCK_NONE;
     log->path = rf_strdup(path);
-    const rf_callback_fns fns = {
-        .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .on_train_end = on_train_end, .destroy = destroy
-    };
+    const rf_callback_fns fns = { .on_train_begin = on_train_begin,
+                                  .on_epoch_end = on_epoch_end,
+                                  .on_train_end = on_train_end,
+                                  .destroy = csv_log_destroy };
     const rf_result r = log->path ? rf_callback_create(&fns, log, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
-        destroy(log);
+        csv_log_destroy(log);
         return r;
     }
     (*out)->extras = &extras;

@@ -140,7 +140,7 @@ static rf_result restore_state(void *user, const void *data, size_t size)
 
 static const rf_callback_extras extras = { .save = save_state, .restore = restore_state };
 
-static void destroy(void *user)
+static void early_stopping_destroy(void *user)
 {
     early_stopping *s = user;
     forget_weights(s);
@@ -163,12 +163,13 @@ rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_
     s->maximize = p.maximize;
     s->restore = p.restore_best_weights;
     s->monitor = rf_strdup(p.monitor ? p.monitor : "val_loss");
-    const rf_callback_fns fns = {
-        .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .on_train_end = on_train_end, .destroy = destroy
-    };
+    const rf_callback_fns fns = { .on_train_begin = on_train_begin,
+                                  .on_epoch_end = on_epoch_end,
+                                  .on_train_end = on_train_end,
+                                  .destroy = early_stopping_destroy };
     const rf_result r = s->monitor ? rf_callback_create(&fns, s, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
-        destroy(s);
+        early_stopping_destroy(s);
         return r;
     }
     (*out)->extras = &extras;

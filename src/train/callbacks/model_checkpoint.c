@@ -104,7 +104,7 @@ static rf_result restore_best(void *user, const void *data, size_t size)
 
 static const rf_callback_extras extras = { .save = save_best, .restore = restore_best };
 
-static void destroy(void *user)
+static void model_checkpoint_destroy(void *user)
 {
     model_checkpoint *m = user;
     rf_directory_lock_release(&m->lock);
@@ -134,12 +134,13 @@ rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
     m->lock = RF_DIRECTORY_LOCK_NONE;
     m->path = rf_asprintf("%s%s", params->path, ends_with(params->path, SUFFIX) ? "" : SUFFIX);
     m->monitor = rf_strdup(params->monitor ? params->monitor : "val_loss");
-    const rf_callback_fns fns = {
-        .on_train_begin = on_train_begin, .on_epoch_end = on_epoch_end, .on_train_end = on_train_end, .destroy = destroy
-    };
+    const rf_callback_fns fns = { .on_train_begin = on_train_begin,
+                                  .on_epoch_end = on_epoch_end,
+                                  .on_train_end = on_train_end,
+                                  .destroy = model_checkpoint_destroy };
     const rf_result r = m->path && m->monitor ? rf_callback_create(&fns, m, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
-        destroy(m);
+        model_checkpoint_destroy(m);
         return r;
     }
     (*out)->extras = &extras;

@@ -51,7 +51,7 @@ static rf_result read_place(const char *pattern, const char *at, place *out)
 }
 
 /* Appends to a string that it replaces. */
-static rf_result append(char **text, const char *more, size_t length)
+static rf_result path_append(char **text, const char *more, size_t length)
 {
     char *longer = rf_asprintf("%s%.*s", *text, (int)length, more);
     if (!longer) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -90,14 +90,14 @@ rf_result rf_path_format(const char *pattern, uint64_t epoch, const rf_logs *log
     const char *at = pattern;
     while (r >= 0 && *at) {
         const size_t plain = strcspn(at, "{");
-        r = append(out, at, plain);
+        r = path_append(out, at, plain);
         at += plain;
         if (r < 0 || !*at) break;
         place p;
         char text[400];
         r = read_place(pattern, at, &p);
         if (r >= 0) r = format_place(pattern, &p, epoch, logs, text, sizeof(text));
-        if (r >= 0) r = append(out, text, strlen(text));
+        if (r >= 0) r = path_append(out, text, strlen(text));
         if (r >= 0) at = p.end;
     }
     if (r < 0) {

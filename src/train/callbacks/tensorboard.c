@@ -144,7 +144,7 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     return r;
 }
 
-static void destroy(void *user)
+static void tensorboard_destroy(void *user)
 {
     tensorboard *b = user;
     close_writers(b);
@@ -171,8 +171,8 @@ rf_result rf_callback_tensorboard(const rf_tensorboard_params *params, rf_callba
                                   .on_batch_end = p.update_freq > 0 ? on_batch_end : NULL,
                                   .on_epoch_end = on_epoch_end,
                                   .on_train_end = on_train_end,
-                                  .destroy = destroy };
+                                  .destroy = tensorboard_destroy };
     const rf_result r = b->directory ? rf_callback_create(&fns, b, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r < 0) destroy(b);
+    if (r < 0) tensorboard_destroy(b);
     return r;
 }

@@ -131,8 +131,8 @@ rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char 
 }
 
 /* Adds `tracked`, whose name is copied. `function` is for messages. */
-static rf_result add(rf_checkpoint *checkpoint, const char *function, const char *name, const void *object,
-                     rf_tracked tracked)
+static rf_result checkpoint_add(rf_checkpoint *checkpoint, const char *function, const char *name, const void *object,
+                                rf_tracked tracked)
 {
     RF_REQUIRE(checkpoint, "%s: checkpoint is NULL", function);
     RF_REQUIRE(name && *name, "%s: name is empty", function);
@@ -155,65 +155,67 @@ static rf_result add(rf_checkpoint *checkpoint, const char *function, const char
 
 rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name, rf_model *model)
 {
-    return add(checkpoint, "rf_checkpoint_add_model", name, model,
-               (rf_tracked){ .kind = RF_TRACKED_MODEL, .strategy = model ? model->strategy : NULL, .u.model = model });
+    return checkpoint_add(
+        checkpoint, "rf_checkpoint_add_model", name, model,
+        (rf_tracked){ .kind = RF_TRACKED_MODEL, .strategy = model ? model->strategy : NULL, .u.model = model });
 }
 
 rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint, const char *name, rf_optimizer *optimizer)
 {
-    return add(checkpoint, "rf_checkpoint_add_optimizer", name, optimizer,
-               (rf_tracked){ .kind = RF_TRACKED_OPTIMIZER,
-                             .strategy = optimizer ? rf_optimizer_strategy(optimizer) : NULL,
-                             .u.optimizer = optimizer });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_optimizer", name, optimizer,
+                          (rf_tracked){ .kind = RF_TRACKED_OPTIMIZER,
+                                        .strategy = optimizer ? rf_optimizer_strategy(optimizer) : NULL,
+                                        .u.optimizer = optimizer });
 }
 
 rf_result rf_checkpoint_add_metric(rf_checkpoint *checkpoint, const char *name, rf_metric *metric)
 {
-    return add(checkpoint, "rf_checkpoint_add_metric", name, metric,
-               (rf_tracked){ .kind = RF_TRACKED_METRIC,
-                             .strategy = metric ? rf_metric_strategy(metric) : NULL,
-                             .u.metric = metric });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_metric", name, metric,
+                          (rf_tracked){ .kind = RF_TRACKED_METRIC,
+                                        .strategy = metric ? rf_metric_strategy(metric) : NULL,
+                                        .u.metric = metric });
 }
 
 rf_result rf_checkpoint_add_variable(rf_checkpoint *checkpoint, const char *name, rf_variable *variable)
 {
-    return add(checkpoint, "rf_checkpoint_add_variable", name, variable,
-               (rf_tracked){ .kind = RF_TRACKED_VARIABLE,
-                             .strategy = variable ? rf_variable_strategy(variable) : NULL,
-                             .u.variable = variable });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_variable", name, variable,
+                          (rf_tracked){ .kind = RF_TRACKED_VARIABLE,
+                                        .strategy = variable ? rf_variable_strategy(variable) : NULL,
+                                        .u.variable = variable });
 }
 
 rf_result rf_checkpoint_add_function(rf_checkpoint *checkpoint, const char *name, rf_function *function)
 {
-    return add(checkpoint, "rf_checkpoint_add_function", name, function,
-               (rf_tracked){ .kind = RF_TRACKED_FUNCTION,
-                             .strategy = function ? rf_function_strategy(function) : NULL,
-                             .u.function = function });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_function", name, function,
+                          (rf_tracked){ .kind = RF_TRACKED_FUNCTION,
+                                        .strategy = function ? rf_function_strategy(function) : NULL,
+                                        .u.function = function });
 }
 
 rf_result rf_checkpoint_add_iterator(rf_checkpoint *checkpoint, const char *name, rf_iterator **iterator,
                                      const rf_dataset *dataset)
 {
     RF_REQUIRE(dataset, "rf_checkpoint_add_iterator: dataset is NULL");
-    return add(checkpoint, "rf_checkpoint_add_iterator", name, iterator,
-               (rf_tracked){
-                   .kind = RF_TRACKED_ITERATOR, .u.iterator = iterator, .dataset = (rf_dataset *)(uintptr_t)dataset });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_iterator", name, iterator,
+                          (rf_tracked){ .kind = RF_TRACKED_ITERATOR,
+                                        .u.iterator = iterator,
+                                        .dataset = (rf_dataset *)(uintptr_t)dataset });
 }
 
 rf_result rf_checkpoint_add_counter(rf_checkpoint *checkpoint, const char *name, uint64_t *counter)
 {
-    return add(checkpoint, "rf_checkpoint_add_counter", name, counter,
-               (rf_tracked){ .kind = RF_TRACKED_COUNTER, .u.counter = counter });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_counter", name, counter,
+                          (rf_tracked){ .kind = RF_TRACKED_COUNTER, .u.counter = counter });
 }
 
 rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, const rf_blob_fns *fns, void *user)
 {
-    return add(checkpoint, "rf_checkpoint_add_blob", name, fns,
-               (rf_tracked){ .kind = RF_TRACKED_BLOB, .u.user = user, .blob = *fns });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_blob", name, fns,
+                          (rf_tracked){ .kind = RF_TRACKED_BLOB, .u.user = user, .blob = *fns });
 }
 
 rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text)
 {
-    return add(checkpoint, "rf_checkpoint_add_text", name, text,
-               (rf_tracked){ .kind = RF_TRACKED_TEXT, .u.text = text });
+    return checkpoint_add(checkpoint, "rf_checkpoint_add_text", name, text,
+                          (rf_tracked){ .kind = RF_TRACKED_TEXT, .u.text = text });
 }

@@ -10,7 +10,7 @@
 #include "train/metric.h"
 #include "train/model.h"
 
-static rf_result allocate(rf_item_value *value, rf_shape shape, rf_dtype dtype)
+static rf_result item_value_allocate(rf_item_value *value, rf_shape shape, rf_dtype dtype)
 {
     value->shape = shape;
     value->size = (uint64_t)rf_shape_count(shape) * rf_dtype_size(dtype);
@@ -37,7 +37,7 @@ static rf_result set_text(rf_item_value *value, char *text)
 
 static rf_result collect_variable(const rf_item *item, rf_item_value *value)
 {
-    RF_TRY(allocate(value, item->shape, RF_F32));
+    RF_TRY(item_value_allocate(value, item->shape, RF_F32));
     return rf_variable_read(item->variable, value->data);
 }
 
@@ -130,7 +130,7 @@ static rf_updater *updater_of(const rf_item *item)
 static rf_result collect_slot(const rf_item *item, rf_item_value *value)
 {
     if (!updates_variable(updater_of(item), item->variable)) return RF_OK;
-    RF_TRY(allocate(value, item->shape, RF_F32));
+    RF_TRY(item_value_allocate(value, item->shape, RF_F32));
     return rf_updater_read_slot(updater_of(item), item->slot, item->variable, value->data);
 }
 
@@ -191,7 +191,7 @@ static rf_result collect_totals(const rf_item *item, rf_item_value *value)
 {
     rf_updater *u = updater_of(item);
     if (rf_updater_accumulated(u) == 0 || !updates_variable(u, item->variable)) return RF_OK;
-    RF_TRY(allocate(value, item->shape, RF_F32));
+    RF_TRY(item_value_allocate(value, item->shape, RF_F32));
     return rf_updater_read_totals(u, item->variable, value->data);
 }
 
@@ -419,7 +419,7 @@ static const rf_item_kind settings_kind = { .form = RF_ITEM_TEXT,
 
 static rf_result collect_metric(const rf_item *item, rf_item_value *value)
 {
-    RF_TRY(allocate(value, item->shape, RF_F32));
+    RF_TRY(item_value_allocate(value, item->shape, RF_F32));
     return rf_local_state_read(rf_metric_state(item->tracked->u.metric), value->data);
 }
 
@@ -571,7 +571,7 @@ static const rf_item_kind text_kind = { .form = RF_ITEM_TEXT, .collect = collect
 /* ---- the list ---- */
 
 /* Appends an item; `name` is taken over, NULL: out of memory. */
-static rf_result append(rf_item_list *list, char *name, rf_item item)
+static rf_result item_append(rf_item_list *list, char *name, rf_item item)
 {
     const rf_result r = name ? RF_VEC_GROW(list) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
@@ -586,7 +586,7 @@ static rf_result append(rf_item_list *list, char *name, rf_item item)
 static rf_result append_plain(rf_item_list *list, const rf_tracked *tracked, const char *suffix,
                               const rf_item_kind *kind)
 {
-    return append(list, rf_asprintf("%s%s", tracked->name, suffix), (rf_item){ .kind = kind, .tracked = tracked });
+    return item_append(list, rf_asprintf("%s%s", tracked->name, suffix), (rf_item){ .kind = kind, .tracked = tracked });
 }
 
 static rf_result append_model(rf_item_list *list, const rf_tracked *tracked)
@@ -595,7 +595,7 @@ static rf_result append_model(rf_item_list *list, const rf_tracked *tracked)
     RF_REQUIRE(model->built, "checkpoint: '%s' has no variables yet; call rf_model_build() first", tracked->name);
     for (uint32_t i = 0; i < model->tracked.count; i++) {
         rf_variable *v = model->tracked.items[i].variable;
-        RF_TRY(append(
+        RF_TRY(item_append(
             list, rf_asprintf("%s/%s", tracked->name, model->tracked.items[i].name),
             (rf_item){ .kind = &variable_kind, .tracked = tracked, .variable = v, .shape = rf_variable_shape(v) }));
     }
@@ -660,20 +660,20 @@ static rf_result append_state_of(rf_item_list *list, const rf_tracked *tracked, 
     const rf_optimizer_config *config = rf_optimizer_configuration(tracked->u.optimizer);
     const uint32_t num_slots = rf_updater_num_slots(u);
     for (uint32_t k = 0; k < num_slots; k++)
-        RF_TRY(append(list, rf_asprintf("%s/%s/%s", tracked->name, rf_optimizer_config_slot(config, k), name),
-                      (rf_item){ .kind = &slot_kind,
-                                 .tracked = tracked,
-                                 .variable = v,
-                                 .slot = k,
-                                 .siblings = k == 0 ? num_slots - 1 : 0,
-                                 .shape = rf_variable_shape(v) }));
+        RF_TRY(item_append(list, rf_asprintf("%s/%s/%s", tracked->name, rf_optimizer_config_slot(config, k), name),
+                           (rf_item){ .kind = &slot_kind,
+                                      .tracked = tracked,
+                                      .variable = v,
+                                      .slot = k,
+                                      .siblings = k == 0 ? num_slots - 1 : 0,
+                                      .shape = rf_variable_shape(v) }));
     if (rf_updater_accumulation_steps(u) == 1) return RF_OK;
-    return append(list, rf_asprintf("%s/accumulated_gradient/%s", tracked->name, name),
-                  (rf_item){ .kind = &totals_kind,
-                             .tracked = tracked,
-                             .variable = v,
-                             .shape = RF_SHAPE(rf_strategy_num_replicas_in_sync(tracked->strategy),
-                                               rf_shape_count(rf_variable_shape(v))) });
+    return item_append(list, rf_asprintf("%s/accumulated_gradient/%s", tracked->name, name),
+                       (rf_item){ .kind = &totals_kind,
+                                  .tracked = tracked,
+                                  .variable = v,
+                                  .shape = RF_SHAPE(rf_strategy_num_replicas_in_sync(tracked->strategy),
+                                                    rf_shape_count(rf_variable_shape(v))) });
 }
 
 static rf_result append_optimizer(rf_item_list *list, const rf_checkpoint *c, const rf_tracked *tracked)
@@ -701,23 +701,23 @@ static rf_result append_object(rf_item_list *list, const rf_checkpoint *c, const
     case RF_TRACKED_MODEL: return append_model(list, t);
     case RF_TRACKED_OPTIMIZER: return append_optimizer(list, c, t);
     case RF_TRACKED_METRIC:
-        return append(list, rf_asprintf("%s/state", t->name),
-                      (rf_item){ .kind = &metric_kind,
-                                 .tracked = t,
-                                 .shape = RF_SHAPE(rf_strategy_num_replicas_in_sync(t->strategy),
-                                                   rf_local_state_count(rf_metric_state(t->u.metric))) });
+        return item_append(list, rf_asprintf("%s/state", t->name),
+                           (rf_item){ .kind = &metric_kind,
+                                      .tracked = t,
+                                      .shape = RF_SHAPE(rf_strategy_num_replicas_in_sync(t->strategy),
+                                                        rf_local_state_count(rf_metric_state(t->u.metric))) });
     case RF_TRACKED_VARIABLE:
-        return append(list, rf_strdup(t->name),
-                      (rf_item){ .kind = &variable_kind,
-                                 .tracked = t,
-                                 .variable = t->u.variable,
-                                 .shape = rf_variable_shape(t->u.variable) });
+        return item_append(list, rf_strdup(t->name),
+                           (rf_item){ .kind = &variable_kind,
+                                      .tracked = t,
+                                      .variable = t->u.variable,
+                                      .shape = rf_variable_shape(t->u.variable) });
     case RF_TRACKED_FUNCTION: return append_plain(list, t, "/step", &function_kind);
     case RF_TRACKED_ITERATOR: return append_plain(list, t, "/position", &iterator_kind);
     case RF_TRACKED_COUNTER: return append_plain(list, t, "", &counter_kind);
     case RF_TRACKED_BLOB:
-        return append(list, rf_asprintf("%s/state", t->name),
-                      (rf_item){ .kind = &blob_kind, .tracked = t, .shape = RF_SHAPE(0) });
+        return item_append(list, rf_asprintf("%s/state", t->name),
+                           (rf_item){ .kind = &blob_kind, .tracked = t, .shape = RF_SHAPE(0) });
     case RF_TRACKED_TEXT: return append_plain(list, t, "", &text_kind);
     case RF_TRACKED_SEED: return append_plain(list, t, "/seed", &seed_kind);
     }

@@ -110,7 +110,8 @@ static rf_result list_file(const walk *w, const char *file)
     return RF_OK;
 }
 
-static rf_result scan(const rf_file_ops *ops, const char *directory, const rf_numbered_name *name, found_list *list)
+static rf_result manager_scan(const rf_file_ops *ops, const char *directory, const rf_numbered_name *name,
+                              found_list *list)
 {
     *list = (found_list){ 0 };
     walk w = { .ops = ops, .directory = directory, .name = name, .fn = list_file, .list = list };
@@ -186,7 +187,7 @@ rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char *
     found_list list;
     damaged_list damaged = { 0 };
     uint32_t i = 0;
-    rf_result r = scan(ops, directory, &name, &list);
+    rf_result r = manager_scan(ops, directory, &name, &list);
     if (r >= 0) r = next_complete(ops, &list, &damaged, &i);
     if (r >= 0 && i < list.count) {
         *path = list.items[i].path;
@@ -423,7 +424,7 @@ static rf_result check_not_lost(const rf_checkpoint_manager *m, const found_list
 /* Removes old ones around checkpoint `number`, which has been written: it and max_to_keep - 1 older ones stay. Of those
  * that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed before
  * it. */
-static void prune(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
+static void manager_prune(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
 {
     const uint32_t keep = m->max_to_keep > LEAST_KEEP ? m->max_to_keep : LEAST_KEEP;
     const double interval = m->keep_every_hours * 3600;
@@ -444,7 +445,7 @@ static rf_result prepare_save(rf_checkpoint_manager *m, uint64_t number)
 {
     found_list list;
     RF_TRY(lock_directory(m)); /* another manager of this process may have had it, and be gone */
-    RF_TRY(scan(ops_of(m), m->directory, &m->name, &list));
+    RF_TRY(manager_scan(ops_of(m), m->directory, &m->name, &list));
     rf_result r = check_number(m, &list, number);
     if (r >= 0) r = check_not_lost(m, &list);
     free_list(&list);
@@ -455,11 +456,11 @@ static rf_result prepare_save(rf_checkpoint_manager *m, uint64_t number)
 static void prune_around_latest(const rf_checkpoint_manager *m)
 {
     found_list list;
-    if (scan(ops_of(m), m->directory, &m->name, &list) < 0) {
+    if (manager_scan(ops_of(m), m->directory, &m->name, &list) < 0) {
         rf_log_message(RF_LOG_WARN, "old checkpoints were not removed: %s", rf_error_message());
         return;
     }
-    prune(m, &list, m->latest);
+    manager_prune(m, &list, m->latest);
     free_list(&list);
 }
 
@@ -490,7 +491,7 @@ rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *m)
 {
     rf_strategy *strategy = m->checkpoint->strategy;
     found_list list = { 0 };
-    const rf_result r = rf_strategy_is_chief(strategy) ? scan(ops_of(m), m->directory, &m->name, &list) : RF_OK;
+    const rf_result r = rf_strategy_is_chief(strategy) ? manager_scan(ops_of(m), m->directory, &m->name, &list) : RF_OK;
     for (uint32_t i = list.count; i-- > 0;) remove_checkpoint(m, list.items[i].path);
     free_list(&list);
     return rf_share_result(strategy, r);
@@ -561,7 +562,7 @@ rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager, const rf
     rf_strategy *strategy = manager->checkpoint->strategy;
     found_list list = { 0 };
     rf_result r = RF_OK;
-    if (rf_strategy_is_chief(strategy)) r = scan(ops_of(manager), manager->directory, &manager->name, &list);
+    if (rf_strategy_is_chief(strategy)) r = manager_scan(ops_of(manager), manager->directory, &manager->name, &list);
     r = rf_share_result(strategy, r);
     if (r >= 0) r = restore_newest(manager, &list, params, number);
     free_list(&list);

@@ -64,7 +64,7 @@ static rf_result fail_troubled(const report *r, const char *path)
 
 /* ---- finding items in the file ---- */
 
-static bool fits(const rf_item *item, const rf_archive_entry *entry)
+static bool item_fits(const rf_item *item, const rf_archive_entry *entry)
 {
     if (entry->dtype != item->kind->dtype || entry->shape.rank != item->shape.rank) return false;
     for (int32_t i = item->kind->free_rows ? 1 : 0; i < item->shape.rank; i++)
@@ -77,7 +77,7 @@ static rf_result find_tensor(const rf_archive *archive, const rf_item *item, rf_
     rf_archive_entry entry;
     if (rf_archive_find(archive, item->name, &entry) < 0)
         return item->kind->optional ? RF_OK : note_trouble(rep, MISSING, item->name, "");
-    if (!fits(item, &entry)) {
+    if (!item_fits(item, &entry)) {
         char a[96], b[96], detail[256];
         snprintf(detail, sizeof(detail), "%s %s in the file, %s %s here", rf_dtype_name(entry.dtype),
                  rf_shape_format(entry.shape, a, sizeof(a)), rf_dtype_name(item->kind->dtype),
@@ -90,7 +90,7 @@ static rf_result find_tensor(const rf_archive *archive, const rf_item *item, rf_
     return RF_OK;
 }
 
-static rf_result compare(const rf_item *item, const rf_item_value *value, report *rep)
+static rf_result item_compare(const rf_item *item, const rf_item_value *value, report *rep)
 {
     char detail[400] = "";
     if (!item->kind->compare) return RF_OK;
@@ -116,7 +116,7 @@ static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_i
     value->data = rf_calloc((size_t)found.size + 1, 1);
     if (!value->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (found.size > 0) memcpy(value->data, found.bytes, (size_t)found.size);
-    return compare(item, value, rep);
+    return item_compare(item, value, rep);
 }
 
 /* Slots of one variable come together. */
@@ -183,8 +183,8 @@ static rf_result read_tensors(const rf_archive *archive, const rf_item_list *lis
 }
 
 /* On the chief: everything that is wanted from the file, in memory. */
-static rf_result load(const rf_checkpoint *c, const char *path, const rf_item_list *list, bool partial,
-                      rf_item_value *values, report *rep)
+static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_item_list *list, bool partial,
+                            rf_item_value *values, report *rep)
 {
     rf_archive *archive;
     RF_TRY(rf_archive_open_with(c->ops ? c->ops : &rf_system_file_ops, path, &archive));
@@ -255,7 +255,7 @@ static rf_result apply_all(const rf_checkpoint *c, rf_item_list *list, const rf_
 }
 
 /* A refusal of one worker is one of all. */
-static rf_result agree(rf_strategy *strategy, rf_result mine)
+static rf_result result_agree(rf_strategy *strategy, rf_result mine)
 {
     rf_error_record record;
     rf_error_save(&record);
@@ -266,16 +266,16 @@ static rf_result agree(rf_strategy *strategy, rf_result mine)
                : RF_OK;
 }
 
-static rf_result restore(rf_checkpoint *c, const char *path, bool partial, rf_item_list *list, report *rep)
+static rf_result checkpoint_restore(rf_checkpoint *c, const char *path, bool partial, rf_item_list *list, report *rep)
 {
     RF_TRY(rf_items_make(c, list));
     rf_item_value *values = RF_NEW_ARRAY(rf_item_value, list->count);
     if (!values) return rf_strategy_give_up(c->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_result r = RF_OK;
-    if (rf_strategy_is_chief(c->strategy)) r = load(c, path, list, partial, values, rep);
+    if (rf_strategy_is_chief(c->strategy)) r = items_load(c, path, list, partial, values, rep);
     r = rf_share_result(c->strategy, r);
     if (r >= 0) r = share_values(c->strategy, list, values);
-    if (r >= 0) r = agree(c->strategy, prepare_all(list, values));
+    if (r >= 0) r = result_agree(c->strategy, prepare_all(list, values));
     if (r >= 0) r = rf_strategy_give_up(c->strategy, apply_all(c, list, values, partial));
     rf_item_values_free(values, list->count);
     return r;
@@ -294,7 +294,7 @@ rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path, con
     rf_item_list list = { 0 };
     report rep = { .text = rf_strdup("") };
     if (!rep.text) return rf_strategy_give_up(checkpoint->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = restore(checkpoint, path, params->partial, &list, &rep);
+    const rf_result r = checkpoint_restore(checkpoint, path, params->partial, &list, &rep);
     rf_items_free(&list);
     if (params->report) {
         *params->report = rep.text;

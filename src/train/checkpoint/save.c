@@ -114,7 +114,7 @@ static rf_result collect_owned(const rf_snapshot *s, uint32_t index, char **room
     return RF_OK;
 }
 
-static rf_result collect(const rf_checkpoint *c, const rf_snapshot *s)
+static rf_result snapshot_collect(const rf_checkpoint *c, const rf_snapshot *s)
 {
     char *room = c->room;
     for (uint32_t i = 0; i < s->items.count; i++) {
@@ -158,7 +158,7 @@ static rf_result take_snapshot(rf_checkpoint *c, const char *path, const rf_save
     if (s->sharded) RF_TRY(share_out(c, s));
     RF_TRY(make_room(c, s));
     RF_TRY(rf_state_copy_create(c->strategy, &s->copy));
-    RF_TRY(collect(c, s));
+    RF_TRY(snapshot_collect(c, s));
     return writes_file(s) ? rf_state_copy_begin(s->copy) : RF_OK;
 }
 

@@ -117,8 +117,8 @@ static void remove_file(const rf_file_ops *ops, const char *path)
 }
 
 /* The main file, or with `split` NULL the only one. */
-static rf_result replace(const rf_snapshot *s, const contents *c, const rf_archive_split *split,
-                         rf_archive_identity *is)
+static rf_result files_replace(const rf_snapshot *s, const contents *c, const rf_archive_split *split,
+                               rf_archive_identity *is)
 {
     name_list old = { 0 };
     const rf_archive_contents archive = as_archive(s->type, c);
@@ -135,7 +135,7 @@ rf_result rf_snapshot_write(const rf_snapshot *s)
     rf_result r = contents_create(s, &c);
     if (r >= 0) {
         list_all(s, &c);
-        r = replace(s, &c, NULL, NULL);
+        r = files_replace(s, &c, NULL, NULL);
     }
     contents_free(&c);
     return r;
@@ -270,7 +270,7 @@ static rf_result write_main(const rf_snapshot *s, const outcome *outcomes, bool 
         list_all(s, &c);
         r = list_extents(s, &c);
     }
-    if (r >= 0) r = replace(s, &c, &(rf_archive_split){ parts, s->world_size, c.extents }, &is);
+    if (r >= 0) r = files_replace(s, &c, &(rf_archive_split){ parts, s->world_size, c.extents }, &is);
     *there = r >= 0;
     if (r < 0 && is.size > 0) {
         rf_error_record record;

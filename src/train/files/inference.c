@@ -41,7 +41,8 @@ static rf_value trace_leaf(rf_trace *t, const rf_value_info *leaf, const rf_tens
     }
 }
 
-static rf_result replay(rf_trace *t, const rf_inference_graph *g, const rf_tensor *in, rf_tensor *out, rf_value *map)
+static rf_result inference_replay(rf_trace *t, const rf_inference_graph *g, const rf_tensor *in, rf_tensor *out,
+                                  rf_value *map)
 {
     for (rf_value v = 1; v < g->graph->values.count; v++) {
         const rf_value_info *value = &g->graph->values.items[v];
@@ -59,7 +60,7 @@ static rf_result graph_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     const rf_inference *i = user;
     rf_value *map = RF_NEW_ARRAY(rf_value, i->graph.graph->values.count);
     if (!map) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = replay(t, &i->graph, in, out, map);
+    const rf_result r = inference_replay(t, &i->graph, in, out, map);
     rf_free(map);
     return r;
 }

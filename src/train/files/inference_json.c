@@ -228,7 +228,7 @@ static rf_result desc_from_json(const json_t *object, rf_tensor_desc *desc, rf_s
     return RF_OK;
 }
 
-static rf_result append(reader *r, rf_value v, rf_shape shape)
+static rf_result value_append(reader *r, rf_value v, rf_shape shape)
 {
     RF_TRY(RF_VEC_GROW(&r->values));
     RF_TRY(RF_VEC_GROW(&r->shapes));
@@ -295,7 +295,7 @@ static rf_result read_leaf(reader *r, const json_t *object)
         break;
     default: return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'kind' is missing");
     }
-    return append(r, v, shape);
+    return value_append(r, v, shape);
 }
 
 static rf_result read_inputs(const reader *r, const json_t *list, rf_value *in, uint32_t *count)
@@ -335,7 +335,7 @@ static rf_result add_node(reader *r, const rf_op *op, const json_t *object)
         if (desc.dtype != rf_graph_desc(r->out->graph, out[i])->dtype)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "output %u is %s, not %s", i,
                            rf_dtype_name(rf_graph_desc(r->out->graph, out[i])->dtype), rf_dtype_name(desc.dtype));
-        RF_TRY(append(r, out[i], shape));
+        RF_TRY(value_append(r, out[i], shape));
     }
     return RF_OK;
 }

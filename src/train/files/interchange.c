@@ -9,7 +9,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/model.h"
 
-static rf_result check(const rf_model *model, const char *path, const char *function)
+static rf_result arguments_check(const rf_model *model, const char *path, const char *function)
 {
     RF_REQUIRE(model, "%s: model is NULL", function);
     RF_REQUIRE(path && *path, "%s: path is empty", function);
@@ -52,13 +52,13 @@ static rf_result write_weights(const rf_model *model, const char *path)
 
 rf_result rf_model_export_safetensors(rf_model *model, const char *path)
 {
-    RF_TRY(check(model, path, "rf_model_export_safetensors"));
+    RF_TRY(arguments_check(model, path, "rf_model_export_safetensors"));
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(model->strategy)) r = write_weights(model, path);
     return rf_share_result(model->strategy, r);
 }
 
-static const rf_named_array *find(const rf_array_set *set, const char *name)
+static const rf_named_array *array_find(const rf_array_set *set, const char *name)
 {
     for (uint32_t i = 0; i < set->count; i++)
         if (strcmp(set->items[i].name, name) == 0) return &set->items[i];
@@ -67,7 +67,7 @@ static const rf_named_array *find(const rf_array_set *set, const char *name)
 
 static bool is_of_model(void *user, const char *name)
 {
-    return find(user, name) != NULL;
+    return array_find(user, name) != NULL;
 }
 
 /* The file's values into `arrays`. Tensors that the model has not are left alone: files often hold more. */
@@ -77,7 +77,7 @@ static rf_result read_weights(const char *path, rf_named_array *arrays, uint32_t
     RF_TRY(rf_safetensors_read_some(&rf_system_file_ops, path, is_of_model, &variables, &set));
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
-        const rf_named_array *from = find(&set, arrays[i].name);
+        const rf_named_array *from = array_find(&set, arrays[i].name);
         char a[96], b[96];
         if (!from)
             r = RF_FAIL(RF_ERROR_NOT_FOUND, "'%s' has no tensor '%s'", path, arrays[i].name);
@@ -94,7 +94,7 @@ static rf_result read_weights(const char *path, rf_named_array *arrays, uint32_t
 
 rf_result rf_model_import_safetensors(rf_model *model, const char *path)
 {
-    RF_TRY(check(model, path, "rf_model_import_safetensors"));
+    RF_TRY(arguments_check(model, path, "rf_model_import_safetensors"));
     const uint32_t count = model->tracked.count;
     rf_named_array *arrays = NULL;
     rf_result r = rf_strategy_give_up(model->strategy, make_arrays(model, &arrays));

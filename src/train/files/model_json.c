@@ -39,7 +39,7 @@ rf_result rf_model_check_describable(const rf_model *model, const char *function
     return RF_OK;
 }
 
-static rf_result append(json_t *list, json_t *value)
+static rf_result list_append(json_t *list, json_t *value)
 {
     return json_array_append_new(list, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -49,7 +49,7 @@ static rf_result describe_layers(const rf_architecture *a, json_t *list)
     for (uint32_t i = 0; i < a->count; i++) {
         json_t *object;
         RF_TRY(rf_layer_to_json(a->layers[i], &object));
-        RF_TRY(append(list, object));
+        RF_TRY(list_append(list, object));
     }
     return RF_OK;
 }
@@ -58,8 +58,8 @@ static rf_result describe_inputs(const rf_architecture *a, json_t *list)
 {
     for (uint32_t i = 0; i < a->graph->num_inputs; i++) {
         const rf_tensor_desc *input = &a->graph->inputs[i];
-        RF_TRY(append(list, json_pack("{s:s, s:s, s:o}", "name", a->input_names[i], "dtype",
-                                      rf_dtype_name(input->dtype), "shape", rf_shape_to_json(input->shape))));
+        RF_TRY(list_append(list, json_pack("{s:s, s:s, s:o}", "name", a->input_names[i], "dtype",
+                                           rf_dtype_name(input->dtype), "shape", rf_shape_to_json(input->shape))));
     }
     return RF_OK;
 }
@@ -72,9 +72,9 @@ static rf_result describe_calls(const rf_architecture *a, json_t *list)
         json_t *in = json_array();
         json_t *object = json_pack("{s:s, s:o, s:I}", "layer", a->layers[use->layer]->name, "inputs", in, "outputs",
                                    (json_int_t)use->num_out);
-        RF_TRY(append(list, object));
+        RF_TRY(list_append(list, object));
         for (uint32_t k = 0; k < use->num_in; k++)
-            RF_TRY(append(in, json_integer(graph->operands.items[use->first_operand + k])));
+            RF_TRY(list_append(in, json_integer(graph->operands.items[use->first_operand + k])));
         if (use->mask != RF_NO_VALUE) RF_TRY(rf_json_set(object, "mask", json_integer(use->mask)));
     }
     return RF_OK;
@@ -83,8 +83,8 @@ static rf_result describe_calls(const rf_architecture *a, json_t *list)
 static rf_result describe_outputs(const rf_architecture *a, json_t *list)
 {
     for (uint32_t i = 0; i < a->graph->num_outputs; i++)
-        RF_TRY(append(list,
-                      json_pack("{s:s, s:I}", "name", a->output_names[i], "value", (json_int_t)a->graph->outputs[i])));
+        RF_TRY(list_append(
+            list, json_pack("{s:s, s:I}", "name", a->output_names[i], "value", (json_int_t)a->graph->outputs[i])));
     return RF_OK;
 }
 

@@ -11,7 +11,7 @@
 enum { IR_VERSION = 8, OPSET = 13 }; /* of the format */
 
 /* "n" is the batch; other dimensions that follow it are left open. */
-static RfOnnx__ValueInfoProto *describe(rf_onnx *o, rf_value v, const char *name)
+static RfOnnx__ValueInfoProto *value_describe(rf_onnx *o, rf_value v, const char *name)
 {
     struct described {
         RfOnnx__ValueInfoProto info;
@@ -87,13 +87,13 @@ static rf_result write_file(const rf_file_ops *ops, const char *path, const void
     return r;
 }
 
-static rf_result pack(rf_onnx *o, const rf_file_ops *ops, const char *path)
+static rf_result onnx_pack(rf_onnx *o, const rf_file_ops *ops, const char *path)
 {
     static char producer[] = "ringfire", label[] = "model", domain[] = "";
     const rf_inference_graph *g = o->source;
     RfOnnx__ValueInfoProto *in[RF_MAX_COMPONENTS], *out[RF_MAX_COMPONENTS];
-    for (uint32_t i = 0; i < g->num_inputs; i++) in[i] = describe(o, g->inputs[i], g->input_names[i]);
-    for (uint32_t i = 0; i < g->num_outputs; i++) out[i] = describe(o, g->outputs[i], g->output_names[i]);
+    for (uint32_t i = 0; i < g->num_inputs; i++) in[i] = value_describe(o, g->inputs[i], g->input_names[i]);
+    for (uint32_t i = 0; i < g->num_outputs; i++) out[i] = value_describe(o, g->outputs[i], g->output_names[i]);
     RF_TRY(o->status);
     RfOnnx__ModelProto root = RF_ONNX__MODEL_PROTO__INIT;
     RfOnnx__GraphProto body = RF_ONNX__GRAPH_PROTO__INIT;
@@ -138,7 +138,7 @@ rf_result rf_onnx_write(const rf_inference_graph *g, const rf_file_ops *ops, con
         if (r >= 0) r = o.status;
     }
     for (uint32_t i = 0; r >= 0 && i < g->num_outputs; i++) name_output(&o, i);
-    if (r >= 0) r = pack(&o, ops, path);
+    if (r >= 0) r = onnx_pack(&o, ops, path);
     rf_free(o.nodes.items);
     rf_free(o.tensors.items);
     rf_arena_free(&o.arena);

@@ -219,7 +219,7 @@ static const void *leaf_bytes(rf_onnx *o, const rf_value_info *leaf, void **own)
     return *own;
 }
 
-static void permute(unsigned char *to, const unsigned char *from, rf_shape x, const int32_t *perm, size_t size)
+static void bytes_permute(unsigned char *to, const unsigned char *from, rf_shape x, const int32_t *perm, size_t size)
 {
     int64_t stride[RF_MAX_RANK], count = 1;
     for (int32_t d = x.rank - 1; d >= 0; d--) {
@@ -254,7 +254,7 @@ static char *write_leaf(rf_onnx *o, rf_value v, int32_t rank, const int32_t *per
     void *own = NULL;
     const void *from = t ? leaf_bytes(o, leaf, &own) : NULL;
     if (o->status >= 0 && perm)
-        permute(t->raw_data.data, from, shape, perm, rf_dtype_size(leaf->desc.dtype));
+        bytes_permute(t->raw_data.data, from, shape, perm, rf_dtype_size(leaf->desc.dtype));
     else if (o->status >= 0)
         memcpy(t->raw_data.data, from, bytes);
     rf_free(own);
@@ -268,7 +268,7 @@ bool rf_onnx_is_first(const rf_onnx *o, rf_value v)
     return o->values[v].first && !o->values[v].name && !rf_onnx_is_leaf(o, v);
 }
 
-static char *transpose(rf_onnx *o, char *x, const int32_t *perm, int32_t rank)
+static char *transpose_node(rf_onnx *o, char *x, const int32_t *perm, int32_t rank)
 {
     int64_t wide[RF_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) wide[i] = perm[i];
@@ -299,7 +299,7 @@ char *rf_onnx_get(rf_onnx *o, rf_value v)
     else if (o->source->graph->values.items[v].kind == RF_VALUE_HOST)
         value->name = global_batch(o);
     else if (value->first)
-        value->name = transpose(o, value->first, to_last, 4);
+        value->name = transpose_node(o, value->first, to_last, 4);
     return value->name;
 }
 
@@ -319,7 +319,7 @@ char *rf_onnx_get_first(rf_onnx *o, rf_value v)
         const int64_t shape[] = { 1, rf_onnx_shape(o, v).dim[0], 1, 1 };
         value->first = rf_onnx_op(o, "Reshape", rf_onnx_get(o, v), rf_onnx_list(o, shape, 4), NULL);
     } else {
-        value->first = transpose(o, rf_onnx_get(o, v), to_first, 4);
+        value->first = transpose_node(o, rf_onnx_get(o, v), to_first, 4);
     }
     return value->first;
 }
@@ -327,7 +327,7 @@ char *rf_onnx_get_first(rf_onnx *o, rf_value v)
 char *rf_onnx_permuted(rf_onnx *o, rf_value v, const int32_t *perm)
 {
     const int32_t rank = rf_onnx_shape(o, v).rank;
-    return rf_onnx_is_leaf(o, v) ? write_leaf(o, v, rank, perm) : transpose(o, rf_onnx_get(o, v), perm, rank);
+    return rf_onnx_is_leaf(o, v) ? write_leaf(o, v, rank, perm) : transpose_node(o, rf_onnx_get(o, v), perm, rank);
 }
 
 char *rf_onnx_kernel(rf_onnx *o, rf_value v)

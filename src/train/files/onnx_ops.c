@@ -73,7 +73,7 @@ static char *normal_cdf(rf_onnx *o, char *x)
 }
 
 /* x / 2 * (1 + erf(x / sqrt 2)) */
-static char *gelu(rf_onnx *o, char *x)
+static char *gelu_nodes(rf_onnx *o, char *x)
 {
     char *erf_of = OP1("Erf", OP2("Mul", x, NUM(0.70710678118654752f)));
     return OP2("Mul", OP2("Mul", OP2("Add", erf_of, NUM(1.0f)), x), NUM(0.5f));
@@ -134,13 +134,13 @@ static const char *const plain[RF_FN_COUNT] = {
     [RF_FN_MINIMUM] = "Min",
 };
 
-static char *scalar(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
+static char *scalar_node(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *b)
 {
     switch (fn) {
     case RF_FN_COPY: return a;
     case RF_FN_SQUARE: return OP2("Mul", a, a);
     case RF_FN_LEAKY_RELU: return leaky_relu(o, a, imm);
-    case RF_FN_GELU_ERF: return gelu(o, a);
+    case RF_FN_GELU_ERF: return gelu_nodes(o, a);
     case RF_FN_GELU_TANH: return OP2("Mul", a, gelu_gate(o, a));
     case RF_FN_GELU_ERF_SLOPE: return gelu_slope(o, a);
     case RF_FN_GELU_TANH_SLOPE: return gelu_tanh_slope(o, a);
@@ -177,21 +177,21 @@ static rf_result add_elementwise(rf_onnx *o, const rf_node_info *node)
     for (uint32_t i = 0; i < node->n_in; i++) reg[i] = emit_operand(o, node->in[i], first);
     for (uint32_t i = 0; i < attr->n_steps; i++) {
         const rf_scalar_step *s = &attr->steps[i];
-        reg[node->n_in + i] = scalar(o, s->fn, s->imm, reg[s->a], s->fn >= first_binary ? reg[s->b] : NULL);
+        reg[node->n_in + i] = scalar_node(o, s->fn, s->imm, reg[s->a], s->fn >= first_binary ? reg[s->b] : NULL);
     }
     set_result(o, node, reg[node->n_in + attr->n_steps - 1], first);
     return RF_OK;
 }
 
 /* What matrix product and convolution may have been given to do as well. */
-static char *activate(rf_onnx *o, rf_activation activation, char *x)
+static char *activation_node(rf_onnx *o, rf_activation activation, char *x)
 {
     switch (activation) {
     case RF_ACTIVATION_RELU: return OP1("Relu", x);
     case RF_ACTIVATION_LEAKY_RELU: return leaky_relu(o, x, 0.2f);
     case RF_ACTIVATION_SIGMOID: return OP1("Sigmoid", x);
     case RF_ACTIVATION_TANH: return OP1("Tanh", x);
-    case RF_ACTIVATION_GELU: return gelu(o, x);
+    case RF_ACTIVATION_GELU: return gelu_nodes(o, x);
     default: break; /* linear; others are never part of another operation */
     }
     return x;
@@ -199,7 +199,7 @@ static char *activate(rf_onnx *o, rf_activation activation, char *x)
 
 /* ---- linear ---- */
 
-static char *matrix(rf_onnx *o, rf_value v, bool transposed)
+static char *matrix_operand(rf_onnx *o, rf_value v, bool transposed)
 {
     int32_t perm[RF_MAX_RANK] = { 0, 1, 2, 3, 4, 5 };
     const int32_t rank = rf_onnx_shape(o, v).rank;
@@ -212,10 +212,10 @@ static char *matrix(rf_onnx *o, rf_value v, bool transposed)
 static rf_result add_matmul(rf_onnx *o, const rf_node_info *node)
 {
     const rf_matmul_attr *attr = node->attr;
-    char *a = matrix(o, node->in[0], attr->transpose_a), *b = matrix(o, node->in[1], attr->transpose_b);
+    char *a = matrix_operand(o, node->in[0], attr->transpose_a), *b = matrix_operand(o, node->in[1], attr->transpose_b);
     char *y = OP2("MatMul", a, b);
     if (node->n_in == 3) y = OP2("Add", y, rf_onnx_get(o, node->in[2]));
-    set_result(o, node, activate(o, attr->activation, y), false);
+    set_result(o, node, activation_node(o, attr->activation, y), false);
     if (!attr->bias_gradient) return RF_OK;
     const int64_t rows = 0;
     char *sums = OP2("ReduceSum", rf_onnx_get(o, node->in[1]), rf_onnx_list(o, &rows, 1));
@@ -292,7 +292,7 @@ static rf_result add_conv2d(rf_onnx *o, const rf_node_info *node)
     rf_onnx_ints(o, "pads", pads, 4);
     rf_onnx_int(o, "group", c->groups);
     if (y && c->activation == RF_ACTIVATION_LINEAR) o->values[node->out[0]].node = o->nodes.items[o->nodes.count - 1];
-    set_result(o, node, activate(o, c->activation, y), true);
+    set_result(o, node, activation_node(o, c->activation, y), true);
     return RF_OK;
 }
 

@@ -182,7 +182,7 @@ void rf_training_free(rf_training *training)
     rf_arena_free(&training->names);
 }
 
-static rf_result compile(rf_model *model, const rf_training *t)
+static rf_result training_compile(rf_model *model, const rf_training *t)
 {
     RF_TRY(rf_optimizer_create(model->strategy, &t->optimizer, &model->own_optimizer));
     rf_optimizer_retain(model->own_optimizer); /* rf_model_optimizer() gives it away: it may be destroyed there */
@@ -200,7 +200,7 @@ rf_result rf_model_compile_from_description(rf_model *model, const char *text)
 {
     rf_training training;
     RF_TRY(rf_training_parse(text, strlen(text), &training));
-    const rf_result r = rf_error_context(compile(model, &training), "training");
+    const rf_result r = rf_error_context(training_compile(model, &training), "training");
     rf_training_free(&training);
     return r;
 }

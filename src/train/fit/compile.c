@@ -320,7 +320,7 @@ static rf_result make_names(rf_compiled *c)
     return RF_OK;
 }
 
-static rf_result prepare(rf_model *model, rf_compiled *c)
+static rf_result compiled_prepare(rf_model *model, rf_compiled *c)
 {
     RF_TRY(make_names(c));
     const uint32_t num_losses = num_output_losses(c);
@@ -348,7 +348,7 @@ rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
     c->model = model;
     c->optimizer = rf_optimizer_retain(params->optimizer);
     copy_params(c, params);
-    const rf_result r = prepare(model, c);
+    const rf_result r = compiled_prepare(model, c);
     if (r < 0) {
         rf_compiled_destroy(&c);
         return r;

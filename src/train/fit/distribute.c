@@ -19,7 +19,7 @@ typedef struct placement {
     uint32_t workers[MOST_REPLICAS];
 } placement;
 
-static placement *describe(const rf_strategy *s)
+static placement *placement_describe(const rf_strategy *s)
 {
     placement *p = RF_NEW(placement);
     if (!p) return NULL;
@@ -35,7 +35,7 @@ static placement *describe(const rf_strategy *s)
 }
 
 /* What rf_strategy_run() gives the replicas of each worker. */
-static void split(const void *user, uint32_t rows, uint32_t *counts)
+static void rows_split(const void *user, uint32_t rows, uint32_t *counts)
 {
     const placement *p = user;
     uint32_t of_replicas[MOST_REPLICAS];
@@ -66,13 +66,13 @@ rf_result rf_strategy_distribute_dataset(rf_strategy *strategy, const rf_dataset
         *out = rf_dataset_retain(dataset);
         return RF_OK;
     }
-    placement *p = describe(strategy);
+    placement *p = placement_describe(strategy);
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
     p->unit = params && params->keep_together > 0 ? params->keep_together : 1;
     const rf_slice_params slice = { .worker = rf_strategy_rank(strategy),
                                     .num_workers = p->num_workers,
                                     .by_file = policy == RF_DISTRIBUTE_BY_FILE,
-                                    .split = split,
+                                    .split = rows_split,
                                     .user = p };
     return rf_dataset_slice(dataset, &slice, out);
 }

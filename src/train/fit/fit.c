@@ -69,7 +69,7 @@ static rf_result report_progress(fit_run *run, rf_fit_point point)
     return RF_OK;
 }
 
-static rf_result resume(fit_run *run)
+static rf_result fit_run_resume(fit_run *run)
 {
     for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
         const rf_callback *callback = run->params->callbacks[i];
@@ -90,7 +90,7 @@ static rf_logs name_logs(const fit_run *run)
     return names;
 }
 
-static rf_result begin(fit_run *run)
+static rf_result fit_run_begin(fit_run *run)
 {
     const rf_logs names = name_logs(run);
     for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
@@ -226,14 +226,14 @@ static rf_result train_epoch(fit_run *run, rf_history *history)
 }
 
 /* `state.epoch` counts epochs that have ended; callbacks at the end of training see the last one. */
-static rf_result train(fit_run *run, rf_history *history)
+static rf_result fit_run_train(fit_run *run, rf_history *history)
 {
     rf_fit_state *state = &run->at.state;
     /* Reading values is collective: where one worker's callbacks want them, all read them. */
     RF_TRY(rf_strategy_any(run->model->strategy, run->reads_batches, &run->reads_batches));
     RF_TRY(call_all(run, TRAIN_BEGIN, NULL));
-    RF_TRY(resume(run));
-    RF_TRY(begin(run));
+    RF_TRY(fit_run_resume(run));
+    RF_TRY(fit_run_begin(run));
     while (state->epoch < state->num_epochs && !state->stop_training) {
         if (rf_strategy_stop_agreed(run->model->strategy)) break; /* perhaps during the validation */
         RF_TRY(train_epoch(run, history));
@@ -281,7 +281,7 @@ static rf_result build_for(rf_model *model, const rf_dataset *data)
     return rf_model_build_inputs(model, &spec);
 }
 
-static rf_result fit(rf_model *model, const rf_fit_params *params, rf_history *history)
+static rf_result model_fit(rf_model *model, const rf_fit_params *params, rf_history *history)
 {
     const int64_t cardinality = rf_dataset_cardinality(params->data);
     fit_run run = { .model = model,
@@ -303,7 +303,7 @@ static rf_result fit(rf_model *model, const rf_fit_params *params, rf_history *h
     for (uint32_t i = 0; i < params->num_callbacks; i++) {
         run.reads_batches = run.reads_batches || params->callbacks[i]->fns.on_batch_end;
     }
-    const rf_result r = train(&run, history);
+    const rf_result r = fit_run_train(&run, history);
     rf_iterator_destroy(&run.at.iterator);
     return r;
 }
@@ -319,8 +319,8 @@ static uint32_t rows_together(const rf_model *model)
 }
 
 /* The datasets as this worker reads them. */
-static rf_result distribute(const rf_model *model, const rf_fit_params *params, rf_dataset **data,
-                            rf_dataset **validation)
+static rf_result datasets_distribute(const rf_model *model, const rf_fit_params *params, rf_dataset **data,
+                                     rf_dataset **validation)
 {
     rf_strategy *s = model->strategy;
     rf_distribute_params how = { .policy = params->distribute, .keep_together = rows_together(model) };
@@ -337,12 +337,12 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
     RF_TRY(check_params(model, params));
     RF_TRY(build_for(model, params->data));
     rf_dataset *data = NULL, *validation = NULL;
-    rf_result r = distribute(model, params, &data, &validation);
+    rf_result r = datasets_distribute(model, params, &data, &validation);
     if (r >= 0) {
         rf_fit_params own = *params;
         own.data = data;
         own.validation_data = validation;
-        r = fit(model, &own, history);
+        r = model_fit(model, &own, history);
     }
     rf_dataset_destroy(&data);
     rf_dataset_destroy(&validation);

@@ -15,7 +15,7 @@ typedef struct rf_joined {
     size_t row_bytes, capacity; /* capacity in rows */
 } rf_joined;
 
-static rf_result reserve(rf_joined *joined, size_t rows)
+static rf_result joined_reserve(rf_joined *joined, size_t rows)
 {
     if (rows <= joined->capacity) return RF_OK;
     size_t capacity = joined->capacity * 2 > rows ? joined->capacity * 2 : rows;
@@ -28,7 +28,7 @@ static rf_result reserve(rf_joined *joined, size_t rows)
     return RF_OK;
 }
 
-static rf_result append(rf_joined *joined, const rf_array *part)
+static rf_result joined_append(rf_joined *joined, const rf_array *part)
 {
     RF_REQUIRE(part->shape.rank >= 1, "rf_model_predict: the model gives a scalar, not one prediction per example");
     if (joined->row_bytes == 0) {
@@ -45,19 +45,19 @@ static rf_result append(rf_joined *joined, const rf_array *part)
     RF_REQUIRE(rf_shape_equal(expected, part->shape), "rf_model_predict: predictions of shape %s do not continue %s",
                rf_shape_format(part->shape, a, sizeof(a)), rf_shape_format(joined->array.shape, b, sizeof(b)));
     const size_t rows = (size_t)joined->array.shape.dim[0], more = (size_t)part->shape.dim[0];
-    RF_TRY(reserve(joined, rows + more));
+    RF_TRY(joined_reserve(joined, rows + more));
     memcpy((unsigned char *)joined->array.data + rows * joined->row_bytes, part->data, more * joined->row_bytes);
     joined->array.shape.dim[0] += part->shape.dim[0];
     return RF_OK;
 }
 
 /* Of a batch, one for each output. */
-static rf_result collect(rf_model *model, rf_per_replica *const *values, rf_joined *joined)
+static rf_result joined_collect(rf_model *model, rf_per_replica *const *values, rf_joined *joined)
 {
     for (uint32_t i = 0; i < model->num_outputs; i++) {
         rf_array part = { 0 };
         RF_TRY(rf_strategy_gather(model->strategy, values[i], &part));
-        const rf_result r = append(&joined[i], &part);
+        const rf_result r = joined_append(&joined[i], &part);
         rf_array_free(&part);
         RF_TRY(r);
     }
@@ -79,15 +79,15 @@ static rf_result predict_batches(rf_model *model, rf_iterator *iterator, rf_join
         memcpy(inputs.component, batch->component, model->num_inputs * sizeof(inputs.component[0]));
         rf_per_replica *values[RF_MAX_COMPONENTS];
         RF_TRY(rf_strategy_run(model->strategy, model->predict, &inputs, values));
-        if (pending[0]) RF_TRY(collect(model, pending, joined));
+        if (pending[0]) RF_TRY(joined_collect(model, pending, joined));
         memcpy(pending, values, model->num_outputs * sizeof(values[0]));
     }
     RF_REQUIRE(pending[0], "rf_model_predict: data has no elements");
-    return collect(model, pending, joined);
+    return joined_collect(model, pending, joined);
 }
 
 /* All outputs; zeroed after a failure. */
-static rf_result predict(rf_model *model, const rf_dataset *data, rf_array *outputs)
+static rf_result dataset_predict(rf_model *model, const rf_dataset *data, rf_array *outputs)
 {
     RF_TRY(rf_model_check_alive(model, "rf_model_predict"));
     RF_TRY(rf_check_dataset(model, data, false, "rf_model_predict: data"));
@@ -124,7 +124,7 @@ rf_result rf_model_predict(rf_model *model, const rf_dataset *data, rf_array *ou
     RF_REQUIRE(model, "rf_model_predict: model is NULL");
     RF_REQUIRE(model->num_outputs == 1, "rf_model_predict: the model has %u outputs; use rf_model_predict_many()",
                model->num_outputs);
-    return predict(model, data, out);
+    return dataset_predict(model, data, out);
 }
 
 rf_result rf_model_predict_many(rf_model *model, const rf_dataset *data, rf_array *outputs, uint32_t num_outputs)
@@ -134,5 +134,5 @@ rf_result rf_model_predict_many(rf_model *model, const rf_dataset *data, rf_arra
     RF_REQUIRE(num_outputs == model->num_outputs, "rf_model_predict_many: num_outputs is %u; the model has %u",
                num_outputs, model->num_outputs);
     memset(outputs, 0, num_outputs * sizeof(*outputs));
-    return predict(model, data, outputs);
+    return dataset_predict(model, data, outputs);
 }

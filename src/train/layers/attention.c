@@ -95,7 +95,7 @@ static rf_tensor add_bias(rf_trace *t, const rf_layer *layer, int projection, rf
 }
 
 /* x [n, s, features] -> [n, heads, s, width]. */
-static rf_tensor project(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x)
+static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x)
 {
     static const int32_t heads_first[] = { 0, 2, 1, 3 };
     const int64_t heads = heads_of(layer, projection), width = width_of(layer, projection);
@@ -118,7 +118,7 @@ static rf_tensor share_heads(rf_trace *t, const rf_layer *layer, rf_tensor x)
 }
 
 /* Cosines or sines of the angles at [s, width / 2]. */
-static rf_tensor angles(rf_trace *t, const rf_layer *layer, int64_t steps, int64_t half, double (*fn)(double))
+static rf_tensor rotary_angles(rf_trace *t, const rf_layer *layer, int64_t steps, int64_t half, double (*fn)(double))
 {
     float *values = RF_NEW_ARRAY(float, (size_t)(steps * half));
     if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
@@ -134,14 +134,15 @@ static rf_tensor angles(rf_trace *t, const rf_layer *layer, int64_t steps, int64
 
 /* Turns the pairs (i, i + width / 2) by an angle that grows with the place: a product of two depends on their distance
  * alone (Su et al. 2021). */
-static rf_tensor rotate(rf_trace *t, const rf_layer *layer, rf_tensor x)
+static rf_tensor rotary_apply(rf_trace *t, const rf_layer *layer, rf_tensor x)
 {
     if (layer->u.attention.rotary_base == 0.0f) return x;
     const rf_shape shape = rf_tensor_shape(t, x);
     const int64_t half = shape.dim[3] / 2;
     rf_tensor parts[2] = { RF_NO_TENSOR, RF_NO_TENSOR };
     if (rf_split_tensor(t, x, 3, 2, parts) < 0) return RF_NO_TENSOR;
-    const rf_tensor c = angles(t, layer, shape.dim[2], half, cos), s = angles(t, layer, shape.dim[2], half, sin);
+    const rf_tensor c = rotary_angles(t, layer, shape.dim[2], half, cos),
+                    s = rotary_angles(t, layer, shape.dim[2], half, sin);
     const rf_tensor turned[2] = { rf_subtract(t, rf_multiply(t, parts[0], c), rf_multiply(t, parts[1], s)),
                                   rf_add(t, rf_multiply(t, parts[1], c), rf_multiply(t, parts[0], s)) };
     return rf_concat(t, turned, 2, 3);
@@ -179,9 +180,9 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
                                          .dropout = p->mode == RF_TRAINING ? layer->u.attention.dropout : 0.0f,
                                          .dropout_seed = layer->u.attention.seed,
                                          .causal = layer->u.attention.causal };
-    const rf_tensor query = rotate(t, layer, project(t, layer, QUERY, p->in[0]));
-    const rf_tensor key = rotate(t, layer, project(t, layer, KEY, p->in[source_of(KEY, p->num_in)]));
-    const rf_tensor value = project(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
+    const rf_tensor query = rotary_apply(t, layer, projection_apply(t, layer, QUERY, p->in[0]));
+    const rf_tensor key = rotary_apply(t, layer, projection_apply(t, layer, KEY, p->in[source_of(KEY, p->num_in)]));
+    const rf_tensor value = projection_apply(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
     const rf_tensor y = rf_attention(t, query, share_heads(t, layer, key), share_heads(t, layer, value), &params);
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
     const rf_shape example = RF_SHAPE(rf_tensor_shape(t, p->in[0]).dim[1], width);

@@ -67,7 +67,7 @@ static rf_result batch_norm_build(rf_layer *layer, rf_strategy *strategy, rf_dty
 
 /* ---- arithmetic ---- */
 
-static rf_tensor unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x)
+static rf_tensor unary_call(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x)
 {
     rf_value v, out = 0;
     if (!rf_operand(t, x, "batch normalization", &v)) return RF_NO_TENSOR;
@@ -87,8 +87,8 @@ static rf_tensor spread_channels(rf_trace *t, rf_tensor v, int32_t axis, int32_t
 static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *average, rf_tensor now)
 {
     const double momentum = layer->u.batch_norm.momentum;
-    const rf_tensor kept = unary(t, RF_FN_MUL_IMM, (float)momentum, rf_trace_assigned(t, average));
-    const rf_tensor added = unary(t, RF_FN_MUL_IMM, (float)(1.0 - momentum), now);
+    const rf_tensor kept = unary_call(t, RF_FN_MUL_IMM, (float)momentum, rf_trace_assigned(t, average));
+    const rf_tensor added = unary_call(t, RF_FN_MUL_IMM, (float)(1.0 - momentum), now);
     /* The whole batch's values are the same everywhere. */
     const bool common = layer->u.batch_norm.synchronized;
     (void)rf_trace_assign(t, average, rf_add(t, kept, added), common ? RF_AGGREGATE_FIRST_REPLICA : RF_AGGREGATE_MEAN);
@@ -123,7 +123,7 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
     }
     if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, false);
     const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, false));
-    return rf_divide(t, sum, unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t)));
+    return rf_divide(t, sum, unary_call(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t)));
 }
 
 /* x without its mean, and its variance: over the batch, or what has been averaged so far. The variance is that of the
@@ -171,7 +171,7 @@ static batches find_batches(rf_trace *t, rf_tensor rows, int64_t size)
     const rf_tensor ones = rf_trace_emit(t, r, one);
     const rf_tensor before = rf_cumsum(t, ones, true, false), left = rf_cumsum(t, ones, false, true);
     /* Half an example more, so that no rounding reaches the border of a batch. */
-    const rf_tensor part = unary(t, RF_FN_MUL_IMM, 1.0f / (float)size, unary(t, RF_FN_ADD_IMM, 0.5f, before));
+    const rf_tensor part = unary_call(t, RF_FN_MUL_IMM, 1.0f / (float)size, unary_call(t, RF_FN_ADD_IMM, 0.5f, before));
     const rf_tensor count = rf_minimum(t, first_rows(t, left, size), rf_constant(t, (float)size));
     return (batches){ .number = rf_cast(t, rf_floor(t, part), RF_I32),
                       .inverse = rf_expand_dims(t, rf_divide(t, rf_constant(t, 1.0f), count), 1),
@@ -224,7 +224,7 @@ static rf_tensor normalize_batches(rf_trace *t, const rf_layer *layer, const par
     const rf_tensor variance = batch_means(t, &b, squares);
     move_average(t, layer, p->moving_mean, rf_reduce_mean(t, rows, &first, 1, false));
     move_average(t, layer, p->moving_variance, rf_reduce_mean(t, squares, &first, 1, false));
-    const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
+    const rf_tensor deviation = rf_sqrt(t, unary_call(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
     return rf_multiply(t, centred, of_examples(t, &b, rf_divide(t, gamma, deviation), axis, rank));
 }
 
@@ -246,7 +246,7 @@ static rf_tensor normalize_channels(rf_trace *t, const rf_layer *layer, const pa
     const rf_tensor now[2] = { rf_trace_emit(t, r, mean), rf_trace_emit(t, r, variance) };
     move_average(t, layer, p->moving_mean, now[0]);
     move_average(t, layer, p->moving_variance, now[1]);
-    const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, now[1]));
+    const rf_tensor deviation = rf_sqrt(t, unary_call(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, now[1]));
     if (!rf_operand(t, rf_divide(t, gamma, deviation), "batch normalization", &scale)) return RF_NO_TENSOR;
     if (p->beta && !rf_operand(t, rf_variable_tensor(t, p->beta), "batch normalization", &shift)) return RF_NO_TENSOR;
     r = rf_emit_normalize(g, in, mean, scale, shift, &y);
@@ -268,7 +268,8 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
         y = normalize_batches(t, layer, &p, x, gamma);
     } else {
         const rf_tensor centred = centre_values(t, layer, &p, x, training, &variance);
-        const rf_tensor deviation = rf_sqrt(t, unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
+        const rf_tensor deviation =
+            rf_sqrt(t, unary_call(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
         y = rf_multiply(t, centred, spread_channels(t, rf_divide(t, gamma, deviation), axis, rank));
     }
     return p.beta ? rf_add(t, y, spread_channels(t, rf_variable_tensor(t, p.beta), axis, rank)) : y;

@@ -77,7 +77,7 @@ MERGE_KIND(average, "average", "Average", 2, UINT32_MAX);
 MERGE_KIND(maximum, "maximum", "Maximum", 2, UINT32_MAX);
 MERGE_KIND(minimum, "minimum", "Minimum", 2, UINT32_MAX);
 
-static rf_result create(const rf_layer_kind *kind, const char *function, rf_layer **out)
+static rf_result merge_create(const rf_layer_kind *kind, const char *function, rf_layer **out)
 {
     RF_REQUIRE(out, "%s: out is NULL", function);
     *out = NULL;
@@ -86,32 +86,32 @@ static rf_result create(const rf_layer_kind *kind, const char *function, rf_laye
 
 rf_result rf_layer_add(rf_layer **out)
 {
-    return create(&add_kind, "rf_layer_add", out);
+    return merge_create(&add_kind, "rf_layer_add", out);
 }
 
 rf_result rf_layer_subtract(rf_layer **out)
 {
-    return create(&subtract_kind, "rf_layer_subtract", out);
+    return merge_create(&subtract_kind, "rf_layer_subtract", out);
 }
 
 rf_result rf_layer_multiply(rf_layer **out)
 {
-    return create(&multiply_kind, "rf_layer_multiply", out);
+    return merge_create(&multiply_kind, "rf_layer_multiply", out);
 }
 
 rf_result rf_layer_average(rf_layer **out)
 {
-    return create(&average_kind, "rf_layer_average", out);
+    return merge_create(&average_kind, "rf_layer_average", out);
 }
 
 rf_result rf_layer_maximum(rf_layer **out)
 {
-    return create(&maximum_kind, "rf_layer_maximum", out);
+    return merge_create(&maximum_kind, "rf_layer_maximum", out);
 }
 
 rf_result rf_layer_minimum(rf_layer **out)
 {
-    return create(&minimum_kind, "rf_layer_minimum", out);
+    return merge_create(&minimum_kind, "rf_layer_minimum", out);
 }
 
 /* ---- concatenate ---- */

@@ -25,7 +25,7 @@ rf_result rf_layer_flatten(rf_layer **out)
 /* ---- reshape ---- */
 
 /* The target with its -1 replaced for an example of `count` elements; false when they do not fit. */
-static bool resolve(rf_shape target, int64_t count, rf_shape *out)
+static bool target_resolve(rf_shape target, int64_t count, rf_shape *out)
 {
     int64_t known = 1;
     int32_t open = -1;
@@ -50,7 +50,7 @@ static rf_result reshape_build(rf_layer *layer, rf_strategy *strategy, rf_dtype 
     char from[96], to[96];
     rf_shape shape;
     const rf_shape example = rf_example_shape(input);
-    RF_REQUIRE(input.rank >= 1 && resolve(layer->u.shape, rf_shape_count(example), &shape),
+    RF_REQUIRE(input.rank >= 1 && target_resolve(layer->u.shape, rf_shape_count(example), &shape),
                "layer '%s' cannot reshape an example of shape %s to %s", layer->name,
                rf_shape_format(example, from, sizeof(from)), rf_shape_format(layer->u.shape, to, sizeof(to)));
     return RF_OK;
@@ -60,7 +60,7 @@ static rf_tensor reshape_call(rf_trace *t, const rf_layer *layer, rf_tensor x, r
 {
     (void)mode;
     rf_shape shape;
-    if (!resolve(layer->u.shape, rf_shape_count(rf_example_shape(layer->input)), &shape)) return RF_NO_TENSOR;
+    if (!target_resolve(layer->u.shape, rf_shape_count(rf_example_shape(layer->input)), &shape)) return RF_NO_TENSOR;
     return rf_reshape_examples(t, x, shape);
 }
 

@@ -62,7 +62,7 @@ static rf_variable *root_of(const search *s, const rf_node_info *node)
     return NULL;
 }
 
-static gradient_class classify(const search *s, const rf_node_info *node)
+static gradient_class node_classify(const search *s, const rf_node_info *node)
 {
     bool local = false, gradient = false;
     const bool sums_replicas = node->op->flags & RF_OP_SUMS_REPLICAS; /* not to be computed again after the reduction */
@@ -86,7 +86,7 @@ static void classify_all(search *s)
             s->classes[v] = rf_trace_leaf_is_common(s->trace, v) ? GRADIENT_COMMON : GRADIENT_LOCAL;
     for (rf_node n = 0; n < s->graph->nodes.count; n++) {
         const rf_node_info *node = &s->graph->nodes.items[n];
-        const gradient_class c = classify(s, node);
+        const gradient_class c = node_classify(s, node);
         for (uint32_t i = 0; i < node->n_out; i++) {
             const rf_value v = node->out[i];
             rf_variable *of = v ? rf_trace_gradient_of(s->trace, v) : NULL;
@@ -240,7 +240,7 @@ static rf_result check_classes(const search *s, const rf_gradient_use *use, cons
     return RF_OK;
 }
 
-static rf_result find(search *s, const rf_gradient_use *use, rf_value *values)
+static rf_result gradient_find(search *s, const rf_gradient_use *use, rf_value *values)
 {
     bool whole;
     classify_all(s);
@@ -270,7 +270,7 @@ rf_result rf_gradient_transform_find(rf_trace *t, const rf_gradient_use *use, rf
                  .reduced = RF_NEW_ARRAY(rf_value, variables.count),
                  .out = out };
     rf_result r = s.classes && s.root && s.needed && s.map && s.reduced ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = find(&s, use, values);
+    if (r >= 0) r = gradient_find(&s, use, values);
     rf_free(s.classes);
     rf_free(s.root);
     rf_free(s.needed);

@@ -15,7 +15,7 @@ static double count_passes(const rf_schedule *s, uint64_t step)
     return s->staircase ? floor(p) : p;
 }
 
-static double piecewise(const rf_schedule *s, uint64_t step)
+static double piecewise_rate(const rf_schedule *s, uint64_t step)
 {
     for (uint32_t i = 0; i < s->num_boundaries; i++) {
         if (step <= s->boundaries[i]) return s->values[i];
@@ -30,7 +30,7 @@ static double cosine_fall(double alpha, double progress, double height)
     return (1.0 - alpha) * 0.5 * height * (1.0 + cos(pi * progress)) + alpha;
 }
 
-static double cosine(const rf_schedule *s, uint64_t step)
+static double cosine_rate(const rf_schedule *s, uint64_t step)
 {
     const uint64_t after = step - s->warmup_steps;
     const double progress = after >= s->decay_steps ? 1.0 : (double)after / (double)s->decay_steps;
@@ -60,7 +60,7 @@ static double inverse_sqrt(const rf_schedule *s, uint64_t step)
     return s->initial / sqrt((double)step); /* beyond the warm-up, so not 0 */
 }
 
-static double polynomial(const rf_schedule *s, uint64_t step)
+static double polynomial_rate(const rf_schedule *s, uint64_t step)
 {
     const double progress = step >= s->decay_steps ? 1.0 : (double)step / (double)s->decay_steps;
     const double power = s->power == 0.0 ? 1.0 : s->power;
@@ -81,9 +81,9 @@ double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
     switch (schedule->kind) {
     case RF_SCHEDULE_CONSTANT: return schedule->initial;
     case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, count_passes(schedule, step));
-    case RF_SCHEDULE_PIECEWISE_CONSTANT: return piecewise(schedule, step);
-    case RF_SCHEDULE_COSINE_DECAY: return cosine(schedule, step);
-    case RF_SCHEDULE_POLYNOMIAL_DECAY: return polynomial(schedule, step);
+    case RF_SCHEDULE_PIECEWISE_CONSTANT: return piecewise_rate(schedule, step);
+    case RF_SCHEDULE_COSINE_DECAY: return cosine_rate(schedule, step);
+    case RF_SCHEDULE_POLYNOMIAL_DECAY: return polynomial_rate(schedule, step);
     case RF_SCHEDULE_INVERSE_TIME_DECAY:
         return schedule->initial / (1.0 + schedule->rate * count_passes(schedule, step));
     case RF_SCHEDULE_INVERSE_SQRT: return inverse_sqrt(schedule, step);
