@@ -18,6 +18,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import kept_memory  # noqa: E402
 SIDE, CLASSES, BLOCK, VOCABULARY = 28, 10, 64, 96
 PAIR, WORDS, USERS, ITEMS = 16, 100, 6040, 3706  # lengths of translations and texts, rows of the tables
 UNITS = {"resnet": ("images", 1), "densenet": ("images", 1), "gpt": ("tokens", BLOCK), "bert": ("tokens", 64), "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR),
@@ -79,7 +81,7 @@ def measure_torch(name, batch, seconds, threads):
 
 
 def start(command):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, env=kept_memory.ENVIRONMENT)
     if done.returncode:
         sys.exit("failed: %s" % " ".join(map(str, command)))
     return json.loads(done.stdout)

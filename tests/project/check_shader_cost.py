@@ -2,7 +2,7 @@
 """Holds the compilation of every shader to a budget, so that the project builds on a laptop: one tool takes at most 500 MB, which is much
 the same on any machine, and 60 s of CPU time, a multiple of what the most expensive shader takes on a slow one.
 
-check_shader_cost.py NAME.cost..."""
+check_shader_cost.py shaders.cost"""
 import pathlib
 import re
 import sys
@@ -11,7 +11,7 @@ MEGABYTES, SECONDS = 500, 60
 
 
 def verdict(name, cost):
-    """What is wrong with the cost that compile_shader.py wrote, or None."""
+    """What is wrong with the cost that compile_shaders.py wrote, or None."""
     numbers = re.fullmatch(r"(\d+) MB (\d+\.\d) s\n", cost)
     if not numbers:
         return "%s: no cost in '%s'" % (name, cost.strip())
@@ -25,7 +25,7 @@ for over in ("501 MB 0.1 s\n", "10 MB 60.1 s\n", "4211 MB 45.3 s\n", "", "10 MB\
     assert verdict("made up", over), over
 assert not verdict("made up", "500 MB 60.0 s\n")
 
-costs = {pathlib.Path(name).stem: pathlib.Path(name).read_text() for name in sys.argv[1:]}
+costs = dict(line.split(" ", 1) for line in pathlib.Path(sys.argv[1]).read_text().splitlines(keepends=True))
 assert len(costs) > 100, "%d shaders only" % len(costs)
 # The largest shaders take tens of megabytes: smaller numbers mean that nothing was measured.
 largest = max(costs, key=lambda name: int((re.match(r"\d+", costs[name]) or "0")[0]))

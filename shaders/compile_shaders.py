@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the GLSL compute shaders of a list to optimised, validated SPIR-V inside an object file.
+
+compile_shaders.py header LIST HEADER
+    declares every shader, and the list of their names for whoever walks all of them
+compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost
+    OUTPUT.c has the shaders, OUTPUT.S takes their words from OUTPUT.bin. A line of OUTPUT.cost for each module says what the most
+    expensive tool took, megabytes of memory and seconds of CPU time: a test holds every shader to a budget.
+
+A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for (0: any), source, preprocessor definitions.
+With several sizes there is a shader for each out of one module, whose name ends with the size.
+
+One process compiles them all, side by side: most shaders take a tool less time than a process takes to start. What was compiled before is
+taken from a folder of the build, under a hash of all that goes into it. Where RINGFIRE_SHADER_CACHE names a directory, that is the
+folder, which several builds share."""
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import re
+import resource
+import subprocess
+import sys
+import threading
+
+TARGET = "vulkan1.2"
+# What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a chain of thousands of blocks, each
+# of which dominates the next. In this state eliminate-dead-branches and if-conversion take seconds, and the first
+# redundancy-elimination takes gigabytes, because it keeps a table of all values for each dominator. That one stays within blocks
+# here, which takes a fifth off the time; the second one sees the blocks that are left.
+PASSES = """
+    wrap-opkill eliminate-dead-branches merge-return inline-entry-points-exhaustive eliminate-dead-functions
+    eliminate-dead-code-aggressive private-to-local eliminate-local-single-block eliminate-local-single-store
+    eliminate-dead-code-aggressive scalar-replacement=100 convert-local-access-chains eliminate-local-single-block
+    eliminate-local-single-store eliminate-dead-code-aggressive ssa-rewrite eliminate-dead-code-aggressive ccp
+    eliminate-dead-code-aggressive
+    loop-unroll merge-blocks eliminate-dead-branches merge-blocks local-redundancy-elimination combine-access-chains simplify-instructions
+    scalar-replacement=100 convert-local-access-chains eliminate-local-single-block eliminate-local-single-store
+    eliminate-dead-code-aggressive ssa-rewrite eliminate-dead-code-aggressive vector-dce eliminate-dead-inserts
+    eliminate-dead-branches simplify-instructions if-conversion copy-propagate-arrays reduce-load-size
+    eliminate-dead-code-aggressive merge-blocks redundancy-elimination eliminate-dead-branches merge-blocks
+    simplify-instructions
+""".split()
+OPTIONS = ["--target-env=" + TARGET] + ["--" + name for name in PASSES]
+# Newer optimisers (2026.4) take six times the memory for the second redundancy-elimination that 2023.1 took, up to 860 MB. A pass that does
+# not fit into this many megabytes stays within blocks instead.
+MOST_MEGABYTES = 460
+FRUGAL_OPTIONS = [option.replace("--redundancy", "--local-redundancy") for option in OPTIONS]
+INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
+
+
+class Module:
+    """A line of the list."""
+
+    def __init__(self, line):
+        self.name, sizes, self.source, *self.defines = line.split("\t")
+        self.sizes = [int(size) for size in sizes.split(",")]
+
+    def shaders(self):
+        """Names and subgroup sizes."""
+        return [(self.name + (str(size) if len(self.sizes) > 1 else ""), size) for size in self.sizes]
+
+
+def modules_of(path):
+    with open(path) as f:
+        return [Module(line) for line in f.read().splitlines() if line]
+
+
+class Failure(Exception):
+    """A tool's command and output."""
+
+
+class Tools:
+    """Runs the tools for one module, one after the other; their output matters only when one fails."""
+
+    def __init__(self, log):
+        self.log = log
+        self.megabytes = self.seconds = 0
+
+    def run(self, command, may_fail=False):
+        """Whether it succeeded."""
+        write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        # A spawn and wait4 instead of `subprocess`: that does not tell what the one process took.
+        child = os.posix_spawnp(command[0], command, os.environ, file_actions=[
+            (os.POSIX_SPAWN_OPEN, 1, self.log, write, 0o644), (os.POSIX_SPAWN_DUP2, 1, 2)])
+        _, status, usage = os.wait4(child, 0)
+        if status != 0 and not may_fail:
+            with open(self.log, errors="replace") as f:
+                raise Failure(" ".join(command) + "\n" + f.read())
+        self.megabytes = max(self.megabytes, usage.ru_maxrss // 1024)
+        self.seconds = max(self.seconds, usage.ru_utime + usage.ru_stime)
+        return status == 0
+
+    def cost(self):
+        return "%d MB %.1f s\n" % (self.megabytes, self.seconds)
+
+
+class Sources:
+    """Files that shaders are made of, each read once."""
+
+    def __init__(self, include):
+        self.include = include
+        self.read = {}  # path -> bytes and paths of what it includes
+
+    def load(self, path):
+        if path not in self.read:
+            with open(path, "rb") as f:
+                data = f.read()
+            self.read[path] = data, [self.find(os.fsdecode(name), path) for name in INCLUDE.findall(data)]
+        return self.read[path]
+
+    def find(self, name, includer):
+        places = [os.path.join(folder, name) for folder in (os.path.dirname(includer), self.include)]
+        return os.path.normpath(next(filter(os.path.exists, places), places[-1]))
+
+    def closure(self, path):
+        """The file and all that it includes, under whatever condition, in an order that is always the same."""
+        found, left = [], [path]
+        while left:
+            path = left.pop()
+            if path not in found:
+                found.append(path)
+                left += reversed(self.load(path)[1])
+        return found
+
+    def digest(self, module, more):
+        """Of all that the module is made of."""
+        state = hashlib.sha256("\0".join([more, *module.defines]).encode())
+        for path in self.closure(module.source):
+            data = self.load(path)[0]
+            state.update(b"\0%d\0" % len(data) + data)
+        return state.hexdigest()
+
+
+class Folder:
+    """What was compiled before: digests of optimised modules by those of their sources, and by their unoptimised ones modules and costs."""
+
+    def __init__(self, path, is_shared):
+        self.path, self.is_shared = path, is_shared
+        self.used = set()
+        os.makedirs(path, exist_ok=True)
+
+    def get(self, name):
+        """Its bytes; None where it is not there."""
+        try:
+            with open(os.path.join(self.path, name), "rb") as f:
+                data = f.read()
+        except FileNotFoundError:
+            return None
+        self.used.add(name)
+        return data
+
+    def put(self, name, data):
+        """So that others see all of a file or nothing."""
+        temporary = os.path.join(self.path, "%s.%d.%d" % (name, os.getpid(), threading.get_ident()))
+        with open(temporary, "wb") as f:
+            f.write(data)
+        os.replace(temporary, os.path.join(self.path, name))
+        self.used.add(name)
+
+    def forget_the_rest(self):
+        """What an older list was made of, unless others may want it."""
+        for name in () if self.is_shared else set(os.listdir(self.path)) - self.used:
+            os.remove(os.path.join(self.path, name))
+
+
+class Compiler:
+    def __init__(self, args):
+        self.args = args
+        self.sources = Sources(args.include)
+        shared = os.environ.get("RINGFIRE_SHADER_CACHE")
+        self.folder = Folder(shared or args.private, bool(shared))
+        versions = [subprocess.run([tool, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, text=True).stdout
+                    for tool in (args.glslang, args.opt)]
+        self.recipe = "\n".join([TARGET, *versions, *OPTIONS, *FRUGAL_OPTIONS])
+
+    def optimise(self, tools, raw, stem):
+        """The optimised and validated module, and its cost."""
+        args, optimised = self.args, stem + ".spv"
+        if not tools.run([args.opt, *OPTIONS, raw, "-o", optimised], may_fail=True):
+            tools.run([args.opt, *FRUGAL_OPTIONS, raw, "-o", optimised])
+        tools.run([args.val, "--target-env", TARGET, optimised])
+        with open(optimised, "rb") as f:
+            data = f.read()
+        os.remove(optimised)
+        return data, tools.cost().encode()
+
+    def compile(self, module):
+        """The module's bytes and cost, from earlier times or anew."""
+        source_key = self.sources.digest(module, self.recipe) + ".key"
+        raw_key = (self.folder.get(source_key) or b"").decode()
+        data, cost = (self.folder.get(raw_key + suffix) if raw_key else None for suffix in (".spv", ".cost"))
+        if data and cost:
+            return data, cost
+        stem = os.path.join(self.args.private, "%s-%d" % (module.name, os.getpid()))
+        raw, log = stem + ".raw", stem + ".log"
+        tools = Tools(log)
+        tools.run([self.args.glslang, "-V", "--target-env", TARGET, "-I" + self.args.include, *["-D" + d for d in module.defines],
+                   "-o", raw, module.source])
+        with open(raw, "rb") as f:
+            raw_key = hashlib.sha256(self.recipe.encode() + f.read()).hexdigest()
+        data, cost = self.folder.get(raw_key + ".spv"), self.folder.get(raw_key + ".cost")
+        if not data or not cost:
+            data, cost = self.optimise(tools, raw, stem)
+            self.folder.put(raw_key + ".spv", data)
+            self.folder.put(raw_key + ".cost", cost)
+        self.folder.put(source_key, raw_key.encode())
+        for temporary in (raw, log):
+            os.remove(temporary)
+        return data, cost
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def embed(args, modules, results):
+    """The C file, the assembler's and the blob that it includes."""
+    shaders, symbols, at = [], [], 0
+    for module, (data, _) in zip(modules, results):
+        words = "rf_shader_words_%s" % module.name
+        shaders.append("extern const uint32_t %s[%d];\n" % (words, len(data) // 4))
+        for name, size in module.shaders():
+            shaders.append("extern const rf_shader rf_shader_%s;\n" % name)
+            shaders.append('const rf_shader rf_shader_%s = { "%s", %s, %d, %d, 0 };\n' % (name, name, words, len(data) // 4, size))
+        symbols.append('    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .size {0}, {2}\n    .balign 4\n{0}:\n'
+                       '    .incbin "{3}", {1}, {2}\n'.format(words, at, len(data), os.path.abspath(args.blob)))
+        at += len(data)
+    with open(args.blob, "wb") as f:
+        f.writelines(data for data, _ in results)
+    write(args.source, '#include "base/shader.h"\n' + "".join(shaders))
+    write(args.assembly, '    .section .rodata,"a",%progbits\n' + "".join(symbols) + '    .section .note.GNU-stack,"",%progbits\n')
+
+
+def compile_all(args):
+    modules = modules_of(args.list)
+    os.makedirs(args.private, exist_ok=True)
+    compiler = Compiler(args)
+    # Children have the limit of this process, which takes a twentieth of it itself.
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEGABYTES << 20, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        tasks = [pool.submit(compiler.compile, module) for module in modules]
+        try:
+            results = [task.result() for task in tasks]
+        except (Failure, OSError) as failure:
+            for task in tasks:
+                task.cancel()
+            sys.exit(str(failure))
+    compiler.folder.forget_the_rest()
+    embed(args, modules, results)
+    write(args.cost, "".join("%s %s" % (module.name, cost.decode()) for module, (_, cost) in zip(modules, results)))
+    needed = sorted({path for module in modules for path in compiler.sources.closure(module.source)})
+    write(args.depfile, "%s: %s\n" % (args.source, " ".join(path.replace(" ", "\\ ") for path in needed)))
+
+
+def declare_all(args):
+    names = [name for module in modules_of(args.list) for name, _ in module.shaders()]
+    write(args.header, "/* Made by the build from the tables in shaders/. */\n"
+          "#ifndef RF_SHADERS_H\n#define RF_SHADERS_H\n\n#include \"base/shader.h\"\n\n" +
+          "".join("extern const rf_shader rf_shader_%s;\n" % name for name in names) +
+          "\n#define RF_ALL_SHADERS(X) \\\n" + " \\\n".join("    X(%s)" % name for name in names) + "\n\n#endif\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    header = commands.add_parser("header")
+    header.set_defaults(act=declare_all)
+    header.add_argument("list")
+    header.add_argument("header")
+    command = commands.add_parser("compile")
+    command.set_defaults(act=compile_all)
+    for tool in ("glslang", "opt", "val"):
+        command.add_argument("--" + tool, required=True)
+    command.add_argument("--include", required=True, help="folder that #include looks into, after the file's own")
+    command.add_argument("--private", required=True, help="folder of this target alone")
+    command.add_argument("--depfile", required=True)
+    for output in ("list", "source", "assembly", "blob", "cost"):
+        command.add_argument(output)
+    args = parser.parse_args()
+    args.act(args)
+
+
+main()
