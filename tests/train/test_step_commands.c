@@ -14,19 +14,27 @@
 #include "../support/expect.h"
 #include "exec/internal.h"
 #include "replica/internal.h"
+#include "replica/step/function.h"
+#include "replica/step/signature.h"
 
 enum { BATCH = 64, MOST_DISPATCHES = 23, MOST_BARRIERS = 18, MOST_COPIES = 2 };
+
+/* A device's kernels as a GPU would choose them. */
+static void pretend_to_be_a_gpu(rf_strategy *strategy)
+{
+    rf_device_caps *caps = &strategy->replicas[0].exec->caps;
+    caps->driver = RF_DRIVER_OTHER;
+    caps->is_cpu = caps->compiles_at_dispatch = caps->host_visible = false;
+    caps->subgroup_size = 32; /* no kernel for lanes is eligible */
+    caps->compute_units = 32;
+}
 
 static void create(bench_net *n)
 {
     const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
     rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
     CHECK(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &n->strategy));
-    rf_device_caps *caps = &n->strategy->replicas[0].exec->caps;
-    caps->driver = RF_DRIVER_OTHER;
-    caps->is_cpu = caps->compiles_at_dispatch = caps->host_visible = false;
-    caps->subgroup_size = 32; /* no kernel for lanes is eligible */
-    caps->compute_units = 32;
+    pretend_to_be_a_gpu(n->strategy);
     CHECK(bench_cnn_layers(layers));
     CHECK(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));
     CHECK(rf_optimizer_create(n->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &n->optimizer));
@@ -58,8 +66,60 @@ static void a_step_is_short(void **state)
     bench_net_destroy(&n);
 }
 
+/* What a step pays for state that it assigns, and for sums over all replicas. */
+typedef struct state_cost {
+    uint64_t elements;                       /* room in all arrays for that */
+    uint32_t recordings, parts, submissions; /* parts that end with a sum */
+} state_cost;
+
+static state_cost cost_of(const bench_net *n)
+{
+    const rf_strategy *s = n->strategy;
+    const rf_flat *const flats[] = { &s->assigned, &s->fixed_download, &s->fixed_upload, &s->summands,
+                                     &s->sums,     &s->sum_download,   &s->sum_upload };
+    const rf_signature *signature = n->step->signatures.items[0];
+    state_cost cost = { .parts = signature->sums.num_parts, .submissions = n->step->num_submissions };
+    for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) cost.elements += flats[i]->capacity;
+    cost.elements += signature->sums.elements;
+    for (uint32_t i = 0; signature->assignments.replicas && i < 2; i++)
+        cost.recordings += signature->assignments.replicas[0].copies[i] != NULL;
+    return cost;
+}
+
+/* The small CNN has no state but its optimizer's and its metric's: it pays nothing, also beside a network that pays. */
+static void who_assigns_nothing_pays_nothing(void **state)
+{
+    (void)state;
+    bench_net cnn = { 0 }, norm = { 0 };
+    rf_per_replica *results[1];
+    create(&cnn);
+    /* The first run of a program is submitted in pieces, to measure it. */
+    for (uint32_t i = 0; i < 2; i++) CHECK(rf_strategy_run(cnn.strategy, cnn.step, &cnn.batch, results));
+    state_cost cost = cost_of(&cnn);
+    assert_int_equal(cost.elements, 0);
+    assert_int_equal(cost.recordings, 0);
+    assert_int_equal(cost.parts, 0);
+    assert_int_equal(cost.submissions, 1);
+
+    rf_layer *layers[2] = { NULL };
+    CHECK(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &norm.strategy));
+    CHECK(rf_layer_batch_norm(&(rf_batch_norm_params){ 0 }, &layers[0]));
+    CHECK(rf_layer_dense(&(rf_dense_params){ .units = BENCH_CLASSES }, &layers[1]));
+    CHECK(rf_model_create_sequential(norm.strategy, layers, 2, &(rf_shape){ 1, { 8 } }, &norm.model));
+    CHECK(rf_optimizer_create(norm.strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD }, &norm.optimizer));
+    CHECK(bench_net_create_step(&norm));
+    CHECK(bench_net_make_batch(&norm, BATCH, RF_SHAPE(-1, 8), BENCH_CLASSES));
+    CHECK(rf_strategy_run(norm.strategy, norm.step, &norm.batch, results));
+    cost = cost_of(&norm);
+    assert_in_range(cost.elements, 2 * 8, 1 << 20); /* two moving averages at least */
+    assert_int_equal(cost.recordings, 2);
+    bench_net_destroy(&cnn);
+    bench_net_destroy(&norm);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_is_short) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_is_short),
+                                        cmocka_unit_test(who_assigns_nothing_pays_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
