@@ -6,7 +6,8 @@
  * inputs keep what drivers have to fold small. Registers: inputs, then steps; the last step is the output (the host pads
  * with copies). Immediates are push constants: as specialization constants they would multiply pipelines.
  *
- * STRIDED 0: each input is the output's size, one element, or x[(i / inner) % period]; W elements per invocation.
+ * STRIDED 0: each input is the output's size, one element, x[(i / inner) % period], or with a gap x[i / inner * period + i % period];
+ *            W elements per invocation.
  * TEXEL:     the same, W is 8, read through texel buffers: of four elements a texel where whole vectors are read, else of one.
  * STRIDED 1: any broadcasting, one element per invocation.
  */
@@ -140,14 +141,17 @@ void main()
     out_s.s[t] = run_program(r).x;
 }
 #else
-/* Modes: 0 not used, 1 the output's size, 2 one element, 3 window of whole vectors (inner 1, period a multiple of V), 4 window with
+/* Modes: 0 not used, 1 the output's size, 2 one element, 3 window of whole vectors (inner 1 or a gap, period a multiple of V), 4 window with
  * inner a multiple of V, 5 any window; + 8 for window[1]. V is W, with TEXEL 4. Bit 24 + w: some input has mode 5 with window w. With
- * TEXEL, 26 + w and 28 + w: inputs have mode 3 and 4 with window w, and those multiples are of 8. */
+ * TEXEL, 26 + w and 28 + w: inputs have mode 3 and 4 with window w, and those multiples are of 8. 30 + w: window w has a gap. */
 uint window_index(uint w, uint i)
 {
     uint at = p.window[w].base + i;
     uint q = rf_divide(at, p.window[w].inner_magic, p.window[w].shifts & 255u);
-    return q - rf_divide(q, p.window[w].period_magic, p.window[w].shifts >> 8) * p.window[w].period;
+    bool gap = (MODES & (1u << (30 + w))) != 0u;
+    uint x = gap ? at : q;
+    x -= rf_divide(x, p.window[w].period_magic, p.window[w].shifts >> 8) * p.window[w].period;
+    return gap ? q * p.window[w].period + x : x;
 }
 
 #define MODE(i) ((MODES >> (4 * i)) & 7u)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels of the element-wise op. Two forms of one shader (shaders/pointwise/elementwise.comp): "wide" ones for inputs
- * of the output's size, single elements and x[(i / inner) % period] (bias rows, per-row factors), and "strided" for any
- * broadcasting.
+ * of the output's size, single elements, x[(i / inner) % period] (bias rows, per-row factors) and x[i / inner * period
+ * + i % period] (masks and means along a middle axis: windows with a gap), and "strided" for any broadcasting.
  */
 #include <stddef.h>
 #include <string.h>
@@ -17,8 +17,10 @@ enum { MODE_UNUSED, MODE_FULL, MODE_ONE, MODE_WINDOW_VECTOR, MODE_WINDOW_SPLAT, 
 #define MODES_ANY (1u << 24)
 #define MODES_VECTOR_OF_8 (1u << 26)
 #define MODES_SPLAT_OF_8 (1u << 28)
+#define MODES_GAP (1u << 30)
 typedef struct window {
     uint64_t inner, period;
+    bool gap; /* each `period` elements repeat throughout `inner`, and others follow; else each one does */
 } window;
 typedef struct layout {
     uint32_t n_windows;
@@ -27,16 +29,32 @@ typedef struct layout {
     uint32_t which[RF_ELEMENTWISE_INPUTS]; /* the window, for the last */
 } layout;
 
-/* Finds inner and period of an input that has the collapsed dimensions `present`; false where it repeats otherwise. */
+/* Skips the innermost of d dimensions while they are, or are not, present; returns their product. */
+static uint64_t skip_dimensions(const rf_collapsed *c, uint32_t present, bool are_present, uint32_t *d)
+{
+    uint64_t product = 1;
+    while (*d > 0 && (present >> (*d - 1) & 1) == are_present) product *= c->size[--*d];
+    return product;
+}
+
+/* Finds the window of an input that has the collapsed dimensions `present`; false where it repeats otherwise. */
 static bool find_window(const rf_collapsed *c, uint32_t present, window *out)
 {
     uint32_t d = c->rank;
-    *out = (window){ 1, 1 };
-    while (d > 0 && !(present >> (d - 1) & 1)) out->inner *= c->size[--d];
-    while (d > 0 && present >> (d - 1) & 1) out->period *= c->size[--d];
-    while (d > 0)
-        if (present >> --d & 1) return false;
-    return out->inner * out->period < 1ull << 30;
+    *out = (window){ .inner = skip_dimensions(c, present, false, &d) };
+    out->period = skip_dimensions(c, present, true, &d);
+    const uint64_t repeats = skip_dimensions(c, present, false, &d);
+    if (d == 0) return out->inner * out->period < 1ull << 30;
+    if (out->inner > 1) return false;
+    out->gap = true;
+    out->inner = repeats * out->period;
+    const uint64_t outer = skip_dimensions(c, present, true, &d);
+    return d == 0 && outer * out->inner < 1ull << 31; /* the shader divides indices by multiplication */
+}
+
+static bool is_same_window(const window *a, const window *b)
+{
+    return a->inner == b->inner && a->period == b->period && a->gap == b->gap;
 }
 
 static bool find_layout(const rf_op_call *call, const rf_device_caps *caps, layout *out)
@@ -53,7 +71,7 @@ static bool find_layout(const rf_op_call *call, const rf_device_caps *caps, layo
         window w;
         if (!find_window(&c, c.present[i], &w) || rf_tensor_bytes(&call->in[i]) > caps->max_storage_range) return false;
         uint32_t k = 0;
-        while (k < out->n_windows && (out->windows[k].inner != w.inner || out->windows[k].period != w.period)) k++;
+        while (k < out->n_windows && !is_same_window(&out->windows[k], &w)) k++;
         if (k == 2) return false;
         if (k == out->n_windows) out->windows[out->n_windows++] = w;
         out->kind[i] = MODE_WINDOW_ANY;
@@ -67,8 +85,8 @@ static uint32_t input_mode(const layout *l, uint32_t i, uint32_t vector)
 {
     if (l->kind[i] != MODE_WINDOW_ANY) return l->kind[i];
     const window *w = &l->windows[l->which[i]];
-    if (w->inner == 1 && w->period % vector == 0) return MODE_WINDOW_VECTOR;
-    return w->inner % vector == 0 ? MODE_WINDOW_SPLAT : MODE_WINDOW_ANY;
+    if ((w->inner == 1 || w->gap) && w->period % vector == 0) return MODE_WINDOW_VECTOR;
+    return w->inner % vector == 0 && !w->gap ? MODE_WINDOW_SPLAT : MODE_WINDOW_ANY;
 }
 
 /* The shaders for programs of at most `steps` steps and `inputs` inputs, smallest first: what a driver has to fold is
@@ -123,7 +141,7 @@ static void push_windows(wide_push *push, const layout *l, uint64_t start)
     for (uint32_t k = 0; k < l->n_windows; k++) {
         const window *w = &l->windows[k];
         const rf_magic inner = rf_magic_make((uint32_t)w->inner), period = rf_magic_make((uint32_t)w->period);
-        push->window[k].base = (uint32_t)(start % (w->inner * w->period));
+        push->window[k].base = (uint32_t)(w->gap ? start : start % (w->inner * w->period));
         push->window[k].inner_magic = inner.magic;
         push->window[k].period = (uint32_t)w->period;
         push->window[k].period_magic = period.magic;
@@ -149,6 +167,8 @@ static uint32_t pack_modes(const layout *l, uint32_t n_in, const form *f)
         if (eights == MODE_WINDOW_SPLAT) word |= MODES_SPLAT_OF_8 << l->which[i];
         word |= (mode + l->which[i] * MODE_SECOND) << (4 * i);
     }
+    for (uint32_t k = 0; k < l->n_windows; k++)
+        if (l->windows[k].gap) word |= MODES_GAP << k;
     return word;
 }
 
