@@ -7,6 +7,15 @@
 #include "include/scalar_math.glsl"
 
 layout(local_size_x_id = 0) in;
+#ifdef FIXED // window and stride are part of the pipeline, so that loops have fixed lengths, and divisions are multiplications
+layout(constant_id = 1) const int window_height = 1;
+layout(constant_id = 2) const int window_width = 1;
+layout(constant_id = 3) const int stride_height = 1;
+layout(constant_id = 4) const int stride_width = 1;
+#define SIDES window_height_, window_width_, stride_height_, stride_width_
+#else
+#define SIDES window_height, window_width, stride_height, stride_width
+#endif
 
 #ifdef VEC4
 #define T vec4
@@ -24,6 +33,15 @@ layout(local_size_x_id = 0) in;
 #define OR(a, b) ((a) || (b))
 #endif
 
+// A tensor that is read, and an element of it. TEXEL, which goes with VEC4: through a texel buffer.
+#ifdef TEXEL
+#define POOL_INPUT(number, block, name) layout(binding = number) uniform samplerBuffer name;
+#define POOL_READ(name, i) texelFetch(name, i)
+#else
+#define POOL_INPUT(number, block, name) layout(std430, binding = number) readonly buffer block { T name[]; };
+#define POOL_READ(name, i) name[i]
+#endif
+
 // Whether v takes the place of the maximum so far: it is greater, or NaN; of several NaN the last does.
 BOOL rf_takes_place(T v, T best)
 {
@@ -33,7 +51,7 @@ BOOL rf_takes_place(T v, T best)
 
 layout(push_constant) uniform Push {
     uint images;
-    int height, width, channels, out_height, out_width, window_height, window_width, stride_height, stride_width, pad_top, pad_left;
+    int height, width, channels, out_height, out_width, SIDES, pad_top, pad_left;
     float per_channels, per_columns; // 1 / channels, 1 / columns of what invocations stand for
     uint relu_mask;
 #ifdef PARTS
@@ -83,6 +101,22 @@ int rf_in_at(int row, int column, int channel)
 {
     return ((rf_image() * height + row) * width + column) * channels + channel;
 }
+
+// Whether window i is there and covers a row or column, which lies behind its begin.
+bool rf_covers(int i, int at, int pad, int window, int stride, int count)
+{
+    return i >= 0 && i < count && at < i * stride - pad + window;
+}
+
+// The lines of a window, counted from its begin, that are walked. With FIXED all are, and what lies in the padding is read from the edge:
+// no branch, and the same element is not greater than itself.
+#ifdef FIXED
+#define RF_LINES(begin, window, size) ivec2(0, window)
+#define RF_LINE(at, size) clamp(at, 0, (size) - 1)
+#else
+#define RF_LINES(begin, window, size) ivec2(max(-(begin), 0), min(window, (size) - (begin)))
+#define RF_LINE(at, size) (at)
+#endif
 
 // Windows that cover a row or column: first and one past the last.
 ivec2 rf_windows(int at, int window, int stride, int count)

@@ -4,7 +4,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "pool.glsl"
 
-layout(std430, binding = 0) readonly buffer X { T x[]; };
+POOL_INPUT(0, X, x)
 layout(std430, binding = 1) writeonly buffer Y { T y[]; };
 
 void main()
@@ -12,25 +12,26 @@ void main()
     const Place p = rf_place(out_height, out_width);
     if (!p.inside) return;
     const int top = p.row * stride_height - pad_top, left = p.column * stride_width - pad_left;
-    const int first_row = max(top, 0), end_row = min(top + window_height, height);
-    const int first_column = max(left, 0), end_column = min(left + window_width, width);
+    const ivec2 lines = RF_LINES(top, window_height, height), columns = RF_LINES(left, window_width, width);
 #ifdef AVERAGE
     T result = T(0.0);
 #else
-    T result = x[rf_in_at(first_row, first_column, p.channel)];
+    T result = POOL_READ(x, rf_in_at(max(top, 0), max(left, 0), p.channel));
 #endif
-    for (int row = first_row; row < end_row; row++) {
-        for (int column = first_column; column < end_column; column++) {
-            const T v = x[rf_in_at(row, column, p.channel)];
+    for (int i = lines.x; i < lines.y; i++) {
+        const int row = RF_LINE(top + i, height);
+        for (int k = columns.x; k < columns.y; k++) {
+            const int column = RF_LINE(left + k, width);
+            const T v = POOL_READ(x, rf_in_at(row, column, p.channel));
 #ifdef AVERAGE
-            result += v;
+            result += row == top + i && column == left + k ? v : T(0.0);
 #else
             result = rf_larger(result, v);
 #endif
         }
     }
 #ifdef AVERAGE
-    result /= float((end_row - first_row) * (end_column - first_column));
+    result /= float((min(top + window_height, height) - max(top, 0)) * (min(left + window_width, width) - max(left, 0)));
 #endif
     y[rf_out_at(p.row, p.column, p.channel)] = result;
 }

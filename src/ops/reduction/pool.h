@@ -21,13 +21,13 @@ static inline uint32_t rf_pool_x_input(const rf_op_call *call)
     return call->n_in > 1 ? 1 : 0;
 }
 
-#define RF_NUM_MAX_POOL_KERNELS 5
+#define RF_NUM_MAX_POOL_KERNELS 6
 extern const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS];
-#define RF_NUM_MAX_POOL_GRAD_KERNELS 7
+#define RF_NUM_MAX_POOL_GRAD_KERNELS 10
 extern const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS];
-#define RF_NUM_AVG_POOL_KERNELS 3
+#define RF_NUM_AVG_POOL_KERNELS 4
 extern const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS];
-#define RF_NUM_AVG_POOL_GRAD_KERNELS 3
+#define RF_NUM_AVG_POOL_GRAD_KERNELS 4
 extern const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS];
 
 #endif

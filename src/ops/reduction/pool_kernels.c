@@ -8,6 +8,7 @@
 #define MAX_IMAGE_VECTORS (1u << 22)
 /* Beyond this walking through all windows of an element is hundreds of times slower than walking their sides. */
 #define MAX_GATHER_LOOPS (1u << 14)
+#define MAX_EXACT_FLOAT (1 << 24)
 
 /* What an invocation stands for. */
 typedef enum pool_walk { WALK_WINDOWS, WALK_ELEMENTS, WALK_QUADS /* 2 x 2 elements */ } pool_walk;
@@ -31,6 +32,7 @@ typedef struct pool_variant {
     uint32_t vector;
     pool_needs needs;
     int score;
+    bool fixed; /* for the window and stride that are specialization constants */
     bool texel; /* reads through texel buffers */
 } pool_variant;
 
@@ -106,6 +108,13 @@ static bool image_job(const rf_pool_geometry *p, const rf_device_caps *caps, con
     return true;
 }
 
+/* Makes window and stride part of the pipeline. */
+static void fix_sides(const rf_pool_geometry *p, rf_row_job *job)
+{
+    const int64_t sides[] = { p->window[0], p->window[1], p->stride[0], p->stride[1] };
+    for (uint32_t i = 0; i < RF_LENGTH(sides); i++) job->spec[job->n_spec++] = (uint32_t)sides[i];
+}
+
 static uint64_t image_bytes(const rf_tensor_desc *desc, const rf_pool_geometry *p)
 {
     return rf_tensor_bytes(desc) / (uint64_t)p->images;
@@ -122,6 +131,7 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
     if (!pool_fits(v, &p) || loops > rf_loop_limit(caps)) return false;
     if (v->loops == LOOPS_BOTH && loops > MAX_GATHER_LOOPS) return false;
     if (!image_job(&p, caps, v->shader, loops, rows, columns, v->vector, job)) return false;
+    if (v->fixed) fix_sides(&p, job);
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only & 1u << i)) rf_row_job_tensor(job, RF_BIND_INPUT, i, image_bytes(&call->in[i], &p));
     for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
@@ -193,8 +203,11 @@ static bool side_job(const rf_pool_geometry *p, const rf_device_caps *caps, cons
     const uint64_t loops = gradient ? area_loops(count_covering(p, 0), count_covering(p, 1))
                                     : area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
     const int64_t rows = gradient ? p->height : p->out_height, columns = gradient ? p->width : p->out_width;
-    return (p->channels % 4 == 0 && image_job(p, caps, shaders->four, loops, rows, columns, 4, job)) ||
-           image_job(p, caps, shaders->one, loops, rows, columns, 1, job);
+    if (p->channels % 4 == 0 && image_job(p, caps, shaders->four, loops, rows, columns, 4, job)) {
+        fix_sides(p, job);
+        return true;
+    }
+    return image_job(p, caps, shaders->one, loops, rows, columns, 1, job);
 }
 
 /* A maximum of lines' maxima, a mean of lines' means, and what such a mean does to its gradient: the same shader along
@@ -308,15 +321,87 @@ static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_cap
 }
 static const rf_kernel max_grad_sides = { "sides", max_grad_sides_score, max_grad_sides_plan };
 
+/* ---- small windows that overlap: where each one's maximum is, then who has it ---- */
+
+/* The shaders of the two steps. */
+typedef struct places_shaders {
+    const rf_shader *windows, *grad;
+    uint32_t vector;
+    bool texel;
+    int score;
+} places_shaders;
+
+static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v,
+                        rf_pool_geometry *p, rf_row_job jobs[2])
+{
+    if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[1], p) != RF_OK) return false;
+    const uint64_t window = area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
+    const uint64_t covering = area_loops(count_covering(p, 0), count_covering(p, 1));
+    if (p->channels % v->vector != 0 || p->height * p->width > MAX_EXACT_FLOAT || window > rf_loop_limit(caps) ||
+        covering > rf_loop_limit(caps) ||
+        !image_job(p, caps, v->windows, window, p->out_height, p->out_width, v->vector, &jobs[0]) ||
+        !image_job(p, caps, v->grad, covering, p->height, p->width, v->vector, &jobs[1]))
+        return false;
+    for (uint32_t i = 0; v->vector > 1 && i < 2; i++) fix_sides(p, &jobs[i]);
+    const uint64_t x_bytes = image_bytes(&call->in[1], p), window_bytes = image_bytes(&call->in[0], p);
+    rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 1, x_bytes);
+    rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, window_bytes);
+    rf_row_job_tensor(&jobs[1], RF_BIND_INPUT, 0, window_bytes);
+    rf_row_job_tensor(&jobs[1], RF_BIND_INPUT, 1, x_bytes);
+    rf_row_job_tensor(&jobs[1], RF_BIND_WORKSPACE, 0, window_bytes);
+    jobs[1].tensors[2].write = false;
+    rf_row_job_tensor(&jobs[1], RF_BIND_OUTPUT, 0, x_bytes);
+    for (uint32_t i = 0; v->texel && i < 3; i++) jobs[1].tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+    if (v->texel) jobs[0].tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
+    return true;
+}
+
+static double places_score(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[2];
+    if (!places_jobs(call, caps, v, &p, jobs)) return RF_SCORE_NONE;
+    const uint64_t windows = rf_row_job_chunk(&jobs[0], caps), elements = rf_row_job_chunk(&jobs[1], caps);
+    if (windows == 0 || elements == 0) return RF_SCORE_NONE;
+    const bool is_cut = windows < jobs[0].rows || elements < jobs[1].rows;
+    if (v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || is_cut)) return RF_SCORE_RESERVE;
+    /* Where windows lie apart, each has its elements to itself, and one walk over it does. */
+    return p.stride[0] >= p.window[0] && p.stride[1] >= p.window[1] ? RF_SCORE_RESERVE : v->score;
+}
+
+static rf_result places_plan(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v,
+                             rf_kernel_plan *plan)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[2];
+    if (!places_jobs(call, caps, v, &p, jobs))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: kernel %s does not support this pooling", call->op->name,
+                       v->grad->name);
+    plan->workspace = rf_tensor_bytes(&call->in[0]);
+    RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
+    return rf_row_job_plan(&jobs[1], caps, plan);
+}
+
+#define PLACES_KERNEL(id, text, suffix, ...)                                                                           \
+    static const places_shaders id##_variant = { &rf_shader_pool_max_places_windows##suffix,                           \
+                                                 &rf_shader_pool_max_places_grad##suffix, __VA_ARGS__ };               \
+    RF_VARIANT(static, id, text, places_score, places_plan, &id##_variant)
+PLACES_KERNEL(max_grad_places, "places", , 1, false, RF_SCORE_WIDE);
+PLACES_KERNEL(max_grad_places_vec4, "places_vec4", _vec4, 4, false, RF_SCORE_SHAPE);
+PLACES_KERNEL(max_grad_places_texel, "places_texel", _texel, 4, true, RF_SCORE_DRIVER);
+
 /* ---- the kernels ---- */
 
 KERNEL(max_any, "any", &rf_shader_pool_max, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
-KERNEL(max_vec4, "vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE);
+KERNEL(max_vec4, "vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
+       .fixed = true);
+KERNEL(max_texel, "texel", &rf_shader_pool_max_texel, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_SHAPE,
+       .fixed = true, .texel = true);
 KERNEL(max_2x2, "2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
 KERNEL(max_2x2_texel, "2x2_texel", &rf_shader_pool_max_2x2_texel, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2,
-       RF_SCORE_DRIVER, true);
-const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS] = { &max_any, &max_vec4, &max_2x2, &max_2x2_texel,
-                                                                        &max_sides };
+       RF_SCORE_DRIVER, .texel = true);
+const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS] = { &max_any, &max_vec4,      &max_texel,
+                                                                        &max_2x2, &max_2x2_texel, &max_sides };
 
 KERNEL(max_grad_gather, "gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING,
        RF_SCORE_ANY);
@@ -328,18 +413,23 @@ KERNEL(max_grad_cells_vec4, "cells_vec4", &rf_shader_pool_max_grad_cells_vec4, W
        NEEDS_SEPARATE, RF_SCORE_SHAPE);
 KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
 KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
-       RF_SCORE_DRIVER, true);
+       RF_SCORE_DRIVER, .texel = true);
 const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
-    &max_grad_gather, &max_grad_gather_vec4, &max_grad_cells, &max_grad_cells_vec4,
-    &max_grad_2x2,    &max_grad_2x2_texel,   &max_grad_sides
+    &max_grad_gather,    &max_grad_gather_vec4, &max_grad_cells,  &max_grad_cells_vec4,  &max_grad_2x2,
+    &max_grad_2x2_texel, &max_grad_sides,       &max_grad_places, &max_grad_places_vec4, &max_grad_places_texel
 };
 
 KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
-KERNEL(avg_vec4, "vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE);
-const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS] = { &avg_any, &avg_vec4, &avg_sides };
+KERNEL(avg_vec4, "vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
+       .fixed = true);
+KERNEL(avg_texel, "texel", &rf_shader_pool_avg_texel, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_SHAPE,
+       .fixed = true, .texel = true);
+const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS] = { &avg_any, &avg_vec4, &avg_texel, &avg_sides };
 
 KERNEL(avg_grad_any, "any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, RF_SCORE_ANY);
 KERNEL(avg_grad_vec4, "vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
-       RF_SCORE_WIDE);
+       RF_SCORE_WIDE, .fixed = true);
+KERNEL(avg_grad_texel, "texel", &rf_shader_pool_avg_grad_texel, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
+       RF_SCORE_SHAPE, .fixed = true, .texel = true);
 const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS] = { &avg_grad_any, &avg_grad_vec4,
-                                                                                  &avg_grad_sides };
+                                                                                  &avg_grad_texel, &avg_grad_sides };
