@@ -112,7 +112,7 @@ static void earlier_files(program *p, memory_files *files)
 
 /* ---- crashes ---- */
 
-static uint32_t fraction = 4;
+static uint32_t one_in = 4; /* crashes that are looked at */
 
 typedef struct outcome {
     uint32_t states, distinct, lost; /* lost: an older one than was reported, or none */
@@ -184,13 +184,13 @@ static void crashes(bool async, uint32_t per_point, uint32_t distinct)
 static void crashes_at_once(void **state)
 {
     (void)state;
-    crashes(false, 110 / fraction, 10000 / fraction);
+    crashes(false, 110 / one_in, 10000 / one_in);
 }
 
 static void crashes_in_the_background(void **state)
 {
     (void)state;
-    crashes(true, 25 / fraction, 2500 / fraction);
+    crashes(true, 25 / one_in, 2500 / one_in);
 }
 
 /* The simulation would notice: where nothing is synced, removing older files loses all. */
@@ -326,7 +326,7 @@ static void every_reading_fails(void **state)
 /* test_checkpoint_crash [whole]: all crashes instead of a quarter of them */
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "whole") == 0) fraction = 1;
+    if (argc > 1 && strcmp(argv[1], "whole") == 0) one_in = 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crashes_at_once),
         cmocka_unit_test(crashes_in_the_background),

@@ -86,7 +86,7 @@ static state_cost cost_of(const bench_net *n)
     return cost;
 }
 
-/* The small CNN has no state but its optimizer's and its metric's: it pays nothing, also beside a network that pays. */
+/* The small CNN assigns nothing; a network with moving averages shows that the same numbers tell who does. */
 static void who_assigns_nothing_pays_nothing(void **state)
 {
     (void)state;

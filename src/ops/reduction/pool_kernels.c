@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of the pooling ops: one invocation per window or per input element, over whole images. Some walk whole
- * windows, which is right for small ones; others walk the sides of large windows one after the other. */
+ * windows, which is right for small ones; others walk the sides of large windows one after the other; the gradient of
+ * maxima of windows that overlap first notes where each maximum is. */
 #include "ops/reduction/pool.h"
 #include "rf_shaders.h"
 
@@ -258,6 +259,18 @@ SIDES_KERNEL(max_sides, false, &rf_shader_pool_max, &rf_shader_pool_max_vec4)
 SIDES_KERNEL(avg_sides, false, &rf_shader_pool_avg, &rf_shader_pool_avg_vec4)
 SIDES_KERNEL(avg_grad_sides, true, &rf_shader_pool_avg_grad, &rf_shader_pool_avg_grad_vec4)
 
+/* What the last step of a maximum's gradient reads and writes: the windows' gradients, the images, and where each
+ * window's maximum is, which earlier steps left at `places` in the workspace. */
+static void gather_tensors(rf_row_job *job, uint64_t window_bytes, uint64_t x_bytes, uint64_t places)
+{
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, window_bytes);
+    rf_row_job_tensor(job, RF_BIND_INPUT, 1, x_bytes);
+    rf_row_job_tensor(job, RF_BIND_WORKSPACE, 0, window_bytes);
+    job->tensors[2].base = places;
+    job->tensors[2].write = false;
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, x_bytes);
+}
+
 /* The gradient of a maximum needs to know which element that is: the three steps of pool_max_index.comp. The third
  * takes `lines` lines of the windows that cover an element at a time. */
 static bool index_jobs(const rf_op_call *call, const rf_device_caps *caps, rf_pool_geometry *p, rf_row_job jobs[3],
@@ -284,12 +297,7 @@ static bool index_jobs(const rf_op_call *call, const rf_device_caps *caps, rf_po
     jobs[1].tensors[1].write = false;
     rf_row_job_tensor(&jobs[1], RF_BIND_WORKSPACE, 0, window_bytes);
     jobs[1].tensors[2].base = places;
-    rf_row_job_tensor(&jobs[2], RF_BIND_INPUT, 0, window_bytes);
-    rf_row_job_tensor(&jobs[2], RF_BIND_INPUT, 1, x_bytes);
-    rf_row_job_tensor(&jobs[2], RF_BIND_WORKSPACE, 0, window_bytes);
-    jobs[2].tensors[2].base = places;
-    jobs[2].tensors[2].write = false;
-    rf_row_job_tensor(&jobs[2], RF_BIND_OUTPUT, 0, x_bytes);
+    gather_tensors(&jobs[2], window_bytes, x_bytes, places);
     return true;
 }
 
@@ -346,11 +354,7 @@ static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, cons
     const uint64_t x_bytes = image_bytes(&call->in[1], p), window_bytes = image_bytes(&call->in[0], p);
     rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 1, x_bytes);
     rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, window_bytes);
-    rf_row_job_tensor(&jobs[1], RF_BIND_INPUT, 0, window_bytes);
-    rf_row_job_tensor(&jobs[1], RF_BIND_INPUT, 1, x_bytes);
-    rf_row_job_tensor(&jobs[1], RF_BIND_WORKSPACE, 0, window_bytes);
-    jobs[1].tensors[2].write = false;
-    rf_row_job_tensor(&jobs[1], RF_BIND_OUTPUT, 0, x_bytes);
+    gather_tensors(&jobs[1], window_bytes, x_bytes, 0);
     for (uint32_t i = 0; v->texel && i < 3; i++) jobs[1].tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     if (v->texel) jobs[0].tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
     return true;
