@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who ends a job and then itself, at once and in whatever way, is heard: the others say its reason, not that it was
- * lost. Nothing here sleeps. */
+ * lost. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ typedef enum ending { DESTROY, EXIT, KILL, ENDING_COUNT } ending;
 
 typedef struct plan {
     ending ending;
-    bool pending; /* an operation is under way on the rank that aborts */
+    bool pending; /* an operation is under way on the rank that aborts, and on one more; it cannot end without the third */
 } plan;
 
 #define COUNT 100000
@@ -32,15 +32,26 @@ static int leave(rf_comm *comm, const plan *p)
     rf_comm_abort(comm, reason);
     if (p->ending == EXIT) _exit(0);
     if (p->ending == KILL) kill(getpid(), SIGKILL);
-    return p->pending && rf_comm_wait(&request) != RF_ERROR_PEER_LOST;
+    if (p->pending) EXPECT(rf_comm_wait(&request) == RF_ERROR_PEER_LOST);
+    return 0;
+}
+
+/* What a rank hears that asks only for its status. */
+static rf_result watch(rf_comm *comm)
+{
+    while (rf_comm_status(comm) == RF_OK) usleep(1000);
+    return rf_comm_status(comm);
 }
 
 static int work(rf_comm *comm, void *user)
 {
+    const plan *p = user;
     for (int i = 0;; i++) {
-        if (rf_comm_rank(comm) == 1 && i == 3) return leave(comm, user);
+        if (rf_comm_rank(comm) == 1 && i == 3) return leave(comm, p);
         const double start = seconds_now();
-        const rf_result r = rf_comm_all_reduce(comm, values, values, COUNT, RF_F32, RF_COMM_SUM, NULL);
+        const rf_result r = p->pending && rf_comm_rank(comm) == 2 && i == 3
+                                ? watch(comm)
+                                : rf_comm_all_reduce(comm, values, values, COUNT, RF_F32, RF_COMM_SUM, NULL);
         if (r == RF_OK) continue;
         EXPECT(r == RF_ERROR_PEER_LOST && strstr(rf_error_message(), reason));
         EXPECT(rf_comm_lost_rank(comm) == 1);
