@@ -7,12 +7,19 @@
 #include "include/scalar_math.glsl"
 
 layout(local_size_x_id = 0) in;
-#ifdef FIXED // window and stride are part of the pipeline, so that loops have fixed lengths, and divisions are multiplications
-layout(constant_id = 1) const int window_height = 1;
-layout(constant_id = 2) const int window_width = 1;
-layout(constant_id = 3) const int stride_height = 1;
-layout(constant_id = 4) const int stride_width = 1;
-#define SIDES window_height_, window_width_, stride_height_, stride_width_
+#ifdef FIXED
+// Window and stride are part of the pipeline, so that loops have fixed lengths and divisions are multiplications. Zeros leave them to the
+// push constants: a driver that unrolls a loop over a large window runs out of registers.
+layout(constant_id = 1) const int fixed_window_height = 0;
+layout(constant_id = 2) const int fixed_window_width = 0;
+layout(constant_id = 3) const int fixed_stride_height = 0;
+layout(constant_id = 4) const int fixed_stride_width = 0;
+#define RF_SIDE(name) (fixed_##name != 0 ? fixed_##name : pushed_##name)
+#define window_height RF_SIDE(window_height)
+#define window_width RF_SIDE(window_width)
+#define stride_height RF_SIDE(stride_height)
+#define stride_width RF_SIDE(stride_width)
+#define SIDES pushed_window_height, pushed_window_width, pushed_stride_height, pushed_stride_width
 #else
 #define SIDES window_height, window_width, stride_height, stride_width
 #endif

@@ -10,6 +10,9 @@
 /* Beyond this walking through all windows of an element is hundreds of times slower than walking their sides. */
 #define MAX_GATHER_LOOPS (1u << 14)
 #define MAX_EXACT_FLOAT (1 << 24)
+/* Longer sides of a window stay out of the pipeline: drivers of GPUs unroll loops of fixed length, and 50 columns
+ * spill. */
+#define MAX_FIXED_SIDE 16
 
 /* What an invocation stands for. */
 typedef enum pool_walk { WALK_WINDOWS, WALK_ELEMENTS, WALK_QUADS /* 2 x 2 elements */ } pool_walk;
@@ -33,7 +36,7 @@ typedef struct pool_variant {
     uint32_t vector;
     pool_needs needs;
     int score;
-    bool fixed; /* for the window and stride that are specialization constants */
+    bool fixed; /* made for windows and strides that are specialization constants */
     bool texel; /* reads through texel buffers */
 } pool_variant;
 
@@ -109,11 +112,12 @@ static bool image_job(const rf_pool_geometry *p, const rf_device_caps *caps, con
     return true;
 }
 
-/* Makes window and stride part of the pipeline. */
+/* Makes window and stride part of the pipeline where the window is small. */
 static void fix_sides(const rf_pool_geometry *p, rf_row_job *job)
 {
+    const bool fixed = p->window[0] <= MAX_FIXED_SIDE && p->window[1] <= MAX_FIXED_SIDE;
     const int64_t sides[] = { p->window[0], p->window[1], p->stride[0], p->stride[1] };
-    for (uint32_t i = 0; i < RF_LENGTH(sides); i++) job->spec[job->n_spec++] = (uint32_t)sides[i];
+    for (uint32_t i = 0; i < RF_LENGTH(sides); i++) job->spec[job->n_spec++] = fixed ? (uint32_t)sides[i] : 0;
 }
 
 static uint64_t image_bytes(const rf_tensor_desc *desc, const rf_pool_geometry *p)
