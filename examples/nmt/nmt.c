@@ -187,14 +187,20 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     return rf_trace_status(t);
 }
 
-/* Vaswani et al. 2017: the rate rises while the first steps are made, then falls with the square root of the step. */
+/* Vaswani et al. 2017: the transformer's rate rises while the first steps are made, then falls with the square root of
+ * the step. That is a rate for long runs; in short ones it is still high at the end, so it falls to nothing there. */
 static rf_schedule choose_schedule(const app *a, uint64_t steps)
 {
-    if (a->settings->gru)
-        return (rf_schedule){ .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 2e-3, .decay_steps = steps };
-    return (rf_schedule){ .kind = RF_SCHEDULE_INVERSE_SQRT,
-                          .initial = 1 / sqrt(a->config.width),
-                          .warmup_steps = a->settings->full ? 4000 : steps / 4 + 1 };
+    const settings *s = a->settings;
+    const uint64_t warmup = s->gru ? 0 : steps / 8 + 1;
+    if (!s->gru && s->full)
+        return (rf_schedule){
+            .kind = RF_SCHEDULE_INVERSE_SQRT, .initial = 1 / sqrt(a->config.width), .warmup_steps = 4000
+        };
+    return (rf_schedule){ .kind = RF_SCHEDULE_COSINE_DECAY,
+                          .initial = s->gru ? 2e-3 : 4e-3,
+                          .warmup_steps = warmup,
+                          .decay_steps = steps - warmup };
 }
 
 static int create_optimizer(app *a)
