@@ -76,16 +76,18 @@ rf_result rf_seal_close(rf_seal *seal, const void *first, size_t first_size, con
     return EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, RF_SEAL_BYTES, o) == 1 ? RF_OK : fail_crypto("sealing");
 }
 
-rf_result rf_seal_open(rf_seal *seal, void *data, size_t size, void *out)
+rf_result rf_seal_open(rf_seal *seal, const void *data, size_t size, void *out)
 {
     EVP_CIPHER_CTX *c = seal->receive.cipher;
-    uint8_t *in = data, *o = out, none[RF_SEAL_BYTES];
+    const uint8_t *in = data;
+    uint8_t *o = out, tag[RF_SEAL_BYTES], none[RF_SEAL_BYTES];
     int n;
     RF_TRY(direction_begin(&seal->receive));
     if (size < RF_SEAL_BYTES) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a sealed message of %zu bytes is too short", size);
     size -= RF_SEAL_BYTES;
+    memcpy(tag, in + size, sizeof(tag));
     if (EVP_CipherUpdate(c, o, &n, in, (int)size) != 1 ||
-        EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, RF_SEAL_BYTES, in + size) != 1)
+        EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, RF_SEAL_BYTES, tag) != 1)
         return fail_crypto("opening");
     if (EVP_CipherFinal_ex(c, none, &n) == 1) return RF_OK;
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a sealed message was modified");

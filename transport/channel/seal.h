@@ -16,6 +16,6 @@ void rf_seal_destroy(rf_seal **seal);
 rf_result rf_seal_close(rf_seal *seal, const void *first, size_t first_size, const void *second, size_t second_size,
                         void *out);
 /* Opens `size` bytes, RF_SEAL_BYTES among them, into `out`, which may be `data`. RF_ERROR_CORRUPT_DATA. */
-rf_result rf_seal_open(rf_seal *seal, void *data, size_t size, void *out);
+rf_result rf_seal_open(rf_seal *seal, const void *data, size_t size, void *out);
 
 #endif

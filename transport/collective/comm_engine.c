@@ -236,7 +236,7 @@ static rf_result call_begin(rf_engine *e, const rf_call *call)
     e->element = rf_dtype_size(call->dtype);
     e->wire_element = call->wire ? rf_dtype_size(call->wire) : e->element;
     e->reduce = rf_reduce_find(call->dtype, call->op);
-    e->chunk = RF_ENGINE_CHUNK / e->element;
+    e->chunk = (rf_fabric_is_shared(e->fabric) ? RF_ENGINE_SHARED : RF_ENGINE_CHUNK) / e->element;
     rf_engine_make_header(e);
     rf_engine_describe(&e->header, e->what, sizeof(e->what));
     rf_mesh_begin_operation(e->mesh, call->serial, e->what);
@@ -298,6 +298,10 @@ static void chunk_sent(rf_engine *e, rf_chunk *chunk)
 static rf_result handle_completion(rf_engine *e, rf_fabric_op *op)
 {
     rf_peer *peer = e->peers[op->peer];
+    if (op->lied) {
+        e->suspect = (int32_t)op->peer;
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u breaks the rules of shared memory: %s", op->peer, op->detail);
+    }
     if (op->error) {
         e->broken = (int32_t)op->peer;
         return RF_FAIL_NATIVE(RF_ERROR_PEER_LOST, "libfabric", op->error, "rank %u: data connection lost (%s)",
@@ -315,6 +319,7 @@ static rf_result handle_completion(rf_engine *e, rf_fabric_op *op)
         return RF_OK;
     case RF_OP_IN:
         rf_engine_trace_chunk(e, peer, &e->in[op->index], false);
+        if (op->lent) e->in[op->index].data = op->lent;
         e->in[op->index].done = true;
         return RF_OK;
     default:

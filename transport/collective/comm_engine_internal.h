@@ -13,6 +13,7 @@ enum {
     RF_ENGINE_IN = 4,                      /* chunks awaited; few, so that their buffers stay in the cache */
     RF_ENGINE_OUT = 8,                     /* chunks being sent */
     RF_ENGINE_CHUNK = 512 << 10,           /* bytes; smaller ones cost more in messages than their overlap gains */
+    RF_ENGINE_SHARED = 128 << 10,          /* through shared memory, which costs little for each message */
     RF_ENGINE_SLOT = RF_ENGINE_CHUNK + 64, /* room for one, sealed, in the bounce buffer */
     RF_ENGINE_EAGER = 16 << 10,            /* a first chunk up to this size travels behind its header */
 };
@@ -53,11 +54,12 @@ typedef struct rf_chunk {
     rf_fabric_op op;
     uint32_t step;
     uint64_t offset, count; /* elements of the step */
-    uint8_t *data;          /* what has come */
+    const uint8_t *data;    /* what has come */
     struct iovec parts[2];  /* what is to be sent, while num_parts > 0 */
     void *descriptors[2];
     uint32_t num_parts;
     bool direct; /* came straight into place */
+    bool lent;   /* is used where the peer wrote it */
     bool merged; /* comes with the peer's header */
     bool done;
     uint64_t posted_ns; /* 0: no trace runs */

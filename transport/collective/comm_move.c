@@ -238,7 +238,8 @@ rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
         if (peer->in_state < RF_HEADER_POSTED) return RF_OK;
         rf_chunk *chunk = &e->in[e->in_tail % RF_ENGINE_IN];
         chunk->merged = peer->in_merged;
-        chunk->direct = !chunk->merged && !step->reduce && !e->call->wire && !peer->seal;
+        chunk->lent = !chunk->merged && rf_fabric_lends(e->fabric, peer->rank);
+        chunk->direct = !chunk->merged && !chunk->lent && !step->reduce && !e->call->wire && !peer->seal;
         if (chunk->direct && (peer->in_state != RF_HEADER_DONE || !may_land(e, e->in_next.step, offset, count)))
             return RF_OK;
         chunk->step = e->in_next.step;
@@ -250,13 +251,15 @@ rf_result rf_engine_post_receives(rf_engine *e, bool *progress)
             peer->in_merged = false; /* what follows comes by itself */
         } else {
             const size_t size = count * e->wire_element + (peer->seal ? RF_SEAL_BYTES : 0);
-            chunk->data = chunk->direct ? place_address(e, step->receive, offset) : bounce_slot(e, false, e->in_tail);
+            uint8_t *to = chunk->direct ? place_address(e, step->receive, offset) : bounce_slot(e, false, e->in_tail);
+            chunk->data = to;
             chunk->done = false;
             chunk->op.kind = RF_OP_IN;
             chunk->posted_ns = rf_span_begin();
             chunk->op.index = (uint32_t)(e->in_tail % RF_ENGINE_IN);
             void *known = chunk->direct ? space_descriptor(e, step->receive.space) : e->bounce_memory.descriptor;
-            const rf_result r = rf_fabric_receive(e->fabric, peer->rank, chunk->data, size, known, &chunk->op);
+            const rf_result r = chunk->lent ? rf_fabric_borrow(e->fabric, peer->rank, size, &chunk->op)
+                                            : rf_fabric_receive(e->fabric, peer->rank, to, size, known, &chunk->op);
             if (r == RF_END) return RF_OK;
             RF_TRY(r);
         }
@@ -304,7 +307,11 @@ static rf_result use_chunk(rf_engine *e, rf_chunk *chunk)
         if (chunk->op.size != expected)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u sent %zu bytes instead of %zu", peer->rank, chunk->op.size,
                            expected);
-        if (peer->seal) RF_TRY(rf_seal_open(peer->seal, chunk->data, expected, chunk->data));
+        if (peer->seal) {
+            uint8_t *plain = bounce_slot(e, false, e->in_head);
+            RF_TRY(rf_seal_open(peer->seal, chunk->data, expected, plain));
+            chunk->data = plain;
+        }
     }
     if (chunk->direct) return RF_OK;
     const rf_dtype wire = e->call->wire;
@@ -339,6 +346,7 @@ rf_result rf_engine_take_in(rf_engine *e, bool *progress)
         if (!chunk->done || e->peers[e->schedule.items[chunk->step].from]->in_state != RF_HEADER_DONE) return RF_OK;
         if (!chunk->direct && !may_write(e, chunk->step, chunk->offset, chunk->count)) return RF_OK;
         const rf_result r = use_chunk(e, chunk);
+        if (chunk->lent) rf_fabric_return(e->fabric, &chunk->op);
         if (r < 0) {
             e->suspect = e->schedule.items[chunk->step].from;
             return r;

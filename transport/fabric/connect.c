@@ -12,34 +12,21 @@
 #include <time.h>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
 
 #include "base/memory.h"
 #include "base/platform.h"
+#include "transport/channel/token.h"
 #include "transport/fabric/internal.h"
 
 #define RETRY_NS UINT64_C(50000000)
 
-/* HMAC-SHA256 of what names the connection and its direction, under the pair's key. */
+/* False, and bytes that anybody can compute, in a job without a key. */
 static bool derive_token(const rf_fabric *f, const char *purpose, uint32_t from, uint32_t to, uint8_t out[32])
 {
-    struct {
-        char purpose[24];
-        uint32_t from, to;
-        uint8_t nonces[2][RF_FABRIC_NONCE];
-    } text = { { 0 }, from, to, { { 0 } } };
     uint8_t key[RF_JOB_KEY_BYTES];
-    strncpy(text.purpose, purpose, sizeof(text.purpose) - 1);
-    memcpy(text.nonces[0], f->cards[from].nonce, RF_FABRIC_NONCE);
-    memcpy(text.nonces[1], f->cards[to].nonce, RF_FABRIC_NONCE);
     const bool secure = rf_mesh_link_key(f->mesh, from == f->rank ? to : from, "data", key);
-    unsigned size = 32;
-    const bool done =
-        HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *)&text, sizeof(text), out, &size) != NULL;
+    const bool done = rf_token_derive(key, purpose, from, to, f->cards[from].nonce, f->cards[to].nonce, out);
     OPENSSL_cleanse(key, sizeof(key));
-    if (!done) memset(out, 0, 32);
     return secure && done;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,7 +28,7 @@ static rf_result open_domain(rf_fabric *f, uint32_t num_links)
     struct fi_eq_attr eq = { .wait_obj = FI_WAIT_UNSPEC };
     RF_TRY(fabric_check(f, fi_eq_open(f->fabric, &eq, &f->events, NULL), "no event queue"));
     RF_TRY(fabric_check(f, fi_domain(f->fabric, f->info, &f->domain, NULL), "no domain"));
-    struct fi_cq_attr cq = { .size = (size_t)num_links * f->depth * 2,
+    struct fi_cq_attr cq = { .size = (size_t)(num_links > 0 ? num_links : 1) * f->depth * 2,
                              .format = FI_CQ_FORMAT_MSG,
                              .wait_obj = FI_WAIT_FD };
     RF_TRY(fabric_check(f, fi_cq_open(f->domain, &cq, &f->completions, NULL), "no completion queue"));
@@ -61,20 +62,15 @@ static rf_result exchange_cards(rf_fabric *f, const rf_fabric_card *mine)
     return r;
 }
 
-static rf_result fabric_build(rf_fabric *f, const rf_fabric_params *params)
+/* What goes over the network: libfabric, and the connections to all ranks that do not share memory with this one. */
+static rf_result open_network(rf_fabric *f, const bool *peers)
 {
-    for (int d = 0; d < RF_DIRECTION_COUNT; d++)
-        if (!(f->links[d] = RF_NEW_ARRAY(rf_link, f->world_size))) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    f->cards = RF_NEW_ARRAY(rf_fabric_card, f->world_size);
-    if (!f->cards) return RF_ERROR_OUT_OF_HOST_MEMORY;
     uint32_t num_links = 0;
     for (uint32_t i = 0; i < f->world_size; i++) {
-        if (!params->peers[i] || i == f->rank) continue;
+        if (!peers[i] || i == f->rank || rf_shared_has(f->shared, i)) continue;
         for (int d = 0; d < RF_DIRECTION_COUNT; d++) f->links[d][i].state = RF_LINK_WANTED;
         num_links++;
     }
-    f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (f->wake_fd < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "data connections: no event descriptor");
     RF_TRY(rf_fabric_choose(f));
     RF_TRY(open_domain(f, num_links));
     rf_fabric_card mine = { 0 };
@@ -83,6 +79,26 @@ static rf_result fabric_build(rf_fabric *f, const rf_fabric_params *params)
     RF_TRY(rf_fabric_connect(f, rf_now_ns() + f->job->bootstrap_timeout_ns));
     fi_close(&f->listener->fid);
     f->listener = NULL;
+    return RF_OK;
+}
+
+static rf_result fabric_build(rf_fabric *f, const rf_fabric_params *params)
+{
+    for (int d = 0; d < RF_DIRECTION_COUNT; d++)
+        if (!(f->links[d] = RF_NEW_ARRAY(rf_link, f->world_size))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    f->cards = RF_NEW_ARRAY(rf_fabric_card, f->world_size);
+    if (!f->cards) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->wake_fd < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "data connections: no event descriptor");
+    RF_TRY(rf_shared_create(
+        &(rf_shared_params){ .job = params->job, .mesh = params->mesh, .peers = params->peers, .depth = params->depth },
+        &f->shared));
+    const uint32_t pairs = rf_shared_pairs(f->shared);
+    f->sleepers = RF_NEW_ARRAY(struct pollfd, pairs + 2);
+    if (!f->sleepers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!rf_shared_has_all(f->shared)) RF_TRY(open_network(f, params->peers));
+    snprintf(f->means, sizeof(f->means), "%s%s%s", pairs > 0 ? "shared memory" : "",
+             pairs > 0 && f->provider[0] ? ", " : "", f->provider);
     return RF_OK;
 }
 
@@ -119,6 +135,7 @@ void rf_fabric_close(rf_fabric *f)
             link->endpoint = NULL;
             link->state = RF_LINK_CLOSED;
         }
+    if (f->shared) rf_shared_close(f->shared);
 }
 
 void rf_fabric_destroy(rf_fabric **fabric)
@@ -135,19 +152,31 @@ void rf_fabric_destroy(rf_fabric **fabric)
     if (f->wake_fd >= 0) close(f->wake_fd);
     for (int d = 0; d < RF_DIRECTION_COUNT; d++) rf_free(f->links[d]);
     rf_free(f->cards);
+    rf_free(f->sleepers);
+    rf_shared_destroy(&f->shared);
     rf_free(f);
     *fabric = NULL;
 }
 
 const char *rf_fabric_provider(const rf_fabric *fabric)
 {
-    return fabric->provider;
+    return fabric->means;
+}
+
+bool rf_fabric_is_shared(const rf_fabric *fabric)
+{
+    return rf_shared_has_all(fabric->shared);
+}
+
+bool rf_fabric_lends(const rf_fabric *fabric, uint32_t peer)
+{
+    return rf_shared_has(fabric->shared, peer);
 }
 
 rf_result rf_fabric_register(rf_fabric *f, const void *data, size_t size, rf_fabric_memory *out)
 {
     *out = (rf_fabric_memory){ 0 };
-    if (!f->register_memory || size == 0) return RF_OK;
+    if (!f->register_memory || !f->domain || size == 0) return RF_OK;
     const int error =
         fi_mr_reg(f->domain, data, size, FI_SEND | FI_RECV, 0, f->next_key++, 0, &out->registration, NULL);
     if (error != 0)
@@ -172,13 +201,27 @@ static rf_result check_posted(uint32_t peer, ssize_t error)
                           rf_fi.strerror((int)-error));
 }
 
+/* The operation that is around its part for shared memory. */
+static rf_fabric_op *op_around(rf_shared_op *shared)
+{
+    return (rf_fabric_op *)(void *)((char *)shared - offsetof(rf_fabric_op, shared));
+}
+
+static void op_begin(rf_fabric_op *op, uint32_t peer)
+{
+    op->peer = peer;
+    op->error = 0;
+    op->lent = NULL;
+    op->lied = false;
+}
+
 rf_result rf_fabric_send(rf_fabric *f, uint32_t peer, const struct iovec *parts, void **descriptors, uint32_t num_parts,
                          rf_fabric_op *op)
 {
+    op_begin(op, peer);
+    if (rf_shared_has(f->shared, peer)) return rf_shared_send(f->shared, peer, parts, num_parts, &op->shared);
     struct fid_ep *ep = f->links[RF_DIRECTION_OUT][peer].endpoint;
     if (!ep) return RF_FAIL(RF_ERROR_PEER_LOST, "data connection with rank %u: there is none", peer);
-    op->peer = peer;
-    op->error = 0;
     return check_posted(peer, num_parts == 1
                                   ? fi_send(ep, parts->iov_base, parts->iov_len, descriptors[0], 0, &op->context)
                                   : fi_sendv(ep, parts, descriptors, num_parts, 0, &op->context));
@@ -186,11 +229,37 @@ rf_result rf_fabric_send(rf_fabric *f, uint32_t peer, const struct iovec *parts,
 
 rf_result rf_fabric_receive(rf_fabric *f, uint32_t peer, void *data, size_t size, void *descriptor, rf_fabric_op *op)
 {
+    op_begin(op, peer);
+    if (rf_shared_has(f->shared, peer)) return rf_shared_receive(f->shared, peer, data, size, &op->shared);
     struct fid_ep *ep = f->links[RF_DIRECTION_IN][peer].endpoint;
     if (!ep) return RF_FAIL(RF_ERROR_PEER_LOST, "data connection with rank %u: there is none", peer);
-    op->peer = peer;
-    op->error = 0;
     return check_posted(peer, fi_recv(ep, data, size, descriptor, 0, &op->context));
+}
+
+rf_result rf_fabric_borrow(rf_fabric *f, uint32_t peer, size_t size, rf_fabric_op *op)
+{
+    op_begin(op, peer);
+    return rf_shared_receive(f->shared, peer, NULL, size, &op->shared);
+}
+
+void rf_fabric_return(rf_fabric *f, rf_fabric_op *op)
+{
+    if (op->lent) rf_shared_return(f->shared, &op->shared);
+    op->lent = NULL;
+}
+
+static void poll_shared(rf_fabric *f, rf_fabric_op **done, uint32_t max, uint32_t *count)
+{
+    rf_shared_op *shared[16];
+    *count = rf_shared_poll(f->shared, shared, max < 16 ? max : 16);
+    for (uint32_t i = 0; i < *count; i++) {
+        rf_fabric_op *op = done[i] = op_around(shared[i]);
+        op->size = op->shared.size;
+        op->error = op->shared.error;
+        op->lent = op->shared.lent;
+        op->lied = op->shared.lied;
+        if (op->error) memcpy(op->detail, op->shared.detail, sizeof(op->detail));
+    }
 }
 
 static rf_result read_error(rf_fabric *f, rf_fabric_op **done, uint32_t *count)
@@ -211,7 +280,9 @@ static rf_result read_error(rf_fabric *f, rf_fabric_op **done, uint32_t *count)
 rf_result rf_fabric_poll(rf_fabric *f, rf_fabric_op **done, uint32_t max, uint32_t *count)
 {
     struct fi_cq_msg_entry entries[16];
-    *count = 0;
+    poll_shared(f, done, max, count);
+    max -= *count;
+    if (!f->completions || max == 0) return RF_OK;
     const ssize_t n = fi_cq_read(f->completions, entries, max < 16 ? max : 16);
     if (n == -FI_EAGAIN || n == -FI_EINTR) return RF_OK;
     if (n == -FI_EAVAIL) return read_error(f, done, count);
@@ -227,16 +298,32 @@ rf_result rf_fabric_poll(rf_fabric *f, rf_fabric_op **done, uint32_t max, uint32
     return RF_OK;
 }
 
+/* poll() on everything that may end a sleep. */
+static rf_result sleep_until_news(rf_fabric *f, uint32_t num_shared, uint64_t timeout_ns)
+{
+    uint32_t count = num_shared;
+    f->sleepers[count++] = (struct pollfd){ f->wake_fd, POLLIN, 0 };
+    if (f->completions) {
+        struct fid *fid = &f->completions->fid;
+        const int ready = fi_trywait(f->fabric, &fid, 1);
+        if (ready == -FI_EAGAIN) return RF_OK;
+        if (ready != 0) return fabric_check(f, ready, "cannot wait");
+        f->sleepers[count++] = (struct pollfd){ f->wait_fd, POLLIN, 0 };
+    }
+    const int n = poll(f->sleepers, count, (int)(timeout_ns / 1000000) + 1);
+    if (n >= 0) return RF_OK;
+    for (uint32_t i = 0; i < num_shared; i++) f->sleepers[i].revents = 0;
+    return errno == EINTR ? RF_OK : RF_FAIL_ERRNO(RF_ERROR_IO, "waiting for data");
+}
+
 rf_result rf_fabric_wait(rf_fabric *f, uint64_t timeout_ns)
 {
-    struct fid *fid = &f->completions->fid;
-    const int ready = fi_trywait(f->fabric, &fid, 1);
-    if (ready == -FI_EAGAIN) return RF_OK;
-    if (ready != 0) return fabric_check(f, ready, "cannot wait");
-    struct pollfd fds[2] = { { f->wait_fd, POLLIN, 0 }, { f->wake_fd, POLLIN, 0 } };
-    const int n = poll(fds, 2, (int)(timeout_ns / 1000000) + 1);
-    if (n < 0 && errno != EINTR) return RF_FAIL_ERRNO(RF_ERROR_IO, "waiting for data");
-    return RF_OK;
+    if (rf_shared_spin(f->shared)) return RF_OK;
+    uint32_t num_shared;
+    rf_result r = RF_OK;
+    if (rf_shared_lie_down(f->shared, f->sleepers, &num_shared)) r = sleep_until_news(f, num_shared, timeout_ns);
+    rf_shared_get_up(f->shared, f->sleepers, num_shared);
+    return r;
 }
 
 void rf_fabric_wake(rf_fabric *f)

@@ -48,7 +48,10 @@ struct rf_fabric {
     rf_mesh *mesh;
     uint32_t rank, world_size, depth;
     bool register_memory;
-    char provider[RF_FABRIC_PROVIDER_NAME];
+    rf_shared *shared;
+    struct pollfd *sleepers;                /* room for what rf_fabric_wait() waits for */
+    char provider[RF_FABRIC_PROVIDER_NAME]; /* "": none is open */
+    char means[RF_FABRIC_PROVIDER_NAME + 16];
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;

@@ -7,9 +7,9 @@
 #ifndef RF_TRANSPORT_FABRIC_MESSAGE_H
 #define RF_TRANSPORT_FABRIC_MESSAGE_H
 
-#include "transport/job/job.h"
+#include "transport/channel/token.h"
 
-#define RF_FABRIC_NONCE 16
+#define RF_FABRIC_NONCE RF_TOKEN_NONCE
 #define RF_FABRIC_ADDRESS 128
 #define RF_FABRIC_PROVIDERS 8
 #define RF_FABRIC_PROVIDER_NAME 64

@@ -61,6 +61,9 @@ static rf_result resolve_settings(const rf_comm_params *p, const rf_job_env *env
     }
     RF_TRY(copy_text(env, p->job, "job", "RINGFIRE_JOB", "default", job->name, sizeof(job->name)));
     RF_TRY(copy_text(env, p->provider, "provider", "RINGFIRE_PROVIDER", "", job->provider, sizeof(job->provider)));
+    bool shared = true;
+    RF_TRY(rf_job_flag(env, "RINGFIRE_SHARED_MEMORY", &shared));
+    job->network_only = !shared;
     RF_TRY(resolve_seconds(env, p->bootstrap_timeout, "bootstrap_timeout", "RINGFIRE_BOOTSTRAP_TIMEOUT", 60,
                            &job->bootstrap_timeout_ns));
     RF_TRY(resolve_seconds(env, p->peer_timeout, "peer_timeout", "RINGFIRE_PEER_TIMEOUT", 10, &job->peer_timeout_ns));

@@ -23,6 +23,7 @@ typedef struct rf_job {
     uint8_t key[RF_JOB_KEY_BYTES];
     bool encrypt;
     char provider[64]; /* "": by capability */
+    bool network_only; /* also between workers of one host */
     uint64_t bootstrap_timeout_ns, heartbeat_interval_ns, peer_timeout_ns, operation_timeout_ns;
     const char *launcher; /* static text: where rank and world size came from, e.g. "TF_CONFIG" */
 } rf_job;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RF_TRANSPORT_SHARED_INTERNAL_H
+#define RF_TRANSPORT_SHARED_INTERNAL_H
+
+#include "transport/channel/token.h"
+#include "transport/shared/segment.h"
+#include "transport/shared/shared.h"
+
+/* What a rank says of itself before ranks of one host meet. */
+typedef struct rf_shared_card {
+    uint8_t name[16];              /* of its local socket */
+    uint8_t nonce[RF_TOKEN_NONCE]; /* fresh: tokens and keys of a pair are never used twice */
+    uint32_t layout;               /* RF_SHARED_LAYOUT, 0: it does not share memory */
+} rf_shared_card;
+#define RF_SHARED_LAYOUT 1
+
+/* How each side proves itself on the socket; the lower rank's carries the memory. */
+typedef struct rf_shared_token {
+    uint32_t magic;
+    uint16_t from, to;
+    uint8_t mac[RF_TOKEN_MAC];
+} rf_shared_token;
+#define RF_SHARED_TOKEN_MAGIC 0x31536652u /* "RfS1" */
+
+typedef struct rf_shared_pair {
+    uint32_t rank;
+    int fd; /* -1: closed */
+    rf_segment segment;
+    rf_ring in, out;
+    bool ended;    /* nothing comes any more that is not there already */
+    bool blocked;  /* a send waits for room */
+    bool released; /* memory of which the writer was not told */
+    bool lied;
+    char detail[96];
+    rf_shared_op *first, **last; /* receives, oldest first */
+    uint32_t pending;
+} rf_shared_pair;
+
+struct rf_shared {
+    const rf_job *job; /* during creation */
+    const bool *peers; /* likewise */
+    rf_mesh *mesh;
+    uint32_t rank, world_size, depth;
+    rf_shared_card *cards;    /* [world_size] */
+    rf_shared_pair **pairs;   /* [world_size], NULL: none */
+    uint32_t *near, num_near; /* ranks with pairs that are up */
+    bool all;
+    rf_shared_op *done, **done_last;
+    uint64_t spin_ns, most_spin_ns;
+};
+
+/* Makes the pairs, as far as both sides can. Collective. */
+rf_result rf_shared_meet(rf_shared *shared);
+/* The token that rank `from` shows to rank `to`, one of which is this one. */
+void rf_shared_make_token(const rf_shared *shared, uint32_t from, uint32_t to, rf_shared_token *out);
+/* The rank that may show these bytes to this one, or UINT32_MAX: none. */
+uint32_t rf_shared_check_token(const rf_shared *shared, const void *data, size_t size);
+rf_shared_pair *rf_shared_pair_new(uint32_t rank);
+void rf_shared_pair_free(rf_shared_pair **pair);
+
+#endif
