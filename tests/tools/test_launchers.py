@@ -111,7 +111,7 @@ class Case(unittest.TestCase):
         command = [*launcher, "sh", "-c", script, "sh", RINGFIRE, "bench", "allreduce", "--size", "64K", "--seconds", "0.05"]
         code, out, err = self.run_to_end(command)
         self.assertEqual((code, out.count("code 0"), out.count("code ")), (0, 2, 2), err)
-        self.assertEqual(out.count("2 ranks of this job on 1 host, libfabric provider "), 1, out)
+        self.assertEqual(out.count("2 ranks of this job on 1 host, data over shared memory"), 1, out)
         self.assertEqual(len(re.findall(r"(?m)^64 KiB +auto +[0-9.]+ +[0-9.]+ +[0-9.]+$", out)), 1, out)
         self.assertNotIn("ringfire:", err)
         for option, part, expected_code in (("--ranks=3", "--ranks is 3", 2), ("--json=/nonexistent/x", "/nonexistent/x", 1)):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ringfire bench allreduce: the communicator's all-reduce, in the job that a launcher has started this process in, or
- * among forked ranks, there compared with a ring over plain sockets and a bare copy through them, alternating in the
- * same run.
+ * among forked ranks, there compared with rings over plain sockets and plain shared memory and a bare copy through the
+ * sockets, alternating in the same run.
  */
 #include <argp.h>
 #include <errno.h>
@@ -17,18 +17,19 @@
 
 #include "bench/report.h"
 #include "bench/ring.h"
+#include "bench/shared_ring.h"
 #include "clock.h"
 #include "commands.h"
 #include "options.h"
 #include "ports.h"
 
-enum { MAX_SIZES = 16, MAX_METHODS = 8, ROUNDS = 15, PLAIN = 100, COPY = 101 };
+enum { MAX_SIZES = 16, MAX_METHODS = 9, ROUNDS = 15, PLAIN = 100, COPY = 101, SHARED = 102 };
 
 typedef struct allreduce_options {
     uint32_t ranks; /* 0: not said */
     uint64_t sizes[MAX_SIZES];
     uint32_t num_sizes;
-    int methods[MAX_METHODS]; /* rf_comm_algorithm, PLAIN or COPY */
+    int methods[MAX_METHODS]; /* rf_comm_algorithm, PLAIN, SHARED or COPY */
     uint32_t num_methods;
     rf_dtype wire;
     bool encrypt;
@@ -62,6 +63,7 @@ static const struct {
                    { "halving", RF_COMM_RECURSIVE_HALVING },
                    { "hierarchical", RF_COMM_HIERARCHICAL },
                    { "plain socket ring", PLAIN },
+                   { "plain shared-memory ring", SHARED },
                    { "raw TCP, both ways", COPY } };
 enum { NUM_ALGORITHMS = 5, NUM_NAMES = sizeof(algorithms) / sizeof(algorithms[0]) };
 
@@ -81,7 +83,7 @@ static const struct argp_option argp_options[] = {
       "auto, ring, doubling, halving, hierarchical or all; may be repeated (default: auto)", 0 },
     { "wire", 'w', "TYPE", 0, "Send f32 as f16 or bf16", 0 },
     { "encrypt", 'e', NULL, 0, "Encrypt the data", 0 },
-    { "provider", 'p', "NAME", 0, "libfabric provider", 0 },
+    { "provider", 'p', "NAME", 0, "libfabric provider, for all data: nothing goes through shared memory", 0 },
     { "seconds", 't', "X", 0, "Time spent per size and algorithm (default: 1)", 0 },
     JSON_OPTION,
     { 0 },
@@ -106,7 +108,7 @@ static bool add_algorithm(allreduce_options *o, const char *name)
     bool found = false;
     for (int i = 0; i < NUM_ALGORITHMS; i++) {
         if (!all && strcmp(name, algorithms[i].name) != 0) continue;
-        if (o->num_methods + 2 >= MAX_METHODS) return false;
+        if (o->num_methods + 3 >= MAX_METHODS) return false;
         o->methods[o->num_methods++] = algorithms[i].method;
         found = true;
     }
@@ -183,13 +185,14 @@ static bool report_size(const allreduce_options *o, const allreduce_results *res
                         json_t *list)
 {
     double all[MAX_METHODS][ROUNDS], seconds[MAX_METHODS], processor[MAX_METHODS];
-    uint32_t plain = MAX_METHODS;
+    uint32_t plain = MAX_METHODS, common = MAX_METHODS;
     for (uint32_t m = 0; m < o->num_methods; m++) {
         slowest_ranks(results, results->processor[s][m], all[m]);
         processor[m] = bench_median(all[m], ROUNDS);
         slowest_ranks(results, results->seconds[s][m], all[m]);
         seconds[m] = bench_median(all[m], ROUNDS);
         if (o->methods[m] == PLAIN) plain = m;
+        if (o->methods[m] == SHARED) common = m;
     }
     char size[32];
     const uint64_t bytes = o->sizes[s];
@@ -201,19 +204,22 @@ static bool report_size(const allreduce_options *o, const allreduce_results *res
         snprintf(size, sizeof(size), "%llu B", (unsigned long long)bytes);
     bool ok = true;
     for (uint32_t m = 0; m < o->num_methods; m++) {
-        char time[32], rate[32], cost[32], ratio[32] = "";
+        char time[32], rate[32], cost[32], ratio[32] = "", of_shared[32] = "";
         const double gbytes = (double)bytes / seconds[m] * 1e-9;
         const bool compared = plain < MAX_METHODS && o->methods[m] != COPY;
         const double times = compared ? times_plain(all[plain], all[m]) : 0;
+        const double times_shared = compared ? times_plain(all[common], all[m]) : 0;
         snprintf(time, sizeof(time), seconds[m] < 1e-3 ? "%.4f" : "%.3f", seconds[m] * 1e3);
         snprintf(rate, sizeof(rate), "%.3f", gbytes);
         snprintf(cost, sizeof(cost), processor[m] < 1e-3 ? "%.4f" : "%.3f", processor[m] * 1e3);
         if (compared) snprintf(ratio, sizeof(ratio), "%.2f", times);
-        ok &= table_row(t, (const char *[]){ size, method_name(o->methods[m]), time, rate, cost, ratio });
+        if (compared) snprintf(of_shared, sizeof(of_shared), "%.2f", times_shared);
+        ok &= table_row(t, (const char *[]){ size, method_name(o->methods[m]), time, rate, cost, ratio, of_shared });
         json_t *row =
             json_pack("{s:I,s:s,s:f,s:f,s:f}", "bytes", (json_int_t)bytes, "algorithm", method_name(o->methods[m]),
                       "seconds", seconds[m], "gbytes", gbytes, "processor_seconds", processor[m]);
         if (compared) json_object_set_new(row, "ratio_to_plain_ring", json_real(times));
+        if (compared) json_object_set_new(row, "ratio_to_shared_ring", json_real(times_shared));
         json_array_append_new(list, row);
     }
     return ok;
@@ -221,11 +227,12 @@ static bool report_size(const allreduce_options *o, const allreduce_results *res
 
 static int allreduce_report(const allreduce_options *o, const allreduce_results *results)
 {
-    static const char *const headings[] = { "Size", "Algorithm", ">ms", ">GB/s", ">CPU ms", ">of plain ring" };
+    static const char *const headings[] = { "Size",           "Algorithm", ">ms", ">GB/s", ">CPU ms", ">of socket ring",
+                                            ">of shared ring" };
     table t;
     json_t *list = json_array();
-    const bool job = results->hosts > 0; /* without the plain ring, which is this host's */
-    bool ok = table_begin(&t, headings, job ? 5 : 6);
+    const bool job = results->hosts > 0; /* without the plain rings, which are this host's */
+    bool ok = table_begin(&t, headings, job ? 5 : 7);
     for (uint32_t s = 0; s < o->num_sizes; s++) ok &= report_size(o, results, s, &t, list);
     json_t *result = json_pack("{s:s,s:i,s:i,s:b,s:s,s:o}", "provider", results->provider, "ranks", (int)o->ranks,
                                "hosts", job ? (int)results->hosts : 1, "encrypted", o->encrypt, "wire",
@@ -233,7 +240,7 @@ static int allreduce_report(const allreduce_options *o, const allreduce_results 
     char about[256], where[64] = "on this host";
     if (job) snprintf(where, sizeof(where), "of this job on %u host%s", results->hosts, results->hosts == 1 ? "" : "s");
     snprintf(about, sizeof(about),
-             "%u ranks %s, libfabric provider %s, f32%s%s, in place%s.\nGB/s: bytes of the result / time; CPU: of one "
+             "%u ranks %s, data over %s, f32%s%s, in place%s.\nGB/s: bytes of the result / time; CPU: of one "
              "rank.",
              o->ranks, where, results->provider, o->wire ? " as " : "", o->wire ? rf_dtype_name(o->wire) : "",
              o->encrypt ? ", encrypted" : "");
@@ -248,6 +255,7 @@ typedef struct allreduce_rank {
     allreduce_results *results;
     uint32_t rank, size, column;
     bench_ring ring; /* forked ranks only */
+    bench_shared_ring shared_ring;
     rf_comm *comm;
     float *data, *other;
 } allreduce_rank;
@@ -278,6 +286,8 @@ static bool wait_for_others(allreduce_rank *k)
 static bool run_once(allreduce_rank *k, int method, uint64_t count)
 {
     if (method == PLAIN) return bench_ring_all_reduce(&k->ring, k->data, count);
+    if (method == SHARED) bench_shared_ring_all_reduce(&k->shared_ring, k->data, count);
+    if (method == SHARED) return true;
     if (method == COPY) return bench_ring_copy(&k->ring, k->data, k->other, count);
     return rf_comm_all_reduce(
                k->comm, k->data, k->data, count, RF_F32, RF_COMM_SUM,
@@ -427,7 +437,8 @@ static int run_in_job(allreduce_options *o, rf_comm *comm)
 
 /* ---- a forked rank ---- */
 
-static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32_t rank, const int *to, const int *from)
+static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32_t rank, const int *to, const int *from,
+                    bench_lane *lanes)
 {
     allreduce_rank k = {
         .options = o, .shared = shared, .results = &shared->results, .rank = rank, .size = o->ranks, .column = rank
@@ -436,6 +447,7 @@ static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32
         fprintf(stderr, "ringfire: no memory\n");
         return CODE_FAILED;
     }
+    k.shared_ring = bench_shared_ring_begin(lanes, rank, o->ranks);
     const rf_comm_params params = { .world_size = o->ranks,
                                     .rank = rank,
                                     .master_address = "127.0.0.1",
@@ -463,8 +475,9 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
 {
     int to[BENCH_MAX_RANKS], from[BENCH_MAX_RANKS];
     pid_t pids[BENCH_MAX_RANKS];
-    if (!bench_ring_connect(o->ranks, to, from)) {
-        fprintf(stderr, "ringfire: no connections over loopback: %s\n", strerror(errno));
+    bench_lane *lanes = bench_shared_ring_create(o->ranks);
+    if (!lanes || !bench_ring_connect(o->ranks, to, from)) {
+        fprintf(stderr, "ringfire: no memory or no connections over loopback: %s\n", strerror(errno));
         return false;
     }
     fflush(NULL);
@@ -477,7 +490,7 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
             ok = false;
             break;
         }
-        if (pids[started] == 0) bench_exit_child(run_rank(o, shared, started, to, from));
+        if (pids[started] == 0) bench_exit_child(run_rank(o, shared, started, to, from, lanes));
     }
     for (uint32_t i = 0; i < o->ranks; i++) {
         close(to[i]);
@@ -494,6 +507,7 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
             if (pids[i] == pid) pids[i] = 0;
         if (pid < 0 || status != 0) ok = false;
     }
+    bench_shared_ring_destroy(lanes, o->ranks);
     return ok;
 }
 
@@ -526,6 +540,7 @@ static int run_alone(allreduce_options *o)
 {
     if (o->ranks == 0) o->ranks = 2;
     o->methods[o->num_methods++] = PLAIN;
+    o->methods[o->num_methods++] = SHARED;
     o->methods[o->num_methods++] = COPY;
     bench_forget_job_key();
     if (!json_can_write(o->json_path)) return CODE_FAILED;
@@ -555,8 +570,9 @@ int command_bench_allreduce(int argc, char **argv)
         argp_options,
         parse_option,
         "",
-        "Measures the all-reduce between processes of this host, beside a ring over plain TCP sockets and a bare copy "
-        "through them.\vStarted as the workers of a job ('ringfire run', mpirun, srun, torchrun, TF_CONFIG), it "
+        "Measures the all-reduce between processes of this host, beside rings over plain TCP sockets and plain shared "
+        "memory and a bare copy through the sockets.\vStarted as the workers of a job ('ringfire run', mpirun, srun, "
+        "torchrun, TF_CONFIG), it "
         "measures that job instead, on all its hosts: rank 0 prints the table, and all ranks end with the same exit "
         "code.",
         NULL,
@@ -565,6 +581,7 @@ int command_bench_allreduce(int argc, char **argv)
     };
     command_parse(&parser, argc, argv, 0, &o);
     set_defaults(&o);
+    if (o.provider) setenv("RINGFIRE_SHARED_MEMORY", "0", 0);
     rf_comm *comm;
     if (rf_comm_create(&(rf_comm_params){ .encrypt = o.encrypt, .provider = o.provider }, &comm) < 0)
         return command_fail();
