@@ -34,6 +34,7 @@ static void pretend_host(uint32_t host)
 static int child(const ranks_params *params, uint32_t rank, uint16_t port, ranks_fn fn, void *user)
 {
     rf_comm *comm = NULL;
+    if (params->network_only) setenv("RINGFIRE_SHARED_MEMORY", params->network_only >> rank & 1 ? "0" : "1", 1);
     if (params->hosts > 1) pretend_host(rank * params->hosts / params->world_size);
     const rf_comm_params p = { .world_size = params->world_size,
                                .rank = rank,

@@ -16,8 +16,9 @@ typedef struct ranks_params {
     double operation_timeout; /* 0: default */
     const char *key_file;     /* NULL: insecure */
     bool encrypt;
-    uint32_t hosts; /* ranks pretend to be spread over so many hosts, where the test may do that */
-    double limit;   /* seconds until all are killed; 0: 60 */
+    uint32_t hosts;        /* ranks pretend to be spread over so many hosts, where the test may do that */
+    uint32_t network_only; /* ranks that do without shared memory, a bit for each; 0: as the environment says */
+    double limit;          /* seconds until all are killed; 0: 60 */
 } ranks_params;
 
 /* Returns 0 for success; what it prints explains a failure. */

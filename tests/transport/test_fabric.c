@@ -98,6 +98,11 @@ static int strangers(rf_comm *comm, void *user)
         rf_mesh_destroy(&mesh);
         return 0;
     }
+    rf_shared *shared;
+    EXPECT(rf_shared_create(&(rf_shared_params){ .job = &job, .mesh = mesh, .peers = peers, .depth = 8 }, &shared) ==
+           RF_OK);
+    EXPECT(rf_shared_pairs(shared) == 0);
+    rf_shared_destroy(&shared);
     rf_fabric f = { .job = &job, .mesh = mesh, .rank = 1, .world_size = 2, .wait_fd = -1, .wake_fd = -1 };
     /* Where rank 0 would connect to: nothing listens there. */
     const struct sockaddr_in nowhere = { .sin_family = AF_INET,
@@ -204,6 +209,7 @@ static void test_signals(void **state)
 
 int main(void)
 {
+    setenv("RINGFIRE_SHARED_MEMORY", "0", 1);
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_strangers), cmocka_unit_test(test_registered),
                                         cmocka_unit_test(test_signals) };
     return cmocka_run_group_tests(tests, NULL, NULL);

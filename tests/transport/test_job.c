@@ -99,6 +99,8 @@ static void test_own(void **state)
                  "18446744073709551615",
                  "RINGFIRE_PROVIDER",
                  "tcp",
+                 "RINGFIRE_SHARED_MEMORY",
+                 "0",
                  "RINGFIRE_PEER_TIMEOUT",
                  "2",
                  "RINGFIRE_HEARTBEAT",
@@ -122,6 +124,7 @@ static void test_own(void **state)
     assert_string_equal(job.name, "mnist");
     assert_true(job.epoch == UINT64_MAX);
     assert_string_equal(job.provider, "tcp");
+    assert_true(job.network_only);
     assert_true(job.peer_timeout_ns == 2000000000u);
     assert_true(job.heartbeat_interval_ns == 500000000u);
     assert_true(job.bootstrap_timeout_ns == 5000000000u);
@@ -157,6 +160,7 @@ static void test_own(void **state)
                                     (vars){ "MASTER_ADDR", "a", "MASTER_PORT", "5" }, &job),
                      RF_OK);
     assert_string_equal(job.master_address, "a");
+    assert_false(job.network_only);
 }
 
 static void test_own_refused(void **state)

@@ -177,15 +177,15 @@ static void log_without(const rf_shared *s, uint32_t rank, const char *why)
                    rank, why);
 }
 
-static bool shares(const rf_shared *s, uint32_t a, uint32_t b)
+static bool can_share(const rf_shared *s, uint32_t a, uint32_t b)
 {
     return rf_mesh_host(s->mesh, a) == rf_mesh_host(s->mesh, b) && s->cards[a].layout == RF_SHARED_LAYOUT &&
            s->cards[b].layout == RF_SHARED_LAYOUT;
 }
 
-static bool wants(const rf_shared *s, uint32_t rank)
+static bool is_wanted(const rf_shared *s, uint32_t rank)
 {
-    return rank != s->rank && s->peers[rank] && shares(s, s->rank, rank);
+    return rank != s->rank && s->peers[rank] && can_share(s, s->rank, rank);
 }
 
 static rf_result exchange_cards(rf_shared *s, int *listener)
@@ -225,7 +225,7 @@ static rf_result exchange_sets(const rf_shared *s, const rank_set *mine, rank_se
 static rf_result call_all(rf_shared *s, rank_set *called)
 {
     for (uint32_t r = 0; r < s->rank; r++) {
-        if (!wants(s, r)) continue;
+        if (!is_wanted(s, r)) continue;
         int fd = -1;
         const char *why = call_lower(s, r, &fd);
         if (why) {
@@ -249,7 +249,8 @@ static rf_result answer_caller(rf_shared *s, int fd, const rank_set *all, rank_s
     rf_shared_token token;
     const ssize_t n = is_own_user(fd) ? recv(fd, &token, sizeof(token), MSG_DONTWAIT | MSG_TRUNC) : -1;
     const uint32_t rank = n < 0 ? UINT32_MAX : rf_shared_check_token(s, &token, (size_t)n);
-    if (rank == UINT32_MAX || rank < s->rank || !wants(s, rank) || s->pairs[rank] || !set_has(&all[rank], s->rank)) {
+    if (rank == UINT32_MAX || rank < s->rank || !is_wanted(s, rank) || s->pairs[rank] ||
+        !set_has(&all[rank], s->rank)) {
         rf_log_message(RF_LOG_WARN, "rank %u: a foreign connection to its local socket was rejected", s->rank);
         close(fd);
         return RF_OK;
@@ -352,7 +353,7 @@ rf_result rf_shared_meet(rf_shared *s)
     /* Every rank has the same cards, so all go on or none does. */
     bool any = false;
     for (uint32_t a = 0; r == RF_OK && a < s->world_size && !any; a++)
-        for (uint32_t b = 0; b < a && !any; b++) any = shares(s, a, b);
+        for (uint32_t b = 0; b < a && !any; b++) any = can_share(s, a, b);
     if (r == RF_OK && any) r = meet_neighbours(s, listener, all);
     if (listener >= 0) close(listener);
     rf_free(all);

@@ -15,7 +15,7 @@
 
 /* Longest look before a sleep, where every rank of the host has a processor of its own: what a sleep and being woken
  * cost. Where ranks share processors, who looks takes the processor from whom he waits for. */
-#define MOST_SPIN_NS UINT64_C(40000)
+#define MOST_SPIN_NS UINT64_C(20000)
 #define LEAST_SPIN_NS UINT64_C(1000)
 /* Wake-up bytes that are taken at a time. */
 enum { BELL_BYTES = 64, BELL_ROUNDS = 16 };
@@ -329,7 +329,8 @@ bool rf_shared_spin(rf_shared *s)
     do {
         for (int i = 0; i < 16; i++) {
             if (has_news(s)) {
-                s->spin_ns = 2 * s->spin_ns < s->most_spin_ns ? 2 * s->spin_ns : s->most_spin_ns;
+                s->spin_ns += s->spin_ns / 4;
+                if (s->spin_ns > s->most_spin_ns) s->spin_ns = s->most_spin_ns;
                 return true;
             }
             pause_briefly();
