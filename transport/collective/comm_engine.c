@@ -241,7 +241,7 @@ static rf_result call_begin(rf_engine *e, const rf_call *call)
     rf_engine_describe(&e->header, e->what, sizeof(e->what));
     rf_mesh_begin_operation(e->mesh, call->serial, e->what);
     rf_collective_task task = call->task;
-    task.slice = e->chunk;
+    task.slice = rf_fabric_is_shared(e->fabric) ? RF_ENGINE_SLICE / e->element : e->chunk;
     RF_TRY(rf_collective_schedule_make(&task, &e->schedule));
     RF_TRY(prepare_memory(e));
     for (uint32_t i = 0; i < RF_ENGINE_OUT; i++) e->out[i].num_parts = 0;

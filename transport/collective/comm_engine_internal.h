@@ -13,7 +13,8 @@ enum {
     RF_ENGINE_IN = 4,                      /* chunks awaited; few, so that their buffers stay in the cache */
     RF_ENGINE_OUT = 8,                     /* chunks being sent */
     RF_ENGINE_CHUNK = 512 << 10,           /* bytes; smaller ones cost more in messages than their overlap gains */
-    RF_ENGINE_SHARED = 128 << 10,          /* through shared memory, which costs little for each message */
+    RF_ENGINE_SHARED = 64 << 10,           /* in a job that shares all memory: messages cost little there */
+    RF_ENGINE_SLICE = 512 << 10,           /* its slices (schedule.h), so that neither side waits for each message */
     RF_ENGINE_SLOT = RF_ENGINE_CHUNK + 64, /* room for one, sealed, in the bounce buffer */
     RF_ENGINE_EAGER = 16 << 10,            /* a first chunk up to this size travels behind its header */
 };

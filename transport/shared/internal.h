@@ -46,7 +46,7 @@ struct rf_shared {
     uint32_t *near, num_near; /* ranks with pairs that are up */
     bool all;
     rf_shared_op *done, **done_last;
-    uint64_t spin_ns, most_spin_ns;
+    uint64_t spin_ns, most_spin_ns, wait_begin;
 };
 
 /* Makes the pairs, as far as both sides can. Collective. */

@@ -325,19 +325,24 @@ static void pause_briefly(void)
 bool rf_shared_spin(rf_shared *s)
 {
     if (s->num_near == 0) return false;
-    const uint64_t end = rf_now_ns() + s->spin_ns;
+    s->wait_begin = rf_now_ns();
+    const uint64_t end = s->wait_begin + s->spin_ns;
     do {
         for (int i = 0; i < 16; i++) {
-            if (has_news(s)) {
-                s->spin_ns += s->spin_ns / 4;
-                if (s->spin_ns > s->most_spin_ns) s->spin_ns = s->most_spin_ns;
-                return true;
-            }
+            if (has_news(s)) return true;
             pause_briefly();
         }
     } while (rf_now_ns() < end);
-    s->spin_ns = s->spin_ns / 2 > LEAST_SPIN_NS ? s->spin_ns / 2 : LEAST_SPIN_NS;
     return false;
+}
+
+/* Longer looks where sleeps turn out to be short, else shorter ones. */
+static void learn_from_sleep(rf_shared *s)
+{
+    const bool was_short = rf_now_ns() - s->wait_begin < 2 * s->most_spin_ns;
+    s->spin_ns = was_short ? 2 * s->spin_ns : s->spin_ns / 2;
+    if (s->spin_ns > s->most_spin_ns) s->spin_ns = s->most_spin_ns;
+    if (s->spin_ns < LEAST_SPIN_NS) s->spin_ns = LEAST_SPIN_NS;
 }
 
 bool rf_shared_lie_down(rf_shared *s, struct pollfd *fds, uint32_t *count)
@@ -374,4 +379,5 @@ void rf_shared_get_up(rf_shared *s, const struct pollfd *fds, uint32_t count)
         atomic_store_explicit(&pair->segment.head->sides[side_of(s, pair)].wish, 0, memory_order_relaxed);
         if (fds[i].fd >= 0 && fds[i].revents) hear_bell(pair);
     }
+    if (count > 0) learn_from_sleep(s);
 }
