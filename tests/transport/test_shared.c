@@ -23,7 +23,7 @@
 
 /* Both sides of one, in one process. */
 typedef struct ends {
-    rf_segment mine, theirs;
+    rf_shared_segment mine, theirs;
     rf_ring out, in;
 } ends;
 
@@ -31,18 +31,18 @@ static ends both_ends(void)
 {
     ends e;
     int fd;
-    assert_int_equal(rf_segment_create(&e.mine, &fd), RF_OK);
-    assert_int_equal(rf_segment_open(&e.theirs, fd), RF_OK);
+    assert_int_equal(rf_shared_segment_create(&e.mine, &fd), RF_OK);
+    assert_int_equal(rf_shared_segment_open(&e.theirs, fd), RF_OK);
     close(fd);
-    e.out = rf_segment_ring(&e.mine, 0, true);
-    e.in = rf_segment_ring(&e.theirs, 1, false);
+    e.out = rf_shared_segment_ring(&e.mine, 0, true);
+    e.in = rf_shared_segment_ring(&e.theirs, 1, false);
     return e;
 }
 
 static void close_ends(ends *e)
 {
-    rf_segment_close(&e->mine);
-    rf_segment_close(&e->theirs);
+    rf_shared_segment_close(&e->mine);
+    rf_shared_segment_close(&e->theirs);
 }
 
 static rf_result write_bytes(rf_ring *ring, const void *data, size_t size)
@@ -58,9 +58,9 @@ static void test_messages(void **state)
 {
     (void)state;
     ends e = both_ends();
-    static uint8_t pattern[RF_SEGMENT_RING / 2 + 256];
+    static uint8_t pattern[RF_SHARED_RING / 2 + 256];
     for (size_t i = 0; i < sizeof(pattern); i++) pattern[i] = (uint8_t)(i * 7 + i / 251);
-    const size_t limit = rf_ring_limit(RF_SEGMENT_RING);
+    const size_t limit = rf_ring_limit(RF_SHARED_RING);
     const uint8_t *data;
     size_t size, sent[64], first = 0, last = 0;
     uint64_t end, x = 1, moved = 0;
@@ -84,7 +84,7 @@ static void test_messages(void **state)
         assert_int_equal(rf_ring_read(&e.in, &data, &size, &end), RF_END);
         assert_true(rf_ring_has_room(&e.out));
     }
-    assert_true(moved > 20 * RF_SEGMENT_RING);
+    assert_true(moved > 20 * RF_SHARED_RING);
     assert_int_equal(write_bytes(&e.out, pattern, limit + 1), RF_ERROR_INTERNAL);
     close_ends(&e);
 }
@@ -139,11 +139,11 @@ static void test_lying_writer(void **state)
     (void)state;
     const uint64_t honest = 4 * RF_RING_LINE;
     expect_refused(0, 6);                             /* back */
-    expect_refused(honest + RF_SEGMENT_RING, 6);      /* more than there is room for */
+    expect_refused(honest + RF_SHARED_RING, 6);       /* more than there is room for */
     expect_refused(UINT64_MAX - RF_RING_LINE + 1, 6); /* far ahead */
     expect_refused(honest + 1, 6);                    /* not whole lines */
     expect_refused(honest, RF_RING_LINE + 1);         /* a message longer than what was written */
-    expect_refused(honest, RF_SEGMENT_RING);          /* longer than the memory */
+    expect_refused(honest, RF_SHARED_RING);           /* longer than the memory */
     expect_refused(honest, UINT64_MAX);               /* so long that sums wrap */
     expect_refused(honest, UINT64_MAX - RF_RING_LINE);
 }
@@ -171,29 +171,29 @@ static void test_lying_reader(void **state)
 static void test_lying_memory(void **state)
 {
     (void)state;
-    rf_segment s;
-    const off_t whole = (off_t)sysconf(_SC_PAGESIZE) + 2 * (off_t)RF_SEGMENT_RING;
+    rf_shared_segment s;
+    const off_t whole = (off_t)sysconf(_SC_PAGESIZE) + 2 * (off_t)RF_SHARED_RING;
     for (int how = 0; how < 4; how++) {
         const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         assert_true(fd >= 0);
         assert_int_equal(ftruncate(fd, how == 0 ? whole : how == 1 ? whole - 4096 : how == 2 ? whole : 0), 0);
         if (how != 0)
             assert_int_equal(fcntl(fd, F_ADD_SEALS, how == 2 ? F_SEAL_SHRINK | F_SEAL_WRITE : F_SEAL_SHRINK), 0);
-        assert_int_equal(rf_segment_open(&s, fd), RF_ERROR_CORRUPT_DATA);
+        assert_int_equal(rf_shared_segment_open(&s, fd), RF_ERROR_CORRUPT_DATA);
         assert_null(s.head);
         close(fd);
     }
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);
-    assert_int_equal(rf_segment_open(&s, pipes[0]), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_shared_segment_open(&s, pipes[0]), RF_ERROR_CORRUPT_DATA);
     close(pipes[0]);
     close(pipes[1]);
     /* And the other way round: who gets ours cannot make it shorter. */
     int fd;
-    assert_int_equal(rf_segment_create(&s, &fd), RF_OK);
+    assert_int_equal(rf_shared_segment_create(&s, &fd), RF_OK);
     assert_int_not_equal(ftruncate(fd, 0), 0);
     close(fd);
-    rf_segment_close(&s);
+    rf_shared_segment_close(&s);
 }
 
 /* ---- tokens ---- */
@@ -379,7 +379,7 @@ static void test_same_bits(void **state)
 /* ---- a peer that lies within a job ---- */
 
 /* Where this process has shared memory mapped, as its maps say. */
-static rf_segment_head *find_memory(void)
+static rf_shared_head *find_memory(void)
 {
     char line[512];
     unsigned long begin = 0;
@@ -387,22 +387,22 @@ static rf_segment_head *find_memory(void)
     while (maps && begin == 0 && fgets(line, sizeof(line), maps))
         if (!strstr(line, "memfd:ringfire") || sscanf(line, "%lx-", &begin) != 1) begin = 0;
     if (maps) fclose(maps);
-    return (rf_segment_head *)(uintptr_t)begin;
+    return (rf_shared_head *)(uintptr_t)begin;
 }
 
 static void tell_lie(int how)
 {
-    rf_segment_head *head = find_memory();
+    rf_shared_head *head = find_memory();
     if (!head) abort();
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     switch (how) {
     case 0: atomic_store(&head->rings[1].written, UINT64_MAX); break;
     case 1: atomic_store(&head->rings[1].written, 0); break;
-    case 2: atomic_fetch_add(&head->rings[1].written, 2 * RF_SEGMENT_RING); break;
+    case 2: atomic_fetch_add(&head->rings[1].written, 2 * RF_SHARED_RING); break;
     case 3: atomic_store(&head->rings[0].read, UINT64_MAX / 2); break;
     default: /* everything, again and again */
         for (int round = 0; round < 20; round++, usleep(2000))
-            for (uint64_t i = 0; i < page + 2 * RF_SEGMENT_RING; i += 8) {
+            for (uint64_t i = 0; i < page + 2 * RF_SHARED_RING; i += 8) {
                 const uint64_t value = (i + (uint64_t)round) * UINT64_C(0x9E3779B97F4A7C15);
                 memcpy((uint8_t *)head + i, &value, sizeof(value));
             }

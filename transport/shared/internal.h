@@ -25,7 +25,7 @@ typedef struct rf_shared_token {
 typedef struct rf_shared_pair {
     uint32_t rank;
     int fd; /* -1: closed */
-    rf_segment segment;
+    rf_shared_segment segment;
     rf_ring in, out;
     bool ended;    /* nothing comes any more that is not there already */
     bool blocked;  /* a send waits for room */
@@ -55,7 +55,11 @@ rf_result rf_shared_meet(rf_shared *shared);
 void rf_shared_make_token(const rf_shared *shared, uint32_t from, uint32_t to, rf_shared_token *out);
 /* The rank that may show these bytes to this one, or UINT32_MAX: none. */
 uint32_t rf_shared_check_token(const rf_shared *shared, const void *data, size_t size);
+
+/* pair.c */
 rf_shared_pair *rf_shared_pair_new(uint32_t rank);
+/* Closes the socket; messages that have come can still be read. */
+void rf_shared_pair_end(rf_shared_pair *pair);
 void rf_shared_pair_free(rf_shared_pair **pair);
 
 #endif

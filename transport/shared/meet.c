@@ -262,7 +262,7 @@ static rf_result answer_caller(rf_shared *s, int fd, const rank_set *all, rank_s
     }
     pair->fd = fd;
     int memory;
-    if (rf_segment_create(&pair->segment, &memory) < 0) {
+    if (rf_shared_segment_create(&pair->segment, &memory) < 0) {
         log_without(s, rank, rf_error_message());
         return RF_OK;
     }
@@ -297,7 +297,7 @@ static void open_all(rf_shared *s, const rank_set *answered, rank_set *opened)
         rf_shared_pair *pair = s->pairs[r];
         const int memory = pair && set_has(&answered[r], s->rank) ? receive_memory(s, pair->fd, r) : -1;
         if (memory >= 0) {
-            if (rf_segment_open(&pair->segment, memory) == RF_OK)
+            if (rf_shared_segment_open(&pair->segment, memory) == RF_OK)
                 set_add(opened, r);
             else
                 log_without(s, r, rf_error_message());
@@ -309,7 +309,7 @@ static void open_all(rf_shared *s, const rank_set *answered, rank_set *opened)
     }
 }
 
-static rf_result settle(rf_shared *s, const rank_set *opened)
+static rf_result settle_pairs(rf_shared *s, const rank_set *opened)
 {
     s->all = true;
     for (uint32_t r = 0; r < s->world_size; r++) {
@@ -323,8 +323,8 @@ static rf_result settle(rf_shared *s, const rank_set *opened)
         }
         if (!pair->segment.head)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank %u says that it has shared memory which it was not given", r);
-        pair->in = rf_segment_ring(&pair->segment, s->rank > r, false);
-        pair->out = rf_segment_ring(&pair->segment, s->rank > r, true);
+        pair->in = rf_shared_segment_ring(&pair->segment, s->rank > r, false);
+        pair->out = rf_shared_segment_ring(&pair->segment, s->rank > r, true);
         s->near[s->num_near++] = r;
         rf_log_message(RF_LOG_DEBUG, "rank %u: shares memory with rank %u", s->rank, r);
     }
@@ -342,7 +342,7 @@ static rf_result meet_neighbours(rf_shared *s, int listener, rank_set *all)
     rank_set opened = { 0 };
     open_all(s, all, &opened);
     RF_TRY(exchange_sets(s, &opened, all));
-    return settle(s, all);
+    return settle_pairs(s, all);
 }
 
 rf_result rf_shared_meet(rf_shared *s)

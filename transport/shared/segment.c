@@ -17,12 +17,12 @@ static size_t page_size(void)
 
 static size_t file_size(size_t page)
 {
-    return page + 2 * (size_t)RF_SEGMENT_RING;
+    return page + 2 * (size_t)RF_SHARED_RING;
 }
 
 static size_t mapped_size(size_t page)
 {
-    return page + 4 * (size_t)RF_SEGMENT_RING;
+    return page + 4 * (size_t)RF_SHARED_RING;
 }
 
 static rf_result fail_mapping(void)
@@ -31,19 +31,19 @@ static rf_result fail_mapping(void)
                          mapped_size(page_size()));
 }
 
-static rf_result segment_map(rf_segment *s, int fd)
+static rf_result segment_map(rf_shared_segment *s, int fd)
 {
     s->page = page_size();
     uint8_t *base = mmap(NULL, mapped_size(s->page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return fail_mapping();
-    s->head = (rf_segment_head *)(void *)base;
+    s->head = (rf_shared_head *)(void *)base;
     uint8_t *at = base;
     for (int i = 0; i < 5; i++) {
-        const size_t size = i == 0 ? s->page : (size_t)RF_SEGMENT_RING;
-        const size_t offset = i == 0 ? 0 : s->page + (size_t)((i - 1) / 2) * (size_t)RF_SEGMENT_RING;
+        const size_t size = i == 0 ? s->page : (size_t)RF_SHARED_RING;
+        const size_t offset = i == 0 ? 0 : s->page + (size_t)((i - 1) / 2) * (size_t)RF_SHARED_RING;
         if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED) {
             const rf_result r = fail_mapping();
-            rf_segment_close(s);
+            rf_shared_segment_close(s);
             return r;
         }
         if (i == 1 || i == 3) s->data[i / 2] = at;
@@ -52,9 +52,9 @@ static rf_result segment_map(rf_segment *s, int fd)
     return RF_OK;
 }
 
-rf_result rf_segment_create(rf_segment *out, int *fd)
+rf_result rf_shared_segment_create(rf_shared_segment *out, int *fd)
 {
-    *out = (rf_segment){ 0 };
+    *out = (rf_shared_segment){ 0 };
     *fd = memfd_create("ringfire", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0) return RF_FAIL_ERRNO(RF_ERROR_UNSUPPORTED, "no memfd");
     rf_result r = RF_OK;
@@ -67,9 +67,9 @@ rf_result rf_segment_create(rf_segment *out, int *fd)
     return r;
 }
 
-rf_result rf_segment_open(rf_segment *out, int fd)
+rf_result rf_shared_segment_open(rf_shared_segment *out, int fd)
 {
-    *out = (rf_segment){ 0 };
+    *out = (rf_shared_segment){ 0 };
     struct stat st;
     const int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0 ||
@@ -79,14 +79,14 @@ rf_result rf_segment_open(rf_segment *out, int fd)
     return segment_map(out, fd);
 }
 
-void rf_segment_close(rf_segment *s)
+void rf_shared_segment_close(rf_shared_segment *s)
 {
     if (s->head) munmap(s->head, mapped_size(s->page));
-    *s = (rf_segment){ 0 };
+    *s = (rf_shared_segment){ 0 };
 }
 
-rf_ring rf_segment_ring(const rf_segment *s, uint32_t side, bool out)
+rf_ring rf_shared_segment_ring(const rf_shared_segment *s, uint32_t side, bool out)
 {
     const uint32_t ring = out ? side : 1 - side;
-    return (rf_ring){ .counts = &s->head->rings[ring], .data = s->data[ring], .capacity = RF_SEGMENT_RING };
+    return (rf_ring){ .counts = &s->head->rings[ring], .data = s->data[ring], .capacity = RF_SHARED_RING };
 }

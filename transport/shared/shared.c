@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <openssl/crypto.h>
 
@@ -21,32 +20,6 @@
 enum { BELL_BYTES = 64, BELL_ROUNDS = 16 };
 
 /* ---- life ---- */
-
-rf_shared_pair *rf_shared_pair_new(uint32_t rank)
-{
-    rf_shared_pair *pair = RF_NEW(rf_shared_pair);
-    if (!pair) return NULL;
-    pair->rank = rank;
-    pair->fd = -1;
-    pair->last = &pair->first;
-    return pair;
-}
-
-static void pair_hang_up(rf_shared_pair *pair)
-{
-    if (pair->fd >= 0) close(pair->fd);
-    pair->fd = -1;
-    pair->ended = true;
-}
-
-void rf_shared_pair_free(rf_shared_pair **pair)
-{
-    if (!*pair) return;
-    pair_hang_up(*pair);
-    rf_segment_close(&(*pair)->segment);
-    rf_free(*pair);
-    *pair = NULL;
-}
 
 static void plan_spinning(rf_shared *s)
 {
@@ -91,7 +64,7 @@ rf_result rf_shared_create(const rf_shared_params *params, rf_shared **out)
 
 void rf_shared_close(rf_shared *s)
 {
-    for (uint32_t i = 0; i < s->num_near; i++) pair_hang_up(s->pairs[s->near[i]]);
+    for (uint32_t i = 0; i < s->num_near; i++) rf_shared_pair_end(s->pairs[s->near[i]]);
 }
 
 void rf_shared_destroy(rf_shared **shared)
