@@ -57,7 +57,10 @@ typedef struct rf_comm_params {
     bool insecure; /**< no job key: anyone who reaches the ports may join */
     /** AES-256-GCM for tensor data as well. Control messages are always authenticated. */
     bool encrypt;
-    /** libfabric provider. NULL: RINGFIRE_PROVIDER, else chosen by capability. */
+    /**
+     * libfabric provider between hosts. NULL: RINGFIRE_PROVIDER, else chosen by capability. Workers
+     * of one host share memory, unless RINGFIRE_SHARED_MEMORY is 0.
+     */
     const char *provider;
     double bootstrap_timeout;  /**< seconds within which all workers must join; 0: 60 */
     double heartbeat_interval; /**< seconds; 0: an eighth of peer_timeout */
@@ -88,7 +91,10 @@ RF_API uint32_t rf_comm_world_size(const rf_comm *comm);
 RF_API uint32_t rf_comm_local_rank(const rf_comm *comm);
 /** Number of workers on this host. Thread-safe. */
 RF_API uint32_t rf_comm_local_size(const rf_comm *comm);
-/** The libfabric provider in use; "" in a world of one. Thread-safe. */
+/**
+ * How this worker's data travels: the libfabric provider, "shared memory", or both: "shared memory,
+ * tcp". "" in a world of one. Thread-safe.
+ */
 RF_API const char *rf_comm_provider(const rf_comm *comm);
 
 /** How the values of the ranks are combined. */

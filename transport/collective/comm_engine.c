@@ -304,8 +304,8 @@ static rf_result handle_completion(rf_engine *e, rf_fabric_op *op)
     }
     if (op->error) {
         e->broken = (int32_t)op->peer;
-        return RF_FAIL_NATIVE(RF_ERROR_PEER_LOST, "libfabric", op->error, "rank %u: data connection lost (%s)",
-                              op->peer, op->detail);
+        return RF_FAIL_NATIVE(RF_ERROR_PEER_LOST, rf_fabric_lends(e->fabric, op->peer) ? "errno" : "libfabric",
+                              op->error, "rank %u: data connection lost (%s)", op->peer, op->detail);
     }
     switch (op->kind) {
     case RF_OP_HEADER_IN: {
