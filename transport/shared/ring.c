@@ -48,13 +48,13 @@ rf_result rf_ring_write(rf_ring *ring, const struct iovec *parts, uint32_t num_p
         to += parts[i].iov_len;
     }
     ring->written += space;
-    atomic_store_explicit(&ring->counts->written, ring->written, memory_order_release);
+    atomic_store(&ring->counts->written, ring->written);
     return RF_OK;
 }
 
 bool rf_ring_has_room(const rf_ring *ring)
 {
-    const uint64_t read = atomic_load_explicit(&ring->counts->read, memory_order_acquire);
+    const uint64_t read = atomic_load(&ring->counts->read);
     return ring->written + ring->wanted - read <= ring->capacity || read > ring->written;
 }
 
@@ -89,12 +89,11 @@ rf_result rf_ring_read(rf_ring *ring, const uint8_t **data, size_t *size, uint64
 
 bool rf_ring_has_message(const rf_ring *ring)
 {
-    return ring->next != ring->written ||
-           atomic_load_explicit(&ring->counts->written, memory_order_acquire) != ring->written;
+    return ring->next != ring->written || atomic_load(&ring->counts->written) != ring->written;
 }
 
 void rf_ring_release(rf_ring *ring, uint64_t end)
 {
     ring->read = end;
-    atomic_store_explicit(&ring->counts->read, end, memory_order_release);
+    atomic_store(&ring->counts->read, end);
 }

@@ -113,13 +113,12 @@ static uint32_t side_of(const rf_shared *s, const rf_shared_pair *pair)
     return s->rank > pair->rank;
 }
 
-/* After something was published. The fence stands against the one of rf_shared_lie_down(): either this side sees the
- * wish, or the other one sees what was published. A socket that is full has bytes that wake already. */
+/* After something was published: either this side sees the wish, or the other one, which looks again after wishing,
+ * sees what was published. A socket that is full has bytes that wake already. */
 static void pair_wake(const rf_shared *s, const rf_shared_pair *pair, uint32_t reason)
 {
-    atomic_thread_fence(memory_order_seq_cst);
     _Atomic uint32_t *wish = &pair->segment.head->sides[1 - side_of(s, pair)].wish;
-    if ((atomic_load_explicit(wish, memory_order_relaxed) & reason) == 0 || pair->fd < 0) return;
+    if ((atomic_load(wish) & reason) == 0 || pair->fd < 0) return;
     atomic_store_explicit(wish, 0, memory_order_relaxed);
     const ssize_t unused = send(pair->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)unused;
@@ -326,10 +325,9 @@ bool rf_shared_lie_down(rf_shared *s, struct pollfd *fds, uint32_t *count)
         if (pair->released) pair_wake(s, pair, RF_WISH_ROOM);
         pair->released = false;
         const uint32_t wish = (pair->first ? RF_WISH_MESSAGE : 0) | (pair->blocked ? RF_WISH_ROOM : 0);
-        atomic_store_explicit(&pair->segment.head->sides[side_of(s, pair)].wish, wish, memory_order_relaxed);
+        atomic_store(&pair->segment.head->sides[side_of(s, pair)].wish, wish);
         fds[i] = (struct pollfd){ .fd = pair->ended ? -1 : pair->fd, .events = POLLIN };
     }
-    atomic_thread_fence(memory_order_seq_cst);
     return !has_news(s);
 }
 
