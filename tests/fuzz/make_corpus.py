@@ -335,6 +335,26 @@ def fabric():
         seed("fabric", name + "_cut", bytes([mode]) + bytes(39))
 
 
+def shared():
+    """Acts: 0 bytes written, 1 more written, 2 bytes read, 3 more read, 4 size of a message, 5 read, 6 write, 7 release."""
+    def size(at, n):
+        return bytes([4, at]) + struct.pack("<H", n)
+    def written(n):
+        return b"\0" + struct.pack("<Q", n)
+    seed("shared", "message", b"\0" + size(0, 100) + written(192) + b"\5\7\5")
+    seed("shared", "two", b"\0" + size(0, 0) + size(1, 64) + b"\1\3\5\5\7" + size(3, 2000) + b"\1\x28\5\7")
+    seed("shared", "lap", b"\0" + (size(0, 1900) + b"\1\x1f\5\7" + size(31, 1900) + b"\1\x21\5\7") * 3)
+    seed("shared", "long", b"\0" + b"\x0c\0" + bytes([255] * 8) + written(64) + b"\5")
+    seed("shared", "back", b"\0" + size(0, 0) + written(128) + b"\5\7" + written(0) + b"\5")
+    seed("shared", "far", b"\0" + written(2 ** 63) + b"\5")
+    seed("shared", "write", b"\0" + b"\6\0\4" * 5 + b"\3\x20" + b"\6\0\4" * 3)
+    seed("shared", "read_far", b"\0" + b"\6\0\4" * 3 + b"\2" + bytes([255] * 8) + b"\6\0\4" * 2)
+    seed("shared", "token", b"\1" + struct.pack("<IHH", 0x31536652, 2, 0) + bytes(32))
+    seed("shared", "honest", b"\2" + bytes(40))
+    seed("shared", "honest_cut", b"\2" + bytes(39))
+    seed("shared", "honest_mac", b"\2" + bytes(39) + b"\1")
+
+
 def agreement():
     def settings(*local):
         return b"\0" + b"".join(struct.pack("<6IQ", n, 0, 100, 1, 0, 0, 0) for n in local)
@@ -514,5 +534,5 @@ def document():
     seed("document", "odd", b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, iterator_state, model, trace, text_files, wire, call_header, fabric, agreement, ps_shard, checkpoint_item:
+for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, iterator_state, model, trace, text_files, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item:
     make()
