@@ -289,7 +289,7 @@ static int strangers(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_strangers(void **state)
+static void test_local_strangers(void **state)
 {
     (void)state;
     uint16_t port = ranks_free_port();
@@ -442,10 +442,11 @@ int main(void)
 {
     unsetenv("RINGFIRE_SHARED_MEMORY");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),     cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_lying_writer),
-        cmocka_unit_test(test_lying_reader), cmocka_unit_test(test_lying_memory), cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_strangers),    cmocka_unit_test(test_chosen),       cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_lying_peer),
+        cmocka_unit_test(test_messages),        cmocka_unit_test(test_borrowed),
+        cmocka_unit_test(test_lying_writer),    cmocka_unit_test(test_lying_reader),
+        cmocka_unit_test(test_lying_memory),    cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_local_strangers), cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_lying_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

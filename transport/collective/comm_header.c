@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that two ranks make the same call. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,18 +28,63 @@ void rf_engine_make_header(rf_engine *e)
     snprintf(h->name, sizeof(h->name), "%s", call->name);
 }
 
+/* Every call is described, and printf() takes as long for it as a small message between two processes. */
+typedef struct line_text {
+    char *text;
+    size_t size, used;
+} line_text;
+
+static void add_text(line_text *line, const char *text)
+{
+    while (*text && line->used + 1 < line->size) line->text[line->used++] = *text++;
+    line->text[line->used] = '\0';
+}
+
+static void add_number(line_text *line, uint64_t number)
+{
+    char digits[24];
+    size_t at = sizeof(digits) - 1;
+    digits[at] = '\0';
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    add_text(line, digits + at);
+}
+
 void rf_engine_describe(const rf_call_header *h, char *text, size_t size)
 {
     static const char *const ops[] = { "sum", "max", "min" };
-    char name[64] = "", wire[16] = "";
-    if (h->name[0]) snprintf(name, sizeof(name), " '%.*s'", (int)sizeof(h->name) - 1, h->name);
-    if (h->wire) snprintf(wire, sizeof(wire), " as %s", rf_dtype_name(h->wire));
     const bool reduces = h->kind == RF_COLLECTIVE_ALL_REDUCE || h->kind == RF_COLLECTIVE_REDUCE_SCATTER;
-    char root[24] = "";
-    if (h->kind == RF_COLLECTIVE_BROADCAST) snprintf(root, sizeof(root), " from rank %u", h->root);
-    snprintf(text, size, "%s%s (number %" PRIu64 ", %s%s%" PRIu64 " %s%s%s, %s)", rf_collective_name(h->kind), name,
-             h->serial, reduces && h->op < 3 ? ops[h->op] : "", reduces ? " of " : "", h->count,
-             rf_dtype_name(h->dtype), wire, root, rf_algorithm_name(h->algorithm));
+    line_text line = { text, size, 0 };
+    add_text(&line, rf_collective_name(h->kind));
+    if (h->name[0]) {
+        char name[sizeof(h->name)];
+        memcpy(name, h->name, sizeof(name));
+        name[sizeof(name) - 1] = '\0';
+        add_text(&line, " '");
+        add_text(&line, name);
+        add_text(&line, "'");
+    }
+    add_text(&line, " (number ");
+    add_number(&line, h->serial);
+    add_text(&line, ", ");
+    if (reduces && h->op < 3) add_text(&line, ops[h->op]);
+    if (reduces) add_text(&line, " of ");
+    add_number(&line, h->count);
+    add_text(&line, " ");
+    add_text(&line, rf_dtype_name(h->dtype));
+    if (h->wire) {
+        add_text(&line, " as ");
+        add_text(&line, rf_dtype_name(h->wire));
+    }
+    if (h->kind == RF_COLLECTIVE_BROADCAST) {
+        add_text(&line, " from rank ");
+        add_number(&line, h->root);
+    }
+    add_text(&line, ", ");
+    add_text(&line, rf_algorithm_name(h->algorithm));
+    add_text(&line, ")");
 }
 
 rf_result rf_engine_check_header(rf_engine *e, rf_peer *peer, const rf_call_header *got)
