@@ -46,7 +46,8 @@ struct rf_shared {
     uint32_t *near, num_near; /* ranks with pairs that are up */
     bool all;
     rf_shared_op *done, **done_last;
-    uint64_t spin_ns, most_spin_ns, wait_begin;
+    bool crowded; /* the host has more ranks than processors */
+    uint64_t spin_ns, wait_begin;
 };
 
 /* Makes the pairs, as far as both sides can. Collective. */

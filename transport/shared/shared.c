@@ -2,6 +2,7 @@
 #include "transport/shared/shared.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,8 +13,7 @@
 #include "base/platform.h"
 #include "transport/shared/internal.h"
 
-/* Longest look before a sleep, where every rank of the host has a processor of its own: what a sleep and being woken
- * cost. Where ranks share processors, who looks takes the processor from whom he waits for. */
+/* Longest look before a sleep: what a sleep and being woken cost. */
 #define MOST_SPIN_NS UINT64_C(20000)
 #define LEAST_SPIN_NS UINT64_C(1000)
 /* Wake-up bytes that are taken at a time. */
@@ -25,8 +25,8 @@ static void plan_spinning(rf_shared *s)
 {
     uint32_t here = 0;
     for (uint32_t r = 0; r < s->world_size; r++) here += rf_mesh_host(s->mesh, r) == rf_mesh_host(s->mesh, s->rank);
-    s->most_spin_ns = here <= rf_cpu_count() ? MOST_SPIN_NS : LEAST_SPIN_NS;
-    s->spin_ns = s->most_spin_ns;
+    s->crowded = here > rf_cpu_count();
+    s->spin_ns = MOST_SPIN_NS;
 }
 
 static rf_result shared_build(rf_shared *s)
@@ -285,8 +285,13 @@ static bool has_news(const rf_shared *s)
     return news;
 }
 
-static void pause_briefly(void)
+/* Where ranks share processors, who looks must not keep the processor from whom he waits for. */
+static void pause_briefly(const rf_shared *s)
 {
+    if (s->crowded) {
+        sched_yield();
+        return;
+    }
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -302,7 +307,7 @@ bool rf_shared_spin(rf_shared *s)
     do {
         for (int i = 0; i < 16; i++) {
             if (has_news(s)) return true;
-            pause_briefly();
+            pause_briefly(s);
         }
     } while (rf_now_ns() < end);
     return false;
@@ -311,9 +316,9 @@ bool rf_shared_spin(rf_shared *s)
 /* Longer looks where sleeps turn out to be short, else shorter ones. */
 static void learn_from_sleep(rf_shared *s)
 {
-    const bool was_short = rf_now_ns() - s->wait_begin < 2 * s->most_spin_ns;
+    const bool was_short = rf_now_ns() - s->wait_begin < 2 * MOST_SPIN_NS;
     s->spin_ns = was_short ? 2 * s->spin_ns : s->spin_ns / 2;
-    if (s->spin_ns > s->most_spin_ns) s->spin_ns = s->most_spin_ns;
+    if (s->spin_ns > MOST_SPIN_NS) s->spin_ns = MOST_SPIN_NS;
     if (s->spin_ns < LEAST_SPIN_NS) s->spin_ns = LEAST_SPIN_NS;
 }
 
