@@ -57,7 +57,7 @@ static inline void on_devices(void (*body)(rf_strategy *strategy), uint32_t firs
         rf_strategy_destroy(&strategy);
         ran++;
     }
-    if (ran == 0) SKIP("none of the drivers is installed");
+    if (ran == 0) SKIP("none of its drivers is among those of this suite");
 }
 /* On two devices: one driver twice, because SwiftShader compiles every kernel anew in each process, or two drivers
  * where the environment asks for it, as suite "soak" does. */
