@@ -210,6 +210,10 @@ RF_API rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate);
 RF_API rf_tensor rf_softplus(rf_trace *t, rf_tensor x);
 /** x * sigmoid(x), also called swish. */
 RF_API rf_tensor rf_silu(rf_trace *t, rf_tensor x);
+/** x * min(max(x + 3, 0), 6) / 6, also called hard swish (Howard et al. 2019). */
+RF_API rf_tensor rf_hard_silu(rf_trace *t, rf_tensor x);
+/** x * tanh(log(1 + e^x)) (Misra 2019). */
+RF_API rf_tensor rf_mish(rf_trace *t, rf_tensor x);
 /** x for x > 0, alpha * (e^x - 1) otherwise; Keras' alpha is 1. `alpha` must not be negative. */
 RF_API rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha);
 /** 1.05070098 times rf_elu() with alpha 1.67326324: the self-normalising unit. */
@@ -229,6 +233,8 @@ typedef enum rf_activation {
     RF_ACTIVATION_ELU, /**< alpha 1 */
     RF_ACTIVATION_SELU,
     RF_ACTIVATION_SOFTPLUS,
+    RF_ACTIVATION_MISH,
+    RF_ACTIVATION_HARD_SILU,
 } rf_activation;
 /** Applies an activation. Softmax is along the last axis. */
 RF_API rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation);
@@ -396,6 +402,15 @@ RF_API rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, ui
  */
 RF_API rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
                                 bool keep_dims);
+/**
+ * Mean and variance over `axes`, as TensorFlow's tf.nn.moments(): of the elements that this replica
+ * has, the variance divided by their number. Where the axes are all but the last, one walk over x
+ * makes both.
+ * @param variance one more tensor of the mean's shape.
+ * @return the trace's status; on failure both are the invalid tensor.
+ */
+RF_API rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
+                            bool keep_dims, rf_tensor *mean, rf_tensor *variance);
 /**
  * Maximum over `axes`. The gradient is divided equally among the elements that attain the maximum.
  */

@@ -20,8 +20,9 @@ const rf_op *rf_ops_find(const char *name)
 }
 
 const char *const rf_padding_names[] = { "valid", "same", "explicit" };
-const char *const rf_activation_names[] = { "linear",  "relu",      "leaky_relu", "sigmoid", "tanh", "gelu",
-                                            "softmax", "gelu_tanh", "silu",       "elu",     "selu", "softplus" };
+const char *const rf_activation_names[] = { "linear", "relu",     "leaky_relu", "sigmoid",  "tanh",
+                                            "gelu",   "softmax",  "gelu_tanh",  "silu",     "elu",
+                                            "selu",   "softplus", "mish",       "hard_silu" };
 
 const char *rf_padding_name(uint32_t padding)
 {
@@ -30,7 +31,7 @@ const char *rf_padding_name(uint32_t padding)
 
 const char *rf_activation_name(uint32_t activation)
 {
-    return activation <= RF_ACTIVATION_SOFTPLUS ? rf_activation_names[activation] : "?";
+    return activation < RF_ACTIVATION_COUNT ? rf_activation_names[activation] : "?";
 }
 
 static rf_result node_add(rf_graph *graph, rf_value a, rf_value b, rf_value *out)

@@ -48,9 +48,7 @@ rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example)
     return rf_reshape(t, x, shape);
 }
 
-/* Where there is nothing to compute: x under a handle of its own, as every result has. Two handles are two targets of
- * differentiation; the value behind them is one again when the trace is complete. */
-static rf_tensor alias_value(rf_trace *t, rf_value x)
+rf_tensor rf_alias(rf_trace *t, rf_value x)
 {
     rf_graph *g = rf_trace_graph(t);
     rf_value out = 0;
@@ -61,10 +59,10 @@ static rf_tensor alias_value(rf_trace *t, rf_value x)
 /* What an operation made of x, which may be x. */
 static rf_tensor emit_own(rf_trace *t, rf_result result, rf_value x, rf_value out)
 {
-    return result == RF_OK && out == x ? alias_value(t, x) : rf_trace_emit(t, result, out);
+    return result == RF_OK && out == x ? rf_alias(t, x) : rf_trace_emit(t, result, out);
 }
 
-static rf_tensor unary_call(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument)
+rf_tensor rf_unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument)
 {
     rf_value v, out = 0;
     if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
@@ -97,7 +95,7 @@ static rf_tensor binary_call(rf_trace *t, rf_scalar_fn fn, rf_tensor a, const ch
 #define UNARY(name, fn)                                                                                                \
     rf_tensor name(rf_trace *t, rf_tensor x)                                                                           \
     {                                                                                                                  \
-        return unary_call(t, fn, 0.0f, x, #name ": x");                                                                \
+        return rf_unary(t, fn, 0.0f, x, #name ": x");                                                                  \
     }
 
 BINARY(rf_add, RF_FN_ADD)
@@ -182,87 +180,18 @@ UNARY(rf_relu, RF_FN_RELU)
 
 rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha)
 {
-    return unary_call(t, RF_FN_LEAKY_RELU, alpha, x, "rf_leaky_relu: x");
+    return rf_unary(t, RF_FN_LEAKY_RELU, alpha, x, "rf_leaky_relu: x");
 }
 
 rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate)
 {
-    return unary_call(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
+    return rf_unary(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
 }
-
-/* What few models need is composed of rows, which fuse into one program, for the sake of the shaders: each row is in
- * every one of their steps. At 0 the slopes are those of the formulas in the header: of equal operands, minimum's goes
- * to the first. */
 
 rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x)
 {
-    const rf_tensor root = unary_call(t, RF_FN_SQRT, 0.0f, x, "rf_rsqrt: x");
+    const rf_tensor root = rf_unary(t, RF_FN_SQRT, 0.0f, x, "rf_rsqrt: x");
     return t ? rf_divide(t, rf_constant(t, 1.0f), root) : RF_NO_TENSOR;
-}
-
-/* max(x, 0) + log(1 + exp(-|x|)): at 0 the gradient of the minimum goes to x, which makes the slope there 1/2. */
-rf_tensor rf_softplus(rf_trace *t, rf_tensor x)
-{
-    const rf_tensor positive = unary_call(t, RF_FN_RELU, 0.0f, x, "rf_softplus: x");
-    if (!t) return RF_NO_TENSOR;
-    return rf_add(t, positive, rf_log1p(t, rf_exp(t, rf_minimum(t, x, rf_negative(t, x)))));
-}
-
-rf_tensor rf_silu(rf_trace *t, rf_tensor x)
-{
-    const rf_tensor gate = unary_call(t, RF_FN_SIGMOID, 0.0f, x, "rf_silu: x");
-    return t ? rf_multiply(t, x, gate) : RF_NO_TENSOR;
-}
-
-/* max(x, 0) + alpha (exp(min(x, 0)) - 1), times a factor. */
-static rf_tensor elu_call(rf_trace *t, rf_tensor x, float alpha, float factor, const char *argument)
-{
-    const rf_tensor positive = unary_call(t, RF_FN_RELU, 0.0f, x, argument);
-    if (!t) return RF_NO_TENSOR;
-    const rf_tensor other = rf_expm1(t, rf_minimum(t, x, rf_constant(t, 0.0f)));
-    const rf_tensor scaled = unary_call(t, RF_FN_MUL_IMM, alpha * factor, other, argument);
-    return rf_add(t, factor == 1.0f ? positive : unary_call(t, RF_FN_MUL_IMM, factor, positive, argument), scaled);
-}
-
-rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha)
-{
-    rf_value v;
-    if (!rf_operand(t, x, "rf_elu: x", &v)) return RF_NO_TENSOR;
-    if (!(alpha >= 0)) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_elu: alpha is %g; it must be 0 or more", (double)alpha);
-        return RF_NO_TENSOR;
-    }
-    return elu_call(t, x, alpha, 1.0f, "rf_elu: x");
-}
-
-rf_tensor rf_selu(rf_trace *t, rf_tensor x)
-{
-    return elu_call(t, x, 1.67326324f, 1.05070098f, "rf_selu: x");
-}
-
-rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
-{
-    switch (activation) {
-    case RF_ACTIVATION_LINEAR: {
-        rf_value v;
-        return rf_operand(t, x, "rf_activate: x", &v) ? alias_value(t, v) : RF_NO_TENSOR;
-    }
-    case RF_ACTIVATION_RELU: return rf_relu(t, x);
-    case RF_ACTIVATION_LEAKY_RELU: return rf_leaky_relu(t, x, 0.2f);
-    case RF_ACTIVATION_SIGMOID: return rf_sigmoid(t, x);
-    case RF_ACTIVATION_TANH: return rf_tanh(t, x);
-    case RF_ACTIVATION_GELU: return rf_gelu(t, x, false);
-    case RF_ACTIVATION_SOFTMAX: return rf_softmax(t, x);
-    case RF_ACTIVATION_GELU_TANH: return rf_gelu(t, x, true);
-    case RF_ACTIVATION_SILU: return rf_silu(t, x);
-    case RF_ACTIVATION_ELU: return rf_elu(t, x, 1.0f);
-    case RF_ACTIVATION_SELU: return rf_selu(t, x);
-    case RF_ACTIVATION_SOFTPLUS: return rf_softplus(t, x);
-    }
-    if (t) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_activate: activation %d does not exist", (int)activation);
-    }
-    return RF_NO_TENSOR;
 }
 
 /* ---- linear algebra and convolution ---- */
@@ -627,7 +556,7 @@ rf_tensor rf_reduce_min(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t 
 
 rf_tensor rf_argmin(rf_trace *t, rf_tensor x)
 {
-    const rf_tensor negative = unary_call(t, RF_FN_NEGATIVE, 0.0f, x, "rf_argmin: x");
+    const rf_tensor negative = rf_unary(t, RF_FN_NEGATIVE, 0.0f, x, "rf_argmin: x");
     return t ? rf_argmax(t, negative) : RF_NO_TENSOR;
 }
 
@@ -709,7 +638,7 @@ rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
     }
     /* The stream is drawn in inference too, so that later random operations keep theirs. */
     const uint32_t stream = seed == 0 ? rf_trace_next_stream(t) : 0;
-    if (!rf_trace_training(t) || rate == 0.0f) return alias_value(t, v);
+    if (!rf_trace_training(t) || rate == 0.0f) return rf_alias(t, v);
     const rf_value random = rf_trace_random(t);
     if (random == 0) return RF_NO_TENSOR;
     const rf_result r =

@@ -3,6 +3,7 @@
 #ifndef RF_TRAIN_TRACE_UTIL_H
 #define RF_TRAIN_TRACE_UTIL_H
 
+#include "ops/ops.h"
 #include "replica/strategy.h"
 
 #define RF_NO_TENSOR ((rf_tensor){ 0, 0 })
@@ -12,6 +13,11 @@
 bool rf_operand(rf_trace *t, rf_tensor x, const char *argument, rf_value *out);
 /* Type and shape of a handle; false as above. */
 bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_desc *out);
+/* Where there is nothing to compute: x under a handle of its own, as every result has. Two handles are two targets of
+ * differentiation; the value behind them is one again when the trace is complete. */
+rf_tensor rf_alias(rf_trace *t, rf_value x);
+/* A function of each element; `imm` where the function has a number. */
+rf_tensor rf_unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument);
 /* Reshapes x [n, ...] to [n, dims of `example`]: the batch stays open. */
 rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example);
 /* Shape without dimension 0; a scalar stays one. */

@@ -157,6 +157,8 @@ static const struct {
     { "round", rf_round },
     { "softplus", rf_softplus },
     { "silu", rf_silu },
+    { "hard_silu", rf_hard_silu },
+    { "mish", rf_mish },
     { "selu", rf_selu },
     { "flatten", rf_flatten },
     { "softmax", rf_softmax },

@@ -514,7 +514,7 @@ class Builder:
 GENERATORS = {
     **{op: Builder.gen_binary for op in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "pow")},
     **{op: Builder.gen_unary for op in ("negative", "abs", "square", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "leaky_relu", "gelu", "activate",
-                                        "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign", "floor", "round", "softplus", "silu", "elu", "selu",
+                                        "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign", "floor", "round", "softplus", "silu", "hard_silu", "mish", "elu", "selu",
                                         "flatten", "softmax", "log_softmax", "argmax", "argmin", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "conv2d_transpose": Builder.gen_conv2d_transpose,

@@ -269,11 +269,20 @@ def elu(errors, operands, numbers):
     return torch.relu(x) + alpha * expm1(errors, [torch.where(x > 0, torch.zeros_like(x), x)], [])
 
 
+def hard_silu(errors, operands, numbers):
+    return operands[0] * clip(errors, [operands[0] + 3], [0, 6]) / 6
+
+
+def mish(errors, operands, numbers):
+    return operands[0] * tanh(errors, [softplus(errors, operands, [])], [])
+
+
 ACTIVATIONS = {0: unary(lambda x: x * 1), 1: unary(torch.relu), 2: unary(lambda x: torch.nn.functional.leaky_relu(x, 0.2)), 3: sigmoid, 4: tanh,
                5: lambda errors, operands, numbers: gelu(errors, operands, [0]), 6: lambda errors, operands, numbers: softmax(errors, operands, []),
                7: lambda errors, operands, numbers: gelu(errors, operands, [1]), 8: lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
                9: lambda errors, operands, numbers: elu(errors, operands, [1.0]),
-               10: lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]), 11: softplus}
+               10: lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]), 11: softplus,
+               12: mish, 13: hard_silu}
 
 
 def activate(errors, operands, numbers):
@@ -674,7 +683,7 @@ OPS = {
     "rsqrt": lambda errors, operands, numbers: 1 / Edge.apply(operands[0].sqrt(), errors, 0.0), "log1p": log1p, "expm1": expm1, "erf": erf,
     "sin": absolute(torch.sin, 2e-7), "cos": absolute(torch.cos, 2e-7), "sign": step(torch.sign), "floor": step(torch.floor),
     "round": step(torch.round), "softplus": softplus, "silu": lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
-    "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
+    "hard_silu": hard_silu, "mish": mish, "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
     "gelu": gelu, "activate": activate, "matmul": matmul,
     "bias_add": broadcast(torch.add), "conv2d": conv2d, "conv2d_transpose": conv2d_transpose,
     "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d, "upsample2d": upsample2d,

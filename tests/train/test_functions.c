@@ -79,9 +79,29 @@ static double selu_slope(double x)
     return 1.05070098 * (x > 0 ? 1 : 1.67326324 * exp(x));
 }
 
+static double hard_silu_exact(double x)
+{
+    return x * fmin(fmax(x + 3, 0), 6) / 6;
+}
+static double hard_silu_slope(double x)
+{
+    return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5;
+}
+static double mish_exact(double x)
+{
+    return x * tanh(softplus_exact(x));
+}
+static double mish_slope(double x)
+{
+    const double gate = tanh(softplus_exact(x));
+    return gate + x * (1 - gate * gate) * sigmoid(x);
+}
+
 static const function functions[] = {
     { "softplus", rf_softplus, softplus_exact, sigmoid, false },
     { "silu", rf_silu, silu_exact, silu_slope, false },
+    { "hard_silu", rf_hard_silu, hard_silu_exact, hard_silu_slope, false },
+    { "mish", rf_mish, mish_exact, mish_slope, false },
     { "elu", elu_of, elu_exact, elu_slope, false },
     { "selu", rf_selu, selu_exact, selu_slope, false },
     { "rsqrt", rf_rsqrt, rsqrt_exact, rsqrt_slope, true },
@@ -179,6 +199,114 @@ static void not_a_number(rf_strategy *strategy)
         if (!isnan(is[k])) fail_msg("%s of NaN is %g", functions[k].name, (double)is[k]);
 }
 
+/* ---- moments ---- */
+
+enum { A = 3, B = 5, C = 7, VOLUME = A * B * C };
+typedef struct axes {
+    int32_t axis[2];
+    uint32_t count;
+    bool keep_dims;
+    rf_shape shape; /* of the moments */
+} axes;
+/* All but the last, for which there is a kernel of its own; a middle one; the outer ones; all. */
+static const axes each_axes[] = {
+    { { 1, 0 }, 2, false, { 1, { C } } }, { { 0, 1 }, 2, true, { 3, { 1, 1, C } } },
+    { { 1 }, 1, false, { 2, { A, C } } }, { { 0, -1 }, 2, true, { 3, { 1, B, 1 } } },
+    { { 0 }, 0, false, { 0 } },
+};
+
+/* Means and variances, each times its place, and their sum's gradient, each element times its place. */
+static rf_result weigh_moments(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const axes *over = user;
+    const int32_t batch = 0; /* of one example */
+    float places[VOLUME];
+    for (int i = 0; i < VOLUME; i++) places[i] = (float)(i + 1);
+    const rf_array few = array_f32(over->shape, places), all = array_f32(RF_SHAPE(A, B, C), places);
+    const rf_tensor x = rf_reshape(t, rf_reduce_sum(t, in[0], &batch, 1, false), RF_SHAPE(A, B, C)),
+                    weights = rf_constant_array(t, &few);
+    rf_tensor mean, variance, slopes;
+    if (rf_moments(t, x, over->axis, over->count, over->keep_dims, &mean, &variance) < 0) return rf_trace_status(t);
+    out[0] = rf_reduce_sum(t, rf_multiply(t, mean, weights), NULL, 0, false);
+    out[1] = rf_reduce_sum(t, rf_multiply(t, variance, weights), NULL, 0, false);
+    (void)rf_gradients(t, rf_add(t, out[0], out[1]), &x, 1, &slopes);
+    out[2] = rf_reduce_sum(t, rf_multiply(t, slopes, rf_constant_array(t, &all)), NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+/* The moment that element (a, b, c) belongs to. */
+static int moment_of(const axes *over, int a, int b, int c)
+{
+    bool reduced[3] = { over->count == 0, over->count == 0, over->count == 0 };
+    for (uint32_t i = 0; i < over->count; i++) reduced[(over->axis[i] + 3) % 3] = true;
+    const int at[3] = { a, b, c }, size[3] = { A, B, C };
+    int index = 0;
+    for (int i = 0; i < 3; i++)
+        if (!reduced[i]) index = index * size[i] + at[i];
+    return index;
+}
+
+static void exact_moments(const axes *over, const float *x, double is[3])
+{
+    double count[VOLUME] = { 0 }, mean[VOLUME] = { 0 }, variance[VOLUME] = { 0 };
+    int of[VOLUME];
+    for (int i = 0; i < VOLUME; i++) {
+        of[i] = moment_of(over, i / (B * C), i / C % B, i % C);
+        count[of[i]]++;
+        mean[of[i]] += (double)x[i];
+    }
+    for (int k = 0; k < VOLUME && count[k] > 0; k++) mean[k] /= count[k];
+    for (int i = 0; i < VOLUME; i++) variance[of[i]] += pow((double)x[i] - mean[of[i]], 2) / count[of[i]];
+    is[0] = is[1] = is[2] = 0;
+    for (int k = 0; k < VOLUME && count[k] > 0; k++) {
+        is[0] += (k + 1) * mean[k];
+        is[1] += (k + 1) * variance[k];
+    }
+    for (int i = 0; i < VOLUME; i++)
+        is[2] += (i + 1) * (of[i] + 1) * (1 + 2 * ((double)x[i] - mean[of[i]])) / count[of[i]];
+}
+
+static void moments(rf_strategy *strategy)
+{
+    float x[VOLUME];
+    fill_noise(x, VOLUME, 9);
+    for (int i = 0; i < VOLUME; i++) x[i] += 2;
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(1, VOLUME), x) } };
+    for (size_t k = 0; k < sizeof(each_axes) / sizeof(each_axes[0]); k++) {
+        float is[3];
+        double exact[3];
+        rf_function *step;
+        OK(rf_function_create(
+            strategy, &(rf_function_params){ .step = weigh_moments, .user = (void *)&each_axes[k], .num_outputs = 3 },
+            &step));
+        run_once(strategy, step, &batch, is, 3);
+        rf_function_destroy(&step);
+        exact_moments(&each_axes[k], x, exact);
+        assert_near(is[0], exact[0], 1e-5, 0, "means");
+        assert_near(is[1], exact[1], 1e-5, 0, "variances");
+        assert_near(is[2], exact[2], 1e-4, 0, "gradient");
+    }
+}
+
+static rf_result axis_is_not_there(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    const int32_t axis = 2;
+    return rf_moments(t, in[0], &axis, 1, false, &out[0], &out[0]);
+}
+
+static rf_result axis_is_there_twice(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    return rf_moments(t, in[0], (const int32_t[]){ 1, -1 }, 2, false, &out[0], &out[0]);
+}
+
+static rf_result no_variance(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    return rf_moments(t, in[0], NULL, 0, false, &out[0], NULL);
+}
+
 static rf_result negative_alpha(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
@@ -208,10 +336,14 @@ static void mistakes(rf_strategy *strategy)
 {
     refuse(strategy, negative_alpha, "rf_elu: alpha is -1");
     refuse(strategy, no_tensor, "rf_selu: x");
+    refuse(strategy, axis_is_not_there, "rf_moments: axis 2 does not exist in shape");
+    refuse(strategy, axis_is_there_twice, "rf_moments: axis -1 is named twice for shape");
+    refuse(strategy, no_variance, "rf_moments: variance is NULL");
 }
 
 ON_ONE(functions_and_slopes)
 ON_ONE(not_a_number)
+ON_ONE(moments)
 ON_ONE(mistakes)
 
 int main(void)
@@ -219,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_and_slopes_on_one),
         cmocka_unit_test(not_a_number_on_one),
+        cmocka_unit_test(moments_on_one),
         cmocka_unit_test(mistakes_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ rf_result rf_layer_add_state(rf_layer *layer, rf_strategy *strategy, const char 
 
 bool rf_activation_valid(rf_activation activation)
 {
-    return (int)activation >= RF_ACTIVATION_LINEAR && (int)activation <= RF_ACTIVATION_SOFTPLUS;
+    return (int)activation >= RF_ACTIVATION_LINEAR && (int)activation < (int)RF_ACTIVATION_COUNT;
 }
 
 rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape input, int32_t rank, const char *what)
