@@ -125,6 +125,21 @@ class Commands(unittest.TestCase):
         files = {f["name"]: f for f in json.loads(done.stdout)["files"]}
         self.assertEqual({n: f["good"] for n, f in files.items()}, {"cut.rfck": False, "model1.rfck": True})
 
+    def test_train_alone(self):
+        """Two devices of one process beside one of them that trains by itself."""
+        done = ringfire("bench", "train", "--json", "--workers", "1", "--batch", "2", "--seconds", "0.01", "--parameters", "1",
+                        "--devices", "llvmpipe,llvmpipe", "--alone")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        measured = json.loads(done.stdout)
+        self.assertEqual(measured["replicas"], 2)
+        rows = {r["exchange"]: r for r in measured["results"]}
+        self.assertEqual(list(rows), ["one replica", "after", "during"])
+        self.assertEqual((rows["one replica"]["bytes"], rows["one replica"]["of_one_replica"]), (0, 1))
+        for name in ("after", "during"):
+            self.assertGreater(rows[name]["bytes"], 0)
+            self.assertAlmostEqual(rows[name]["of_one_replica"] * rows["one replica"]["step_seconds"], rows[name]["step_seconds"])
+            self.assertGreater(rows[name]["processor_seconds"], 0)
+
     def test_usage(self):
         """What was wrong is named, on standard error, with the allowed range of a number; the code is 2."""
         wrong = [((), "COMMAND is missing"), (("devises",), "'devises'"), (("--nonsense",), "'--nonsense'")]
@@ -147,7 +162,9 @@ class Commands(unittest.TestCase):
                   (("run", "--insecure", "--encrypt", "true"), "--encrypt"), (("run", "-H", "a:b", "true"), "'a:b'"),
                   (("run", "--nnodes", "3:2", "true"), "--nnodes 3:2"), (("bench", "allreduce", "--algorithm", "fast"), "'fast'"),
                   (("bench", "zoo", "--model", "vgg"), "resnet, densenet, gpt, bert, transformer, gru, lstm, ncf"),
-                  (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'")]
+                  (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'"),
+                  (("bench", "train", "--alone"), "add --workers 1"), (("bench", "train", "--alone", "--workers", "1"), "--devices: name them"),
+                  (("bench", "train", "--alone", "--workers", "1", "--devices", "all"), "--devices: name them")]
         numbers = {("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
                    ("bench", "model"): {"--batch": (1, 1 << 20)}, ("bench", "zoo"): {"--batch": (1, 1 << 16)},
                    ("bench", "attention"): {"--length": (1, 1 << 16), "--heads": (1, 1024), "--width": (1, 1024), "--rounds": (1, 99)},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench train: training with several workers on this host, gradients exchanged during the backward pass and,
- * for comparison, after it. Both alternate in one run, and the best round of each counts, so that a busy moment of the
- * machine does not matter. */
+/* ringfire bench train: training with several workers or devices on this host, gradients exchanged during the backward
+ * pass and, for comparison, after it; and, where it is asked for, one replica that has nobody to exchange with. All
+ * alternate in one run, and the best round of each counts, so that a busy moment of the machine does not matter. */
 #include <argp.h>
 #include <errno.h>
 #include <sched.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench/net.h"
@@ -19,11 +20,13 @@
 #include "options.h"
 #include "ports.h"
 
-enum { MAX_WORKERS = 16, ROUNDS = 7, WIDTH = 512, PIXELS = 784, CLASSES = 10, MAX_LAYERS = 64, MODES = 2 };
+enum { MAX_WORKERS = 16, ROUNDS = 7, WIDTH = 512, PIXELS = 784, CLASSES = 10, MAX_LAYERS = 64 };
+enum { MODE_DURING, MODE_AFTER, MODE_ALONE, MODES };
 
 typedef struct train_options {
     uint32_t workers, batch, cores, megabytes;
     uint64_t bucket_bytes;
+    bool alone;
     const char *devices, *json_path;
     double seconds;
     uint16_t ports[MODES];
@@ -32,6 +35,7 @@ typedef struct train_options {
 /* Of one round, on average. */
 typedef struct train_round {
     double step, exchange, exposed; /* seconds a step */
+    double processor;               /* seconds a step of all threads: of use on a machine that does other things too */
     double bytes;                   /* exchanged in a step */
 } train_round;
 
@@ -43,7 +47,7 @@ typedef struct train_shared {
     train_round rounds[MAX_WORKERS][MODES][ROUNDS];
 } train_shared;
 
-static const char *const mode_names[MODES] = { "during", "after" };
+static const char *const mode_names[MODES] = { "during", "after", "one replica" };
 
 static const struct argp_option argp_options[] = {
     { "workers", 'n', "N", 0, "Processes to start (default: 2, at most 16)", 0 },
@@ -54,6 +58,10 @@ static const struct argp_option argp_options[] = {
       0 },
     { "bucket", 'k', "KIB", 0, "Size of the buckets that are exchanged (default: the library's)", 0 },
     { "cores-per-worker", 'c', "N", 0, "Keep each worker, and llvmpipe in it, on N processor cores of its own", 0 },
+    { "alone", 'a', NULL, 0,
+      "With one worker: also train one replica on its first device, llvmpipe on one thread, and give the step as a "
+      "multiple of that",
+      0 },
     { "seconds", 's', "X", 0, "Time spent measuring (default: 10)", 0 },
     JSON_OPTION,
     { 0 },
@@ -69,9 +77,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'p': o->megabytes = (uint32_t)option_number(state, "--parameters", text, 1, MAX_LAYERS - 4); return 0;
     case 'k': o->bucket_bytes = (uint64_t)option_number(state, "--bucket", text, 1, 1u << 20) << 10; return 0;
     case 'c': o->cores = (uint32_t)option_number(state, "--cores-per-worker", text, 1, 1024); return 0;
+    case 'a': o->alone = true; return 0;
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
+    case ARGP_KEY_END:
+        if (o->alone && o->workers > 1) argp_error(state, "--alone is for one worker: add --workers 1");
+        if (o->alone && (!o->devices || strcmp(o->devices, "all") == 0))
+            argp_error(state, "--alone trains the first of --devices: name them");
+        return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -105,11 +119,11 @@ static rf_result create_model(trainer *b)
     return bench_net_create_step(&b->net);
 }
 
-static rf_result create_trainer(trainer *b, const train_options *o, uint32_t rank, int mode)
+static rf_result create_strategy(trainer *b, uint32_t rank, int mode)
 {
-    b->options = o;
+    const train_options *o = b->options;
     rf_multi_worker_params params = {
-        .mirrored = { .devices = o->devices, .bucket_bytes = o->bucket_bytes, .no_overlap = mode == 1 }
+        .mirrored = { .devices = o->devices, .bucket_bytes = o->bucket_bytes, .no_overlap = mode == MODE_AFTER }
     };
     if (o->workers > 1)
         params.comm = (rf_comm_params){ .world_size = o->workers,
@@ -119,8 +133,30 @@ static rf_result create_trainer(trainer *b, const train_options *o, uint32_t ran
                                         .bind_address = "127.0.0.1",
                                         .job = "bench",
                                         .insecure = true };
-    TRY(o->workers > 1 ? rf_strategy_create_multi_worker(&params, &b->net.strategy)
-                       : rf_strategy_create_mirrored(&params.mirrored, &b->net.strategy));
+    return o->workers > 1 ? rf_strategy_create_multi_worker(&params, &b->net.strategy)
+                          : rf_strategy_create_mirrored(&params.mirrored, &b->net.strategy);
+}
+
+/* What the first device does by itself, with one processor core where it is llvmpipe. */
+static rf_result create_alone(trainer *b)
+{
+    char device[256], threads[16] = "";
+    const char *before = getenv("LP_NUM_THREADS"), *devices = b->options->devices;
+    snprintf(device, sizeof(device), "%.*s", (int)strcspn(devices, ","), devices);
+    if (before) snprintf(threads, sizeof(threads), "%s", before);
+    setenv("LP_NUM_THREADS", "1", 1);
+    const rf_result r = rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = device }, &b->net.strategy);
+    if (before)
+        setenv("LP_NUM_THREADS", threads, 1);
+    else
+        unsetenv("LP_NUM_THREADS");
+    return r;
+}
+
+static rf_result create_trainer(trainer *b, const train_options *o, uint32_t rank, int mode)
+{
+    b->options = o;
+    TRY(mode == MODE_ALONE ? create_alone(b) : create_strategy(b, rank, mode));
     TRY(create_model(b));
     return bench_net_make_batch(&b->net, o->batch * rf_strategy_num_replicas_in_sync(b->net.strategy),
                                 RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
@@ -137,11 +173,21 @@ static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
     return RF_OK;
 }
 
+/* Of all threads of this process. */
+static double processor_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
 {
     rf_exchange_stats stats;
     rf_strategy_reset_exchange_stats(b->net.strategy);
+    const double begun = processor_seconds();
     TRY(run_steps(b, steps, &out->step));
+    out->processor = (processor_seconds() - begun) / steps;
     rf_strategy_exchange_stats(b->net.strategy, &stats);
     out->exchange = stats.seconds / steps;
     out->exposed = stats.exposed_seconds / steps;
@@ -151,10 +197,15 @@ static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
 
 /* ---- a worker ---- */
 
+static int count_modes(const train_options *o)
+{
+    return o->alone ? MODES : MODE_ALONE;
+}
+
 /* Steps of a round: what rank 0 finds. */
 static rf_result agree_on_steps(trainer *b, double step_seconds, uint32_t *steps)
 {
-    int32_t count = (int32_t)(b->options->seconds / (MODES * ROUNDS) / step_seconds) + 1;
+    int32_t count = (int32_t)(b->options->seconds / (count_modes(b->options) * ROUNDS) / step_seconds) + 1;
     rf_comm *comm = rf_strategy_comm(b->net.strategy);
     if (comm) TRY(rf_comm_broadcast(comm, &count, 1, RF_I32, 0, NULL));
     *steps = (uint32_t)count;
@@ -174,7 +225,7 @@ static rf_result train_rounds(const train_options *o, uint32_t rank, train_share
 {
     double seconds;
     uint32_t steps = 1;
-    for (int mode = 0; mode < MODES; mode++) {
+    for (int mode = 0; mode < count_modes(o); mode++) {
         TRY(create_trainer(&trainers[mode], o, rank, mode));
         TRY(run_steps(&trainers[mode], 3, &seconds)); /* compiles */
         TRY(run_steps(&trainers[mode], 3, &seconds));
@@ -182,7 +233,7 @@ static rf_result train_rounds(const train_options *o, uint32_t rank, train_share
     if (rank == 0) trainer_describe(&trainers[0], shared);
     TRY(agree_on_steps(&trainers[0], seconds, &steps));
     for (int round = 0; round < ROUNDS; round++)
-        for (int mode = 0; mode < MODES; mode++)
+        for (int mode = 0; mode < count_modes(o); mode++)
             TRY(measure_round(&trainers[mode], steps, &shared->rounds[rank][mode][round]));
     return RF_OK;
 }
@@ -267,40 +318,49 @@ static train_round round_summarize(const train_options *o, train_shared *shared,
     return worst;
 }
 
+static bool report_mode(const train_options *o, const train_shared *shared, train_round m, int mode,
+                        const train_round *alone, double after, table *t, json_t *list)
+{
+    const double images = o->batch * (mode == MODE_ALONE ? 1 : shared->replicas) / m.step;
+    char cells[8][32];
+    snprintf(cells[0], 32, "%.0f", images);
+    snprintf(cells[1], 32, "%.2f", m.step * 1e3);
+    snprintf(cells[2], 32, "%.2f", m.processor * 1e3);
+    snprintf(cells[3], 32, "%.2f", m.exchange * 1e3);
+    snprintf(cells[4], 32, "%.2f", m.exposed * 1e3);
+    snprintf(cells[5], 32, after > 0 && mode != MODE_ALONE ? "%.2f" : "-", m.exposed / after);
+    snprintf(cells[6], 32, "%.2f", m.bytes * 1e-6);
+    snprintf(cells[7], 32, "%.2f", m.step / alone->step); /* shown where it was measured */
+    json_t *row = json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f}", "exchange", mode_names[mode], "images_per_second", images,
+                            "step_seconds", m.step, "processor_seconds", m.processor, "exchange_seconds", m.exchange,
+                            "exposed_seconds", m.exposed, "bytes", m.bytes);
+    if (o->alone) json_object_set_new(row, "of_one_replica", json_real(m.step / alone->step));
+    json_array_append_new(list, row);
+    return table_row(t, (const char *[]){ mode_names[mode], cells[0], cells[1], cells[2], cells[3], cells[4], cells[5],
+                                          cells[6], cells[7] });
+}
+
 static int train_report(const train_options *o, train_shared *shared)
 {
-    static const char *const headings[] = { "Exchange",       ">Images/s",         ">Step ms",     ">Exchange ms",
-                                            ">of it exposed", ">Exposed of total", ">Exchanged MB" };
+    static const char *const headings[] = { "Exchange",          ">Images/s",     ">Step ms",
+                                            ">Processor ms",     ">Exchange ms",  ">of it exposed",
+                                            ">Exposed of total", ">Exchanged MB", ">Step of one's" };
     table t;
     json_t *list = json_array();
-    bool ok = table_begin(&t, headings, 7);
-    double after = 0;
-    for (int mode = MODES - 1; mode >= 0; mode--) {
-        const train_round m = round_summarize(o, shared, mode);
-        if (mode == 1) after = m.exchange;
-        const double images = o->batch * shared->replicas / m.step;
-        char cells[6][32];
-        snprintf(cells[0], 32, "%.0f", images);
-        snprintf(cells[1], 32, "%.2f", m.step * 1e3);
-        snprintf(cells[2], 32, "%.2f", m.exchange * 1e3);
-        snprintf(cells[3], 32, "%.2f", m.exposed * 1e3);
-        snprintf(cells[4], 32, after > 0 ? "%.2f" : "-", m.exposed / after);
-        snprintf(cells[5], 32, "%.2f", m.bytes * 1e-6);
-        ok &= table_row(
-            &t, (const char *[]){ mode_names[mode], cells[0], cells[1], cells[2], cells[3], cells[4], cells[5] });
-        json_array_append_new(list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f}", "exchange", mode_names[mode],
-                                              "images_per_second", images, "step_seconds", m.step, "exchange_seconds",
-                                              m.exchange, "exposed_seconds", m.exposed, "bytes", m.bytes));
-    }
+    bool ok = table_begin(&t, headings, o->alone ? 9 : 8);
+    train_round rounds[MODES] = { 0 };
+    for (int mode = 0; mode < count_modes(o); mode++) rounds[mode] = round_summarize(o, shared, mode);
+    for (int mode = count_modes(o) - 1; mode >= 0; mode--)
+        ok &= report_mode(o, shared, rounds[mode], mode, &rounds[MODE_ALONE], rounds[MODE_AFTER].exchange, &t, list);
     json_t *result = json_pack("{s:s,s:i,s:i,s:i,s:I,s:o}", "device", shared->device, "workers", (int)o->workers,
                                "replicas", (int)shared->replicas, "batch", (int)o->batch, "parameter_bytes",
                                (json_int_t)shared->parameter_bytes, "results", list);
-    char about[600];
+    char about[700];
     snprintf(
         about, sizeof(about),
         "%u workers, %u replicas (%s), %.2f MB of parameters, batch %u per replica. Gradients are exchanged after or "
-        "during the backward pass; exposed: while the worker's devices have no work; of total: of the exchange after "
-        "it.",
+        "during the backward pass; processor: time of a worker's threads; exposed: while the worker's devices have no "
+        "work; of total: of the exchange after it.",
         o->workers, shared->replicas, shared->device, (double)shared->parameter_bytes * 1e-6, o->batch);
     return bench_report(o->json_path, about, &t, result, ok);
 }
