@@ -84,6 +84,8 @@ static const rf_env_entry entries[] = {
       "Test aid: in training steps this replica takes `factor` times its own time, as a slower device" },
     { "RINGFIRE_TEST_MEMORY", "replica:examples",
       "Test aid: this replica's memory holds only so many examples of a step" },
+    { "RINGFIRE_TEST_STAGED", "part of a name, or all",
+      "Test aid: the host reaches the memory of devices whose name has this in it only through copies, as a card's" },
     { "XDG_CACHE_HOME", "directory", "Base of the cache directory where RINGFIRE_CACHE is unset" },
     { "HOME", "directory",
       "Base of the directories of cache and job key where XDG_CACHE_HOME and XDG_CONFIG_HOME are unset" },
