@@ -151,14 +151,6 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Processor time of this process: hardly disturbed by what else the machine does. */
-static double processor_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- the report ---- */
 
 /* Of each round the slowest rank. */
@@ -319,11 +311,11 @@ static bool time_calls(allreduce_rank *k, int method, uint64_t count, uint32_t r
                        double *processor)
 {
     if (!wait_for_others(k)) return false;
-    const double start = clock_seconds(), began = processor_time();
+    const double start = clock_seconds(), began = clock_processor_seconds();
     for (uint32_t i = 0; i < repeats; i++)
         if (!run_once(k, method, count)) return false;
     *seconds = (clock_seconds() - start) / repeats;
-    *processor = (processor_time() - began) / repeats;
+    *processor = (clock_processor_seconds() - began) / repeats;
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include "bench/model.h"
 
 #include "bench/net.h"
+#include "clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,6 @@ static double boot_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double cpu_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -61,13 +55,13 @@ static rf_result net_measure(const bench_model_params *params, bench_net *n, ben
     double best = 0;
     for (int slice = 0; slice < 5; slice++) {
         uint32_t steps = 0;
-        const double start = boot_seconds(), cpu_start = cpu_now();
+        const double start = boot_seconds(), cpu_start = clock_processor_seconds();
         do {
             TRY(rf_strategy_run(n->strategy, n->step, &n->batch, results));
             steps++;
         } while (boot_seconds() - start < params->seconds / 5);
         TRY(rf_strategy_reduce(n->strategy, RF_REDUCE_SUM, results[0], &loss));
-        const double seconds = (boot_seconds() - start) / steps, cpu = (cpu_now() - cpu_start) / steps;
+        const double seconds = (boot_seconds() - start) / steps, cpu = (clock_processor_seconds() - cpu_start) / steps;
         if (slice == 0 || seconds < best) best = seconds;
         if (slice == 0 || cpu < out->step_cpu_seconds) out->step_cpu_seconds = cpu;
     }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench/net.h"
@@ -173,21 +172,13 @@ static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
     return RF_OK;
 }
 
-/* Of all threads of this process. */
-static double processor_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
 {
     rf_exchange_stats stats;
     rf_strategy_reset_exchange_stats(b->net.strategy);
-    const double begun = processor_seconds();
+    const double begun = clock_processor_seconds();
     TRY(run_steps(b, steps, &out->step));
-    out->processor = (processor_seconds() - begun) / steps;
+    out->processor = (clock_processor_seconds() - begun) / steps;
     rf_strategy_exchange_stats(b->net.strategy, &stats);
     out->exchange = stats.seconds / steps;
     out->exposed = stats.exposed_seconds / steps;
