@@ -86,3 +86,9 @@ ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user)
     }
     return result;
 }
+
+int ranks_run_with_port(uint32_t world_size, ranks_fn fn)
+{
+    uint16_t port = ranks_free_port();
+    return ranks_run(&(ranks_params){ .world_size = world_size }, fn, &port).failures;
+}

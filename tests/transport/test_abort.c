@@ -17,7 +17,8 @@ typedef enum ending { DESTROY, EXIT, KILL, ENDING_COUNT } ending;
 
 typedef struct plan {
     ending ending;
-    bool pending; /* an operation is under way on the rank that aborts, and on one more; it cannot end without the third */
+    bool pending; /* an operation is under way on the rank that aborts, and on one more; it cannot end without the third
+                   */
 } plan;
 
 #define COUNT 100000

@@ -126,8 +126,7 @@ static int strangers(rf_comm *comm, void *user)
 static void test_strangers(void **state)
 {
     (void)state;
-    uint16_t port = ranks_free_port();
-    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2 }, strangers, &port).failures, 0);
+    assert_int_equal(ranks_run_with_port(2, strangers), 0);
 }
 
 /* ---- registered memory ---- */
@@ -168,8 +167,7 @@ static int registered(rf_comm *comm, void *user)
 static void test_registered(void **state)
 {
     (void)state;
-    uint16_t port = ranks_free_port();
-    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 3 }, registered, &port).failures, 0);
+    assert_int_equal(ranks_run_with_port(3, registered), 0);
 }
 
 /* ---- signals ---- */

@@ -228,7 +228,7 @@ static void test_tokens(void **state)
     assert_int_equal(rf_shared_check_token(&sides[0], &honest, sizeof(honest)), UINT32_MAX);
 }
 
-/* ---- strangers at the local socket ---- */
+/* ---- local_strangers at the local socket ---- */
 
 static void knock(const rf_shared_card *card, const void *data, size_t size)
 {
@@ -245,7 +245,7 @@ static void knock(const rf_shared_card *card, const void *data, size_t size)
 
 /* Rank 1 knows the name of rank 0's socket, says that it has called and later that it has memory, but its tokens are
  * none. */
-static int strangers(rf_comm *comm, void *user)
+static int local_strangers(rf_comm *comm, void *user)
 {
     uint16_t port;
     memcpy(&port, user, sizeof(port));
@@ -292,8 +292,7 @@ static int strangers(rf_comm *comm, void *user)
 static void test_local_strangers(void **state)
 {
     (void)state;
-    uint16_t port = ranks_free_port();
-    assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2 }, strangers, &port).failures, 0);
+    assert_int_equal(ranks_run_with_port(2, local_strangers), 0);
 }
 
 /* ---- which way is chosen ---- */
