@@ -194,9 +194,9 @@ static rf_schedule choose_schedule(const app *a, uint64_t steps)
     const settings *s = a->settings;
     const uint64_t warmup = s->gru ? 0 : steps / 8 + 1;
     if (!s->gru && s->full)
-        return (rf_schedule){
-            .kind = RF_SCHEDULE_INVERSE_SQRT, .initial = 1 / sqrt(a->config.width), .warmup_steps = 4000
-        };
+        return (rf_schedule){ .kind = RF_SCHEDULE_INVERSE_SQRT,
+                              .initial = 1 / sqrt(a->config.width),
+                              .warmup_steps = 4000 };
     return (rf_schedule){ .kind = RF_SCHEDULE_COSINE_DECAY,
                           .initial = s->gru ? 2e-3 : 4e-3,
                           .warmup_steps = warmup,
