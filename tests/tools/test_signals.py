@@ -26,6 +26,7 @@ class Signals(unittest.TestCase):
         self.folder = pathlib.Path(holder.name)
 
     def job(self, **env):
+        """By itself a job of this host shares memory, and does not open libfabric."""
         return subprocess.run([RINGFIRE, "run", "-n", "2", "--insecure", "--", APP, "job"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=60, cwd=self.folder, env={**ENV, **env})
 
@@ -52,13 +53,17 @@ class Signals(unittest.TestCase):
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_job(self):
-        done = self.job()
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count("sum 2"), 2, done.stdout)
+        for shared in "0", "1":
+            with self.subTest(shared=shared):
+                done = self.job(RINGFIRE_SHARED_MEMORY=shared)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.stdout.count("sum 2"), 2, done.stdout)
 
     def test_no_libfabric(self):
         (self.folder / "libfabric.so.1").write_bytes(b"")
         done = self.job(LD_LIBRARY_PATH=str(self.folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.job(LD_LIBRARY_PATH=str(self.folder), RINGFIRE_SHARED_MEMORY="0")
         self.assertNotEqual(done.returncode, 0)
         lines = [line for line in done.stderr.splitlines() if "signal_app: " in line]
         self.assertTrue(lines, done.stderr)
