@@ -229,6 +229,8 @@ typedef enum rf_reduce_kind {
 typedef struct rf_reduce_attr {
     uint32_t kind, axes_mask, keep_dims;
 } rf_reduce_attr;
+/* Axes as functions take them (negative ones count from the end, none means all), a bit each. `name`: for errors. */
+rf_result rf_axes_of(const char *name, rf_shape shape, const int32_t *axes, uint32_t num_axes, uint32_t *out);
 rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int32_t *axes, uint32_t num_axes,
                          bool keep_dims, rf_value *out);
 rf_result rf_emit_argmax(rf_graph *g, rf_value x, rf_value *out);

@@ -102,24 +102,6 @@ rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor bet
 
 /* ---- moments ---- */
 
-/* The axes counted from 0, a bit each. False, with the trace failed, for one that x does not have, or has twice. */
-static bool find_axes(rf_trace *t, rf_shape shape, const int32_t *axes, uint32_t num_axes, uint32_t *out)
-{
-    char text[96];
-    *out = num_axes == 0 ? (1u << shape.rank) - 1 : 0;
-    for (uint32_t i = 0; i < num_axes; i++) {
-        const int32_t axis = axes[i] < 0 ? axes[i] + shape.rank : axes[i];
-        if (axis < 0 || axis >= shape.rank || (*out & 1u << axis) != 0) {
-            (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_moments: axis %d %s shape %s", (int)axes[i],
-                                axis < 0 || axis >= shape.rank ? "does not exist in" : "is named twice for",
-                                rf_shape_format(shape, text, sizeof(text)));
-            return false;
-        }
-        *out |= 1u << axis;
-    }
-    return true;
-}
-
 /* Puts dimensions of 1 where the axes were, or takes them away. */
 static rf_tensor change_axes(rf_trace *t, rf_tensor x, uint32_t axes, int32_t rank, bool keep)
 {
@@ -138,13 +120,11 @@ rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num
     if (mean) *mean = RF_NO_TENSOR;
     if (variance) *variance = RF_NO_TENSOR;
     if (!rf_operand(t, x, "rf_moments: x", &v)) return t ? rf_trace_status(t) : RF_ERROR_INVALID_ARGUMENT;
-    if (!mean || !variance || (!axes && num_axes > 0))
-        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_moments: %s is NULL",
-                             !mean       ? "mean"
-                             : !variance ? "variance"
-                                         : "axes");
+    if (!mean || !variance)
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_moments: %s is NULL", mean ? "variance" : "mean");
     const rf_tensor_desc desc = *rf_graph_desc(rf_trace_graph(t), v);
-    if (!find_axes(t, desc.shape, axes, num_axes, &set)) return rf_trace_status(t);
+    const rf_result named = rf_axes_of("rf_moments", desc.shape, axes, num_axes, &set);
+    if (named < 0) return rf_trace_emit(t, named, 0), rf_trace_status(t);
     const int32_t rank = desc.shape.rank;
     if (desc.dtype == RF_F32 && rank > 1 && set == (1u << (rank - 1)) - 1) {
         const rf_result r = rf_emit_batch_moments(rf_trace_graph(t), v, &moments[0], &moments[1]);

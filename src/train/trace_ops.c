@@ -528,9 +528,7 @@ static rf_tensor reduce_call(rf_trace *t, rf_reduce_kind kind, const char *name,
 {
     rf_value v, out = 0;
     if (!rf_operand(t, x, name, &v)) return RF_NO_TENSOR;
-    const rf_result r = axes || num_axes == 0
-                            ? rf_emit_reduce(rf_trace_graph(t), kind, v, axes, num_axes, keep_dims, &out)
-                            : RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axes is NULL but num_axes is %u", name, num_axes);
+    const rf_result r = rf_emit_reduce(rf_trace_graph(t), kind, v, axes, num_axes, keep_dims, &out);
     return rf_trace_emit(t, r, out);
 }
 

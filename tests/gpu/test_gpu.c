@@ -543,6 +543,32 @@ static void test_misuse(void **state)
 
 /* ---- time ---- */
 
+static VKAPI_ATTR VkResult VKAPI_CALL lose_queries(VkDevice device, VkQueryPool pool, uint32_t first, uint32_t count,
+                                                   size_t size, void *data, VkDeviceSize stride,
+                                                   VkQueryResultFlags flags)
+{
+    (void)device, (void)pool, (void)first, (void)count, (void)size, (void)data, (void)stride;
+    return flags & VK_QUERY_RESULT_WAIT_BIT ? VK_ERROR_DEVICE_LOST : VK_NOT_READY;
+}
+
+/* A driver that has none of a run that has finished: that costs the times, not the device. */
+static void test_lost_timestamps(void **state)
+{
+    fixture *f = *state;
+    uint64_t ns;
+    uint32_t index;
+    if (f->device->plan.timestamp_bits == 0) SKIP("the device has no timestamps");
+    CHECK(rf_gpu_record_timestamp(f->rec, &index));
+    CHECK(rf_gpu_recording_end(f->rec));
+    run(f, &f->rec, 1);
+    const PFN_vkGetQueryPoolResults real = f->device->vk.GetQueryPoolResults;
+    f->device->vk.GetQueryPoolResults = lose_queries;
+    assert_int_equal(rf_gpu_recording_timestamps(f->rec, &ns, 1), RF_ERROR_UNSUPPORTED);
+    f->device->vk.GetQueryPoolResults = real;
+    CHECK(rf_gpu_recording_timestamps(f->rec, &ns, 1));
+    run(f, &f->rec, 1);
+}
+
 static void test_timestamps(void **state)
 {
     fixture *f = *state;
@@ -675,6 +701,7 @@ int main(void)
         DEVICE_TEST(test_ranges),
         DEVICE_TEST(test_misuse),
         DEVICE_TEST(test_timestamps),
+        DEVICE_TEST(test_lost_timestamps),
         DEVICE_TEST(test_no_timestamps),
         DEVICE_TEST(test_spinning),
         DEVICE_TEST(test_timeout),

@@ -337,7 +337,7 @@ static void mistakes(rf_strategy *strategy)
     refuse(strategy, negative_alpha, "rf_elu: alpha is -1");
     refuse(strategy, no_tensor, "rf_selu: x");
     refuse(strategy, axis_is_not_there, "rf_moments: axis 2 does not exist in shape");
-    refuse(strategy, axis_is_there_twice, "rf_moments: axis -1 is named twice for shape");
+    refuse(strategy, axis_is_there_twice, "rf_moments: axis -1 of shape");
     refuse(strategy, no_variance, "rf_moments: variance is NULL");
 }
 

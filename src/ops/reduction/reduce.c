@@ -40,23 +40,30 @@ static rf_result reduce_infer(rf_op_call *call)
     return RF_OK;
 }
 
-rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int32_t *axes, uint32_t num_axes,
-                         bool keep_dims, rf_value *out)
+rf_result rf_axes_of(const char *name, rf_shape shape, const int32_t *axes, uint32_t num_axes, uint32_t *out)
 {
-    const rf_shape shape = rf_graph_desc(g, x)->shape;
-    rf_reduce_attr attr = { .kind = kind, .keep_dims = keep_dims };
     char text[96];
-    if (num_axes == 0) attr.axes_mask = (1u << shape.rank) - 1;
+    *out = num_axes == 0 ? (1u << shape.rank) - 1 : 0;
+    if (!axes && num_axes > 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axes is NULL but num_axes is %u", name, num_axes);
     for (uint32_t i = 0; i < num_axes; i++) {
         const int32_t axis = axes[i] < 0 ? axes[i] + shape.rank : axes[i];
         if (axis < 0 || axis >= shape.rank)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d does not exist in shape %s", axes[i],
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %d does not exist in shape %s", name, axes[i],
                            rf_shape_format(shape, text, sizeof(text)));
-        if (attr.axes_mask & 1u << axis)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "reduce: axis %d of shape %s is named twice", axes[i],
+        if (*out & 1u << axis)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %d of shape %s is named twice", name, axes[i],
                            rf_shape_format(shape, text, sizeof(text)));
-        attr.axes_mask |= 1u << axis;
+        *out |= 1u << axis;
     }
+    return RF_OK;
+}
+
+rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int32_t *axes, uint32_t num_axes,
+                         bool keep_dims, rf_value *out)
+{
+    rf_reduce_attr attr = { .kind = kind, .keep_dims = keep_dims };
+    RF_TRY(rf_axes_of("reduce", rf_graph_desc(g, x)->shape, axes, num_axes, &attr.axes_mask));
     return rf_graph_add(g, &rf_op_reduce, &attr, &x, 1, out);
 }
 

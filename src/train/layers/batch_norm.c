@@ -67,13 +67,7 @@ static rf_result batch_norm_build(rf_layer *layer, rf_strategy *strategy, rf_dty
 
 /* ---- arithmetic ---- */
 
-static rf_tensor unary_call(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x)
-{
-    rf_value v, out = 0;
-    if (!rf_operand(t, x, "batch normalization", &v)) return RF_NO_TENSOR;
-    const rf_result r = rf_emit_unary(rf_trace_graph(t), fn, imm, v, &out);
-    return rf_trace_emit(t, r, out);
-}
+#define ARGUMENT "batch normalization" /* as messages call what is normalised */
 
 /* A vector [channels] in a shape that broadcasts to x: ones for the axes after the channels'. */
 static rf_tensor spread_channels(rf_trace *t, rf_tensor v, int32_t axis, int32_t rank)
@@ -87,8 +81,8 @@ static rf_tensor spread_channels(rf_trace *t, rf_tensor v, int32_t axis, int32_t
 static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *average, rf_tensor now)
 {
     const double momentum = layer->u.batch_norm.momentum;
-    const rf_tensor kept = unary_call(t, RF_FN_MUL_IMM, (float)momentum, rf_trace_assigned(t, average));
-    const rf_tensor added = unary_call(t, RF_FN_MUL_IMM, (float)(1.0 - momentum), now);
+    const rf_tensor kept = rf_unary(t, RF_FN_MUL_IMM, (float)momentum, rf_trace_assigned(t, average), ARGUMENT);
+    const rf_tensor added = rf_unary(t, RF_FN_MUL_IMM, (float)(1.0 - momentum), now, ARGUMENT);
     /* The whole batch's values are the same everywhere. */
     const bool common = layer->u.batch_norm.synchronized;
     (void)rf_trace_assign(t, average, rf_add(t, kept, added), common ? RF_AGGREGATE_FIRST_REPLICA : RF_AGGREGATE_MEAN);
@@ -123,7 +117,7 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
     }
     if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, false);
     const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, false));
-    return rf_divide(t, sum, unary_call(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t)));
+    return rf_divide(t, sum, rf_unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t), ARGUMENT));
 }
 
 /* x without its mean, and its variance: over the batch, or what has been averaged so far. The variance is that of the
@@ -166,12 +160,13 @@ static batches find_batches(rf_trace *t, rf_tensor rows, int64_t size)
     const int64_t begin[2] = { 0, 0 }, end[2] = { INT64_MAX, 1 };
     rf_value column, one = 0;
     const rf_tensor first = rf_reshape(t, rf_slice(t, rows, begin, end, NULL, 2), RF_SHAPE(-1));
-    if (!rf_operand(t, first, "batch normalization", &column)) return (batches){ .size = size };
+    if (!rf_operand(t, first, ARGUMENT, &column)) return (batches){ .size = size };
     const rf_result r = rf_emit_fill_like(rf_trace_graph(t), 1.0f, column, &one);
     const rf_tensor ones = rf_trace_emit(t, r, one);
     const rf_tensor before = rf_cumsum(t, ones, true, false), left = rf_cumsum(t, ones, false, true);
     /* Half an example more, so that no rounding reaches the border of a batch. */
-    const rf_tensor part = unary_call(t, RF_FN_MUL_IMM, 1.0f / (float)size, unary_call(t, RF_FN_ADD_IMM, 0.5f, before));
+    const rf_tensor part =
+        rf_unary(t, RF_FN_MUL_IMM, 1.0f / (float)size, rf_unary(t, RF_FN_ADD_IMM, 0.5f, before, ARGUMENT), ARGUMENT);
     const rf_tensor count = rf_minimum(t, first_rows(t, left, size), rf_constant(t, (float)size));
     return (batches){ .number = rf_cast(t, rf_floor(t, part), RF_I32),
                       .inverse = rf_expand_dims(t, rf_divide(t, rf_constant(t, 1.0f), count), 1),
@@ -183,9 +178,8 @@ static rf_tensor batch_means(rf_trace *t, const batches *b, rf_tensor rows)
 {
     const rf_gather_attr attr = { 0 };
     rf_value in[3], sum = 0;
-    if (!rf_operand(t, rows, "batch normalization", &in[0]) ||
-        !rf_operand(t, b->number, "batch normalization", &in[1]) ||
-        !rf_operand(t, first_rows(t, rows, b->size), "batch normalization", &in[2]))
+    if (!rf_operand(t, rows, ARGUMENT, &in[0]) || !rf_operand(t, b->number, ARGUMENT, &in[1]) ||
+        !rf_operand(t, first_rows(t, rows, b->size), ARGUMENT, &in[2]))
         return RF_NO_TENSOR;
     const rf_result r = rf_graph_add(rf_trace_graph(t), &rf_op_gather_grad, &attr, in, 3, &sum);
     return rf_multiply(t, rf_trace_emit(t, r, sum), b->inverse);
@@ -224,7 +218,8 @@ static rf_tensor normalize_batches(rf_trace *t, const rf_layer *layer, const par
     const rf_tensor variance = batch_means(t, &b, squares);
     move_average(t, layer, p->moving_mean, rf_reduce_mean(t, rows, &first, 1, false));
     move_average(t, layer, p->moving_variance, rf_reduce_mean(t, squares, &first, 1, false));
-    const rf_tensor deviation = rf_sqrt(t, unary_call(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
+    const rf_tensor deviation =
+        rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance, ARGUMENT));
     return rf_multiply(t, centred, of_examples(t, &b, rf_divide(t, gamma, deviation), axis, rank));
 }
 
@@ -241,14 +236,15 @@ static rf_tensor normalize_channels(rf_trace *t, const rf_layer *layer, const pa
 {
     rf_graph *g = rf_trace_graph(t);
     rf_value in, mean = 0, variance = 0, scale, shift = 0, y = 0;
-    if (!rf_operand(t, x, "batch normalization", &in)) return RF_NO_TENSOR;
+    if (!rf_operand(t, x, ARGUMENT, &in)) return RF_NO_TENSOR;
     rf_result r = rf_emit_batch_moments(g, in, &mean, &variance);
     const rf_tensor now[2] = { rf_trace_emit(t, r, mean), rf_trace_emit(t, r, variance) };
     move_average(t, layer, p->moving_mean, now[0]);
     move_average(t, layer, p->moving_variance, now[1]);
-    const rf_tensor deviation = rf_sqrt(t, unary_call(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, now[1]));
-    if (!rf_operand(t, rf_divide(t, gamma, deviation), "batch normalization", &scale)) return RF_NO_TENSOR;
-    if (p->beta && !rf_operand(t, rf_variable_tensor(t, p->beta), "batch normalization", &shift)) return RF_NO_TENSOR;
+    const rf_tensor deviation =
+        rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, now[1], ARGUMENT));
+    if (!rf_operand(t, rf_divide(t, gamma, deviation), ARGUMENT, &scale)) return RF_NO_TENSOR;
+    if (p->beta && !rf_operand(t, rf_variable_tensor(t, p->beta), ARGUMENT, &shift)) return RF_NO_TENSOR;
     r = rf_emit_normalize(g, in, mean, scale, shift, &y);
     return rf_trace_emit(t, r, y);
 }
@@ -269,7 +265,7 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     } else {
         const rf_tensor centred = centre_values(t, layer, &p, x, training, &variance);
         const rf_tensor deviation =
-            rf_sqrt(t, unary_call(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance));
+            rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance, ARGUMENT));
         y = rf_multiply(t, centred, spread_channels(t, rf_divide(t, gamma, deviation), axis, rank));
     }
     return p.beta ? rf_add(t, y, spread_channels(t, rf_variable_tensor(t, p.beta), axis, rank)) : y;
