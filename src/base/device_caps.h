@@ -36,6 +36,7 @@ typedef struct rf_device_caps {
     bool fp16, int8, int64;    /* shader arithmetic */
     bool host_visible;         /* device memory can be mapped: no staging copies */
     uint64_t memory_size;
+    uint64_t max_allocation; /* bytes of one buffer: what is larger takes several */
 } rf_device_caps;
 
 static inline uint64_t rf_loop_limit(const rf_device_caps *caps)

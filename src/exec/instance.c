@@ -229,14 +229,20 @@ static rf_result place_leaves(rf_instance *in)
 static rf_result plan_slab(rf_instance *in, const rf_graph_roots *roots, const bool *external,
                            const uint64_t *workspace)
 {
-    const uint64_t alignment = in->program->exec->caps.buffer_alignment;
-    RF_TRY(rf_memory_plan_make(in->graph, roots, external, workspace, alignment, &in->memory));
+    const rf_exec *exec = in->program->exec;
+    rf_memory_plan_params memory = { .roots = *roots,
+                                     .external = external,
+                                     .workspace_size = workspace,
+                                     .alignment = exec->caps.buffer_alignment,
+                                     .segment = exec->segment_size };
+    RF_TRY(rf_memory_plan_make(in->graph, &memory, &in->memory));
     rf_node_span *spans = RF_NEW_ARRAY(rf_node_span, in->graph->nodes.count);
     if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_order_params params = { .graph = in->graph, .dispatches = in->dispatches };
     rf_memory_plan beside = { 0 };
     rf_result r = rf_order_spans(&params, spans);
-    if (r >= 0) r = rf_memory_plan_make_beside(in->graph, roots, external, workspace, spans, alignment, &beside);
+    memory.spans = spans;
+    if (r >= 0) r = rf_memory_plan_make(in->graph, &memory, &beside);
     rf_free(spans);
     const uint64_t least = in->memory.slab_size;
     if (r >= 0 && beside.slab_size <= least + least / SLAB_SHARE + spare_bytes(in)) {

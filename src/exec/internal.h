@@ -22,11 +22,20 @@ typedef struct rf_exec_clock {
     uint64_t last_ns; /* the track is taken until then */
 } rf_exec_clock;
 
+/* Where a tensor lies: bytes [offset, offset + size) of a buffer; `size` is rf_tensor_bytes. */
+typedef struct rf_span {
+    rf_gpu_buffer *buffer;
+    uint64_t offset, size;
+} rf_span;
+
 struct rf_exec {
     rf_gpu_device *device;
     rf_device_caps caps; /* the device's, but host_visible is off when staging is forced */
-    rf_gpu_buffer *slab;
-    uint64_t slab_size;
+    struct {
+        rf_gpu_buffer **items; /* all but the last of segment_size */
+        uint32_t count, capacity;
+    } slab;
+    uint64_t slab_size, segment_size;
     uint64_t slab_generation; /* counts replacements: recordings made for another slab are stale */
     rf_gpu_buffer *counters;  /* RF_MAX_COUNTERS bytes, zero between runs; made for the first plan that has counters */
     uint64_t counters_next;   /* where the next plan's begin */
@@ -41,8 +50,10 @@ struct rf_exec {
     } announced; /* hashes of calls that the log has told of: once each */
 };
 
-/* Makes the slab at least `size` bytes; waits for runs in flight before replacing it. */
+/* Makes the slab at least `size` bytes; waits for runs in flight before replacing any of it. */
 rf_result rf_exec_reserve_slab(rf_exec *exec, uint64_t size);
+/* Bytes of the slab, which lie within one of its segments. */
+rf_span rf_exec_slab_span(const rf_exec *exec, uint64_t offset, uint64_t size);
 
 /* ---- what the log tells of plans (announce.c) ---- */
 /* "op(f32 [2,3], ...)"; gives `text`. */
@@ -95,11 +106,6 @@ typedef struct rf_recorder {
     rf_hazards hazards;
     uint32_t num_barriers;
 } rf_recorder;
-/* Where a tensor lies: bytes [offset, offset + size) of a buffer; `size` is rf_tensor_bytes. */
-typedef struct rf_span {
-    rf_gpu_buffer *buffer;
-    uint64_t offset, size;
-} rf_span;
 /* Everything a planned node needs to be recorded. */
 typedef struct rf_node_plan {
     rf_node node;

@@ -26,6 +26,12 @@ typedef struct kernel_image {
     uint32_t num_sets; /* that the slab holds */
 } kernel_image;
 
+/* The first segment, which holds the image and as many copies of it as there are. */
+static rf_gpu_buffer *slab_of(const kernel_image *image)
+{
+    return rf_exec_slab_span(image->exec, 0, 0).buffer;
+}
+
 static rf_span image_reserve(kernel_image *image, uint64_t size)
 {
     const rf_span span = { .offset = image->size, .size = size };
@@ -48,6 +54,11 @@ static rf_result lay_out(kernel_image *image)
     image->workspace = image_reserve(image, image->plan.plan.workspace);
     image->size = rf_align_up(image->size, image->exec->caps.buffer_alignment);
     image->num_sets = 1;
+    if (image->size > image->exec->segment_size)
+        return RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY,
+                       "the operands take %" PRIu64 " bytes together, and the device allocates no more than %" PRIu64
+                       " at once",
+                       image->size, image->exec->segment_size);
     RF_TRY(rf_exec_reserve_slab(image->exec, image->size));
     image->bytes = rf_aligned_calloc((size_t)image->size);
     return image->bytes ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -59,7 +70,7 @@ static rf_result image_upload(kernel_image *image)
     if (image->run->guard) memset(image->bytes, POISON, (size_t)image->size);
     for (uint32_t i = 0; i < call->n_in; i++)
         if (image->in[i].size) memcpy(image->bytes + image->in[i].offset, image->run->in[i], (size_t)image->in[i].size);
-    return rf_gpu_buffer_write(image->exec->slab, 0, image->bytes, image->size);
+    return rf_gpu_buffer_write(slab_of(image), 0, image->bytes, image->size);
 }
 
 /* Records the kernel on a set of operands. */
@@ -69,10 +80,10 @@ static rf_result record_set(kernel_image *image, uint32_t set)
     memcpy(in, image->in, sizeof(in));
     memcpy(out, image->out, sizeof(out));
     const uint64_t shift = image->size * set;
-    for (uint32_t i = 0; i < RF_MAX_INPUTS; i++) in[i].offset += shift, in[i].buffer = image->exec->slab;
-    for (uint32_t i = 0; i < RF_MAX_OUTPUTS; i++) out[i].offset += shift, out[i].buffer = image->exec->slab;
+    for (uint32_t i = 0; i < RF_MAX_INPUTS; i++) in[i].offset += shift, in[i].buffer = slab_of(image);
+    for (uint32_t i = 0; i < RF_MAX_OUTPUTS; i++) out[i].offset += shift, out[i].buffer = slab_of(image);
     workspace.offset += shift;
-    workspace.buffer = image->exec->slab;
+    workspace.buffer = slab_of(image);
     return rf_record_node(&image->recorder, &image->plan, in, out, workspace);
 }
 
@@ -184,7 +195,7 @@ static rf_result check_counters(const kernel_image *image)
 static rf_result image_download(kernel_image *image)
 {
     const rf_op_call *call = image->run->call;
-    RF_TRY(rf_gpu_buffer_read(image->exec->slab, 0, image->bytes, image->size));
+    RF_TRY(rf_gpu_buffer_read(slab_of(image), 0, image->bytes, image->size));
     for (uint32_t i = 0; i < call->n_out; i++)
         memcpy(image->run->out[i], image->bytes + image->out[i].offset, (size_t)image->out[i].size);
     if (image->run->guard) RF_TRY(check_guards(image));
@@ -204,7 +215,7 @@ static rf_result make_sets(kernel_image *image, uint32_t sets)
     drop_recording(image); /* of the slab that is replaced */
     RF_TRY(rf_exec_reserve_slab(image->exec, image->size * sets));
     for (uint32_t i = 0; i < sets; i++)
-        RF_TRY(rf_gpu_buffer_write(image->exec->slab, image->size * i, image->bytes, image->size));
+        RF_TRY(rf_gpu_buffer_write(slab_of(image), image->size * i, image->bytes, image->size));
     image->num_sets = sets;
     return RF_OK;
 }

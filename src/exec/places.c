@@ -79,7 +79,7 @@ static rf_span residence_span(const rf_instance *in, const rf_frame *frame, cons
     rf_span span = { .offset = at->offset, .size = at->size };
     switch (at->home) {
     case RF_HOME_NONE: break;
-    case RF_HOME_SLAB: span.buffer = in->program->exec->slab; break;
+    case RF_HOME_SLAB: span = rf_exec_slab_span(in->program->exec, at->offset, at->size); break;
     case RF_HOME_INPUT: span.buffer = frame->inputs; break;
     case RF_HOME_RESULT: span.buffer = frame->results; break;
     case RF_HOME_FIXED: span.buffer = at->buffer; break;
@@ -105,5 +105,5 @@ void rf_instance_node_spans(const rf_instance *instance, const rf_frame *frame, 
     for (uint32_t i = 0; i < node->n_in; i++) in[i] = rf_instance_span(instance, frame, node->in[i]);
     for (uint32_t i = 0; i < node->n_out; i++) out[i] = rf_instance_span(instance, frame, node->out[i]);
     *workspace =
-        (rf_span){ instance->program->exec->slab, instance->memory.workspace_offset[plan->node], plan->plan.workspace };
+        rf_exec_slab_span(instance->program->exec, instance->memory.workspace_offset[plan->node], plan->plan.workspace);
 }

@@ -120,7 +120,7 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
     if (!name) name = "";
     RF_REQUIRE(size > 0, "buffer '%s': size is 0", name);
     RF_REQUIRE((unsigned)memory <= RF_GPU_MEMORY_READBACK, "buffer '%s': unknown memory kind %d", name, (int)memory);
-    const uint64_t limit = device->snapshot.max_buffer_size;
+    const uint64_t limit = device->plan.caps.max_allocation;
     const uint64_t capacity = size <= limit ? rf_align_up(size, device->plan.caps.buffer_alignment) : size;
     if (capacity > limit)
         return RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY,

@@ -220,6 +220,8 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
     caps->int8 = plan->features12.shaderInt8 && plan->features12.storageBuffer8BitAccess;
     caps->int64 = plan->features.shaderInt64;
     caps->memory_size = device_memory_size(&s->memory);
+    const uint64_t allocation = s->properties11.maxMemoryAllocationSize;
+    caps->max_allocation = s->max_buffer_size < allocation ? s->max_buffer_size : allocation;
     const int type = rf_gpu_plan_memory(s, RF_GPU_MEMORY_DEVICE, UINT32_MAX);
     const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     caps->host_visible = type >= 0 && (s->memory.memoryTypes[type].propertyFlags & mapped) == mapped;

@@ -159,21 +159,24 @@ typedef struct rf_memory_plan {
     uint64_t slab_size;         /* high-water mark */
     uint64_t naive_size;        /* sum of all aligned sizes of what is planned, views excepted, for comparison */
 } rf_memory_plan;
-/* Assigns every result that lives only during the run a place in one slab so that no two that live at once overlap.
- * `external[v]`: placed by the caller (may be NULL). `workspace_size[n]` bytes are live during node n only.
- * Views alias; in-place where the op allows it and the input dies. Offsets are multiples of `alignment`.
- * `workspace_size` may be NULL. */
-rf_result rf_memory_plan_make(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
-                              const uint64_t *workspace_size, uint64_t alignment, rf_memory_plan *out);
 /* The nodes, first to last, that may run at the same time as a node: what one of them reads or writes stays as long as
  * all of them run. Neither end goes back from one node to the next. */
 typedef struct rf_node_span {
     rf_node first, last;
 } rf_node_span;
-/* The same where nodes run at the same time: spans[n] of each node. NULL: one after the other. */
-rf_result rf_memory_plan_make_beside(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
-                                     const uint64_t *workspace_size, const rf_node_span *spans, uint64_t alignment,
-                                     rf_memory_plan *out);
+typedef struct rf_memory_plan_params {
+    rf_graph_roots roots;
+    const bool *external;           /* [values]: placed by the caller; NULL: none */
+    const uint64_t *workspace_size; /* [nodes]: bytes that are live during the node only; NULL: none */
+    const rf_node_span *spans;      /* [nodes]; NULL: they run one after the other */
+    uint64_t alignment;             /* every offset is a multiple of it */
+    uint64_t segment; /* a multiple of the alignment: nothing lies across a multiple of it, so that the slab can be
+                         several buffers of so many bytes; 0: it is one */
+} rf_memory_plan_params;
+/* Assigns every result that lives only during the run a place in one slab so that no two that live at once overlap.
+ * Views alias; in-place where the op allows it and the input dies. RF_ERROR_OUT_OF_DEVICE_MEMORY where a result or a
+ * workspace is larger than a segment. */
+rf_result rf_memory_plan_make(const rf_graph *graph, const rf_memory_plan_params *params, rf_memory_plan *out);
 void rf_memory_plan_free(rf_memory_plan *plan);
 
 #endif

@@ -3,6 +3,7 @@
  * Assigns bytes of the slab to intermediates. Values that share bytes (views, in-place results) form one block. Blocks
  * are laid out twice, by size and in order of time, and the smaller slab is used.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,11 +30,9 @@ typedef struct block {
 
 typedef struct planner {
     const rf_graph *graph;
-    const bool *external;
-    const uint64_t *workspace_size;
-    const rf_node_span *spans; /* NULL: each node runs alone */
-    uint64_t alignment;
-    owner *owners; /* per value */
+    const rf_memory_plan_params *params;
+    uint64_t segment; /* UINT64_MAX: the slab is one */
+    owner *owners;    /* per value */
     struct {
         block *items;
         uint32_t count, capacity;
@@ -55,7 +54,7 @@ static bool is_live_result(const planner *p, rf_value v)
 }
 static bool is_external(const planner *p, rf_value v)
 {
-    return p->external && p->external[v];
+    return p->params->external && p->params->external[v];
 }
 
 static rf_value owner_of(const planner *p, rf_value v)
@@ -74,11 +73,11 @@ static bool kernel_reads(const rf_node_info *node, uint32_t i)
 
 static uint32_t runs_from(const planner *p, uint32_t n)
 {
-    return p->spans ? p->spans[n].first : n;
+    return p->params->spans ? p->params->spans[n].first : n;
 }
 static uint32_t runs_until(const planner *p, uint32_t n)
 {
-    return p->spans && n < p->graph->nodes.count ? p->spans[n].last : n;
+    return p->params->spans && n < p->graph->nodes.count ? p->params->spans[n].last : n;
 }
 
 static void owner_touch(owner *o, uint32_t n)
@@ -88,9 +87,10 @@ static void owner_touch(owner *o, uint32_t n)
     o->last = n;
 }
 
-static void find_lifetimes(planner *p, const rf_graph_roots *roots)
+static void find_lifetimes(planner *p)
 {
     const rf_graph *graph = p->graph;
+    const rf_graph_roots *roots = &p->params->roots;
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
         const rf_node_info *node = &graph->nodes.items[n];
         if (node->dead) continue;
@@ -142,11 +142,17 @@ static void merge_in_place(planner *p)
 
 static rf_result add_block(planner *p, uint64_t size, uint32_t first, uint32_t last, rf_value of)
 {
+    const uint64_t alignment = p->params->alignment;
     if (size == 0) return RF_OK;
-    if (size > UINT64_MAX - p->alignment)
+    if (size > UINT64_MAX - alignment)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "memory plan: a size is beyond 2^64 bytes");
+    if (rf_align_up(size, alignment) > p->segment)
+        return RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY,
+                       "%s needs %" PRIu64 " bytes in one piece, and the device allocates no more than %" PRIu64
+                       " at once; use a smaller batch",
+                       p->graph->nodes.items[first].op->name, size, p->segment);
     RF_TRY(RF_VEC_GROW(&p->blocks));
-    p->blocks.items[p->blocks.count++] = (block){ .size = rf_align_up(size, p->alignment),
+    p->blocks.items[p->blocks.count++] = (block){ .size = rf_align_up(size, alignment),
                                                   .first = runs_from(p, first),
                                                   .last = runs_until(p, last),
                                                   .node = first,
@@ -167,11 +173,11 @@ static rf_result list_blocks(planner *p)
             const owner *o = &p->owners[v];
             if (value_info(p, v)->storage != v || o->elsewhere) continue;
             if (o->merged)
-                naive += rf_align_up(value_bytes(p, v), p->alignment);
+                naive += rf_align_up(value_bytes(p, v), p->params->alignment);
             else
                 RF_TRY(add_block(p, value_bytes(p, v), n, o->last, v));
         }
-        if (p->workspace_size) RF_TRY(add_block(p, p->workspace_size[n], n, n, 0));
+        if (p->params->workspace_size) RF_TRY(add_block(p, p->params->workspace_size[n], n, n, 0));
         for (uint32_t b = before; b < p->blocks.count; b++) {
             const uint64_t size = p->blocks.items[b].size;
             if (naive > UINT64_MAX - size)
@@ -181,6 +187,15 @@ static rf_result list_blocks(planner *p)
     }
     p->plan->naive_size = naive;
     return RF_OK;
+}
+
+/* ---- segments ---- */
+
+/* The first place from `offset` on where so many bytes lie within one segment. */
+static uint64_t within_segment(uint64_t offset, uint64_t size, uint64_t segment)
+{
+    const uint64_t left = segment - offset % segment;
+    return size <= left ? offset : offset + left;
 }
 
 /* ---- layout by size ---- */
@@ -196,7 +211,7 @@ static int larger_first(const void *a, const void *b)
 
 /* Largest first, each into the smallest gap between those placed so far that live at the same time: "greedy by size" of
  * Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. Sorts the blocks. */
-static rf_result lay_out_by_size(block *blocks, uint32_t count, uint64_t *slab)
+static rf_result lay_out_by_size(block *blocks, uint32_t count, uint64_t segment, uint64_t *slab)
 {
     uint32_t *placed = RF_NEW_ARRAY(uint32_t, count); /* sorted by offset */
     if (!placed) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -208,13 +223,14 @@ static rf_result lay_out_by_size(block *blocks, uint32_t count, uint64_t *slab)
         for (uint32_t i = 0; i < b; i++) {
             const block *other = &blocks[placed[i]];
             if (other->last < now->first || other->first > now->last) continue;
-            if (other->offset >= end && other->offset - end >= now->size && other->offset - end < best_gap) {
-                best = end;
+            const uint64_t start = within_segment(end, now->size, segment);
+            if (other->offset >= start && other->offset - start >= now->size && other->offset - end < best_gap) {
+                best = start;
                 best_gap = other->offset - end;
             }
             if (other->offset + other->size > end) end = other->offset + other->size;
         }
-        now->offset = best != UINT64_MAX ? best : end;
+        now->offset = best != UINT64_MAX ? best : within_segment(end, now->size, segment);
         if (now->offset + now->size > *slab) *slab = now->offset + now->size;
         uint32_t low = 0, high = b;
         while (low < high) {
@@ -280,32 +296,44 @@ static rf_result gap_release(gap_list *gaps, uint64_t offset, uint64_t size)
     return RF_OK;
 }
 
-static uint64_t gap_take(gap_list *gaps, uint64_t size)
+/* Takes bytes out of a gap that they fit into. */
+static rf_result gap_cut(gap_list *gaps, gap *from, uint64_t offset, uint64_t size)
+{
+    const uint64_t before = offset - from->offset, after = from->size - before - size;
+    if (before > 0) {
+        from->size = before;
+        return after > 0 ? gap_release(gaps, offset + size, after) : RF_OK;
+    }
+    from->offset += size;
+    from->size = after;
+    if (after > 0) return RF_OK;
+    gaps->count--;
+    memmove(from, from + 1, (size_t)(gaps->items + gaps->count - from) * sizeof(*from));
+    return RF_OK;
+}
+
+static rf_result gap_take(gap_list *gaps, uint64_t size, uint64_t segment, uint64_t *out)
 {
     gap *best = NULL;
     for (uint32_t i = 0; i < gaps->count; i++) {
         gap *g = &gaps->items[i];
-        if (g->size >= size && (!best || g->size < best->size)) best = g;
+        const uint64_t skipped = within_segment(g->offset, size, segment) - g->offset;
+        if (g->size >= skipped && g->size - skipped >= size && (!best || g->size < best->size)) best = g;
     }
     if (best) {
-        const uint64_t offset = best->offset;
-        best->offset += size;
-        best->size -= size;
-        if (best->size == 0) {
-            gaps->count--;
-            memmove(best, best + 1, (size_t)(gaps->items + gaps->count - best) * sizeof(*best));
-        }
-        return offset;
+        *out = within_segment(best->offset, size, segment);
+        return gap_cut(gaps, best, *out, size);
     }
     /* A gap at the end of the slab grows to what is needed. */
-    uint64_t offset = gaps->end;
+    uint64_t begin = gaps->end;
     const gap *tail = gaps->count ? &gaps->items[gaps->count - 1] : NULL;
     if (tail && tail->offset + tail->size == gaps->end) {
-        offset = tail->offset;
+        begin = tail->offset;
         gaps->count--;
     }
-    gaps->end = offset + size;
-    return offset;
+    *out = within_segment(begin, size, segment);
+    gaps->end = *out + size;
+    return *out > begin ? gap_release(gaps, begin, *out - begin) : RF_OK;
 }
 
 typedef struct ending {
@@ -321,7 +349,7 @@ static int ends_first(const void *a, const void *b)
 
 /* Plays an allocator over the order of nodes: best fit among the gaps; the slab grows when nothing fits. *peak is what
  * lives at once at most: no layout needs less. Sorts the blocks. */
-static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab, uint64_t *peak)
+static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t segment, uint64_t *slab, uint64_t *peak)
 {
     ending *endings = RF_NEW_ARRAY(ending, count);
     if (!endings) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -339,7 +367,7 @@ static rf_result lay_out_over_time(block *blocks, uint32_t count, uint64_t *slab
             r = gap_release(&gaps, dead->offset, dead->size);
             live -= dead->size;
         }
-        blocks[b].offset = gap_take(&gaps, blocks[b].size);
+        if (r >= 0) r = gap_take(&gaps, blocks[b].size, segment, &blocks[b].offset);
         live += blocks[b].size;
         if (live > *peak) *peak = live;
     }
@@ -353,13 +381,13 @@ static rf_result lay_out(planner *p)
 {
     const uint32_t count = p->blocks.count;
     uint64_t slab = 0, peak = 0;
-    if (count > 0) RF_TRY(lay_out_over_time(p->blocks.items, count, &slab, &peak));
+    if (count > 0) RF_TRY(lay_out_over_time(p->blocks.items, count, p->segment, &slab, &peak));
     p->plan->slab_size = slab;
     if (slab - peak <= peak / 64 || count > BY_SIZE_LIMIT) return RF_OK; /* little is left to gain, or it takes long */
     block *other = RF_NEW_ARRAY(block, count);
     if (!other) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(other, p->blocks.items, count * sizeof(*other));
-    const rf_result r = lay_out_by_size(other, count, &slab);
+    const rf_result r = lay_out_by_size(other, count, p->segment, &slab);
     if (r >= 0 && slab < p->plan->slab_size) {
         memcpy(p->blocks.items, other, count * sizeof(*other));
         p->plan->slab_size = slab;
@@ -390,14 +418,14 @@ static void fill_in(planner *p)
     }
 }
 
-static rf_result plan_make(planner *p, const rf_graph_roots *roots)
+static rf_result plan_make(planner *p)
 {
     const rf_graph *graph = p->graph;
     p->owners = RF_NEW_ARRAY(owner, graph->values.count);
     p->plan->placements = RF_NEW_ARRAY(rf_placement, graph->values.count);
     p->plan->workspace_offset = RF_NEW_ARRAY(uint64_t, graph->nodes.count);
     if (!p->owners || !p->plan->placements || !p->plan->workspace_offset) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    find_lifetimes(p, roots);
+    find_lifetimes(p);
     merge_in_place(p);
     RF_TRY(list_blocks(p));
     RF_TRY(lay_out(p));
@@ -405,28 +433,16 @@ static rf_result plan_make(planner *p, const rf_graph_roots *roots)
     return RF_OK;
 }
 
-rf_result rf_memory_plan_make(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
-                              const uint64_t *workspace_size, uint64_t alignment, rf_memory_plan *out)
+rf_result rf_memory_plan_make(const rf_graph *graph, const rf_memory_plan_params *params, rf_memory_plan *out)
 {
-    return rf_memory_plan_make_beside(graph, roots, external, workspace_size, NULL, alignment, out);
-}
-
-rf_result rf_memory_plan_make_beside(const rf_graph *graph, const rf_graph_roots *roots, const bool *external,
-                                     const uint64_t *workspace_size, const rf_node_span *spans, uint64_t alignment,
-                                     rf_memory_plan *out)
-{
-    static const rf_graph_roots none;
     *out = (rf_memory_plan){ 0 };
-    if (!roots) roots = &none;
-    RF_REQUIRE(alignment > 0, "memory plan: the alignment is 0");
-    RF_TRY(rf_graph_check_values(graph, "roots", roots->results, roots->num_results));
-    planner p = { .graph = graph,
-                  .external = external,
-                  .workspace_size = workspace_size,
-                  .spans = spans,
-                  .alignment = alignment,
-                  .plan = out };
-    const rf_result r = plan_make(&p, roots);
+    RF_REQUIRE(params->alignment > 0 && params->segment % params->alignment == 0,
+               "memory plan: the alignment is 0, or segments are no multiple of it");
+    RF_TRY(rf_graph_check_values(graph, "roots", params->roots.results, params->roots.num_results));
+    planner p = {
+        .graph = graph, .params = params, .segment = params->segment ? params->segment : UINT64_MAX, .plan = out
+    };
+    const rf_result r = plan_make(&p);
     rf_free(p.owners);
     rf_free(p.blocks.items);
     if (r < 0) rf_memory_plan_free(out);

@@ -13,6 +13,7 @@
 #include "ops/ops.h"
 
 enum { NUM_PARAMETERS = 6, NUM_STATES = 3 * NUM_PARAMETERS /* value, m, v */, IMAGE = 8, CLASSES = 5, MAX_BATCH = 16 };
+enum { SEGMENT = 10 << 10 }; /* bytes: what the largest batch needs takes three */
 
 static const rf_shape parameter_shapes[NUM_PARAMETERS] = {
     { 4, { 3, 3, 1, 4 } }, { 1, { 4 } }, { 2, { 36, 7 } }, { 1, { 7 } }, { 2, { 7, CLASSES } }, { 1, { CLASSES } },
@@ -151,10 +152,12 @@ typedef struct device_side {
     rf_program *program;
 } device_side;
 
-static void side_init(device_side *s, rf_gpu_device *device, bool staging, const network *n, const oracle *o)
+static void side_init(device_side *s, rf_gpu_device *device, bool staging, uint64_t segment, const network *n,
+                      const oracle *o)
 {
     const uint64_t alignment = rf_gpu_caps(device)->buffer_alignment;
-    CHECK(rf_exec_create(&(rf_exec_params){ .device = device, .force_staging = staging }, &s->exec));
+    CHECK(rf_exec_create(&(rf_exec_params){ .device = device, .force_staging = staging, .segment_size = segment },
+                         &s->exec));
     uint64_t size = 0;
     for (uint32_t i = 0; i < NUM_STATES; i++) {
         s->states[i].offset = size;
@@ -204,7 +207,8 @@ static void side_free(device_side *s)
     rf_exec_destroy(&s->exec);
 }
 
-static void on_device(rf_gpu_device *device, bool staging)
+/* segment: 0, or the length of those that the slab comes in, which are several. */
+static void on_device(rf_gpu_device *device, bool staging, uint64_t segment)
 {
     static const int64_t batches[] = { MAX_BATCH, 3, 1, MAX_BATCH };
     network n = { 0 };
@@ -212,7 +216,7 @@ static void on_device(rf_gpu_device *device, bool staging)
     device_side s = { 0 };
     make_network(&n, 4, true); /* the traced batch is none of those that run */
     oracle_init(&o);
-    side_init(&s, device, staging, &n, &o);
+    side_init(&s, device, staging, segment, &n, &o);
     uint32_t pipelines = 0;
     for (uint32_t i = 0; i < 4; i++) {
         oracle_step(&o, &n, batches[i], i);
@@ -229,6 +233,7 @@ static void on_device(rf_gpu_device *device, bool staging)
         /* Kernels may be chosen by size, but not all of them anew. */
         assert_true(stats.num_pipelines < 2 * pipelines);
         assert_true(stats.slab_size <= stats.naive_size);
+        if (segment && batches[i] == MAX_BATCH) assert_true(stats.slab_size > 2 * segment);
     }
     side_free(&s);
     oracle_free(&o);
@@ -239,8 +244,9 @@ static void test_network(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < num_devices; i++) {
-        on_device(devices[i], false);
-        on_device(devices[i], true);
+        on_device(devices[i], false, 0);
+        on_device(devices[i], true, 0);
+        on_device(devices[i], false, SEGMENT);
     }
 }
 

@@ -157,9 +157,9 @@ static void memory_is_not_traded_away(void **state)
         if (spare) params.spare = 60 * size;
         OK(rf_order_nodes(&params, p.order));
         rf_memory_plan before, after;
-        OK(rf_memory_plan_make(g, NULL, NULL, NULL, 4, &before));
+        OK(rf_memory_plan_make(g, &(rf_memory_plan_params){ .alignment = 4 }, &before));
         OK(rf_graph_reorder(g, p.order));
-        OK(rf_memory_plan_make(g, NULL, NULL, NULL, 4, &after));
+        OK(rf_memory_plan_make(g, &(rf_memory_plan_params){ .alignment = 4 }, &after));
         if (spare)
             assert_true(after.slab_size >= 60 * size);
         else
@@ -205,9 +205,11 @@ static void check_random(uint64_t seed, totals *t)
         if (n > 0) assert_true(p.spans[n - 1].first <= p.spans[n].first && p.spans[n - 1].last <= p.spans[n].last);
     }
     rf_memory_plan old, new, beside;
-    OK(rf_memory_plan_make(plain, &roots, NULL, NULL, 4, &old));
-    OK(rf_memory_plan_make(g, &roots, NULL, NULL, 4, &new));
-    OK(rf_memory_plan_make_beside(g, &roots, NULL, NULL, p.spans, 4, &beside));
+    rf_memory_plan_params memory = { .roots = roots, .alignment = 4 };
+    OK(rf_memory_plan_make(plain, &memory, &old));
+    OK(rf_memory_plan_make(g, &memory, &new));
+    memory.spans = p.spans;
+    OK(rf_memory_plan_make(g, &memory, &beside));
     t->before += old.slab_size;
     t->after += new.slab_size;
     t->beside += beside.slab_size;

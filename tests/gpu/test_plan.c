@@ -61,6 +61,7 @@ static rf_gpu_snapshot discrete(void)
     s.features11.storageBuffer16BitAccess = VK_TRUE;
     s.features12.timelineSemaphore = s.features12.shaderFloat16 = VK_TRUE;
     s.max_buffer_size = 4 * GIB;
+    s.properties11.maxMemoryAllocationSize = 2 * GIB;
     add_heap(&s, 8 * GIB, true);
     add_heap(&s, GIB / 4, true);
     add_heap(&s, 16 * GIB, false);
@@ -115,6 +116,7 @@ static void test_discrete(void **state)
     assert_true(c->fp16 && c->int64 && !c->int8);
     assert_int_equal(c->buffer_alignment, 64);
     assert_int_equal(c->memory_size, 8 * GIB + GIB / 4);
+    assert_int_equal(c->max_allocation, 2 * GIB);
     assert_int_equal(c->max_storage_range, UINT32_MAX);
     /* Features that cost or are not used stay off. */
     assert_false(plan.features.robustBufferAccess);

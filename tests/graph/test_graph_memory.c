@@ -60,7 +60,7 @@ static rf_result do_everything(everything *all)
     RF_TRY(rf_graph_clone(all->graph, &all->clone));
     RF_TRY(rf_graph_optimize(all->graph, &roots));
     if (!(all->dump = rf_graph_dump(all->graph))) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(rf_memory_plan_make(all->graph, &roots, NULL, NULL, 64, &all->plan));
+    RF_TRY(rf_memory_plan_make(all->graph, &(rf_memory_plan_params){ .roots = roots, .alignment = 64 }, &all->plan));
     void **values = rf_arena_alloc(&all->arena, all->graph->values.count * sizeof(*values));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t v = 1; v < all->graph->values.count; v++) {

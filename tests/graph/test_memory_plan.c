@@ -24,7 +24,7 @@ static void in_place_chain_needs_one_place(void **state)
     rf_graph *g = new_graph(&x, &w);
     const rf_value a = toy_scaled(g, x, 2), b = toy2(g, &toy_mul, a, w), c = toy_scaled(g, b, 2);
     rf_memory_plan plan;
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ &c, 1 }, NULL, NULL, 64, &plan));
+    OK(rf_memory_plan_make(g, &(rf_memory_plan_params){ .roots = { &c, 1 }, .alignment = 64 }, &plan));
     assert_int_equal(256, plan.slab_size);
     assert_int_equal(768, plan.naive_size);
     assert_false(plan.placements[x].planned); /* leaves are never written over */
@@ -35,7 +35,7 @@ static void in_place_chain_needs_one_place(void **state)
     rf_memory_plan_free(&plan);
     /* As a root, b must survive. */
     const rf_value results[] = { b, c };
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 2 }, NULL, NULL, 64, &plan));
+    OK(rf_memory_plan_make(g, &(rf_memory_plan_params){ .roots = { results, 2 }, .alignment = 64 }, &plan));
     assert_int_equal(0, plan.placements[c].alias_of);
     assert_int_equal(512, plan.slab_size);
     rf_memory_plan_free(&plan);
@@ -54,7 +54,7 @@ static void in_place_needs_a_dying_lonely_input(void **state)
     const rf_value d = toy2(g, &toy_mul, c, c);    /* read twice: not in place */
     const rf_value e = toy2(g, &toy_expand_like, toy1(g, &toy_sum, d), d);
     rf_memory_plan plan;
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ &e, 1 }, NULL, NULL, 64, &plan));
+    OK(rf_memory_plan_make(g, &(rf_memory_plan_params){ .roots = { &e, 1 }, .alignment = 64 }, &plan));
     assert_int_equal(a, plan.placements[view].alias_of);
     assert_int_equal(0, plan.placements[b].alias_of);
     assert_int_equal(a, plan.placements[c].alias_of);
@@ -76,7 +76,8 @@ static void external_places(void **state)
     bool *external = test_calloc(g->values.count, 1);
     external[view] = true;
     rf_memory_plan plan;
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 3 }, external, NULL, 64, &plan));
+    OK(rf_memory_plan_make(
+        g, &(rf_memory_plan_params){ .roots = { results, 3 }, .external = external, .alignment = 64 }, &plan));
     /* A view is made by no kernel: the plan says what to copy to its place. */
     assert_true(plan.placements[a].planned && plan.placements[a].alias_of == 0);
     assert_false(plan.placements[view].planned);
@@ -89,7 +90,8 @@ static void external_places(void **state)
     /* What a kernel makes in the caller's place, views see there, and nothing is made in-place over it. */
     memset(external, 0, g->values.count);
     external[a] = true;
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ &scaled, 1 }, external, NULL, 64, &plan));
+    OK(rf_memory_plan_make(
+        g, &(rf_memory_plan_params){ .roots = { &scaled, 1 }, .external = external, .alignment = 64 }, &plan));
     assert_false(plan.placements[a].planned || plan.placements[view].planned);
     assert_int_equal(0, plan.placements[a].alias_of);
     assert_int_equal(a, plan.placements[view].alias_of);
@@ -97,9 +99,12 @@ static void external_places(void **state)
     assert_int_equal(256, plan.slab_size);
     rf_memory_plan_free(&plan);
     test_free(external);
-    FAILS(rf_memory_plan_make(g, NULL, NULL, NULL, 0, &plan), RF_ERROR_INVALID_ARGUMENT, "alignment");
-    FAILS(rf_memory_plan_make(g, &(rf_graph_roots){ (rf_value[]){ 99 }, 1 }, NULL, NULL, 64, &plan),
-          RF_ERROR_INVALID_ARGUMENT, "roots");
+    FAILS(rf_memory_plan_make(g, &(rf_memory_plan_params){ 0 }, &plan), RF_ERROR_INVALID_ARGUMENT, "alignment");
+    FAILS(rf_memory_plan_make(g, &(rf_memory_plan_params){ .alignment = 64, .segment = 100 }, &plan),
+          RF_ERROR_INVALID_ARGUMENT, "no multiple");
+    FAILS(
+        rf_memory_plan_make(g, &(rf_memory_plan_params){ .roots = { (rf_value[]){ 99 }, 1 }, .alignment = 64 }, &plan),
+        RF_ERROR_INVALID_ARGUMENT, "roots");
     rf_memory_plan_free(&plan);
     rf_graph_destroy(&g);
 }
@@ -112,7 +117,8 @@ static void workspace_lives_during_its_node(void **state)
     const rf_value a = toy1(g, &toy_sin, x), b = toy1(g, &toy_sin, a), c = toy1(g, &toy_sin, b);
     const uint64_t workspace[] = { 1000, 0, 900 };
     rf_memory_plan plan;
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ &c, 1 }, NULL, workspace, 256, &plan));
+    OK(rf_memory_plan_make(
+        g, &(rf_memory_plan_params){ .roots = { &c, 1 }, .workspace_size = workspace, .alignment = 256 }, &plan));
     assert_int_equal(3 * 256 + 1024 + 1024, plan.naive_size);
     assert_int_equal(1024 + 2 * 256, plan.slab_size); /* node 2: b, c and 900 bytes */
     assert_int_equal(0, plan.workspace_offset[0] % 256);
@@ -220,6 +226,33 @@ typedef struct totals {
     uint32_t in_place, optimal;
 } totals;
 
+/* The same graph where the slab is in segments: as short as its largest block lets them be, or half as long again. */
+static void check_segments(const rf_graph *g, rf_memory_plan_params memory, const rf_memory_plan *whole, bool longer)
+{
+    const uint64_t alignment = memory.alignment;
+    uint64_t largest = alignment;
+    for (uint32_t v = 1; v < g->values.count; v++)
+        if (whole->placements[v].planned && whole->placements[v].size > largest) largest = whole->placements[v].size;
+    for (uint32_t n = 0; n < g->nodes.count; n++)
+        if (!g->nodes.items[n].dead && memory.workspace_size[n] > largest) largest = memory.workspace_size[n];
+    memory.segment = rf_align_up(longer ? largest + largest / 2 : largest, alignment);
+    rf_memory_plan plan;
+    OK(rf_memory_plan_make(g, &memory, &plan));
+    (void)check_no_overlap(g, &plan, memory.roots.results, memory.roots.num_results, memory.workspace_size, alignment);
+    for (uint32_t v = 1; v < g->values.count; v++) {
+        const rf_placement *place = &plan.placements[v];
+        assert_int_equal(whole->placements[v].planned, place->planned);
+        if (place->planned) assert_true(place->offset % memory.segment + place->size <= memory.segment);
+    }
+    for (uint32_t n = 0; n < g->nodes.count; n++)
+        if (!g->nodes.items[n].dead && memory.workspace_size[n])
+            assert_true(plan.workspace_offset[n] % memory.segment + memory.workspace_size[n] <= memory.segment);
+    rf_memory_plan_free(&plan);
+    memory.segment = rf_align_up(largest, alignment) - alignment;
+    if (memory.segment > 0)
+        FAILS(rf_memory_plan_make(g, &memory, &plan), RF_ERROR_OUT_OF_DEVICE_MEMORY, "in one piece");
+}
+
 static void check_random(uint64_t seed, totals *t)
 {
     rf_rng rng = { .key = seed };
@@ -241,7 +274,11 @@ static void check_random(uint64_t seed, totals *t)
             elsewhere[results[i]] = rf_arena_alloc(&arena, rf_tensor_bytes(rf_graph_desc(g, results[i])));
     }
     rf_memory_plan plan;
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 5 }, external, workspace, alignment, &plan));
+    const rf_memory_plan_params memory = {
+        .roots = { results, 5 }, .external = external, .workspace_size = workspace, .alignment = alignment
+    };
+    OK(rf_memory_plan_make(g, &memory, &plan));
+    check_segments(g, memory, &plan, seed % 2);
     assert_true(plan.slab_size <= plan.naive_size);
     const uint64_t peak = check_no_overlap(g, &plan, results, 5, workspace, alignment);
 
@@ -312,7 +349,8 @@ static void ten_thousand_nodes(void **state)
     for (uint32_t n = 0; n < g->nodes.count; n++) workspace[n] = n % 7 * 100;
     rf_memory_plan plan;
     const double start = cpu_seconds();
-    OK(rf_memory_plan_make(g, &(rf_graph_roots){ results, 3 }, NULL, workspace, 64, &plan));
+    OK(rf_memory_plan_make(
+        g, &(rf_memory_plan_params){ .roots = { results, 3 }, .workspace_size = workspace, .alignment = 64 }, &plan));
     const double seconds = cpu_seconds() - start;
     print_message("%u nodes: plan %.4f s, slab %.2f MB of %.2f MB\n", g->nodes.count, seconds,
                   (double)plan.slab_size * 1e-6, (double)plan.naive_size * 1e-6);
