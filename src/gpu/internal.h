@@ -59,6 +59,12 @@ struct rf_gpu_pipeline {
     rf_gpu_variant *variants; /* dispatched so far, where caps->compiles_at_dispatch */
 };
 
+/* Made for the first copy that needs it. */
+typedef struct rf_gpu_staging {
+    rf_gpu_buffer *buffer;
+    rf_gpu_recording *copies[2]; /* one for each half of the buffer */
+} rf_gpu_staging;
+
 #define RF_GPU_MOST_VAIN_SPINS 8u
 struct rf_gpu_device {
     rf_gpu *gpu;
@@ -82,7 +88,7 @@ struct rf_gpu_device {
     rf_gpu_buffer *incoherent[3]; /* by rf_gpu_memory: mapped buffers of types that are not coherent */
     uint64_t invalidated;         /* timeline value up to which the host sees what such buffers hold */
     uint32_t num_allocations;
-    rf_gpu_buffer *staging;
+    rf_gpu_staging staging;
     rf_gpu_recording *host_flush; /* a host barrier and nothing else */
     uint64_t flushed;             /* timeline value up to which device writes are visible to the host */
     bool has_clock;               /* a timestamp was read: */
@@ -223,8 +229,16 @@ struct rf_gpu_recording {
     } uncompiled; /* that it dispatches, as far as was known while recording */
 };
 
+/* Empties a recording of copies, which may have been submitted and is waited for then, to be recorded anew. */
+rf_result rf_gpu_recording_restart(rf_gpu_recording *rec);
 /* Dispatches nothing, with everything bound that a dispatch needs. */
 rf_result rf_gpu_record_empty_dispatch(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline,
                                        const rf_gpu_binding *bindings);
+
+/* ---- copies between the host and memory that is not mapped (staging.c) ---- */
+/* Blocking, of a range of the buffer that was checked and is not empty. */
+rf_result rf_gpu_staged_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size);
+rf_result rf_gpu_staged_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size);
+void rf_gpu_staging_teardown(rf_gpu_device *device);
 
 #endif

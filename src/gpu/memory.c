@@ -3,7 +3,6 @@
 
 #include "gpu/internal.h"
 
-#define STAGING_SIZE (4u << 20)
 #define BUFFER_USAGE                                                                                                   \
     (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |                                   \
      VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT)
@@ -61,7 +60,7 @@ rf_result rf_gpu_memory_setup(rf_gpu_device *device)
 void rf_gpu_memory_teardown(rf_gpu_device *device)
 {
     rf_gpu_recording_destroy(&device->host_flush);
-    rf_gpu_buffer_destroy(&device->staging);
+    rf_gpu_staging_teardown(device);
 }
 
 /* ---- buffers ---- */
@@ -196,31 +195,6 @@ static rf_result check_range(const rf_gpu_buffer *buffer, uint64_t offset, const
     return RF_OK;
 }
 
-/* One chunk of at most STAGING_SIZE through the staging buffer, in either direction. */
-static rf_result staged_copy(rf_gpu_buffer *from, uint64_t from_offset, rf_gpu_buffer *to, uint64_t to_offset,
-                             uint64_t size)
-{
-    rf_gpu_device *device = from->device;
-    rf_gpu_recording *rec = NULL;
-    uint64_t ticket;
-    rf_result r;
-    RF_TRY(rf_gpu_recording_begin(device, "staged copy", &rec));
-    RF_TRY_GOTO(rf_gpu_record_copy(rec, from, from_offset, to, to_offset, size), done);
-    rf_gpu_record_host_barrier(rec);
-    RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
-    RF_TRY_GOTO(rf_gpu_queue_submit(device, &rec, 1, &ticket), done);
-    r = rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS);
-done:
-    rf_gpu_recording_destroy(&rec);
-    return r;
-}
-
-static rf_result need_staging(rf_gpu_device *device)
-{
-    if (device->staging) return RF_OK;
-    return rf_gpu_buffer_create(device, RF_GPU_MEMORY_READBACK, STAGING_SIZE, "staging", &device->staging);
-}
-
 rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
 {
     RF_TRY(check_range(buffer, offset, data, size));
@@ -232,15 +206,7 @@ rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void
         memcpy((char *)buffer->mapped + offset, data, size);
         return rf_gpu_memory_flush_buffer(buffer);
     }
-    RF_TRY(need_staging(device));
-    for (uint64_t done = 0; done < size;) {
-        const uint64_t chunk = size - done < STAGING_SIZE ? size - done : STAGING_SIZE;
-        memcpy(device->staging->mapped, (const char *)data + done, chunk);
-        RF_TRY(rf_gpu_memory_flush_buffer(device->staging));
-        RF_TRY(staged_copy(device->staging, 0, buffer, offset + done, chunk));
-        done += chunk;
-    }
-    return RF_OK;
+    return rf_gpu_staged_write(buffer, offset, data, size);
 }
 
 rf_result rf_gpu_buffer_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size)
@@ -254,12 +220,5 @@ rf_result rf_gpu_buffer_read(rf_gpu_buffer *buffer, uint64_t offset, void *data,
         memcpy(data, (const char *)buffer->mapped + offset, size);
         return RF_OK;
     }
-    RF_TRY(need_staging(device));
-    for (uint64_t done = 0; done < size;) {
-        const uint64_t chunk = size - done < STAGING_SIZE ? size - done : STAGING_SIZE;
-        RF_TRY(staged_copy(buffer, offset + done, device->staging, 0, chunk));
-        memcpy((char *)data + done, device->staging->mapped, chunk);
-        done += chunk;
-    }
-    return RF_OK;
+    return rf_gpu_staged_read(buffer, offset, data, size);
 }

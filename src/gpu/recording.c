@@ -24,6 +24,17 @@ static void recording_barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, 
     rec->commands_so_far.barriers++;
 }
 
+static rf_result commands_begin(rf_gpu_recording *rec)
+{
+    rf_gpu_device *device = rec->device;
+    const VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
+    RF_VK_TRY(device, device->vk.BeginCommandBuffer(rec->commands, &begin), "beginning '%s'", rec->name);
+    /* Whatever was submitted before is over, and its writes and the host's are seen. */
+    recording_barrier(rec, DEVICE_STAGES | VK_PIPELINE_STAGE_HOST_BIT, DEVICE_WRITES | VK_ACCESS_HOST_WRITE_BIT,
+                      DEVICE_STAGES, DEVICE_ACCESS);
+    return RF_OK;
+}
+
 static rf_result recording_start(rf_gpu_recording *rec)
 {
     rf_gpu_device *device = rec->device;
@@ -43,12 +54,18 @@ static rf_result recording_start(rf_gpu_recording *rec)
     RF_VK_TRY(device, device->vk.AllocateCommandBuffers(device->device, &allocate, &rec->commands),
               "allocating a command buffer for '%s'", rec->name);
     rf_gpu_set_name(device, VK_OBJECT_TYPE_COMMAND_BUFFER, (uint64_t)(uintptr_t)rec->commands, rec->name);
-    const VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
-    RF_VK_TRY(device, device->vk.BeginCommandBuffer(rec->commands, &begin), "beginning '%s'", rec->name);
-    /* Whatever was submitted before is over, and its writes and the host's are seen. */
-    recording_barrier(rec, DEVICE_STAGES | VK_PIPELINE_STAGE_HOST_BIT, DEVICE_WRITES | VK_ACCESS_HOST_WRITE_BIT,
-                      DEVICE_STAGES, DEVICE_ACCESS);
-    return RF_OK;
+    return commands_begin(rec);
+}
+
+rf_result rf_gpu_recording_restart(rf_gpu_recording *rec)
+{
+    rf_gpu_device *device = rec->device;
+    RF_TRY(rf_gpu_check_lost(device));
+    RF_TRY(rf_gpu_wait(device, rec->ticket, RF_GPU_TIMEOUT_NS));
+    RF_VK_TRY(device, device->vk.ResetCommandPool(device->device, rec->command_pool, 0), "emptying '%s'", rec->name);
+    rec->ended = false;
+    rec->commands_so_far = (rf_gpu_commands){ 0 };
+    return commands_begin(rec);
 }
 
 rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu_recording **out)

@@ -67,6 +67,7 @@
     REQUIRED(AllocateDescriptorSets)                                                                                   \
     REQUIRED(UpdateDescriptorSets)                                                                                     \
     REQUIRED(CreateCommandPool)                                                                                        \
+    REQUIRED(ResetCommandPool)                                                                                         \
     REQUIRED(DestroyCommandPool)                                                                                       \
     REQUIRED(AllocateCommandBuffers)                                                                                   \
     REQUIRED(BeginCommandBuffer)                                                                                       \

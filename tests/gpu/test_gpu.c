@@ -129,8 +129,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL fail_flush(VkDevice device, uint32_t count
 
 static void check_memory(fixture *f, rf_gpu_memory kind, bool mapped)
 {
-    /* Over two staging chunks and no round number. */
-    const uint64_t size = (9u << 20) + 13;
+    /* Four parts of a staged copy, so that both halves are used again, and no round number. */
+    const uint64_t size = (13u << 20) + 13;
     uint8_t *bytes = malloc(size), *back = malloc(size);
     assert_true(bytes && back);
     rf_gpu_buffer *buffer;
@@ -141,7 +141,7 @@ static void check_memory(fixture *f, rf_gpu_memory kind, bool mapped)
     CHECK(rf_gpu_buffer_read(buffer, 0, back, size));
     for (uint64_t i = 0; i < size; i++)
         if (back[i] != 0) fail_msg("byte %llu of a new buffer is %u", (unsigned long long)i, back[i]);
-    for (uint64_t i = 0; i < size; i++) bytes[i] = (uint8_t)(i * 131 + (i >> 9));
+    for (uint64_t i = 0; i < size; i++) bytes[i] = (uint8_t)(i * 131 + (i >> 9) + (i >> 22) * 37);
     CHECK(rf_gpu_buffer_write(buffer, 0, bytes, size));
     CHECK(rf_gpu_buffer_read(buffer, 0, back, size));
     assert_memory_equal(bytes, back, size);
