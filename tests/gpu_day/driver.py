@@ -48,9 +48,15 @@ def loads(path):
     return True
 
 
-def find(folder, environment=os.environ, manifests=MANIFESTS, library=in_linker_cache, can_load=loads):
-    """The manifests to use, as VK_DRIVER_FILES takes them, or None. Those of GPUs go before those of software. Where there is a library
-    without a manifest, one is written to the folder."""
+def joined(paths):
+    """As VK_DRIVER_FILES takes them. One manifest of each name: distributions and drivers may install the same one twice."""
+    return ":".join(list({pathlib.PurePath(path).name: path for path in reversed(paths)}.values())[::-1])
+
+
+def find(folder, environment=os.environ, manifests=MANIFESTS, library=in_linker_cache, can_load=loads, answers=bool):
+    """The manifests to use, as VK_DRIVER_FILES takes them, or None. Those of GPUs go before those of software, unless none of them answers
+    with a device: Mesa's are installed together, whatever the machine has. Where there is a library without a manifest, one is written to
+    the folder."""
     for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):
         if environment.get(name):
             return environment[name]
@@ -65,6 +71,5 @@ def find(folder, environment=os.environ, manifests=MANIFESTS, library=in_linker_
                 manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": {"library_path": path, "api_version": "1.3.0"}}))
                 real.insert(0, str(manifest))
                 break
-    # One manifest of each name: distributions and drivers may install the same one twice.
-    chosen = list({pathlib.PurePath(path).name: path for path in reversed(real or found)}.values())[::-1]
-    return ":".join(chosen) or None
+    software = [path for path in found if is_software(path)]
+    return next((drivers for drivers in map(joined, (real, software)) if drivers and answers(drivers)), None)

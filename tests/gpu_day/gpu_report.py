@@ -113,6 +113,17 @@ def python_with_pytorch(wanted):
     return None
 
 
+def has_device(programs, environment):
+    """Whether the drivers of an environment offer a device that the library can use."""
+    environment = {**environment, "VK_ICD_FILENAMES": environment["VK_DRIVER_FILES"]}
+    try:
+        done = subprocess.run([str(programs / "tools/ringfire"), "devices", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              stdin=subprocess.DEVNULL, env=environment, timeout=60, text=True)
+        return done.returncode == 0 and any(device["usable"] for device in json.loads(done.stdout))
+    except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired):
+        return False
+
+
 def environment_for(o):
     environment = dict(os.environ)
     libraries = o.programs / "lib"
@@ -124,9 +135,11 @@ def environment_for(o):
     fixtures = o.programs / "fixtures"
     if fixtures.is_dir():
         environment["RINGFIRE_TEST_FIXTURES"] = str(fixtures)
-    drivers = driver.find(o.out, environment)
+    drivers = driver.find(o.out, environment, answers=lambda drivers: has_device(o.programs, {**environment, "VK_DRIVER_FILES": drivers}))
     if not drivers:
         sys.exit("gpu-report: " + driver.HELP)
+    if all(driver.is_software(path) for path in drivers.split(":")):
+        print("no GPU answers: what follows is a software driver's")
     environment.update(VK_DRIVER_FILES=drivers, VK_ICD_FILENAMES=drivers, RINGFIRE_CACHE=str(o.out / "cache"))
     return environment
 

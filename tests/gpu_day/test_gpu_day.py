@@ -55,8 +55,8 @@ class Driver(unittest.TestCase):
         path.write_text(json.dumps({"ICD": {"library_path": library}}))
         return str(path)
 
-    def find(self, library=lambda name: None, environment=None):
-        return driver.find(self.path, environment or {}, (str(self.path / "*.json"),), library, lambda path: True)
+    def find(self, library=lambda name: None, environment=None, answers=bool):
+        return driver.find(self.path, environment or {}, (str(self.path / "*.json"),), library, lambda path: True, answers)
 
     def test_the_environment_decides(self):
         self.manifest("a.json", "liba.so")
@@ -66,6 +66,13 @@ class Driver(unittest.TestCase):
         self.manifest("lvp_icd.json", "libvulkan_lvp.so")
         radeon = self.manifest("radeon_icd.json", "libvulkan_radeon.so")
         self.assertEqual(self.find(), radeon)
+
+    def test_drivers_of_gpus_that_are_not_there(self):
+        lavapipe = self.manifest("lvp_icd.json", "libvulkan_lvp.so")
+        self.manifest("radeon_icd.json", "libvulkan_radeon.so")
+        self.manifest("intel_icd.json", "libvulkan_intel.so")
+        self.assertEqual(self.find(answers=lambda drivers: "lvp" in drivers), lavapipe)
+        self.assertIsNone(self.find(answers=lambda drivers: False))
 
     def test_software_where_there_is_nothing_else(self):
         lavapipe = self.manifest("lvp_icd.json", "libvulkan_lvp.so")
