@@ -76,6 +76,9 @@ static const struct argp_option all_options[] = {
     { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
     { "learning-rate", 'r', "X", 0, "Learning rate", 0 },
     { "balance", 'B', NULL, 0, "Split batches by the measured speed of the devices instead of evenly", 0 },
+    { "compression", 'C', "KIND", 0,
+      "Gradients between workers: none, f16, bf16, or top-k for the largest hundredth (top-k=0.1: the largest tenth)",
+      0 },
     { "limit", 'n', "N", 0, "Train on the first N examples only", 0 },
     { "logdir", 'l', "DIR", 0, "Write event files for TensorBoard and `ringfire plot` below DIR", 0 },
     { "checkpoint-dir", 'c', "DIR", 0, "Keep checkpoints in DIR and continue from the latest one there", 0 },
@@ -127,6 +130,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'c': o->checkpoint_dir = text; return 0;
     case 'P': o->sharded_checkpoints = true; return 0;
     case 'B': o->balance = true; return 0;
+    case 'C':
+        if (rf_compression_parse(text, &o->compression, &o->top_k_share) < 0)
+            argp_error(state, "%s", rf_error_message());
+        return 0;
     case 'S': o->synchronous = true; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -150,7 +157,8 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
     snprintf(epochs, sizeof(epochs), "Passes over the training set (default: %u)", options->epochs);
     snprintf(batch, sizeof(batch), "Examples per replica and step (default: %u)", options->batch_size);
     for (int i = 0, n = 0; i < NUM_OPTIONS; i++) {
-        if (!strchr(letters, all_options[i].key)) continue;
+        const int key = all_options[i].key;
+        if (!strchr(letters, key == 'C' ? 'B' : key)) continue;
         offered[n] = all_options[i];
         if (offered[n].key == 'e') offered[n].doc = epochs;
         if (offered[n].key == 'r') offered[n].doc = rate;
@@ -201,8 +209,10 @@ static void stop_on_signals(rf_strategy *strategy)
 int example_create_strategy(const example_options *options, rf_strategy **strategy)
 {
     TRY(rf_strategy_create_multi_worker(
-        &(rf_multi_worker_params){ .mirrored = { .devices = options->devices,
-                                                 .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF } },
+        &(rf_multi_worker_params){
+            .mirrored = { .devices = options->devices, .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF },
+            .compression = options->compression,
+            .top_k_share = options->top_k_share },
         strategy));
     own_rank = rf_strategy_rank(*strategy);
     num_workers = rf_strategy_world_size(*strategy);

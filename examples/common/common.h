@@ -33,11 +33,14 @@ typedef struct example_options {
     const char *checkpoint_dir; /* NULL: none */
     bool sharded_checkpoints;   /* every worker writes its part of them */
     bool balance;               /* shares follow the measured speed */
-    bool synchronous;           /* of parameter servers */
+    rf_compression compression; /* of gradients between workers */
+    double top_k_share;
+    bool synchronous; /* of parameter servers */
 } example_options;
 /* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l
  * --logdir, -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous: those whose letters
- * `letters` holds ("dDebsrn" for all). Fields keep what they hold where an option is not given. Exits after
+ * `letters` holds ("dDebsrn" for all), and with B also -C --compression. Fields keep what they hold where an option is
+ * not given. Exits after
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 /* With options of the example's own besides: `own` gets `own_input` as its input. batch_size stays 0 where it is not

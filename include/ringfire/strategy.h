@@ -139,6 +139,34 @@ typedef struct rf_mirrored_params {
 RF_API RF_MUST_USE rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params,
                                                          rf_strategy **out);
 
+/**
+ * What of the gradients travels between workers. Replicas stay identical whatever it is: every sum
+ * is computed on one worker, or from the same numbers in the same order on all, and updated values
+ * travel as they are.
+ */
+typedef enum rf_compression {
+    RF_COMPRESSION_NONE, /**< all of them, as f32 */
+    /**
+     * As f16, which halves the bytes; sums are f32. What is beyond 65,504 becomes infinite, and
+     * what is below 6e-8 becomes 0.
+     */
+    RF_COMPRESSION_F16,
+    RF_COMPRESSION_BF16, /**< as bf16: the range of f32, with 8 bits of precision; sums are f32 */
+    /**
+     * The largest ones only (Aji & Heafield 2017). A worker keeps the others and adds them to what
+     * it computes in the next step, so that nothing is lost but time; checkpoints do not hold what
+     * is kept.
+     */
+    RF_COMPRESSION_TOP_K,
+} rf_compression;
+/**
+ * Reads "none", "f16", "bf16", "top-k" or "top-k=SHARE". *share is 0 where none is given.
+ * Thread-safe.
+ * @return RF_ERROR_INVALID_ARGUMENT for any other text.
+ */
+RF_API RF_MUST_USE rf_result rf_compression_parse(const char *text, rf_compression *kind,
+                                                  double *share);
+
 /** A mirrored strategy that spans the workers of a job. */
 typedef struct rf_multi_worker_params {
     /**
@@ -147,8 +175,14 @@ typedef struct rf_multi_worker_params {
      * The other fields must be the same on every worker.
      */
     rf_mirrored_params mirrored;
-    rf_comm_params comm;  /**< zeroed: the job that the environment describes */
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    rf_comm_params comm; /**< zeroed: the job that the environment describes */
+    /**
+     * Must be the same on every worker. Gradients are exchanged as f32 within a worker, and so is
+     * what steps assign or sum over replicas everywhere.
+     */
+    rf_compression compression;
+    double top_k_share;   /**< TOP_K: of the elements of a bucket, in (0, 1]; 0: 0.01 */
+    uint64_t reserved[6]; /**< zero: room for later fields */
 } rf_multi_worker_params;
 
 /**

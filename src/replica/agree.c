@@ -40,6 +40,10 @@ rf_result rf_agree_settings(rf_world *w, const rf_settings *all)
                    "rank %u exchanges gradients after the backward pass, rank %u during it; start all workers with the "
                    "same no_overlap and RINGFIRE_OVERLAP",
                    all[r].overlap ? 0 : r, all[r].overlap ? r : 0);
+        RF_REQUIRE(all[r].compression == all[0].compression && all[r].top_k_share == all[0].top_k_share,
+                   "rank 0 and rank %u have different compression (%u with top_k_share %g, and %u with %g); start all "
+                   "workers with the same",
+                   r, all[0].compression, all[0].top_k_share, all[r].compression, all[r].top_k_share);
         RF_REQUIRE(all[r].check_interval == all[0].check_interval,
                    "rank 0 and rank %u have different check_interval (%u and %u); start all workers with the "
                    "same",
@@ -65,6 +69,8 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     mine.check_interval = s->check_interval;
     mine.overlap = s->overlap;
     mine.balance = (uint32_t)p->balance;
+    mine.compression = (uint32_t)s->compression.kind;
+    mine.top_k_share = s->compression.share;
     mine.bucket_elements = s->bucket_elements;
     rf_result r = rf_world_gather(w, "settings of the strategy", &mine, all, sizeof(mine));
     if (r >= 0) r = rf_agree_settings(w, all);

@@ -19,7 +19,9 @@ typedef struct rf_settings {
     uint32_t check_interval;
     uint32_t overlap;
     uint32_t balance;
+    uint32_t compression;
     uint64_t bucket_elements;
+    double top_k_share;
 } rf_settings;
 
 /* Of one replica. */

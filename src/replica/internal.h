@@ -69,6 +69,7 @@ struct rf_strategy {
     rf_exchange *exchange;
     bool overlap; /* exchange gradients while the backward pass goes on */
     rf_exchange_stats stats;
+    rf_exchange_compression compression;
     uint32_t check_interval;    /* updates between comparisons of the replicas */
     uint32_t updates_to_check;  /* left until the next one */
     uint64_t variables_checked; /* `variables_created` at the latest one */

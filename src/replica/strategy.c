@@ -12,6 +12,8 @@
 #include "replica/store/copying.h"
 #include "replica/store/flat.h"
 
+#define DEFAULT_TOP_K_SHARE 0.01
+
 /* ---- lifetime ---- */
 
 rf_strategy *rf_strategy_retain(rf_strategy *strategy)
@@ -188,7 +190,7 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
 
 static rf_result create_exchange(rf_strategy *s)
 {
-    return s->world.size > 1 ? rf_comm_exchange_create(&s->world, s->num_local, &s->exchange)
+    return s->world.size > 1 ? rf_comm_exchange_create(&s->world, s->num_local, s->compression, &s->exchange)
                              : rf_local_exchange_create(s->num_local, &s->exchange);
 }
 
@@ -249,14 +251,48 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
     return RF_OK;
 }
 
+static const rf_exchange_compression uncompressed = { RF_COMPRESSION_NONE, 0 };
+
+static rf_result choose_compression(const rf_multi_worker_params *p, rf_exchange_compression *out)
+{
+    RF_REQUIRE(p->compression >= RF_COMPRESSION_NONE && p->compression <= RF_COMPRESSION_TOP_K,
+               "compression %d does not exist", (int)p->compression);
+    RF_REQUIRE(p->top_k_share >= 0 && p->top_k_share <= 1,
+               "top_k_share is %g; it is a part of all, above 0 and up to 1", p->top_k_share);
+    RF_REQUIRE(p->top_k_share == 0 || p->compression == RF_COMPRESSION_TOP_K,
+               "top_k_share is set, but compression is not RF_COMPRESSION_TOP_K");
+    *out = (rf_exchange_compression){ .kind = p->compression, .share = p->top_k_share };
+    if (p->compression == RF_COMPRESSION_TOP_K && p->top_k_share == 0) out->share = DEFAULT_TOP_K_SHARE;
+    return RF_OK;
+}
+
+RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, double *share)
+{
+    static const char *const names[] = { "none", "f16", "bf16", "top-k" }; /* by rf_compression */
+    RF_REQUIRE(text && kind && share, "rf_compression_parse: an argument is NULL");
+    const size_t length = strcspn(text, "=");
+    int32_t found = RF_COMPRESSION_TOP_K;
+    while (found >= 0 && (strlen(names[found]) != length || strncmp(text, names[found], length) != 0)) found--;
+    RF_REQUIRE(found >= 0, "compression '%s' does not exist; use none, f16, bf16 or top-k", text);
+    char *end = NULL;
+    const double given = text[length] ? strtod(text + length + 1, &end) : 0;
+    RF_REQUIRE(!end || (found == RF_COMPRESSION_TOP_K && *end == '\0' && given > 0 && given <= 1),
+               "compression '%s': only top-k takes a share, above 0 and up to 1", text);
+    *kind = (rf_compression)found;
+    *share = given;
+    return RF_OK;
+}
+
 /* `comm` (NULL: none) belongs to the strategy from here on. */
-static rf_result create_mirrored(const rf_mirrored_params *p, rf_comm *comm, rf_strategy **out)
+static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression, rf_comm *comm,
+                                 rf_strategy **out)
 {
     rf_strategy *s = *out = strategy_allocate();
     if (!s) {
         rf_comm_destroy(&comm);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
+    s->compression = compression;
     rf_result r = rf_world_create(comm, &s->world);
     if (r >= 0) r = open_devices(s, p);
     RF_TRY(rf_strategy_stick_in_job(s, r));
@@ -271,7 +307,7 @@ RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, r
     RF_TRY(RF_PARAMS_CHECK(rf_mirrored_params, params));
     static const rf_mirrored_params defaults = { 0 };
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(params ? params : &defaults, NULL, &s);
+    const rf_result r = create_mirrored(params ? params : &defaults, uncompressed, NULL, &s);
     if (r < 0) {
         rf_strategy_release(s);
         return rf_error_context(r, "rf_strategy_create_mirrored");
@@ -287,11 +323,13 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
     RF_TRY(RF_PARAMS_CHECK(rf_multi_worker_params, params));
     static const rf_multi_worker_params defaults = { 0 };
     if (!params) params = &defaults;
+    rf_exchange_compression compression;
     rf_comm *comm;
+    RF_TRY(rf_error_context(choose_compression(params, &compression), "rf_strategy_create_multi_worker"));
     /* The job comes before the devices: a worker that cannot open its devices can then tell the others. */
     RF_TRY(rf_comm_create(&params->comm, &comm));
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, comm, &s);
+    const rf_result r = create_mirrored(&params->mirrored, compression, comm, &s);
     if (r < 0) {
         rf_strategy_release(s);
         return rf_error_context(r, "rf_strategy_create_multi_worker");
@@ -310,7 +348,7 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
     RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
                "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, NULL, &s);
+    const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, &s);
     if (r < 0) {
         rf_strategy_release(s);
         return rf_error_context(r, "rf_strategy_create_central_storage");

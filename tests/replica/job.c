@@ -55,7 +55,9 @@ uint32_t num_devices(const char *list)
 
 static rf_result create_strategy(const job_params *p, uint32_t rank, uint16_t port, rf_strategy **out)
 {
-    rf_multi_worker_params params = { .mirrored = p->mirrored };
+    rf_multi_worker_params params = { .mirrored = p->mirrored,
+                                      .compression = p->compression,
+                                      .top_k_share = p->top_k_share };
     params.mirrored.devices = p->devices[rank];
     params.mirrored.shares = p->shares[rank];
     if (p->shares[rank]) params.mirrored.num_shares = num_devices(p->devices[rank]);

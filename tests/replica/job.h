@@ -46,6 +46,8 @@ typedef struct job_params {
     const char *devices[MAX_WORKERS];
     rf_mirrored_params mirrored; /* `devices` aside */
     const double *shares[MAX_WORKERS];
+    rf_compression compression; /* and */
+    double top_k_share;
     const void *user;
     uint32_t perturb;    /* number of the replica + 1; 0: none */
     uint32_t kill_rank;  /* rank + 1 of the worker that is killed when shared[0] becomes 1; 0: none */

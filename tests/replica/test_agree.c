@@ -27,7 +27,9 @@ static void expect_refused(rf_result r, const char *part)
 static void test_settings(void **state)
 {
     (void)state;
-    const rf_settings good[WORKERS] = { { 1, 0, 100, 1, 0, 7 }, { 2, 0, 100, 1, 0, 7 }, { 3, 0, 100, 1, 0, 7 } };
+    const rf_settings good[WORKERS] = { { .num_local = 1, .check_interval = 100, .overlap = 1, .bucket_elements = 7 },
+                                        { .num_local = 2, .check_interval = 100, .overlap = 1, .bucket_elements = 7 },
+                                        { .num_local = 3, .check_interval = 100, .overlap = 1, .bucket_elements = 7 } };
     rf_settings all[WORKERS];
     uint32_t numbers[WORKERS + 1] = { 9, 9, 9, 9 };
     rf_world w = world;
@@ -47,6 +49,12 @@ static void test_settings(void **state)
     memcpy(all, good, sizeof(all));
     all[1].overlap = 0;
     expect_refused(rf_agree_settings(&w, all), "rank 1 exchanges gradients after");
+    memcpy(all, good, sizeof(all));
+    all[2].compression = RF_COMPRESSION_BF16;
+    expect_refused(rf_agree_settings(&w, all), "rank 2 have different compression");
+    memcpy(all, good, sizeof(all));
+    all[1].top_k_share = NAN;
+    expect_refused(rf_agree_settings(&w, all), "rank 1 have different compression");
 }
 
 /* ---- offers ---- */

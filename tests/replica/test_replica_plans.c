@@ -316,9 +316,9 @@ static void exchange_sums_in_order(void **state)
                                     { .range = { 650064, 690000 }, .owner = RF_OWNER_ALL } };
     const float *from[3] = { data[0], data[1], data[2] };
     rf_bucket_exchange *all, *owned, *one;
-    assert_int_equal(exchange->fns->open(exchange, segments, 4, false, &all), RF_OK);
-    assert_int_equal(exchange->fns->open(exchange, segments, 3, false, &owned), RF_OK);
-    assert_int_equal(exchange->fns->open(exchange, segments, 1, true, &one), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, segments, 4, true, false, &all), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, segments, 3, true, false, &owned), RF_OK);
+    assert_int_equal(exchange->fns->open(exchange, segments, 1, true, true, &one), RF_OK);
     assert_int_equal(exchange->fns->start_reduce(all, from, data), RF_OK);
     assert_int_equal(exchange->fns->finish(all), RF_OK);
     for (int p = 0; p < 4; p++)

@@ -26,6 +26,8 @@ typedef struct train_options {
     uint32_t workers, batch, cores, megabytes;
     uint64_t bucket_bytes;
     bool alone;
+    rf_compression compression;
+    double top_k_share;
     const char *devices, *json_path;
     double seconds;
     uint16_t ports[MODES];
@@ -56,6 +58,9 @@ static const struct argp_option argp_options[] = {
       "Train a multi-layer perceptron with that many megabytes of parameters (default: the small CNN of 'bench model')",
       0 },
     { "bucket", 'k', "KIB", 0, "Size of the buckets that are exchanged (default: the library's)", 0 },
+    { "compression", 'x', "KIND", 0,
+      "Gradients between workers: none, f16, bf16, or top-k for the largest hundredth (top-k=0.1: the largest tenth)",
+      0 },
     { "cores-per-worker", 'c', "N", 0, "Keep each worker, and llvmpipe in it, on N processor cores of its own", 0 },
     { "alone", 'a', NULL, 0,
       "With one worker: also train one replica on its first device, llvmpipe on one thread, and give the step as a "
@@ -76,11 +81,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'p': o->megabytes = (uint32_t)option_number(state, "--parameters", text, 1, MAX_LAYERS - 4); return 0;
     case 'k': o->bucket_bytes = (uint64_t)option_number(state, "--bucket", text, 1, 1u << 20) << 10; return 0;
     case 'c': o->cores = (uint32_t)option_number(state, "--cores-per-worker", text, 1, 1024); return 0;
+    case 'x':
+        if (rf_compression_parse(text, &o->compression, &o->top_k_share) < 0)
+            argp_error(state, "--compression: %s", rf_error_message());
+        return 0;
     case 'a': o->alone = true; return 0;
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     case ARGP_KEY_END:
+        if (o->compression && o->workers == 1)
+            argp_error(state, "--compression is for several workers: add --workers 2");
         if (o->alone && o->workers > 1) argp_error(state, "--alone is for one worker: add --workers 1");
         if (o->alone && (!o->devices || strcmp(o->devices, "all") == 0))
             argp_error(state, "--alone trains the first of --devices: name them");
@@ -122,7 +133,9 @@ static rf_result create_strategy(trainer *b, uint32_t rank, int mode)
 {
     const train_options *o = b->options;
     rf_multi_worker_params params = {
-        .mirrored = { .devices = o->devices, .bucket_bytes = o->bucket_bytes, .no_overlap = mode == MODE_AFTER }
+        .mirrored = { .devices = o->devices, .bucket_bytes = o->bucket_bytes, .no_overlap = mode == MODE_AFTER },
+        .compression = o->compression,
+        .top_k_share = o->top_k_share
     };
     if (o->workers > 1)
         params.comm = (rf_comm_params){ .world_size = o->workers,

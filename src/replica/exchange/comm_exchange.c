@@ -7,23 +7,43 @@
  * processes; values come back once for each process and are copied to its replicas from there. Where a process has one
  * replica and the bucket has no gaps, the communicator works on the replica's memory; else on a buffer in which the
  * bucket's segments lie one after the other ("packed").
+ *
+ * Of gradients that are compressed to the largest ones, each process gathers those of all processes, and adds up what
+ * it owns. What it does not send it keeps for the next step, by the elements' places in the flat array: buckets of
+ * different functions share it.
  */
 #include <string.h>
 
 #include "base/platform.h"
 #include "replica/exchange/exchange.h"
+#include "replica/exchange/sparse.h"
 
 typedef struct comm_exchange {
     rf_exchange base;
     const rf_world *world;
     uint32_t num_local, first; /* replicas of this process */
+    rf_exchange_compression compression;
+    rf_sparse_finder *finder; /* TOP_K */
+    float *kept;              /* TOP_K: what of the gradients has not been sent */
+    uint64_t num_kept;
 } comm_exchange;
+
+/* What a bucket sends where only the largest gradients travel. */
+typedef struct sparse_exchange {
+    rf_sparse_entry *sent, *all; /* this process'; those of all, in order of rank */
+    uint64_t capacity;           /* entries of `sent` */
+    uint64_t count, before, own; /* entries of a process; those for ranks before this one, and for it */
+    uint64_t *words;             /* [world size]: 32-bit words of each process */
+    float *sums;                 /* of what this process owns; not NULL: under way */
+} sparse_exchange;
 
 struct rf_bucket_exchange {
     comm_exchange *exchange;
     const rf_segment *all; /* of one bucket, where it goes on in the background */
     uint32_t num_all;
     bool background;
+    rf_compression compression;
+    sparse_exchange sparse;
     /* The bucket whose turn it is: */
     const rf_segment *segments;
     uint32_t num_segments;
@@ -76,25 +96,55 @@ static void close_bucket(rf_bucket_exchange **bucket)
     rf_free(b->counts);
     rf_free(b->packed);
     rf_free(b->to);
+    rf_free(b->sparse.sent);
+    rf_free(b->sparse.all);
+    rf_free(b->sparse.words);
     rf_free(b);
     *bucket = NULL;
 }
 
-static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool background,
-                             rf_bucket_exchange **out)
+/* Room for what is not sent of the segments' elements. No reduction is under way. */
+static rf_result keep_elements(comm_exchange *x, const rf_segment *segments, uint32_t num_segments)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < num_segments; i++)
+        if (segments[i].range.end > end) end = segments[i].range.end;
+    if (end <= x->num_kept) return RF_OK;
+    float *kept = rf_aligned_calloc((size_t)end * sizeof(float));
+    if (!kept) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (x->num_kept > 0) memcpy(kept, x->kept, (size_t)x->num_kept * sizeof(float));
+    rf_free(x->kept);
+    x->kept = kept;
+    x->num_kept = end;
+    return RF_OK;
+}
+
+static rf_result bucket_exchange_init(rf_bucket_exchange *b)
+{
+    comm_exchange *x = b->exchange;
+    b->counts = RF_NEW_ARRAY(uint64_t, x->world->size);
+    b->to = RF_NEW_ARRAY(float *, x->num_local);
+    if (!b->counts || !b->to) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    bucket_exchange_select(b, b->all, b->num_all);
+    if (b->compression != RF_COMPRESSION_TOP_K) return RF_OK;
+    b->sparse.words = RF_NEW_ARRAY(uint64_t, x->world->size);
+    return b->sparse.words ? keep_elements(x, b->all, b->num_all) : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool gradients,
+                             bool background, rf_bucket_exchange **out)
 {
     comm_exchange *x = (comm_exchange *)exchange;
     rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    *b = (rf_bucket_exchange){ .exchange = x, .all = segments, .num_all = num_segments, .background = background };
-    b->counts = RF_NEW_ARRAY(uint64_t, x->world->size);
-    b->to = RF_NEW_ARRAY(float *, x->num_local);
-    if (!b->counts || !b->to) {
-        close_bucket(out);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    bucket_exchange_select(b, segments, num_segments);
-    return RF_OK;
+    *b = (rf_bucket_exchange){ .exchange = x,
+                               .all = segments,
+                               .num_all = num_segments,
+                               .background = background,
+                               .compression = gradients ? x->compression.kind : RF_COMPRESSION_NONE };
+    const rf_result r = bucket_exchange_init(b);
+    if (r < 0) close_bucket(out);
+    return r;
 }
 
 static bool is_mine(const comm_exchange *x, const rf_segment *segment)
@@ -161,10 +211,16 @@ static void spread_sums(rf_bucket_exchange *b)
     count_time(b, begin);
 }
 
+static rf_dtype wire_of(const rf_bucket_exchange *b)
+{
+    if (b->compression == RF_COMPRESSION_F16) return RF_F16;
+    return b->compression == RF_COMPRESSION_BF16 ? RF_BF16 : RF_DTYPE_INVALID;
+}
+
 /* `request` NULL: at once. */
 static rf_result call_reduce(const rf_bucket_exchange *b, const float *send, float *recv, rf_comm_request **request)
 {
-    const rf_collective_params params = { .name = "gradients" };
+    const rf_collective_params params = { .name = "gradients", .wire = wire_of(b) };
     rf_comm *comm = b->exchange->world->comm;
     if (b->for_all)
         return request ? rf_comm_start_all_reduce(comm, send, recv, b->elements, RF_F32, RF_COMM_SUM, &params, request)
@@ -173,15 +229,112 @@ static rf_result call_reduce(const rf_bucket_exchange *b, const float *send, flo
                    : rf_comm_reduce_scatter(comm, send, recv, b->counts, RF_F32, RF_COMM_SUM, &params);
 }
 
+/* ---- the largest gradients only ---- */
+
+/* Adds what was kept to `packed`, or (keep) keeps what is there now. */
+static void visit_kept(rf_bucket_exchange *b, bool keep)
+{
+    float *at = b->packed;
+    for (uint32_t i = 0; i < b->num_segments; i++) {
+        float *kept = b->exchange->kept + b->segments[i].range.begin;
+        const uint64_t count = segment_elements(&b->segments[i]);
+        if (keep) memcpy(kept, at, (size_t)count * sizeof(float));
+        for (uint64_t k = 0; !keep && k < count; k++) at[k] += kept[k];
+        at += count;
+    }
+}
+
+/* Entries of all owners' elements: as many in each process, because the shares are the same. */
+static rf_result sparse_reserve(rf_bucket_exchange *b)
+{
+    const rf_world *world = b->exchange->world;
+    const double share = b->exchange->compression.share;
+    sparse_exchange *s = &b->sparse;
+    s->before = 0;
+    s->count = s->own = b->for_all ? rf_sparse_count(b->elements, share) : 0;
+    for (uint32_t r = 0; !b->for_all && r < world->size; r++) {
+        const uint64_t entries = rf_sparse_count(b->counts[r], share);
+        if (r < world->rank) s->before += entries;
+        if (r == world->rank) s->own = entries;
+        s->count += entries;
+    }
+    for (uint32_t r = 0; r < world->size; r++) s->words[r] = s->count * (sizeof(rf_sparse_entry) / sizeof(uint32_t));
+    if (s->count <= s->capacity) return RF_OK;
+    if (b->elements > UINT32_MAX)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "a bucket of %llu gradients is too large for top-k; set bucket_bytes",
+                       (unsigned long long)b->elements);
+    rf_free(s->sent);
+    rf_free(s->all);
+    s->capacity = 0;
+    s->sent = RF_NEW_ARRAY(rf_sparse_entry, s->count);
+    s->all = RF_NEW_ARRAY(rf_sparse_entry, s->count * world->size);
+    if (!s->sent || !s->all) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    s->capacity = s->count;
+    return RF_OK;
+}
+
+/* From `packed` to `sent`, for one owner after the other. */
+static void sparse_choose(rf_bucket_exchange *b)
+{
+    const rf_world *world = b->exchange->world;
+    rf_sparse_entry *out = b->sparse.sent;
+    float *values = b->packed;
+    for (uint32_t r = 0; r < (b->for_all ? 1 : world->size); r++) {
+        const uint64_t count = b->for_all ? b->elements : b->counts[r];
+        const uint64_t chosen = rf_sparse_count(count, b->exchange->compression.share);
+        if (chosen > 0) rf_sparse_choose(b->exchange->finder, values, (uint32_t)count, (uint32_t)chosen, out);
+        values += count;
+        out += chosen;
+    }
+}
+
+static rf_result begin_sparse(rf_bucket_exchange *b, const float *const *contributions, float *const *sums,
+                              rf_comm_request **request)
+{
+    const rf_collective_params params = { .name = "largest gradients" };
+    rf_comm *comm = b->exchange->world->comm;
+    sparse_exchange *s = &b->sparse;
+    RF_TRY(pack_sum(b, contributions));
+    RF_TRY(sparse_reserve(b));
+    const uint64_t begin = rf_now_ns();
+    visit_kept(b, false);
+    sparse_choose(b);
+    visit_kept(b, true);
+    count_time(b, begin);
+    memcpy(b->to, sums, b->exchange->num_local * sizeof(b->to[0]));
+    b->exchange->base.bytes += s->count * sizeof(rf_sparse_entry);
+    RF_TRY(request ? rf_comm_start_all_gather(comm, s->sent, s->all, s->words, RF_I32, &params, request)
+                   : rf_comm_all_gather(comm, s->sent, s->all, s->words, RF_I32, &params));
+    s->sums = (is_direct(b) ? sums[0] + b->range.begin : b->packed) + b->mine;
+    return RF_OK;
+}
+
+/* In order of rank, as the same bits on every process that does it. */
+static void sparse_sum(rf_bucket_exchange *b)
+{
+    sparse_exchange *s = &b->sparse;
+    const rf_world *world = b->exchange->world;
+    const uint64_t begin = rf_now_ns(), count = b->for_all ? b->elements : b->counts[world->rank];
+    memset(s->sums, 0, (size_t)count * sizeof(float));
+    for (uint32_t r = 0; r < world->size; r++) rf_sparse_add(s->all + r * s->count + s->before, s->own, s->sums, count);
+    s->sums = NULL;
+    count_time(b, begin);
+}
+
 static rf_result begin_reduce(rf_bucket_exchange *b, const float *const *contributions, float *const *sums,
                               rf_comm_request **request)
 {
+    if (b->compression == RF_COMPRESSION_TOP_K) {
+        RF_TRY(begin_sparse(b, contributions, sums, request));
+        b->reduces = true;
+        return RF_OK;
+    }
     const bool direct = is_direct(b), packs = !direct || !contributions[0];
     if (packs) RF_TRY(pack_sum(b, contributions));
     const float *send = packs ? b->packed : contributions[0] + b->range.begin;
     float *recv = (direct ? sums[0] + b->range.begin : b->packed) + b->mine;
     memcpy(b->to, sums, b->exchange->num_local * sizeof(b->to[0]));
-    b->exchange->base.bytes += b->elements * sizeof(float);
+    b->exchange->base.bytes += b->elements * rf_dtype_size(wire_of(b) ? wire_of(b) : RF_F32);
     RF_TRY(call_reduce(b, send, recv, request));
     b->reduces = true;
     return RF_OK;
@@ -252,6 +405,7 @@ static rf_result finish_bucket(rf_bucket_exchange *b)
     const bool reduces = b->reduces, gathers = b->gathers;
     b->reduces = b->gathers = false;
     if (b->request) RF_TRY(rf_comm_wait(&b->request));
+    if (b->sparse.sums) sparse_sum(b);
     if (reduces && !is_direct(b)) spread_sums(b);
     if (gathers && !is_direct(b)) spread_values(b);
     return RF_OK;
@@ -284,10 +438,14 @@ static rf_result start_gather(rf_bucket_exchange *b, const float *const *from, f
 
 static void comm_exchange_destroy(rf_exchange *exchange)
 {
-    rf_free(exchange);
+    comm_exchange *x = (comm_exchange *)exchange;
+    rf_free(x->finder);
+    rf_free(x->kept);
+    rf_free(x);
 }
 
-rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange **out)
+rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange_compression compression,
+                                  rf_exchange **out)
 {
     static const rf_exchange_fns fns = { comm_exchange_destroy, open_bucket,   start_reduce, start_gather,
                                          bucket_done,           finish_bucket, close_bucket };
@@ -298,6 +456,10 @@ rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_
     x->world = world;
     x->num_local = num_local;
     x->first = world->first[world->rank];
+    x->compression = compression;
     *out = &x->base;
-    return RF_OK;
+    if (compression.kind != RF_COMPRESSION_TOP_K) return RF_OK;
+    x->finder = RF_NEW(rf_sparse_finder);
+    if (!x->finder) rf_exchange_destroy(out);
+    return x->finder ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }

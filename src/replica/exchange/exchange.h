@@ -11,17 +11,23 @@
 #include "replica/exchange/segments.h"
 #include "replica/world.h"
 
+/* Between processes. */
+typedef struct rf_exchange_compression {
+    rf_compression kind;
+    double share; /* TOP_K: of elements; else 0 */
+} rf_exchange_compression;
+
 typedef struct rf_exchange rf_exchange;
 /* The exchange of some segments, step after step. */
 typedef struct rf_bucket_exchange rf_bucket_exchange;
 
 typedef struct rf_exchange_fns {
     void (*destroy)(rf_exchange *exchange);
-    /* `segments` must outlive it. `background`: they are of one bucket, and what is started goes on while the caller
-     * does something else, where several processes take part; else the calls that start something do all of it, one
-     * bucket after the other. */
-    rf_result (*open)(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool background,
-                      rf_bucket_exchange **out);
+    /* `segments` must outlive it. `gradients`: may be compressed. `background`: they are of one bucket, and what is
+     * started goes on while the caller does something else, where several processes take part; else the calls that
+     * start something do all of it, one bucket after the other. */
+    rf_result (*open)(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool gradients,
+                      bool background, rf_bucket_exchange **out);
     /* For each segment: its owner's (every replica's, for RF_OWNER_ALL) range of sums[] becomes the sum of
      * contributions[r] over all replicas, in a fixed order. contributions[r] NULL counts as zeros; sums[r] may be
      * contributions[r]. Every process must start the same in the same order. Until finish() the segments' ranges of the
@@ -44,7 +50,8 @@ struct rf_exchange {
 rf_result rf_local_exchange_create(uint32_t num_replicas, rf_exchange **out);
 /* Several processes: sums over the replicas of a process in their order, then over the processes. `world` is borrowed.
  */
-rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange **out);
+rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange_compression compression,
+                                  rf_exchange **out);
 void rf_exchange_destroy(rf_exchange **exchange);
 
 /* out[i] = sum over r of from[r][range.begin + i], in order; NULLs count as zeros. `out` is none of them. */

@@ -120,10 +120,10 @@ struct rf_bucket_exchange {
     uint32_t num_segments;
 };
 
-static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool background,
-                             rf_bucket_exchange **out)
+static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool gradients,
+                             bool background, rf_bucket_exchange **out)
 {
-    (void)background;
+    (void)gradients, (void)background;
     rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
     *b = (rf_bucket_exchange){ (local_exchange *)exchange, segments, num_segments };

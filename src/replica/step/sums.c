@@ -81,7 +81,7 @@ static rf_result prepare_part(rf_step_sums *sums, rf_sum_part *part)
     part->up = RF_NEW_ARRAY(rf_gpu_recording *, s->num_local);
     if (!part->down || !part->up) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(rf_replica_context(s, r, record_replica(s, part, r)));
-    return s->exchange->fns->open(s->exchange, part->segments, part->num_segments, false, &part->exchange);
+    return s->exchange->fns->open(s->exchange, part->segments, part->num_segments, false, false, &part->exchange);
 }
 
 static rf_result sums_prepare(rf_step_sums *sums, const rf_program *program)

@@ -55,7 +55,7 @@ static rf_result open_exchanges(rf_assignments *a)
     const rf_segment *segments = a->segments;
     for (uint32_t g = 0; g < RF_ASSIGN_GROUPS; segments += a->num_segments[g++])
         if (a->num_segments[g] > 0)
-            RF_TRY(exchange->fns->open(exchange, segments, a->num_segments[g], false, &a->exchanges[g]));
+            RF_TRY(exchange->fns->open(exchange, segments, a->num_segments[g], false, false, &a->exchanges[g]));
     return RF_OK;
 }
 

@@ -94,7 +94,7 @@ static rf_result turns_create(rf_turns *t)
     rf_exchange *exchange = t->strategy->exchange;
     for (uint32_t b = 0; t->exchanges && b < t->plan.num_buckets; b++) {
         const rf_update_bucket *bucket = &t->update->buckets[b];
-        RF_TRY(exchange->fns->open(exchange, bucket->segments, bucket->num_segments, t->overlaps,
+        RF_TRY(exchange->fns->open(exchange, bucket->segments, bucket->num_segments, true, t->overlaps,
                                    &t->buckets[b].exchange));
     }
     return RF_OK;
