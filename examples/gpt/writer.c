@@ -19,18 +19,11 @@ struct writer {
 
 /* ---- steps: tokens [1, t], their places [1, t], and the number of the last one [1, 1] ---- */
 
-/* The batch is one example: what a cache holds cannot depend on how many there are. */
-static rf_tensor only_example(rf_trace *t, rf_tensor x)
-{
-    const int64_t first = 0, second = 1;
-    return rf_squeeze(t, rf_slice(t, x, &first, &second, NULL, 1), 0);
-}
-
 static rf_result read_on(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const writer *w = user;
-    const rf_tensor tokens = rf_expand_dims(t, only_example(t, in[0]), 0);
-    out[0] = gpt_go_on(t, w->cache, tokens, only_example(t, in[1]), only_example(t, in[2]));
+    const rf_tensor tokens = rf_expand_dims(t, example_alone(t, in[0]), 0);
+    out[0] = gpt_go_on(t, w->cache, tokens, example_alone(t, in[1]), example_alone(t, in[2]));
     return rf_trace_status(t);
 }
 

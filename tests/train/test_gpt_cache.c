@@ -77,15 +77,6 @@ static void close_reader(reader *r)
     gpt_destroy(&r->gpt);
 }
 
-static rf_array run(rf_strategy *strategy, rf_function *function, const rf_element *batch)
-{
-    rf_per_replica *results[1];
-    rf_array out;
-    OK(rf_strategy_run(strategy, function, batch, results));
-    OK(rf_strategy_gather(strategy, results[0], &out));
-    return out;
-}
-
 /* Reads tokens at place, place + 1, ..., of which number `last` is asked for, and compares with the whole text's. */
 static void read_on(rf_strategy *strategy, const reader *r, const int32_t *tokens, int64_t place, int64_t count,
                     int64_t last, const float *whole)
@@ -98,7 +89,7 @@ static void read_on(rf_strategy *strategy, const reader *r, const int32_t *token
     const rf_element batch = { 3,
                                { array_i32(RF_SHAPE(1, r->rows, count), part), array_i32(RF_SHAPE(1, count), places),
                                  array_i32(RF_SHAPE(1, 1), &number) } };
-    rf_array logits = run(strategy, r->on, &batch);
+    rf_array logits = run_gathered(strategy, r->on, &batch);
     assert_int_equal(rf_shape_count(logits.shape), r->rows * VOCABULARY);
     for (int64_t row = 0; row < r->rows; row++)
         for (int64_t v = 0; v < VOCABULARY; v++)
@@ -113,7 +104,7 @@ static void read_rows(rf_strategy *strategy, int64_t rows)
     int32_t tokens[MOST_ROWS * BLOCK];
     for (int i = 0; i < MOST_ROWS * BLOCK; i++) tokens[i] = (i * 11 + i * i % 7) % VOCABULARY;
     open_reader(strategy, rows, &r);
-    rf_array whole = run(strategy, r.whole, &(rf_element){ 1, { array_i32(RF_SHAPE(rows, BLOCK), tokens) } });
+    rf_array whole = run_gathered(strategy, r.whole, &(rf_element){ 1, { array_i32(RF_SHAPE(rows, BLOCK), tokens) } });
     for (int64_t i = 0; i < BLOCK; i++) read_on(strategy, &r, tokens, i, 1, 0, whole.data);
     assert_int_equal(rf_function_num_traces(r.on), 1);
     /* A beginning in one go, which writes over what was kept; then pieces of several tokens, and of one. */
