@@ -39,6 +39,14 @@ rf_tensor rf_place_number(rf_trace *t, rf_tensor place)
     return rf_cast(t, rf_reshape(t, place, RF_SHAPE(1)), RF_F32);
 }
 
+rf_tensor rf_place_rows(rf_trace *t, rf_tensor place, int64_t count, const char *argument)
+{
+    if (!rf_place_check(t, place, argument)) return RF_NO_TENSOR;
+    const rf_tensor first = rf_place_number(t, place);
+    const rf_tensor all = count == 1 ? first : rf_add(t, rf_places(t, count, RF_SHAPE(count)), first);
+    return rf_cast(t, all, RF_I32);
+}
+
 static rf_result check_updates(const rf_tensor_desc *x, const rf_tensor_desc *updates, int32_t axis, int32_t *at)
 {
     char is[96], got[96];

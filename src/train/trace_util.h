@@ -27,6 +27,8 @@ bool rf_place_check(rf_trace *t, rf_tensor place, const char *argument);
 rf_tensor rf_place_number(rf_trace *t, rf_tensor place);
 /* 0, 1, ... count - 1 as f32, in a shape of so many elements. */
 rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape);
+/* place, place + 1, ... as i32 [count]; the invalid tensor, with the trace failed, as rf_place_check(). */
+rf_tensor rf_place_rows(rf_trace *t, rf_tensor place, int64_t count, const char *argument);
 /* Shape without dimension 0; a scalar stays one. */
 rf_shape rf_example_shape(rf_shape batched);
 
