@@ -332,3 +332,9 @@ int example_load_images(const example_options *options, rf_dataset **train, rf_d
     if (load_split(options, RF_SPLIT_TRAIN, train) < 0) return -1;
     return load_split(options, RF_SPLIT_TEST, test);
 }
+
+rf_tensor example_alone(rf_trace *t, rf_tensor batch)
+{
+    const int64_t first = 0, second = 1;
+    return rf_squeeze(t, rf_slice(t, batch, &first, &second, NULL, 1), 0);
+}

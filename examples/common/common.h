@@ -77,6 +77,10 @@ int example_add_callbacks(const example_options *options, rf_callback **callback
  * known. */
 int example_check_loss(double loss, uint64_t epoch, uint64_t step);
 
+/* In a step whose batch is one example, which holds all that there is: this example, without the batch's dimension. A
+ * variable that the step assigns can have its shape, which does not depend on the batch. */
+rf_tensor example_alone(rf_trace *t, rf_tensor batch);
+
 /* A batched dataset becomes what this worker of the job reads of it. */
 int example_distribute(rf_strategy *strategy, rf_dataset **data);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small GPT learns to write text, byte by byte or in byte pairs, and writes some. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../common/common.h"
 #include "../common/text.h"
 #include "model.h"
+#include "writer.h"
 
 enum { MAX_TEXTS = 64, MAX_CALLBACKS = 4, STEPS_PER_REPORT = 250, STEPS_PER_CALLBACK = 10, VALIDATION_WINDOWS = 240 };
 
@@ -17,7 +16,7 @@ typedef struct settings {
     uint32_t num_texts, steps, sample_length, max_tokens;
     const char *prompt, *byte_pairs;
     double temperature;
-    bool full;
+    bool full, no_cache;
 } settings;
 
 typedef struct app {
@@ -27,7 +26,6 @@ typedef struct app {
     rf_dataset *train_data, *validation_data;
     gpt *gpt;
     rf_optimizer *optimizer;
-    rf_function *next; /* logits of one window */
     rf_callback *callbacks[MAX_CALLBACKS];
     uint32_t num_callbacks;
     progress bar;
@@ -36,7 +34,15 @@ typedef struct app {
 
 /* ---- options ---- */
 
-enum { OPTION_FULL = 256, OPTION_BYTE_PAIRS, OPTION_VOCABULARY, OPTION_SAMPLE, OPTION_PROMPT, OPTION_TEMPERATURE };
+enum {
+    OPTION_FULL = 256,
+    OPTION_BYTE_PAIRS,
+    OPTION_VOCABULARY,
+    OPTION_SAMPLE,
+    OPTION_PROMPT,
+    OPTION_TEMPERATURE,
+    OPTION_NO_CACHE
+};
 
 static const struct argp_option own_options[] = {
     { "text", 't', "PATH", 0,
@@ -57,6 +63,9 @@ static const struct argp_option own_options[] = {
     { "prompt", OPTION_PROMPT, "TEXT", 0, "What the written text begins with (default: a new line)", 1 },
     { "temperature", OPTION_TEMPERATURE, "X", 0,
       "Below 1: likelier characters; above: more surprising ones (default: 0.8)", 1 },
+    { "no-cache", OPTION_NO_CACHE, NULL, 0,
+      "Read the whole text again for each token that is written, instead of keeping keys and values: for comparison",
+      1 },
     { 0 },
 };
 
@@ -86,6 +95,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         if (end == value || *end || !(s->temperature > 0) || !isfinite(s->temperature))
             argp_error(state, "'%s' is not a positive temperature", value);
         return 0;
+    case OPTION_NO_CACHE: s->no_cache = true; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -216,13 +226,6 @@ static int train(const example_options *options, app *a)
 
 /* ---- writing ---- */
 
-static rf_result predict_next(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    const app *a = user;
-    out[0] = rf_model_call(t, gpt_model(a->gpt), in[0], RF_INFERENCE);
-    return rf_trace_status(t);
-}
-
 /* Splitmix64; Steele, Lea, Flood 2014: uniform in [0, 1). */
 static double draw(uint64_t *state)
 {
@@ -245,58 +248,43 @@ static int32_t choose(const float *logits, uint32_t count, double temperature, d
     return (int32_t)count - 1;
 }
 
-/* The window's logits, from the replica that has the one example. */
-static int run_window(app *a, int32_t *window, rf_array *logits)
-{
-    const uint32_t block = a->settings->model.block;
-    const rf_element batch = { .num_components = 1, .component = { { RF_I32, RF_SHAPE(1, block), window } } };
-    rf_per_replica *results[1];
-    TRY(rf_strategy_run(a->strategy, a->next, &batch, results));
-    TRY(rf_strategy_gather(a->strategy, results[0], logits));
-    return 0;
-}
-
-/* The last tokens of the prompt that fit; returns how many. */
-static uint32_t fill_window(const int32_t *prompt, uint64_t count, uint32_t block, int32_t *window)
-{
-    const uint32_t filled = count < block ? (uint32_t)count : block;
-    if (filled > 0) memcpy(window, prompt + count - filled, filled * sizeof(*window));
-    return filled > 0 ? filled : 1;
-}
-
 /* Every worker takes part, and each chooses the same tokens. */
-static int write_text(const example_options *options, app *a)
+static int write_tokens(const example_options *options, app *a, writer *w)
 {
+    enum { WARM_UP = 2 }; /* tokens whose recordings are made first */
     const settings *s = a->settings;
-    const uint32_t block = s->model.block;
-    int32_t *prompt, *window;
-    uint64_t count;
-    if (text_encode(&a->text, s->prompt, &prompt, &count) < 0) return -1;
-    window = calloc(block, sizeof(*window));
-    if (!window) {
-        fprintf(stderr, "%s: %s\n", program_invocation_short_name, strerror(ENOMEM));
-        free(prompt);
-        return -1;
-    }
-    uint32_t filled = fill_window(prompt, count, block, window);
-    free(prompt);
     uint64_t random = options->seed;
-    int result = 0;
+    double begun = 0;
     example_print("\n%s", s->prompt);
-    for (uint32_t i = 0; i < s->sample_length && result == 0; i++) {
+    for (uint32_t i = 0; i < s->sample_length; i++) {
         rf_array logits;
         size_t size;
-        if ((result = run_window(a, window, &logits)) < 0) break;
-        const float *last = (const float *)logits.data + (size_t)(filled - 1) * s->model.vocabulary;
-        const int32_t token = choose(last, s->model.vocabulary, s->temperature, draw(&random));
+        if (i == WARM_UP) begun = seconds_now();
+        if (writer_ask(w, &logits) < 0) return -1;
+        const int32_t token = choose(logits.data, s->model.vocabulary, s->temperature, draw(&random));
         rf_array_free(&logits);
-        if (filled == block) memmove(window, window + 1, --filled * sizeof(*window));
-        window[filled++] = token;
+        writer_add(w, token);
         const char *bytes = text_of(&a->text, token, &size);
         example_print("%.*s", (int)size, bytes);
     }
     example_print("\n");
-    free(window);
+    if (s->sample_length > WARM_UP)
+        example_print("(%.0f tokens/s)\n", (s->sample_length - WARM_UP) / (seconds_now() - begun));
+    return 0;
+}
+
+static int write_text(const example_options *options, app *a)
+{
+    const settings *s = a->settings;
+    int32_t *prompt;
+    uint64_t count;
+    writer *w = NULL;
+    if (text_encode(&a->text, s->prompt, &prompt, &count) < 0) return -1;
+    int result = writer_create(a->strategy, a->gpt, &s->model, !s->no_cache, &w);
+    for (uint64_t i = 0; i < count && result == 0; i++) writer_add(w, prompt[i]);
+    free(prompt);
+    if (result == 0) result = write_tokens(options, a, w);
+    writer_destroy(&w);
     return result;
 }
 
@@ -311,9 +299,6 @@ static int run(const example_options *options, app *a)
     if (prepare_data(options, a) < 0) return -1;
     TRY(gpt_create(a->strategy, &s->model, &a->gpt));
     if (create_optimizer(options, a) < 0) return -1;
-    TRY(rf_function_create(
-        a->strategy, &(rf_function_params){ .step = predict_next, .user = a, .num_outputs = 1, .name = "predict_next" },
-        &a->next));
     example_print("%llu bytes of text, ", (unsigned long long)a->text.num_bytes);
     if (s->byte_pairs) example_print("%llu byte pairs, ", (unsigned long long)a->text.length);
     example_print("%u different ones; %u layers, %u heads, %u wide, %u tokens\n", a->text.vocabulary, s->model.layers,
@@ -325,7 +310,6 @@ static int run(const example_options *options, app *a)
 static void destroy(app *a)
 {
     for (uint32_t i = 0; i < a->num_callbacks; i++) rf_callback_destroy(&a->callbacks[i]);
-    rf_function_destroy(&a->next);
     rf_optimizer_destroy(&a->optimizer);
     gpt_destroy(&a->gpt);
     rf_dataset_destroy(&a->train_data);

@@ -25,6 +25,12 @@ struct gpt {
     block blocks[];
 };
 
+struct gpt_cache {
+    const gpt *gpt;
+    uint32_t num_kept;
+    rf_variable *kept[]; /* keys and values of each block, [rows, heads, block, width / heads] */
+};
+
 const gpt_config gpt_2_small = {
     .layers = 12, .heads = 12, .width = 768, .block = 1024, .vocabulary = 50257, .dropout = 0.1f, .bias = true
 };
@@ -41,25 +47,51 @@ static rf_tensor project(rf_trace *t, rf_tensor x, affine a)
     return a.bias ? rf_bias_add(t, y, rf_variable_tensor(t, a.bias)) : y;
 }
 
-/* One of query, key and value, which stand side by side in [n, t, 3 width]: [n, heads, t, width / heads]. */
+/* [n, t, width] -> [n, heads, t, width / heads]; those of one position stand so as they are. */
+static rf_tensor split_heads(rf_trace *t, const gpt *g, rf_tensor x)
+{
+    const int64_t positions = rf_tensor_shape(t, x).dim[1], heads = g->config.heads, width = g->config.width / heads;
+    if (positions == 1) return rf_reshape(t, x, RF_SHAPE(-1, heads, 1, width));
+    return rf_transpose(t, rf_reshape(t, x, RF_SHAPE(-1, positions, heads, width)), (const int32_t[]){ 0, 2, 1, 3 });
+}
+
+static rf_tensor join_heads(rf_trace *t, const gpt *g, rf_tensor x)
+{
+    const int64_t positions = rf_tensor_shape(t, x).dim[2];
+    if (positions > 1) x = rf_transpose(t, x, (const int32_t[]){ 0, 2, 1, 3 });
+    return rf_reshape(t, x, RF_SHAPE(-1, positions, g->config.width));
+}
+
+/* One of query, key and value, which stand side by side in [n, t, 3 width]. */
 static rf_tensor take_heads(rf_trace *t, const gpt *g, rf_tensor qkv, int which)
 {
     const int64_t width = g->config.width, begin[3] = { 0, 0, which * width };
     const int64_t end[3] = { INT64_MAX, INT64_MAX, (which + 1) * width };
-    const rf_tensor part = rf_slice(t, qkv, begin, end, NULL, 3);
-    const rf_shape heads = RF_SHAPE(-1, g->config.block, g->config.heads, width / g->config.heads);
-    return rf_transpose(t, rf_reshape(t, part, heads), (const int32_t[]){ 0, 2, 1, 3 });
+    return split_heads(t, g, rf_slice(t, qkv, begin, end, NULL, 3));
+}
+
+/* Puts the keys or values of new tokens behind those of earlier ones, and keeps all of them for the next step. */
+static rf_tensor extend(rf_trace *t, rf_variable *kept, rf_tensor added, rf_tensor place)
+{
+    const rf_tensor all = rf_slice_update(t, rf_variable_tensor(t, kept), added, place, 2);
+    (void)rf_variable_update(t, kept, all, RF_AGGREGATE_FIRST_REPLICA);
+    return all;
 }
 
 /* Vaswani et al. 2017: each position takes a mean of the values at its own and earlier ones, weighted by how well its
- * query matches their keys. */
-static rf_tensor attend(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
+ * query matches their keys. `kept` are the keys and values of the positions before `place`; NULL: there are none. */
+static rf_tensor attend(rf_trace *t, const gpt *g, const block *b, rf_tensor x, rf_variable *const *kept,
+                        rf_tensor place)
 {
-    const rf_tensor qkv = project(t, x, b->qkv);
-    const rf_tensor query = take_heads(t, g, qkv, 0), key = take_heads(t, g, qkv, 1), value = take_heads(t, g, qkv, 2);
-    const rf_attention_params how = { .causal = true, .dropout = g->config.dropout };
-    const rf_tensor mixed = rf_transpose(t, rf_attention(t, query, key, value, &how), (const int32_t[]){ 0, 2, 1, 3 });
-    const rf_tensor joined = rf_reshape(t, mixed, RF_SHAPE(-1, g->config.block, g->config.width));
+    const rf_tensor qkv = project(t, x, b->qkv), query = take_heads(t, g, qkv, 0);
+    rf_tensor key = take_heads(t, g, qkv, 1), value = take_heads(t, g, qkv, 2);
+    rf_attention_params how = { .causal = true, .dropout = g->config.dropout };
+    if (kept) {
+        key = extend(t, kept[0], key, place);
+        value = extend(t, kept[1], value, place);
+        how.first_query = place;
+    }
+    const rf_tensor joined = join_heads(t, g, rf_attention(t, query, key, value, &how));
     return rf_dropout(t, project(t, joined, b->attention_output), g->config.dropout, 0);
 }
 
@@ -69,21 +101,47 @@ static rf_tensor think(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
     return rf_dropout(t, project(t, inner, b->contract), g->config.dropout, 0);
 }
 
+/* [n, t, width] of tokens [n, t], at `positions` [t, width]. */
+static rf_tensor embed(rf_trace *t, const gpt *g, rf_tensor tokens, rf_tensor positions)
+{
+    const rf_tensor one_hot = rf_one_hot(t, tokens, (int32_t)g->config.vocabulary);
+    const rf_tensor embedded = rf_matmul(t, one_hot, rf_variable_tensor(t, g->tokens), false, false);
+    return rf_dropout(t, rf_add(t, embedded, positions), g->config.dropout, 0);
+}
+
+/* The blocks; `cache` and `place` as in attend(). */
+static rf_tensor transform(rf_trace *t, const gpt *g, rf_tensor x, const gpt_cache *cache, rf_tensor place)
+{
+    for (uint32_t i = 0; i < g->num_blocks; i++) {
+        const block *b = &g->blocks[i];
+        x = rf_add(t, x, attend(t, g, b, normalize(t, x, b->norm_1), cache ? &cache->kept[2 * i] : NULL, place));
+        x = rf_add(t, x, think(t, g, b, normalize(t, x, b->norm_2)));
+    }
+    return x;
+}
+
+static rf_tensor classify(rf_trace *t, const gpt *g, rf_tensor x)
+{
+    return rf_matmul(t, normalize(t, x, g->last_norm), rf_variable_tensor(t, g->tokens), false, true);
+}
+
 static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode mode, void *user)
 {
     (void)model;
     (void)mode; /* dropout knows whether it is traced for training */
     const gpt *g = user;
-    const rf_tensor table = rf_variable_tensor(t, g->tokens);
-    const rf_tensor embedded = rf_matmul(t, rf_one_hot(t, tokens, (int32_t)g->config.vocabulary), table, false, false);
-    rf_tensor x = rf_add(t, embedded, rf_variable_tensor(t, g->positions));
-    x = rf_dropout(t, x, g->config.dropout, 0);
-    for (uint32_t i = 0; i < g->num_blocks; i++) {
-        const block *b = &g->blocks[i];
-        x = rf_add(t, x, attend(t, g, b, normalize(t, x, b->norm_1)));
-        x = rf_add(t, x, think(t, g, b, normalize(t, x, b->norm_2)));
-    }
-    return rf_matmul(t, normalize(t, x, g->last_norm), table, false, true);
+    const rf_tensor x = embed(t, g, tokens, rf_variable_tensor(t, g->positions));
+    return classify(t, g, transform(t, g, x, NULL, (rf_tensor){ 0 }));
+}
+
+rf_tensor gpt_go_on(rf_trace *t, const gpt_cache *cache, rf_tensor tokens, rf_tensor places, rf_tensor last)
+{
+    const gpt *g = cache->gpt;
+    const int64_t first = 0, second = 1;
+    const rf_tensor positions = rf_gather(t, rf_variable_tensor(t, g->positions), places, 0);
+    const rf_tensor place = rf_slice(t, places, &first, &second, NULL, 1);
+    const rf_tensor x = transform(t, g, embed(t, g, tokens, positions), cache, place);
+    return rf_squeeze(t, classify(t, g, rf_gather(t, x, last, 1)), 1);
 }
 
 static rf_result create_matrix(rf_strategy *strategy, const char *name, uint32_t rows, uint32_t columns,
@@ -167,6 +225,35 @@ rf_result gpt_create(rf_strategy *strategy, const gpt_config *config, gpt **out)
 rf_model *gpt_model(const gpt *g)
 {
     return g->model;
+}
+
+rf_result gpt_cache_create(rf_strategy *strategy, const gpt *g, uint32_t rows, gpt_cache **out)
+{
+    const gpt_config *c = &g->config;
+    rf_result r = RF_OK;
+    gpt_cache *cache = calloc(1, sizeof(*cache) + 2 * (size_t)c->layers * sizeof(cache->kept[0]));
+    *out = cache;
+    if (!cache) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    cache->gpt = g;
+    while (r >= 0 && cache->num_kept < 2 * c->layers) {
+        char name[MAX_NAME];
+        snprintf(name, sizeof(name), "cache/block_%u/%s", cache->num_kept / 2, cache->num_kept % 2 ? "value" : "key");
+        const rf_variable_params params = { .name = name,
+                                            .shape = RF_SHAPE(rows, c->heads, c->block, c->width / c->heads),
+                                            .initializer = { .kind = RF_INIT_ZEROS },
+                                            .not_trainable = true };
+        r = rf_variable_create(strategy, &params, &cache->kept[cache->num_kept++]);
+    }
+    if (r < 0) gpt_cache_destroy(out);
+    return r;
+}
+
+void gpt_cache_destroy(gpt_cache **cache)
+{
+    if (!*cache) return;
+    for (uint32_t i = 0; i < (*cache)->num_kept; i++) rf_variable_destroy(&(*cache)->kept[i]);
+    free(*cache);
+    *cache = NULL;
 }
 
 static void destroy_affine(affine *a)

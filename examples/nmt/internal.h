@@ -61,6 +61,17 @@ struct nmt {
     uint32_t num_variables;
 };
 
+struct nmt_cache {
+    const nmt *m;
+    rf_variable *mask;                                       /* of the sources, [rows, source_length] */
+    rf_variable *self[MAX_LAYERS][2], *cross[MAX_LAYERS][2]; /* keys and values, [rows, heads, length, key_width] */
+    rf_variable *memory, *keys, *state;                      /* of the recurrent network; [rows, ..., units] */
+};
+/* Keeps a value for the steps that follow. */
+void nmt_keep(rf_trace *t, rf_variable *kept, rf_tensor value);
+/* What was kept; of each row, that of its parent. */
+rf_tensor nmt_recall(rf_trace *t, rf_variable *kept, rf_tensor parents);
+
 /* Makes variables until one of them fails. */
 typedef struct maker {
     rf_strategy *strategy;
@@ -77,9 +88,13 @@ rf_tensor nmt_project(rf_trace *t, rf_tensor x, const projection *p);
 bool transformer_begin(nmt *m); /* false: no memory */
 void transformer_make(maker *k);
 rf_tensor transformer_call(rf_trace *t, const nmt *m, rf_tensor source, rf_tensor target, rf_tensor *weights);
+void transformer_read(rf_trace *t, const nmt_cache *cache, rf_tensor sources);
+rf_tensor transformer_go_on(rf_trace *t, const nmt_cache *cache, rf_tensor tokens, rf_tensor place, rf_tensor parents);
 
 /* ---- recurrent.c ---- */
 void recurrent_make(maker *k);
 rf_tensor recurrent_call(rf_trace *t, const nmt *m, rf_tensor source, rf_tensor target, rf_tensor *weights);
+void recurrent_read(rf_trace *t, const nmt_cache *cache, rf_tensor sources);
+rf_tensor recurrent_go_on(rf_trace *t, const nmt_cache *cache, rf_tensor tokens, rf_tensor parents);
 
 #endif

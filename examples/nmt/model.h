@@ -37,6 +37,17 @@ void nmt_destroy(nmt **m);
 /* In a step. Where `weights` is not NULL, it becomes the attention of the last layer to the source, the mean over its
  * heads: [n, target_length, source_length]. */
 rf_tensor nmt_call(rf_trace *t, const nmt *m, rf_tensor source, rf_tensor target, rf_mode mode, rf_tensor *weights);
+/* Translations that grow, `rows` of them: what the network has made of their sources and of their tokens so far, so
+ * that each token is computed once. It lives on the device, in variables that steps assign. */
+typedef struct nmt_cache nmt_cache;
+rf_result nmt_cache_create(rf_strategy *strategy, const nmt *m, uint32_t rows, nmt_cache **out); /* borrows `m` */
+void nmt_cache_destroy(nmt_cache **cache);
+/* In a step of inference: reads the sources, i32 [rows, source_length]; translations begin anew. */
+rf_result nmt_read(rf_trace *t, const nmt_cache *cache, rf_tensor sources);
+/* In a step of inference: the logits [rows, target_vocabulary] of what follows `tokens` i32 [rows], which stand at
+ * `place`, i32 of one element; at 0 those that begin translations, and then one place after the other. Row r goes on
+ * from what row parents[r], of the same source, was before; i32 [rows], zeroed: each from itself. */
+rf_tensor nmt_go_on(rf_trace *t, const nmt_cache *cache, rf_tensor tokens, rf_tensor place, rf_tensor parents);
 /* Cross-entropy of each translation, summed over its tokens that are not padding: [n]. */
 rf_tensor nmt_loss(rf_trace *t, rf_tensor labels, rf_tensor logits);
 /* f32 1 where a token is not padding. */

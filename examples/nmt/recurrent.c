@@ -55,24 +55,65 @@ static rf_tensor prepare_tokens(rf_trace *t, const nmt *m, rf_tensor target)
     return rf_bias_add(t, rf_matmul(t, rows, kernel, false, false), rf_variable_tensor(t, input->bias));
 }
 
+/* What the decoder looks at, and with what. */
+typedef struct sight {
+    rf_tensor memory, keys, mask, kernel;
+} sight;
+
+static sight look(rf_trace *t, const nmt *m, rf_tensor memory, rf_tensor keys, rf_tensor mask)
+{
+    return (sight){ memory, keys, mask, rows_of(t, m->recurrent.decoder.input.kernel, 0, m->config.units) };
+}
+
+/* The state after a token [n, 3 units], and what the one before it attends to. */
+static rf_tensor advance(rf_trace *t, const nmt *m, const sight *at, rf_tensor token, rf_tensor state, rf_tensor *seen)
+{
+    *seen = attend(t, m, at->keys, at->mask, state);
+    const rf_tensor context = rf_squeeze(t, rf_matmul(t, rf_expand_dims(t, *seen, 1), at->memory, false, false), 1);
+    const rf_tensor x = rf_add(t, rf_matmul(t, context, at->kernel, false, false), token);
+    return step(t, &m->recurrent.decoder, x, state, m->config.units);
+}
+
 rf_tensor recurrent_call(rf_trace *t, const nmt *m, rf_tensor source, rf_tensor target, rf_tensor *weights)
 {
     enum { MOST = RECURRENT_MAX_LENGTH };
-    const int64_t units = m->config.units, places = m->config.target_length;
+    const int64_t places = m->config.target_length;
     rf_tensor states[MOST], seen[MOST], state;
     const rf_tensor mask = nmt_mask(t, source), memory = encode(t, m, source, mask, &state);
     const rf_tensor keys = nmt_project(t, memory, &m->recurrent.memory), tokens = prepare_tokens(t, m, target);
-    const rf_tensor kernel = rows_of(t, m->recurrent.decoder.input.kernel, 0, units);
+    const sight at = look(t, m, memory, keys, mask);
     for (int64_t i = 0; i < places; i++) {
         const int64_t begin[] = { 0, i }, end[] = { INT64_MAX, i + 1 };
-        seen[i] = attend(t, m, keys, mask, state);
-        const rf_tensor context = rf_squeeze(t, rf_matmul(t, rf_expand_dims(t, seen[i], 1), memory, false, false), 1);
         const rf_tensor token = rf_squeeze(t, rf_slice(t, tokens, begin, end, NULL, 2), 1);
-        const rf_tensor x = rf_add(t, rf_matmul(t, context, kernel, false, false), token);
-        states[i] = state = step(t, &m->recurrent.decoder, x, state, units);
+        states[i] = state = advance(t, m, &at, token, state, &seen[i]);
     }
     if (weights) *weights = rf_stack(t, seen, (uint32_t)places, 1);
     return nmt_project(t, rf_stack(t, states, (uint32_t)places, 1), &m->classifier);
+}
+
+/* ---- one token after the other ---- */
+
+void recurrent_read(rf_trace *t, const nmt_cache *cache, rf_tensor sources)
+{
+    rf_tensor state;
+    const rf_tensor mask = nmt_mask(t, sources), memory = encode(t, cache->m, sources, mask, &state);
+    nmt_keep(t, cache->mask, mask);
+    nmt_keep(t, cache->memory, memory);
+    nmt_keep(t, cache->keys, nmt_project(t, memory, &cache->m->recurrent.memory));
+    nmt_keep(t, cache->state, state);
+}
+
+/* The state is all that there is of earlier tokens. */
+rf_tensor recurrent_go_on(rf_trace *t, const nmt_cache *cache, rf_tensor tokens, rf_tensor parents)
+{
+    const nmt *m = cache->m;
+    const sight at = look(t, m, rf_variable_tensor(t, cache->memory), rf_variable_tensor(t, cache->keys),
+                          rf_variable_tensor(t, cache->mask));
+    const rf_tensor token = rf_squeeze(t, prepare_tokens(t, m, rf_expand_dims(t, tokens, 1)), 1);
+    rf_tensor seen;
+    const rf_tensor state = advance(t, m, &at, token, nmt_recall(t, cache->state, parents), &seen);
+    nmt_keep(t, cache->state, state);
+    return nmt_project(t, state, &m->classifier);
 }
 
 /* ---- variables ---- */

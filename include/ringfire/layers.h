@@ -425,12 +425,22 @@ typedef struct rf_multi_head_attention_params {
  * "key/...", "value/...", "attention_output/kernel" [num_heads, value_dim, output_dim] and
  * "attention_output/bias" [output_dim]. With `rotary_base` key_dim is even, and halves are turned,
  * not pairs of neighbours.
+ *
+ * rf_layer_apply() has two more outputs to give: the keys and values that were attended to,
+ * [n, num_key_value_heads, s, key_dim] and [n, num_key_value_heads, s, value_dim], after rotation.
+ * So a text that grows need not be computed again for each token: given back as
+ * rf_layer_apply_params::cache, with the place of the first step of the query as start_index, they
+ * get the keys and values of the query in their places (rf_slice_update()), and the query attends
+ * to those up to its own place. That takes a `causal` layer and one input; the mask is then
+ * [n, s], [n, t, s] or [n, heads, t, s] of the cache's s places. Kept in variables that are not
+ * trainable (rf_variable_update()), they stay on the device.
  */
 RF_API RF_MUST_USE rf_result
 rf_layer_multi_head_attention(const rf_multi_head_attention_params *params, rf_layer **out);
 /**
  * Adds a learned vector for each place: x [n, t, d] with t up to `max_length`; variable
- * "embeddings" [max_length, d].
+ * "embeddings" [max_length, d]. With rf_layer_apply_params::start_index the first step stands at
+ * that place; beyond max_length the result is NaN.
  * @param initializer NULL: Glorot uniform
  */
 RF_API RF_MUST_USE rf_result rf_layer_position_embedding(int32_t max_length,

@@ -90,7 +90,15 @@ typedef struct rf_layer_apply_params {
     uint32_t num_in;
     rf_tensor mask; /**< for layers that take one; f32, i32 or u8, 0 is left out. Zeroed: none */
     rf_mode mode;
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    /**
+     * Where the first step stands, for layers that get a sequence piece by piece:
+     * rf_layer_position_embedding(), and rf_layer_multi_head_attention() with a cache. i32 of one
+     * element, a number of the step. Zeroed: 0
+     */
+    rf_tensor start_index;
+    /** Keys and values of earlier steps, for rf_layer_multi_head_attention(). Zeroed: none */
+    rf_tensor cache[2];
+    uint64_t reserved[1]; /**< zero: room for later fields */
 } rf_layer_apply_params;
 /**
  * Applies a layer of the model inside its forward function: rf_layer_call() for layers of several
@@ -98,8 +106,8 @@ typedef struct rf_layer_apply_params {
  * @param[out] out `num_out` tensors, at least 1: as many of the layer's outputs as are wanted, from
  *   the first on; invalid tensors after a failure
  * @return RF_ERROR_INVALID_ARGUMENT when the layer takes other numbers of inputs or has fewer
- *   outputs, and for a mask where it takes none. The trace then has failed, as with every other
- *   error.
+ *   outputs, and for a mask, a start_index or a cache where it takes none. The trace then has
+ *   failed, as with every other error.
  */
 RF_API rf_result rf_layer_apply(rf_trace *t, rf_model *model, rf_layer *layer,
                                 const rf_layer_apply_params *params, rf_tensor *out,

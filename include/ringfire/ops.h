@@ -323,6 +323,27 @@ RF_API rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm);
 RF_API rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t *end,
                           const int64_t *step, uint32_t num_axes);
 
+/**
+ * x with `updates` in the place of the elements start, start + 1, ... along `axis`, which may be
+ * negative; as Keras' slice_update(), along one axis. x and updates are f32 and of one shape, but
+ * for that axis, which must be no longer in updates. `start` is i32 of one element: a number of the
+ * step, so that one trace serves all places. Updates that would lie outside of x are left out.
+ * Gradients flow to x and updates.
+ *
+ * The keys and values that attention computed for earlier tokens are kept so: a variable that is
+ * not trainable has room for all, each step adds its own, and rf_variable_update() keeps them.
+ *
+ * @code
+ *     key = rf_slice_update(t, rf_variable_tensor(t, keys), key, place, 2);
+ *     value = rf_slice_update(t, rf_variable_tensor(t, values), value, place, 2);
+ *     y = rf_attention(t, query, key, value,
+ *                      &(rf_attention_params){ .causal = true, .first_query = place });
+ *     rf_variable_update(t, keys, key, RF_AGGREGATE_FIRST_REPLICA);
+ *     rf_variable_update(t, values, value, RF_AGGREGATE_FIRST_REPLICA);
+ * @endcode
+ */
+RF_API rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor start,
+                                 int32_t axis);
 /** x with the elements of `axis`, which may be negative, in reverse order; see rf_slice(). */
 RF_API rf_tensor rf_reverse(rf_trace *t, rf_tensor x, int32_t axis);
 /**
@@ -528,7 +549,13 @@ typedef struct rf_attention_params {
     uint64_t dropout_seed;  /**< as that of rf_dropout() */
     bool causal;            /**< query i attends to the keys 0 .. i + s - t: the last one to all */
     rf_attention_form form; /**< zeroed: chosen by shapes and devices */
-    uint64_t reserved[4];   /**< zero: room for later fields */
+    /**
+     * With `causal`: i32 of one element, not negative, a number of the step. Query i attends to the
+     * keys 0 .. first_query + i: earlier steps had the queries of the first ones, and the last ones
+     * need not be there yet; see rf_slice_update(). Zeroed: s - t
+     */
+    rf_tensor first_query;
+    uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_attention_params;
 /**
  * Scaled dot-product attention (Vaswani et al. 2017): query [n, heads, t, k], key [n, heads, s, k],

@@ -80,6 +80,17 @@ rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask,
     return RF_OK;
 }
 
+rf_result rf_layer_check_pieces(const rf_layer *layer, const rf_layer_apply_params *params)
+{
+    const rf_layer_kind *kind = layer->kind;
+    const bool start = params->start_index.id != 0, key = params->cache[0].id != 0, value = params->cache[1].id != 0;
+    RF_REQUIRE(!start || kind->takes_start, "layer '%s' (%s) takes no start_index", layer->name, kind->type_name);
+    RF_REQUIRE((!key && !value) || kind->takes_cache, "layer '%s' (%s) takes no cache", layer->name, kind->type_name);
+    RF_REQUIRE(!kind->takes_cache || (start == key && key == value),
+               "layer '%s': start_index and the two tensors of the cache go together", layer->name);
+    return RF_OK;
+}
+
 /* Types and shapes of the inputs; false where the trace has failed. `function` begins messages. */
 static bool describe_inputs(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, const char *function,
                             rf_tensor_desc *descs)
@@ -150,6 +161,7 @@ static rf_result apply_checked(rf_trace *t, rf_model *model, rf_layer *layer, co
 {
     rf_tensor_desc some[RF_MAX_COMPONENTS], *descs = some;
     rf_result r = rf_layer_check_call(layer, p->num_in, p->mask.id != 0, num_out);
+    if (r == RF_OK) r = rf_layer_check_pieces(layer, p);
     if (r == RF_OK && p->num_in > RF_MAX_COMPONENTS && !(descs = RF_NEW_ARRAY(rf_tensor_desc, p->num_in)))
         r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK)

@@ -53,6 +53,13 @@ static rf_tensor make_order(rf_trace *t, int64_t queries, int64_t keys, float at
     return order;
 }
 
+/* [1, 1, t, s]: 1 where query i, which stands at `first` + i, attends to a key, else 0. */
+static rf_tensor order_from(rf_trace *t, rf_tensor first, int64_t queries, int64_t keys)
+{
+    const rf_tensor own = rf_add(t, rf_places(t, queries, RF_SHAPE(1, 1, queries, 1)), rf_place_number(t, first));
+    return rf_compare(t, RF_LESS_EQUAL, rf_places(t, keys, RF_SHAPE(1, 1, 1, keys)), own);
+}
+
 /* Weights of masked scores. Where nothing is attended to they would be those of unmasked scores: so they are masked,
  * too.
  */
@@ -62,15 +69,22 @@ static rf_tensor weigh_masked(rf_trace *t, rf_tensor scores, rf_tensor attended)
     return rf_where(t, attended, rf_softmax(t, masked), rf_constant(t, 0));
 }
 
-static rf_tensor attention_weights(rf_trace *t, rf_tensor scores, const rf_attention_params *params, int64_t queries,
-                                   int64_t keys)
+/* What queries attend to. */
+typedef struct attention_reach {
+    rf_tensor mask;   /* zeroed: none */
+    bool causal;      /* besides: up to key i + s - t */
+    bool some_always; /* no query is without a key, whatever the numbers in the mask are */
+} attention_reach;
+
+static rf_tensor attention_weights(rf_trace *t, rf_tensor scores, attention_reach reach, int64_t queries, int64_t keys)
 {
-    if (params->mask.id != 0) {
-        rf_tensor attended = params->mask;
-        if (params->causal) attended = rf_multiply(t, attended, make_order(t, queries, keys, 1, 0));
+    if (reach.mask.id != 0) {
+        rf_tensor attended = reach.mask;
+        if (reach.some_always) return rf_softmax(t, rf_where(t, attended, scores, rf_constant(t, NOT_ATTENDED)));
+        if (reach.causal) attended = rf_multiply(t, attended, make_order(t, queries, keys, 1, 0));
         return weigh_masked(t, scores, attended);
     }
-    if (!params->causal) return rf_softmax(t, scores);
+    if (!reach.causal) return rf_softmax(t, scores);
     /* Every query has a key unless there are fewer keys than queries. */
     if (keys < queries) return weigh_masked(t, scores, make_order(t, queries, keys, 1, 0));
     return rf_softmax(t, rf_add(t, scores, make_order(t, queries, keys, 0, NOT_ATTENDED)));
@@ -114,13 +128,30 @@ static rf_result check_params(const rf_attention_params *p)
     if (p->form == RF_ATTENTION_FUSED && p->dropout != 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "rf_attention: the fused form has no dropout (%g); use RF_ATTENTION_AUTO", (double)p->dropout);
+    if (p->first_query.id != 0 && !p->causal)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "rf_attention: first_query says where queries stand in a causal order; set causal, too");
     return RF_OK;
+}
+
+/* Of params whose mask has been checked. A place that only the run knows makes the order a mask. */
+static bool find_reach(rf_trace *t, const rf_attention_params *params, int64_t queries, int64_t keys,
+                       attention_reach *out)
+{
+    *out = (attention_reach){ .mask = params->mask, .causal = params->causal };
+    if (params->first_query.id == 0) return true;
+    if (!rf_place_check(t, params->first_query, "rf_attention: first_query")) return false;
+    const rf_tensor order = order_from(t, params->first_query, queries, keys);
+    *out = (attention_reach){ .mask = params->mask.id != 0 ? rf_multiply(t, params->mask, order) : order,
+                              .some_always = params->mask.id == 0 };
+    return rf_trace_status(t) >= 0;
 }
 
 rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, const rf_attention_params *params)
 {
     const rf_attention_params defaults = { 0 };
     rf_tensor_desc q, k, v, mask = { 0 };
+    attention_reach reach;
     if (!rf_operand_desc(t, query, "rf_attention: query", &q) || !rf_operand_desc(t, key, "rf_attention: key", &k) ||
         !rf_operand_desc(t, value, "rf_attention: value", &v))
         return RF_NO_TENSOR;
@@ -134,12 +165,15 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
     }
     if (r >= 0) r = check_params(params);
     if (r < 0) return rf_trace_emit(t, r, 0);
+    const int64_t queries = q.shape.dim[2], keys = k.shape.dim[2];
+    if (!find_reach(t, params, queries, keys, &reach)) return RF_NO_TENSOR;
+    if (reach.mask.id != 0) (void)rf_operand_desc(t, reach.mask, "rf_attention: mask", &mask);
     const float scale = params->scale != 0 ? params->scale : 1.0f / sqrtf((float)q.shape.dim[3]);
-    const rf_attention_attr attr = { .scale = scale, .causal = params->causal, .mask = params->mask.id != 0 };
+    const rf_attention_attr attr = { .scale = scale, .causal = reach.causal, .mask = reach.mask.id != 0 };
     const rf_op_call call = describe_call(&q, &k, &v, &mask, &attr);
-    if (attention_fuses(t, params, &call)) return attention_fuse(t, query, key, value, params->mask, &attr);
+    if (attention_fuses(t, params, &call)) return attention_fuse(t, query, key, value, reach.mask, &attr);
     const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
-    rf_tensor weights = attention_weights(t, scores, params, q.shape.dim[2], k.shape.dim[2]);
+    rf_tensor weights = attention_weights(t, scores, reach, queries, keys);
     if (params->dropout != 0) weights = rf_dropout(t, weights, params->dropout, params->dropout_seed);
     return rf_matmul(t, weights, value, false, false);
 }

@@ -20,6 +20,15 @@ rf_tensor rf_alias(rf_trace *t, rf_value x);
 rf_tensor rf_unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument);
 /* Reshapes x [n, ...] to [n, dims of `example`]: the batch stays open. */
 rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example);
+/* Of a place that a step is given, such as rf_attention_params::first_query: false, with the trace failed, unless it is
+ * i32 of one element. */
+bool rf_place_check(rf_trace *t, rf_tensor place, const char *argument);
+/* That place as f32 [1]. */
+rf_tensor rf_place_number(rf_trace *t, rf_tensor place);
+/* 0, 1, ... count - 1 as f32, in a shape of so many elements. */
+rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape);
+/* place, place + 1, ... as i32 [count]; the invalid tensor, with the trace failed, as rf_place_check(). */
+rf_tensor rf_place_rows(rf_trace *t, rf_tensor place, int64_t count, const char *argument);
 /* Shape without dimension 0; a scalar stays one. */
 rf_shape rf_example_shape(rf_shape batched);
 

@@ -391,6 +391,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
     if (strcmp(s->name, "concat") == 0 || strcmp(s->name, "stack") == 0)
         return join(t, s, values, strcmp(s->name, "stack") == 0);
     if (strcmp(s->name, "where") == 0) return rf_where(t, a, b, values[s->in[2]]);
+    if (strcmp(s->name, "slice_update") == 0) return rf_slice_update(t, a, b, values[s->in[2]], number(s, 0));
     if (strcmp(s->name, "layer_norm") == 0 || strcmp(s->name, "rms_norm") == 0) return normalize(t, s, values);
     if (strcmp(s->name, "attention") == 0) return attend(t, s, values);
     if (strcmp(s->name, "rnn") == 0) return recur(t, s, values);

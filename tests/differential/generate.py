@@ -321,6 +321,17 @@ class Builder:
         mask = self.leaf([1 if self.rng.random() < 0.3 else d for d in both], "integer", (-1, 1))
         return self.add(op, [mask, a, b])
 
+    def gen_slice_update(self, op):
+        """Updates at a place that a tensor says, some of them outside at times."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        shape = list(self.shape(x))
+        axis = self.axis(len(shape))
+        part = [*shape]
+        part[axis] = self.rng.choice([1, 1, self.rng.randint(1, shape[axis])])
+        updates = self.pick(lambda i: list(self.shape(i)) == part, part)
+        start = self.leaf(self.rng.choice([[], [1], [1, 1]]), "integer", (-2, shape[axis]), "i32")
+        return self.add(op, [x, updates, start], [axis])
+
     def gen_clip(self, op):
         return self.add(op, [self.pick()], sorted(round(self.rng.uniform(-2, 2), 3) for _ in range(2)))
 
@@ -520,7 +531,7 @@ GENERATORS = {
     "conv2d_transpose": Builder.gen_conv2d_transpose,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "upsample2d": Builder.gen_upsample, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
     "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse, "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
-    "slice": Builder.gen_slice, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
+    "slice": Builder.gen_slice, "slice_update": Builder.gen_slice_update, "concat": Builder.gen_join, "stack": Builder.gen_join, "split": Builder.gen_split,
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
     "layer_norm": Builder.gen_norm, "rms_norm": Builder.gen_norm, "group_norm": Builder.gen_group_norm,
     "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,

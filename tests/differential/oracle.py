@@ -667,6 +667,16 @@ def compare(errors, operands, numbers):
     return COMPARISONS[numbers[0]](*[x.detach().double().round() for x in operands]).double()
 
 
+def slice_update(errors, operands, numbers):
+    """Each place of x takes the update at its distance from the start, if there is one."""
+    x, updates, start = operands
+    axis = numbers[0] % x.dim()
+    distance = torch.arange(x.shape[axis]) - int(start)
+    moved = updates.index_select(axis, distance.clamp(0, updates.shape[axis] - 1))
+    inside = (distance >= 0) & (distance < updates.shape[axis])
+    return torch.where(inside.reshape([-1] + [1] * (x.dim() - 1 - axis)), moved, x)
+
+
 def clip(errors, operands, numbers):
     low, high = (torch.tensor(float(numpy.float32(n)), dtype=torch.float64) for n in numbers)
     x = operands[0]
@@ -691,6 +701,7 @@ OPS = {
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
     "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1, "slice": strided_slice,
+    "slice_update": slice_update,
     "compare": compare, "where": broadcast(lambda mask, a, b: torch.where(mask.detach().round() != 0, a, b)), "clip": clip,
     "concat": lambda errors, operands, numbers: torch.cat(operands, numbers[0]), "split": part,
     "stack": lambda errors, operands, numbers: torch.stack(operands, numbers[0]),

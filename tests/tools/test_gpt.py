@@ -41,7 +41,18 @@ class Gpt(unittest.TestCase):
         self.assertEqual(step, 60)
         self.assertLess(validation, loss)
         self.assertLess(validation, 1.5)  # 3.3 when it begins
-        self.assertEqual(len(done.stdout.rsplit("\nthe quick", 1)[1]), 9)  # eight characters and the end of the line
+        self.assertRegex(done.stdout.rsplit("\nthe quick", 1)[1], r"(?s)\A.{8}\n\(\d+ tokens/s\)\n\Z")
+
+    def test_without_cache(self):
+        """Keys and values that are kept, and a text that is read again for each token: the same is written, beyond what the model sees."""
+        command = [*self.train, "--steps", "3", "--sample", "90", "--prompt", "the lazy", "--seed", "5"]
+        texts = []
+        for arguments in ((), ("--no-cache",)):
+            done = programs.run(*command, *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            texts.append(done.stdout.rsplit("\nthe lazy", 1)[1].rpartition("\n(")[0])
+        self.assertEqual(*texts)
+        self.assertEqual(len(texts[0]), 90)
 
     def test_byte_pairs(self):
         """The tokens are learned once; who goes on reads them, also where the text is another one by then."""
@@ -64,8 +75,8 @@ class Gpt(unittest.TestCase):
 
     def test_two_workers(self):
         """One replica with the whole batch, and two workers with half of it each, report the same."""
-        one = programs.run(*self.train, "--steps", "6", "--sample", "1")
-        two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--batch-size", "2", "--steps", "6", "--sample", "1")
+        one = programs.run(*self.train, "--steps", "6", "--sample", "4")
+        two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--batch-size", "2", "--steps", "6", "--sample", "4")
         self.assertEqual((one.returncode, two.returncode), (0, 0), one.stderr + two.stderr)
         for a, b in zip(losses(one)[0], losses(two)[0]):
             self.assertAlmostEqual(a, b, places=3)

@@ -12,5 +12,7 @@ extern const nmt_config nmt_followed;
 void nmt_follow(rf_strategy *strategy);
 /* Does so elsewhere: the losses agree with those that were kept. */
 void nmt_compare(rf_strategy *strategy);
+/* With a cache it says of each token what it says of the whole translation, also of rows that go on from others. */
+void nmt_goes_on(rf_strategy *strategy);
 
 #endif

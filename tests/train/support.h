@@ -113,4 +113,14 @@ static inline void run_once(rf_strategy *strategy, rf_function *function, const 
         OK(rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[i], &sums[i]));
 }
 
+/* One run of a step with one output: that of all replicas, to be freed. */
+static inline rf_array run_gathered(rf_strategy *strategy, rf_function *function, const rf_element *batch)
+{
+    rf_per_replica *results[1];
+    rf_array out;
+    OK(rf_strategy_run(strategy, function, batch, results));
+    OK(rf_strategy_gather(strategy, results[0], &out));
+    return out;
+}
+
 #endif

@@ -13,13 +13,19 @@ typedef struct attention_case {
     bool causal;
     float scale;
     int64_t mask[4]; /* its shape; zeroed: none */
+    int64_t place;   /* of the first query among the keys, plus 1; 0: not given */
 } attention_case;
 
 static const attention_case cases[] = {
-    { 3, 5, false, 0, { 0 } },          { 3, 5, true, 0.3f, { 0 } },
+    { 3, 5, false, 0, { 0 } },
+    { 3, 5, true, 0.3f, { 0 } },
     { 5, 3, true, 0, { 0 } },          /* the first queries have no key */
     { 4, 4, true, 0, { N, 1, 1, 4 } }, /* of padded sequences: the first key is masked, so that query 0 has none */
     { 5, 4, false, 0, { 1, H, 5, 4 } },
+    { 1, 5, true, 0, { 0 }, 1 },
+    { 2, 5, true, 0.3f, { 0 }, 3 },
+    { 3, 5, true, 0, { N, 1, 1, 5 }, 2 }, /* query 0 attends to keys 0 and 1, of which the mask leaves one */
+    { 2, 4, true, 0, { 0 }, 10 },         /* beyond the keys: to all of them */
 };
 
 typedef struct attention_data {
@@ -33,7 +39,7 @@ static bool attends(const attention_data *d, int64_t head, int64_t i, int64_t j)
 {
     const int64_t *shape = d->c->mask, at[4] = { head / H, head % H, i, j };
     int64_t place = 0;
-    if (d->c->causal && j > i + d->c->s - d->c->t) return false;
+    if (d->c->causal && j > i + (d->c->place ? d->c->place - 1 : d->c->s - d->c->t)) return false;
     for (int k = 0; k < 4; k++) place = place * shape[k] + (shape[k] > 1 ? at[k] : 0);
     return shape[0] == 0 || d->mask[place] != 0;
 }
@@ -73,6 +79,8 @@ static rf_result attention_step(rf_trace *t, const rf_tensor *in, rf_tensor *out
     if (m[0] == 1)
         params.mask =
             rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(m[0], m[1], m[2], m[3]), (void *)(uintptr_t)d->mask });
+    int32_t place = (int32_t)d->c->place - 1;
+    if (d->c->place) params.first_query = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1, 1), &place });
     const bool any = d->form != RF_ATTENTION_AUTO || params.causal || params.scale != 0 || m[0] != 0;
     out[0] = rf_attention(t, in[0], in[1], in[2], any ? &params : NULL);
     const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, rf_square(t, out[0]), rf_constant(t, 0.5f)), NULL, 0, false);
@@ -241,17 +249,21 @@ typedef struct mistake {
     const char *message;
     rf_attention_form form;
     float dropout;
+    int place; /* places of the first query; 0: not given */
+    bool causal;
 } mistake;
 
 static rf_result mistaken_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     static float zeros[64];
+    static int32_t places[2];
     const mistake *m = user;
-    rf_attention_params params = { .scale = m->scale, .form = m->form, .dropout = m->dropout };
+    rf_attention_params params = { .scale = m->scale, .form = m->form, .dropout = m->dropout, .causal = m->causal };
     const rf_tensor query = rf_constant_array(t, &(rf_array){ RF_F32, m->query, zeros });
     const rf_tensor key = rf_constant_array(t, &(rf_array){ RF_F32, m->key, zeros });
     const rf_tensor value = rf_constant_array(t, &(rf_array){ RF_F32, m->value, zeros });
     if (m->mask.rank > 0) params.mask = rf_constant_array(t, &(rf_array){ RF_F32, m->mask, zeros });
+    if (m->place > 0) params.first_query = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(m->place), places });
     (void)in;
     out[0] = rf_attention(t, query, key, value, &params);
     return rf_trace_status(t);
@@ -270,6 +282,8 @@ static void refuses(rf_strategy *strategy)
         { x, x, x, { 0 }, INFINITY, "rf_attention: scale is inf, must be finite", RF_ATTENTION_AUTO, 0 },
         { x, x, x, { 0 }, 0, "rf_attention: form 7 is unknown", (rf_attention_form)7, 0 },
         { x, x, x, { 0 }, 0, "the fused form has no dropout (0.5); use RF_ATTENTION_AUTO", RF_ATTENTION_FUSED, 0.5f },
+        { x, x, x, { 0 }, 0, "first_query says where queries stand in a causal order", RF_ATTENTION_AUTO, 0, 1, false },
+        { x, x, x, { 0 }, 0, "first_query is i32 [2], must be i32 of one element", RF_ATTENTION_AUTO, 0, 2, true },
     };
     float example[1] = { 0 };
     const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(1), example) } };

@@ -25,6 +25,9 @@ ON_LISTS(nmt_follow, _on_swiftshader, 1, 1, 1)
 ON_LISTS(nmt_compare, _two_drivers, 2, 1, 1)
 ON_LISTS(nmt_compare, _one_driver_twice, 3, 1, 1)
 
+ON_ONE(nmt_goes_on)
+ON_TWO(nmt_goes_on)
+
 /* ---- the published network ---- */
 
 static void size(rf_strategy *strategy)
@@ -167,6 +170,8 @@ int main(int argc, char **argv)
                                                cmocka_unit_test(nmt_compare_two_drivers) };
     const struct CMUnitTest tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
                                         cmocka_unit_test(nmt_compare_one_driver_twice),
+                                        cmocka_unit_test(nmt_goes_on_on_one),
+                                        cmocka_unit_test(nmt_goes_on_on_two),
                                         cmocka_unit_test(size_on_one),
                                         cmocka_unit_test(decodes_on_one),
                                         cmocka_unit_test(test_dates),

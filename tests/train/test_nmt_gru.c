@@ -15,6 +15,9 @@ ON_LISTS(nmt_follow, _on_swiftshader, 1, 1, 1)
 ON_LISTS(nmt_compare, _two_drivers, 2, 1, 1)
 ON_LISTS(nmt_compare, _one_driver_twice, 3, 1, 1)
 
+ON_ONE(nmt_goes_on)
+ON_TWO(nmt_goes_on)
+
 /* ---- size ---- */
 
 static void size(rf_strategy *strategy)
@@ -81,7 +84,10 @@ int main(int argc, char **argv)
                                                cmocka_unit_test(nmt_follow_on_swiftshader),
                                                cmocka_unit_test(nmt_compare_two_drivers) };
     const struct CMUnitTest tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
-                                        cmocka_unit_test(nmt_compare_one_driver_twice), cmocka_unit_test(size_on_one),
+                                        cmocka_unit_test(nmt_compare_one_driver_twice),
+                                        cmocka_unit_test(nmt_goes_on_on_one),
+                                        cmocka_unit_test(nmt_goes_on_on_two),
+                                        cmocka_unit_test(size_on_one),
                                         cmocka_unit_test(attends_on_one) };
     if (argc > 1 && strcmp(argv[1], "drivers") == 0)
         return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);

@@ -133,28 +133,29 @@ static rf_tensor rotary_angles(rf_trace *t, const rf_layer *layer, int64_t steps
 }
 
 /* Turns the pairs (i, i + width / 2) by an angle that grows with the place: a product of two depends on their distance
- * alone (Su et al. 2021). */
-static rf_tensor rotary_apply(rf_trace *t, const rf_layer *layer, rf_tensor x)
+ * alone (Su et al. 2021). `rows` are the places, of `places` ones; the invalid tensor: all of them. */
+static rf_tensor rotary_apply(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_tensor rows, int64_t places)
 {
     if (layer->u.attention.rotary_base == 0.0f) return x;
-    const rf_shape shape = rf_tensor_shape(t, x);
-    const int64_t half = shape.dim[3] / 2;
+    const int64_t half = rf_tensor_shape(t, x).dim[3] / 2;
     rf_tensor parts[2] = { RF_NO_TENSOR, RF_NO_TENSOR };
     if (rf_split_tensor(t, x, 3, 2, parts) < 0) return RF_NO_TENSOR;
-    const rf_tensor c = rotary_angles(t, layer, shape.dim[2], half, cos),
-                    s = rotary_angles(t, layer, shape.dim[2], half, sin);
+    rf_tensor c = rotary_angles(t, layer, places, half, cos), s = rotary_angles(t, layer, places, half, sin);
+    if (rows.id != 0) {
+        c = rf_gather(t, c, rows, 0);
+        s = rf_gather(t, s, rows, 0);
+    }
     const rf_tensor turned[2] = { rf_subtract(t, rf_multiply(t, parts[0], c), rf_multiply(t, parts[1], s)),
                                   rf_add(t, rf_multiply(t, parts[1], c), rf_multiply(t, parts[0], s)) };
     return rf_concat(t, turned, 2, 3);
 }
 
 /* [n, s], [n, t, s] or [n, heads, t, s] as f32 of four dimensions. */
-static rf_tensor mask_of(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p)
+static rf_tensor mask_of(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, int64_t attended)
 {
     if (p->mask.id == 0) return RF_NO_TENSOR;
-    const rf_shape is = rf_tensor_shape(t, p->mask), query = rf_tensor_shape(t, p->in[0]);
-    const rf_shape keys = rf_tensor_shape(t, p->in[source_of(KEY, p->num_in)]);
-    const int64_t steps = query.dim[1], attended = keys.dim[1];
+    const rf_shape is = rf_tensor_shape(t, p->mask);
+    const int64_t steps = rf_tensor_shape(t, p->in[0]).dim[1];
     char a[96];
     const bool fits = is.rank >= 2 && is.rank <= 4 && is.dim[is.rank - 1] == attended &&
                       (is.rank == 2 || is.dim[is.rank - 2] == steps || is.dim[is.rank - 2] == 1);
@@ -171,25 +172,74 @@ static rf_tensor mask_of(rf_trace *t, const rf_layer *layer, const rf_layer_appl
     return is.rank <= 3 ? rf_expand_dims(t, mask, 1) : mask;
 }
 
+/* Places that the cache has; 0, with the trace failed, where it does not suit the call. */
+static int64_t check_cache(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p)
+{
+    static const int widths[] = { KEY, VALUE };
+    char a[96];
+    if (p->num_in > 1 || !layer->u.attention.causal) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "layer '%s': a cache needs a causal layer whose query attends to itself", layer->name);
+        return 0;
+    }
+    int64_t places = 0;
+    for (int i = 0; i < 2; i++) {
+        rf_tensor_desc desc;
+        if (!rf_operand_desc(t, p->cache[i], "rf_layer_apply: cache", &desc)) return 0;
+        const rf_shape is = desc.shape;
+        if (i == 0 && is.rank == 4) places = is.dim[2];
+        if (desc.dtype == RF_F32 && is.rank == 4 && is.dim[1] == heads_of(layer, widths[i]) && is.dim[2] == places &&
+            is.dim[3] == width_of(layer, widths[i]))
+            continue;
+        (void)rf_trace_fail(
+            t, RF_ERROR_INVALID_ARGUMENT, "layer '%s': the %ss of the cache are %s %s, not f32 [n, %d, %s, %d]",
+            layer->name, projections[widths[i]], rf_dtype_name(desc.dtype), rf_shape_format(is, a, sizeof(a)),
+            (int)heads_of(layer, widths[i]), i == 0 ? "places" : "places of the keys", (int)width_of(layer, widths[i]));
+        return 0;
+    }
+    return places;
+}
+
+/* Query, and key and value of what is attended to, before heads are shared; false where the trace has failed. */
+static bool find_operands(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *query,
+                          rf_tensor pair[2])
+{
+    const int64_t steps = rf_tensor_shape(t, p->in[0]).dim[1];
+    const int64_t keys = rf_tensor_shape(t, p->in[source_of(KEY, p->num_in)]).dim[1];
+    const bool cached = p->cache[0].id != 0;
+    const int64_t places = cached ? check_cache(t, layer, p) : 0;
+    rf_tensor rows = RF_NO_TENSOR;
+    if (cached && places == 0) return false;
+    if (cached) rows = rf_place_rows(t, p->start_index, steps, "rf_layer_apply: start_index");
+    if (cached && rows.id == 0) return false;
+    *query = rotary_apply(t, layer, projection_apply(t, layer, QUERY, p->in[0]), rows, cached ? places : steps);
+    pair[0] = rotary_apply(t, layer, projection_apply(t, layer, KEY, p->in[source_of(KEY, p->num_in)]), rows,
+                           cached ? places : keys);
+    pair[1] = projection_apply(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
+    for (int i = 0; cached && i < 2; i++) pair[i] = rf_slice_update(t, p->cache[i], pair[i], p->start_index, 2);
+    return rf_trace_status(t) >= 0;
+}
+
 static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
                             uint32_t num_out)
 {
     static const int32_t steps_first[] = { 0, 2, 1, 3 };
-    (void)num_out;
-    const rf_attention_params params = { .mask = mask_of(t, layer, p),
+    rf_tensor query, pair[2];
+    for (uint32_t i = 0; i < num_out; i++) out[i] = RF_NO_TENSOR;
+    if (!find_operands(t, layer, p, &query, pair)) return;
+    const rf_attention_params params = { .mask = mask_of(t, layer, p, rf_tensor_shape(t, pair[0]).dim[2]),
                                          .dropout = p->mode == RF_TRAINING ? layer->u.attention.dropout : 0.0f,
                                          .dropout_seed = layer->u.attention.seed,
-                                         .causal = layer->u.attention.causal };
-    const rf_tensor query = rotary_apply(t, layer, projection_apply(t, layer, QUERY, p->in[0]));
-    const rf_tensor key = rotary_apply(t, layer, projection_apply(t, layer, KEY, p->in[source_of(KEY, p->num_in)]));
-    const rf_tensor value = projection_apply(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
-    const rf_tensor y = rf_attention(t, query, share_heads(t, layer, key), share_heads(t, layer, value), &params);
+                                         .causal = layer->u.attention.causal,
+                                         .first_query = p->start_index };
+    const rf_tensor y = rf_attention(t, query, share_heads(t, layer, pair[0]), share_heads(t, layer, pair[1]), &params);
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
     const rf_shape example = RF_SHAPE(rf_tensor_shape(t, p->in[0]).dim[1], width);
     const rf_tensor joined = rf_reshape_examples(t, rf_transpose(t, y, steps_first), example);
     const rf_tensor kernel = rf_variable_tensor(t, variable_of(layer, OUTPUT, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(width, -1));
     out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, false, false));
+    for (uint32_t i = 1; i < num_out; i++) out[i] = pair[i - 1];
 }
 
 /* ---- creation ---- */
@@ -200,8 +250,10 @@ static const rf_layer_kind attention_kind = { .base_name = "multi_head_attention
                                               .apply = attention_apply,
                                               .min_inputs = 1,
                                               .max_inputs = MOST_INPUTS,
-                                              .max_outputs = 1,
-                                              .takes_mask = true };
+                                              .max_outputs = 3,
+                                              .takes_mask = true,
+                                              .takes_start = true,
+                                              .takes_cache = true };
 
 static rf_result check_params(const rf_multi_head_attention_params *p)
 {

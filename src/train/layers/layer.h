@@ -22,6 +22,7 @@ typedef struct rf_layer_kind {
                   uint32_t num_out);
     uint32_t min_inputs, max_inputs, max_outputs;
     bool takes_mask;
+    bool takes_start, takes_cache;    /* rf_layer_apply_params::start_index and cache */
     void (*destroy)(rf_layer *layer); /* frees what `u` holds; NULL: nothing */
 } rf_layer_kind;
 
@@ -155,8 +156,10 @@ const char *rf_custom_layer_config(const rf_layer *layer);
 /* By the function that is registered for the type. RF_ERROR_UNSUPPORTED without one. */
 rf_result rf_custom_layer_make(const char *type, const char *name, const char *config, rf_layer **out);
 
-/* Whether the layer takes so many inputs, a mask, and has so many outputs. */
+/* Whether the layer takes so many inputs, a mask, and has so many outputs; with rf_layer_check_pieces() all that
+ * rf_layer_apply() is given. */
 rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask, uint32_t num_out);
+rf_result rf_layer_check_pieces(const rf_layer *layer, const rf_layer_apply_params *params);
 /* A zeroed layer of a kind; `name` may be NULL. */
 rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out);
 /* Frees it, no matter what owns it. */

@@ -28,18 +28,38 @@ static rf_result position_build(rf_layer *layer, rf_strategy *strategy, rf_dtype
 
 /* ---- learned ---- */
 
-static rf_tensor embedding_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+static rf_result embedding_build(rf_layer *layer, rf_strategy *strategy, const rf_tensor_desc *in, uint32_t num_in)
 {
-    (void)mode;
-    const int64_t begin = 0, end = rf_tensor_shape(t, x).dim[1];
-    rf_tensor table = rf_variable_tensor(t, layer->variables[0]);
-    if (end < layer->u.position.max_length) table = rf_slice(t, table, &begin, &end, NULL, 1);
-    return rf_add(t, x, table);
+    (void)num_in;
+    return position_build(layer, strategy, in[0].dtype, in[0].shape);
 }
 
-static const rf_layer_kind embedding_kind = {
-    .base_name = "position_embedding", .type_name = "PositionEmbedding", .build = position_build, .call = embedding_call
-};
+/* Rows of the table for so many steps. */
+static rf_tensor rows_from(rf_trace *t, rf_tensor table, rf_tensor start, int64_t steps, int64_t most)
+{
+    const int64_t begin = 0;
+    if (start.id == 0) return steps < most ? rf_slice(t, table, &begin, &steps, NULL, 1) : table;
+    const rf_tensor rows = rf_place_rows(t, start, steps, "rf_layer_apply: start_index");
+    return rows.id ? rf_gather(t, table, rows, 0) : RF_NO_TENSOR;
+}
+
+static void embedding_apply(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
+                            uint32_t num_out)
+{
+    (void)num_out;
+    const int64_t steps = rf_tensor_shape(t, p->in[0]).dim[1];
+    const rf_tensor table = rf_variable_tensor(t, layer->variables[0]);
+    out[0] = rf_add(t, p->in[0], rows_from(t, table, p->start_index, steps, layer->u.position.max_length));
+}
+
+static const rf_layer_kind embedding_kind = { .base_name = "position_embedding",
+                                              .type_name = "PositionEmbedding",
+                                              .build_inputs = embedding_build,
+                                              .apply = embedding_apply,
+                                              .min_inputs = 1,
+                                              .max_inputs = 1,
+                                              .max_outputs = 1,
+                                              .takes_start = true };
 
 rf_result rf_layer_position_embedding(int32_t max_length, const rf_initializer *initializer, const char *name,
                                       rf_layer **out)
