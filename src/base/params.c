@@ -63,6 +63,7 @@ LAYOUT(rf_worker_params, MEMBER(rf_worker_params, comm, rf_comm_params),
        ARRAY(rf_worker_params, functions, rf_worker_function, num_functions));
 LAYOUT(rf_augment_params, { 0 });
 LAYOUT(rf_padded_batch_params, { 0 });
+LAYOUT(rf_interleave_params, { 0 });
 LAYOUT(rf_csv_component, { 0 });
 LAYOUT(rf_csv_params, ARRAY(rf_csv_params, components, rf_csv_component, num_components));
 LAYOUT(rf_image_directory_params, { 0 });
@@ -168,6 +169,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_dataset_arrays_params_layout,
     &rf_dataset_generator_params_layout,
     &rf_padded_batch_params_layout,
+    &rf_interleave_params_layout,
     &rf_csv_component_layout,
     &rf_csv_params_layout,
     &rf_image_directory_params_layout,

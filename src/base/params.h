@@ -42,6 +42,7 @@ extern const rf_params_layout rf_element_layout;
 extern const rf_params_layout rf_dataset_arrays_params_layout;
 extern const rf_params_layout rf_dataset_generator_params_layout;
 extern const rf_params_layout rf_padded_batch_params_layout;
+extern const rf_params_layout rf_interleave_params_layout;
 extern const rf_params_layout rf_csv_component_layout;
 extern const rf_params_layout rf_csv_params_layout;
 extern const rf_params_layout rf_image_directory_params_layout;

@@ -205,18 +205,8 @@ rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next, r
     RF_REQUIRE(out, "rf_dataset_concatenate: out is NULL");
     *out = NULL;
     RF_REQUIRE(in && next, "rf_dataset_concatenate: %s is NULL", in ? "next" : "in");
-    const rf_element_spec *a = &in->spec, *b = &next->spec;
-    RF_REQUIRE(a->num_components == b->num_components,
-               "rf_dataset_concatenate: elements of %u components and elements of %u; they must agree",
-               a->num_components, b->num_components);
-    for (uint32_t c = 0; c < a->num_components; c++) {
-        char here[128], there[128];
-        RF_REQUIRE(a->dtype[c] == b->dtype[c] && rf_shape_equal(a->shape[c], b->shape[c]),
-                   "rf_dataset_concatenate: component %u is %s %s in one dataset and %s %s in the other; they must "
-                   "agree",
-                   c, rf_dtype_name(a->dtype[c]), rf_shape_format(a->shape[c], here, sizeof(here)),
-                   rf_dtype_name(b->dtype[c]), rf_shape_format(b->shape[c], there, sizeof(there)));
-    }
+    RF_TRY(rf_error_context(rf_spec_check_same(&in->spec, "one dataset", &next->spec, "the other"),
+                            "rf_dataset_concatenate"));
     const rf_dataset *both[] = { in, next };
     RF_TRY(derive_from_all(both, 2, &rf_dataset_kind_concatenate, out));
     (*out)->cardinality = sum_cardinalities(in->cardinality, next->cardinality);

@@ -111,7 +111,7 @@ def image():
 
 def iterator_state():
     """The first byte: odd, with the number of the pipeline; then batch size, examples before, epoch, position."""
-    for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch")):
+    for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch", "flat_map", "interleave")):
         for batch, first, epoch, position in (5, 0, 0, 3), (2, 7, 9, 4), (5, 0, 1, 1000):
             seed("iterator_state", "%s_%d_%d" % (name, batch, position),
                  bytes([2 * number + 1]) + struct.pack("<4Q", batch, first, epoch, position))

@@ -263,6 +263,14 @@ static rf_result random_map(void *user, rf_random_key key, const rf_element *in,
     return map(user, in, out);
 }
 
+static rf_result make_nothing(void *user, const rf_element *in, rf_dataset **out)
+{
+    (void)user;
+    (void)in;
+    *out = NULL;
+    return RF_OK;
+}
+
 static void test_data(void **state)
 {
     (void)state;
@@ -278,6 +286,10 @@ static void test_data(void **state)
     assert_int_equal(rf_dataset_from_generator(&p, &source), RF_OK);
     REFUSED(rf_element_spec, rf_dataset_map(source, map, &word, &params, &mapped));
     REFUSED(rf_element_spec, rf_dataset_map_random(source, random_map, &word, 1, &params, &mapped));
+    REFUSED(rf_element_spec, rf_dataset_flat_map(source, make_nothing, NULL, &params, &mapped));
+    const rf_interleave_params turns = { .cycle_length = 1 };
+    REFUSED(rf_element_spec, rf_dataset_interleave(source, make_nothing, NULL, &params, &turns, &mapped));
+    REFUSED(rf_interleave_params, rf_dataset_interleave(source, make_nothing, NULL, &p.spec, &params, &mapped));
     REFUSED(rf_augment_params, rf_dataset_map_augment(source, 0, 1, &params, &mapped));
     REFUSED(rf_padded_batch_params, rf_dataset_padded_batch(source, &params, &mapped));
     /* What user functions fill. */
