@@ -66,6 +66,8 @@ LAYOUT(rf_padded_batch_params, { 0 });
 LAYOUT(rf_interleave_params, { 0 });
 LAYOUT(rf_csv_component, { 0 });
 LAYOUT(rf_csv_params, ARRAY(rf_csv_params, components, rf_csv_component, num_components));
+LAYOUT(rf_tfrecord_feature, { 0 });
+LAYOUT(rf_tfrecord_params, ARRAY(rf_tfrecord_params, features, rf_tfrecord_feature, num_features));
 LAYOUT(rf_image_directory_params, { 0 });
 LAYOUT(rf_schedule, { 0 });
 LAYOUT(rf_parameter_group, { 0 });
@@ -172,6 +174,8 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_interleave_params_layout,
     &rf_csv_component_layout,
     &rf_csv_params_layout,
+    &rf_tfrecord_feature_layout,
+    &rf_tfrecord_params_layout,
     &rf_image_directory_params_layout,
     &rf_event_writer_params_layout,
     &rf_hparam_layout,

@@ -45,6 +45,8 @@ extern const rf_params_layout rf_padded_batch_params_layout;
 extern const rf_params_layout rf_interleave_params_layout;
 extern const rf_params_layout rf_csv_component_layout;
 extern const rf_params_layout rf_csv_params_layout;
+extern const rf_params_layout rf_tfrecord_feature_layout;
+extern const rf_params_layout rf_tfrecord_params_layout;
 extern const rf_params_layout rf_image_directory_params_layout;
 extern const rf_params_layout rf_event_writer_params_layout;
 extern const rf_params_layout rf_hparam_layout;

@@ -73,19 +73,10 @@ static rf_dataset *flattened(const range *list, int64_t count, habits *h, uint32
     return d;
 }
 
-/* Of scalars: their values. */
-static int values_of(const rf_dataset *d, int32_t *out)
-{
-    int32_t n[MOST_NUMBERS];
-    const int count = read_pass(d, 0, n) / 2;
-    for (int i = 0; i < count; i++) out[i] = n[2 * i + 1];
-    return count;
-}
-
 static void expect_numbers(const rf_dataset *d, const int32_t *expected, int count)
 {
     int32_t n[MOST_NUMBERS];
-    assert_int_equal(values_of(d, n), count);
+    assert_int_equal(read_scalars(d, n), count);
     for (int i = 0; i < count; i++)
         if (n[i] != expected[i]) fail_msg("number %d is %d, not %d", i, n[i], expected[i]);
 }
@@ -217,6 +208,22 @@ static void test_cardinality_and_batches(void **state)
     expect_numbers(d, (const int32_t[]){ 0, 1, 2, 3, 4, 5 }, 6);
     rf_dataset_destroy(&d);
     rf_dataset_destroy(&in);
+}
+
+/* What lies below the step says nothing about batches within its elements. */
+static void test_batches_end_at_the_step(void **state)
+{
+    (void)state;
+    rf_dataset *d = count_from(0, 12);
+    APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+    APPLY(d, rf_dataset_flat_map(
+                 d, slice_rows, NULL,
+                 &(rf_element_spec){ .num_components = 1, .dtype = { RF_I32 }, .shape = { RF_SHAPE(3) } }, &applied_));
+    APPLY(d, rf_dataset_unbatch(d, &applied_));
+    assert_int_equal(rf_dataset_batch_size(d), 0);
+    expect_numbers(d, (const int32_t[]){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 }, 12);
+    rf_dataset_destroy(&d);
 }
 
 static rf_result make_endless(void *user, const rf_element *in, rf_dataset **out)
@@ -475,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_documented_examples),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_cardinality_and_batches),
+        cmocka_unit_test(test_batches_end_at_the_step),
         cmocka_unit_test(test_endless_datasets),
         cmocka_unit_test(test_failures_lose_no_element),
         cmocka_unit_test(test_refusals),
