@@ -178,7 +178,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_generator(const rf_dataset_generato
  * the spec, whose shapes it has. A component may be given a smaller dim[0]: of a batch that is not
  * full, or where rf_dataset_padded_batch() follows.
  * It must be pure when the dataset is cached or the state of its iterator is saved. It may be
- * called from a prefetch thread.
+ * called from a prefetch thread. For an element that nobody sees (rf_dataset_skip(), _shard(), the
+ * way to a saved position) it need not be called.
  * @return RF_OK, or an error that the iterator passes on: the next call on the iterator then brings
  *   the same element again. Any positive code is RF_ERROR_INVALID_ARGUMENT.
  */
@@ -343,9 +344,9 @@ RF_API RF_MUST_USE rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_
 RF_API RF_MUST_USE rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next,
                                                     rf_dataset **out);
 /**
- * Makes a dataset of an element of the input, which is read-only. Like the function of
- * rf_dataset_map() it must be pure when the dataset is cached or the state of its iterator is
- * saved, and may be called from a prefetch thread.
+ * Makes a dataset of an element of the input, which is read-only and valid during the call. Like
+ * the function of rf_dataset_map() it must be pure when the dataset is cached or the state of its
+ * iterator is saved, and may be called from a prefetch thread.
  * @param[out] out with the types and shapes of the step's `spec`. The step destroys it when its
  *   elements have been read; a function that gives out a dataset of its own gives out a new one
  *   made from it, such as rf_dataset_skip() of 0.
@@ -361,7 +362,7 @@ typedef rf_result (*rf_flat_map_fn)(void *user, const rf_element *in, rf_dataset
  * They are read in order. Their number is unknown (::RF_CARDINALITY_UNKNOWN) until they have been
  * read, and infinite where the input is. Shuffles in the datasets have the epoch of the iterator.
  * rf_dataset_batch_size() is 0, whatever `fn` makes. A saved position is reached by calling `fn`
- * again; what its datasets can fetch by number is not read again for that.
+ * again; what its datasets can fetch by number is not read for that.
  * @return RF_ERROR_INVALID_ARGUMENT for a bad `spec`. So does rf_iterator_next() for a dataset with
  *   other types or shapes.
  */

@@ -174,14 +174,21 @@ static rf_result get_concatenated(rf_stage *stage, uint64_t index, const rf_elem
     return set->stages[i]->dataset->kind->get(set->stages[i], index, out);
 }
 
+/* `out` NULL: the element is passed over. */
 static rf_result next_concatenated(rf_stage *stage, const rf_element **out)
 {
     input_set *set = stage->data;
     for (; set->current < set->count; set->current++) {
-        const rf_result r = rf_stage_next(set->stages[set->current], out);
+        rf_stage *input = set->stages[set->current];
+        const rf_result r = out ? rf_stage_next(input, out) : rf_stage_pass_over(input);
         if (r != RF_END) return r;
     }
     return RF_END;
+}
+
+static rf_result pass_over_concatenated(rf_stage *stage)
+{
+    return next_concatenated(stage, NULL);
 }
 
 const rf_dataset_kind rf_dataset_kind_concatenate = {
@@ -190,6 +197,7 @@ const rf_dataset_kind rf_dataset_kind_concatenate = {
     .close = close_inputs,
     .get = get_concatenated,
     .next = next_concatenated,
+    .pass_over = pass_over_concatenated,
 };
 
 static int64_t sum_cardinalities(int64_t a, int64_t b)

@@ -80,6 +80,8 @@ rf_result rf_stage_skip(rf_stage *stage, uint64_t count); /* stops quietly at th
  * did. */
 rf_result rf_stage_peek_input(rf_stage *stage, const rf_element **out);
 void rf_stage_take_input(rf_stage *stage);
+/* The input's next element is not wanted: the `pass_over` of steps that make one element of one. */
+rf_result rf_stage_pass_over_input(rf_stage *stage);
 
 /* New node over `input` (one more reference) with the input's spec, cardinality and batch size. */
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);

@@ -76,6 +76,13 @@ rf_result rf_stage_peek_input(rf_stage *stage, const rf_element **out)
     return RF_OK;
 }
 
+rf_result rf_stage_pass_over_input(rf_stage *stage)
+{
+    if (!stage->pending) return rf_stage_pass_over(stage->input);
+    stage->pending = NULL;
+    return RF_OK;
+}
+
 void rf_stage_take_input(rf_stage *stage)
 {
     stage->pending = NULL;
