@@ -178,7 +178,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_generator(const rf_dataset_generato
  * the spec, whose shapes it has. A component may be given a smaller dim[0]: of a batch that is not
  * full, or where rf_dataset_padded_batch() follows.
  * It must be pure when the dataset is cached or the state of its iterator is saved. It may be
- * called from a prefetch thread.
+ * called from a prefetch thread. For an element that nobody sees (rf_dataset_skip(), _shard(), the
+ * way to a saved position) it need not be called.
  * @return RF_OK, or an error that the iterator passes on: the next call on the iterator then brings
  *   the same element again. Any positive code is RF_ERROR_INVALID_ARGUMENT.
  */
@@ -342,6 +343,54 @@ RF_API RF_MUST_USE rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_
  */
 RF_API RF_MUST_USE rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next,
                                                     rf_dataset **out);
+/**
+ * Makes a dataset of an element of the input, which is read-only and valid during the call. Like
+ * the function of rf_dataset_map() it must be pure when the dataset is cached or the state of its
+ * iterator is saved, and may be called from a prefetch thread.
+ * @param[out] out with the types and shapes of the step's `spec`. The step destroys it when its
+ *   elements have been read; a function that gives out a dataset of its own gives out a new one
+ *   made from it, such as rf_dataset_skip() of 0.
+ * @return RF_OK, or an error that the iterator passes on: the next call on the iterator then calls
+ *   the function again. Any positive code is RF_ERROR_INVALID_ARGUMENT.
+ */
+typedef rf_result (*rf_flat_map_fn)(void *user, const rf_element *in, rf_dataset **out);
+/**
+ * The elements of the datasets that `fn` makes of the input's elements, one dataset after the
+ * other. `spec` describes them; `user` is borrowed by every dataset and iterator made from this
+ * one.
+ *
+ * They are read in order. Their number is unknown (::RF_CARDINALITY_UNKNOWN) until they have been
+ * read, and infinite where the input is. Shuffles in the datasets have the epoch of the iterator.
+ * rf_dataset_batch_size() is 0, whatever `fn` makes. A saved position is reached by calling `fn`
+ * again; what its datasets can fetch by number is not read for that.
+ * @return RF_ERROR_INVALID_ARGUMENT for a bad `spec`. So does rf_iterator_next() for a dataset with
+ *   other types or shapes.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_flat_map(const rf_dataset *in, rf_flat_map_fn fn,
+                                                 void *user, const rf_element_spec *spec,
+                                                 rf_dataset **out);
+/** The order in which rf_dataset_interleave() takes elements. */
+typedef struct rf_interleave_params {
+    /**
+     * Datasets that are open at a time and take turns, at least 1. There is no default: tf.data's
+     * depends on the machine, and so would the order.
+     */
+    uint32_t cycle_length;
+    uint32_t block_length; /**< consecutive elements of one dataset; 0: 1 */
+    uint64_t reserved[4];  /**< zero: room for later fields */
+} rf_interleave_params;
+/**
+ * As rf_dataset_flat_map(), with `cycle_length` datasets that take turns, in the order of tf.data's
+ * interleave: `block_length` elements of the first, then of the second, and so on. A dataset that
+ * ends passes the turn on at once; when the turn comes back to its place, the next element of the
+ * input is made a dataset there. The order depends on the elements alone. Everything happens in the
+ * thread that reads; rf_dataset_prefetch() above moves it to another.
+ * @return RF_ERROR_INVALID_ARGUMENT for a bad `spec` or a `cycle_length` of 0.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_interleave(const rf_dataset *in, rf_flat_map_fn fn,
+                                                   void *user, const rf_element_spec *spec,
+                                                   const rf_interleave_params *params,
+                                                   rf_dataset **out);
 /**
  * Makes `count` passes over the input; 0 repeats it without end, and its cardinality is infinite
  * then unless the input is known to be empty. Each pass is an epoch of its own for the shuffles

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Datasets from files that people have: tables in CSV files, directories of PNG and JPEG images.
+ * Datasets from files that people have: tables in CSV files, TensorFlow's records, directories of
+ * PNG and JPEG images.
  *
  * Datasets are owned by the caller, as <ringfire/dataset.h> says. All functions are blocking; all
  * are thread-safe. Messages name the file, and the line and column of a table.
@@ -56,6 +57,67 @@ typedef struct rf_csv_params {
  * is one, the line and the column.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out);
+
+/* ---- records of TensorFlow ---- */
+
+/** A feature of the records, which makes one component. */
+typedef struct rf_tfrecord_feature {
+    const char *name;
+    /**
+     * RF_F32: values of a float_list. RF_I32: of an int64_list; one that i32 cannot hold is an
+     * error. RF_U8: the bytes of a bytes_list with one entry.
+     */
+    rf_dtype dtype;
+    rf_shape shape; /**< of the component, which the values fill; a scalar by default */
+    /**
+     * The bytes are a PNG or JPEG file (rf_image_read()). `shape` is [height, width, channels] with
+     * 1, 3 or 4 channels, to which the image is converted; an image of another size is resized as
+     * by rf_dataset_from_image_directory().
+     */
+    bool image;
+    /**
+     * A feature may have fewer rows than shape.dim[0], also none, and the component then has that
+     * dim[0]: for rf_dataset_padded_batch().
+     */
+    bool variable;
+    /**
+     * What the component is where a record lacks the feature: of its type and shape (`variable`: of
+     * as many rows or fewer), copied. NULL: a feature that is missing is an error.
+     */
+    const rf_array *default_value;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_tfrecord_feature;
+/** Files for rf_dataset_from_tfrecord(). All that it points to is read by the call only. */
+typedef struct rf_tfrecord_params {
+    const char *const *paths;
+    uint32_t num_paths;
+    uint32_t num_features; /**< 1 to RF_MAX_COMPONENTS */
+    const rf_tfrecord_feature *features;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_tfrecord_params;
+/**
+ * The records of TFRecord files, one file after the other, each of which is a tf.train.Example.
+ * Files are plain, gzipped or compressed with zlib (detected from the content). Features that are
+ * not asked for may hold anything. Numbers may be packed or not; where a name occurs twice in a
+ * record, the last one counts.
+ *
+ * Blocking: walks over the lengths of all records and checks their checksums, which reads 4 KiB for
+ * each longer record, and shorter ones whole; 8 bytes of memory for each record. A record is read,
+ * its checksum verified and its image decoded when its element is needed, each time anew. Records
+ * are fetched by number: a shuffle of all of them is a permutation, and a worker reads its own
+ * only.
+ *
+ * Compressed files are unpacked once to be counted, and again in each pass. Where there is one, all
+ * are read in order; ::RF_DISTRIBUTE_BY_FILE is not possible, and every worker unpacks all of them.
+ * A position is reached without parsing what comes before.
+ *
+ * At most 16 files are open at a time for each iterator.
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the file and the number of
+ *   the record, from 0. What is wrong inside of a record comes from rf_iterator_next(), with the
+ *   feature.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_tfrecord(const rf_tfrecord_params *params,
+                                                      rf_dataset **out);
 
 /* ---- images ---- */
 

@@ -63,8 +63,11 @@ LAYOUT(rf_worker_params, MEMBER(rf_worker_params, comm, rf_comm_params),
        ARRAY(rf_worker_params, functions, rf_worker_function, num_functions));
 LAYOUT(rf_augment_params, { 0 });
 LAYOUT(rf_padded_batch_params, { 0 });
+LAYOUT(rf_interleave_params, { 0 });
 LAYOUT(rf_csv_component, { 0 });
 LAYOUT(rf_csv_params, ARRAY(rf_csv_params, components, rf_csv_component, num_components));
+LAYOUT(rf_tfrecord_feature, { 0 });
+LAYOUT(rf_tfrecord_params, ARRAY(rf_tfrecord_params, features, rf_tfrecord_feature, num_features));
 LAYOUT(rf_image_directory_params, { 0 });
 LAYOUT(rf_schedule, { 0 });
 LAYOUT(rf_parameter_group, { 0 });
@@ -168,8 +171,11 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_dataset_arrays_params_layout,
     &rf_dataset_generator_params_layout,
     &rf_padded_batch_params_layout,
+    &rf_interleave_params_layout,
     &rf_csv_component_layout,
     &rf_csv_params_layout,
+    &rf_tfrecord_feature_layout,
+    &rf_tfrecord_params_layout,
     &rf_image_directory_params_layout,
     &rf_event_writer_params_layout,
     &rf_hparam_layout,

@@ -96,14 +96,45 @@ static rf_result read_all(int fd, const char *path, size_t limit, char **data, s
     }
 }
 
+static rf_result file_open(const char *path, int flags, int *fd)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    if (*fd >= 0) return RF_OK;
+    return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open",
+                         path);
+}
+
+rf_result rf_file_open_regular(const char *path, int *fd, uint64_t *size)
+{
+    struct stat st;
+    RF_TRY(file_open(path, O_NONBLOCK, fd)); /* which a pipe would wait for its writer without */
+    if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        *size = (uint64_t)st.st_size;
+        return RF_OK;
+    }
+    close(*fd);
+    *fd = -1;
+    return RF_FAIL(RF_ERROR_IO, "%s: is not a regular file", path);
+}
+
+rf_result rf_file_read_some(int fd, const char *path, void *data, size_t size, uint64_t offset, size_t *got)
+{
+    for (*got = 0; *got < size;) {
+        const ssize_t n = pread(fd, (char *)data + *got, size - *got, (off_t)(offset + *got));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot read", path);
+        if (n == 0) break;
+        *got += (size_t)n;
+    }
+    return RF_OK;
+}
+
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size)
 {
     *data = NULL;
     *size = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open",
-                             path);
+    int fd;
+    RF_TRY(file_open(path, 0, &fd));
     char *bytes = NULL;
     const rf_result r = read_all(fd, path, limit, &bytes, size);
     close(fd);

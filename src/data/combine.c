@@ -174,14 +174,21 @@ static rf_result get_concatenated(rf_stage *stage, uint64_t index, const rf_elem
     return set->stages[i]->dataset->kind->get(set->stages[i], index, out);
 }
 
+/* `out` NULL: the element is passed over. */
 static rf_result next_concatenated(rf_stage *stage, const rf_element **out)
 {
     input_set *set = stage->data;
     for (; set->current < set->count; set->current++) {
-        const rf_result r = rf_stage_next(set->stages[set->current], out);
+        rf_stage *input = set->stages[set->current];
+        const rf_result r = out ? rf_stage_next(input, out) : rf_stage_pass_over(input);
         if (r != RF_END) return r;
     }
     return RF_END;
+}
+
+static rf_result pass_over_concatenated(rf_stage *stage)
+{
+    return next_concatenated(stage, NULL);
 }
 
 const rf_dataset_kind rf_dataset_kind_concatenate = {
@@ -190,6 +197,7 @@ const rf_dataset_kind rf_dataset_kind_concatenate = {
     .close = close_inputs,
     .get = get_concatenated,
     .next = next_concatenated,
+    .pass_over = pass_over_concatenated,
 };
 
 static int64_t sum_cardinalities(int64_t a, int64_t b)
@@ -205,18 +213,8 @@ rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next, r
     RF_REQUIRE(out, "rf_dataset_concatenate: out is NULL");
     *out = NULL;
     RF_REQUIRE(in && next, "rf_dataset_concatenate: %s is NULL", in ? "next" : "in");
-    const rf_element_spec *a = &in->spec, *b = &next->spec;
-    RF_REQUIRE(a->num_components == b->num_components,
-               "rf_dataset_concatenate: elements of %u components and elements of %u; they must agree",
-               a->num_components, b->num_components);
-    for (uint32_t c = 0; c < a->num_components; c++) {
-        char here[128], there[128];
-        RF_REQUIRE(a->dtype[c] == b->dtype[c] && rf_shape_equal(a->shape[c], b->shape[c]),
-                   "rf_dataset_concatenate: component %u is %s %s in one dataset and %s %s in the other; they must "
-                   "agree",
-                   c, rf_dtype_name(a->dtype[c]), rf_shape_format(a->shape[c], here, sizeof(here)),
-                   rf_dtype_name(b->dtype[c]), rf_shape_format(b->shape[c], there, sizeof(there)));
-    }
+    RF_TRY(rf_error_context(rf_spec_check_same(&in->spec, "one dataset", &next->spec, "the other"),
+                            "rf_dataset_concatenate"));
     const rf_dataset *both[] = { in, next };
     RF_TRY(derive_from_all(both, 2, &rf_dataset_kind_concatenate, out));
     (*out)->cardinality = sum_cardinalities(in->cardinality, next->cardinality);

@@ -53,6 +53,21 @@ static rf_result check_spec(const rf_element_spec *spec)
     return RF_OK;
 }
 
+rf_result rf_spec_check_same(const rf_element_spec *a, const char *a_name, const rf_element_spec *b, const char *b_name)
+{
+    RF_REQUIRE(a->num_components == b->num_components,
+               "elements of %u components in %s and of %u in %s; they must agree", a->num_components, a_name,
+               b->num_components, b_name);
+    for (uint32_t c = 0; c < a->num_components; c++) {
+        char here[128], there[128];
+        RF_REQUIRE(a->dtype[c] == b->dtype[c] && rf_shape_equal(a->shape[c], b->shape[c]),
+                   "component %u is %s %s in %s and %s %s in %s; they must agree", c, rf_dtype_name(a->dtype[c]),
+                   rf_shape_format(a->shape[c], here, sizeof(here)), a_name, rf_dtype_name(b->dtype[c]),
+                   rf_shape_format(b->shape[c], there, sizeof(there)), b_name);
+    }
+    return RF_OK;
+}
+
 static rf_result init_lock(rf_dataset *d)
 {
     const int code = pthread_mutex_init(&d->lock, NULL);

@@ -6,6 +6,53 @@
 
 #include "data/pipeline.h"
 
+/* ---- what all sources of files have in common ---- */
+
+uint32_t rf_files_number(const rf_dataset *d, uint32_t file)
+{
+    return (uint32_t)(d->index + file * d->seed);
+}
+
+uint64_t *rf_files_starts(const rf_dataset *d)
+{
+    uint64_t *starts = RF_NEW_ARRAY(uint64_t, d->num_files + 1);
+    for (uint32_t f = 0; starts && f < d->num_files; f++) starts[f + 1] = starts[f] + d->kind->file_examples(d, f);
+    return starts;
+}
+
+uint32_t rf_files_find(const uint64_t *starts, uint32_t num_files, uint64_t index)
+{
+    uint32_t low = 0, high = num_files - 1;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (starts[middle + 1] > index)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+int64_t rf_files_examples(const rf_dataset *d)
+{
+    int64_t total = 0;
+    for (uint32_t f = 0; f < d->num_files; f++) total += (int64_t)d->kind->file_examples(d, f);
+    return total;
+}
+
+rf_result rf_files_select(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out)
+{
+    RF_TRY(rf_dataset_clone_over(dataset, NULL, out));
+    rf_dataset *d = *out;
+    d->index = dataset->index + first * dataset->seed;
+    d->seed = dataset->seed * step;
+    d->num_files = first < dataset->num_files ? (dataset->num_files - first - 1) / step + 1 : 0;
+    d->cardinality = rf_files_examples(d);
+    return RF_OK;
+}
+
+/* ---- files that are loaded whole ---- */
+
 typedef struct file_entry {
     uint64_t examples;
     rf_array arrays[RF_MAX_COMPONENTS]; /* data NULL: not loaded (yet) */
@@ -35,14 +82,9 @@ static void free_files(rf_dataset *dataset)
     rf_free(store);
 }
 
-static uint32_t store_index(const rf_dataset *d, uint32_t file)
-{
-    return (uint32_t)(d->index + file * d->seed);
-}
-
 static uint64_t file_examples(const rf_dataset *dataset, uint32_t file)
 {
-    return ((const file_store *)dataset->data)->files[store_index(dataset, file)].examples;
+    return ((const file_store *)dataset->data)->files[rf_files_number(dataset, file)].examples;
 }
 
 /* Whether what was read has the spec that the dataset was made with. */
@@ -85,10 +127,9 @@ static rf_result open_files(rf_stage *stage)
     const rf_dataset *d = stage->dataset;
     file_cursor *c = stage->data = RF_NEW(file_cursor);
     if (!c) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    c->starts = RF_NEW_ARRAY(uint64_t, d->num_files + 1);
+    c->starts = rf_files_starts(d);
     c->loaded = RF_NEW_ARRAY(bool, d->num_files);
     if (!c->starts || !c->loaded) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t f = 0; f < d->num_files; f++) c->starts[f + 1] = c->starts[f] + file_examples(d, f);
     stage->indexed = true;
     stage->count = c->starts[d->num_files];
     stage->element.num_components = d->spec.num_components;
@@ -104,27 +145,14 @@ static void close_files(rf_stage *stage)
     rf_free(c);
 }
 
-static uint32_t file_of(const file_cursor *c, uint32_t num_files, uint64_t index)
-{
-    uint32_t low = 0, high = num_files - 1;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (c->starts[middle + 1] > index)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 static rf_result get_from_files(rf_stage *stage, uint64_t index, const rf_element **out)
 {
     const rf_dataset *d = stage->dataset;
     file_store *store = d->data;
     file_cursor *c = stage->data;
-    const uint32_t file = file_of(c, d->num_files, index);
-    const file_entry *f = &store->files[store_index(d, file)];
-    if (!c->loaded[file]) RF_TRY(file_load(store, &d->spec, store_index(d, file)));
+    const uint32_t file = rf_files_find(c->starts, d->num_files, index);
+    const file_entry *f = &store->files[rf_files_number(d, file)];
+    if (!c->loaded[file]) RF_TRY(file_load(store, &d->spec, rf_files_number(d, file)));
     c->loaded[file] = true;
     for (uint32_t i = 0; i < d->spec.num_components; i++) {
         char *bytes = f->arrays[i].data;
@@ -135,25 +163,13 @@ static rf_result get_from_files(rf_stage *stage, uint64_t index, const rf_elemen
     return RF_OK;
 }
 
-static rf_result select_files(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out)
-{
-    RF_TRY(rf_dataset_clone_over(dataset, NULL, out));
-    rf_dataset *d = *out;
-    d->index = dataset->index + first * dataset->seed;
-    d->seed = dataset->seed * step;
-    d->num_files = first < dataset->num_files ? (dataset->num_files - first - 1) / step + 1 : 0;
-    d->cardinality = 0;
-    for (uint32_t f = 0; f < d->num_files; f++) d->cardinality += (int64_t)file_examples(d, f);
-    return RF_OK;
-}
-
 const rf_dataset_kind rf_dataset_kind_files = {
     .name = "files",
     .open = open_files,
     .close = close_files,
     .get = get_from_files,
     .free_dataset = free_files,
-    .select_files = select_files,
+    .select_files = rf_files_select,
     .file_examples = file_examples,
 };
 
@@ -221,7 +237,6 @@ rf_result rf_dataset_from_files(const rf_file_format *format, void *user, uint32
     d->num_files = num_files;
     d->count = fingerprint;
     d->seed = 1; /* every file */
-    d->cardinality = 0;
-    for (uint32_t f = 0; f < num_files; f++) d->cardinality += (int64_t)file_examples(d, f);
+    d->cardinality = rf_files_examples(d);
     return RF_OK;
 }

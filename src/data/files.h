@@ -20,4 +20,16 @@ typedef struct rf_file_format {
 rf_result rf_dataset_from_files(const rf_file_format *format, void *user, uint32_t num_files, uint64_t fingerprint,
                                 rf_dataset **out);
 
+/* ---- what all sources of files have in common (`select_files` of their kind) ---- */
+
+/* Dataset `d` has the files number d->index, d->index + d->seed ... of its source, `num_files` of them. */
+uint32_t rf_files_number(const rf_dataset *d, uint32_t file);
+/* [num_files + 1]: the examples before each of its files, and all. NULL: no memory. Freed with rf_free(). */
+uint64_t *rf_files_starts(const rf_dataset *d);
+/* The file that has example `index` < starts[num_files]. */
+uint32_t rf_files_find(const uint64_t *starts, uint32_t num_files, uint64_t index);
+int64_t rf_files_examples(const rf_dataset *d);
+/* The `select_files` of every kind. */
+rf_result rf_files_select(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out);
+
 #endif

@@ -10,6 +10,7 @@
 #include "base/params.h"
 #include "base/philox.h"
 #include "base/platform.h"
+#include "data/files.h"
 #include "data/image.h"
 #include "data/pipeline.h"
 
@@ -197,23 +198,12 @@ static uint64_t image_examples(const rf_dataset *dataset, uint32_t file)
     return 1;
 }
 
-static rf_result select_images(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out)
-{
-    RF_TRY(rf_dataset_clone_over(dataset, NULL, out));
-    rf_dataset *d = *out;
-    d->index = dataset->index + first * dataset->seed;
-    d->seed = dataset->seed * step;
-    d->num_files = first < dataset->num_files ? (dataset->num_files - first - 1) / step + 1 : 0;
-    d->cardinality = d->num_files;
-    return RF_OK;
-}
-
 const rf_dataset_kind rf_dataset_kind_images = {
     .name = "images",
     .open = open_folder,
     .get = get_image,
     .free_dataset = free_folder,
-    .select_files = select_images,
+    .select_files = rf_files_select,
     .file_examples = image_examples,
 };
 

@@ -195,11 +195,10 @@ static rf_result encode_value(uint32_t c, rf_dtype dtype, double value, unsigned
                "rf_dataset_padded_batch: component %u is %s, which cannot be padded with %g", c, rf_dtype_name(dtype),
                value);
     const int32_t number = (int32_t)value;
-    const uint8_t byte = (uint8_t)value;
     if (dtype == RF_I32)
         memcpy(out, &number, sizeof(number));
     else
-        *out = byte;
+        *out = (unsigned char)number;
     return RF_OK;
 }
 

@@ -28,6 +28,8 @@ typedef struct rf_dataset_kind {
     rf_result (*get)(rf_stage *stage, uint64_t index, const rf_element **out);
     /* Next element of a stage that is not indexed. */
     rf_result (*next)(rf_stage *stage, const rf_element **out);
+    /* As `next`, without making the element; NULL where that is no less work. */
+    rf_result (*pass_over)(rf_stage *stage);
     void (*free_dataset)(rf_dataset *dataset);
     /* Sources of several files: the dataset of files first, first + step, ... alone, and how many examples each file
      * has. */
@@ -71,12 +73,15 @@ struct rf_stage {
 rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **out);
 void rf_stage_close(rf_stage **stage);
 rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
+rf_result rf_stage_pass_over(rf_stage *stage);            /* as rf_stage_next(), for an element that nobody looks at */
 rf_result rf_stage_skip(rf_stage *stage, uint64_t count); /* stops quietly at the end */
 /* The input's next element, for stages that read in order and may fail while they use it: it comes again until
  * rf_stage_take_input() says that it was used. So a failure loses no element: the next call begins where this one
  * did. */
 rf_result rf_stage_peek_input(rf_stage *stage, const rf_element **out);
 void rf_stage_take_input(rf_stage *stage);
+/* The input's next element is not wanted: the `pass_over` of steps that make one element of one. */
+rf_result rf_stage_pass_over_input(rf_stage *stage);
 
 /* New node over `input` (one more reference) with the input's spec, cardinality and batch size. */
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);
@@ -88,6 +93,10 @@ bool rf_dataset_has_iterator(const rf_dataset *dataset, const rf_iterator *itera
 rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out);
 /* The kind of step whose place a slice took, for positions that any number of workers can continue from; NULL: none. */
 const char *rf_slice_stands_for(const rf_dataset *dataset);
+/* RF_ERROR_INVALID_ARGUMENT where the elements of two datasets differ in their types or shapes; the names are for the
+ * message. */
+rf_result rf_spec_check_same(const rf_element_spec *a, const char *a_name, const rf_element_spec *b,
+                             const char *b_name);
 /* Copies bytes, shapes and the place in the global batch. */
 void rf_element_copy(rf_element *to, const rf_element *from);
 
@@ -110,6 +119,7 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_window, rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache,
     rf_dataset_kind_shuffle, rf_dataset_kind_prefetch, rf_dataset_kind_slice, rf_dataset_kind_files,
     rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
-    rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images;
+    rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images,
+    rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord;
 
 #endif

@@ -85,13 +85,11 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* The thread starts with the first element, so that skipping to a saved position happens on the input directly; and
- * anew after a failure, where it left off. */
+/* The thread starts with the first element that is wanted, and anew after a failure, where it left off. */
 static rf_result start_thread(rf_stage *stage)
 {
     prefetcher *p = stage->data;
     p->outcome = RF_OK;
-    RF_TRY(rf_stage_skip(stage->input, stage->position - stage->input->position));
     const int error = pthread_create(&p->thread, NULL, run_thread, stage);
     if (error) return RF_FAIL_NATIVE(RF_ERROR_OUT_OF_HOST_MEMORY, "errno", error, "prefetch: cannot start a thread");
     p->running = true;
@@ -122,11 +120,20 @@ static rf_result next_prefetched(rf_stage *stage, const rf_element **out)
     return r;
 }
 
+/* The way to a saved position is the input's, as long as no thread reads it. */
+static rf_result pass_over_prefetched(rf_stage *stage)
+{
+    const prefetcher *p = stage->data;
+    const rf_element *unused;
+    return p->running ? next_prefetched(stage, &unused) : rf_stage_pass_over(stage->input);
+}
+
 const rf_dataset_kind rf_dataset_kind_prefetch = {
     .name = "prefetch",
     .open = open_prefetch,
     .close = close_prefetch,
     .next = next_prefetched,
+    .pass_over = pass_over_prefetched,
     .opens_own_input = true,
 };
 

@@ -90,6 +90,7 @@ const rf_dataset_kind rf_dataset_kind_random_map = {
     .open = open_step,
     .get = get_mapped,
     .next = next_mapped,
+    .pass_over = rf_stage_pass_over_input,
     .free_dataset = free_step,
 };
 

@@ -299,7 +299,8 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
 {
     const rf_dataset *batch = find_batch(in), *source = find_files(in);
     RF_REQUIRE(source, "rf_strategy_distribute_dataset: the dataset is not made of files; use "
-                       "rf_dataset_from_idx_files() or rf_dataset_from_csv(), or distribute by example");
+                       "rf_dataset_from_idx_files(), rf_dataset_from_csv() or "
+                       "rf_dataset_from_tfrecord(), or distribute by example");
     RF_REQUIRE(batch, "rf_strategy_distribute_dataset: a step after rf_dataset_batch() needs whole batches; move it "
                       "before the batch, or distribute by example");
     RF_REQUIRE(source->num_files >= params->num_workers,
@@ -313,13 +314,17 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
     RF_REQUIRE(!batch->flag, "rf_strategy_distribute_dataset: dropping the remainder is not possible by file; "
                              "distribute by example");
     RF_TRY(source->kind->select_files(source, params->worker, params->num_workers, own));
+    bool indexed;
+    RF_TRY(is_indexed(*own, &indexed));
+    RF_REQUIRE(indexed,
+               "rf_strategy_distribute_dataset: distribution by file fetches examples by number, which compressed "
+               "files do not allow; unpack them, or distribute by example");
     RF_TRY(slice_rebuild(batch->input, source, *own, below));
     RF_TRY(make_step(batch, *below, SLICE_FILES, params, step));
     ((slice_data *)(*step)->data)->params.user = params->user;
     const rf_result r = plan_files(*step, source, batch);
     ((slice_data *)(*step)->data)->params.user = NULL;
     RF_TRY(r);
-    bool indexed;
     RF_TRY(is_indexed(*below, &indexed));
     RF_REQUIRE(indexed,
                "rf_strategy_distribute_dataset: distribution by file needs a shuffle buffer of at least the %lld "

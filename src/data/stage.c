@@ -40,6 +40,16 @@ rf_result rf_stage_next(rf_stage *stage, const rf_element **out)
     return r;
 }
 
+rf_result rf_stage_pass_over(rf_stage *stage)
+{
+    const rf_element *unused;
+    if (stage->indexed && stage->position >= stage->count) return RF_END;
+    if (!stage->indexed && !stage->dataset->kind->pass_over) return rf_stage_next(stage, &unused);
+    const rf_result r = stage->indexed ? RF_OK : stage->dataset->kind->pass_over(stage);
+    if (r == RF_OK) stage->position++;
+    return r;
+}
+
 rf_result rf_stage_skip(rf_stage *stage, uint64_t count)
 {
     if (stage->indexed) {
@@ -48,8 +58,7 @@ rf_result rf_stage_skip(rf_stage *stage, uint64_t count)
         return RF_OK;
     }
     for (uint64_t i = 0; i < count; i++) {
-        const rf_element *unused;
-        const rf_result r = rf_stage_next(stage, &unused);
+        const rf_result r = rf_stage_pass_over(stage);
         if (r != RF_OK) return r < 0 ? r : RF_OK;
     }
     return RF_OK;
@@ -64,6 +73,13 @@ rf_result rf_stage_peek_input(rf_stage *stage, const rf_element **out)
         stage->pending = in;
     }
     *out = stage->pending;
+    return RF_OK;
+}
+
+rf_result rf_stage_pass_over_input(rf_stage *stage)
+{
+    if (!stage->pending) return rf_stage_pass_over(stage->input);
+    stage->pending = NULL;
     return RF_OK;
 }
 

@@ -67,6 +67,7 @@ const rf_dataset_kind rf_dataset_kind_map = {
     .open = open_map,
     .get = get_mapped,
     .next = next_mapped,
+    .pass_over = rf_stage_pass_over_input,
     .free_dataset = free_data,
 };
 
@@ -180,13 +181,25 @@ static rf_result get_windowed(rf_stage *stage, uint64_t index, const rf_element 
     return input_element(stage, stage->dataset->index + index * stage->dataset->seed, out);
 }
 
-static rf_result next_windowed(rf_stage *stage, const rf_element **out)
+/* Goes to where the next element is; RF_END: there is none. */
+static rf_result find_windowed(rf_stage *stage)
 {
     const rf_dataset *d = stage->dataset;
     if (stage->position >= d->count) return RF_END;
     const uint64_t wanted = d->index + stage->position * d->seed;
-    RF_TRY(rf_stage_skip(stage->input, wanted - stage->input->position));
-    return rf_stage_next(stage->input, out);
+    return rf_stage_skip(stage->input, wanted - stage->input->position);
+}
+
+static rf_result next_windowed(rf_stage *stage, const rf_element **out)
+{
+    const rf_result r = find_windowed(stage);
+    return r == RF_OK ? rf_stage_next(stage->input, out) : r;
+}
+
+static rf_result pass_over_windowed(rf_stage *stage)
+{
+    const rf_result r = find_windowed(stage);
+    return r == RF_OK ? rf_stage_pass_over(stage->input) : r;
 }
 
 const rf_dataset_kind rf_dataset_kind_window = {
@@ -194,6 +207,7 @@ const rf_dataset_kind rf_dataset_kind_window = {
     .open = open_window,
     .get = get_windowed,
     .next = next_windowed,
+    .pass_over = pass_over_windowed,
 };
 
 static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out)
@@ -292,11 +306,27 @@ static rf_result next_batch(rf_stage *stage, const rf_element **out)
     return RF_OK;
 }
 
+/* Whoever passes over a batch and fails within it passes over the rest of it, so no row that is missing is used. */
+static rf_result pass_over_batch(rf_stage *stage)
+{
+    uint64_t *size = &stage->count;
+    while (*size < stage->dataset->count) {
+        const rf_result r = rf_stage_pass_over_input(stage);
+        if (r == RF_END) break;
+        RF_TRY(r);
+        ++*size;
+    }
+    if (*size == 0 || (stage->dataset->flag && *size < stage->dataset->count)) return RF_END;
+    *size = 0;
+    return RF_OK;
+}
+
 const rf_dataset_kind rf_dataset_kind_batch = {
     .name = "batch",
     .open = open_batch,
     .get = get_batch,
     .next = next_batch,
+    .pass_over = pass_over_batch,
 };
 
 rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size, bool drop_remainder, rf_dataset **out)
@@ -336,11 +366,12 @@ static rf_result open_repeat(rf_stage *stage)
     return rf_stage_open(stage->dataset->input, pass_epoch(stage, 0), &stage->input);
 }
 
+/* `out` NULL: the element is passed over. */
 static rf_result next_repeated(rf_stage *stage, const rf_element **out)
 {
     uint64_t *pass = &stage->count; /* not indexed: the field is free */
     for (;;) {
-        const rf_result r = rf_stage_next(stage->input, out);
+        const rf_result r = out ? rf_stage_next(stage->input, out) : rf_stage_pass_over(stage->input);
         if (r != RF_END) return r;
         /* An empty input would repeat for ever without an element. */
         if (stage->input->position == 0 || (stage->dataset->count > 0 && *pass + 1 >= stage->dataset->count))
@@ -353,10 +384,16 @@ static rf_result next_repeated(rf_stage *stage, const rf_element **out)
     }
 }
 
+static rf_result pass_over_repeated(rf_stage *stage)
+{
+    return next_repeated(stage, NULL);
+}
+
 const rf_dataset_kind rf_dataset_kind_repeat = {
     .name = "repeat",
     .open = open_repeat,
     .next = next_repeated,
+    .pass_over = pass_over_repeated,
     .opens_own_input = true,
 };
 

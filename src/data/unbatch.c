@@ -63,6 +63,7 @@ static uint32_t inner_batch_size(const rf_dataset *d)
 {
     uint32_t batches = 1; /* still to be taken off */
     for (; d && batches > 0; d = d->input) {
+        if (d->kind == &rf_dataset_kind_flat_map || d->kind == &rf_dataset_kind_interleave) return 0;
         if (d->kind == &rf_dataset_kind_unbatch)
             batches++;
         else if (d->kind == &rf_dataset_kind_batch || d->kind == &rf_dataset_kind_padded_batch ||

@@ -78,6 +78,15 @@ static inline int read_pass(const rf_dataset *d, uint64_t epoch, int32_t *out)
     return n;
 }
 
+/* Of scalars: all values of a pass. */
+static inline int read_scalars(const rf_dataset *d, int32_t *out)
+{
+    int32_t n[MOST_NUMBERS];
+    const int count = read_pass(d, 0, n) / 2;
+    for (int i = 0; i < count; i++) out[i] = n[2 * i + 1];
+    return count;
+}
+
 /* From wherever a pass over `d` stops, its twin goes on with exactly what was left. Destroys both. */
 static inline void expect_resumes_everywhere(rf_dataset *d, rf_dataset *twin)
 {

@@ -116,7 +116,8 @@ static void test_concatenate(void **state)
     FAILS(rf_dataset_concatenate(one, pairs, &out), RF_ERROR_INVALID_ARGUMENT,
           "component 0 is i32 [] in one dataset and i32 [2] in the other");
     rf_dataset *two = zipped(false, 3, false, 3);
-    FAILS(rf_dataset_concatenate(one, two, &out), RF_ERROR_INVALID_ARGUMENT, "1 components and elements of 2");
+    FAILS(rf_dataset_concatenate(one, two, &out), RF_ERROR_INVALID_ARGUMENT,
+          "elements of 1 components in one dataset and of 2 in the other");
     rf_dataset_destroy(&one);
     rf_dataset_destroy(&pairs);
     rf_dataset_destroy(&two);

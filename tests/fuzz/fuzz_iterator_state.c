@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 
-enum { PIPELINES = 5, NUMBERS = 24 };
+enum { PIPELINES = 7, NUMBERS = 24 };
 
 static rf_dataset *numbers(void)
 {
@@ -23,6 +23,16 @@ static rf_result keep_numbers(void *user, const rf_element *in, bool *keep)
     (void)user;
     *keep = in->num_components == 1;
     return RF_OK;
+}
+
+/* Of number n, n + 1 numbers. */
+static rf_result make_numbers(void *user, const rf_element *in, rf_dataset **out)
+{
+    (void)user;
+    rf_dataset *all = numbers();
+    const rf_result r = rf_dataset_take(all, (uint64_t)(*(const int32_t *)in->component[0].data + 1), out);
+    rf_dataset_destroy(&all);
+    return r;
 }
 
 /* Replaces `*d` by the step that was made of it. */
@@ -47,6 +57,12 @@ static rf_dataset *dataset(int which)
         replace(&d, r, step);
     } else if (which == 2) {
         r = rf_dataset_concatenate(d, other, &step);
+        replace(&d, r, step);
+    } else if (which == 5 || which == 6) {
+        const rf_element_spec spec = { .num_components = 1, .dtype = { RF_I32 } };
+        const rf_interleave_params turns = { .cycle_length = 3, .block_length = 2 };
+        r = which == 5 ? rf_dataset_flat_map(d, make_numbers, NULL, &spec, &step)
+                       : rf_dataset_interleave(d, make_numbers, NULL, &spec, &turns, &step);
         replace(&d, r, step);
     } else if (which >= 3) {
         r = rf_dataset_batch(d, 3, false, &step);

@@ -10,7 +10,11 @@ import gzip
 import json
 import pathlib
 import struct
+import sys
 import zlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import tfrecord as tf  # noqa: E402
 
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 
@@ -109,9 +113,26 @@ def image():
     seed("image", "cut.png", b"\0" + files["rgb"][:60])
 
 
+def tfrecord():
+    """The first byte: what the rest is, and what is asked for (fuzz_tfrecord.c)."""
+    packed = tf.example(("f", tf.floats([1.5, -2])), ("i", tf.integers([7, -1, 2**31 - 1])), ("b", tf.strings(b"four")))
+    loose = tf.example(("b", tf.strings(b"four")), ("i", tf.integers([300], False)), ("f", tf.floats([0, 3], False)), ("x", b""))
+    odd = tf.example(("i", tf.integers([2**40])), ("b", tf.strings(b"a", b"b")), ("f", tf.integers([1])), ("f", tf.floats([1, 2])))
+    for name, message in ("packed", packed), ("loose", loose), ("odd", odd), ("nothing", b""):
+        seed("tfrecord", "message_" + name, b"\1" + message)
+        seed("tfrecord", "lenient_" + name, b"\5" + message)
+    data = tf.record(packed) + tf.record(loose) + tf.record(b"") + tf.record(packed)
+    seed("tfrecord", "file", b"\0" + data)
+    seed("tfrecord", "put_right", b"\2" + data[:-9])
+    seed("tfrecord", "compressed", b"\7" + data)
+    seed("tfrecord", "gzip", b"\4" + gzip.compress(data[:70], 0, mtime=0) + gzip.compress(data[70:], 0, mtime=0))
+    seed("tfrecord", "zlib", b"\4" + zlib.compress(data, 0))
+    seed("tfrecord", "cut", b"\0" + data[:40])
+
+
 def iterator_state():
     """The first byte: odd, with the number of the pipeline; then batch size, examples before, epoch, position."""
-    for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch")):
+    for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch", "flat_map", "interleave")):
         for batch, first, epoch, position in (5, 0, 0, 3), (2, 7, 9, 4), (5, 0, 1, 1000):
             seed("iterator_state", "%s_%d_%d" % (name, batch, position),
                  bytes([2 * number + 1]) + struct.pack("<4Q", batch, first, epoch, position))
@@ -534,5 +555,5 @@ def document():
     seed("document", "odd", b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, iterator_state, model, trace, text_files, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item:
+for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item:
     make()

@@ -4,23 +4,12 @@ checksums, protocol buffer messages by field number. As a program it prints one 
 
 Usage: read_events.py FILE..."""
 import json
+import pathlib
 import struct
 import sys
 
-
-def crc32c(data):
-    """Bit by bit, as RFC 3720 defines it."""
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
-
-
-def masked(data):
-    crc = crc32c(data)
-    return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from tfrecord import masked_crc  # noqa: E402
 
 
 def records(data):
@@ -28,10 +17,10 @@ def records(data):
     while at < len(data):
         head = data[at:at + 12]
         length, check = struct.unpack("<QI", head)
-        if masked(head[:8]) != check:
+        if masked_crc(head[:8]) != check:
             raise ValueError("checksum of the length at %d" % at)
         body = data[at + 12:at + 12 + length]
-        if len(body) != length or masked(body) != struct.unpack("<I", data[at + 12 + length:at + 16 + length])[0]:
+        if len(body) != length or masked_crc(body) != struct.unpack("<I", data[at + 12 + length:at + 16 + length])[0]:
             raise ValueError("checksum of the record at %d" % at)
         yield body
         at += 16 + length

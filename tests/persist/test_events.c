@@ -18,7 +18,7 @@
 #include "../support/folder.h"
 #include "base/memory.h"
 #include "base/platform.h"
-#include "persist/events/record.h"
+#include "base/record.h"
 
 static char folder[SCRATCH_PATH];
 

@@ -13,7 +13,7 @@ ALLOWED = {
     "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson", "shaders"},
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
-    "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg"},
+    "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
     "src/text": {"ringfire", "base", "data", "text", "jansson"},
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "server", "text", "train", "jansson"},

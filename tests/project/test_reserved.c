@@ -263,6 +263,14 @@ static rf_result random_map(void *user, rf_random_key key, const rf_element *in,
     return map(user, in, out);
 }
 
+static rf_result make_nothing(void *user, const rf_element *in, rf_dataset **out)
+{
+    (void)user;
+    (void)in;
+    *out = NULL;
+    return RF_OK;
+}
+
 static void test_data(void **state)
 {
     (void)state;
@@ -271,6 +279,7 @@ static void test_data(void **state)
     REFUSED(rf_dataset_arrays_params, rf_dataset_from_arrays(&params, &source));
     REFUSED(rf_dataset_generator_params, rf_dataset_from_generator(&params, &source));
     REFUSED(rf_csv_params, rf_dataset_from_csv(&params, &source));
+    REFUSED(rf_tfrecord_params, rf_dataset_from_tfrecord(&params, &source));
     REFUSED(rf_image_directory_params, rf_dataset_from_image_directory(&params, &source));
     rf_dataset_generator_params p = {
         .generate = generate, .user = &word, .spec = { .num_components = 1, .dtype = { RF_F32 } }, .cardinality = 1
@@ -278,6 +287,10 @@ static void test_data(void **state)
     assert_int_equal(rf_dataset_from_generator(&p, &source), RF_OK);
     REFUSED(rf_element_spec, rf_dataset_map(source, map, &word, &params, &mapped));
     REFUSED(rf_element_spec, rf_dataset_map_random(source, random_map, &word, 1, &params, &mapped));
+    REFUSED(rf_element_spec, rf_dataset_flat_map(source, make_nothing, NULL, &params, &mapped));
+    const rf_interleave_params turns = { .cycle_length = 1 };
+    REFUSED(rf_element_spec, rf_dataset_interleave(source, make_nothing, NULL, &params, &turns, &mapped));
+    REFUSED(rf_interleave_params, rf_dataset_interleave(source, make_nothing, NULL, &p.spec, &params, &mapped));
     REFUSED(rf_augment_params, rf_dataset_map_augment(source, 0, 1, &params, &mapped));
     REFUSED(rf_padded_batch_params, rf_dataset_padded_batch(source, &params, &mapped));
     /* What user functions fill. */

@@ -9,28 +9,12 @@ import unittest
 import xml.etree.ElementTree
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "support"), str(TESTS / "persist")]
+sys.path.insert(0, str(TESTS / "support"))
 import programs  # noqa: E402
-import read_events  # noqa: E402
+from tfrecord import field, record, varint  # noqa: E402
 
 RINGFIRE = sys.argv[1]
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def varint(value):
-    out = b""
-    while value > 127:
-        out, value = out + bytes((value & 127 | 128,)), value >> 7
-    return out + bytes((value,))
-
-
-def field(number, data):
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def record(data):
-    head = struct.pack("<Q", len(data))
-    return head + struct.pack("<I", read_events.masked(head)) + data + struct.pack("<I", read_events.masked(data))
 
 
 def scalar(tag, step, value):

@@ -4,28 +4,20 @@
 #include <ringfire/events.h>
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/platform.h"
+#include "base/record.h"
 #include "persist/events/events.pb-c.h"
-#include "persist/events/record.h"
 
 #define MAX_RECORD (256ull << 20)
 #define MAX_BUCKETS 65536u
-
-/* What a message takes in memory against its bytes: a value of a few bytes becomes structs of some hundred. */
-#define BUDGET_FACTOR 16u
-#define BUDGET_BASE (1u << 20)
-
-typedef struct budget {
-    size_t left;
-    bool exceeded, no_memory;
-} budget;
+#define BUDGET_FACTOR 16u /* of a record's memory, unpacked, by its bytes */
 
 struct rf_event_reader {
     char *path;
@@ -33,7 +25,7 @@ struct rf_event_reader {
     uint64_t offset; /* of the next record */
     unsigned char *record;
     size_t capacity;
-    budget budget;
+    rf_budget budget;
     ProtobufCAllocator allocator;
     RfPb__Event *event; /* of the latest record, NULL: none */
     uint32_t next_value;
@@ -41,27 +33,6 @@ struct rf_event_reader {
     double *buckets;
     char *text;
 };
-
-/* ---- memory of unpacking ---- */
-
-static void *message_allocate(void *user, size_t size)
-{
-    budget *b = user;
-    if (size > b->left) {
-        b->exceeded = true;
-        return NULL;
-    }
-    b->left -= size;
-    void *memory = malloc(size ? size : 1);
-    if (!memory) b->no_memory = true;
-    return memory;
-}
-
-static void message_release(void *user, void *pointer)
-{
-    (void)user;
-    free(pointer);
-}
 
 /* ---- life ---- */
 
@@ -72,18 +43,12 @@ RF_API rf_result rf_event_reader_open(const char *path, rf_event_reader **out)
     RF_REQUIRE(path && path[0], "rf_event_reader_open: path is empty");
     rf_event_reader *r = RF_NEW(rf_event_reader);
     if (!r) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    uint64_t size;
+    r->fd = -1;
     r->path = rf_strdup(path);
-    r->allocator = (ProtobufCAllocator){ message_allocate, message_release, &r->budget };
-    struct stat st;
-    rf_result result = RF_OK;
-    if (!r->path)
-        result = RF_ERROR_OUT_OF_HOST_MEMORY;
-    else if (r->fd < 0)
-        result =
-            RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "event file: cannot open '%s'", path);
-    else if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode))
-        result = RF_FAIL(RF_ERROR_IO, "event file: '%s' is not a regular file", path);
+    r->allocator = (ProtobufCAllocator){ rf_budget_allocate, rf_budget_release, &r->budget };
+    const rf_result result = r->path ? rf_error_context(rf_file_open_regular(path, &r->fd, &size), "event file")
+                                     : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (result < 0)
         rf_event_reader_close(&r);
     else
@@ -130,14 +95,9 @@ static rf_result fail_corrupt(const rf_event_reader *r, const char *what)
 /* RF_END where the file ends before. */
 static rf_result read_at(const rf_event_reader *r, void *data, size_t size, uint64_t offset)
 {
-    for (size_t done = 0; done < size;) {
-        const ssize_t n = pread(r->fd, (char *)data + done, size - done, (off_t)(offset + done));
-        if (n == 0) return RF_END;
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "event file '%s': cannot read", r->path);
-        done += (size_t)n;
-    }
-    return RF_OK;
+    size_t got = 0;
+    RF_TRY(rf_error_context(rf_file_read_some(r->fd, r->path, data, size, offset, &got), "event file"));
+    return got == size ? RF_OK : RF_END;
 }
 
 static rf_result make_room(rf_event_reader *r, size_t size)
@@ -180,7 +140,7 @@ static rf_result next_record(rf_event_reader *r)
     size_t size = 0;
     const rf_result got = read_record(r, &size);
     if (got != RF_OK) return got;
-    r->budget = (budget){ .left = BUDGET_BASE + BUDGET_FACTOR * size };
+    r->budget = rf_budget_of_message(size, BUDGET_FACTOR);
     r->event = rf_pb__event__unpack(&r->allocator, size, r->record);
     if (!r->event && r->budget.no_memory)
         return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "event file '%s': no memory for a record of %zu bytes", r->path,

@@ -13,9 +13,9 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "base/platform.h"
+#include "base/record.h"
 #include "base/utf8.h"
 #include "persist/events/internal.h"
-#include "persist/events/record.h"
 
 #define BUFFER_SIZE 65536u
 #define DEFAULT_FLUSH_SECONDS 10.0

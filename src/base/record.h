@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of TFRecord files: u64 length, its checksum, the bytes, their checksum; little endian. */
-#ifndef RF_PERSIST_EVENTS_RECORD_H
-#define RF_PERSIST_EVENTS_RECORD_H
+#ifndef RF_BASE_RECORD_H
+#define RF_BASE_RECORD_H
 
 #include <stddef.h>
 #include <stdint.h>
