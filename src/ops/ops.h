@@ -247,6 +247,17 @@ typedef struct rf_cumsum_attr {
 } rf_cumsum_attr;
 rf_result rf_emit_cumsum(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
 
+/* ---- cumprod.c ---- */
+typedef struct rf_cumprod_attr {
+    uint32_t exclusive, reverse;
+} rf_cumprod_attr;
+rf_result rf_emit_cumprod(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+typedef struct rf_recurrence_attr {
+    uint32_t reverse;
+} rf_recurrence_attr;
+/* Along the last dimension y[0] = 0, y[i + 1] = x[i] + factors[i] * y[i]; `reverse`: from the other end. */
+rf_result rf_emit_recurrence(rf_graph *g, rf_value x, rf_value factors, bool reverse, rf_value *out);
+
 /* ---- batch_moments.c, normalize.c ---- */
 rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_value *variance);
 rf_result rf_emit_batch_sums(rf_graph *g, rf_value dy, rf_value x, rf_value mean, rf_value *products, rf_value *sums);

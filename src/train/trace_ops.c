@@ -573,12 +573,25 @@ rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values, rf_te
 
 /* ---- scans ---- */
 
-rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
+typedef rf_result (*emit_scan_fn)(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+
+static rf_tensor scan_call(rf_trace *t, emit_scan_fn emit, rf_tensor x, const char *argument, bool exclusive,
+                           bool reverse)
 {
     rf_value v, out = 0;
-    if (!rf_operand(t, x, "rf_cumsum: x", &v)) return RF_NO_TENSOR;
-    const rf_result r = rf_emit_cumsum(rf_trace_graph(t), v, exclusive, reverse, &out);
+    if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
+    const rf_result r = emit(rf_trace_graph(t), v, exclusive, reverse, &out);
     return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
+{
+    return scan_call(t, rf_emit_cumsum, x, "rf_cumsum: x", exclusive, reverse);
+}
+
+rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
+{
+    return scan_call(t, rf_emit_cumprod, x, "rf_cumprod: x", exclusive, reverse);
 }
 
 /* ---- classification and regression ---- */

@@ -432,6 +432,15 @@ def cumsum(errors, operands, numbers):
     return Sums.apply(scan, errors, operands[0])
 
 
+def cumprod(errors, operands, numbers):
+    exclusive, backwards = numbers
+    x = operands[0].flip(-1) if backwards else operands[0]
+    if exclusive:
+        x = torch.nn.functional.pad(x, (1, 0), value=1.0)[..., :-1]
+    y = x.cumprod(-1)
+    return y.flip(-1) if backwards else y * 1
+
+
 def softmax(errors, operands, numbers):
     x = operands[0]
     e = exponential(errors, [x - x.amax(-1, keepdim=True).detach()], [])
@@ -699,7 +708,7 @@ OPS = {
     "gather": gather, "gather_positions": gather_positions,
     "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "reduce_min": reduce_min, "argmax": argmax,
     "argmin": lambda errors, operands, numbers: argmax(errors, [-operands[0]], numbers), "pad": pad, "tile": tile,
-    "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum,
+    "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum, "cumprod": cumprod,
     "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
     "mean_squared_error": mean_squared_error, "mean_absolute_error": mean_absolute_error, "huber": huber, "kl_divergence": kl_divergence,
