@@ -435,6 +435,16 @@ RF_API rf_tensor rf_argmin(rf_trace *t, rf_tensor x);
 RF_API rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values,
                           rf_tensor *indices);
 
+/**
+ * Sorts x along `axis`, negative ones counted from the end: ascending, or from the largest element
+ * down. Equal elements keep their order, and NaN comes last in either direction. Along the batch
+ * axis each replica sorts the examples that it has. The gradient goes back to where the elements
+ * were.
+ */
+RF_API rf_tensor rf_sort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
+/** Where the elements of rf_sort() were along `axis`, i32, of the shape of x. It has no gradient. */
+RF_API rf_tensor rf_argsort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
+
 /* ---- scans ---- */
 /**
  * Cumulative sums along the last axis.

@@ -203,6 +203,15 @@ class Builder:
             return None
         return self.add(op, [x], [k, self.rng.randint(0, 1)])
 
+    def gen_sort(self, op):
+        """Along any axis, where no rounding changes the order."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        axis = self.axis(len(self.shape(x)))
+        gaps = self.values[x].sort(axis)[0].diff(dim=axis)
+        if gaps.numel() and float(gaps.min()) < 1e-5 * max(1.0, self.largest(x)):
+            return None
+        return self.add(op, [x], [axis, self.rng.randint(0, 1), self.rng.randint(0, 1)])
+
     def image(self):
         """A value of rank 4; where there is none, one is reshaped."""
         if self.rng.random() < 0.3:
@@ -540,7 +549,7 @@ GENERATORS = {
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
     "mean_squared_error": Builder.gen_mean_squared_error, "mean_absolute_error": Builder.gen_mean_absolute_error, "huber": Builder.gen_huber,
-    "kl_divergence": Builder.gen_kl_divergence, "binary_crossentropy": Builder.gen_binary_crossentropy, "attention": Builder.gen_attention, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "cumprod": Builder.gen_cumprod, "rnn": Builder.gen_rnn,
+    "kl_divergence": Builder.gen_kl_divergence, "binary_crossentropy": Builder.gen_binary_crossentropy, "attention": Builder.gen_attention, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "sort": Builder.gen_sort, "cumprod": Builder.gen_cumprod, "rnn": Builder.gen_rnn,
     "constant": Builder.gen_scalar, "global_batch_size": Builder.gen_scalar,
 }
 assert set(GENERATORS) == set(oracle.OPS)

@@ -632,6 +632,13 @@ def top_k(errors, operands, numbers):
     return places if which else x.gather(-1, places)
 
 
+def sort(errors, operands, numbers):
+    """Axis, whether descending, whether places are asked for."""
+    x, (axis, descending, which) = operands[0], numbers
+    places = x.detach().sort(dim=axis, descending=bool(descending), stable=True)[1]
+    return places if which else x.gather(axis, places)
+
+
 def cast(errors, operands, numbers):
     """The types of 16 bits hold what fits, integers what they can."""
     x, to = operands[0], numbers[0]
@@ -712,7 +719,7 @@ OPS = {
     "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
     "mean_squared_error": mean_squared_error, "mean_absolute_error": mean_absolute_error, "huber": huber, "kl_divergence": kl_divergence,
-    "binary_crossentropy": binary_crossentropy, "attention": attention, "cast": cast, "top_k": top_k, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
+    "binary_crossentropy": binary_crossentropy, "attention": attention, "cast": cast, "top_k": top_k, "sort": sort, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
     "dropout": unary(lambda x: x * 1),  # not in training
     "constant": lambda errors, operands, numbers: torch.tensor(float(numpy.float32(numbers[0])), dtype=torch.float64),
     "global_batch_size": lambda errors, operands, numbers: torch.tensor(1.0, dtype=torch.float64),

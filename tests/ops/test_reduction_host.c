@@ -278,18 +278,28 @@ static void test_top_k_reference(void **state)
     (void)state;
     float x[] = { 1, 5, -0.0f, 5, 0, 9, NAN, 3, -INFINITY, NAN, INFINITY, 3 }, y[6];
     int32_t at[6];
-    rf_op_call call = { .op = &rf_op_top_k, .attr = &(rf_top_k_attr){ 3 }, .n_in = 1, .n_out = 2, .in = { F32(2, 6) } };
+    rf_op_call call = {
+        .op = &rf_op_top_k, .attr = &(rf_top_k_attr){ .k = 3 }, .n_in = 1, .n_out = 2, .in = { F32(2, 6) }
+    };
     OK(call.op->infer(&call));
     assert_true(call.out[0].shape.dim[1] == 3 && call.out[1].dtype == RF_I32);
     OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ y, at }));
     assert_true(y[0] == 9 && y[1] == 5 && y[2] == 5 && isnan(y[3]) && isnan(y[4]) && y[5] == INFINITY);
     assert_memory_equal(at, ((int32_t[]){ 5, 1, 3, 0, 3, 4 }), sizeof(at));
-    call.attr = &(rf_top_k_attr){ 6 };
+    call.attr = &(rf_top_k_attr){ .k = 6 };
     float all[12];
     int32_t order[12];
     OK(call.op->infer(&call));
     OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ all, order }));
     assert_memory_equal(order, ((int32_t[]){ 5, 1, 3, 0, 2, 4, 0, 3, 4, 1, 5, 2 }), sizeof(order));
+    /* sorted, NaN comes last in either direction */
+    call.attr = &(rf_top_k_attr){ .order = RF_TOP_K_ASCENDING };
+    OK(call.op->infer(&call));
+    OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ all, order }));
+    assert_memory_equal(order, ((int32_t[]){ 2, 4, 0, 1, 3, 5, 2, 1, 5, 4, 0, 3 }), sizeof(order));
+    call.attr = &(rf_top_k_attr){ .order = RF_TOP_K_DESCENDING };
+    OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ all, order }));
+    assert_memory_equal(order, ((int32_t[]){ 5, 1, 3, 0, 2, 4, 4, 1, 5, 2, 0, 3 }), sizeof(order));
 }
 
 static void test_metric_reference(void **state)
