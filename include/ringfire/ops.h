@@ -456,6 +456,16 @@ RF_API rf_tensor rf_argmin(rf_trace *t, rf_tensor x);
 RF_API rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values,
                           rf_tensor *indices);
 
+/**
+ * Sorts x along `axis`, negative ones counted from the end: ascending, or from the largest element
+ * down. Equal elements keep their order, and NaN comes last in either direction. Along the batch
+ * axis each replica sorts the examples that it has. The gradient goes back to where the elements
+ * were.
+ */
+RF_API rf_tensor rf_sort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
+/** Where the elements of rf_sort() were along `axis`, i32, of the shape of x. It has no gradient. */
+RF_API rf_tensor rf_argsort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
+
 /* ---- scans ---- */
 /**
  * Cumulative sums along the last axis.
@@ -463,6 +473,14 @@ RF_API rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values
  * the last element backwards.
  */
 RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
+/**
+ * Cumulative products along the last axis.
+ * `exclusive` leaves each element out of its own product, so that the first is 1; `reverse`
+ * multiplies from the last element backwards. What does not fit a float on the way, but again
+ * behind it, is right there: products keep exponents of their own. The gradient is right where
+ * factors are 0, too: nothing is divided by them.
+ */
+RF_API rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
 
 /* ---- recurrence: all steps of a sequence in one operation ---- */
 /** Kinds of recurrent layers. */

@@ -74,6 +74,8 @@
     OP(argmax)                                                                                                         \
     OP(top_k)  /* x -> values, indices i32 */                                                                          \
     OP(cumsum) /* along the last axis */                                                                               \
+    OP(cumprod)                                                                                                        \
+    OP(recurrence) /* x, factors */                                                                                    \
     OP(softmax)                                                                                                        \
     OP(softmax_grad) /* dy, y */                                                                                       \
     OP(log_softmax)                                                                                                    \

@@ -236,16 +236,35 @@ rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int
 rf_result rf_emit_argmax(rf_graph *g, rf_value x, rf_value *out);
 
 /* ---- top_k.c ---- */
+typedef enum rf_top_k_order {
+    RF_TOP_K_LARGEST,   /* and NaN before them */
+    RF_TOP_K_ASCENDING, /* NaN last, as in descending */
+    RF_TOP_K_DESCENDING
+} rf_top_k_order;
+/* k 0, of the last two orders: all elements, which sorts them. */
 typedef struct rf_top_k_attr {
     int32_t k;
+    uint32_t order; /* rf_top_k_order */
 } rf_top_k_attr;
 rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf_value *indices);
+rf_result rf_emit_sort(rf_graph *g, rf_value x, bool descending, rf_value *values, rf_value *indices);
 
 /* ---- cumsum.c ---- */
 typedef struct rf_cumsum_attr {
     uint32_t exclusive, reverse;
 } rf_cumsum_attr;
 rf_result rf_emit_cumsum(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+
+/* ---- cumprod.c ---- */
+typedef struct rf_cumprod_attr {
+    uint32_t exclusive, reverse;
+} rf_cumprod_attr;
+rf_result rf_emit_cumprod(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+typedef struct rf_recurrence_attr {
+    uint32_t reverse;
+} rf_recurrence_attr;
+/* Along the last dimension y[0] = 0, y[i + 1] = x[i] + factors[i] * y[i]; `reverse`: from the other end. */
+rf_result rf_emit_recurrence(rf_graph *g, rf_value x, rf_value factors, bool reverse, rf_value *out);
 
 /* ---- batch_moments.c, normalize.c ---- */
 rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_value *variance);

@@ -571,14 +571,61 @@ rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values, rf_te
     return rf_trace_status(t);
 }
 
+/* Rows are what can be sorted: another axis changes places with the last one, and back. */
+static rf_tensor sort_call(rf_trace *t, const char *name, rf_tensor x, const char *argument, int32_t axis,
+                           bool descending, bool places)
+{
+    rf_value v, out[2] = { 0 };
+    char text[96];
+    if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
+    rf_graph *g = rf_trace_graph(t);
+    const rf_shape shape = rf_graph_desc(g, v)->shape;
+    const int32_t last = shape.rank - 1, at = axis < 0 ? axis + shape.rank : axis;
+    if (at < 0 || at > last) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s: shape %s has no axis %d", name,
+                            rf_shape_format(shape, text, sizeof(text)), (int)axis);
+        return RF_NO_TENSOR;
+    }
+    int32_t perm[RF_MAX_RANK] = { 0 };
+    for (int32_t d = 0; d <= last; d++) perm[d] = d == at ? last : d == last ? at : d;
+    rf_result r = at == last ? RF_OK : rf_emit_transpose(g, v, perm, &v);
+    if (r >= 0) r = rf_emit_sort(g, v, descending, &out[0], &out[1]);
+    rf_value y = out[places];
+    if (r >= 0 && at != last) r = rf_emit_transpose(g, y, perm, &y);
+    return rf_trace_emit(t, r, y);
+}
+
+rf_tensor rf_sort(rf_trace *t, rf_tensor x, int32_t axis, bool descending)
+{
+    return sort_call(t, "rf_sort", x, "rf_sort: x", axis, descending, false);
+}
+
+rf_tensor rf_argsort(rf_trace *t, rf_tensor x, int32_t axis, bool descending)
+{
+    return sort_call(t, "rf_argsort", x, "rf_argsort: x", axis, descending, true);
+}
+
 /* ---- scans ---- */
+
+typedef rf_result (*emit_scan_fn)(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+
+static rf_tensor scan_call(rf_trace *t, emit_scan_fn emit, rf_tensor x, const char *argument, bool exclusive,
+                           bool reverse)
+{
+    rf_value v, out = 0;
+    if (!rf_operand(t, x, argument, &v)) return RF_NO_TENSOR;
+    const rf_result r = emit(rf_trace_graph(t), v, exclusive, reverse, &out);
+    return rf_trace_emit(t, r, out);
+}
 
 rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
 {
-    rf_value v, out = 0;
-    if (!rf_operand(t, x, "rf_cumsum: x", &v)) return RF_NO_TENSOR;
-    const rf_result r = rf_emit_cumsum(rf_trace_graph(t), v, exclusive, reverse, &out);
-    return rf_trace_emit(t, r, out);
+    return scan_call(t, rf_emit_cumsum, x, "rf_cumsum: x", exclusive, reverse);
+}
+
+rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
+{
+    return scan_call(t, rf_emit_cumprod, x, "rf_cumprod: x", exclusive, reverse);
 }
 
 /* ---- classification and regression ---- */

@@ -321,6 +321,9 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "squeeze") == 0) return rf_squeeze(t, a, number(s, 0));
     if (strcmp(name, "gather") == 0) return rf_gather(t, a, b, number(s, 0));
     if (strcmp(name, "cumsum") == 0) return rf_cumsum(t, a, number(s, 0) != 0, number(s, 1) != 0);
+    if (strcmp(name, "cumprod") == 0) return rf_cumprod(t, a, number(s, 0) != 0, number(s, 1) != 0);
+    if (strcmp(name, "sort") == 0)
+        return (number(s, 2) != 0 ? rf_argsort : rf_sort)(t, a, number(s, 0), number(s, 1) != 0);
     if (strcmp(name, "top_k") == 0) return top_k(t, s, a);
     if (strcmp(name, "one_hot") == 0) return rf_one_hot(t, a, number(s, 0));
     if (strcmp(name, "cast") == 0) return rf_cast(t, a, (rf_dtype)number(s, 0));

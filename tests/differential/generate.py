@@ -181,6 +181,19 @@ class Builder:
         away = x.abs() if op == "sign" else (x - x.round()).abs() if op == "floor" else (x - x.floor() - 0.5).abs()
         return float(away.min()) > 1e-3
 
+    def gen_cumprod(self, op):
+        """Of numbers with zeros among them, and of long rows about 1; not where products are so small that they may be flushed to zero."""
+        shape = self.dims(self.rng.randint(1, 4))
+        around = min(0.9, 5 / math.sqrt(shape[-1]))
+        x = self.pick(lambda i: len(self.shape(i)) >= 1 and self.shape(i)[-1] < 32, shape, kind="uniform", between=(1 - around, 1 + around))
+        if self.rng.random() < 0.3:
+            x = self.add("multiply", [x, self.leaf(self.shape(x), "integer", (0, 2))])
+        numbers = [self.rng.randint(0, 1), self.rng.randint(0, 1)]
+        if x is None:
+            return None
+        products = oracle.cumprod(oracle.Errors(), [self.values[x]], numbers).abs()
+        return self.add(op, [x], numbers) if float(products[products > 0].min() if (products > 0).any() else 1) > 1e-25 else None
+
     def gen_top_k(self, op):
         """Values, or their indices, where no rounding changes which come first."""
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
@@ -189,6 +202,15 @@ class Builder:
         if ordered.shape[-1] > 1 and float((ordered[..., :-1] - ordered[..., 1:]).min()) < 1e-4 * max(1.0, self.largest(x)):
             return None
         return self.add(op, [x], [k, self.rng.randint(0, 1)])
+
+    def gen_sort(self, op):
+        """Along any axis, where no rounding changes the order."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        axis = self.axis(len(self.shape(x)))
+        gaps = self.values[x].sort(axis)[0].diff(dim=axis)
+        if gaps.numel() and float(gaps.min()) < 1e-5 * max(1.0, self.largest(x)):
+            return None
+        return self.add(op, [x], [axis, self.rng.randint(0, 1), self.rng.randint(0, 1)])
 
     def image(self):
         """A value of rank 4; where there is none, one is reshaped."""
@@ -538,7 +560,7 @@ GENERATORS = {
     **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")}, "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
     "mean_squared_error": Builder.gen_mean_squared_error, "mean_absolute_error": Builder.gen_mean_absolute_error, "huber": Builder.gen_huber,
-    "kl_divergence": Builder.gen_kl_divergence, "binary_crossentropy": Builder.gen_binary_crossentropy, "attention": Builder.gen_attention, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "rnn": Builder.gen_rnn,
+    "kl_divergence": Builder.gen_kl_divergence, "binary_crossentropy": Builder.gen_binary_crossentropy, "attention": Builder.gen_attention, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "sort": Builder.gen_sort, "cumprod": Builder.gen_cumprod, "rnn": Builder.gen_rnn,
     "constant": Builder.gen_scalar, "global_batch_size": Builder.gen_scalar,
 }
 assert set(GENERATORS) == set(oracle.OPS)

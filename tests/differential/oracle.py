@@ -432,6 +432,15 @@ def cumsum(errors, operands, numbers):
     return Sums.apply(scan, errors, operands[0])
 
 
+def cumprod(errors, operands, numbers):
+    exclusive, backwards = numbers
+    x = operands[0].flip(-1) if backwards else operands[0]
+    if exclusive:
+        x = torch.nn.functional.pad(x, (1, 0), value=1.0)[..., :-1]
+    y = x.cumprod(-1)
+    return y.flip(-1) if backwards else y * 1
+
+
 def softmax(errors, operands, numbers):
     x = operands[0]
     e = exponential(errors, [x - x.amax(-1, keepdim=True).detach()], [])
@@ -623,6 +632,13 @@ def top_k(errors, operands, numbers):
     return places if which else x.gather(-1, places)
 
 
+def sort(errors, operands, numbers):
+    """Axis, whether descending, whether places are asked for."""
+    x, (axis, descending, which) = operands[0], numbers
+    places = x.detach().sort(dim=axis, descending=bool(descending), stable=True)[1]
+    return places if which else x.gather(axis, places)
+
+
 def cast(errors, operands, numbers):
     """The types of 16 bits hold what fits, integers what they can."""
     x, to = operands[0], numbers[0]
@@ -710,11 +726,11 @@ OPS = {
     "gather": gather, "gather_positions": gather_positions,
     "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "reduce_min": reduce_min, "argmax": argmax,
     "argmin": lambda errors, operands, numbers: argmax(errors, [-operands[0]], numbers), "pad": pad, "tile": tile,
-    "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum,
+    "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum, "cumprod": cumprod,
     "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "one_hot": one_hot,
     "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
     "mean_squared_error": mean_squared_error, "mean_absolute_error": mean_absolute_error, "huber": huber, "kl_divergence": kl_divergence,
-    "binary_crossentropy": binary_crossentropy, "attention": attention, "cast": cast, "top_k": top_k, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
+    "binary_crossentropy": binary_crossentropy, "attention": attention, "cast": cast, "top_k": top_k, "sort": sort, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
     "dropout": unary(lambda x: x * 1),  # not in training
     "constant": lambda errors, operands, numbers: torch.tensor(float(numpy.float32(numbers[0])), dtype=torch.float64),
     "global_batch_size": lambda errors, operands, numbers: torch.tensor(1.0, dtype=torch.float64),

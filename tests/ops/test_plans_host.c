@@ -377,6 +377,36 @@ static void strided_gradients_multiply_no_zeros(void **state)
     }
 }
 
+/* Software devices insert few elements and sort many, other devices sort; a long row takes no dispatch for each step.
+ */
+static void many_elements_are_sorted(void **state)
+{
+    (void)state;
+    const struct {
+        int32_t columns, k;
+        bool inserts;
+    } rows[] = { { 1000, 5, true },   { 1000, 64, true },    { 70001, 100, true },   { 16, 16, true },
+                 { 128, 128, false }, { 1000, 1000, false }, { 16384, 16384, false } };
+    const rf_kernel *insertion = rf_op_top_k.kernels[0], *sorting = rf_op_top_k.kernels[1];
+    const rf_device_caps *cpu = &profiles[0].caps,
+                         gpu = { .driver = RF_DRIVER_NVIDIA, SUBGROUPS(32), LIMITS(1024, UINT32_MAX, 1u << 27, 256) };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_top_k_attr attr = { .k = rows[i].k };
+        rf_op_call call = {
+            .op = &rf_op_top_k, .attr = &attr, .n_in = 1, .n_out = 2, .in = { { RF_F32, RF_SHAPE(4, rows[i].columns) } }
+        };
+        assert_int_equal(call.op->infer(&call), RF_OK);
+        assert_int_equal(insertion->score(&call, cpu) > sorting->score(&call, cpu), rows[i].inserts);
+        assert_true(sorting->score(&call, &gpu) > insertion->score(&call, &gpu));
+        if (rows[i].k < 16384) continue;
+        rf_kernel_plan plan = { 0 };
+        assert_int_equal(rf_kernel_plan_make(sorting, &call, cpu, &plan), RF_OK);
+        /* the first and the last, and chunks of 256: one, and another after each 1 to 6 steps */
+        assert_int_equal(plan.count, 2 + 1 + 6 * 7 / 2 + 6);
+        rf_kernel_plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +414,7 @@ int main(void)
         cmocka_unit_test(attention_is_fused_where_it_pays), cmocka_unit_test(tiles_follow_the_device),
         cmocka_unit_test(sums_are_cut_where_tiles_are_few), cmocka_unit_test(parts_are_counted),
         cmocka_unit_test(large_tiles_need_registers),       cmocka_unit_test(strided_gradients_multiply_no_zeros),
+        cmocka_unit_test(many_elements_are_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

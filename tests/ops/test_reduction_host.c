@@ -116,6 +116,21 @@ static void test_row_references(void **state)
     EXPECT(cumsum, (&(rf_cumsum_attr){ .exclusive = 1 }), desc, sum_in, 0, 1, 3, 0, -1, -1);
     EXPECT(cumsum, (&(rf_cumsum_attr){ .reverse = 1 }), desc, sum_in, 7, 6, 4, 4, 5, 5);
     EXPECT(cumsum, (&(rf_cumsum_attr){ 1, 1 }), desc, sum_in, 6, 4, 0, 5, 5, 0);
+    /* products that no float holds, nor a double, and then do again */
+    float factors[] = { 2, 3, -4, 5, 0, 7 }, far[] = { 1e-30f, 1e-30f, 1e38f, 1e-38f, 1e30f, 1e30f };
+    void *product_in[] = { factors }, *far_in[] = { far };
+    EXPECT(cumprod, (&(rf_cumprod_attr){ 0, 0 }), desc, product_in, 2, 6, -24, 5, 0, 0);
+    EXPECT(cumprod, (&(rf_cumprod_attr){ .exclusive = 1 }), desc, product_in, 1, 2, 6, 1, 5, 0);
+    EXPECT(cumprod, (&(rf_cumprod_attr){ .reverse = 1 }), desc, product_in, -24, -12, -4, 0, 0, 7);
+    EXPECT(cumprod, (&(rf_cumprod_attr){ 1, 1 }), desc, product_in, -12, -4, 1, 0, 7, 1);
+    EXPECT(cumprod, (&(rf_cumprod_attr){ 0, 0 }), (&(rf_tensor_desc)F32(1, 6)), far_in, 1e-30f, 0, 1e-22f, 0, 1e-30f,
+           1);
+    /* 0; 1; 2 + 3 * 1; and from the other end 0; 4; 2 + 3 * 4 */
+    float added[] = { 1, 2, 4 }, by[] = { 7, 3, 5 };
+    const rf_tensor_desc steps[] = { F32(1, 3), F32(1, 3) };
+    void *steps_in[] = { added, by };
+    EXPECT(recurrence, (&(rf_recurrence_attr){ 0 }), steps, steps_in, 0, 1, 5);
+    EXPECT(recurrence, (&(rf_recurrence_attr){ 1 }), steps, steps_in, 14, 4, 0);
 }
 
 static void test_loss_references(void **state)
@@ -263,18 +278,28 @@ static void test_top_k_reference(void **state)
     (void)state;
     float x[] = { 1, 5, -0.0f, 5, 0, 9, NAN, 3, -INFINITY, NAN, INFINITY, 3 }, y[6];
     int32_t at[6];
-    rf_op_call call = { .op = &rf_op_top_k, .attr = &(rf_top_k_attr){ 3 }, .n_in = 1, .n_out = 2, .in = { F32(2, 6) } };
+    rf_op_call call = {
+        .op = &rf_op_top_k, .attr = &(rf_top_k_attr){ .k = 3 }, .n_in = 1, .n_out = 2, .in = { F32(2, 6) }
+    };
     OK(call.op->infer(&call));
     assert_true(call.out[0].shape.dim[1] == 3 && call.out[1].dtype == RF_I32);
     OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ y, at }));
     assert_true(y[0] == 9 && y[1] == 5 && y[2] == 5 && isnan(y[3]) && isnan(y[4]) && y[5] == INFINITY);
     assert_memory_equal(at, ((int32_t[]){ 5, 1, 3, 0, 3, 4 }), sizeof(at));
-    call.attr = &(rf_top_k_attr){ 6 };
+    call.attr = &(rf_top_k_attr){ .k = 6 };
     float all[12];
     int32_t order[12];
     OK(call.op->infer(&call));
     OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ all, order }));
     assert_memory_equal(order, ((int32_t[]){ 5, 1, 3, 0, 2, 4, 0, 3, 4, 1, 5, 2 }), sizeof(order));
+    /* sorted, NaN comes last in either direction */
+    call.attr = &(rf_top_k_attr){ .order = RF_TOP_K_ASCENDING };
+    OK(call.op->infer(&call));
+    OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ all, order }));
+    assert_memory_equal(order, ((int32_t[]){ 2, 4, 0, 1, 3, 5, 2, 1, 5, 4, 0, 3 }), sizeof(order));
+    call.attr = &(rf_top_k_attr){ .order = RF_TOP_K_DESCENDING };
+    OK(call.op->reference(&call, (void *[]){ x }, (void *[]){ all, order }));
+    assert_memory_equal(order, ((int32_t[]){ 5, 1, 3, 0, 2, 4, 4, 1, 5, 2, 0, 3 }), sizeof(order));
 }
 
 static void test_metric_reference(void **state)
@@ -697,26 +722,34 @@ static void test_plans(void **state)
 }
 
 /* Rows that no single loop may walk on some device are left to the kernel that cuts them. */
-static void test_cumsum_of_long_rows(void **state)
+static void check_scan_of_long_rows(const rf_op *op)
 {
-    (void)state;
     rf_device_caps caps = devices[0];
-    const rf_cumsum_attr attr = { 0 };
+    const uint32_t attr[2] = { 0 };
     for (int limited = 0; limited < 2; limited++) {
         caps.max_loop_iterations = limited ? 1002 : 0; /* 1000 and those of entering two loops */
         for (int32_t columns = 1000; columns <= 250001; columns += columns == 1000 ? 1 : 249000) {
-            rf_op_call call = { .op = &rf_op_cumsum, .attr = &attr, .n_in = 1, .n_out = 1, .in = { F32(2, 3) } };
-            call.in[0].shape.dim[1] = columns;
-            OK(rf_op_cumsum.infer(&call));
-            for (uint32_t k = 0; k < rf_op_cumsum.num_kernels; k++) {
-                const rf_kernel *kernel = rf_op_cumsum.kernels[k];
+            rf_op_call call = { .op = op, .attr = attr, .n_in = op->min_in, .n_out = 1 };
+            for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = (rf_tensor_desc)F32(2, columns);
+            OK(op->infer(&call));
+            for (uint32_t k = 0; k < op->num_kernels; k++) {
+                const rf_kernel *kernel = op->kernels[k];
                 const bool whole_row = strcmp(kernel->name, "row") == 0;
                 const bool expected = !limited || columns <= (whole_row ? 1001 : 250000);
                 if ((kernel->score(&call, &caps) > 0) != expected)
-                    fail_msg("%s, %d columns, limit %u", kernel->name, (int)columns, caps.max_loop_iterations);
+                    fail_msg("%s/%s, %d columns, limit %u", op->name, kernel->name, (int)columns,
+                             caps.max_loop_iterations);
             }
         }
     }
+}
+
+static void test_scans_of_long_rows(void **state)
+{
+    (void)state;
+    check_scan_of_long_rows(&rf_op_cumsum);
+    check_scan_of_long_rows(&rf_op_cumprod);
+    check_scan_of_long_rows(&rf_op_recurrence);
 }
 
 int main(void)
@@ -740,7 +773,7 @@ int main(void)
         cmocka_unit_test(test_batch_normalization_takes_five_walks),
         cmocka_unit_test(test_broadcasts_go_into_what_reads_them),
         cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_cumsum_of_long_rows),
+        cmocka_unit_test(test_scans_of_long_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses and their scaling to the global batch, regularisation, metrics; cumulative sums and casts in a step. */
+/* Losses and their scaling to the global batch, regularisation, metrics; cumulative sums and products, and casts in a
+ * step. */
 #include "support.h"
 
 enum { N = 5, C = 4 };
@@ -410,6 +411,57 @@ static void cumulative_sums(rf_strategy *strategy)
     refuse_step(&a, scalar_cumsum_step, "cumsum: input 0 is a scalar");
 }
 
+/* ---- cumulative products, each row with a zero: its gradient is the product of the others ---- */
+
+static rf_result cumprod_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    const rf_tensor x = rf_multiply(t, in[2], rf_subtract(t, rf_constant(t, 1.0f), in[1]));
+    for (int i = 0; i < 4; i++) {
+        out[i] = rf_reduce_sum(t, rf_cumprod(t, x, i & 1, i & 2), NULL, 0, false);
+        rf_tensor gradient;
+        const rf_result r = rf_gradients(t, out[i], &x, 1, &gradient);
+        if (r < 0) return r;
+        out[4 + i] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, false);
+    }
+    return rf_trace_status(t);
+}
+
+/* Column `c` of the products of a row in the order of the scan, without the factor `left_out`. */
+static double product_of(const inputs *in, int row, int c, bool exclusive, bool reverse, int left_out)
+{
+    double product = 1.0;
+    for (int i = 0; i < C; i++) {
+        const bool counts = (reverse ? i >= c : i <= c) && !(exclusive && i == c);
+        if (counts && i != left_out) product *= i == in->labels[row] ? 0.0 : (double)in->logits[row * C + i];
+    }
+    return product;
+}
+
+static void cumulative_products(rf_strategy *strategy)
+{
+    inputs in;
+    fill_inputs(&in);
+    app a = { .strategy = strategy };
+    float is[8];
+    run_step(&a, cumprod_step, 8, is);
+    for (int form = 0; form < 4; form++) {
+        const bool exclusive = form & 1, reverse = form & 2;
+        double products = 0.0, gradient = 0.0;
+        for (int row = 0; row < N; row++)
+            for (int c = 0; c < C; c++) {
+                products += product_of(&in, row, c, exclusive, reverse, -1);
+                for (int k = 0; k < C; k++) {
+                    const bool is_factor = (reverse ? k >= c : k <= c) && !(exclusive && k == c);
+                    if (is_factor)
+                        gradient += (double)in.logits[row * C + k] * product_of(&in, row, c, exclusive, reverse, k);
+                }
+            }
+        assert_near(is[form], products, 1e-5, 1e-5, "cumulative product");
+        assert_near(is[4 + form], gradient, 1e-5, 1e-5, "gradient of a cumulative product");
+    }
+}
+
 /* ---- slices: linear as well; every replica cuts its own examples ---- */
 
 static rf_result slice_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -612,6 +664,7 @@ ON_ONE(bad_arguments)
 ON_ALL(metrics)
 ON_TWO(regularization)
 ON_TWO(cumulative_sums)
+ON_TWO(cumulative_products)
 ON_TWO(slices)
 ON_TWO(gathers)
 ON_TWO(casts)
@@ -629,6 +682,7 @@ int main(void)
         cmocka_unit_test(metrics_on_all),
         cmocka_unit_test(regularization_on_two),
         cmocka_unit_test(cumulative_sums_on_two),
+        cmocka_unit_test(cumulative_products_on_two),
         cmocka_unit_test(slices_on_two),
         cmocka_unit_test(gathers_on_two),
         cmocka_unit_test(casts_on_two),

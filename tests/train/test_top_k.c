@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rf_top_k() in steps: on replicas that share a batch, its gradient, and what it refuses. */
+/* rf_top_k(), rf_sort() and rf_argsort() in steps: on replicas that share a batch, gradients, and what they refuse. */
 #include "support.h"
 
 enum { N = 7, C = 9, K = 3 };
@@ -73,6 +73,106 @@ static void takes_the_largest(rf_strategy *strategy)
 ON_ONE(takes_the_largest)
 ON_TWO(takes_the_largest)
 
+/* ---- sorting ---- */
+
+enum { ROWS = 4 };
+
+/* x [n, ROWS, C] along its last axis, descending, and along the one before, with places; the gradient of squares. */
+static rf_result sorting_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = rf_sort(t, in[0], -1, true);
+    out[1] = rf_sort(t, in[0], 1, false);
+    out[2] = rf_argsort(t, in[0], 1, false);
+    const rf_tensor weighted = rf_multiply(t, rf_square(t, out[1]), in[1]);
+    return rf_gradients(t, rf_reduce_sum(t, weighted, NULL, 0, false), &in[0], 1, &out[3]);
+}
+
+/* Whether b comes at or before a, of elements of a line `stride` apart. */
+static bool is_sorted(const float *line, int count, int stride, bool descending)
+{
+    for (int i = 1; i < count; i++) {
+        const float a = line[(i - 1) * stride], b = line[i * stride];
+        if (isnan(a) ? !isnan(b) : descending ? a < b : a > b) return false;
+    }
+    return true;
+}
+
+static void sorts(rf_strategy *strategy)
+{
+    float x[N * ROWS * C], weights[N * ROWS * C];
+    rf_function *f;
+    rf_per_replica *results[4];
+    rf_array y[4];
+    fill_noise(x, N * ROWS * C, 5);
+    fill_noise(weights, N * ROWS * C, 6);
+    x[3 * ROWS * C + 1] = x[3 * ROWS * C + 1 + 2 * C] = 0.25f; /* equal ones keep their order */
+    x[5 * ROWS * C + 4] = NAN;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = sorting_step, .num_outputs = 4 }, &f));
+    const rf_element batch = {
+        .num_components = 2,
+        .component = { array_f32(RF_SHAPE(N, ROWS, C), x), array_f32(RF_SHAPE(N, ROWS, C), weights) },
+    };
+    OK(rf_strategy_run(strategy, f, &batch, results));
+    for (int i = 0; i < 4; i++) OK(rf_strategy_gather(strategy, results[i], &y[i]));
+    const float *rows = y[0].data, *lines = y[1].data, *gradient = y[3].data;
+    const int32_t *places = y[2].data;
+    for (int r = 0; r < N * ROWS; r++) assert_true(is_sorted(rows + r * C, C, 1, true));
+    for (int n = 0; n < N; n++)
+        for (int c = 0; c < C; c++) {
+            const int first = n * ROWS * C + c;
+            assert_true(is_sorted(lines + first, ROWS, C, false));
+            for (int i = 0; i < ROWS; i++) {
+                const int at = first + i * C, from = first + places[at] * C;
+                assert_true(lines[at] == x[from] || (isnan(lines[at]) && isnan(x[from])));
+                if (i > 0 && lines[at] == lines[at - C]) assert_true(places[at] > places[at - C]);
+                if (!isnan(x[from]))
+                    assert_near(gradient[from], 2 * x[from] * weights[at], 1e-6, 1e-7, "gradient of a sort");
+            }
+        }
+    assert_true(isnan(lines[5 * ROWS * C + 4 + 3 * C]) && places[5 * ROWS * C + 4 + 3 * C] == 0);
+    for (int i = 0; i < 4; i++) rf_array_free(&y[i]);
+    rf_function_destroy(&f);
+}
+ON_ONE(sorts)
+ON_TWO(sorts)
+
+/* Along the batch, however long it is: each of the runs has another one. */
+static rf_result batch_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = rf_sort(t, in[0], 0, false);
+    return rf_trace_status(t);
+}
+
+static void sorts_the_batch(rf_strategy *strategy)
+{
+    rf_function *f;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = batch_step, .num_outputs = 1 }, &f));
+    for (int n = 1; n <= N; n += 3) {
+        float x[N * C];
+        rf_per_replica *result;
+        rf_array y;
+        fill_noise(x, N * C, 8);
+        const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(n, C), x) } };
+        OK(rf_strategy_run(strategy, f, &batch, &result));
+        OK(rf_strategy_gather(strategy, result, &y));
+        for (int c = 0; c < C; c++) assert_true(is_sorted((const float *)y.data + c, n, C, false));
+        rf_array_free(&y);
+    }
+    rf_function_destroy(&f);
+}
+ON_ONE(sorts_the_batch)
+
+/* ---- what is refused ---- */
+
+static rf_result wrong_axis(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = rf_argsort(t, in[0], 2, false);
+    return rf_trace_status(t);
+}
+
 static rf_result without_values(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
@@ -99,6 +199,7 @@ static void refuses(rf_strategy *strategy)
     p.values_only = true;
     refuse(strategy, step, &p, 3, "top_k: k is 0, must be 1 to 9");
     refuse(strategy, without_values, NULL, 1, "rf_top_k: values is NULL");
+    refuse(strategy, wrong_axis, NULL, 1, "rf_argsort: shape [7,9] has no axis 2");
     rf_variable_destroy(&p.w);
 }
 ON_ONE(refuses)
@@ -108,6 +209,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_the_largest_on_one),
         cmocka_unit_test(takes_the_largest_on_two),
+        cmocka_unit_test(sorts_on_one),
+        cmocka_unit_test(sorts_on_two),
+        cmocka_unit_test(sorts_the_batch_on_one),
         cmocka_unit_test(refuses_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

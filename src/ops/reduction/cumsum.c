@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cumulative sums along the last dimension. */
-#include "ops/kit.h"
 #include "ops/ops.h"
+#include "ops/reduction/scan.h"
 #include "rf_shaders.h"
-
-#include <math.h>
 
 /* ---- host side ---- */
 
@@ -55,89 +53,18 @@ static rf_cost cumsum_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-/* Rows cut into `blocks` blocks of `len` elements, the last one shorter. */
-typedef struct cumsum_cut {
-    uint64_t blocks, len;
-} cumsum_cut;
-
-static rf_row_job cumsum_job(const rf_op_call *call, const rf_device_caps *caps, const rf_shader *shader,
-                             cumsum_cut cut)
+static rf_scan cumsum_scan(const rf_op_call *call)
 {
     const rf_cumsum_attr *attr = call->attr;
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    rf_row_job job = { .shader = shader,
-                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
-                       .rows = rf_desc_rows(&call->in[0]),
-                       .threads_per_row = cut.blocks,
-                       .loops = cut.len + 1,
-                       .n_push = 6 };
-    job.push[1] = (uint32_t)columns;
-    job.push[2] = (uint32_t)cut.blocks;
-    job.push[3] = (uint32_t)cut.len;
-    job.push[4] = attr->exclusive;
-    job.push[5] = attr->reverse;
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, columns * sizeof(float));
-    return job;
+    return (rf_scan){ .row = &rf_shader_cumsum,
+                      .totals = &rf_shader_cumsum_totals,
+                      .blocked = &rf_shader_cumsum_blocked,
+                      .total_words = 1,
+                      .exclusive = attr->exclusive,
+                      .reverse = attr->reverse };
 }
 
-static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    rf_row_job job = cumsum_job(call, caps, &rf_shader_cumsum, (cumsum_cut){ 1, columns });
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
-    return job;
-}
-
-RF_ROW_KERNEL(kernel_row, "row", row_job(call, caps));
-
-/* Blocks enough to keep the device busy, but no more than a block has elements: each invocation adds up the totals of
- * the blocks before its own. */
-static cumsum_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
-    const uint64_t busy = rf_div_up(caps->is_cpu ? 64 : 16384, rows), most = rf_loop_limit(caps) / 2;
-    uint64_t len = (uint64_t)ceil(sqrt((double)columns));
-    if (len < rf_div_up(columns, busy)) len = rf_div_up(columns, busy);
-    if (len > most) len = most;
-    return (cumsum_cut){ rf_div_up(columns, len), len };
-}
-
-static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, cumsum_cut cut, rf_row_job *totals,
-                         rf_row_job *scan)
-{
-    *totals = cumsum_job(call, caps, &rf_shader_cumsum_totals, cut);
-    rf_row_job_tensor(totals, RF_BIND_WORKSPACE, 0, cut.blocks * sizeof(float));
-    *scan = cumsum_job(call, caps, &rf_shader_cumsum_blocked, cut);
-    rf_row_job_tensor(scan, RF_BIND_OUTPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
-    rf_row_job_tensor(scan, RF_BIND_WORKSPACE, 0, cut.blocks * sizeof(float));
-    scan->tensors[2].write = false;
-    scan->loops = cut.blocks + cut.len + 2; /* totals before the block, then the block */
-}
-
-/* Reads everything twice, which pays where rows alone would leave lanes of a vector, or invocations of a GPU, idle. */
-static double blocked_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const cumsum_cut cut = blocked_cut(call, caps);
-    rf_row_job totals, scan;
-    blocked_jobs(call, caps, cut, &totals, &scan);
-    if (cut.blocks < 2 || scan.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
-    if (rf_row_job_chunk(&totals, caps) == 0 || rf_row_job_chunk(&scan, caps) == 0) return RF_SCORE_NONE;
-    const bool idle = totals.rows < (caps->is_cpu ? caps->subgroup_size : 4096);
-    return idle && rf_desc_columns(&call->in[0]) >= 1024 ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
-}
-
-static rf_result blocked_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const cumsum_cut cut = blocked_cut(call, caps);
-    rf_row_job totals, scan;
-    blocked_jobs(call, caps, cut, &totals, &scan);
-    plan->workspace = totals.rows * cut.blocks * sizeof(float);
-    RF_TRY(rf_row_job_plan(&totals, caps, plan));
-    return rf_row_job_plan(&scan, caps, plan);
-}
-
-static const rf_kernel kernel_blocked = { "blocked", blocked_score, blocked_plan };
-static const rf_kernel *const cumsum_kernels[] = { &kernel_row, &kernel_blocked };
+RF_SCAN_KERNELS(cumsum, cumsum_scan(call));
 
 /* ---- cases ---- */
 

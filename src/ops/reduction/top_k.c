@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k largest elements of the last dimension, and where they are. */
+/* The k largest elements of the last dimension, and where they are; all of them in order, which sorts. */
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "ops/scalar.h"
 #include "rf_shaders.h"
+
+#include <math.h>
 
 /* ---- host side ---- */
 
@@ -12,19 +14,20 @@ static rf_result top_k_infer(rf_op_call *call)
     const rf_top_k_attr *attr = call->attr;
     char shape[96];
     RF_TRY(rf_expect_rows(call, 0));
+    RF_TRY(rf_expect_not_empty(call, 0));
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    if (attr->k < 1 || (uint64_t)attr->k > columns)
+    const bool all = attr->k == 0 && attr->order != RF_TOP_K_LARGEST;
+    if (!all && (attr->k < 1 || (uint64_t)attr->k > columns))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "top_k: k is %d, must be 1 to %llu for x of shape %s", (int)attr->k,
                        (unsigned long long)columns, rf_shape_format(call->in[0].shape, shape, sizeof(shape)));
     call->out[0] = call->out[1] = call->in[0];
-    for (uint32_t i = 0; i < 2; i++) call->out[i].shape.dim[call->in[0].shape.rank - 1] = attr->k;
+    for (uint32_t i = 0; !all && i < 2; i++) call->out[i].shape.dim[call->in[0].shape.rank - 1] = attr->k;
     call->out[1].dtype = RF_I32;
     return RF_OK;
 }
 
-rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf_value *indices)
+static rf_result emit_ordered(rf_graph *g, rf_value x, rf_top_k_attr attr, rf_value *values, rf_value *indices)
 {
-    const rf_top_k_attr attr = { .k = k };
     rf_value out[2];
     RF_TRY(rf_graph_add(g, &rf_op_top_k, &attr, &x, 1, out));
     *values = out[0];
@@ -32,38 +35,58 @@ rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf
     return RF_OK;
 }
 
+rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf_value *indices)
+{
+    return emit_ordered(g, x, (rf_top_k_attr){ .k = k }, values, indices);
+}
+
+rf_result rf_emit_sort(rf_graph *g, rf_value x, bool descending, rf_value *values, rf_value *indices)
+{
+    return emit_ordered(g, x, (rf_top_k_attr){ .order = descending ? RF_TOP_K_DESCENDING : RF_TOP_K_ASCENDING }, values,
+                        indices);
+}
+
 /* Back to where the values were taken from, which are as many different places. */
 static rf_result top_k_gradient(rf_grad_context *ctx)
 {
-    const rf_top_k_attr *attr = ctx->attr;
     const rf_gather_attr rows = { .axis = 1, .batch_dims = 1 };
     rf_graph *g = ctx->graph;
     const rf_shape *shape = &rf_graph_desc(g, ctx->in[0])->shape;
+    const int64_t taken = rf_graph_desc(g, ctx->out[0])->shape.dim[shape->rank - 1];
     rf_value in[3], dx;
     if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
-    RF_TRY(rf_emit_reshape(g, ctx->dout[0], RF_SHAPE(-1, attr->k), &in[0]));
-    RF_TRY(rf_emit_reshape(g, ctx->out[1], RF_SHAPE(-1, attr->k), &in[1]));
+    RF_TRY(rf_emit_reshape(g, ctx->dout[0], RF_SHAPE(-1, taken), &in[0]));
+    RF_TRY(rf_emit_reshape(g, ctx->out[1], RF_SHAPE(-1, taken), &in[1]));
     RF_TRY(rf_emit_reshape(g, ctx->in[0], RF_SHAPE(-1, shape->dim[shape->rank - 1]), &in[2]));
     RF_TRY(rf_graph_add(g, &rf_op_gather_grad, &rows, in, 3, &dx));
     return rf_emit_reshape_like(g, dx, ctx->in[0], &ctx->din[0]);
+}
+
+static bool comes_before(uint32_t order, double a, double b)
+{
+    if (order == RF_TOP_K_LARGEST) return rf_exceeds(a, b);
+    if (isnan(a) || isnan(b)) return isnan(b) && !isnan(a);
+    return order == RF_TOP_K_ASCENDING ? a < b : a > b;
 }
 
 static rf_result top_k_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_top_k_attr *attr = call->attr;
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
+    const uint64_t k = rf_desc_columns(&call->out[0]);
     bool *taken = RF_NEW_ARRAY(bool, columns);
     if (!taken) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint64_t r = 0; r < rows; r++) {
         const float *x = (const float *)in[0] + r * columns;
         for (uint64_t c = 0; c < columns; c++) taken[c] = false;
-        for (int32_t i = 0; i < attr->k; i++) {
+        for (uint64_t i = 0; i < k; i++) {
             uint64_t best = columns;
             for (uint64_t c = 0; c < columns; c++)
-                if (!taken[c] && (best == columns || rf_exceeds((double)x[c], (double)x[best]))) best = c;
+                if (!taken[c] && (best == columns || comes_before(attr->order, (double)x[c], (double)x[best])))
+                    best = c;
             taken[best] = true;
-            ((float *)out[0])[r * (uint64_t)attr->k + (uint64_t)i] = x[best];
-            ((int32_t *)out[1])[r * (uint64_t)attr->k + (uint64_t)i] = (int32_t)best;
+            ((float *)out[0])[r * k + i] = x[best];
+            ((int32_t *)out[1])[r * k + i] = (int32_t)best;
         }
     }
     rf_free(taken);
@@ -77,19 +100,44 @@ static rf_cost top_k_cost(const rf_op_call *call)
 
 /* ---- what both kernels are made of ---- */
 
+static uint64_t power_of_two(uint64_t least)
+{
+    uint64_t power = 1;
+    while (power < least) power *= 2;
+    return power;
+}
+
 enum { CANDIDATE = 2 * sizeof(uint32_t) };
 
 /* Words of the push constants, after the rows. */
-enum { THREADS = 1, COLUMNS, ROW_LENGTH, COUNT, LEN, BLOCK, SPACING, SIZE, STRIDE, NUM_PUSH };
+enum {
+    THREADS = 1,
+    COLUMNS,
+    ROW_LENGTH,
+    COUNT,
+    LEN,
+    BLOCK,
+    SPACING,
+    SIZE,
+    STRIDE,
+    LAST_SIZE,
+    TURNED,
+    NAN_KEY,
+    NUM_PUSH
+};
 
 typedef struct sizes {
     uint64_t rows, columns, k;
+    uint32_t order;
 } sizes;
 
 static sizes sizes_of(const rf_op_call *call)
 {
     const rf_top_k_attr *attr = call->attr;
-    return (sizes){ rf_desc_rows(&call->in[0]), rf_desc_columns(&call->in[0]), (uint64_t)attr->k };
+    return (sizes){ .rows = rf_desc_rows(&call->in[0]),
+                    .columns = rf_desc_columns(&call->in[0]),
+                    .k = rf_desc_columns(&call->out[0]),
+                    .order = attr->order };
 }
 
 static rf_row_job make_job(const sizes *n, const rf_device_caps *caps, const rf_shader *shader, uint64_t threads)
@@ -102,6 +150,8 @@ static rf_row_job make_job(const sizes *n, const rf_device_caps *caps, const rf_
                        .n_push = NUM_PUSH };
     job.push[THREADS] = (uint32_t)threads;
     job.push[COUNT] = (uint32_t)n->k;
+    job.push[TURNED] = n->order == RF_TOP_K_ASCENDING ? UINT32_MAX : 0;
+    job.push[NAN_KEY] = n->order == RF_TOP_K_LARGEST ? UINT32_MAX : 1;
     return job;
 }
 
@@ -178,6 +228,14 @@ static rf_row_job insertion_job(const sizes *n, const rf_device_caps *caps, cons
     return job;
 }
 
+/* Whether elements of random rows are moved less often than sorting exchanges them. */
+static bool insertion_pays(const sizes *n)
+{
+    const double k = (double)n->k, columns = (double)n->columns, levels = log2((double)power_of_two(n->k));
+    const double moves = columns + k * k / 4 + k * k / 2 * log(columns / k + 1);
+    return k <= 16 || moves < (double)power_of_two(n->columns) / 2 * (levels * (levels + 1) / 2 + levels + 1);
+}
+
 /* Each stage has to leave less than half of what it reads; what it leaves begins after what it reads, by turns. */
 static double insertion_score(const rf_op_call *call, const rf_device_caps *caps)
 {
@@ -188,7 +246,7 @@ static double insertion_score(const rf_op_call *call, const rf_device_caps *caps
                      merge = insertion_job(&n, caps, &second, false, 0, 0),
                      finish = finish_job(&n, caps, first.blocks * n.k, 0);
     if (!job_fits(&job, caps) || !job_fits(&merge, caps) || !job_fits(&finish, caps)) return RF_SCORE_NONE;
-    return caps->is_cpu ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
+    return caps->is_cpu && insertion_pays(&n) ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
 static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -214,13 +272,6 @@ static const rf_kernel insertion = { "insertion", insertion_score, insertion_pla
 
 /* ---- sorting ---- */
 
-static uint64_t power_of_two(uint64_t least)
-{
-    uint64_t power = 1;
-    while (power < least) power *= 2;
-    return power;
-}
-
 static rf_row_job load_job(const sizes *n, const rf_device_caps *caps, uint64_t length)
 {
     rf_row_job job = make_job(n, caps, &rf_shader_top_k_load, length);
@@ -231,11 +282,11 @@ static rf_row_job load_job(const sizes *n, const rf_device_caps *caps, uint64_t 
     return job;
 }
 
-/* Something with all candidates; `active` of each row take part. */
+/* Something with candidates, by so many invocations a row. */
 static rf_row_job sorting_job(const sizes *n, const rf_device_caps *caps, const rf_shader *shader, uint64_t length,
-                              uint64_t active)
+                              uint64_t threads)
 {
-    rf_row_job job = make_job(n, caps, shader, active / 2);
+    rf_row_job job = make_job(n, caps, shader, threads);
     bind_candidates(&job, length, 0, true);
     job.push[ROW_LENGTH] = (uint32_t)length;
     return job;
@@ -248,21 +299,78 @@ static double sorting_score(const rf_op_call *call, const rf_device_caps *caps)
     if (length > 1u << 28) return RF_SCORE_NONE;
     const rf_row_job load = load_job(&n, caps, length), finish = finish_job(&n, caps, length, 0);
     if (!job_fits(&load, caps) || !job_fits(&finish, caps)) return RF_SCORE_NONE;
-    return caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
+    return caps->is_cpu && insertion_pays(&n) ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
+}
+
+/* Iterations of an invocation that takes all steps within a chunk, of sizes up to `last`. */
+static uint64_t chunk_loops(uint64_t chunk, uint64_t size, uint64_t last)
+{
+    uint64_t loops = 1;
+    for (; size <= last; size *= 2) {
+        loops++;
+        for (uint64_t stride = rf_min(size, chunk) / 2; stride > 0; stride /= 2) loops += chunk / 2 + 1;
+    }
+    return loops;
+}
+
+/*
+ * Candidates that one invocation sorts by itself, so that there are fewer dispatches and candidates stay in the
+ * processor's cache: on software devices, if enough of them work side by side. 1: none does.
+ */
+static uint64_t chunk_of(const sizes *n, const rf_device_caps *caps, uint64_t active, uint64_t block)
+{
+    uint64_t chunk = caps->is_cpu ? rf_min(256, block) : 1;
+    while (chunk > 1 && (n->rows * active / chunk < 64 || chunk_loops(chunk, 2, chunk) > rf_loop_limit(caps)))
+        chunk /= 2;
+    return chunk < 4 ? 1 : chunk;
+}
+
+typedef struct network {
+    rf_row_job step, chunks; /* one step; those within chunks of `chunk` candidates */
+    uint64_t chunk, block;
+} network;
+
+static network make_network(const sizes *n, const rf_device_caps *caps, uint64_t length, uint64_t active,
+                            uint64_t block, uint64_t spacing)
+{
+    const uint64_t chunk = chunk_of(n, caps, active, block);
+    network net = { sorting_job(n, caps, &rf_shader_top_k_step, length, active / 2),
+                    sorting_job(n, caps, &rf_shader_top_k_chunk, length, active / chunk), chunk, block };
+    rf_row_job *jobs[] = { &net.step, &net.chunks };
+    for (int i = 0; i < 2; i++) {
+        jobs[i]->push[BLOCK] = (uint32_t)block;
+        jobs[i]->push[SPACING] = (uint32_t)spacing;
+    }
+    net.chunks.push[LEN] = (uint32_t)chunk;
+    return net;
+}
+
+static rf_result plan_chunks(network *net, const rf_device_caps *caps, uint64_t size, uint64_t last,
+                             rf_kernel_plan *plan)
+{
+    net->chunks.push[SIZE] = (uint32_t)size;
+    net->chunks.push[LAST_SIZE] = (uint32_t)last;
+    net->chunks.loops = chunk_loops(net->chunk, size, last);
+    return rf_row_job_plan(&net->chunks, caps, plan);
 }
 
 /* Sorts each block, or from `size` = block on merges its two halves, which are sorted in opposite directions or came
  * out of KEEP. */
-static rf_result plan_steps(const rf_row_job *step, const rf_device_caps *caps, uint64_t size, uint64_t block,
-                            rf_kernel_plan *plan)
+static rf_result plan_steps(network *net, const rf_device_caps *caps, uint64_t size, rf_kernel_plan *plan)
 {
-    rf_row_job job = *step;
-    for (; size <= block; size *= 2)
-        for (uint64_t stride = size / 2; stride > 0; stride /= 2) {
-            job.push[SIZE] = (uint32_t)size;
-            job.push[STRIDE] = (uint32_t)stride;
-            RF_TRY(rf_row_job_plan(&job, caps, plan));
+    if (size < net->chunk) {
+        RF_TRY(plan_chunks(net, caps, size, net->chunk, plan));
+        size = 2 * net->chunk;
+    }
+    for (; size <= net->block; size *= 2) {
+        uint64_t stride = size / 2;
+        for (; stride > net->chunk / 2; stride /= 2) {
+            net->step.push[SIZE] = (uint32_t)size;
+            net->step.push[STRIDE] = (uint32_t)stride;
+            RF_TRY(rf_row_job_plan(&net->step, caps, plan));
         }
+        if (stride > 0) RF_TRY(plan_chunks(net, caps, size, size, plan));
+    }
     return RF_OK;
 }
 
@@ -273,14 +381,12 @@ static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps
     plan->workspace = n.rows * length * CANDIDATE;
     const rf_row_job load = load_job(&n, caps, length), finish = finish_job(&n, caps, length, 0);
     RF_TRY(rf_row_job_plan(&load, caps, plan));
-    uint64_t active = length, size = 2;
+    uint64_t active = length, size = 2; /* how many of each row take part */
     for (uint64_t spacing = block;; spacing *= 2) {
-        rf_row_job step = sorting_job(&n, caps, &rf_shader_top_k_step, length, active);
-        step.push[BLOCK] = (uint32_t)block;
-        step.push[SPACING] = (uint32_t)spacing;
-        RF_TRY(plan_steps(&step, caps, size, block, plan));
+        network net = make_network(&n, caps, length, active, block, spacing);
+        RF_TRY(plan_steps(&net, caps, size, plan));
         if (active == block) break;
-        rf_row_job keep = sorting_job(&n, caps, &rf_shader_top_k_keep, length, active);
+        rf_row_job keep = sorting_job(&n, caps, &rf_shader_top_k_keep, length, active / 2);
         keep.push[BLOCK] = (uint32_t)block;
         keep.push[SPACING] = (uint32_t)spacing;
         RF_TRY(rf_row_job_plan(&keep, caps, plan));
@@ -295,8 +401,9 @@ static const rf_kernel *const top_k_kernels[] = { &insertion, &sorting };
 
 /* ---- cases ---- */
 
-static const rf_top_k_attr k1 = { 1 }, k3 = { 3 }, k5 = { 5 }, k8 = { 8 }, k64 = { 64 }, k100 = { 100 },
-                           k1009 = { 1009 };
+static const rf_top_k_attr k1 = { 1, 0 }, k3 = { 3, 0 }, k5 = { 5, 0 }, k8 = { 8, 0 }, k64 = { 64, 0 },
+                           k100 = { 100, 0 }, k1009 = { 1009, 0 }, ascending = { 0, RF_TOP_K_ASCENDING },
+                           descending = { 0, RF_TOP_K_DESCENDING }, smallest_3 = { 3, RF_TOP_K_ASCENDING };
 #define X(fill_, a_, b_, ...) RF_TENSOR(RF_F32, fill_, a_, b_, __VA_ARGS__)
 #define NORMAL(...) X(RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
 #define TIES(...) X(RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
@@ -315,6 +422,20 @@ static const rf_op_case top_k_cases[] = {
     { CASE("ties_64_of_9x1009", k64, TIES(2, 9, 1009)) },
     { CASE("100_of_3x1009", k100, NORMAL(2, 3, 1009)) },
     { CASE("1009_of_2x1009", k1009, TIES(2, 2, 1009)) },
+    { CASE("ascending_1x1", ascending, NORMAL(2, 1, 1)) },
+    { CASE("ascending_3x7", ascending, DISTINCT(2, 3, 7)), .check_gradient = true },
+    { CASE("descending_2x2x5", descending, DISTINCT(3, 2, 2, 5)), .check_gradient = true },
+    { CASE("ascending_ties_9x17", ascending, TIES(2, 9, 17)) },
+    { CASE("descending_ties_33x128", descending, TIES(2, 33, 128)) },
+    { CASE("ascending_3_of_5x100", smallest_3, NORMAL(2, 5, 100)) },
+    { CASE("descending_3x1009", descending, NORMAL(2, 3, 1009)) },
+    { CASE("ascending_2x4099", ascending, NORMAL(2, 2, 4099)) },
+    { CASE("ascending_64x16", ascending, NORMAL(2, 64, 16)), .benchmark = true },
+    { CASE("ascending_64x128", ascending, NORMAL(2, 64, 128)), .benchmark = true },
+    { CASE("ascending_1x1000", ascending, NORMAL(2, 1, 1000)), .benchmark = true },
+    { CASE("ascending_64x1000", ascending, NORMAL(2, 64, 1000)), .benchmark = true },
+    { CASE("descending_1x16384", descending, NORMAL(2, 1, 16384)), .benchmark = true, .large = true },
+    { CASE("descending_16x16384", descending, NORMAL(2, 16, 16384)), .benchmark = true, .large = true },
     { CASE("5_of_64x1000", k5, NORMAL(2, 64, 1000)), .benchmark = true },
     { CASE("64_of_64x1000", k64, NORMAL(2, 64, 1000)), .benchmark = true },
     { CASE("8_of_16x32000", k8, NORMAL(2, 16, 32000)), .benchmark = true },
@@ -326,7 +447,15 @@ static const rf_op_case top_k_cases[] = {
     { CASE("3_of_34000x1024", k3, TIES(2, 34000, 1024)), .large = true },
 };
 
-static const rf_attr_field fields[] = { RF_ATTR_INT(rf_top_k_attr, k, 1, INT32_MAX) };
+/* As files have it. */
+static const char *order_name(uint32_t order)
+{
+    static const char *const names[] = { "largest", "ascending", "descending" };
+    return order < RF_LENGTH(names) ? names[order] : "?";
+}
+
+static const rf_attr_field fields[] = { RF_ATTR_INT(rf_top_k_attr, k, 0, INT32_MAX),
+                                        RF_ATTR_NAMED(rf_top_k_attr, order, RF_TOP_K_DESCENDING, order_name) };
 
 const rf_op rf_op_top_k = {
     .name = "top_k",

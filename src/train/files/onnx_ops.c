@@ -644,9 +644,15 @@ static rf_result add_argmax(rf_onnx *o, const rf_node_info *node)
 static rf_result add_top_k(rf_onnx *o, const rf_node_info *node)
 {
     const rf_top_k_attr *attr = node->attr;
-    const int64_t k = attr->k;
+    const rf_shape shape = rf_onnx_shape(o, node->out[0]);
+    const int64_t k = shape.dim[shape.rank - 1];
+    if (k < 0)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "operation '%s' along the batch cannot be expressed in ONNX",
+                       node->op->name);
     char *x = rf_onnx_get(o, node->in[0]);
-    set_result(o, node, OP2("TopK", x, rf_onnx_list(o, &k, 1)), false);
+    char *values = OP2("TopK", x, rf_onnx_list(o, &k, 1));
+    rf_onnx_int(o, "largest", attr->order != RF_TOP_K_ASCENDING);
+    set_result(o, node, values, false);
     char *indices = rf_onnx_output(o);
     o->values[node->out[1]].name = OP1("Cast", indices);
     rf_onnx_int(o, "to", RF_ONNX_INT32);

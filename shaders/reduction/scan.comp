@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scans along rows: cumulative sums, cumulative products (PRODUCT) and linear recurrences (RECURRENCE). One invocation a
+// row; or rows cut into blocks of one invocation each: TOTALS makes the total of every block, then BLOCKED starts each
+// block from the totals of those before it (reduce, then scan: Blelloch, "Prefix sums and their applications", 1990).
+// "Before" is in the order of the scan, which `reverse` turns round.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "include/reduction.glsl"
+
+layout(std430, binding = 0) readonly buffer X { float x[]; };
+#if defined(RECURRENCE)
+layout(std430, binding = 1) readonly buffer Factors { float factors[]; };
+#define OUTPUT 2
+#else
+#define OUTPUT 1
+#endif
+#if defined(TOTALS)
+layout(std430, binding = OUTPUT) writeonly buffer Totals { int totals[]; };
+#else
+layout(std430, binding = OUTPUT) writeonly buffer Y { float y[]; };
+#if defined(BLOCKED)
+layout(std430, binding = OUTPUT + 1) readonly buffer Totals { int totals[]; };
+#endif
+#endif
+layout(push_constant) uniform Push { uint rows, columns, blocks, block_len, exclusive, reverse; };
+
+#if defined(PRODUCT) || defined(RECURRENCE)
+// A number without the limits of a float's exponent: m * 2^e, where m is in [1, 2) by size, or 0, infinite or NaN. A
+// product that does not fit on the way may fit again, and the totals of blocks would make 0 times infinity of it.
+// Denormal numbers are 0.
+struct Wide { float m; int e; };
+
+Wide wide_of(float v)
+{
+    const uint bits = floatBitsToUint(v), exponent = bits >> 23 & 0xffu;
+    if (exponent == 0xffu) return Wide(v, 0);
+    if (exponent == 0) return Wide(uintBitsToFloat(bits & 0x80000000u), 0);
+    return Wide(uintBitsToFloat((bits & 0x807fffffu) | 0x3f800000u), int(exponent) - 127);
+}
+
+Wide times(Wide a, Wide b)
+{
+    const Wide m = wide_of(a.m * b.m);
+    return Wide(m.m, clamp(a.e + b.e + m.e, -(1 << 29), 1 << 29));
+}
+
+float float_of(Wide a)
+{
+    const uint bits = floatBitsToUint(a.m), sign = bits & 0x80000000u;
+    if ((bits & 0x7f800000u) != 0x3f800000u) return a.m;
+    if (a.e > 127) return uintBitsToFloat(sign | 0x7f800000u);
+    return uintBitsToFloat(a.e < -126 ? sign : bits + uint(a.e << 23));
+}
+#endif
+
+#if defined(PRODUCT)
+#define WORDS 2
+Wide product = Wide(1.0, 0);
+float value() { return float_of(product); }
+void take(uint i, uint at) { product = times(product, wide_of(x[at])); }
+#if defined(BLOCKED)
+void take_total(uint b, uint at) { product = times(product, Wide(intBitsToFloat(totals[at]), totals[at + 1])); }
+void start_block() {}
+#endif
+#if defined(TOTALS)
+void write_total(uint at)
+{
+    totals[at] = floatBitsToInt(product.m);
+    totals[at + 1] = product.e;
+}
+#endif
+
+#elif defined(RECURRENCE)
+// Nothing comes before the first element: its factor has no part, whatever it is.
+#define WORDS 3
+float last = 0.0;
+bool first = true;
+Wide factor = Wide(1.0, 0); // of what a block starts from in what it ends with
+float value() { return last; }
+void take(uint i, uint at)
+{
+    last = first ? x[at] : x[at] + factors[at] * last;
+    first = false;
+#if defined(TOTALS)
+    factor = times(factor, wide_of(factors[at]));
+#endif
+}
+#if defined(BLOCKED)
+void take_total(uint b, uint at)
+{
+    const float own = intBitsToFloat(totals[at]);
+    const Wide by = Wide(intBitsToFloat(totals[at + 1]), totals[at + 2]);
+    last = first ? own : own + float_of(times(by, wide_of(last)));
+    first = false;
+}
+void start_block() {}
+#endif
+#if defined(TOTALS)
+void write_total(uint at)
+{
+    totals[at] = floatBitsToInt(last);
+    totals[at + 1] = floatBitsToInt(factor.m);
+    totals[at + 2] = factor.e;
+}
+#endif
+
+#else
+// The sum so far is whole + part. Parts have 64 addends: the rounding error of one long sum would show.
+#define WORDS 1
+float whole = 0.0, part = 0.0;
+float value() { return whole + part; }
+
+// `i` counts the addends; the same for all rows, so that invocations do not branch apart.
+void add(uint i, float v)
+{
+    if (i % 64 == 0) {
+        whole += part;
+        part = 0.0;
+    }
+    part += v;
+}
+
+void take(uint i, uint at) { add(i, x[at]); }
+#if defined(BLOCKED)
+void take_total(uint b, uint at) { add(b, intBitsToFloat(totals[at])); }
+void start_block()
+{
+    whole += part;
+    part = 0.0;
+}
+#endif
+#if defined(TOTALS)
+void write_total(uint at) { totals[at] = floatBitsToInt(value()); }
+#endif
+#endif
+
+void main()
+{
+    const uint thread = rf_thread();
+    if (thread >= rows * blocks) return;
+    const uint row = thread / blocks, block = thread % blocks;
+    const uint start = block * block_len, len = min(block_len, columns - start);
+    const uint base = row * columns;
+#if defined(BLOCKED)
+    for (uint b = 0; b < block; b++) take_total(b, WORDS * (row * blocks + b));
+    start_block();
+#endif
+    for (uint i = 0; i < len; i++) {
+        const uint at = base + (reverse != 0 ? columns - 1 - start - i : start + i);
+#if defined(TOTALS)
+        take(i, at);
+#else
+        const float before = value();
+        take(i, at);
+        y[at] = exclusive != 0 ? before : value();
+#endif
+    }
+#if defined(TOTALS)
+    write_total(WORDS * thread);
+#endif
+}
