@@ -745,7 +745,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest full[] = { cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
                                        cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
                                        cmocka_unit_test(lamb_workers),           cmocka_unit_test(four_workers),
-                                       cmocka_unit_test(scaled_losses),          cmocka_unit_test(scaled_losses),
+                                       cmocka_unit_test(scaled_losses),
                                        cmocka_unit_test(local_updates),          cmocka_unit_test(fit_on_two_workers),
                                        cmocka_unit_test(odd_arithmetic_sharded), cmocka_unit_test(different_programs) };
     const struct CMUnitTest cnns[] = {
