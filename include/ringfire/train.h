@@ -361,6 +361,28 @@ typedef struct rf_custom_optimizer {
     uint64_t reserved[4];                     /**< zero: room for later fields */
 } rf_custom_optimizer;
 /**
+ * Loss scaling, as Keras' LossScaleOptimizer does it: small gradients survive types of 16 bits when
+ * the loss is multiplied by a large number before it is differentiated. Gradients are divided by it
+ * once they are summed over replicas (and accumulated), before clipping and anything else. Where
+ * one of them is then infinite or NaN, on whichever replica, the step leaves weights, slots,
+ * averages and the number of updates as they are, and the scale is halved; it is doubled after
+ * `growth_steps` updates in a row. With powers of two, results have the bits that they have
+ * without, as long as no number on the way leaves the range of its type.
+ */
+typedef struct rf_loss_scale_params {
+    double initial;        /**< 0: 32768; from 2^-100 to 2^100, where the scale stays, too */
+    uint32_t growth_steps; /**< 0: 2000; at most 2^24 */
+    bool fixed;            /**< the scale stays the initial one; growth_steps must be 0 */
+    uint64_t reserved[4];  /**< zero: room for later fields */
+} rf_loss_scale_params;
+/** What has become of a loss scale. */
+typedef struct rf_loss_scale {
+    double scale;
+    uint64_t skipped_steps; /**< since the optimizer was created */
+    uint32_t finite_steps;  /**< in a row, since the scale changed or a step was skipped */
+    uint64_t reserved[4];   /**< zero */
+} rf_loss_scale;
+/**
  * An optimizer before it is created.
  * Defaults are those of Keras (including its epsilon of 1e-7), except for the place of epsilon in
  * Adam and AdamW, which is PyTorch's unless `epsilon_form` selects Keras'. All others have Keras'
@@ -402,7 +424,8 @@ typedef struct rf_optimizer_params {
     bool use_ema;
     uint32_t ema_overwrite_frequency; /**< weights become averages every n-th update; 0: never */
     double ema_momentum;              /**< 0: 0.99 */
-    uint64_t reserved[2];             /**< zero: room for later fields */
+    const rf_loss_scale_params *loss_scale; /**< NULL: losses are not scaled; copied */
+    uint64_t reserved[1];                   /**< zero: room for later fields */
 } rf_optimizer_params;
 /** Creates an optimizer. `params` may be NULL: SGD with its defaults. */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
@@ -440,19 +463,33 @@ RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_
  * With parameter servers it is ::RF_ERROR_UNSUPPORTED always: no worker has the sum.
  *
  * rf_variable_read_gradient() gives what was applied. What the step itself reports of gradients, a
- * norm say, is still that of one replica.
+ * norm say, is still that of one replica, and of the scaled loss where the optimizer scales it.
  */
 RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer,
                                               const rf_tensor *gradients,
                                               rf_variable_list variables);
-/** Learning rate of the next step. */
+/** Learning rate of the next step. With loss_scale, waits for the devices. */
 RF_API double rf_optimizer_learning_rate(const rf_optimizer *optimizer);
 /**
  * Replaces learning rate or schedule from the next step on.
  * @return RF_ERROR_INVALID_ARGUMENT for a rate that is negative, infinite or NaN.
  */
 RF_API RF_MUST_USE rf_result rf_optimizer_set_learning_rate(rf_optimizer *optimizer, double rate);
-/** Number of updates made. */
+/**
+ * In a step of rf_gradients(): the loss times the optimizer's scale, of which gradients are to be
+ * taken for rf_optimizer_apply_gradients(), which divides them by it. A step that applies others
+ * fails. The loss itself where the optimizer does not scale losses. rf_optimizer_minimize() does
+ * this by itself.
+ * @param loss f32 of any shape
+ */
+RF_API rf_tensor rf_optimizer_scale_loss(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss);
+/**
+ * The scale after all steps so far, for which it waits.
+ * @return RF_ERROR_INVALID_ARGUMENT for an optimizer that does not scale losses.
+ */
+RF_API RF_MUST_USE rf_result rf_optimizer_loss_scale(const rf_optimizer *optimizer,
+                                                     rf_loss_scale *out);
+/** Number of updates made. With loss_scale, waits for the devices: steps may have been skipped. */
 RF_API uint64_t rf_optimizer_iterations(const rf_optimizer *optimizer);
 /**
  * Replaces a hyper-parameter of a custom optimizer from the next step on, on every worker alike. It

@@ -69,8 +69,12 @@ TENSOR(3, slot1, )
 #if RULE != 4 && RULE != 12
 layout(std430, binding = HYPER) readonly buffer Hyper {
     float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho, gradient;
-    float ratio, average, overwrite;
+    float ratio, average, overwrite, skip;
 } h;
+/* The whole dispatch: the gradient is not looked at. */
+#define SKIPS (h.skip >= 1.0)
+#else
+#define SKIPS false
 #endif
 
 void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
@@ -152,6 +156,7 @@ void write_element(uint at, float x, float a, float b)
 #ifdef TEXEL
 void main()
 {
+    if (SKIPS) return;
     uint t = rf_invocation();
     bool whole = t < p.n_vec, tail = HAS_TAIL != 0u && !whole && t - p.n_vec < p.n_tail;
     uint first = whole ? t * W : p.n_vec * W + (t - p.n_vec);
@@ -179,6 +184,7 @@ void main()
 #else
 void main()
 {
+    if (SKIPS) return;
     uint t = rf_invocation();
     if (t < p.n_vec) {
         Reg x = rf_unpack(param_v.v[t]), g = rf_unpack(grad_v.v[t]), a = rf_splat(0.0), b = rf_splat(0.0);

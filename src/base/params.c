@@ -75,9 +75,11 @@ LAYOUT(rf_optimizer_slot, { 0 });
 LAYOUT(rf_hyperparameter, { 0 });
 LAYOUT(rf_custom_optimizer, ARRAY(rf_custom_optimizer, slots, rf_optimizer_slot, num_slots),
        ARRAY(rf_custom_optimizer, hyperparameters, rf_hyperparameter, num_hyperparameters));
+LAYOUT(rf_loss_scale_params, { 0 });
 LAYOUT(rf_optimizer_params, POINTER(rf_optimizer_params, schedule, rf_schedule),
        ARRAY(rf_optimizer_params, groups, rf_parameter_group, num_groups),
-       POINTER(rf_optimizer_params, custom, rf_custom_optimizer));
+       POINTER(rf_optimizer_params, custom, rf_custom_optimizer),
+       POINTER(rf_optimizer_params, loss_scale, rf_loss_scale_params));
 LAYOUT(rf_coordinator_params, MEMBER(rf_coordinator_params, comm, rf_comm_params),
        POINTER(rf_coordinator_params, optimizer, rf_optimizer_params));
 LAYOUT(rf_profiler_params, { 0 });
@@ -193,6 +195,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_optimizer_slot_layout,
     &rf_hyperparameter_layout,
     &rf_custom_optimizer_layout,
+    &rf_loss_scale_params_layout,
     &rf_optimizer_params_layout,
     &rf_coordinator_params_layout,
     &rf_profiler_params_layout,

@@ -64,6 +64,7 @@ extern const rf_params_layout rf_parameter_group_layout;
 extern const rf_params_layout rf_optimizer_slot_layout;
 extern const rf_params_layout rf_hyperparameter_layout;
 extern const rf_params_layout rf_custom_optimizer_layout;
+extern const rf_params_layout rf_loss_scale_params_layout;
 extern const rf_params_layout rf_optimizer_params_layout;
 extern const rf_params_layout rf_coordinator_params_layout;
 extern const rf_params_layout rf_profiler_params_layout;

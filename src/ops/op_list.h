@@ -46,7 +46,11 @@
     OP(average_update)  /* average (mutated), param, hyper */                                                          \
     OP(overwrite)       /* param (mutated), average, hyper */                                                          \
     OP(accumulate)      /* total (mutated) += x, of one shape */                                                       \
-    OP(assign)          /* target (mutated) = x, of one shape */
+    OP(assign)          /* target (mutated) = x, of one shape */                                                       \
+    OP(unscale)         /* gradients (mutated), tally (mutated) */                                                     \
+    OP(loss_scale)      /* scale (mutated), tally (mutated), found elsewhere -> whether the step is skipped, and steps \
+                           skipped */                                                                                  \
+    OP(update_numbers)  /* rows of hyper, what loss_scale gave -> hyper */
 
 #define RF_LINEAR_OPS(OP)                                                                                              \
     OP(matmul)             /* a, b[, bias] */                                                                          \

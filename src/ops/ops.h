@@ -9,6 +9,7 @@
 
 #include <ringfire/ops.h>
 
+#include "base/loss_scale.h"
 #include "graph/graph.h"
 #include "ops/op_list.h"
 
@@ -337,11 +338,23 @@ enum {
     RF_HYPER_RATIO /* LAMB: what the variable's norm is to that of its step */,
     RF_HYPER_AVERAGE /* what the average of the parameter keeps of itself; 0: nothing */,
     RF_HYPER_OVERWRITE /* 1: the parameter becomes its average */,
+    RF_HYPER_SKIP /* 1: nothing changes, whatever the gradient is */,
     RF_HYPER_COUNT
 };
 /* metric_accumulate's state, f32 [4], is { total, compensation, weight, unused }: it adds sum(x * w) by Neumaier's
  * compensated sum, and sum(w). Without w each x counts 1. */
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in);
+
+/* ---- loss_scale.c: states and tallies are those of base/loss_scale.h ---- */
+/* Multiplies gradients by the tally's inverse, in place, and notes in the tally where one is not finite. */
+rf_result rf_emit_unscale(rf_graph *g, rf_value gradients, rf_value tally);
+/* The step's effect on scale and tally. `found`, f32 [1], is not 0 where others than the tally knows found gradients
+ * that are not finite. *out, f32 [2]: whether the step is skipped (1 or 0), and how many were in all. */
+rf_result rf_emit_loss_scale(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally,
+                             rf_value found, rf_value *out);
+/* Numbers for update.c: `rows`, f32 [(RF_SCALE_LAG + 1) * RF_HYPER_COUNT + 1], has them for as many steps as may have
+ * been skipped since the host knew how many were, and at the end what it knew; `decided` is of rf_emit_loss_scale(). */
+rf_result rf_emit_update_numbers(rf_graph *g, rf_value rows, rf_value decided, rf_value *out);
 
 /* ---- block_norms.c ---- */
 /* Squares are summed within blocks of so many consecutive elements, each in a fixed order: where ranges begin at

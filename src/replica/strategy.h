@@ -13,6 +13,7 @@
 #include <ringfire/strategy.h>
 
 #include "base/error.h"
+#include "base/loss_scale.h"
 #include "graph/graph.h"
 
 /* ---- the trace ---- */
@@ -147,6 +148,13 @@ typedef struct rf_updater_params {
      */
     uint32_t num_groups;
     uint32_t (*group)(void *user, const rf_variable *variable); /* below num_groups, always the same */
+    /* Loss scaling, and what it needs (the functions of the same names in ops.h say what they append). With them the
+     * numbers of a single replica's update are rows of hyper(), of which emit_numbers() takes one. */
+    rf_loss_scaling scaling;
+    rf_result (*emit_unscale)(rf_graph *g, rf_value gradients, rf_value tally);
+    rf_result (*emit_loss_scale)(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally,
+                                 rf_value found, rf_value *out);
+    rf_result (*emit_numbers)(rf_graph *g, rf_value rows, rf_value decided, rf_value *out);
 } rf_updater_params;
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
 void rf_updater_destroy(rf_updater **updater);
@@ -154,7 +162,8 @@ void rf_updater_destroy(rf_updater **updater);
 void rf_updater_retire(rf_updater *updater);
 /* While set, functions that update with it fail with this message, which stays where it is. NULL: no longer. */
 void rf_updater_suspend(rf_updater *updater, const char *why);
-uint64_t rf_updater_iterations(const rf_updater *updater);
+/* Where losses are scaled, waits for steps that may have been skipped. */
+uint64_t rf_updater_iterations(rf_updater *updater);
 /* A variable's elements of a slot, rf_shape_count() floats: what checkpoints hold. Initial values for a variable that
  * was never updated. Both are collective. Writing makes the variable known to the updater, so that state can be
  * restored before the first step. */
@@ -163,6 +172,11 @@ rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_var
 /* Makes several variables known at once, before their slots are written. */
 rf_result rf_updater_learn(rf_updater *updater, rf_variable *const *variables, uint32_t count);
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
+/* The scale of losses as a STATE value, f32 [1], of an updater that scales them. */
+rf_value rf_trace_loss_scale(rf_trace *t, rf_updater *updater);
+/* Scale, finite steps in a row, steps skipped. Waits. */
+rf_result rf_updater_read_scale(rf_updater *updater, float *scale, uint32_t *finite, uint64_t *skipped);
+rf_result rf_updater_write_scale(rf_updater *updater, float scale, uint32_t finite);
 uint32_t rf_updater_num_slots(const rf_updater *updater);
 float rf_updater_initial(const rf_updater *updater, uint32_t slot);
 bool rf_updater_begins_as_weights(const rf_updater *updater, uint32_t slot);

@@ -48,6 +48,8 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
                "the other kinds, or a mirrored strategy");
     RF_REQUIRE(!config.params.use_ema, "rf_coordinator_create: servers do not hand out averages; leave out use_ema, or "
                                        "use a mirrored strategy");
+    RF_REQUIRE(!config.params.loss_scale, "rf_coordinator_create: no server has all gradients, which decide about an "
+                                          "update; leave out loss_scale, or use a mirrored strategy");
     RF_REQUIRE(config.params.num_groups == 0,
                "rf_coordinator_create: the optimizer has groups, but servers do not know variables by their names");
     char *optimizer;

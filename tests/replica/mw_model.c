@@ -45,7 +45,7 @@ rf_result net_create(worker *w, const training *t, net *n)
 {
     rf_layer *layers[8];
     uint32_t count = 0;
-    *n = (net){ .cnn = t->cnn };
+    *n = (net){ .cnn = t->cnn, .overflow = t->overflow };
     const int64_t side = t->cnn ? SIDE : SMALL_SIDE;
     GO(t->cnn ? cnn_layers(layers, &count) : dense_layers(layers, &count));
     const rf_shape image = RF_SHAPE(side, side, 1);
@@ -78,6 +78,7 @@ rf_result net_step(worker *w, net *n, uint32_t step, uint32_t batch, float *loss
 {
     const int64_t side = n->cnn ? SIDE : SMALL_SIDE;
     make_examples(n, step * batch % 4096, batch);
+    if (n->overflow == step + 1) n->images[(int64_t)batch * side * side - 1] = 3e38f;
     const rf_element element = { 2,
                                  { { RF_F32, RF_SHAPE((int64_t)batch, side, side, 1), n->images },
                                    { RF_I32, RF_SHAPE((int64_t)batch), n->labels } } };
@@ -110,11 +111,12 @@ rf_result train_net(worker *w)
     for (uint32_t i = 0; i < t->steps; i++) {
         float loss;
         GO(net_step(w, &n, i, t->batch, &loss));
-        w->report->losses[i] = loss;
+        w->report->losses[i] = t->overflow == i + 1 ? -1 : loss;
         w->report->steps = i + 1;
         if (t->checks) GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
     }
     GO(rf_metric_result(n.accuracy, &w->report->numbers[0]));
+    w->report->numbers[1] = (double)rf_optimizer_iterations(n.optimizer);
     return net_hash(&n, &w->report->hash);
 }
 
@@ -131,6 +133,7 @@ void compare_jobs(const report *got, uint32_t num_workers, const report *want, d
             if (off > worst) worst = off;
         }
         assert_true(fabs(got[r].numbers[0] - want->numbers[0]) <= 0.02);
+        assert_true(got[r].numbers[1] == want->numbers[1]);
         assert_true(got[r].hash == got[0].hash);
     }
     print_message("%u workers, %u steps: losses within %.2g\n", num_workers, want->steps, worst);

@@ -10,8 +10,9 @@ typedef struct training {
     uint32_t steps, batch; /* batch: global */
     bool cnn;              /* the CNN of the custom-loop example, else a small dense net with dropout */
     rf_optimizer_params optimizer;
-    bool checks;      /* compare the replicas after every step */
-    double tolerance; /* of losses, relative */
+    bool checks;       /* compare the replicas after every step */
+    uint32_t overflow; /* 1 + a step whose last example overflows; its loss counts as -1 */
+    double tolerance;  /* of losses, relative */
 } training;
 
 typedef struct net {
@@ -22,6 +23,7 @@ typedef struct net {
     float *images;
     int32_t *labels;
     bool cnn;
+    uint32_t overflow; /* as of the training */
 } net;
 rf_result net_create(worker *w, const training *t, net *n);
 /* One step on batch number `step` of endless data. */

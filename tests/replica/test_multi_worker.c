@@ -115,6 +115,21 @@ static void lamb_workers(void **state)
                   &(training){ .steps = 6, .batch = 12, .optimizer = lamb, .checks = true, .tolerance = 1e-5 });
 }
 
+/* One worker has the gradient that is not finite, and all of them skip the step. */
+static void scaled_losses(void **state)
+{
+    (void)state;
+    static const rf_loss_scale_params scale = { .growth_steps = 3 };
+    rf_optimizer_params optimizers[] = { adam, clipped, { .kind = RF_OPTIMIZER_LAMB, .learning_rate = 0.01 } };
+    for (size_t i = 0; i < sizeof(optimizers) / sizeof(optimizers[0]); i++) {
+        optimizers[i].loss_scale = &scale;
+        const training t = {
+            .steps = 8, .batch = 12, .optimizer = optimizers[i], .checks = true, .overflow = 4, .tolerance = 1e-5
+        };
+        check_quickly((job_params){ .num_workers = 2, .devices = { LVP, LVP "," LVP }, .staged = i == 1 }, &t);
+    }
+}
+
 static void four_workers(void **state)
 {
     (void)state;
@@ -730,6 +745,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest full[] = { cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
                                        cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
                                        cmocka_unit_test(lamb_workers),           cmocka_unit_test(four_workers),
+                                       cmocka_unit_test(scaled_losses),
                                        cmocka_unit_test(local_updates),          cmocka_unit_test(fit_on_two_workers),
                                        cmocka_unit_test(odd_arithmetic_sharded), cmocka_unit_test(different_programs) };
     const struct CMUnitTest cnns[] = {

@@ -659,6 +659,7 @@ static void servers_refuse(rf_strategy *strategy)
         { { .kind = RF_OPTIMIZER_LAMB }, "norms LAMB needs; use RF_OPTIMIZER_ADAMW, or a mirrored strategy" },
         { { .kind = RF_OPTIMIZER_CUSTOM, .custom = &own_adam }, "code of this process" },
         { { .use_ema = true }, "leave out use_ema" },
+        { { .loss_scale = &(const rf_loss_scale_params){ 0 } }, "leave out loss_scale" },
     };
     bowl b;
     open_bowl(strategy, NULL, &b);

@@ -196,6 +196,7 @@ static const rf_optimizer_params optimizers[] = {
     { .kind = RF_OPTIMIZER_RMSPROP, .momentum = 0.25, .rho = 0.75, .epsilon = 0.125 },
     { .kind = RF_OPTIMIZER_LAMB, .beta_1 = 0.75, .epsilon = 0.125, .weight_decay = 0.25 },
     { .kind = RF_OPTIMIZER_LION, .use_ema = true, .ema_momentum = 0.5, .ema_overwrite_frequency = 3 },
+    { .kind = RF_OPTIMIZER_ADAM, .loss_scale = &(const rf_loss_scale_params){ .initial = 64, .growth_steps = 5 } },
 };
 
 static void assert_same_optimizer(const rf_optimizer *optimizer, const rf_optimizer *expected)
@@ -220,6 +221,8 @@ static void assert_same_optimizer(const rf_optimizer *optimizer, const rf_optimi
     SAME(ema_momentum);
     SAME(ema_overwrite_frequency);
 #undef SAME
+    assert_int_equal(a->loss_scale != NULL, b->loss_scale != NULL);
+    if (a->loss_scale) assert_memory_equal(a->loss_scale, b->loss_scale, sizeof(*a->loss_scale));
     assert_true(rf_optimizer_learning_rate(optimizer) == rf_optimizer_learning_rate(expected));
 }
 

@@ -236,6 +236,9 @@ static void bad_optimizers(void **state)
     (void)state;
     static const rf_schedule broken = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1.0 };
     static const rf_schedule fine = { .kind = RF_SCHEDULE_CONSTANT, .initial = 1.0 };
+    static const rf_loss_scale_params negative = { .initial = -1 }, huge = { .initial = 1e31 },
+                                      no_number = { .initial = NAN }, slow = { .growth_steps = (1u << 24) + 1 },
+                                      both = { .growth_steps = 10, .fixed = true };
     static const rf_parameter_group nameless = { 0 }, gap = { .names = "a,,b" }, every = { .names = "*" },
                                     backwards = { .names = "*", .rate_factor = -1 };
     static const struct {
@@ -264,6 +267,11 @@ static void bad_optimizers(void **state)
         { { .kind = RF_OPTIMIZER_LAMB, .momentum = 0.9 }, "momentum" },
         { { .ema_overwrite_frequency = 2 }, "need use_ema" },
         { { .use_ema = true, .ema_momentum = -0.5 }, "ema_momentum -0.5" },
+        { { .loss_scale = &negative }, "loss_scale: initial -1 is not in [2^-100, 2^100]" },
+        { { .loss_scale = &huge }, "loss_scale: initial 1e+31 is not" },
+        { { .loss_scale = &no_number }, "loss_scale: initial nan is not" },
+        { { .loss_scale = &slow }, "loss_scale: 16777217 growth_steps, at most 16777216" },
+        { { .loss_scale = &both }, "loss_scale: a fixed scale does not grow" },
         { { .num_groups = 1 }, "groups is NULL" },
         { { .groups = &nameless, .num_groups = 1 }, "groups[0].names is NULL" },
         { { .groups = &gap, .num_groups = 1 }, "groups[0].names 'a,,b' has an empty" },
@@ -416,6 +424,9 @@ static void optimizers_as_text(void **state)
     check_text(&(rf_optimizer_params){
         .kind = RF_OPTIMIZER_LAMB, .weight_decay = 0.1, .use_ema = true, .ema_overwrite_frequency = 7 });
     check_text(&(rf_optimizer_params){ .use_ema = true, .ema_momentum = 0.5 });
+    check_text(&(rf_optimizer_params){ .loss_scale = &(rf_loss_scale_params){ 0 } });
+    check_text(&(rf_optimizer_params){ .loss_scale = &(rf_loss_scale_params){ .initial = 12.5, .growth_steps = 7 } });
+    check_text(&(rf_optimizer_params){ .loss_scale = &(rf_loss_scale_params){ .initial = 8, .fixed = true } });
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAGRAD, .initial_accumulator_value = 0.5 });
     const rf_schedule steps = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
                                 .num_boundaries = 2,

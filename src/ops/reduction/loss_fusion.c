@@ -31,10 +31,12 @@ static bool is_quotient(const rf_graph *graph, rf_value v, float *numerator, rf_
     const rf_scalar_step *step = &program->steps[0];
     if (program->n_steps != 1 || step->fn != RF_FN_DIVIDE || step->a >= 2 || step->b >= 2) return false;
     const rf_node_info *fill = producer_of(graph, node->in[step->a]);
-    *divisor = node->in[step->b];
-    if (!fill || fill->op != &rf_op_fill_like || !is_scalar(graph, *divisor)) return false;
+    const rf_value by = node->in[step->b];
+    if (!fill || fill->op != &rf_op_fill_like || !is_scalar(graph, by)) return false;
+    if (graph->values.items[graph->values.items[by].storage].kind == RF_VALUE_STATE) return false;
     memcpy(numerator, fill->attr, sizeof(*numerator));
-    return graph->values.items[graph->values.items[*divisor].storage].kind != RF_VALUE_STATE;
+    *divisor = by;
+    return true;
 }
 
 bool rf_loss_absorb_dloss(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)

@@ -241,6 +241,13 @@ rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state)
     return state_value(t, state, RF_SHAPE(state->count), state->name, (rf_state_ref){ .local = state });
 }
 
+static bool uses_local_state(const rf_signature *sig, const rf_local_state *state)
+{
+    for (uint32_t i = 0; i < sig->states.count; i++)
+        if (sig->states.items[i].local == state) return true;
+    return false;
+}
+
 RF_API rf_tensor rf_variable_tensor(rf_trace *t, rf_variable *variable)
 {
     return t ? rf_trace_wrap(t, rf_trace_variable(t, variable)) : invalid_tensor;
@@ -368,6 +375,9 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
     const rf_signature *sig = t->signature;
     RF_TRY(check_home(t, updater->strategy, "optimizer", "of this step"));
     RF_REQUIRE(variables.count > 0, "the list of variables to update is empty; is the model built?");
+    RF_REQUIRE(!rf_updater_scales(updater) || uses_local_state(sig, updater->scaling.scale),
+               "the optimizer scales losses, but the step has no scaled one; take gradients of what "
+               "rf_optimizer_scale_loss() gives");
     for (uint32_t u = 0; u < sig->updates.count; u++)
         RF_REQUIRE(sig->updates.items[u].updater != updater, "the optimizer is applied twice in one step");
     for (uint32_t i = 0; i < variables.count; i++) {

@@ -29,6 +29,8 @@ typedef struct rf_update {
     double *squares;   /* [num_hypers]: sums of squares, of one variable or of all */
     float *sums;       /* that devices made, segment by segment, block by block */
     float *gathered;   /* room for as many */
+    float *found;      /* [world size]: whether gradients are not finite there */
+    bool skipped;      /* the latest update was not made, because some were not */
     uint64_t *counts;  /* [world size] */
     rf_frame **frames; /* [num_local] */
     struct rf_turns *turns;
@@ -36,7 +38,8 @@ typedef struct rf_update {
 
 typedef struct rf_update_replica {
     rf_program *accumulate, *transform, *norms, *ratios; /* NULL where there is nothing to do */
-    uint32_t *norm_segments;                             /* segment of each result of `norms` */
+    rf_program *unscale, *decide; /* of losses that are scaled, where the host asks whether to update */
+    uint32_t *norm_segments;      /* segment of each result of `norms` */
     uint32_t num_norms;
     uint32_t *ratio_segments; /* segment of each result of `ratios` */
     uint32_t num_ratios;
@@ -62,6 +65,22 @@ static inline rf_flat *rf_update_gradients(const rf_update *update)
     return update->transform.graph ? &update->updater->transformed : rf_updater_gradients(update->updater);
 }
 
+/* The whole update goes with stage A: nothing comes between that the host waits for. */
+static inline bool rf_update_joins(const rf_update *update)
+{
+    const rf_updater *u = update->updater;
+    const rf_updater_params *p = &u->params;
+    if (u->strategy->num_replicas > 1 || p->variable_norms || p->global_norm || p->emit_norms) return false;
+    /* Scalars are made anew for each update by a function of the user's, which must not be called for one that may not
+     * be made. */
+    return !update->transform.graph && !(rf_updater_scales(u) && p->num_scalars > 0);
+}
+/* Rows of numbers that each group has: more than one where the device finds out how many updates were made. */
+static inline uint32_t rf_update_num_rows(const rf_update *update)
+{
+    return rf_updater_scales(update->updater) && rf_update_joins(update) ? RF_SCALE_LAG + 1 : 1;
+}
+
 /* ---- update_build.c ---- */
 rf_result rf_update_prepare(rf_update *update, bool by_bucket);
 void rf_update_unprepare(rf_update *update);
@@ -79,6 +98,11 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
 
 /* Numbers that a frame of one of the update's programs reads. */
 void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *frame);
+
+/* ---- loss_scale.c ---- */
+/* Where the host decides: divides the reduced gradients by the scale, and sets update->skipped on all workers alike.
+ * Waits. */
+rf_result rf_update_unscale(rf_update *update);
 
 /* ---- ratios.c ---- */
 /* Where there are ratios: changes the slots and puts the ratios into the numbers of the update. Waits. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "replica/internal.h"
+#include "replica/store/local_state.h"
 #include "replica/store/variables.h"
 #include "replica/update/turns.h"
 #include "replica/update/update.h"
@@ -25,6 +26,7 @@ static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *
     RF_TRY(RF_VEC_GROW(&g->states));
     const rf_tensor_desc desc = { RF_F32, RF_SHAPE((int64_t)count) };
     RF_TRY(rf_graph_state(g->graph, object, desc, NULL, out));
+    if (g->graph->values.items[*out].slot < g->states.count) return RF_OK;
     g->states.items[g->states.count++] = (rf_location){ buffer, offset * sizeof(float) };
     return RF_OK;
 }
@@ -62,12 +64,14 @@ static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *resul
     return RF_OK;
 }
 
-/* Numbers of one group or variable; HOST slots are in the order of the first calls. */
+/* Numbers of one group or variable; HOST slots are in the order of the first calls. Behind several rows of them stands
+ * what the host knew when it made them. */
 static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_value *out)
 {
     const rf_updater_params *p = &b->updater->params;
-    const uint32_t first = hyper * (1 + p->num_scalars);
-    const rf_tensor_desc all = { RF_F32, RF_SHAPE((int64_t)p->hyper_count) }, one = { RF_F32, RF_SCALAR_SHAPE };
+    const uint32_t first = hyper * (1 + p->num_scalars), rows = rf_update_num_rows(b->update);
+    const rf_tensor_desc all = { RF_F32, RF_SHAPE((int64_t)rows * p->hyper_count + (rows > 1)) };
+    const rf_tensor_desc one = { RF_F32, RF_SCALAR_SHAPE };
     for (uint32_t k = 0; k <= p->num_scalars; k++)
         RF_TRY(rf_graph_host(g->graph, place_identity(b->update->hypers, first + k), k == 0 ? all : one, "hyper",
                              &out[k]));
@@ -77,7 +81,8 @@ static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_v
 /* What is updated in one segment. */
 typedef struct segment_values {
     rf_value param, grad, slots[RF_MAX_SLOTS];
-    rf_value *hyper; /* [1 + num_scalars] */
+    rf_value *hyper;   /* [1 + num_scalars] */
+    rf_value *numbers; /* [num_hypers]: those that the device has chosen; NULL: the host has */
 } segment_values;
 
 static rf_result list_values(const build *b, range_graph *g, const rf_segment *segment, segment_values *out)
@@ -92,16 +97,85 @@ static rf_result list_values(const build *b, range_graph *g, const rf_segment *s
     for (uint32_t k = 0; k < u->params.num_slots; k++)
         RF_TRY(range_state(g, place_identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count,
                            &out->slots[k]));
-    return list_hosts(b, g, segment->hyper, out->hyper);
+    return out->numbers ? RF_OK : list_hosts(b, g, segment->hyper, out->hyper);
 }
+
+/* ---- gradients of scaled losses ---- */
+
+static rf_result list_scale(const build *b, range_graph *g, rf_value *scale, rf_value *tally)
+{
+    const rf_updater *u = b->updater;
+    RF_TRY(range_state(g, u->scaling.scale, u->scaling.scale->values.buffers[b->index], 0, 1, scale));
+    return range_state(g, u->scaling.tally, u->scaling.tally->values.buffers[b->index], 0, RF_SCALE_TALLY, tally);
+}
+
+static rf_result emit_unscale_range(const build *b, range_graph *g, const void *identity, rf_range range,
+                                    rf_value tally)
+{
+    rf_value x;
+    RF_TRY(range_state(g, identity, rf_updater_gradients(b->updater)->buffers[b->index], range.begin,
+                       range.end - range.begin, &x));
+    return b->updater->params.emit_unscale(g->graph, x, tally);
+}
+
+/* All gradients where the replica has all: alone, or because something is computed from whole gradients. */
+static bool unscales_runs(const build *b)
+{
+    return b->updater->strategy->num_replicas == 1 || b->update->transform.graph;
+}
+
+static rf_result emit_unscale(const build *b, range_graph *g, rf_value *results)
+{
+    rf_value scale;
+    RF_TRY(list_scale(b, g, &scale, results));
+    for (uint32_t i = 0; unscales_runs(b) && i < b->update->num_runs; i++)
+        RF_TRY(emit_unscale_range(b, g, place_identity(&b->update->runs[i], 0), b->update->runs[i], results[0]));
+    for (uint32_t i = 0; !unscales_runs(b) && i < b->update->segments.count; i++) {
+        const rf_segment *segment = &b->update->segments.items[i];
+        if (owned_here(b, segment)) RF_TRY(emit_unscale_range(b, g, segment, segment->range, results[0]));
+    }
+    return RF_OK;
+}
+
+static rf_result emit_decide(const build *b, range_graph *g, rf_value *results)
+{
+    const rf_updater_params *p = &b->updater->params;
+    rf_value scale, tally, found;
+    (void)results;
+    RF_TRY(list_scale(b, g, &scale, &tally));
+    RF_TRY(rf_graph_host(g->graph, b->update->found, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, "found", &found));
+    rf_value decided;
+    return p->emit_loss_scale(g->graph, &p->scaling, scale, tally, found, &decided);
+}
+
+/* In one program with the update: the device decides, and takes the numbers from the rows. */
+static rf_result emit_decided(const build *b, range_graph *g, segment_values *v, rf_value *decided)
+{
+    const rf_updater_params *p = &b->updater->params;
+    const float none = 0;
+    rf_value scale, tally, found;
+    RF_TRY(emit_unscale(b, g, &tally));
+    RF_TRY(list_scale(b, g, &scale, &tally));
+    RF_TRY(rf_graph_constant(g->graph, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, &none, &found));
+    RF_TRY(p->emit_loss_scale(g->graph, &p->scaling, scale, tally, found, decided));
+    for (uint32_t i = 0; i < b->update->num_hypers; i++) {
+        rf_value rows;
+        RF_TRY(list_hosts(b, g, i, &rows));
+        RF_TRY(p->emit_numbers(g->graph, rows, *decided, &v->numbers[i]));
+    }
+    return RF_OK;
+}
+
+/* ---- programs ---- */
 
 static rf_result emit_segments(const build *b, range_graph *g, segment_values *v)
 {
     const rf_updater_params *p = &b->updater->params;
-    for (uint32_t i = 0; i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
+    for (uint32_t i = 0; !v->numbers && i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
     for (uint32_t i = 0; i < b->bucket->num_segments; i++) {
         if (!owned_here(b, &b->bucket->segments[i])) continue;
         RF_TRY(list_values(b, g, &b->bucket->segments[i], v));
+        if (v->numbers) v->hyper[0] = v->numbers[b->bucket->segments[i].hyper];
         RF_TRY(p->emit(p->user, g->graph, v->param, v->grad, v->slots, v->hyper));
     }
     return RF_OK;
@@ -119,12 +193,17 @@ static rf_result emit_ratio_segments(const build *b, range_graph *g, segment_val
     return RF_OK;
 }
 
+/* Where the device decides, results[0] is what it decided. */
 static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
 {
-    (void)results;
-    segment_values v = { .hyper = RF_NEW_ARRAY(rf_value, 1 + b->updater->params.num_scalars) };
-    const rf_result r = v.hyper ? emit_segments(b, g, &v) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool decides = rf_update_num_rows(b->update) > 1;
+    segment_values v = { .hyper = RF_NEW_ARRAY(rf_value, 1 + b->updater->params.num_scalars),
+                         .numbers = decides ? RF_NEW_ARRAY(rf_value, b->update->num_hypers) : NULL };
+    rf_result r = v.hyper && (v.numbers || !decides) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0 && decides) r = emit_decided(b, g, &v, &results[0]);
+    if (r >= 0) r = emit_segments(b, g, &v);
     rf_free(v.hyper);
+    rf_free(v.numbers);
     return r;
 }
 
@@ -294,8 +373,18 @@ static rf_result build_bucket(const build *b)
     rf_update_bucket_replica *at = &b->bucket->replicas[b->index];
     bool any = false;
     for (uint32_t i = 0; i < b->bucket->num_segments; i++) any = any || owned_here(b, &b->bucket->segments[i]);
-    if (any) RF_TRY(make_program(b, "update", emit_apply, 0, &at->apply));
+    const uint32_t num_results = rf_update_num_rows(b->update) > 1;
+    if (any) RF_TRY(make_program(b, "update", emit_apply, num_results, &at->apply));
     return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
+}
+
+/* Every replica is told of the decision; those that own nothing have no part in it. */
+static rf_result make_scaling(const build *b, rf_update_replica *at)
+{
+    if (!rf_updater_scales(b->updater) || rf_update_joins(b->update)) return RF_OK;
+    if (b->update->buckets[0].replicas[b->index].apply)
+        RF_TRY(make_program(b, "unscale", emit_unscale, 1, &at->unscale));
+    return make_program(b, "loss scale", emit_decide, 0, &at->decide);
 }
 
 static rf_result build_replica(const build *b)
@@ -309,6 +398,7 @@ static rf_result build_replica(const build *b)
         RF_TRY(make_transform(b, &at->transform));
     if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
     RF_TRY(make_ratios(b, at));
+    RF_TRY(make_scaling(b, at));
     if (b->updater->params.accumulation_steps == 1) return RF_OK;
     const rf_flat *totals = &b->updater->totals;
     RF_TRY(make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate));
@@ -360,7 +450,7 @@ static rf_result list_buckets(rf_update *update, uint32_t num_local, bool by_buc
 static rf_result make_room(rf_update *update, const rf_updater *u)
 {
     const uint32_t replicas = u->strategy->num_local;
-    const size_t num_numbers = (size_t)rf_updater_num_numbers(u) * update->num_hypers;
+    const size_t num_numbers = (size_t)rf_updater_num_numbers(u) * update->num_hypers * rf_update_num_rows(update);
     uint64_t num_sums = 0;
     for (uint32_t i = 0; i < update->segments.count; i++)
         num_sums += (u->params.emit_norms ? 2 : 1) * rf_update_num_blocks(update, &update->segments.items[i]);
@@ -368,11 +458,12 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
     update->sums = RF_NEW_ARRAY(float, num_sums);
     update->gathered = RF_NEW_ARRAY(float, num_sums);
+    update->found = RF_NEW_ARRAY(float, u->strategy->world.size);
     update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
-    return update->hypers && update->squares && update->sums && update->gathered && update->counts && update->frames &&
-                   update->replicas
+    return update->hypers && update->squares && update->sums && update->gathered && update->found && update->counts &&
+                   update->frames && update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -432,6 +523,8 @@ static void free_replica(rf_update_replica *at)
     rf_program_destroy(&at->transform);
     rf_program_destroy(&at->norms);
     rf_program_destroy(&at->ratios);
+    rf_program_destroy(&at->unscale);
+    rf_program_destroy(&at->decide);
     rf_gpu_recording_destroy(&at->first);
     rf_gpu_recording_destroy(&at->clear);
     rf_free(at->norm_segments);
@@ -453,6 +546,7 @@ static void free_bucket(rf_update_bucket *bucket, uint32_t num_local)
 void rf_update_unprepare(rf_update *update)
 {
     const uint32_t num_local = update->updater->strategy->num_local;
+    (void)rf_updater_settle(update->updater); /* frames that it waits for are of these programs */
     rf_turns_free(&update->turns);
     for (uint32_t r = 0; update->replicas && r < num_local; r++) free_replica(&update->replicas[r]);
     for (uint32_t k = 0; k < update->num_buckets; k++) free_bucket(&update->buckets[k], num_local);
@@ -467,6 +561,7 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->squares);
     rf_free(update->sums);
     rf_free(update->gathered);
+    rf_free(update->found);
     rf_free(update->counts);
     rf_free(update->frames);
     rf_segment_list_free(&update->segments);

@@ -20,7 +20,8 @@
  *
  * Elsewhere everything is one bucket, and stage A, which was submitted as a whole, its one part: the same turns, one
  * after the other. What the step computes from gradients, and norms of them, come between reduction and
- * update. So does what an optimizer computes before it takes norms of its own (ratios.c).
+ * update. So do what an optimizer computes before it takes norms of its own (ratios.c), and before all of these the
+ * decision whether there is an update at all (loss_scale.c).
  */
 #include <math.h>
 #include <string.h>
@@ -48,22 +49,30 @@ static bool is_due(const rf_updater *u)
     return u->accumulated + 1 == u->params.accumulation_steps;
 }
 
-/* The whole update goes with stage A. */
-static bool joins_submission(const rf_update *update)
-{
-    const rf_updater *u = update->updater;
-    return u->strategy->num_replicas == 1 && !wants_norms(u) && !u->params.emit_norms && !update->transform.graph;
-}
-
 /* ---- numbers of the update ---- */
 
 static void compute_hypers(rf_update *update)
 {
     const rf_updater *u = update->updater;
-    for (uint32_t i = 0; i < update->num_hypers; i++) {
+    const uint32_t rows = rf_update_num_rows(update);
+    for (uint32_t i = 0; i < update->num_hypers * rows; i++) {
         const double norm = wants_norms(u) ? sqrt(update->squares[i]) / u->params.accumulation_steps : 0;
         float *values = update->hypers + (size_t)i * rf_updater_num_numbers(u);
-        u->params.hyper(u->params.user, u->iterations, norm, update->hyper_groups[i], values);
+        const uint32_t skipped = i % rows; /* of those under way */
+        const uint64_t iteration = u->iterations > skipped ? u->iterations - skipped : 0;
+        u->params.hyper(u->params.user, iteration, norm, update->hyper_groups[i / rows], values);
+    }
+}
+
+static void fill_rows(const rf_update *update, rf_frame *frame)
+{
+    const rf_updater *u = update->updater;
+    const size_t count = (size_t)rf_update_num_rows(update) * u->params.hyper_count;
+    for (uint32_t i = 0; i < update->num_hypers; i++) {
+        float *rows = rf_frame_host(frame, i);
+        if (!rows) continue;
+        memcpy(rows, update->hypers + i * count, count * sizeof(*rows));
+        rows[count] = u->scaling.skipped;
     }
 }
 
@@ -73,6 +82,10 @@ void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *fr
     const uint32_t count = u->params.hyper_count, scalars = u->params.num_scalars, rate = u->params.rate_hyper;
     /* RINGFIRE_TEST_PERTURB: a device whose arithmetic rounds differently. */
     const float factor = u->strategy->first + index == u->strategy->perturbed ? 1 + 0x1p-23f : 1;
+    if (rf_update_num_rows(update) > 1) {
+        fill_rows(update, frame);
+        return;
+    }
     for (uint32_t i = 0; i < update->num_hypers; i++) {
         const float *from = update->hypers + (size_t)i * (count + scalars);
         float *values = rf_frame_host(frame, i * (1 + scalars));
@@ -94,10 +107,12 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
         RF_TRY(rf_program_acquire(update->replicas[index].accumulate, 0, &frames[*count]));
         ++*count;
     }
-    if (!joins_submission(update) || !is_due(u)) return RF_OK;
+    if (!rf_update_joins(update) || !is_due(u)) return RF_OK;
+    RF_TRY(rf_updater_make_way(u)); /* its frame may be the one that comes next */
     compute_hypers(update);
     RF_TRY(rf_program_acquire(update->buckets[0].replicas[index].apply, 0, &frames[*count]));
     rf_update_fill_hypers(update, index, frames[*count]);
+    update->frames[index] = frames[*count];
     ++*count;
     return RF_OK;
 }
@@ -259,9 +274,9 @@ static rf_result update_replica(rf_turns *t, uint32_t b, uint32_t r)
     rf_replica *replica = &t->strategy->replicas[r];
     rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];
     if (!br->frame) return RF_OK;
-    rf_update_fill_hypers(t->update, r, br->frame);
+    if (!t->update->skipped) rf_update_fill_hypers(t->update, r, br->frame);
     RF_TRY(submit_parts(t, r, br->last_use + 1));
-    RF_TRY(rf_replica_submit_frames(replica, &br->frame, 1));
+    if (!t->update->skipped) RF_TRY(rf_replica_submit_frames(replica, &br->frame, 1));
     RF_TRY(rf_replica_submit_one(replica, t->update->buckets[b].replicas[r].values_down));
     br->ticket = replica->ticket;
     return RF_OK;
@@ -296,17 +311,24 @@ static rf_result transform_gradients(rf_turns *t)
     return RF_OK;
 }
 
-static rf_result update_bucket(rf_turns *t, uint32_t b)
+/* What the update reads, from reduced gradients. */
+static rf_result update_prepare_numbers(rf_turns *t)
 {
-    const bool transforms = t->update->transform.graph != NULL;
-    if (t->exchanges) RF_TRY(finish_exchange(t, b));
-    if (transforms) RF_TRY(gather_gradients(t, b));
-    RF_TRY(upload_gradients(t, b));
-    if (transforms) RF_TRY(transform_gradients(t));
+    if (t->update->transform.graph) RF_TRY(transform_gradients(t));
     if (wants_norms(t->update->updater)) RF_TRY(rf_update_reduce_norms(t->update));
     compute_hypers(t->update);
     RF_TRY(rf_strategy_await_copy(t->strategy));
-    if (t->update->updater->params.emit_norms) RF_TRY(rf_update_take_ratios(t->update));
+    return t->update->updater->params.emit_norms ? rf_update_take_ratios(t->update) : RF_OK;
+}
+
+/* A step that is skipped hands on the values that there are. */
+static rf_result update_bucket(rf_turns *t, uint32_t b)
+{
+    if (t->exchanges) RF_TRY(finish_exchange(t, b));
+    if (t->update->transform.graph) RF_TRY(gather_gradients(t, b));
+    RF_TRY(upload_gradients(t, b));
+    if (rf_updater_scales(t->update->updater)) RF_TRY(rf_update_unscale(t->update));
+    if (!t->update->skipped) RF_TRY(update_prepare_numbers(t));
     for (uint32_t r = 0; r < t->strategy->num_local; r++)
         RF_TRY(rf_replica_context(t->strategy, r, update_replica(t, b, r)));
     return RF_OK;
@@ -412,7 +434,9 @@ static void count_step(rf_update *update)
     rf_updater *u = update->updater;
     if (is_due(u)) {
         u->latest = rf_update_gradients(update);
-        u->iterations++;
+        if (!update->skipped) u->iterations++;
+        if (rf_update_num_rows(update) > 1)
+            rf_updater_add_pending(u, update->frames[0], u->strategy->replicas[0].ticket);
         u->accumulated = 0;
         if (u->strategy->num_replicas > 1) u->strategy->stats.updates++;
     } else {
@@ -425,7 +449,7 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
 {
     const rf_updater *u = update->updater;
     if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
-    if (is_due(u) && !joins_submission(update)) RF_TRY(run_due(update->turns, frames, examples));
+    if (is_due(u) && !rf_update_joins(update)) RF_TRY(run_due(update->turns, frames, examples));
     count_step(update);
     return RF_OK;
 }

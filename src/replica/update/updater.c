@@ -39,6 +39,7 @@ void rf_updater_release(rf_updater *u)
     free_slots(u->strategy, u->slots);
     rf_flat_free(u->strategy, &u->totals);
     rf_flat_free(u->strategy, &u->transformed);
+    rf_updater_free_scale(u);
     rf_strategy_release(u->strategy);
     rf_free(u);
 }
@@ -58,6 +59,9 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     RF_REQUIRE(!params->variable_norms || !params->global_norm, "updater: norms are per variable or global, not both");
     RF_REQUIRE(!(params->variable_norms || params->global_norm) || params->emit_sum_squares,
                "updater: norms need emit_sum_squares");
+    RF_REQUIRE(params->scaling.initial == 0 ||
+                   (params->emit_unscale && params->emit_loss_scale && params->emit_numbers),
+               "updater: loss scaling needs emit_unscale, emit_loss_scale and emit_numbers");
     rf_updater *u = RF_NEW(rf_updater);
     if (!u) return RF_ERROR_OUT_OF_HOST_MEMORY;
     u->references = 1;
@@ -65,6 +69,11 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     u->params = *params;
     u->totals.name = "accumulated gradients";
     u->transformed.name = "transformed gradients";
+    const rf_result r = rf_updater_create_scale(u);
+    if (r < 0) {
+        rf_updater_release(u);
+        return r;
+    }
     *out = u;
     return RF_OK;
 }
@@ -97,13 +106,15 @@ bool rf_updater_begins_as_weights(const rf_updater *updater, uint32_t slot)
     return updater->params.weights_slot == slot + 1;
 }
 
-uint64_t rf_updater_iterations(const rf_updater *updater)
+uint64_t rf_updater_iterations(rf_updater *updater)
 {
+    (void)rf_updater_settle(updater); /* a failure has stuck to the strategy */
     return updater->iterations;
 }
 
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations)
 {
+    (void)rf_updater_settle(updater);
     updater->iterations = iterations;
 }
 

@@ -24,6 +24,15 @@ struct rf_updater {
     rf_flat transformed;   /* places as in the strategy's `trainable`; only where gradients are transformed */
     const rf_flat *latest; /* what the latest update was made with */
     rf_flat totals;        /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
+    struct {
+        rf_local_state *scale, *tally; /* NULL: losses are not scaled */
+        float skipped;                 /* steps, as far as the host knows */
+        /* Updates under way that may turn out to be skipped, the oldest first; they count as made until then. Their
+         * frames tell how many are skipped by then. */
+        rf_frame *frames[RF_SCALE_LAG];
+        uint64_t tickets[RF_SCALE_LAG];
+        uint32_t pending;
+    } scaling;
 };
 
 rf_updater *rf_updater_retain(rf_updater *updater);
@@ -32,6 +41,10 @@ void rf_updater_release(rf_updater *updater);
 rf_result rf_updater_ensure_totals(rf_updater *updater);
 /* Room for transformed gradients. */
 rf_result rf_updater_ensure_transformed(rf_updater *updater);
+static inline bool rf_updater_scales(const rf_updater *u)
+{
+    return u->params.scaling.initial > 0;
+}
 /* Whether each variable has numbers of its own. */
 static inline bool rf_updater_by_variable(const rf_updater *u)
 {
@@ -53,5 +66,14 @@ static inline rf_flat *rf_updater_gradients(rf_updater *u)
 {
     return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->gradients;
 }
+
+/* ---- loss_scale.c ---- */
+rf_result rf_updater_create_scale(rf_updater *updater);
+void rf_updater_free_scale(rf_updater *updater);
+/* Waits where as many updates are pending as may be. */
+rf_result rf_updater_make_way(rf_updater *updater);
+void rf_updater_add_pending(rf_updater *updater, rf_frame *frame, uint64_t ticket);
+/* Nothing is pending after this, which waits; nor after a failure, whatever came of it. */
+rf_result rf_updater_settle(rf_updater *updater);
 
 #endif

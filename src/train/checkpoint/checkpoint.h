@@ -72,6 +72,9 @@ struct rf_item {
     float *numbers;        /* prepared */
 };
 
+/* Of an optimizer that scales losses (scale_item.c). */
+extern const rf_item_kind rf_scale_item_kind;
+
 typedef struct rf_item_list {
     rf_item *items;
     uint32_t count, capacity;

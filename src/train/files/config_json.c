@@ -232,6 +232,35 @@ void rf_optimizer_params_free(rf_optimizer_params *params)
     rf_free((void *)(uintptr_t)params->groups);
     params->groups = NULL;
     params->num_groups = 0;
+    rf_free((void *)(uintptr_t)params->loss_scale);
+    params->loss_scale = NULL;
+}
+
+/* Flat, as all settings are, because checkpoints compare them one by one; an initial value of 0 is none. */
+static rf_result loss_scale_to_json(const rf_loss_scale_params *p, json_t *object)
+{
+    static const rf_loss_scale_params none = { 0 };
+    if (!p) p = &none;
+    RF_TRY(rf_json_set(object, "loss_scale", json_real(p->initial)));
+    RF_TRY(rf_json_set(object, "loss_scale_growth_steps", json_integer((json_int_t)p->growth_steps)));
+    return rf_json_set(object, "loss_scale_fixed", json_boolean(p->fixed));
+}
+
+static rf_result loss_scale_from_json(const json_t *object, rf_optimizer_params *p)
+{
+    rf_loss_scale_params scale = { 0 };
+    uint64_t growth = 0;
+    RF_TRY(rf_json_number(object, "loss_scale", &scale.initial));
+    RF_TRY(rf_json_u64(object, "loss_scale_growth_steps", &growth));
+    RF_TRY(rf_json_bool(object, "loss_scale_fixed", &scale.fixed));
+    if (growth > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'loss_scale_growth_steps' is out of range");
+    scale.growth_steps = (uint32_t)growth;
+    if (scale.initial == 0.0) return RF_OK;
+    rf_loss_scale_params *copy = RF_NEW(rf_loss_scale_params);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    *copy = scale;
+    p->loss_scale = copy;
+    return RF_OK;
 }
 
 json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
@@ -241,16 +270,20 @@ json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *sc
         const rf_hyperparameter *h = &p->custom->hyperparameters[i];
         json_array_append_new(hyperparameters, json_pack("[s, f]", h->name, h->value));
     }
-    return json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:f, s:b, s:f, s:I, "
-                     "s:o}",
-                     "kind", rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule),
-                     "momentum", p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2,
-                     "epsilon", p->epsilon, "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho",
-                     p->rho, "weight_decay", p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm,
-                     "global_clip_norm", p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps,
-                     "groups", groups_to_json(p), "initial_accumulator_value", p->initial_accumulator_value, "use_ema",
-                     p->use_ema, "ema_momentum", p->ema_momentum, "ema_overwrite_frequency",
-                     (json_int_t)p->ema_overwrite_frequency, "hyperparameters", hyperparameters);
+    json_t *object =
+        json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:f, s:b, s:f, s:I, "
+                  "s:o}",
+                  "kind", rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum",
+                  p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon", p->epsilon,
+                  "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho, "weight_decay",
+                  p->weight_decay, "clip_value", p->clip_value, "clip_norm", p->clip_norm, "global_clip_norm",
+                  p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps, "groups",
+                  groups_to_json(p), "initial_accumulator_value", p->initial_accumulator_value, "use_ema", p->use_ema,
+                  "ema_momentum", p->ema_momentum, "ema_overwrite_frequency", (json_int_t)p->ema_overwrite_frequency,
+                  "hyperparameters", hyperparameters);
+    if (object && loss_scale_to_json(p->loss_scale, object) >= 0) return object;
+    json_decref(object);
+    return NULL;
 }
 
 /* Fields that a kind does not use hold defaults, which its constructor would refuse. */
@@ -294,7 +327,10 @@ rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *p, r
     p->kind = (rf_optimizer_kind)kind;
     p->schedule = schedule;
     drop_unused(p);
-    return groups_from_json(json_object_get(object, "groups"), p);
+    rf_result r = groups_from_json(json_object_get(object, "groups"), p);
+    if (r >= 0) r = loss_scale_from_json(object, p);
+    if (r < 0) rf_optimizer_params_free(p);
+    return r;
 }
 
 rf_result rf_optimizer_text(const rf_optimizer_config *config, char **text)

@@ -256,7 +256,7 @@ rf_result rf_gradient_transform_find(rf_trace *t, const rf_gradient_use *use, rf
                                      rf_variable_list variables, rf_gradient_transform *out)
 {
     *out = (rf_gradient_transform){ 0 };
-    if (rf_trace_num_replicas(t) == 1 && use->steps == 1 && !use->remote) return RF_OK;
+    if (rf_trace_num_replicas(t) == 1 && use->steps == 1 && !use->remote && !use->scaled) return RF_OK;
     const rf_graph *graph = rf_trace_graph(t);
     const uint32_t count = graph->values.count;
     search s = { .trace = t,

@@ -11,10 +11,11 @@
 typedef struct rf_gradient_use {
     uint32_t steps; /* that gradients are accumulated over */
     bool remote;    /* parameter servers sum them */
+    bool scaled;    /* they are divided by a loss scale once they are summed */
 } rf_gradient_use;
 
 /* values[i]: what the step gives for variable i; becomes what is to be reduced. `out` is empty where that is the same:
- * one replica, or nothing that needs the sum. On failure the trace fails. */
+ * one replica that scales no losses, or nothing that needs the sum. On failure the trace fails. */
 rf_result rf_gradient_transform_find(rf_trace *t, const rf_gradient_use *use, rf_value *values,
                                      rf_variable_list variables, rf_gradient_transform *out);
 

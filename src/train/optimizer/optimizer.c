@@ -134,6 +134,12 @@ static rf_result make_updater(rf_optimizer *optimizer)
         .hyper = fill_hyper,
         .num_groups = p->num_groups + 1,
         .group = group_of,
+        .scaling = { .initial = (float)optimizer->config.loss_scale.initial,
+                     .growth_steps = optimizer->config.loss_scale.growth_steps,
+                     .fixed = optimizer->config.loss_scale.fixed },
+        .emit_unscale = rf_emit_unscale,
+        .emit_loss_scale = rf_emit_loss_scale,
+        .emit_numbers = rf_emit_update_numbers,
     };
     for (uint32_t i = 0; optimizer->custom && i < num_slots; i++)
         updater.initial[i] = optimizer->custom->slots[i].initial;
@@ -146,6 +152,7 @@ static rf_result set_up(rf_optimizer *optimizer)
     rf_optimizer_params *p = &optimizer->config.params;
     RF_TRY(rf_parameter_groups_copy(p->groups, p->num_groups, &optimizer->groups));
     p->groups = optimizer->groups;
+    if (p->loss_scale) p->loss_scale = &optimizer->config.loss_scale;
     if (p->custom) {
         RF_TRY(rf_custom_update_create(optimizer->strategy, p->custom, &optimizer->custom));
         p->custom = &optimizer->custom->params;
@@ -284,6 +291,19 @@ static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_var
     return check_groups(t, optimizer, variables, function);
 }
 
+static bool scales_losses(const rf_optimizer *optimizer)
+{
+    return optimizer->config.params.loss_scale != NULL;
+}
+
+static rf_result emit_scaled(rf_trace *t, const rf_optimizer *optimizer, rf_value loss, rf_value *out)
+{
+    rf_value scale = rf_trace_loss_scale(t, optimizer->updater);
+    if (scale == 0) return rf_trace_status(t);
+    RF_TRY(rf_emit_reshape(rf_trace_graph(t), scale, RF_SCALAR_SHAPE, &scale));
+    return rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, loss, scale, out);
+}
+
 static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss,
                                           rf_variable_list variables, rf_value *values)
 {
@@ -293,6 +313,7 @@ static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, 
     }
     rf_value *gradients = values + variables.count;
     rf_result r = rf_graph_check_influence(rf_trace_graph(t), loss, values, variables.count);
+    if (r == RF_OK && scales_losses(optimizer)) r = emit_scaled(t, optimizer, loss, &loss);
     if (r == RF_OK) r = rf_graph_differentiate(rf_trace_graph(t), loss, values, variables.count, gradients);
     r = rf_error_context(r, "rf_optimizer_minimize");
     if (r < 0) {
@@ -356,11 +377,39 @@ rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, con
     }
     rf_result r = gather_gradients(t, gradients, variables, values);
     rf_gradient_transform transform = { 0 };
-    const rf_gradient_use use = { .steps = optimizer->config.params.accumulation_steps, .remote = optimizer->remote };
+    const rf_gradient_use use = { .steps = optimizer->config.params.accumulation_steps,
+                                  .remote = optimizer->remote,
+                                  .scaled = scales_losses(optimizer) };
     if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, variables, &transform);
     if (r == RF_OK) r = rf_trace_update(t, optimizer->updater, values, variables, &transform);
     rf_free(values);
     return r;
+}
+
+rf_tensor rf_optimizer_scale_loss(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss)
+{
+    rf_value v, scaled = 0;
+    if (!t || !rf_operand(t, loss, "rf_optimizer_scale_loss: loss", &v)) return RF_NO_TENSOR;
+    if (!optimizer) {
+        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_scale_loss: optimizer is NULL");
+        return RF_NO_TENSOR;
+    }
+    if (!scales_losses(optimizer)) return loss;
+    const rf_result r = emit_scaled(t, optimizer, v, &scaled);
+    return rf_trace_emit(t, rf_error_context(r, "rf_optimizer_scale_loss"), scaled);
+}
+
+rf_result rf_optimizer_loss_scale(const rf_optimizer *optimizer, rf_loss_scale *out)
+{
+    RF_REQUIRE(optimizer, "rf_optimizer_loss_scale: optimizer is NULL");
+    RF_REQUIRE(out, "rf_optimizer_loss_scale: out is NULL");
+    RF_REQUIRE(scales_losses(optimizer),
+               "rf_optimizer_loss_scale: the optimizer does not scale losses; create it with loss_scale");
+    float scale;
+    *out = (rf_loss_scale){ 0 };
+    RF_TRY(rf_updater_read_scale(optimizer->updater, &scale, &out->finite_steps, &out->skipped_steps));
+    out->scale = (double)scale;
+    return RF_OK;
 }
 
 double rf_optimizer_learning_rate(const rf_optimizer *optimizer)

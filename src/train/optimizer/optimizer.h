@@ -11,6 +11,7 @@
 typedef struct rf_optimizer_config {
     rf_optimizer_params params; /* defaults filled in; `schedule` points nowhere, `custom` to the optimizer's copy */
     rf_schedule schedule;       /* of kind CONSTANT where only a rate was given */
+    rf_loss_scale_params loss_scale; /* defaults filled in; zero where params.loss_scale is NULL */
 } rf_optimizer_config;
 /* Checks the parameters (NULL: all defaults) and fills in defaults. */
 rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer_config *out);

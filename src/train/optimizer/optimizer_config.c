@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/loss_scale.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/schedule.h"
 
@@ -86,6 +87,19 @@ static rf_result check_unused(const rf_optimizer_params *p)
     return RF_OK;
 }
 
+static rf_result check_loss_scale(const rf_loss_scale_params *p)
+{
+    if (!p) return RF_OK;
+    RF_REQUIRE(p->initial == 0.0 || (p->initial >= RF_SCALE_LEAST && p->initial <= RF_SCALE_MOST),
+               "rf_optimizer_create: loss_scale: initial %g is not in [2^-100, 2^100]", p->initial);
+    RF_REQUIRE(p->growth_steps <= RF_SCALE_MAX_GROWTH_STEPS,
+               "rf_optimizer_create: loss_scale: %u growth_steps, at most %u", p->growth_steps,
+               RF_SCALE_MAX_GROWTH_STEPS);
+    RF_REQUIRE(!(p->fixed && p->growth_steps > 0),
+               "rf_optimizer_create: loss_scale: a fixed scale does not grow; leave out growth_steps or fixed");
+    return RF_OK;
+}
+
 static rf_result check_params(const rf_optimizer_params *p)
 {
     RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind <= RF_OPTIMIZER_CUSTOM,
@@ -109,6 +123,7 @@ static rf_result check_params(const rf_optimizer_params *p)
     RF_REQUIRE(!(p->schedule && p->learning_rate != 0.0),
                "rf_optimizer_create: learning_rate and schedule are both set; leave one out");
     RF_TRY(rf_parameter_groups_check(p));
+    RF_TRY(check_loss_scale(p->loss_scale));
     if (p->custom) RF_TRY(rf_custom_optimizer_check(p->custom));
     return check_unused(p);
 }
@@ -140,6 +155,9 @@ rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer
     out->schedule =
         p.schedule ? *p.schedule : (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = p.learning_rate };
     p.schedule = NULL;
+    out->loss_scale = p.loss_scale ? *p.loss_scale : (rf_loss_scale_params){ 0 };
+    if (p.loss_scale) out->loss_scale.initial = or_default(p.loss_scale->initial, 32768.0);
+    if (p.loss_scale && !p.loss_scale->fixed && p.loss_scale->growth_steps == 0) out->loss_scale.growth_steps = 2000;
     out->params = p;
     return RF_OK;
 }
