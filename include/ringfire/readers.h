@@ -108,8 +108,8 @@ typedef struct rf_tfrecord_params {
  * only.
  *
  * Compressed files are unpacked once to be counted, and again in each pass. Where there is one, all
- * are read in order; ::RF_DISTRIBUTE_BY_FILE is not possible, and every worker unpacks all of them.
- * A position is reached without parsing what comes before.
+ * are read in order, and every worker unpacks all of them, but for ::RF_DISTRIBUTE_BY_FILE. A
+ * position is reached without parsing what comes before.
  *
  * At most 16 files are open at a time for each iterator.
  * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the file and the number of

@@ -506,8 +506,8 @@ typedef enum rf_distribute_policy {
     RF_DISTRIBUTE_BY_EXAMPLE,
     /**
      * Each worker reads files of its own (rf_dataset_from_idx_files(), rf_dataset_from_csv(),
-     * rf_dataset_from_tfrecord() of plain files, rf_dataset_from_image_directory()): worker
-     * (f mod workers) reads file f.
+     * rf_dataset_from_tfrecord(), rf_dataset_from_image_directory()): worker (f mod workers) reads
+     * file f.
      * Every example occurs once per pass, but in other batches than on one worker. A worker that
      * has read all of its files continues with batches to which it adds nothing, until all have. A
      * position continues only with the same number of workers.

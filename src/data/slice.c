@@ -77,7 +77,7 @@ static rf_result open_slice(rf_stage *stage)
     case SLICE_BATCH:
         stage->count = d->flag ? stage->input->count / d->count : rf_div_up(stage->input->count, d->count);
         break;
-    case SLICE_FILES: stage->count = rf_slice_batches(s->examples, s->quota, s->params.num_workers); break;
+    case SLICE_FILES: stage->count = stage->indexed ? (uint64_t)d->cardinality : 0; break; /* 0: rows that are there */
     }
     return rf_stage_allocate_element(stage, &d->spec);
 }
@@ -87,26 +87,38 @@ static void close_slice(rf_stage *stage)
     rf_free(stage->data);
 }
 
-/* Elements begin .. begin + rows of the input, as rows of the stage's element. */
-static rf_result gather_rows(rf_stage *stage, uint64_t begin, const rf_slice_rows *rows, const rf_element **out)
+/* Row `place` of the stage's element. */
+static rf_result put_row(rf_stage *stage, uint32_t place, const rf_element *in)
 {
     const rf_element_spec *spec = &stage->dataset->input->spec;
-    for (uint32_t i = 0; i < rows->rows; i++) {
-        const rf_element *in;
-        RF_TRY(stage->input->dataset->kind->get(stage->input, begin + i, &in));
-        for (uint32_t c = 0; c < spec->num_components; c++) {
-            const size_t bytes = rf_component_bytes(spec, c);
-            if (!rf_shape_equal(in->component[c].shape, spec->shape[c]))
-                return RF_FAIL(
-                    RF_ERROR_INVALID_ARGUMENT,
-                    "batch: component %u changes its shape between elements; rf_dataset_padded_batch() pads them", c);
-            memcpy((char *)stage->element.component[c].data + i * bytes, in->component[c].data, bytes);
-        }
+    for (uint32_t c = 0; c < spec->num_components; c++) {
+        const size_t bytes = rf_component_bytes(spec, c);
+        if (!rf_shape_equal(in->component[c].shape, spec->shape[c]))
+            return RF_FAIL(
+                RF_ERROR_INVALID_ARGUMENT,
+                "batch: component %u changes its shape between elements; rf_dataset_padded_batch() pads them", c);
+        memcpy((char *)stage->element.component[c].data + place * bytes, in->component[c].data, bytes);
     }
-    for (uint32_t c = 0; c < spec->num_components; c++) stage->element.component[c].shape.dim[0] = rows->rows;
+    return RF_OK;
+}
+
+static void hand_out_rows(rf_stage *stage, const rf_slice_rows *rows, const rf_element **out)
+{
+    for (uint32_t c = 0; c < stage->element.num_components; c++) stage->element.component[c].shape.dim[0] = rows->rows;
     stage->element.first_row = rows->first;
     stage->element.global_rows = rows->total;
     *out = &stage->element;
+}
+
+/* Elements begin .. begin + rows of the input, as rows of the stage's element. */
+static rf_result gather_rows(rf_stage *stage, uint64_t begin, const rf_slice_rows *rows, const rf_element **out)
+{
+    for (uint32_t i = 0; i < rows->rows; i++) {
+        const rf_element *in;
+        RF_TRY(stage->input->dataset->kind->get(stage->input, begin + i, &in));
+        RF_TRY(put_row(stage, i, in));
+    }
+    hand_out_rows(stage, rows, out);
     return RF_OK;
 }
 
@@ -155,15 +167,48 @@ static rf_result get_slice(rf_stage *stage, uint64_t index, const rf_element **o
     }
 }
 
-/* Only views stand on stages that are read in order. */
+/* This worker's rows of the next batch, from files that are read in order. What was gathered before a failure stays for
+ * the next call. `out` NULL: they are passed over, by whoever does so with all of them. */
+static rf_result next_of_files(rf_stage *stage, const rf_element **out)
+{
+    const rf_dataset *d = stage->dataset;
+    const slice_data *s = d->data;
+    uint64_t *gathered = &stage->count; /* not indexed: the field is free */
+    if (stage->position >= (uint64_t)d->cardinality) return RF_END;
+    const rf_slice_rows rows =
+        rf_slice_of_files(s->examples, s->quota, s->params.num_workers, s->params.worker, stage->position);
+    while (*gathered < rows.rows) {
+        const rf_element *in;
+        const rf_result r = out ? rf_stage_peek_input(stage, &in) : rf_stage_pass_over_input(stage);
+        if (r == RF_END)
+            return RF_FAIL(RF_ERROR_INTERNAL, "batch: %llu of %u rows are missing at the end of the files",
+                           (unsigned long long)(rows.rows - *gathered), rows.rows);
+        RF_TRY(r);
+        if (out) RF_TRY(put_row(stage, (uint32_t)*gathered, in));
+        rf_stage_take_input(stage);
+        ++*gathered;
+    }
+    *gathered = 0;
+    if (out) hand_out_rows(stage, &rows, out);
+    return RF_OK;
+}
+
+/* Views and files: a batch whose examples are fetched by number stands on nothing that is read in order. */
 static rf_result next_slice(rf_stage *stage, const rf_element **out)
 {
     const rf_element *whole;
+    if (((const slice_data *)stage->dataset->data)->kind == SLICE_FILES) return next_of_files(stage, out);
     const rf_result r = rf_stage_peek_input(stage, &whole);
     if (r != RF_OK) return r;
     RF_TRY(cut_rows(stage, whole, out));
     rf_stage_take_input(stage);
     return RF_OK;
+}
+
+static rf_result pass_over_slice(rf_stage *stage)
+{
+    const bool files = ((const slice_data *)stage->dataset->data)->kind == SLICE_FILES;
+    return files ? next_of_files(stage, NULL) : rf_stage_pass_over_input(stage);
 }
 
 const char *rf_slice_stands_for(const rf_dataset *dataset)
@@ -178,6 +223,7 @@ const rf_dataset_kind rf_dataset_kind_slice = {
     .close = close_slice,
     .get = get_slice,
     .next = next_slice,
+    .pass_over = pass_over_slice,
     .free_dataset = free_slice,
 };
 
@@ -314,23 +360,12 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
     RF_REQUIRE(!batch->flag, "rf_strategy_distribute_dataset: dropping the remainder is not possible by file; "
                              "distribute by example");
     RF_TRY(source->kind->select_files(source, params->worker, params->num_workers, own));
-    bool indexed;
-    RF_TRY(is_indexed(*own, &indexed));
-    RF_REQUIRE(indexed,
-               "rf_strategy_distribute_dataset: distribution by file fetches examples by number, which compressed "
-               "files do not allow; unpack them, or distribute by example");
     RF_TRY(slice_rebuild(batch->input, source, *own, below));
     RF_TRY(make_step(batch, *below, SLICE_FILES, params, step));
     ((slice_data *)(*step)->data)->params.user = params->user;
     const rf_result r = plan_files(*step, source, batch);
     ((slice_data *)(*step)->data)->params.user = NULL;
     RF_TRY(r);
-    RF_TRY(is_indexed(*below, &indexed));
-    RF_REQUIRE(indexed,
-               "rf_strategy_distribute_dataset: distribution by file needs a shuffle buffer of at least the %lld "
-               "examples of a "
-               "worker's files; enlarge it or distribute by example",
-               (long long)(*own)->cardinality);
     return slice_rebuild(in, batch, *step, out);
 }
 

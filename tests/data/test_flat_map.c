@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "combined.h"
+#include "data/pipeline.h"
 #include "data/slice.h"
 
 static const rf_element_spec one_number = { .num_components = 1, .dtype = { RF_I32 } };
@@ -446,6 +447,25 @@ static void test_what_is_passed_over_is_not_read(void **state)
     }
 }
 
+/* An element that a function has failed at, here the last one, can be passed over. */
+static void test_what_failed_is_passed_over(void **state)
+{
+    (void)state;
+    habits h = { .stumbles = 11 };
+    rf_dataset *d = count_in_order(10, 2);
+    rf_stage *stage;
+    const rf_element *e;
+    APPLY(d, rf_dataset_map(d, read_number, &h, &one_number, &applied_));
+    OK(rf_stage_open(d, 0, &stage));
+    OK(rf_stage_next(stage, &e));
+    FAILS(rf_stage_next(stage, &e), RF_ERROR_IO, "disk on fire");
+    OK(rf_stage_pass_over(stage));
+    assert_int_equal(rf_stage_pass_over(stage), RF_END);
+    assert_int_equal(rf_stage_next(stage, &e), RF_END);
+    rf_stage_close(&stage);
+    rf_dataset_destroy(&d);
+}
+
 /* Two workers' rows together are the batches of one. */
 static void test_workers(void **state)
 {
@@ -517,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_positions),
         cmocka_unit_test(test_what_is_passed_over_is_not_read),
+        cmocka_unit_test(test_what_failed_is_passed_over),
         cmocka_unit_test(test_workers),
         cmocka_unit_test(test_iterators_share_nothing),
     };

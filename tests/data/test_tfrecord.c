@@ -405,11 +405,6 @@ static void test_workers(void **state)
                 rf_iterator *it;
                 const rf_element *e;
                 const rf_slice_params params = { .worker = w, .num_workers = 2, .by_file = by_file, .split = halve };
-                if (form && by_file) {
-                    FAILS(rf_dataset_slice(d, &params, &part), RF_ERROR_INVALID_ARGUMENT,
-                          "compressed files do not allow; unpack them, or distribute by example");
-                    continue;
-                }
                 OK(rf_dataset_slice(d, &params, &part));
                 OK(rf_iterator_create(part, 0, &it));
                 while (rf_iterator_next(it, &e) == RF_OK)
@@ -422,17 +417,73 @@ static void test_workers(void **state)
                 rf_iterator_destroy(&it);
                 rf_dataset_destroy(&part);
             }
-            for (int i = 0; i < NUMBERED; i++) assert_int_equal(seen[i], form && by_file ? 0 : 1);
+            for (int i = 0; i < NUMBERED; i++) assert_int_equal(seen[i], 1);
             rf_dataset_destroy(&d);
         }
-    /* One compressed file among others, wherever it stands. */
-    for (int p = 0; p < PARTS; p++) {
-        int forms[PARTS] = { 0 };
-        forms[p] = 2;
-        rf_dataset *d = parts(forms, &id, 1), *part;
-        APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
-        FAILS(rf_dataset_slice(d, &(rf_slice_params){ .num_workers = 2, .by_file = true, .split = halve }, &part),
-              RF_ERROR_INVALID_ARGUMENT, "compressed files do not allow");
+}
+
+/* Compressed or not, whole files are read by a worker each, in the same batches and from any position. */
+static void test_files_of_workers(void **state)
+{
+    (void)state;
+    for (uint32_t w = 0; w < 2; w++)
+        for (int steps = 0; steps < 3; steps++) {
+            const rf_slice_params params = { .worker = w, .num_workers = 2, .by_file = true, .split = halve };
+            rf_dataset *d[3];
+            int32_t n[3][MOST_NUMBERS];
+            int count[3];
+            for (int i = 0; i < 3; i++) {
+                const int forms[PARTS] = { 0, i == 1, i == 2 ? 2 : 0 };
+                d[i] = parts(forms, &id, 1);
+                if (steps == 2) APPLY(d[i], rf_dataset_shuffle(d[i], 3, 1, true, &applied_)); /* a small buffer */
+                APPLY(d[i], rf_dataset_batch(d[i], 5, false, &applied_));
+                if (steps == 1) APPLY(d[i], rf_dataset_prefetch(d[i], 2, &applied_));
+                APPLY(d[i], rf_dataset_slice(d[i], &params, &applied_));
+                count[i] = read_pass(d[i], 0, n[i]);
+                assert_int_equal(count[i], count[0]);
+                assert_memory_equal(n[i], n[0], (size_t)count[i] * sizeof(int32_t));
+            }
+            expect_resumes_everywhere(d[0], d[1]);
+            rf_dataset_destroy(&d[2]);
+        }
+}
+
+static rf_result stumble_at_14(void *user, const rf_element *in, rf_element *out)
+{
+    bool *done = user;
+    const int32_t value = *(const int32_t *)in->component[0].data;
+    if (value == 14 && !*done) {
+        *done = true;
+        return RF_FAIL(RF_ERROR_IO, "stumbled");
+    }
+    *(int32_t *)out->component[0].data = value;
+    return RF_OK;
+}
+
+/* Of a worker's rows, those that are there before a failure are kept. */
+static void test_failures_lose_no_row(void **state)
+{
+    (void)state;
+    const rf_slice_params params = { .worker = 1, .num_workers = 2, .by_file = true, .split = halve };
+    for (int form = 0; form < 2; form++) {
+        bool done = false;
+        int32_t next = FIRST_PART;
+        rf_dataset *d = parts_of(form);
+        rf_iterator *it;
+        const rf_element *e;
+        rf_result r;
+        APPLY(d, rf_dataset_map(d, stumble_at_14, &done, &(rf_element_spec){ .num_components = 1, .dtype = { RF_I32 } },
+                                &applied_));
+        APPLY(d, rf_dataset_batch(d, 8, false, &applied_));
+        APPLY(d, rf_dataset_slice(d, &params, &applied_));
+        OK(rf_iterator_create(d, 0, &it));
+        FAILS(rf_iterator_next(it, &e), RF_ERROR_IO, "stumbled");
+        while ((r = rf_iterator_next(it, &e)) == RF_OK)
+            for (int64_t i = 0; i < e->component[0].shape.dim[0]; i++)
+                assert_int_equal(((const int32_t *)e->component[0].data)[i], next++);
+        assert_int_equal(r, RF_END);
+        assert_int_equal(next, FIRST_PART + SECOND_PART);
+        rf_iterator_destroy(&it);
         rf_dataset_destroy(&d);
     }
 }
@@ -482,6 +533,8 @@ int main(void)
         cmocka_unit_test(test_positions),
         cmocka_unit_test(test_many_files),
         cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_files_of_workers),
+        cmocka_unit_test(test_failures_lose_no_row),
         cmocka_unit_test(test_interleaved_files),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
