@@ -246,6 +246,18 @@ RF_API rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
  */
 RF_API rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a,
                            bool transpose_b);
+/**
+ * Einstein's sum convention, as NumPy's and TensorFlow's einsum: each operand has a letter for each
+ * dimension, and what the result lacks is summed, "bthd,bshd->bhts". Without "->" the result has
+ * the letters that occur once, in the order of the alphabet. "..." stands for further dimensions,
+ * which broadcast, as do dimensions of 1. A letter twice in one operand (a diagonal) is refused.
+ * One to 8 operands, f32; more than two are contracted in pairs from left to right, each by a
+ * product of matrices where letters are summed. Any letter may stand for the batch; a sum over it
+ * is one over the examples that this replica has, as rf_reduce_sum() is.
+ * @return the result; the trace fails with RF_ERROR_INVALID_ARGUMENT for what does not fit.
+ */
+RF_API rf_tensor rf_einsum(rf_trace *t, const char *equation, const rf_tensor *operands,
+                           uint32_t num_operands);
 /** x [..., c] + bias [c] -> [..., c]. */
 RF_API rf_tensor rf_bias_add(rf_trace *t, rf_tensor x, rf_tensor bias);
 
@@ -463,7 +475,7 @@ RF_API rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values
  * were.
  */
 RF_API rf_tensor rf_sort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
-/** Where the elements of rf_sort() were along `axis`, i32, of the shape of x. It has no gradient. */
+/** Where the elements of rf_sort() were along `axis`: i32, of the shape of x, without gradient. */
 RF_API rf_tensor rf_argsort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
 
 /* ---- scans ---- */

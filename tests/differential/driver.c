@@ -287,6 +287,16 @@ static rf_tensor split(rf_trace *t, const step *s, rf_tensor x)
     return parts[which];
 }
 
+/* The numbers are the characters of the equation. */
+static rf_tensor einsum(rf_trace *t, const step *s, const rf_tensor *values)
+{
+    char equation[MAX_NUMBERS + 1] = { 0 };
+    rf_tensor operands[MAX_OPERANDS];
+    for (uint32_t i = 0; i < s->num_numbers; i++) equation[i] = (char)number(s, i);
+    for (uint32_t i = 0; i < s->num_in; i++) operands[i] = values[s->in[i]];
+    return rf_einsum(t, equation, operands, s->num_in);
+}
+
 static rf_tensor top_k(rf_trace *t, const step *s, rf_tensor x)
 {
     rf_tensor values, indices;
@@ -393,6 +403,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
         if (strcmp(s->name, reductions[i].name) == 0) return reduce(t, i, s, a);
     if (strcmp(s->name, "concat") == 0 || strcmp(s->name, "stack") == 0)
         return join(t, s, values, strcmp(s->name, "stack") == 0);
+    if (strcmp(s->name, "einsum") == 0) return einsum(t, s, values);
     if (strcmp(s->name, "where") == 0) return rf_where(t, a, b, values[s->in[2]]);
     if (strcmp(s->name, "slice_update") == 0) return rf_slice_update(t, a, b, values[s->in[2]], number(s, 0));
     if (strcmp(s->name, "layer_norm") == 0 || strcmp(s->name, "rms_norm") == 0) return normalize(t, s, values);

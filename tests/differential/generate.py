@@ -16,6 +16,10 @@ import oracle
 SMALL = [1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17]
 LARGER = [31, 32, 33, 37, 63, 64, 65, 97, 127, 128, 129, 255, 256, 257]
 LONG = [1021, 4095, 4096, 4097, 65535, 65537, 70001]
+EQUATIONS = ["ij->ji", "ijk->kij", "ijk->j", "ij->", "ba", "i...->...i", "...ij->...", "ij,jk->ik", "ij,jk", "ji,kj->ik", "ij,kj->ki", "i,j->ij", "i,i->",
+             "i,ij->j", "ij,ij->ij", "bi,bi->b", "bij,bj->bi", "bij,bjk->bik", "bji,bkj->bik", "bij,jk->bik", "bthd,bshd->bhts", "bhts,bshd->bthd",
+             "bi,ijk,bj->bk", "abc,cd->abd", "abc,bcd->ad", "abc,dcb->ad", "ab,cd->dacb", "...ij,...jk->...ik", "...i,ij->...j", "a,b,c->abc",
+             "ij,jk,kl->il", "ab,ab,ab->ba", "ij,k->i", "bhqd,bkd->bhqk", "ijkl,klm->mij", "abcde,ce->dab", "Ab,bC"]
 MAX_ELEMENTS, MAX_PRODUCTS, MAX_VALUE = 1 << 15, 1 << 22, 1e3
 
 
@@ -240,6 +244,24 @@ class Builder:
         n = self.rng.choice([d for d in SMALL + LARGER if d * m * k * math.prod(self.shape(a)[:-2]) <= MAX_PRODUCTS] or [1])
         b = self.leaf(batch + ([n, k] if transposed[1] else [k, n]), between=(0, 1 / math.sqrt(k)))
         return self.add("matmul", [a, b], transposed)
+
+    def gen_einsum(self, op):
+        """Letters of few numbers; sometimes one operand has 1 where another one has more."""
+        equation = self.rng.choice(EQUATIONS)
+        terms = equation.split("->")[0].split(",")
+        sizes = {c: self.rng.choice(SMALL + [31, 32, 33] * (len(set(equation)) < 7)) for c in equation}
+        hidden = [self.rng.choice(SMALL[:5]) for _ in range(self.rng.randint(0, 2))]
+        shapes = []
+        for term in terms:
+            own = hidden[self.rng.randint(0, len(hidden)):] if len(terms) > 1 else hidden
+            shapes.append([d for c in term.replace("...", ".") for d in (own if c == "." else [sizes[c]])])
+        if math.prod(sizes.get(c, 1) for c in set("".join(terms))) * math.prod(hidden) > MAX_PRODUCTS:
+            return None
+        if len(terms) > 1 and self.rng.random() < 0.2:
+            ones = self.rng.choice([s for s in shapes if s] or shapes)
+            ones[self.rng.randrange(len(ones))] = 1
+        operands = [self.pick(lambda i, s=s: self.shape(i) == s, s) for s in shapes]
+        return self.add(op, operands, [ord(c) for c in equation])
 
     def gen_bias_add(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
@@ -549,7 +571,7 @@ GENERATORS = {
     **{op: Builder.gen_unary for op in ("negative", "abs", "square", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "leaky_relu", "gelu", "activate",
                                         "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign", "floor", "round", "softplus", "silu", "hard_silu", "mish", "elu", "selu",
                                         "flatten", "softmax", "log_softmax", "argmax", "argmin", "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
-    "matmul": Builder.gen_matmul, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
+    "matmul": Builder.gen_matmul, "einsum": Builder.gen_einsum, "bias_add": Builder.gen_bias_add, "conv2d": Builder.gen_conv2d,
     "conv2d_transpose": Builder.gen_conv2d_transpose,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool, "upsample2d": Builder.gen_upsample, "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
     "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse, "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,

@@ -639,6 +639,12 @@ def sort(errors, operands, numbers):
     return places if which else x.gather(axis, places)
 
 
+def einsum(errors, operands, numbers):
+    """The numbers are the characters of the equation."""
+    equation = "".join(map(chr, numbers))
+    return Sums.apply(lambda *x: torch.einsum(equation, *x) * 1, errors, *operands)
+
+
 def cast(errors, operands, numbers):
     """The types of 16 bits hold what fits, integers what they can."""
     x, to = operands[0], numbers[0]
@@ -710,7 +716,7 @@ OPS = {
     "sin": absolute(torch.sin, 2e-7), "cos": absolute(torch.cos, 2e-7), "sign": step(torch.sign), "floor": step(torch.floor),
     "round": step(torch.round), "softplus": softplus, "silu": lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
     "hard_silu": hard_silu, "mish": mish, "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
-    "gelu": gelu, "activate": activate, "matmul": matmul,
+    "gelu": gelu, "activate": activate, "matmul": matmul, "einsum": einsum,
     "bias_add": broadcast(torch.add), "conv2d": conv2d, "conv2d_transpose": conv2d_transpose,
     "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d, "upsample2d": upsample2d,
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
