@@ -25,7 +25,7 @@ import kept_memory  # noqa: E402
 # Operations that PyTorch 1.13 does not have as one call, or that count something else there.
 WITHOUT = {"normalize", "fill_like", "random_uniform", "slice_grad", "concat_grad", "lion_update", "lamb_moments", "lamb_update", "average_update",
            "overwrite", "accumulate", "assign", "block_squares", "lamb_norms", "batch_sums", "rnn", "rnn_grad", "attention", "attention_grad",
-           "metric_accumulate", "dropout_grad", "top_k", "bias_add"}
+           "metric_accumulate", "dropout_grad", "top_k", "bias_add", "recurrence", "unscale"}
 MILLIONS = 4194304
 
 
@@ -279,11 +279,8 @@ def families():
         "rows": {
             "argmax 64x10": rows((64, 10), lambda t, F, x, dy, labels: x.argmax(1)),
             "argmax 1024x1009": rows((1024, 1009), lambda t, F, x, dy, labels: x.argmax(1)),
-            "cumsum 64x10": rows((64, 10), lambda t, F, x, dy, labels: x.cumsum(1)),
-            "cumsum 2x4096": rows((2, 4096), lambda t, F, x, dy, labels: x.cumsum(1)),
-            "cumsum 1024x1024": rows((1024, 1024), lambda t, F, x, dy, labels: x.cumsum(1)),
-            "cumsum 8x65536": rows((8, 65536), lambda t, F, x, dy, labels: x.cumsum(1)),
-            "cumsum 1000003": rows((1, 1000003), lambda t, F, x, dy, labels: x.cumsum(1)),
+            **{"%s %s" % (name, text): rows(shape, lambda t, F, x, dy, labels, name=name: getattr(x, name)(1)) for name in ("cumsum", "cumprod")
+               for text, shape in (("64x10", (64, 10)), ("2x4096", (2, 4096)), ("1024x1024", (1024, 1024)), ("8x65536", (8, 65536)), ("1000003", (1, 1000003)))},
             "softmax 64x10": rows((64, 10), lambda t, F, x, dy, labels: F.softmax(x, 1)),
             "softmax 4096x1024": rows((4096, 1024), lambda t, F, x, dy, labels: F.softmax(x, 1)),
             "log_softmax 64x10": rows((64, 10), lambda t, F, x, dy, labels: F.log_softmax(x, 1)),
