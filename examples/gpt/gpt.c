@@ -269,7 +269,7 @@ static int write_tokens(const example_options *options, app *a, writer *w)
     }
     example_print("\n");
     if (s->sample_length > WARM_UP)
-        example_print("(%.0f tokens/s)\n", (s->sample_length - WARM_UP) / (seconds_now() - begun));
+        example_print("(%.1f tokens/s)\n", (s->sample_length - WARM_UP) / (seconds_now() - begun));
     return 0;
 }
 

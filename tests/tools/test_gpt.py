@@ -41,7 +41,7 @@ class Gpt(unittest.TestCase):
         self.assertEqual(step, 60)
         self.assertLess(validation, loss)
         self.assertLess(validation, 1.5)  # 3.3 when it begins
-        self.assertRegex(done.stdout.rsplit("\nthe quick", 1)[1], r"(?s)\A.{8}\n\(\d+ tokens/s\)\n\Z")
+        self.assertRegex(done.stdout.rsplit("\nthe quick", 1)[1], r"(?s)\A.{8}\n\([\d.]+ tokens/s\)\n\Z")
 
     def test_without_cache(self):
         """Keys and values that are kept, and a text that is read again for each token: the same is written, beyond what the model sees."""
