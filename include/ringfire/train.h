@@ -468,6 +468,29 @@ RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_
 RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer,
                                               const rf_tensor *gradients,
                                               rf_variable_list variables);
+/**
+ * Muon (Jordan et al. 2024), in Keras' form with Nesterov's momentum. The gradient of each matrix
+ * is added to `momentum` times its m, which gives the new m; then rate * rf_orthogonalize(gradient
+ * + momentum * m) * sqrt(max(1, rows / columns)) is taken off the variable. Rate, schedule, groups,
+ * decoupled weight decay and averages are those of the optimizer, which must be RF_OPTIMIZER_SGD
+ * without momentum, clipping and accumulation_steps. Vectors, embeddings and the head are usually
+ * left to an AdamW of their own, which the same step can apply.
+ *
+ * Otherwise as rf_optimizer_apply_gradients(), which it calls: once per step and optimizer.
+ * Orthogonal matrices are computed from the gradients of the whole batch, and momentums are the
+ * same on all replicas.
+ * @param variables matrices [rows, columns]
+ * @param momentums one for each variable, of its shape, created with not_trainable and
+ * RF_INIT_ZEROS. They are updated with each step. Add them to checkpoints as variables.
+ * @param momentum in [0, 1); 0: 0.95
+ * @param steps of the iteration; 0: 5
+ * @return RF_ERROR_INVALID_ARGUMENT for other optimizers and shapes, RF_ERROR_UNSUPPORTED with
+ *   accumulation_steps and with parameter servers.
+ */
+RF_API rf_result rf_optimizer_apply_muon(rf_trace *t, rf_optimizer *optimizer,
+                                         const rf_tensor *gradients, rf_variable_list variables,
+                                         rf_variable *const *momentums, double momentum,
+                                         uint32_t steps);
 /** Learning rate of the next step. With loss_scale, waits for the devices. */
 RF_API double rf_optimizer_learning_rate(const rf_optimizer *optimizer);
 /**

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Muon: momentum whose singular values are made about 1, as gradients that plain SGD applies. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "train/optimizer/optimizer.h"
+#include "train/trace_util.h"
+
+/* Jordan et al. 2024: a x + b x^3 + c x^5 takes singular values in (0, 1] to about 1 in few steps. */
+static const float cubic_a = 3.4445f, cubic_b = -4.7750f, cubic_c = 2.0315f;
+
+static rf_tensor scale_tensor(rf_trace *t, rf_tensor x, double factor)
+{
+    return rf_multiply(t, x, rf_constant(t, (float)factor));
+}
+
+/* One step; products are square matrices of the shorter side. */
+static rf_tensor iterate_once(rf_trace *t, rf_tensor x, bool tall)
+{
+    const rf_tensor square = rf_matmul(t, x, x, tall, !tall);
+    const rf_tensor fourth = rf_matmul(t, square, square, false, false);
+    const rf_tensor factor = rf_add(t, scale_tensor(t, square, cubic_b), scale_tensor(t, fourth, cubic_c));
+    const rf_tensor product = tall ? rf_matmul(t, x, factor, false, false) : rf_matmul(t, factor, x, false, false);
+    return rf_add(t, scale_tensor(t, x, cubic_a), product);
+}
+
+rf_tensor rf_orthogonalize(rf_trace *t, rf_tensor x, uint32_t steps)
+{
+    enum { MOST = 100 };
+    static const int32_t matrix[] = { -2, -1 };
+    rf_tensor_desc desc;
+    char text[96];
+    if (!rf_operand_desc(t, x, "rf_orthogonalize: x", &desc)) return RF_NO_TENSOR;
+    const int32_t rank = desc.shape.rank;
+    if (desc.dtype != RF_F32 || rank < 2 || steps > MOST) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_orthogonalize: x is %s %s, and steps %u; it must be f32 of two dimensions or more, "
+                            "and steps at most %d",
+                            rf_dtype_name(desc.dtype), rf_shape_format(desc.shape, text, sizeof(text)), steps, MOST);
+        return RF_NO_TENSOR;
+    }
+    const bool tall = desc.shape.dim[rank - 2] > desc.shape.dim[rank - 1];
+    const rf_tensor norm = rf_sqrt(t, rf_reduce_sum(t, rf_square(t, x), matrix, 2, true));
+    rf_tensor y = rf_divide(t, x, rf_add(t, norm, rf_constant(t, 1e-7f)));
+    for (uint32_t i = 0; i < (steps ? steps : 5); i++) y = iterate_once(t, y, tall);
+    return y;
+}
+
+/* Plain SGD, so that what is applied is what was orthogonalised. */
+static rf_result check_optimizer(rf_trace *t, const rf_optimizer *optimizer)
+{
+    if (!optimizer) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_muon: optimizer is NULL");
+    const rf_optimizer_params *p = &rf_optimizer_configuration(optimizer)->params;
+    if (p->kind != RF_OPTIMIZER_SGD || p->momentum > 0.0)
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_optimizer_apply_muon: the optimizer is not RF_OPTIMIZER_SGD without a momentum");
+    if (p->clip_value > 0.0 || p->clip_norm > 0.0 || p->global_clip_norm > 0.0)
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_optimizer_apply_muon: the optimizer clips, which would act on the orthogonal "
+                             "matrices; clip the gradients that are passed in");
+    if (p->accumulation_steps > 1)
+        return rf_trace_fail(t, RF_ERROR_UNSUPPORTED,
+                             "rf_optimizer_apply_muon: the optimizer accumulates gradients, and the momentum would "
+                             "change with every part of a batch; leave out accumulation_steps");
+    return RF_OK;
+}
+
+static rf_result check_matrix(rf_trace *t, const rf_variable *variable, const rf_variable *momentum)
+{
+    char text[96], other[96];
+    if (!variable || !momentum)
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_muon: a %s is NULL",
+                             variable ? "momentum" : "variable");
+    const rf_shape shape = rf_variable_shape(variable), own = rf_variable_shape(momentum);
+    if (shape.rank != 2)
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_optimizer_apply_muon: '%s' is %s and no matrix; give it to another optimizer",
+                             rf_variable_name(variable), rf_shape_format(shape, text, sizeof(text)));
+    if (!rf_shape_equal(own, shape))
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_optimizer_apply_muon: momentum '%s' is %s, but '%s' is %s", rf_variable_name(momentum),
+                             rf_shape_format(own, other, sizeof(other)), rf_variable_name(variable),
+                             rf_shape_format(shape, text, sizeof(text)));
+    return RF_OK;
+}
+
+/* The new momentum is b m + g of the whole batch. What is applied is linear in the replica's gradient, so that the
+ * reduction completes it: g + b (b m + g). */
+static rf_result replace_gradient(rf_trace *t, rf_tensor gradient, const rf_variable *variable, rf_variable *momentum,
+                                  double beta, uint32_t steps, rf_tensor *out)
+{
+    const rf_shape shape = rf_variable_shape(variable);
+    const rf_tensor m = rf_variable_tensor(t, momentum);
+    const rf_tensor next = rf_add(t, scale_tensor(t, m, beta), rf_all_replica_sum(t, gradient));
+    RF_TRY(rf_variable_update(t, momentum, next, RF_AGGREGATE_FIRST_REPLICA));
+    const rf_tensor ahead = rf_add(t, scale_tensor(t, gradient, 1 + beta), scale_tensor(t, m, beta * beta));
+    const double ratio = (double)shape.dim[0] / (double)shape.dim[1];
+    *out = scale_tensor(t, rf_orthogonalize(t, ahead, steps), ratio > 1 ? sqrt(ratio) : 1);
+    return rf_trace_status(t);
+}
+
+rf_result rf_optimizer_apply_muon(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
+                                  rf_variable_list variables, rf_variable *const *momentums, double momentum,
+                                  uint32_t steps)
+{
+    RF_REQUIRE(t, "rf_optimizer_apply_muon: the trace is NULL");
+    RF_TRY(rf_trace_status(t));
+    RF_TRY(check_optimizer(t, optimizer));
+    if (!gradients || !momentums || (variables.count > 0 && !variables.items))
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_muon: %s is NULL",
+                             !gradients   ? "gradients"
+                             : !momentums ? "momentums"
+                                          : "the list of variables");
+    if (!(momentum >= 0.0 && momentum < 1.0))
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_muon: momentum %g is not in [0, 1)",
+                             momentum);
+    rf_tensor *applied = RF_NEW_ARRAY(rf_tensor, variables.count);
+    if (!applied) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0), rf_trace_status(t);
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; r >= 0 && i < variables.count; i++) {
+        r = check_matrix(t, variables.items[i], momentums[i]);
+        if (r >= 0)
+            r = replace_gradient(t, gradients[i], variables.items[i], momentums[i], momentum == 0.0 ? 0.95 : momentum,
+                                 steps, &applied[i]);
+    }
+    if (r >= 0) r = rf_optimizer_apply_gradients(t, optimizer, applied, variables);
+    rf_free(applied);
+    return r;
+}
