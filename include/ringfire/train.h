@@ -485,7 +485,7 @@ RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimiz
  * @param momentum in [0, 1); 0: 0.95
  * @param steps of the iteration; 0: 5
  * @return RF_ERROR_INVALID_ARGUMENT for other optimizers and shapes, RF_ERROR_UNSUPPORTED with
- *   accumulation_steps and with parameter servers.
+ *   accumulation_steps, with loss_scale and with parameter servers.
  */
 RF_API rf_result rf_optimizer_apply_muon(rf_trace *t, rf_optimizer *optimizer,
                                          const rf_tensor *gradients, rf_variable_list variables,

@@ -293,6 +293,7 @@ static void refuses(rf_strategy *strategy)
         { { .momentum = 0.9 }, RF_ERROR_INVALID_ARGUMENT, "is not RF_OPTIMIZER_SGD without a momentum" },
         { { .clip_norm = 1 }, RF_ERROR_INVALID_ARGUMENT, "the optimizer clips" },
         { { .accumulation_steps = 2 }, RF_ERROR_UNSUPPORTED, "the optimizer accumulates gradients" },
+        { { .loss_scale = &(rf_loss_scale_params){ 0 } }, RF_ERROR_UNSUPPORTED, "the optimizer scales losses" },
     };
     network w;
     open_network(strategy, &w);

@@ -58,6 +58,10 @@ static rf_result check_optimizer(rf_trace *t, const rf_optimizer *optimizer)
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                              "rf_optimizer_apply_muon: the optimizer clips, which would act on the orthogonal "
                              "matrices; clip the gradients that are passed in");
+    if (p->loss_scale)
+        return rf_trace_fail(t, RF_ERROR_UNSUPPORTED,
+                             "rf_optimizer_apply_muon: the optimizer scales losses, and momentums would add up scaled "
+                             "gradients; leave out loss_scale");
     if (p->accumulation_steps > 1)
         return rf_trace_fail(t, RF_ERROR_UNSUPPORTED,
                              "rf_optimizer_apply_muon: the optimizer accumulates gradients, and the momentum would "
