@@ -18,6 +18,7 @@
 #include "bench/report.h"
 #include "bench/ring.h"
 #include "bench/shared_ring.h"
+#include "bench/units.h"
 #include "clock.h"
 #include "commands.h"
 #include "options.h"
@@ -88,19 +89,6 @@ static const struct argp_option argp_options[] = {
     JSON_OPTION,
     { 0 },
 };
-
-static bool parse_size(const char *text, uint64_t *out)
-{
-    char *end;
-    const unsigned long long n = strtoull(text, &end, 10);
-    int shift = 0;
-    if (*end == 'K' || *end == 'k') shift = 10;
-    if (*end == 'M' || *end == 'm') shift = 20;
-    if (*end == 'G' || *end == 'g') shift = 30;
-    if (end == text || (shift ? end[1] : end[0]) || n == 0 || n > (UINT64_C(4) << 30) >> shift) return false;
-    *out = ((uint64_t)n << shift) / sizeof(float) * sizeof(float);
-    return *out > 0;
-}
 
 static bool add_algorithm(allreduce_options *o, const char *name)
 {
@@ -188,12 +176,7 @@ static bool report_size(const allreduce_options *o, const allreduce_results *res
     }
     char size[32];
     const uint64_t bytes = o->sizes[s];
-    if (bytes % (1u << 20) == 0)
-        snprintf(size, sizeof(size), "%llu MiB", (unsigned long long)(bytes >> 20));
-    else if (bytes % 1024 == 0)
-        snprintf(size, sizeof(size), "%llu KiB", (unsigned long long)(bytes >> 10));
-    else
-        snprintf(size, sizeof(size), "%llu B", (unsigned long long)bytes);
+    print_size(size, sizeof(size), bytes);
     bool ok = true;
     for (uint32_t m = 0; m < o->num_methods; m++) {
         char time[32], rate[32], cost[32], ratio[32] = "", of_shared[32] = "";
