@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "bench/scale_model.h"
+#include "bench/scale_net.h"
 #include "bench/units.h"
 #include "replica/strategy.h"
 #include "transport/collective/schedule.h"
@@ -325,6 +326,24 @@ static void test_units(void **state)
     }
 }
 
+/* What tc is told: rates in bits, bursts in bytes. */
+static void test_disciplines(void **state)
+{
+    (void)state;
+    const scale_link fast = { 0, 125e6 }, far = { 2.5e-4, 125e6 };
+    char text[128];
+    scale_net_discipline(&fast, true, text, sizeof(text));
+    assert_string_equal(text, "tbf rate 1000000000bit burst 190536 limit 64mb");
+    scale_net_discipline(&far, true, text, sizeof(text));
+    assert_string_equal(text, "netem delay 250us rate 1000000000bit limit 100000");
+    scale_net_discipline(&far, false, text, sizeof(text)); /* a message is delayed once */
+    assert_string_equal(text, "tbf rate 1000000000bit burst 190536 limit 64mb");
+    scale_net_address(0, text);
+    assert_string_equal(text, "10.77.0.1");
+    scale_net_address(63, text);
+    assert_string_equal(text, "10.77.0.64");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_units),
+        cmocka_unit_test(test_disciplines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ringfire bench scale: how training grows with the number of workers. `--model` works it out for networks that are not
- * there (scale_model.h). */
+ * there (scale_model.h), `--workers` measures it on one that the command makes (scale_measure.c). */
 #include "bench/scale.h"
 
 #include <argp.h>
@@ -17,16 +17,19 @@ enum { KEY_INNER_BANDWIDTH = 256, KEY_INNER_LATENCY, KEY_SUM_RATE };
 
 static const struct argp_option argp_options[] = {
     { "model", 'm', NULL, 0, "Work out what a network of the stated figures would do; nothing is measured", 0 },
-    { "ranks", 'n', "LIST", 0, "Numbers of workers (default: 64,1024,16384)", 0 },
-    { "gradients", 'g', "LIST", 0, "Sizes of a step's gradients (default: 1M,100M,1G)", 0 },
+    { "ranks", 'n', "LIST", 0, "model: numbers of workers (default: 64,1024,16384)", 0 },
+    { "workers", 'w', "LIST", 0,
+      "Measure so many workers, e.g. 2,4,8, each in a network namespace of its own (needs root, ip and tc)", 0 },
+    { "gradients", 'g', "LIST", 0, "Sizes of a step's gradients (default: 1M,100M,1G; workers: one size, 4M)", 0 },
     { "bucket", 'k', "SIZE", 0, "Size of the buckets that are exchanged (default: the library's)", 0 },
-    { "compute", 'c', "TIME", 0, "What a step computes for (default: 100ms)", 0 },
-    { "bandwidth", 'b', "RATE", 0, "Of a host's link, each way (default: 100gbit)", 0 },
-    { "latency", 'l', "TIME", 0, "Of a message between hosts (default: 5us)", 0 },
-    { "per-host", 'r', "N", 0, "Workers of a host, which share its link (default: 8)", 0 },
-    { "inner-bandwidth", KEY_INNER_BANDWIDTH, "RATE", 0, "Between two workers of a host (default: 400gbit)", 0 },
-    { "inner-latency", KEY_INNER_LATENCY, "TIME", 0, "Of a message within a host (default: 1us)", 0 },
+    { "compute", 'c', "TIME", 0, "What a step computes for; workers sleep instead (default: 100ms; workers: 50ms)", 0 },
+    { "bandwidth", 'b', "RATE", 0, "Of a host's link, each way (default: 100gbit; workers: 1gbit)", 0 },
+    { "latency", 'l', "TIME", 0, "Of a message between hosts (default: 5us; workers: 0, none is added)", 0 },
+    { "per-host", 'r', "N", 0, "model: workers of a host, which share its link (default: 8)", 0 },
+    { "inner-bandwidth", KEY_INNER_BANDWIDTH, "RATE", 0, "model: between two workers of a host (default: 400gbit)", 0 },
+    { "inner-latency", KEY_INNER_LATENCY, "TIME", 0, "model: of a message within a host (default: 1us)", 0 },
     { "sum-rate", KEY_SUM_RATE, "GB/S", 0, "How fast a worker adds what it receives (default: 10)", 0 },
+    { "seconds", 's', "X", 0, "workers: time spent on each number of them (default: 3)", 0 },
     JSON_OPTION,
     { 0 },
 };
@@ -86,6 +89,48 @@ static double parse_time_option(const struct argp_state *state, const char *name
     return seconds;
 }
 
+/* No option is without an effect. */
+static void check_combination(const struct argp_state *state, const scale_options *o)
+{
+    const scale_network *n = &o->network;
+    if (o->model == (o->num_workers > 0)) argp_error(state, "say --model or --workers LIST, one of them");
+    if (o->model && o->seconds > 0) argp_error(state, "--seconds is for --workers");
+    if (o->model) return;
+    if (o->num_ranks > 0) argp_error(state, "--ranks is for --model");
+    if (n->per_host > 0 || n->within.bandwidth > 0 || n->within.latency >= 0)
+        argp_error(state, "--per-host, --inner-bandwidth and --inner-latency are for --model");
+    if (o->num_gradients > 1) argp_error(state, "--gradients: one size is measured with --workers");
+}
+
+/* What was not said was 0, or below where 0 can be said. The model and measurements have figures of their own. */
+static void set_default(double *value, bool said, double otherwise)
+{
+    if (!said) *value = otherwise;
+}
+
+static void set_defaults(scale_options *o)
+{
+    static const uint32_t ranks[] = { 64, 1024, 16384 };
+    static const uint64_t gradients[] = { 1 << 20, 100 << 20, 1 << 30 }, measured = 4 << 20;
+    scale_network *n = &o->network;
+    if (o->model && o->num_ranks == 0) {
+        o->num_ranks = sizeof(ranks) / sizeof(ranks[0]);
+        memcpy(o->ranks, ranks, sizeof(ranks));
+    }
+    if (o->num_gradients == 0) {
+        o->num_gradients = o->model ? sizeof(gradients) / sizeof(gradients[0]) : 1;
+        memcpy(o->gradients, o->model ? gradients : &measured, o->num_gradients * sizeof(gradients[0]));
+    }
+    set_default(&o->compute, o->compute >= 0, o->model ? 0.1 : 0.05);
+    set_default(&o->seconds, o->seconds > 0, 3);
+    set_default(&n->between.bandwidth, n->between.bandwidth > 0, o->model ? 12.5e9 : 125e6);
+    set_default(&n->between.latency, n->between.latency >= 0, o->model ? 5e-6 : 0);
+    set_default(&n->within.bandwidth, n->within.bandwidth > 0, 50e9);
+    set_default(&n->within.latency, n->within.latency >= 0, 1e-6);
+    set_default(&n->sum_rate, n->sum_rate > 0, 10e9);
+    if (n->per_host == 0) n->per_host = 8;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     scale_options *o = state->input;
@@ -93,6 +138,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'm': o->model = true; return 0;
     case 'n': o->num_ranks = parse_counts(state, "--ranks", text, MOST_RANKS, o->ranks); return 0;
+    case 'w': o->num_workers = parse_counts(state, "--workers", text, BENCH_MOST_RANKS, o->workers); return 0;
+    case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case 'g': o->num_gradients = parse_sizes(state, "--gradients", text, o->gradients); return 0;
     case 'k':
         if (!parse_size(text, &o->bucket))
@@ -108,23 +155,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     case ARGP_KEY_END:
-        if (!o->model) argp_error(state, "say --model");
+        check_combination(state, o);
+        set_defaults(o);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static void set_defaults(scale_options *o)
-{
-    static const uint32_t ranks[] = { 64, 1024, 16384 };
-    static const uint64_t gradients[] = { 1 << 20, 100 << 20, 1 << 30 };
-    if (o->num_ranks == 0) {
-        o->num_ranks = sizeof(ranks) / sizeof(ranks[0]);
-        memcpy(o->ranks, ranks, sizeof(ranks));
-    }
-    if (o->num_gradients == 0) {
-        o->num_gradients = sizeof(gradients) / sizeof(gradients[0]);
-        memcpy(o->gradients, gradients, sizeof(gradients));
     }
 }
 
@@ -210,12 +244,7 @@ static int model_report(const scale_options *o)
 
 int command_bench_scale(int argc, char **argv)
 {
-    scale_options o = { .compute = 0.1,
-                        .network = { .between = { 5e-6, 12.5e9 },
-                                     .within = { 1e-6, 50e9 },
-                                     .per_host = 8,
-                                     .sum_rate = 10e9,
-                                     .chunk = 512 << 10 } };
+    scale_options o = { .compute = -1, .network = { .between.latency = -1, .within.latency = -1, .chunk = 512 << 10 } };
     const struct argp parser = {
         argp_options,
         parse_option,
@@ -231,7 +260,6 @@ int command_bench_scale(int argc, char **argv)
         NULL
     };
     command_parse(&parser, argc, argv, 0, &o);
-    set_defaults(&o);
     if (!json_can_write(o.json_path)) return CODE_FAILED;
-    return model_report(&o);
+    return o.model ? model_report(&o) : scale_measure(&o);
 }
