@@ -24,6 +24,7 @@ int command_bench_checkpoint(int argc, char **argv);
 int command_bench_device(int argc, char **argv);
 int command_bench_kernels(int argc, char **argv);
 int command_bench_observe(int argc, char **argv);
+int command_bench_scale(int argc, char **argv);
 int command_bench_train(int argc, char **argv);
 int command_bench_attention(int argc, char **argv);
 int command_bench_zoo(int argc, char **argv);

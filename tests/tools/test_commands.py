@@ -64,6 +64,8 @@ class Commands(unittest.TestCase):
             ("bench", "checkpoint"): (("--size", "0.001", "--rounds", "1", "--directory", self.root), lambda d: d["save_seconds"] > 0),
             ("bench", "observe"): (("--batch", "4", "--steps", "1", "--seconds", "0.01", "--device", "llvmpipe", "--directory", self.root),
                                    lambda d: d["turns"] >= 1),
+            ("bench", "scale"): (("--model", "--ranks", "8", "--gradients", "1M"),
+                                 lambda d: d["kind"] == "model" and d["results"][0]["ranks"] == 8 and d["results"][0]["best"] == "halving"),
             ("bench", "train"): (("--workers", "2", "--batch", "2", "--seconds", "0.01", "--parameters", "1", "--devices", "llvmpipe"),
                                  lambda d: d["workers"] == 2),
             ("run",): (("-n", "2", "sh", "-c", "echo out; exit $((7 * RINGFIRE_RANK))"),
@@ -145,12 +147,12 @@ class Commands(unittest.TestCase):
         wrong = [((), "COMMAND is missing"), (("devises",), "'devises'"), (("--nonsense",), "'--nonsense'")]
         for command in listed_commands():
             wrong.append((command + ("--nonsense",), "'--nonsense'"))
-        for name, words in (("bench", "ops, kernels, device, model, zoo, attention, allreduce, checkpoint, observe and train"),
+        for name, words in (("bench", "ops, kernels, device, model, zoo, attention, allreduce, checkpoint, observe, scale and train"),
                             ("ckpt", "ls, show, verify, diff and convert"), ("trace", "merge")):
             wrong += [((name,), words), ((name, "dance"), "'dance'"), ((name, "dance"), words)]
         for command in (("devices",), ("bench", "ops"), ("bench", "kernels"), ("bench", "device"), ("bench", "model"), ("bench", "zoo"), ("bench", "attention"),
                         ("bench", "allreduce"), ("bench", "checkpoint"),
-                        ("bench", "observe"), ("bench", "train")):
+                        ("bench", "observe"), ("bench", "scale"), ("bench", "train")):
             wrong.append((command + ("extra",), "'extra'"))
         wrong += [(("keygen", "a", "extra"), "'extra'"), (("keygen", ""), "FILE"), (("ckpt", "ls", "a", "extra"), "'extra'"),
                   (("ckpt", "show"), "FILE is missing"), (("ckpt", "show", "a", "extra"), "'extra'"), (("ckpt", "verify"), "FILE is missing"),
@@ -163,6 +165,17 @@ class Commands(unittest.TestCase):
                   (("run", "--nnodes", "3:2", "true"), "--nnodes 3:2"), (("bench", "allreduce", "--algorithm", "fast"), "'fast'"),
                   (("bench", "zoo", "--model", "vgg"), "resnet, densenet, gpt, bert, transformer, gru, lstm, ncf"),
                   (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'"),
+                  (("bench", "scale"), "say --model or --workers LIST"), (("bench", "scale", "--model", "--workers", "2"), "one of them"),
+                  (("bench", "scale", "--workers", "2,65"), "'2,65'"), (("bench", "scale", "--workers", "2", "--ranks", "4"), "--ranks is for"),
+                  (("bench", "scale", "--workers", "2", "--per-host", "4"), "are for --model"),
+                  (("bench", "scale", "--workers", "2", "--inner-latency", "0"), "are for --model"),
+                  (("bench", "scale", "--workers", "2", "--gradients", "1M,2M"), "one size is measured"),
+                  (("bench", "scale", "--model", "--seconds", "1"), "--seconds is for --workers"),
+                  (("bench", "scale", "--model", "--ranks", "64,0"), "'64,0'"),
+                  (("bench", "scale", "--model", "--ranks", "2,"), "'2,'"), (("bench", "scale", "--model", "--gradients", "1M,x"), "'1M,x'"),
+                  (("bench", "scale", "--ranks", ",".join("2" * 17)), "not up to 16 numbers"), (("bench", "scale", "--bucket", "3"), "'3'"),
+                  (("bench", "scale", "--latency", "5"), "such as 100us"), (("bench", "scale", "--bandwidth", "1gb"), "such as 1gbit"),
+                  (("bench", "scale", "--sum-rate", "0"), "--sum-rate is '0'"),
                   (("bench", "train", "--alone"), "add --workers 1"), (("bench", "train", "--alone", "--workers", "1"), "--devices: name them"),
                   (("bench", "train", "--alone", "--workers", "1", "--devices", "all"), "--devices: name them")]
         numbers = {("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
@@ -171,6 +184,7 @@ class Commands(unittest.TestCase):
                    ("bench", "allreduce"): {"--ranks": (2, 16)},
                    ("bench", "checkpoint"): {"--rounds": (1, 32), "--batch": (1, 65536), "--threads": (1, 64), "--level": (-100, 22)},
                    ("bench", "observe"): {"--batch": (1, 65536), "--steps": (1, 4096)},
+                   ("bench", "scale"): {"--per-host": (1, 1024)},
                    ("bench", "train"): {"--workers": (1, 16), "--batch": (1, 65536), "--parameters": (1, 60), "--bucket": (1, 1 << 20),
                                         "--cores-per-worker": (1, 1024)}}
         for command, options in numbers.items():
@@ -204,7 +218,7 @@ class Commands(unittest.TestCase):
                  (("run", "--hostfile", missing, "true"), FAILED, {}), (("run", "-n", "3", "-H", "localhost", "true"), FAILED, {})]
         codes += [(("bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "kernels", "device", "model", "zoo", "attention", "observe")]
         codes += [(("bench", "kernels", "--op", "argmax", "--device", "llvmpipe", "--compare", path), FAILED, {}) for path in (missing, self.root / "log.csv")]
-        codes += [(("bench", "train", "--devices", "voodoo"), FAILED, {})]
+        codes += [(("bench", "train", "--devices", "voodoo"), FAILED, {}), (("bench", "scale", "--model", "--json=/nonexistent/x"), FAILED, {})]
         asked = set()
         for arguments, code, env in codes:
             with self.subTest(arguments):

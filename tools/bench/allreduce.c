@@ -6,18 +6,17 @@
 #include <argp.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bench/report.h"
 #include "bench/ring.h"
 #include "bench/shared_ring.h"
+#include "bench/units.h"
 #include "clock.h"
 #include "commands.h"
 #include "options.h"
@@ -88,19 +87,6 @@ static const struct argp_option argp_options[] = {
     JSON_OPTION,
     { 0 },
 };
-
-static bool parse_size(const char *text, uint64_t *out)
-{
-    char *end;
-    const unsigned long long n = strtoull(text, &end, 10);
-    int shift = 0;
-    if (*end == 'K' || *end == 'k') shift = 10;
-    if (*end == 'M' || *end == 'm') shift = 20;
-    if (*end == 'G' || *end == 'g') shift = 30;
-    if (end == text || (shift ? end[1] : end[0]) || n == 0 || n > (UINT64_C(4) << 30) >> shift) return false;
-    *out = ((uint64_t)n << shift) / sizeof(float) * sizeof(float);
-    return *out > 0;
-}
 
 static bool add_algorithm(allreduce_options *o, const char *name)
 {
@@ -188,12 +174,7 @@ static bool report_size(const allreduce_options *o, const allreduce_results *res
     }
     char size[32];
     const uint64_t bytes = o->sizes[s];
-    if (bytes % (1u << 20) == 0)
-        snprintf(size, sizeof(size), "%llu MiB", (unsigned long long)(bytes >> 20));
-    else if (bytes % 1024 == 0)
-        snprintf(size, sizeof(size), "%llu KiB", (unsigned long long)(bytes >> 10));
-    else
-        snprintf(size, sizeof(size), "%llu B", (unsigned long long)bytes);
+    print_size(size, sizeof(size), bytes);
     bool ok = true;
     for (uint32_t m = 0; m < o->num_methods; m++) {
         char time[32], rate[32], cost[32], ratio[32] = "", of_shared[32] = "";
@@ -429,17 +410,26 @@ static int run_in_job(allreduce_options *o, rf_comm *comm)
 
 /* ---- a forked rank ---- */
 
-static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32_t rank, const int *to, const int *from,
-                    bench_lane *lanes)
+typedef struct allreduce_job {
+    const allreduce_options *options;
+    allreduce_shared *shared;
+    int to[BENCH_MAX_RANKS], from[BENCH_MAX_RANKS]; /* sockets of the plain ring */
+    bench_lane *lanes;
+} allreduce_job;
+
+static int run_rank(void *user, uint32_t rank)
 {
+    const allreduce_job *job = user;
+    const allreduce_options *o = job->options;
+    allreduce_shared *shared = job->shared;
     allreduce_rank k = {
         .options = o, .shared = shared, .results = &shared->results, .rank = rank, .size = o->ranks, .column = rank
     };
-    if (!create_buffers(&k) || !bench_ring_begin(&k.ring, rank, o->ranks, to, from)) {
+    if (!create_buffers(&k) || !bench_ring_begin(&k.ring, rank, o->ranks, job->to, job->from)) {
         fprintf(stderr, "ringfire: no memory\n");
         return CODE_FAILED;
     }
-    k.shared_ring = bench_shared_ring_begin(lanes, rank, o->ranks);
+    k.shared_ring = bench_shared_ring_begin(job->lanes, rank, o->ranks);
     const rf_comm_params params = { .world_size = o->ranks,
                                     .rank = rank,
                                     .master_address = "127.0.0.1",
@@ -465,41 +455,17 @@ static int run_rank(const allreduce_options *o, allreduce_shared *shared, uint32
 
 static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
 {
-    int to[BENCH_MAX_RANKS], from[BENCH_MAX_RANKS];
-    pid_t pids[BENCH_MAX_RANKS];
-    bench_lane *lanes = bench_shared_ring_create(o->ranks);
-    if (!lanes || !bench_ring_connect(o->ranks, to, from)) {
+    allreduce_job job = { .options = o, .shared = shared, .lanes = bench_shared_ring_create(o->ranks) };
+    if (!job.lanes || !bench_ring_connect(o->ranks, job.to, job.from)) {
         fprintf(stderr, "ringfire: no memory or no connections over loopback: %s\n", strerror(errno));
         return false;
     }
-    fflush(NULL);
-    bool ok = true;
-    uint32_t started = 0;
-    for (; started < o->ranks; started++) {
-        pids[started] = fork();
-        if (pids[started] < 0) {
-            fprintf(stderr, "ringfire: no process for rank %u: %s\n", started, strerror(errno));
-            ok = false;
-            break;
-        }
-        if (pids[started] == 0) bench_exit_child(run_rank(o, shared, started, to, from, lanes));
-    }
+    const bool ok = bench_run_ranks(o->ranks, run_rank, &job);
     for (uint32_t i = 0; i < o->ranks; i++) {
-        close(to[i]);
-        close(from[i]);
+        close(job.to[i]);
+        close(job.from[i]);
     }
-    /* One that failed leaves the others waiting. */
-    for (uint32_t left = started; left > 0; left--) {
-        int status;
-        if (!ok)
-            for (uint32_t i = 0; i < started; i++)
-                if (pids[i] > 0) kill(pids[i], SIGKILL);
-        const pid_t pid = wait(&status);
-        for (uint32_t i = 0; i < started; i++)
-            if (pids[i] == pid) pids[i] = 0;
-        if (pid < 0 || status != 0) ok = false;
-    }
-    bench_shared_ring_destroy(lanes, o->ranks);
+    bench_shared_ring_destroy(job.lanes, o->ranks);
     return ok;
 }
 

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/report.h"
 
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ringfire/profile.h>
@@ -68,4 +73,47 @@ void bench_exit_child(int code)
 {
     (void)rf_profiler_stop(); /* fails where there is none */
     _exit(code);
+}
+
+static bool wait_for_ranks(pid_t *pids, uint32_t started, bool ok)
+{
+    for (uint32_t left = started; left > 0; left--) {
+        int status;
+        for (uint32_t i = 0; i < started && !ok; i++)
+            if (pids[i] > 0) kill(pids[i], SIGKILL);
+        const pid_t pid = wait(&status);
+        for (uint32_t i = 0; i < started; i++) {
+            if (pids[i] != pid) continue;
+            pids[i] = 0;
+            if (ok && pid > 0 && WIFSIGNALED(status))
+                fprintf(stderr, "ringfire: rank %u was ended by signal %d (%s)\n", i, WTERMSIG(status),
+                        strsignal(WTERMSIG(status)));
+        }
+        if (pid < 0 || status != 0) ok = false;
+    }
+    return ok;
+}
+
+bool bench_run_ranks(uint32_t count, int (*run)(void *user, uint32_t rank), void *user)
+{
+    pid_t pids[BENCH_MOST_RANKS];
+    const pid_t parent = getpid();
+    bool ok = true;
+    uint32_t started = 0;
+    fflush(NULL);
+    while (started < count && ok) {
+        pids[started] = fork();
+        if (pids[started] == 0) {
+            /* The signal comes for a parent that ends from now on, not for one that has ended. */
+            if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(CODE_FAILED);
+            bench_exit_child(run(user, started));
+        }
+        if (pids[started] < 0) {
+            fprintf(stderr, "ringfire: no process for rank %u: %s\n", started, strerror(errno));
+            ok = false;
+        } else {
+            started++;
+        }
+    }
+    return wait_for_ranks(pids, started, ok);
 }

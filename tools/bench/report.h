@@ -26,6 +26,12 @@ void bench_forget_job_key(void);
  * asked for one. */
 _Noreturn void bench_exit_child(int code);
 
+/* Forks `count` ranks, at most BENCH_MOST_RANKS, that end with what `run` returns, and waits for them. When one fails
+ * the others, which would wait for it, are killed; when this process ends they end with it. False when any failed, or
+ * after a message. */
+enum { BENCH_MOST_RANKS = 64 };
+bool bench_run_ranks(uint32_t count, int (*run)(void *user, uint32_t rank), void *user);
+
 /* Of an even count, the mean of the two in the middle. */
 double bench_median(const double *values, uint32_t count);
 

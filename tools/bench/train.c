@@ -5,11 +5,9 @@
 #include <argp.h>
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/net.h"
@@ -176,7 +174,7 @@ static rf_result create_trainer(trainer *b, const train_options *o, uint32_t ran
 
 static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
 {
-    rf_per_replica *results[1];
+    rf_per_replica *results[1] = { NULL };
     float loss;
     const double start = clock_seconds();
     for (uint32_t i = 0; i < steps; i++) TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
@@ -261,45 +259,24 @@ static bool pin_worker(const train_options *o, uint32_t rank)
     return left == 0 && sched_setaffinity(0, sizeof(mine), &mine) == 0 && setenv("LP_NUM_THREADS", text, 1) == 0;
 }
 
-static int run_worker(const train_options *o, uint32_t rank, train_shared *shared)
+typedef struct train_job {
+    const train_options *options;
+    train_shared *shared;
+} train_job;
+
+static int run_worker(void *user, uint32_t rank)
 {
+    const train_job *job = user;
+    const train_options *o = job->options;
     if (!pin_worker(o, rank)) {
         fprintf(stderr, "ringfire: worker %u cannot have %u cores of its own: %s\n", rank, o->cores, strerror(errno));
         return CODE_FAILED;
     }
     trainer trainers[MODES] = { { .options = o } };
-    const rf_result r = train_rounds(o, rank, shared, trainers);
+    const rf_result r = train_rounds(o, rank, job->shared, trainers);
     if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, rf_error_message());
     for (int mode = 0; mode < MODES; mode++) bench_net_destroy(&trainers[mode].net);
     return r < 0 ? CODE_FAILED : CODE_OK;
-}
-
-static bool run_workers(const train_options *o, train_shared *shared)
-{
-    pid_t pids[MAX_WORKERS];
-    bool ok = true;
-    uint32_t started = 0;
-    fflush(NULL);
-    for (; started < o->workers && ok; started++) {
-        pids[started] = fork();
-        if (pids[started] == 0) bench_exit_child(run_worker(o, started, shared));
-        if (pids[started] < 0) {
-            fprintf(stderr, "ringfire: no process for worker %u: %s\n", started, strerror(errno));
-            ok = false;
-            break;
-        }
-    }
-    for (uint32_t left = started; left > 0; left--) {
-        int status;
-        /* One that failed leaves the others waiting. */
-        for (uint32_t i = 0; i < started && !ok; i++)
-            if (pids[i] > 0) kill(pids[i], SIGTERM);
-        const pid_t pid = wait(&status);
-        for (uint32_t i = 0; i < started; i++)
-            if (pids[i] == pid) pids[i] = 0;
-        if (pid < 0 || status != 0) ok = false;
-    }
-    return ok;
 }
 
 /* ---- results ---- */
@@ -388,7 +365,8 @@ int command_bench_train(int argc, char **argv)
         fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
         return CODE_FAILED;
     }
-    const int code = run_workers(&o, shared) ? train_report(&o, shared) : CODE_FAILED;
+    const int code =
+        bench_run_ranks(o.workers, run_worker, &(train_job){ &o, shared }) ? train_report(&o, shared) : CODE_FAILED;
     munmap(shared, sizeof(*shared));
     return code;
 }
