@@ -100,7 +100,7 @@ static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projec
     static const int32_t heads_first[] = { 0, 2, 1, 3 };
     const int64_t heads = heads_of(layer, projection), width = width_of(layer, projection);
     const rf_shape shape = rf_tensor_shape(t, x);
-    const rf_tensor kernel = rf_variable_tensor(t, variable_of(layer, projection, false));
+    const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, projection, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(shape.dim[2], heads * width));
     const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, false, false));
     return rf_transpose(t, rf_reshape_examples(t, y, RF_SHAPE(shape.dim[1], heads, width)), heads_first);
@@ -187,7 +187,7 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
     const rf_shape example = RF_SHAPE(rf_tensor_shape(t, p->in[0]).dim[1], width);
     const rf_tensor joined = rf_reshape_examples(t, rf_transpose(t, y, steps_first), example);
-    const rf_tensor kernel = rf_variable_tensor(t, variable_of(layer, OUTPUT, false));
+    const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, OUTPUT, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(width, -1));
     out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, false, false));
 }
@@ -201,7 +201,8 @@ static const rf_layer_kind attention_kind = { .base_name = "multi_head_attention
                                               .min_inputs = 1,
                                               .max_inputs = MOST_INPUTS,
                                               .max_outputs = 1,
-                                              .takes_mask = true };
+                                              .takes_mask = true,
+                                              .narrow = true };
 
 static rf_result check_params(const rf_multi_head_attention_params *p)
 {
