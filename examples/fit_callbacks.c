@@ -153,7 +153,9 @@ static int run(const example_options *options, app *a)
     rf_layer *layers[5] = { NULL };
     if (example_create_model(a->strategy, create_layers(layers), layers, 5, &a->model) < 0) return -1;
     if (print_summary(a->model) < 0) return -1;
-    TRY(rf_optimizer_create(a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &a->optimizer));
+    TRY(rf_optimizer_create(
+        a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .loss_scale = example_loss_scale(options) },
+        &a->optimizer));
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
     /* Callbacks see every 20th batch: looking at the loss makes the host wait for the devices. */
     TRY(rf_model_compile(
@@ -179,7 +181,7 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 12 };
     example_parse(argc, argv, "Trains a CNN with compile and fit: learning-rate steps, a callback, validation.",
-                  "dDebsrnlcPB", &options);
+                  "dDebsrnlcPBm", &options);
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);

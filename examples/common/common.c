@@ -84,6 +84,7 @@ static const struct argp_option all_options[] = {
     { "checkpoint-dir", 'c', "DIR", 0, "Keep checkpoints in DIR and continue from the latest one there", 0 },
     { "sharded-checkpoints", 'P', NULL, 0,
       "Let every worker write what it owns of a checkpoint; DIR must be shared by all of them", 0 },
+    { "mixed", 'm', "TYPE", 0, "Compute with f16 (and scaled losses) or bf16 where layers can; variables stay f32", 0 },
     { "synchronous", 'S', NULL, 0, "Add up the gradients of all workers before each update", 0 },
 };
 enum { NUM_OPTIONS = sizeof(all_options) / sizeof(all_options[0]) };
@@ -105,6 +106,20 @@ double example_parse_rate(struct argp_state *state, const char *text)
     if (end == text || *end || !(value > 0) || !isfinite(value))
         argp_error(state, "'%s' is not a positive learning rate", text);
     return value;
+}
+
+static rf_dtype parse_type(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "f16") == 0) return RF_F16;
+    if (strcmp(text, "bf16") == 0) return RF_BF16;
+    argp_error(state, "'%s' is neither f16 nor bf16", text);
+    return RF_F32;
+}
+
+const rf_loss_scale_params *example_loss_scale(const example_options *options)
+{
+    static const rf_loss_scale_params scale = { 0 };
+    return options->mixed == RF_F16 ? &scale : NULL;
 }
 
 /* What argp's callbacks share. */
@@ -135,6 +150,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state, "%s", rf_error_message());
         return 0;
     case 'S': o->synchronous = true; return 0;
+    case 'm': o->mixed = parse_type(state, text); return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -218,6 +234,7 @@ int example_create_strategy(const example_options *options, rf_strategy **strate
     num_workers = rf_strategy_world_size(*strategy);
     stop_on_signals(*strategy);
     rf_strategy_set_seed(*strategy, options->seed);
+    TRY(rf_strategy_set_dtype_policy(*strategy, &(rf_dtype_policy){ .compute = options->mixed }));
     const uint32_t count = rf_strategy_num_replicas_in_sync(*strategy);
     for (uint32_t i = 0; i < count; i++) {
         const char *name = rf_strategy_device_name(*strategy, i);

@@ -36,11 +36,12 @@ typedef struct example_options {
     rf_compression compression; /* of gradients between workers */
     double top_k_share;
     bool synchronous; /* of parameter servers */
+    rf_dtype mixed;   /* f16 or bf16: what layers compute with; 0: f32 */
 } example_options;
 /* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l
- * --logdir, -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous: those whose letters
- * `letters` holds ("dDebsrn" for all), and with B also -C --compression. Fields keep what they hold where an option is
- * not given. Exits after
+ * --logdir, -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous, -m --mixed: those whose
+ * letters `letters` holds ("dDebsrn" for all), and with B also -C --compression. Fields keep what they hold where an
+ * option is not given. Exits after
  * --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 /* With options of the example's own besides: `own` gets `own_input` as its input. batch_size stays 0 where it is not
@@ -50,6 +51,9 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
 /* A number from 1 to `most`; for anything else the program ends with an error, as with a wrong option. */
 uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_t most);
 double example_parse_rate(struct argp_state *state, const char *text); /* the same for a learning rate */
+
+/* For the optimizer: gradients in f16 need it, others do not. */
+const rf_loss_scale_params *example_loss_scale(const example_options *options);
 
 /* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints
  * one line per replica and "Number of devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all

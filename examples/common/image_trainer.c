@@ -62,7 +62,7 @@ static void parse(int argc, char **argv, const image_trainer *trainer, example_o
                                                { "full", OPTION_FULL, NULL, 0, trainer->full_help, 1 },
                                                { 0 } };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
-    example_parse_with(argc, argv, trainer->purpose, "dDbsrnlcPB", options, &own_parser, own);
+    example_parse_with(argc, argv, trainer->purpose, "dDbsrnlcPBm", options, &own_parser, own);
     const image_training *defaults = own->full ? &trainer->full : &trainer->small;
     if (!own->epochs) own->epochs = defaults->epochs;
     if (!options->batch_size) options->batch_size = defaults->batch_size;
@@ -134,11 +134,13 @@ static int create_optimizer(const example_options *options, app *a, uint64_t ste
                                    .boundaries = { (uint64_t)((double)steps * trainer->drops[0]),
                                                    (uint64_t)((double)steps * trainer->drops[1]) },
                                    .values = { rate, rate / 10, rate / 100 } };
-    TRY(rf_optimizer_create(
-        a->strategy,
-        &(rf_optimizer_params){
-            .kind = RF_OPTIMIZER_SGD, .schedule = &schedule, .momentum = 0.9, .nesterov = trainer->nesterov },
-        &a->optimizer));
+    TRY(rf_optimizer_create(a->strategy,
+                            &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
+                                                    .schedule = &schedule,
+                                                    .momentum = 0.9,
+                                                    .nesterov = trainer->nesterov,
+                                                    .loss_scale = example_loss_scale(options) },
+                            &a->optimizer));
     return 0;
 }
 

@@ -105,6 +105,7 @@ static void choose_model(settings *s, example_options *options)
     const gpt_config small = { .layers = 4, .heads = 4, .width = 128, .block = 64 };
     const gpt_config full = { .layers = 6, .heads = 6, .width = 384, .block = 256, .dropout = 0.2f };
     s->model = s->full ? full : small;
+    s->model.compute = options->mixed;
     if (!s->steps) s->steps = s->full ? 5000 : 2000;
     if (s->steps > STEPS_PER_REPORT) s->steps += (STEPS_PER_REPORT - s->steps % STEPS_PER_REPORT) % STEPS_PER_REPORT;
     if (!options->batch_size) options->batch_size = s->full ? 64 : 12;
@@ -199,7 +200,8 @@ static int create_optimizer(const example_options *options, app *a)
                                                     .beta_2 = 0.99,
                                                     .epsilon = 1e-8,
                                                     .weight_decay = 0.1,
-                                                    .global_clip_norm = 1.0 },
+                                                    .global_clip_norm = 1.0,
+                                                    .loss_scale = example_loss_scale(options) },
                             &a->optimizer));
     return 0;
 }
@@ -323,7 +325,7 @@ int main(int argc, char **argv)
     example_options options = { 0 };
     settings own = { .sample_length = 400, .max_tokens = 1024, .prompt = "\n", .temperature = 0.8 };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
-    example_parse_with(argc, argv, "Trains a small GPT on text and lets it write.", "dbsrlcPB", &options, &own_parser,
+    example_parse_with(argc, argv, "Trains a small GPT on text and lets it write.", "dbsrlcPBm", &options, &own_parser,
                        &own);
     choose_model(&own, &options);
     app a = { .settings = &own };

@@ -41,9 +41,11 @@ static rf_tensor normalize(rf_trace *t, rf_tensor x, affine a)
     return rf_layer_norm(t, x, rf_variable_tensor(t, a.weight), beta, 1e-5f);
 }
 
+/* In the type of x. */
 static rf_tensor project(rf_trace *t, rf_tensor x, affine a)
 {
-    const rf_tensor y = rf_matmul(t, x, rf_variable_tensor(t, a.weight), false, false);
+    const rf_tensor weight = rf_cast(t, rf_variable_tensor(t, a.weight), rf_tensor_dtype(t, x));
+    const rf_tensor y = rf_matmul(t, x, weight, false, false);
     return a.bias ? rf_bias_add(t, y, rf_variable_tensor(t, a.bias)) : y;
 }
 
@@ -122,15 +124,16 @@ static rf_tensor transform(rf_trace *t, const gpt *g, rf_tensor x, const gpt_cac
 
 static rf_tensor classify(rf_trace *t, const gpt *g, rf_tensor x)
 {
-    return rf_matmul(t, normalize(t, x, g->last_norm), rf_variable_tensor(t, g->tokens), false, true);
+    const rf_tensor last = rf_cast(t, normalize(t, x, g->last_norm), RF_F32);
+    return rf_matmul(t, last, rf_variable_tensor(t, g->tokens), false, true);
 }
 
 static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode mode, void *user)
 {
     (void)model;
-    (void)mode; /* dropout knows whether it is traced for training */
     const gpt *g = user;
-    const rf_tensor x = embed(t, g, tokens, rf_variable_tensor(t, g->positions));
+    rf_tensor x = embed(t, g, tokens, rf_variable_tensor(t, g->positions));
+    if (mode == RF_TRAINING && g->config.compute) x = rf_cast(t, x, g->config.compute);
     return classify(t, g, transform(t, g, x, NULL, (rf_tensor){ 0 }));
 }
 

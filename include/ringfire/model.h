@@ -119,6 +119,14 @@ RF_API rf_result rf_layer_apply(rf_trace *t, rf_model *model, rf_layer *layer,
  * goes on as it was: call rf_model_compile() again. NULL does nothing.
  */
 RF_API void rf_layer_set_trainable(rf_layer *layer, bool trainable);
+/**
+ * The layer's own policy, instead of the strategy's. Layers that know no types of 16 bits
+ * (recurrent ones, embeddings, lambdas) compute in f32 in any case.
+ * @return RF_ERROR_INVALID_ARGUMENT for other types than f32, f16 and bf16, and once the layer was
+ *   called.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_set_dtype_policy(rf_layer *layer,
+                                                       const rf_dtype_policy *policy);
 /** Whether a layer is trained. False for NULL. */
 RF_API bool rf_layer_trainable(const rf_layer *layer);
 /**

@@ -352,6 +352,24 @@ typedef struct rf_variable_params {
  * Call it before variables are created.
  */
 RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed);
+/** What layers compute with. */
+typedef struct rf_dtype_policy {
+    /**
+     * ::RF_F16 or ::RF_BF16: inputs, results and weights of products are stored in 16 bits, and so
+     * are their gradients on the way back. Variables, arithmetic, sums, norms, statistics, losses
+     * and what leaves a model stay f32. ::RF_F32, or 0: everything does.
+     */
+    rf_dtype compute;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_dtype_policy;
+/**
+ * The policy of layers that are called for the first time from here on, unless they have their own
+ * (rf_layer_set_dtype_policy()). Files do not hold it: layers of a loaded model take it as others
+ * do. With ::RF_F16, give the optimizer a loss_scale. NULL policy: f32.
+ * @return RF_ERROR_INVALID_ARGUMENT for another type.
+ */
+RF_API RF_MUST_USE rf_result rf_strategy_set_dtype_policy(rf_strategy *strategy,
+                                                          const rf_dtype_policy *policy);
 /**
  * Creates an f32 variable with the same value on every replica.
  * Every worker must create the same variables in the same order. Blocking: waits for work in

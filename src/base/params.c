@@ -91,6 +91,7 @@ LAYOUT(rf_initializer, { 0 });
 LAYOUT(rf_variable_params, MEMBER(rf_variable_params, initializer, rf_initializer));
 LAYOUT(rf_function_params, { 0 });
 LAYOUT(rf_distribute_params, { 0 });
+LAYOUT(rf_dtype_policy, { 0 });
 LAYOUT(rf_regularizer, { 0 });
 LAYOUT(rf_dense_params, MEMBER(rf_dense_params, kernel_initializer, rf_initializer),
        POINTER(rf_dense_params, bias_initializer, rf_initializer),
@@ -206,6 +207,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_variable_params_layout,
     &rf_function_params_layout,
     &rf_distribute_params_layout,
+    &rf_dtype_policy_layout,
     &rf_regularizer_layout,
     &rf_dense_params_layout,
     &rf_embedding_params_layout,

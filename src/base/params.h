@@ -75,6 +75,7 @@ extern const rf_params_layout rf_initializer_layout;
 extern const rf_params_layout rf_variable_params_layout;
 extern const rf_params_layout rf_function_params_layout;
 extern const rf_params_layout rf_distribute_params_layout;
+extern const rf_params_layout rf_dtype_policy_layout;
 extern const rf_params_layout rf_regularizer_layout;
 extern const rf_params_layout rf_dense_params_layout;
 extern const rf_params_layout rf_embedding_params_layout;

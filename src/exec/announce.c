@@ -30,10 +30,10 @@ const char *rf_call_format(const rf_op_call *call, char *text, size_t size)
 static bool is_fallback(const rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel)
 {
     if (!kernel->last_resort || !call->op->cost || call->op->cost(call).flops < NOTICED_FLOPS) return false;
-    const double own = kernel->score(call, &exec->caps);
+    const double own = rf_kernel_score(kernel, call, &exec->caps);
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
         const rf_kernel *other = call->op->kernels[i];
-        if (other != kernel && other->score(call, &exec->caps) > own * NO_RIVAL) return false;
+        if (other != kernel && rf_kernel_score(other, call, &exec->caps) > own * NO_RIVAL) return false;
     }
     return true;
 }

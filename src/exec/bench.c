@@ -51,7 +51,8 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
     RF_TRY(rf_exec_choose(b->on.exec, call, &chosen));
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
         const rf_kernel *kernel = call->op->kernels[i];
-        if (kernel != chosen && (!b->params->all_kernels || kernel->score(call, &b->on.exec->caps) <= 0)) continue;
+        if (kernel != chosen && (!b->params->all_kernels || rf_kernel_score(kernel, call, &b->on.exec->caps) <= 0))
+            continue;
         rf_kernel_timing timing = { .clock = (rf_clock)b->params->clock,
                                     .min_seconds = b->params->min_seconds > 0 ? b->params->min_seconds : 0.2,
                                     .overlapped = true };

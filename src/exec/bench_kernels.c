@@ -62,7 +62,7 @@ static rf_result plan_case(kernels_bench *b, const rf_op *op, const rf_op_case *
     const rf_kernel *chosen = NULL;
     if (rf_exec_choose(b->on.exec, &data.call, &chosen) < 0) chosen = NULL; /* nothing that could be compiled either */
     for (uint32_t i = 0; i < op->num_kernels; i++) {
-        if (op->kernels[i]->score(&data.call, &b->on.exec->caps) <= 0) continue;
+        if (rf_kernel_score(op->kernels[i], &data.call, &b->on.exec->caps) <= 0) continue;
         RF_TRY(RF_VEC_GROW(list));
         planned *p = &list->items[list->count++];
         p->op_case = c;

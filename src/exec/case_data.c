@@ -96,7 +96,7 @@ rf_result rf_case_data_describe(const rf_op *op, const rf_op_case *c, rf_case_da
     if (c->attr) memcpy(data->attr, c->attr, op->attr_size);
     *call = (rf_op_call){ .op = op, .attr = data->attr, .n_in = c->n_in, .n_out = op->n_out };
     for (uint32_t i = 0; i < c->n_in; i++) call->in[i] = c->in[i].desc;
-    return rf_error_context(op->infer(call), "%s: case %s", op->name, c->name);
+    return rf_error_context(rf_call_infer(call), "%s: case %s", op->name, c->name);
 }
 
 rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed, rf_case_data *data)

@@ -20,7 +20,7 @@ static const rf_kernel *best_by_score(const rf_exec *exec, const rf_op_call *cal
     const rf_kernel *best = NULL;
     double best_score = 0;
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const double score = call->op->kernels[i]->score(call, &exec->caps);
+        const double score = rf_kernel_score(call->op->kernels[i], call, &exec->caps);
         if (score > best_score) {
             best_score = score;
             best = call->op->kernels[i];
@@ -36,7 +36,7 @@ static const rf_kernel *kernel_tuned(const rf_exec *exec, const rf_op_call *call
     if (!name) return NULL;
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
         const rf_kernel *kernel = call->op->kernels[i];
-        if (strcmp(kernel->name, name) == 0) return kernel->score(call, &exec->caps) > 0 ? kernel : NULL;
+        if (strcmp(kernel->name, name) == 0) return rf_kernel_score(kernel, call, &exec->caps) > 0 ? kernel : NULL;
     }
     return NULL;
 }
@@ -85,7 +85,7 @@ static rf_result measure_all(rf_exec *exec, const rf_op_call *call, void *const 
     double *scores = RF_NEW_ARRAY(double, count);
     uint32_t *order = RF_NEW_ARRAY(uint32_t, count);
     rf_result r = scores && order ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; r >= 0 && i < count; i++) scores[i] = call->op->kernels[i]->score(call, &exec->caps);
+    for (uint32_t i = 0; r >= 0 && i < count; i++) scores[i] = rf_kernel_score(call->op->kernels[i], call, &exec->caps);
     if (r >= 0) r = measure_order(exec, call, in, out, order, rf_tune_order(scores, count, order), best, best_seconds);
     rf_free(scores);
     rf_free(order);

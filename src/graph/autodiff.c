@@ -15,11 +15,6 @@ typedef struct differentiation {
     rf_value *gradient;             /* of each value; 0: none flowed so far */
 } differentiation;
 
-static bool is_float(rf_dtype dtype)
-{
-    return dtype == RF_F32 || dtype == RF_F16 || dtype == RF_BF16;
-}
-
 /* A gradient can flow through this input, and has a target to reach there. */
 static bool input_carries(const differentiation *d, const rf_node_info *node, uint32_t i)
 {
@@ -35,7 +30,7 @@ static void find_wanted(differentiation *d, const rf_value *targets, uint32_t nu
         bool any = false;
         for (uint32_t i = 0; i < node->n_in; i++) any = any || input_carries(d, node, i);
         for (uint32_t i = 0; any && i < node->n_out; i++) {
-            if (is_float(rf_graph_desc(d->graph, node->out[i])->dtype)) d->wanted[node->out[i]] = true;
+            if (rf_dtype_is_float(rf_graph_desc(d->graph, node->out[i])->dtype)) d->wanted[node->out[i]] = true;
         }
     }
 }
@@ -43,6 +38,9 @@ static void find_wanted(differentiation *d, const rf_value *targets, uint32_t nu
 static rf_result contribution_accumulate(differentiation *d, const rf_op *op, rf_value v, rf_value contribution)
 {
     RF_TRY(rf_graph_check_values(d->graph, op->name, &contribution, 1));
+    /* A gradient is stored as its value is: some are made in f32 of values that are not. */
+    if (rf_dtype_is_float(rf_graph_desc(d->graph, contribution)->dtype))
+        RF_TRY(d->graph->core->cast(d->graph, contribution, rf_graph_desc(d->graph, v)->dtype, &contribution));
     const rf_tensor_desc *want = rf_graph_desc(d->graph, v), *is = rf_graph_desc(d->graph, contribution);
     if (want->dtype != is->dtype || !rf_shape_equal(want->shape, is->shape)) {
         char a[96], b[96];
@@ -113,19 +111,27 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
     return RF_OK;
 }
 
+/* Of the value's shape and type. */
+static rf_result fill_as(rf_graph *graph, float number, rf_value like, rf_value *out)
+{
+    RF_TRY(graph->core->fill_like(graph, number, like, out));
+    const rf_dtype dtype = rf_graph_desc(graph, like)->dtype;
+    return rf_dtype_is_float(dtype) ? graph->core->cast(graph, *out, dtype, out) : RF_OK;
+}
+
 static rf_result loss_differentiate(differentiation *d, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                     rf_value *grads)
 {
     find_wanted(d, targets, num_targets);
     if (d->wanted[loss]) {
-        RF_TRY(d->graph->core->fill_like(d->graph, 1.0f, loss, &d->gradient[loss]));
+        RF_TRY(fill_as(d->graph, 1.0f, loss, &d->gradient[loss]));
         for (uint32_t n = d->num_nodes; n-- > 0;) {
             if (!d->graph->nodes.items[n].dead) RF_TRY(differentiate_node(d, n));
         }
     }
     for (uint32_t i = 0; i < num_targets; i++) {
         grads[i] = d->gradient[targets[i]];
-        if (grads[i] == 0) RF_TRY(d->graph->core->fill_like(d->graph, 0.0f, targets[i], &grads[i]));
+        if (grads[i] == 0) RF_TRY(fill_as(d->graph, 0.0f, targets[i], &grads[i]));
     }
     return RF_OK;
 }

@@ -215,7 +215,7 @@ rf_result rf_op_infer(rf_op_call *call)
 {
     const rf_op *op = call->op;
     call->n_out = op->n_out;
-    const rf_result r = op->infer(call);
+    const rf_result r = rf_call_infer(call);
     if (r < 0) return strstr(rf_error_message(), op->name) ? r : rf_error_context(r, "%s", op->name);
     if (call->n_out > op->n_out)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: inference made %u outputs of %u", op->name, call->n_out, op->n_out);

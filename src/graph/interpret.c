@@ -26,7 +26,7 @@ static rf_result run_node(const rf_graph *graph, rf_node n, rf_arena *arena, voi
     }
     rf_op_call call;
     rf_graph_call(graph, n, &call);
-    const rf_result r = node->op->reference(&call, in, out);
+    const rf_result r = rf_op_reference(&call, in, out);
     return r < 0 ? rf_error_context(r, "interpreting '%s'", node->op->name) : RF_OK;
 }
 

@@ -162,7 +162,10 @@ typedef struct rf_kernel {
     bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
+    bool narrow;      /* reads and writes types of 16 bits by itself, where the op has them */
 } rf_kernel;
+/* What kernel->score says of the call, in whatever types its tensors are stored. */
+double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
 /* The kernel's plan, checked: the only way to a plan that is to run. To be freed after a failure, too. */
 rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                               rf_kernel_plan *plan);
@@ -260,6 +263,15 @@ struct rf_op {
     /* Of a product whose kernels pad input 0 with zeros: the elements of input 1 that zeros may meet in element i of
      * output 0, where NaN or an infinity among them then shows. NULL: nothing is padded. */
     rf_elements (*met_by_padding)(const rf_op_call *call, int64_t i);
+    /*
+     * Inputs may be stored in f16 or bf16, all in the same, and are computed with in f32: inference, gradient,
+     * reference, scores and plans see f32 (widen.c). This makes the plan that converts before and after the kernel.
+     * Output i is stored in that type if bit i of `narrow` is set and no input of the highest rank is f32, else in f32.
+     * NULL: the op takes such types by itself, or refuses them.
+     */
+    rf_result (*widen)(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
+                       rf_kernel_plan *plan);
+    uint32_t narrow;
     /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out
      * when the attributes ask for fewer outputs. */
     rf_result (*infer)(rf_op_call *call);
@@ -286,12 +298,26 @@ struct rf_op {
     uint32_t num_gpu_cases;
 };
 
+/* ---- types of 16 bits (widen.c) ---- */
+bool rf_dtype_is_narrow(rf_dtype dtype);
+/* f32 or one of these. */
+bool rf_dtype_is_float(rf_dtype dtype);
+/* Some input is stored in 16 bits, and the op is one that computes in f32 all the same. */
+bool rf_call_is_narrow(const rf_op_call *call);
+/* The same call with f32 in place of f16 and bf16. */
+rf_op_call rf_call_widened(const rf_op_call *call);
+/* op->infer and op->reference, in whatever types tensors are stored. */
+rf_result rf_call_infer(rf_op_call *call);
+rf_result rf_op_reference(const rf_op_call *call, void *const *in, void *const *out);
+
 /* Ops that the graph layer itself emits; filled in by src/ops/registry.c. */
 typedef struct rf_core_ops {
     rf_result (*add)(rf_graph *graph, rf_value a, rf_value b, rf_value *out);           /* same shapes */
     rf_result (*scale)(rf_graph *graph, rf_value x, rf_value scalar, rf_value *out);    /* f32 product */
     rf_result (*fill_like)(rf_graph *graph, float value, rf_value like, rf_value *out); /* f32 */
     rf_result (*alias)(rf_graph *graph, rf_value x, rf_value *out); /* a view of all of x: another value, no copy */
+    rf_result (*cast)(rf_graph *graph, rf_value x, rf_dtype dtype,
+                      rf_value *out); /* x itself where it is of the type */
 } rf_core_ops;
 
 #endif

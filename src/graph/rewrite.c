@@ -274,8 +274,21 @@ static void requeue_around(rewriter *rw, rf_node n)
     }
 }
 
+/* Types that results are stored in follow from those of all inputs: two nodes that would make others as one stay two.
+ */
+static bool keeps_types(const rewriter *rw, const fusion *f)
+{
+    rf_op_call call = { .op = f->fused.op, .attr = f->fused.attr, .n_in = f->fused.n_in };
+    for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = *rf_graph_desc(rw->graph, f->fused.in[i]);
+    if (!rf_call_is_narrow(&call) || rf_op_infer(&call) < 0) return true;
+    for (uint32_t i = 0; i < call.n_out; i++)
+        if (f->out[i] && rf_graph_desc(rw->graph, f->out[i])->dtype != call.out[i].dtype) return false;
+    return true;
+}
+
 static rf_result fusion_apply(rewriter *rw, fusion *f)
 {
+    if (!keeps_types(rw, f)) return RF_OK;
     rf_graph *graph = rw->graph;
     const char *first = graph->nodes.items[f->gone].op->name, *second = graph->nodes.items[f->place].op->name;
     rf_op_call call;

@@ -184,6 +184,23 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
  * one of the two ways: rows for software devices, workgroups for GPUs. */
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
 
+/* ---- types of 16 bits ---- */
+
+/* What one dispatch after another converts (cast.c): `count` elements at a byte offset. `concurrent`: the first needs
+ * no barrier either. */
+typedef struct rf_cast_side {
+    rf_bind_kind kind;
+    uint32_t index;
+    uint64_t offset;
+    rf_dtype dtype;
+} rf_cast_side;
+rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_side from, rf_cast_side to,
+                      uint64_t count, bool concurrent);
+/* Of an op: converts before and after kernels that know f32 alone (rf_op.widen). */
+rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
+/* The outputs that are stored in the type of the inputs. */
+#define RF_STORES_16(outputs) .widen = rf_widen, .narrow = outputs
+
 /* ---- kernels ---- */
 
 /* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. */

@@ -499,6 +499,29 @@ RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed)
     if (strategy) strategy->seed = seed;
 }
 
+rf_dtype rf_strategy_compute(const rf_strategy *strategy)
+{
+    return strategy->compute == RF_DTYPE_INVALID ? RF_F32 : strategy->compute;
+}
+
+rf_result rf_dtype_policy_type(const rf_dtype_policy *policy, const char *function, rf_dtype *out)
+{
+    RF_TRY(RF_PARAMS_CHECK(rf_dtype_policy, policy));
+    *out = policy && policy->compute != RF_DTYPE_INVALID ? policy->compute : RF_F32;
+    RF_REQUIRE(*out == RF_F32 || rf_dtype_is_narrow(*out), "%s: layers compute in f32, f16 or bf16, not %s", function,
+               rf_dtype_name(*out));
+    return RF_OK;
+}
+
+RF_API rf_result rf_strategy_set_dtype_policy(rf_strategy *strategy, const rf_dtype_policy *policy)
+{
+    rf_dtype type;
+    RF_TRY(rf_dtype_policy_type(policy, "rf_strategy_set_dtype_policy", &type));
+    RF_REQUIRE(strategy, "rf_strategy_set_dtype_policy: strategy is NULL");
+    strategy->compute = type;
+    return RF_OK;
+}
+
 uint32_t rf_strategy_next_serial(rf_strategy *s)
 {
     if (++s->trace_serial == 0) s->trace_serial = 1;

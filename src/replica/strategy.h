@@ -50,6 +50,10 @@ void rf_function_release(rf_function *function);
 /* Fails, in the name of the public function, when its maker has destroyed it. */
 rf_result rf_function_check_alive(const rf_function *function, const char *caller);
 uint64_t rf_strategy_seed(const rf_strategy *strategy);
+/* The type of its policy. */
+rf_dtype rf_strategy_compute(const rf_strategy *strategy);
+/* Checked; the type that the policy names. `function` is for messages. */
+rf_result rf_dtype_policy_type(const rf_dtype_policy *policy, const char *function, rf_dtype *out);
 /* The replicas of this worker, and what the device of one can do. */
 uint32_t rf_strategy_num_local(const rf_strategy *strategy);
 const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica);

@@ -23,6 +23,17 @@ void rf_layer_set_trainable(rf_layer *layer, bool trainable)
     freeze_variables(layer);
 }
 
+rf_result rf_layer_set_dtype_policy(rf_layer *layer, const rf_dtype_policy *policy)
+{
+    rf_dtype type;
+    RF_TRY(rf_dtype_policy_type(policy, "rf_layer_set_dtype_policy", &type));
+    RF_REQUIRE(layer, "rf_layer_set_dtype_policy: layer is NULL");
+    RF_REQUIRE(!layer->built, "rf_layer_set_dtype_policy: layer '%s' was called already; set its policy before",
+               layer->name);
+    layer->compute = type;
+    return RF_OK;
+}
+
 bool rf_layer_trainable(const rf_layer *layer)
 {
     return layer && !layer->frozen;
@@ -59,6 +70,7 @@ static rf_result build_layer(rf_model *model, rf_layer *layer, const rf_tensor_d
     }
     if (r < 0) return r;
     layer->built = true;
+    if (first && layer->compute == RF_DTYPE_INVALID) layer->compute = rf_strategy_compute(model->strategy);
     if (first) freeze_variables(layer);
     return RF_OK;
 }
@@ -130,11 +142,25 @@ static void call_kind(rf_trace *t, rf_layer *layer, const rf_layer_apply_params 
     }
 }
 
-/* `descs` has room for all inputs. */
+/* Floats that go into a layer are in the type that it computes in. `cast` has room for all inputs, of which `descs`
+ * tells; variables are made for f32. */
+static void cast_inputs(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *cast)
+{
+    const bool narrow = layer->kind->narrow && rf_dtype_is_narrow(layer->compute);
+    for (uint32_t i = 0; i < p->num_in; i++) {
+        const bool is_float = rf_dtype_is_float(rf_tensor_dtype(t, p->in[i]));
+        cast[i] = is_float ? rf_cast(t, p->in[i], narrow ? layer->compute : RF_F32) : p->in[i];
+    }
+}
+
+/* `descs` and `cast` have room for all inputs. */
 static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, const rf_layer_apply_params *p,
-                             rf_tensor_desc *descs, rf_tensor *out, uint32_t num_out, const char *function)
+                             rf_tensor_desc *descs, rf_tensor *cast, rf_tensor *out, uint32_t num_out,
+                             const char *function)
 {
     if (!describe_inputs(t, layer, p, function, descs)) return rf_trace_status(t);
+    for (uint32_t i = 0; i < p->num_in; i++)
+        if (rf_dtype_is_narrow(descs[i].dtype)) descs[i].dtype = RF_F32;
     rf_result r = rf_model_note_callee(t, model);
     if (r == RF_OK) r = build_layer(model, layer, descs, p->num_in);
     if (r < 0) {
@@ -142,7 +168,10 @@ static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, cons
         return r;
     }
     layer->input = descs[0].shape;
-    call_kind(t, layer, p, out, num_out);
+    rf_layer_apply_params given = *p;
+    cast_inputs(t, layer, p, cast);
+    given.in = cast;
+    call_kind(t, layer, &given, out, num_out);
     name_layer_in_failure(t, layer);
     return rf_trace_status(t);
 }
@@ -160,15 +189,20 @@ static rf_result apply_checked(rf_trace *t, rf_model *model, rf_layer *layer, co
                                rf_tensor *out, uint32_t num_out, const char *function)
 {
     rf_tensor_desc some[RF_MAX_COMPONENTS], *descs = some;
+    rf_tensor few[RF_MAX_COMPONENTS], *cast = few;
     rf_result r = rf_layer_check_call(layer, p->num_in, p->mask.id != 0, num_out);
     if (r == RF_OK) r = rf_layer_check_pieces(layer, p);
-    if (r == RF_OK && p->num_in > RF_MAX_COMPONENTS && !(descs = RF_NEW_ARRAY(rf_tensor_desc, p->num_in)))
-        r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r == RF_OK && p->num_in > RF_MAX_COMPONENTS) {
+        descs = RF_NEW_ARRAY(rf_tensor_desc, p->num_in);
+        cast = RF_NEW_ARRAY(rf_tensor, p->num_in);
+        if (!descs || !cast) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
     if (r == RF_OK)
-        r = layer_apply(t, model, layer, p, descs, out, num_out, function);
+        r = layer_apply(t, model, layer, p, descs, cast, out, num_out, function);
     else
         (void)rf_trace_emit(t, r, 0);
     if (descs != some) rf_free(descs);
+    if (cast != few) rf_free(cast);
     return r;
 }
 

@@ -302,6 +302,9 @@ static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mod
         (void)rf_trace_emit(t, r, 0);
     else
         call_layers(t, model, in, mode, results);
+    /* What leaves a model is f32, for losses and callers. */
+    for (uint32_t i = 0; i < model->num_outputs; i++)
+        if (rf_dtype_is_narrow(rf_tensor_dtype(t, results[i]))) results[i] = rf_cast(t, results[i], RF_F32);
     rf_model_leave_call(t, &scope);
     if (!describe_outputs(t, model, results, function, result_descs)) {
         unbuild_from(model, variables_before, callees_before);

@@ -26,9 +26,9 @@ static bool has_several_groups(const rf_kernel_plan *plan)
 static bool suits(const rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel)
 {
     rf_kernel_plan plan = { 0 };
-    if (kernel->score(call, &exec->caps) <= 0) return false;
+    if (rf_kernel_score(kernel, call, &exec->caps) <= 0) return false;
     if (call->op->cost && call->op->cost(call).flops > MOST_FLOPS) return false;
-    const bool several = kernel->plan(call, &exec->caps, &plan) >= 0 && has_several_groups(&plan);
+    const bool several = rf_kernel_plan_make(kernel, call, &exec->caps, &plan) >= 0 && has_several_groups(&plan);
     rf_kernel_plan_free(&plan);
     return several;
 }

@@ -172,7 +172,7 @@ static uint32_t plan_all(const rf_op_call *call, const rf_device_caps *caps)
     for (uint32_t k = 0; k < call->op->num_kernels; k++) {
         const rf_kernel *kernel = call->op->kernels[k];
         rf_kernel_plan plan = { 0 };
-        if (kernel->score(call, caps) <= 0) continue;
+        if (rf_kernel_score(kernel, call, caps) <= 0) continue;
         eligible++;
         if (rf_kernel_plan_make(kernel, call, caps, &plan) < 0)
             fail_msg("%s, kernel %s: %s", call->op->name, kernel->name, rf_error_message());
@@ -221,7 +221,7 @@ static void make_larger(const rf_op *op, uint64_t range, rf_case_data *data)
         for (uint32_t i = 0; i < (alone ? 1 : call->n_in); i++)
             if (!(op->unbatched_in >> i & 1) && call->in[i].shape.rank > 0 && call->in[i].shape.dim[0] == examples)
                 call->in[i].shape.dim[0] *= factor;
-        r = op->infer(call);
+        r = rf_call_infer(call);
     }
     OK(r);
 }

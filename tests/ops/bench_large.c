@@ -79,7 +79,7 @@ static rf_result measure(rf_exec *exec, const large_case *c, uint64_t bytes, dou
     rf_op_call call = c->make((int64_t)(bytes / c->example));
     void *in[RF_MAX_INPUTS] = { 0 }, *out[RF_MAX_OUTPUTS] = { 0 };
     const rf_kernel *kernel;
-    RF_TRY(c->op->infer(&call));
+    RF_TRY(rf_call_infer(&call));
     RF_TRY(rf_exec_choose(exec, &call, &kernel));
     bool memory = true;
     for (uint32_t i = 0; i < call.n_in; i++)

@@ -30,7 +30,7 @@ void walk_mark_shaders(const rf_op_call *call, const rf_device_caps *caps, bool 
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
         const rf_kernel *kernel = call->op->kernels[i];
         rf_kernel_plan plan = { 0 };
-        if (kernel->score(call, caps) <= 0 || rf_kernel_plan_make(kernel, call, caps, &plan) < 0) continue;
+        if (rf_kernel_score(kernel, call, caps) <= 0 || rf_kernel_plan_make(kernel, call, caps, &plan) < 0) continue;
         for (uint32_t d = 0; d < plan.count; d++)
             for (size_t s = 0; s < NUM_USES; s++)
                 if (uses[s].shader == plan.items[d].shader) {

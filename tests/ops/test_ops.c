@@ -5,7 +5,7 @@
  *
  *   test_ops [--quick] [--sample N] [--clamp] [--split] [--special] [--turns] [--validation] [--all-shaders]
  *            [--share I/N] [--verbose]
- *            [--op NAME] [--case NAME] [--kernel NAME] [--device NAME]
+ *            [--op NAME] [--case NAME] [--kernel NAME] [--device NAME] [--type f16|bf16]
  * Names match when they contain NAME. --quick leaves out large cases, --sample takes N cases of each op, spread over
  * its table. --share takes every Nth op from number I on, for N processes side by side. --split plays devices that
  * cannot bind a case's largest tensor at once, and tests no gradients.
@@ -14,6 +14,9 @@
  * --turns bounds what ops with many kernels cost: a case runs the kernel that the library would choose and every third
  * of the others, another third in each next case; with special numbers each of them gets one filling. Large cases run
  * the chosen kernel alone, and those that are there for benchmarks are left out.
+ *
+ * --type stores the floats of each case in 16 bits, of every second case those of the highest rank alone; ops that do
+ * not take such types are left out, and so are gradients.
  *
  * One line per op; the exit status is 1 when anything failed.
  */
@@ -98,6 +101,7 @@ typedef struct case_run {
     rf_case_data start, expected, got, again;
     rf_case_data flushed; /* of special numbers: what the reference makes of inputs without denormals */
     uint32_t round;       /* of special numbers: which filling */
+    uint32_t number;      /* of the case in the op's table */
 } case_run;
 
 static bool matches(const char *filter, const char *name)
@@ -235,7 +239,7 @@ static bool is_too_slow(const case_run *run, double score, double best)
 /* Of --turns. */
 static bool is_turn_of_others(const case_run *run, uint32_t kernel, double score, double best)
 {
-    const uint32_t rounds = walk_special_rounds(), turn = (uint32_t)(run->c - run->op->cases) + kernel;
+    const uint32_t rounds = walk_special_rounds(), turn = run->number + kernel;
     if (!run->w->options.turns) return false;
     if (run->c->large) return score < best;
     if (run->op->num_kernels <= MANY_KERNELS) return false;
@@ -247,7 +251,7 @@ static double best_score(const case_run *run, const rf_device_caps *caps)
 {
     double best = 0;
     for (uint32_t i = 0; i < run->op->num_kernels; i++) {
-        const double score = run->op->kernels[i]->score(&run->start.call, caps);
+        const double score = rf_kernel_score(run->op->kernels[i], &run->start.call, caps);
         if (score > best) best = score;
     }
     return best;
@@ -258,7 +262,7 @@ static bool has_fast_kernel(const case_run *run, const rf_device_caps *caps)
 {
     for (uint32_t i = 0; i < run->op->num_kernels; i++) {
         const rf_kernel *kernel = run->op->kernels[i];
-        if (!kernel->last_resort && kernel->score(&run->start.call, caps) > 0) return true;
+        if (!kernel->last_resort && rf_kernel_score(kernel, &run->start.call, caps) > 0) return true;
     }
     return false;
 }
@@ -305,7 +309,7 @@ static void run_device(case_run *run, const walk_device *d)
     const double best = best_score(run, caps);
     for (uint32_t i = 0; i < run->op->num_kernels; i++) {
         const rf_kernel *kernel = run->op->kernels[i];
-        const double score = kernel->score(&run->start.call, caps);
+        const double score = rf_kernel_score(kernel, &run->start.call, caps);
         if (score <= 0) continue;
         eligible++;
         if (is_turn_of_others(run, i, score, best) || is_too_slow(run, score, best)) continue;
@@ -362,9 +366,9 @@ static bool make_others(case_run *run)
     if (run->w->options.special) {
         if (rf_case_data_copy(&run->start, &run->flushed) < 0) return false;
         walk_special_flush(&run->flushed);
-        if (run->op->reference(&run->flushed.call, run->flushed.in, run->flushed.out) < 0) return false;
+        if (rf_op_reference(&run->flushed.call, run->flushed.in, run->flushed.out) < 0) return false;
     }
-    return run->op->reference(&run->expected.call, run->expected.in, run->expected.out) >= 0;
+    return rf_op_reference(&run->expected.call, run->expected.in, run->expected.out) >= 0;
 }
 
 static void free_all(case_run *run)
@@ -421,9 +425,34 @@ static void run_rounds(case_run *run)
     rf_case_data_free(&made);
 }
 
-static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c)
+/* The case with its floats in another type; settings, and what is updated in place, stay as they are. A result may lie
+ * on the other side of where two numbers of the type meet than the reference's. */
+static void store_in(const walk *w, const rf_op *op, rf_op_case *c, uint32_t number)
 {
-    case_run run = { .w = w, .counts = counts, .op = op, .c = c };
+    const rf_dtype type = strcmp(w->options.type, "f16") == 0 ? RF_F16 : RF_BF16;
+    int32_t highest = 0;
+    for (uint32_t i = 0; i < c->n_in; i++)
+        if (c->in[i].desc.shape.rank > highest) highest = c->in[i].desc.shape.rank;
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        const bool stays =
+            ((op->settings | op->mutates) >> i & 1) || (number % 2 && c->in[i].desc.shape.rank < highest);
+        if (c->in[i].desc.dtype == RF_F32 && !stays) c->in[i].desc.dtype = type;
+    }
+    c->rtol += type == RF_F16 ? 0x1p-10 : 0x1p-7;
+    c->atol += type == RF_F16 ? 0x1p-24 : 0;
+    c->check_gradient = false;
+}
+
+static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *original)
+{
+    const uint32_t number = (uint32_t)(original - op->cases);
+    rf_op_case stored = *original;
+    const rf_op_case *c = original;
+    if (w->options.type) {
+        store_in(w, op, &stored, number);
+        c = &stored;
+    }
+    case_run run = { .w = w, .counts = counts, .op = op, .c = c, .number = number };
     rf_result r = rf_case_data_describe(op, c, &run.start);
     if (r >= 0 && w->options.all_shaders) plan_elsewhere(&run.start.call);
     if (r >= 0 && is_left_out(&w->options, c, &run.start.call)) return;
@@ -504,6 +533,7 @@ static bool parse(int argc, char **argv, walk_options *o)
                             : strcmp(a, "--case") == 0   ? &o->case_name
                             : strcmp(a, "--kernel") == 0 ? &o->kernel
                             : strcmp(a, "--device") == 0 ? &o->device
+                            : strcmp(a, "--type") == 0   ? &o->type
                                                          : NULL;
         if (strcmp(a, "--sample") == 0 && value) {
             o->sample = (uint32_t)strtoul(value, NULL, 10);
@@ -579,7 +609,7 @@ int main(int argc, char **argv)
         const rf_op *const *ops = rf_ops_all(&count);
         if (count == 0) w.failures++;
         for (uint32_t i = 0; i < count; i++)
-            if (matches(w.options.op, ops[i]->name) &&
+            if (matches(w.options.op, ops[i]->name) && (!w.options.type || ops[i]->widen) &&
                 (w.options.shares == 0 || i % w.options.shares == w.options.share))
                 run_op(&w, ops[i]);
         if (w.options.all_shaders) w.failures += walk_unused_shaders();

@@ -91,7 +91,7 @@ static uint32_t plan_all(const rf_op_call *call, const char *case_name, const pr
     double block = 0, other = 0;
     for (uint32_t k = 0; k < call->op->num_kernels; k++) {
         const rf_kernel *kernel = call->op->kernels[k];
-        const double score = kernel->score(call, &p->caps);
+        const double score = rf_kernel_score(kernel, call, &p->caps);
         if (score <= 0) continue;
         double *best = is_block(kernel) ? &block : &other;
         if (score > *best) *best = score;
@@ -114,7 +114,7 @@ static rf_op_call call_of(const rf_op *op, const rf_op_case *test_case)
         .op = op, .attr = test_case->attr ? test_case->attr : zeros, .n_in = test_case->n_in, .n_out = op->n_out
     };
     for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = test_case->in[i].desc;
-    assert_int_equal(op->infer(&call), RF_OK);
+    assert_int_equal(rf_call_infer(&call), RF_OK);
     return call;
 }
 
@@ -149,7 +149,7 @@ static uint64_t longest_loop(const rf_op *op, const rf_op_case *test_case)
         caps.max_loop_iterations = 0;
         for (uint32_t k = 0; k < op->num_kernels; k++) {
             rf_kernel_plan plan = { 0 };
-            if (op->kernels[k]->score(&call, &caps) <= 0) continue;
+            if (rf_kernel_score(op->kernels[k], &call, &caps) <= 0) continue;
             assert_int_equal(rf_kernel_plan_make(op->kernels[k], &call, &caps, &plan), RF_OK);
             for (uint32_t d = 0; d < plan.count; d++)
                 if (plan.items[d].loops > longest) longest = plan.items[d].loops;
@@ -233,7 +233,7 @@ static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps
     const rf_kernel *best = NULL;
     double best_score = 0;
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const double score = call->op->kernels[i]->score(call, caps);
+        const double score = rf_kernel_score(call->op->kernels[i], call, caps);
         if (score > best_score) best = call->op->kernels[i];
         if (score > best_score) best_score = score;
     }

@@ -715,7 +715,7 @@ static void test_plans(void **state)
                 uint32_t eligible = 0;
                 for (uint32_t k = 0; k < ops[o]->num_kernels; k++) {
                     const rf_kernel *kernel = ops[o]->kernels[k];
-                    if (kernel->score(&call, &devices[d]) <= 0) continue;
+                    if (rf_kernel_score(kernel, &call, &devices[d]) <= 0) continue;
                     char where[160];
                     rf_kernel_plan plan = { 0 };
                     snprintf(where, sizeof(where), "%s/%s/%s on device %u", ops[o]->name, test_case->name, kernel->name,
@@ -750,7 +750,7 @@ static void check_scan_of_long_rows(const rf_op *op)
                 const rf_kernel *kernel = op->kernels[k];
                 const bool whole_row = strcmp(kernel->name, "row") == 0;
                 const bool expected = !limited || columns <= (whole_row ? 1001 : 250000);
-                if ((kernel->score(&call, &caps) > 0) != expected)
+                if ((rf_kernel_score(kernel, &call, &caps) > 0) != expected)
                     fail_msg("%s/%s, %d columns, limit %u", op->name, kernel->name, (int)columns,
                              caps.max_loop_iterations);
             }

@@ -71,11 +71,11 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
     void *in[RF_MAX_INPUTS] = { 0 }, *copy[RF_MAX_INPUTS] = { 0 };
     void *out[RF_MAX_OUTPUTS] = { 0 }, *expected[RF_MAX_OUTPUTS] = { 0 };
     uint32_t dispatches = 0;
-    assert_int_equal(call->op->infer(call), RF_OK);
+    assert_int_equal(rf_call_infer(call), RF_OK);
     for (uint32_t k = 0; k < call->op->num_kernels; k++) {
         const rf_device_caps small = shrink(rf_gpu_caps(rf_exec_device(exec)));
         planned = call->op->kernels[k];
-        if (planned->score(call, &small) <= 0) continue;
+        if (rf_kernel_score(planned, call, &small) <= 0) continue;
         for (uint32_t i = 0; i < call->n_in; i++) {
             in[i] = make_input(&call->in[i], i + 1);
             copy[i] = make_input(&call->in[i], i + 1);
@@ -91,7 +91,7 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
         const rf_kernel kernel = { planned->name, small_score, small_plan };
         rf_kernel_run run = { .call = call, .kernel = &kernel, .in = in, .out = out, .guard = true };
         if (rf_kernel_execute(exec, &run) < 0) fail_msg("%s/%s: %s", call->op->name, kernel.name, rf_error_message());
-        assert_int_equal(call->op->reference(call, copy, expected), RF_OK);
+        assert_int_equal(rf_op_reference(call, copy, expected), RF_OK);
         for (uint32_t i = 0; i < call->n_out; i++)
             compare(call, kernel.name, out[i], expected[i], rf_shape_count(call->out[i].shape));
         for (uint32_t i = 0; i < call->n_in; i++) {

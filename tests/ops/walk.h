@@ -19,6 +19,7 @@ typedef struct walk_options {
     bool split;                                   /* no descriptor may span more than a third of the largest tensor */
     bool special;                                 /* NaN, infinities, zeros and denormals among the numbers */
     bool turns;                                   /* with special: one filling a case for kernels of many */
+    const char *type;                             /* f16, bf16: what floats are stored in; NULL: as the case says */
     bool all_shaders;                             /* fail when a shader is in no kernel's plan */
     bool verbose;                                 /* a line for every kernel run */
     const char *op, *case_name, *kernel, *device; /* only names that contain this; NULL: all */

@@ -114,6 +114,8 @@ static void test_strategies(void **state)
     REFUSED(rf_function_params, rf_function_create(NULL, &params, &function));
     REFUSED(rf_element, rf_strategy_run(NULL, NULL, &params, NULL));
     REFUSED(rf_distribute_params, rf_strategy_distribute_dataset(NULL, NULL, &params, &dataset));
+    REFUSED(rf_dtype_policy, rf_strategy_set_dtype_policy(NULL, &params));
+    REFUSED(rf_dtype_policy, rf_layer_set_dtype_policy(NULL, &params));
     REFUSED(rf_profiler_params, rf_profiler_start(&params));
 }
 

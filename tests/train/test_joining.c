@@ -333,7 +333,7 @@ STEP(join_types, rf_concat(t, in, 2, 0))
 STEP(join_no_axis, rf_concat(t, in, 1, 2))
 STEP(join_scalars, rf_concat(t, (rf_tensor[]){ rf_constant(t, 1), rf_constant(t, 2) }, 2, 0))
 STEP(join_bytes, rf_concat(t, (rf_tensor[]){ rf_cast(t, in[0], RF_U8) }, 1, 3))
-STEP(join_halves, rf_concat(t, (rf_tensor[]){ rf_cast(t, in[0], RF_F16), rf_cast(t, in[0], RF_F16) }, 2, 1))
+STEP(join_u8, rf_concat(t, (rf_tensor[]){ rf_cast(t, in[0], RF_U8), rf_cast(t, in[0], RF_U8) }, 2, 1))
 STEP(join_shapes, rf_concat(t, (rf_tensor[]){ in[0], rf_flatten(t, rf_expand_dims(t, rf_constant(t, 1), 0)) }, 2, 0))
 STEP(join_invalid, rf_concat(t, (rf_tensor[]){ in[0], { 0 } }, 2, 0))
 STEP(stack_shapes, rf_stack(t, (rf_tensor[]){ in[0], rf_reshape(t, in[0], RF_SHAPE(-1)) }, 2, 0))
@@ -367,7 +367,7 @@ static void mistakes(rf_strategy *strategy)
     refuse_step(strategy, join_no_axis, invalid, "has no axis 2");
     refuse_step(strategy, join_scalars, invalid, "concat: shape [] has no axis 0");
     refuse_step(strategy, join_bytes, invalid, "has no axis 3");
-    refuse_step(strategy, join_halves, RF_ERROR_UNSUPPORTED, "concat: f16 tensors are not supported; cast to f32");
+    refuse_step(strategy, join_u8, RF_ERROR_UNSUPPORTED, "concat: u8 tensors are not supported; cast to f32");
     refuse_step(strategy, join_invalid, invalid, "rf_concat: tensors");
     refuse_step(strategy, join_shapes, invalid, "differ beside axis 0");
     refuse_step(strategy, stack_shapes, invalid, "rf_stack: shapes ");

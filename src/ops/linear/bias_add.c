@@ -125,6 +125,7 @@ const rf_op rf_op_bias_add = {
     .max_in = 2,
     .n_out = 1,
     .flags = RF_OP_INPLACE,
+    RF_STORES_16(1),
     .infer = bias_add_infer,
     .gradient = bias_add_gradient,
     .reference = bias_add_reference,

@@ -110,6 +110,7 @@ const rf_op rf_op_conv2d = {
     .n_out = 1,
     .unbatched_in = 1u << 1 | 1u << 2,
     .met_by_padding = rf_linear_met_column,
+    RF_STORES_16(1),
     .infer = conv2d_infer,
     .gradient = conv2d_gradient,
     .reference = conv2d_reference,

@@ -75,6 +75,7 @@ const rf_op rf_op_conv2d_transpose = {
     .n_out = 1,
     .unbatched_in = 1u << 1,
     .met_by_padding = rf_conv2d_met_channel,
+    RF_STORES_16(1),
     .infer = conv2d_transpose_infer,
     .gradient = conv2d_transpose_gradient,
     .reference = rf_conv2d_data_reference,

@@ -270,6 +270,7 @@ const rf_op rf_op_matmul = {
     .n_out = 2,
     .unbatched_out = 1u << 1,
     .met_by_padding = met_by_padding,
+    RF_STORES_16(1),
     .infer = matmul_infer,
     .gradient = matmul_gradient,
     .reference = matmul_reference,

@@ -18,17 +18,12 @@ static rf_result cast_infer(rf_op_call *call)
     return RF_OK;
 }
 
-static bool is_float(rf_dtype type)
-{
-    return type == RF_F32 || type == RF_F16 || type == RF_BF16;
-}
-
 /* Integers have no gradient: none flows into or out of them. */
 static rf_result cast_gradient(rf_grad_context *ctx)
 {
     const rf_dtype from = rf_graph_desc(ctx->graph, ctx->in[0])->dtype,
                    to = rf_graph_desc(ctx->graph, ctx->out[0])->dtype;
-    if (!is_float(from) || !is_float(to)) return RF_OK;
+    if (!rf_dtype_is_float(from) || !rf_dtype_is_float(to)) return RF_OK;
     return rf_emit_cast(ctx->graph, ctx->dout[0], from, &ctx->din[0]);
 }
 
@@ -85,27 +80,35 @@ static double cast_score(const rf_op_call *call, const rf_device_caps *caps)
     return RF_SCORE_ANY;
 }
 
-static rf_result cast_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_side from, rf_cast_side to,
+                      uint64_t count, bool concurrent)
 {
-    const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape);
-    const uint64_t chunk = rf_flat_chunk(caps, from > to ? from : to);
+    const size_t from_size = rf_dtype_size(from.dtype), to_size = rf_dtype_size(to.dtype);
+    const uint64_t chunk = rf_flat_chunk(caps, from_size > to_size ? from_size : to_size);
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = rf_min(count - start, chunk);
         const uint32_t push = (uint32_t)n;
-        rf_dispatch *d = rf_kernel_plan_add(out, &rf_shader_cast, RF_NO_LOOPS);
+        rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_cast, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        d->concurrent = start > 0;
+        d->concurrent = concurrent || start > 0;
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-        rf_dispatch_spec(d, call->in[0].dtype);
-        rf_dispatch_spec(d, call->out[0].dtype);
+        rf_dispatch_spec(d, from.dtype);
+        rf_dispatch_spec(d, to.dtype);
         rf_dispatch_push(d, &push, sizeof(push));
         /* Whole words: the last one may be shared with padding, which the shader leaves alone. */
-        rf_bind_bytes(d, RF_BIND_INPUT, 0, start * from, rf_align_up(n * from, 4));
-        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * to, rf_align_up(n * to, 4));
+        rf_bind_bytes(d, from.kind, from.index, from.offset + start * from_size, rf_align_up(n * from_size, 4))->write =
+            false;
+        rf_bind_bytes(d, to.kind, to.index, to.offset + start * to_size, rf_align_up(n * to_size, 4))->write = true;
         rf_dispatch_items(d, caps, rf_div_up(n, 4));
     }
     return RF_OK;
+}
+
+static rf_result cast_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+{
+    const rf_cast_side from = { RF_BIND_INPUT, 0, 0, call->in[0].dtype },
+                       to = { RF_BIND_OUTPUT, 0, 0, call->out[0].dtype };
+    return rf_cast_add(out, caps, from, to, (uint64_t)rf_shape_count(call->out[0].shape), false);
 }
 
 static const uint32_t to_f32 = RF_F32, to_f16 = RF_F16, to_bf16 = RF_BF16, to_i32 = RF_I32, to_u8 = RF_U8;

@@ -197,7 +197,7 @@ static rf_result concat_gradient(rf_grad_context *ctx)
 {
     rf_concat_attr attr = *(const rf_concat_attr *)ctx->attr;
     rf_value in[RF_MAX_INPUTS] = { ctx->dout[0] }, out[RF_MAX_OUTPUTS];
-    if (ctx->dout[0] == 0 || rf_graph_desc(ctx->graph, ctx->in[0])->dtype != RF_F32) return RF_OK;
+    if (ctx->dout[0] == 0 || !rf_dtype_is_float(rf_graph_desc(ctx->graph, ctx->in[0])->dtype)) return RF_OK;
     uint32_t needed = 0;
     for (uint32_t i = 0; i < ctx->n_in; i++) {
         in[1 + i] = ctx->in[i];
@@ -216,7 +216,7 @@ static rf_result join_gradients(rf_grad_context *ctx, const rf_value *part, cons
                                 uint32_t axis)
 {
     rf_value in[RF_MAX_INPUTS];
-    if (!ctx->needed[0] || rf_graph_desc(ctx->graph, ctx->in[0])->dtype != RF_F32) return RF_OK;
+    if (!ctx->needed[0] || !rf_dtype_is_float(rf_graph_desc(ctx->graph, ctx->in[0])->dtype)) return RF_OK;
     for (uint32_t i = 0; i < n; i++) {
         in[i] = dpart[i];
         if (in[i] == 0) RF_TRY(rf_emit_fill_like(ctx->graph, 0, part[i], &in[i]));
@@ -415,6 +415,7 @@ const rf_op rf_op_concat = {
     .min_in = 1,
     .max_in = RF_CONCAT_INPUTS,
     .n_out = 1,
+    RF_STORES_16(1),
     .infer = concat_infer,
     .gradient = concat_gradient,
     .reference = concat_reference,
@@ -431,6 +432,7 @@ const rf_op rf_op_concat_grad = {
     .n_out = RF_CONCAT_INPUTS,
     .flags = RF_OP_NO_ONNX,
     .shape_only = ~1u,
+    RF_STORES_16(~0u),
     .infer = concat_grad_infer,
     .gradient = concat_grad_gradient,
     .reference = concat_reference,
@@ -451,6 +453,7 @@ const rf_op rf_op_split = {
     .min_in = 1,
     .max_in = 1,
     .n_out = RF_CONCAT_INPUTS,
+    RF_STORES_16(~0u),
     .infer = split_infer,
     .gradient = split_gradient,
     .reference = concat_reference,

@@ -373,6 +373,7 @@ const rf_op rf_op_elementwise = {
     .max_in = RF_ELEMENTWISE_INPUTS,
     .n_out = 1,
     .flags = RF_OP_INPLACE,
+    RF_STORES_16(1),
     .infer = elementwise_infer,
     .gradient = elementwise_gradient,
     .reference = elementwise_reference,

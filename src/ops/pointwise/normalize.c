@@ -114,6 +114,7 @@ const rf_op rf_op_normalize = {
     .n_out = 1,
     .flags = RF_OP_INPLACE | RF_OP_NO_ONNX,
     .unbatched_in = 1u << 1 | 1u << 2 | 1u << 3,
+    RF_STORES_16(1),
     .infer = normalize_infer,
     .gradient = normalize_gradient,
     .reference = normalize_reference,

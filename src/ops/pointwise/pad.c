@@ -152,6 +152,7 @@ const rf_op rf_op_pad = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
+    RF_STORES_16(1),
     .infer = pad_infer,
     .gradient = pad_gradient,
     .reference = pad_reference,

@@ -169,7 +169,7 @@ static const rf_attr_field dropout_fields[] = {
 #define DROPOUT_OP(op_name)                                                                                            \
     {                                                                                                                  \
         .name = op_name, RF_ATTRIBUTES(rf_dropout_attr, dropout_fields), .min_in = 2, .max_in = 2, .n_out = 1,         \
-        .flags = RF_OP_INPLACE | RF_OP_NO_ONNX, .infer = random_infer, .gradient = random_gradient,                    \
+        RF_STORES_16(1), .flags = RF_OP_INPLACE | RF_OP_NO_ONNX, .infer = random_infer, .gradient = random_gradient,   \
         .reference = random_reference, .cost = random_cost, RF_KERNELS(kernels), RF_CASES(cases),                      \
     }
 const rf_op rf_op_dropout = DROPOUT_OP("dropout");
@@ -194,6 +194,7 @@ const rf_op rf_op_random_uniform = {
     .n_out = 1,
     .flags = RF_OP_NO_GRADIENT | RF_OP_NO_ONNX,
     .shape_only = 1u << 0,
+    RF_STORES_16(0),
     .infer = random_infer,
     .reference = random_reference,
     .cost = random_cost,

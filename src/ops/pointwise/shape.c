@@ -564,6 +564,7 @@ const rf_op rf_op_transpose = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
+    RF_STORES_16(1),
     .infer = transpose_infer,
     .gradient = transpose_gradient,
     .reference = transpose_reference,

@@ -90,7 +90,8 @@ rf_result rf_emit_slice(rf_graph *g, rf_value x, const int64_t *begin, const int
 static rf_result slice_gradient(rf_grad_context *ctx)
 {
     const rf_value in[2] = { ctx->dout[0], ctx->in[0] };
-    if (ctx->dout[0] == 0 || !ctx->needed[0] || rf_graph_desc(ctx->graph, in[1])->dtype != RF_F32) return RF_OK;
+    if (ctx->dout[0] == 0 || !ctx->needed[0] || !rf_dtype_is_float(rf_graph_desc(ctx->graph, in[1])->dtype))
+        return RF_OK;
     return rf_graph_add(ctx->graph, &rf_op_slice_grad, ctx->attr, in, 2, &ctx->din[0]);
 }
 
@@ -265,6 +266,7 @@ const rf_op rf_op_slice = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
+    RF_STORES_16(1),
     .infer = slice_infer,
     .gradient = slice_gradient,
     .reference = slice_reference,
@@ -281,6 +283,7 @@ const rf_op rf_op_slice_grad = {
     .n_out = 1,
     .flags = RF_OP_NO_ONNX,
     .shape_only = 1u << 1,
+    RF_STORES_16(1),
     .infer = slice_grad_infer,
     .gradient = slice_grad_gradient,
     .reference = slice_grad_reference,

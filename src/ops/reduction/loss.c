@@ -521,6 +521,7 @@ static rf_choices class_choices(const rf_op_call *call)
         .max_in = inputs,                                                                                              \
         .n_out = inputs == 3 ? 2 : 1,                                                                                  \
         .flags = RF_OP_NO_ONNX,                                                                                        \
+        RF_STORES_16(inputs == 3), /* losses themselves are f32 */                                                     \
         .infer = infer_,                                                                                               \
         .gradient = gradient_,                                                                                         \
         .absorb_sibling = absorb_,                                                                                     \

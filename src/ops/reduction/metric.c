@@ -153,6 +153,7 @@ const rf_op rf_op_metric_accumulate = {
     .n_out = 0,
     .mutates = 1u << 0,
     .flags = RF_OP_NO_GRADIENT | RF_OP_NO_ONNX,
+    RF_STORES_16(0),
     .infer = metric_infer,
     .reference = metric_reference,
     .cost = metric_cost,

@@ -236,6 +236,7 @@ static const rf_op_case log_softmax_grad_cases[] = { GRAD_CASES(LOG_PROBABILITIE
         .max_in = inputs,                                                                                              \
         .n_out = 1,                                                                                                    \
         .flags = flags_,                                                                                               \
+        RF_STORES_16(1),                                                                                               \
         .infer = infer_,                                                                                               \
         .gradient = gradient_,                                                                                         \
         .reference = id##_reference,                                                                                   \

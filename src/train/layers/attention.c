@@ -100,7 +100,7 @@ static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projec
     static const int32_t heads_first[] = { 0, 2, 1, 3 };
     const int64_t heads = heads_of(layer, projection), width = width_of(layer, projection);
     const rf_shape shape = rf_tensor_shape(t, x);
-    const rf_tensor kernel = rf_variable_tensor(t, variable_of(layer, projection, false));
+    const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, projection, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(shape.dim[2], heads * width));
     const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, false, false));
     return rf_transpose(t, rf_reshape_examples(t, y, RF_SHAPE(shape.dim[1], heads, width)), heads_first);
@@ -216,7 +216,9 @@ static bool find_operands(rf_trace *t, const rf_layer *layer, const rf_layer_app
     pair[0] = rotary_apply(t, layer, projection_apply(t, layer, KEY, p->in[source_of(KEY, p->num_in)]), rows,
                            cached ? places : keys);
     pair[1] = projection_apply(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
-    for (int i = 0; cached && i < 2; i++) pair[i] = rf_slice_update(t, p->cache[i], pair[i], p->start_index, 2);
+    if (cached) *query = rf_cast(t, *query, RF_F32); /* as the cache */
+    for (int i = 0; cached && i < 2; i++)
+        pair[i] = rf_slice_update(t, p->cache[i], rf_cast(t, pair[i], RF_F32), p->start_index, 2);
     return rf_trace_status(t) >= 0;
 }
 
@@ -236,7 +238,7 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
     const rf_shape example = RF_SHAPE(rf_tensor_shape(t, p->in[0]).dim[1], width);
     const rf_tensor joined = rf_reshape_examples(t, rf_transpose(t, y, steps_first), example);
-    const rf_tensor kernel = rf_variable_tensor(t, variable_of(layer, OUTPUT, false));
+    const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, OUTPUT, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(width, -1));
     out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, false, false));
     for (uint32_t i = 1; i < num_out; i++) out[i] = pair[i - 1];
@@ -253,7 +255,8 @@ static const rf_layer_kind attention_kind = { .base_name = "multi_head_attention
                                               .max_outputs = 3,
                                               .takes_mask = true,
                                               .takes_start = true,
-                                              .takes_cache = true };
+                                              .takes_cache = true,
+                                              .narrow = true };
 
 static rf_result check_params(const rf_multi_head_attention_params *p)
 {

@@ -276,7 +276,8 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
 static const rf_layer_kind batch_norm_kind = { .base_name = "batch_normalization",
                                                .type_name = "BatchNormalization",
                                                .build = batch_norm_build,
-                                               .call = batch_norm_call };
+                                               .call = batch_norm_call,
+                                               .narrow = true };
 
 static rf_result check_params(const rf_batch_norm_params *p)
 {

@@ -32,12 +32,12 @@ static rf_result dense_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dt
 static rf_tensor dense_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     (void)mode;
-    const rf_tensor kernel = rf_variable_tensor(t, layer->variables[0]);
+    const rf_tensor kernel = rf_layer_weight(t, layer, layer->variables[0]);
     return rf_affine_finish(t, layer, &layer->u.dense.affine, rf_matmul(t, x, kernel, false, false));
 }
 
 static const rf_layer_kind dense_kind = {
-    .base_name = "dense", .type_name = "Dense", .build = dense_build, .call = dense_call
+    .base_name = "dense", .type_name = "Dense", .build = dense_build, .call = dense_call, .narrow = true
 };
 
 rf_result rf_layer_dense(const rf_dense_params *params, rf_layer **out)

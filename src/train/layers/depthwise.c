@@ -70,8 +70,8 @@ static rf_tensor convolve_channels(rf_trace *t, const rf_layer *layer, rf_tensor
     const rf_shape s = rf_variable_shape(layer->variables[0]);
     rf_conv2d_params conv = layer->u.depthwise.conv;
     conv.groups = (int32_t)s.dim[2];
-    const rf_tensor kernel =
-        rf_reshape(t, rf_variable_tensor(t, layer->variables[0]), RF_SHAPE(s.dim[0], s.dim[1], 1, s.dim[2] * s.dim[3]));
+    const rf_tensor kernel = rf_reshape(t, rf_layer_weight(t, layer, layer->variables[0]),
+                                        RF_SHAPE(s.dim[0], s.dim[1], 1, s.dim[2] * s.dim[3]));
     return rf_conv2d(t, x, kernel, &conv);
 }
 
@@ -85,16 +85,20 @@ static rf_tensor separable_call(rf_trace *t, const rf_layer *layer, rf_tensor x,
 {
     (void)mode;
     const rf_tensor channels = convolve_channels(t, layer, x);
-    const rf_tensor mixed = rf_conv2d(t, channels, rf_variable_tensor(t, layer->variables[1]), NULL);
+    const rf_tensor mixed = rf_conv2d(t, channels, rf_layer_weight(t, layer, layer->variables[1]), NULL);
     return rf_affine_finish(t, layer, &layer->u.depthwise.affine, mixed);
 }
 
-static const rf_layer_kind depthwise_kind = {
-    .base_name = "depthwise_conv2d", .type_name = "DepthwiseConv2D", .build = depthwise_build, .call = depthwise_call
-};
-static const rf_layer_kind separable_kind = {
-    .base_name = "separable_conv2d", .type_name = "SeparableConv2D", .build = separable_build, .call = separable_call
-};
+static const rf_layer_kind depthwise_kind = { .base_name = "depthwise_conv2d",
+                                              .type_name = "DepthwiseConv2D",
+                                              .build = depthwise_build,
+                                              .call = depthwise_call,
+                                              .narrow = true };
+static const rf_layer_kind separable_kind = { .base_name = "separable_conv2d",
+                                              .type_name = "SeparableConv2D",
+                                              .build = separable_build,
+                                              .call = separable_call,
+                                              .narrow = true };
 
 static rf_result check_window(const char *function, const int32_t kernel_size[2], int32_t depth_multiplier,
                               const rf_conv2d_params *conv)

@@ -82,13 +82,13 @@ static rf_result head_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dty
 static rf_tensor head_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     (void)mode;
-    const rf_tensor table = rf_variable_tensor(t, table_of(layer)->variables[0]);
+    const rf_tensor table = rf_layer_weight(t, layer, table_of(layer)->variables[0]);
     const rf_tensor y = rf_matmul(t, x, table, false, true);
     return layer->u.embedding_head.use_bias ? rf_bias_add(t, y, rf_variable_tensor(t, layer->variables[0])) : y;
 }
 
 static const rf_layer_kind head_kind = {
-    .base_name = "embedding_head", .type_name = "EmbeddingHead", .build = head_build, .call = head_call
+    .base_name = "embedding_head", .type_name = "EmbeddingHead", .build = head_build, .call = head_call, .narrow = true
 };
 
 rf_result rf_layer_embedding_head(rf_layer *embedding, bool no_bias, const char *name, rf_layer **out)

@@ -62,26 +62,27 @@ static rf_result conv2d_transpose_build(rf_layer *layer, rf_strategy *strategy, 
 static rf_tensor conv2d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     (void)mode;
-    const rf_tensor kernel = rf_variable_tensor(t, layer->variables[0]);
+    const rf_tensor kernel = rf_layer_weight(t, layer, layer->variables[0]);
     return rf_affine_finish(t, layer, &layer->u.conv2d.affine, rf_conv2d(t, x, kernel, &layer->u.conv2d.conv));
 }
 
 static rf_tensor conv2d_transpose_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     (void)mode;
-    const rf_tensor kernel = rf_variable_tensor(t, layer->variables[0]);
+    const rf_tensor kernel = rf_layer_weight(t, layer, layer->variables[0]);
     return rf_affine_finish(t, layer, &layer->u.conv2d.affine,
                             rf_conv2d_transpose(t, x, kernel, &layer->u.conv2d.conv));
 }
 
 static const rf_layer_kind conv2d_kind = {
-    .base_name = "conv2d", .type_name = "Conv2D", .build = conv2d_build, .call = conv2d_call
+    .base_name = "conv2d", .type_name = "Conv2D", .build = conv2d_build, .call = conv2d_call, .narrow = true
 };
 
 static const rf_layer_kind conv2d_transpose_kind = { .base_name = "conv2d_transpose",
                                                      .type_name = "Conv2DTranspose",
                                                      .build = conv2d_transpose_build,
-                                                     .call = conv2d_transpose_call };
+                                                     .call = conv2d_transpose_call,
+                                                     .narrow = true };
 
 static bool known_padding(rf_padding padding)
 {
@@ -174,16 +175,21 @@ static rf_tensor global_avg_pool_call(rf_trace *t, const rf_layer *layer, rf_ten
     return rf_global_avg_pool2d(t, x);
 }
 
-static const rf_layer_kind max_pool_kind = {
-    .base_name = "max_pooling2d", .type_name = "MaxPooling2D", .build = pool_build, .call = max_pool_call
-};
-static const rf_layer_kind avg_pool_kind = {
-    .base_name = "average_pooling2d", .type_name = "AveragePooling2D", .build = pool_build, .call = avg_pool_call
-};
+static const rf_layer_kind max_pool_kind = { .base_name = "max_pooling2d",
+                                             .type_name = "MaxPooling2D",
+                                             .build = pool_build,
+                                             .call = max_pool_call,
+                                             .narrow = true };
+static const rf_layer_kind avg_pool_kind = { .base_name = "average_pooling2d",
+                                             .type_name = "AveragePooling2D",
+                                             .build = pool_build,
+                                             .call = avg_pool_call,
+                                             .narrow = true };
 static const rf_layer_kind global_avg_pool_kind = { .base_name = "global_average_pooling2d",
                                                     .type_name = "GlobalAveragePooling2D",
                                                     .build = pool_build,
-                                                    .call = global_avg_pool_call };
+                                                    .call = global_avg_pool_call,
+                                                    .narrow = true };
 
 static rf_result new_pool(const rf_layer_kind *kind, const char *function, const rf_pool2d_params *params,
                           rf_layer **out)

@@ -133,6 +133,12 @@ bool rf_layer_is_regularized(const rf_layer *layer)
     return false;
 }
 
+rf_tensor rf_layer_weight(rf_trace *t, const rf_layer *layer, rf_variable *variable)
+{
+    const rf_tensor weight = rf_variable_tensor(t, variable);
+    return rf_dtype_is_narrow(layer->compute) ? rf_cast(t, weight, layer->compute) : weight;
+}
+
 rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product)
 {
     if (affine->use_bias)

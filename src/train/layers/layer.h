@@ -15,6 +15,7 @@ typedef struct rf_layer_kind {
     rf_result (*build)(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input);
     rf_tensor (*call)(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode);
     bool takes_indices; /* i32: of a sequential model that begins with it, inputs are */
+    bool narrow;        /* works on types of 16 bits where the policy says so; others get f32 */
     /* Kinds of several inputs or outputs, or of a mask, have these instead of the first two. The numbers of inputs and
      * outputs have been checked. */
     rf_result (*build_inputs)(rf_layer *layer, rf_strategy *strategy, const rf_tensor_desc *in, uint32_t num_in);
@@ -48,6 +49,7 @@ struct rf_layer {
     rf_model *model; /* owner; NULL: the caller's */
     bool built;
     bool frozen;                                    /* not trained */
+    rf_dtype compute;                               /* RF_DTYPE_INVALID: the strategy's, from the first call on */
     bool called;                                    /* `output` is known */
     rf_shape input, output;                         /* of the latest call, batch included */
     rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias; gamma, beta, moving averages */
@@ -183,6 +185,8 @@ rf_result rf_layer_check_regularizer(rf_regularizer regularizer, const char *fun
 /* Checks and fills the common part; `function` is for messages. */
 rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation activation, bool no_bias,
                          rf_initializer kernel, const rf_initializer *bias, rf_regularizer regularizer);
+/* A variable as the operand of a product: in the type that the layer computes in. */
+rf_tensor rf_layer_weight(rf_trace *t, const rf_layer *layer, rf_variable *variable);
 /* Bias and activation after the product. */
 rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product);
 bool rf_activation_valid(rf_activation activation);

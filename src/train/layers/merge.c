@@ -69,7 +69,8 @@ static void apply_minimum(rf_trace *t, const rf_layer *layer, const rf_layer_app
                                                .apply = apply_##name,                                                  \
                                                .min_inputs = (least),                                                  \
                                                .max_inputs = (most),                                                   \
-                                               .max_outputs = 1 }
+                                               .max_outputs = 1,                                                       \
+                                               .narrow = true }
 MERGE_KIND(add, "add", "Add", 2, UINT32_MAX);
 MERGE_KIND(subtract, "subtract", "Subtract", 2, 2);
 MERGE_KIND(multiply, "multiply", "Multiply", 2, UINT32_MAX);

@@ -49,12 +49,16 @@ static rf_tensor rms_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x, 
     return rf_rms_norm(t, x, norm_gamma(t, layer), (float)layer->u.norm.epsilon);
 }
 
-static const rf_layer_kind layer_norm_kind = {
-    .base_name = "layer_normalization", .type_name = "LayerNormalization", .build = norm_build, .call = layer_norm_call
-};
-static const rf_layer_kind rms_norm_kind = {
-    .base_name = "rms_normalization", .type_name = "RMSNormalization", .build = norm_build, .call = rms_norm_call
-};
+static const rf_layer_kind layer_norm_kind = { .base_name = "layer_normalization",
+                                               .type_name = "LayerNormalization",
+                                               .build = norm_build,
+                                               .call = layer_norm_call,
+                                               .narrow = true };
+static const rf_layer_kind rms_norm_kind = { .base_name = "rms_normalization",
+                                             .type_name = "RMSNormalization",
+                                             .build = norm_build,
+                                             .call = rms_norm_call,
+                                             .narrow = true };
 
 static rf_result norm_new(const rf_layer_kind *kind, const char *function, const rf_norm *norm, const char *name,
                           rf_layer **out)

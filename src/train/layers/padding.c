@@ -61,11 +61,13 @@ static rf_tensor zero_padding2d_call(rf_trace *t, const rf_layer *layer, rf_tens
 static const rf_layer_kind zero_padding1d_kind = { .base_name = "zero_padding1d",
                                                    .type_name = "ZeroPadding1D",
                                                    .build = zero_padding1d_build,
-                                                   .call = zero_padding1d_call };
+                                                   .call = zero_padding1d_call,
+                                                   .narrow = true };
 static const rf_layer_kind zero_padding2d_kind = { .base_name = "zero_padding2d",
                                                    .type_name = "ZeroPadding2D",
                                                    .build = zero_padding2d_build,
-                                                   .call = zero_padding2d_call };
+                                                   .call = zero_padding2d_call,
+                                                   .narrow = true };
 
 static rf_result new_zeros(const rf_layer_kind *kind, const char *function, const int32_t *padding, uint32_t count,
                            rf_layer **out)
@@ -97,9 +99,11 @@ static rf_tensor up_sampling2d_call(rf_trace *t, const rf_layer *layer, rf_tenso
     return rf_upsample2d(t, x, layer->u.up_sampling.factor, layer->u.up_sampling.interpolation);
 }
 
-static const rf_layer_kind up_sampling2d_kind = {
-    .base_name = "up_sampling2d", .type_name = "UpSampling2D", .build = image_build, .call = up_sampling2d_call
-};
+static const rf_layer_kind up_sampling2d_kind = { .base_name = "up_sampling2d",
+                                                  .type_name = "UpSampling2D",
+                                                  .build = image_build,
+                                                  .call = up_sampling2d_call,
+                                                  .narrow = true };
 
 rf_result rf_layer_up_sampling2d(const int32_t *factor, rf_interpolation interpolation, rf_layer **out)
 {

@@ -26,9 +26,11 @@ static rf_tensor leaky_relu_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     return rf_leaky_relu(t, x, layer->u.slope);
 }
 
-static const rf_layer_kind leaky_relu_kind = {
-    .base_name = "leaky_re_lu", .type_name = "LeakyReLU", .build = leaky_relu_build, .call = leaky_relu_call
-};
+static const rf_layer_kind leaky_relu_kind = { .base_name = "leaky_re_lu",
+                                               .type_name = "LeakyReLU",
+                                               .build = leaky_relu_build,
+                                               .call = leaky_relu_call,
+                                               .narrow = true };
 
 rf_result rf_layer_leaky_relu(float negative_slope, rf_layer **out)
 {

@@ -62,7 +62,7 @@ static rf_tensor conv1d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf
         conv.explicit_padding[2] = layer->u.conv1d.dilation * (layer->u.conv1d.kernel_size - 1);
     }
     const rf_shape shape = rf_variable_shape(layer->variables[0]);
-    const rf_tensor kernel = rf_reshape(t, rf_variable_tensor(t, layer->variables[0]),
+    const rf_tensor kernel = rf_reshape(t, rf_layer_weight(t, layer, layer->variables[0]),
                                         RF_SHAPE(1, shape.dim[0], shape.dim[1], shape.dim[2]));
     /* Bias and activation come before the reshape, so that they are part of the convolution. */
     const rf_tensor y = rf_conv2d(t, make_rows(t, x), kernel, &conv);
@@ -70,7 +70,7 @@ static rf_tensor conv1d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf
 }
 
 static const rf_layer_kind conv1d_kind = {
-    .base_name = "conv1d", .type_name = "Conv1D", .build = conv1d_build, .call = conv1d_call
+    .base_name = "conv1d", .type_name = "Conv1D", .build = conv1d_build, .call = conv1d_call, .narrow = true
 };
 
 static rf_result check_padding(rf_padding padding, const char *function)
@@ -172,12 +172,16 @@ static rf_tensor global_avg_pool1d_call(rf_trace *t, const rf_layer *layer, rf_t
     return rf_reduce_mean(t, x, (const int32_t[]){ 1 }, 1, false);
 }
 
-static const rf_layer_kind max_pool1d_kind = {
-    .base_name = "max_pooling1d", .type_name = "MaxPooling1D", .build = pool1d_build, .call = max_pool1d_call
-};
-static const rf_layer_kind avg_pool1d_kind = {
-    .base_name = "average_pooling1d", .type_name = "AveragePooling1D", .build = pool1d_build, .call = avg_pool1d_call
-};
+static const rf_layer_kind max_pool1d_kind = { .base_name = "max_pooling1d",
+                                               .type_name = "MaxPooling1D",
+                                               .build = pool1d_build,
+                                               .call = max_pool1d_call,
+                                               .narrow = true };
+static const rf_layer_kind avg_pool1d_kind = { .base_name = "average_pooling1d",
+                                               .type_name = "AveragePooling1D",
+                                               .build = pool1d_build,
+                                               .call = avg_pool1d_call,
+                                               .narrow = true };
 static const rf_layer_kind global_max_pool1d_kind = { .base_name = "global_max_pooling1d",
                                                       .type_name = "GlobalMaxPooling1D",
                                                       .build = sequence_build,

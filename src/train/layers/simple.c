@@ -13,7 +13,9 @@ static rf_tensor flatten_call(rf_trace *t, const rf_layer *layer, rf_tensor x, r
     return rf_flatten(t, x);
 }
 
-static const rf_layer_kind flatten_kind = { .base_name = "flatten", .type_name = "Flatten", .call = flatten_call };
+static const rf_layer_kind flatten_kind = {
+    .base_name = "flatten", .type_name = "Flatten", .call = flatten_call, .narrow = true
+};
 
 rf_result rf_layer_flatten(rf_layer **out)
 {
@@ -65,7 +67,7 @@ static rf_tensor reshape_call(rf_trace *t, const rf_layer *layer, rf_tensor x, r
 }
 
 static const rf_layer_kind reshape_kind = {
-    .base_name = "reshape", .type_name = "Reshape", .build = reshape_build, .call = reshape_call
+    .base_name = "reshape", .type_name = "Reshape", .build = reshape_build, .call = reshape_call, .narrow = true
 };
 
 rf_result rf_layer_reshape(rf_shape shape, rf_layer **out)
@@ -100,9 +102,9 @@ static rf_tensor activation_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     return rf_activate(t, x, layer->u.activation);
 }
 
-static const rf_layer_kind activation_kind = { .base_name = "activation",
-                                               .type_name = "Activation",
-                                               .call = activation_call };
+static const rf_layer_kind activation_kind = {
+    .base_name = "activation", .type_name = "Activation", .call = activation_call, .narrow = true
+};
 
 rf_result rf_layer_activation(rf_activation activation, rf_layer **out)
 {
@@ -121,7 +123,9 @@ static rf_tensor dropout_call(rf_trace *t, const rf_layer *layer, rf_tensor x, r
     return mode == RF_TRAINING ? rf_dropout(t, x, layer->u.dropout.rate, layer->u.dropout.seed) : x;
 }
 
-static const rf_layer_kind dropout_kind = { .base_name = "dropout", .type_name = "Dropout", .call = dropout_call };
+static const rf_layer_kind dropout_kind = {
+    .base_name = "dropout", .type_name = "Dropout", .call = dropout_call, .narrow = true
+};
 
 rf_result rf_layer_dropout(float rate, uint64_t seed, rf_layer **out)
 {

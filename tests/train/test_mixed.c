@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mixed precision: what is stored in 16 bits under a policy, types of results, and training that ends where training in
+ * f32 does. */
+#include "support.h"
+
+#include "exec/exec.h"
+#include "replica/step/function.h"
+
+enum { SIDE = 8, CLASSES = 4, IMAGES = 96, BATCH = 16, EPOCHS = 6 };
+
+static const rf_dtype_policy half = { .compute = RF_F16 }, brain = { .compute = RF_BF16 };
+
+/* ---- training ---- */
+
+static rf_model *mixed_network(rf_strategy *strategy)
+{
+    rf_layer *layers[10];
+    uint32_t count = 0;
+    rf_model *model;
+    const rf_shape image = RF_SHAPE(SIDE, SIDE, 1);
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 8, .kernel_size = { 3 } }, &layers[count++]));
+    OK(rf_layer_batch_norm(NULL, &layers[count++]));
+    OK(rf_layer_activation(RF_ACTIVATION_RELU, &layers[count++]));
+    OK(rf_layer_max_pool2d(NULL, &layers[count++]));
+    OK(rf_layer_flatten(&layers[count++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 16, .activation = RF_ACTIVATION_GELU }, &layers[count++]));
+    OK(rf_layer_layer_norm(NULL, &layers[count++]));
+    OK(rf_layer_dropout(0.1f, 3, &layers[count++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[count++]));
+    OK(rf_model_create_sequential(strategy, layers, count, &image, &model));
+    return model;
+}
+
+/* Noise with a bright row that tells the class. */
+static rf_dataset *bright_rows(void)
+{
+    static float images[IMAGES * SIDE * SIDE];
+    static int32_t labels[IMAGES];
+    fill_noise(images, IMAGES * SIDE * SIDE, 8);
+    for (int i = 0; i < IMAGES; i++) {
+        labels[i] = i % CLASSES;
+        for (int k = 0; k < SIDE; k++) images[(i * SIDE + 2 * labels[i]) * SIDE + k] += 1.0f;
+    }
+    const rf_array arrays[] = { array_f32(RF_SHAPE(IMAGES, SIDE, SIDE, 1), images),
+                                array_i32(RF_SHAPE(IMAGES), labels) };
+    rf_dataset *raw, *data;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &raw));
+    OK(rf_dataset_batch(raw, BATCH, false, &data));
+    rf_dataset_destroy(&raw);
+    return data;
+}
+
+static void assign_noise(rf_model *model)
+{
+    const rf_variable_list list = rf_model_variables(model);
+    for (uint32_t i = 0; i < list.count; i++) {
+        const rf_shape shape = rf_variable_shape(list.items[i]);
+        float values[4096];
+        assert_true(rf_shape_count(shape) <= 4096);
+        fill_noise(values, 4096, 50 + i);
+        for (int k = 0; k < 4096; k++) values[k] = shape.rank == 1 ? 1.0f : 0.3f * values[k];
+        OK(rf_variable_assign(list.items[i], values));
+    }
+}
+
+/* The loss of each epoch. */
+static void train_with(rf_strategy *strategy, const rf_dtype_policy *policy, double *losses)
+{
+    rf_history history;
+    const rf_loss_scale_params scale = { 0 };
+    rf_dataset *data = bright_rows();
+    rf_optimizer *optimizer;
+    OK(rf_strategy_set_dtype_policy(strategy, policy));
+    rf_strategy_set_seed(strategy, 5);
+    rf_model *model = mixed_network(strategy);
+    assign_noise(model);
+    OK(rf_optimizer_create(strategy,
+                           &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM,
+                                                   .learning_rate = 0.005,
+                                                   .loss_scale = policy && policy->compute == RF_F16 ? &scale : NULL },
+                           &optimizer));
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer,
+                                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true } }));
+    OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = EPOCHS }, &history));
+    for (uint32_t e = 0; e < EPOCHS; e++) assert_true(rf_logs_get(&history.epochs[e], "loss", &losses[e]));
+    rf_history_free(&history);
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    rf_dataset_destroy(&data);
+    OK(rf_strategy_set_dtype_policy(strategy, NULL));
+}
+
+static void training(rf_strategy *strategy)
+{
+    double plain[EPOCHS], f16[EPOCHS], bf16[EPOCHS];
+    train_with(strategy, NULL, plain);
+    train_with(strategy, &half, f16);
+    train_with(strategy, &brain, bf16);
+    for (uint32_t e = 0; e < EPOCHS; e++) {
+        print_message("epoch %u: %.6f, f16 %.6f, bf16 %.6f\n", e, plain[e], f16[e], bf16[e]);
+        assert_near(f16[e], plain[e], 0.02, 0.002, "f16");
+        assert_near(bf16[e], plain[e], 0.1, 0.02, "bf16");
+    }
+    assert_true(f16[0] != plain[0] && bf16[0] != plain[0]); /* the policy does something */
+    assert_true(plain[EPOCHS - 1] < 0.5 * plain[0]);
+}
+
+/* ---- memory ---- */
+
+enum { WIDTH = 24, CHANNELS = 16, FEW = 8, DEPTH = 16 };
+
+static rf_result convolve(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    rf_model *const *parts = user; /* the model, the optimizer */
+    rf_optimizer *optimizer = (rf_optimizer *)parts[1];
+    const rf_tensor y = rf_model_call(t, parts[0], in[0], RF_TRAINING);
+    out[0] = rf_compute_average_loss(t, rf_mean_squared_error(t, in[1], y), NULL);
+    const rf_result r = rf_optimizer_minimize(t, optimizer, out[0], rf_model_variables(parts[0]));
+    return r < 0 ? r : rf_trace_status(t);
+}
+
+/* Bytes that a step of convolutions keeps, on the first device. */
+static uint64_t bytes_of_step(rf_strategy *strategy, const rf_dtype_policy *policy)
+{
+    static float images[FEW * WIDTH * WIDTH * CHANNELS];
+    const rf_shape image = RF_SHAPE(WIDTH, WIDTH, CHANNELS), batch_shape = RF_SHAPE(FEW, WIDTH, WIDTH, CHANNELS);
+    rf_layer *layers[DEPTH];
+    rf_model *parts[2];
+    rf_optimizer *optimizer;
+    rf_function *function;
+    for (int i = 0; i < DEPTH; i++)
+        OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = CHANNELS,
+                                                      .kernel_size = { 3 },
+                                                      .conv = { .padding = RF_PADDING_SAME },
+                                                      .activation = RF_ACTIVATION_RELU },
+                           &layers[i]));
+    OK(rf_strategy_set_dtype_policy(strategy, policy));
+    OK(rf_model_create_sequential(strategy, layers, DEPTH, &image, &parts[0]));
+    OK(rf_optimizer_create(strategy, NULL, &optimizer));
+    parts[1] = (rf_model *)optimizer;
+    OK(rf_function_create(strategy,
+                          &(rf_function_params){ .step = convolve, .user = parts, .num_outputs = 1, .training = true },
+                          &function));
+    const rf_element batch = { 2, { array_f32(batch_shape, images), array_f32(batch_shape, images) } };
+    OK(rf_strategy_run(strategy, function, &batch, NULL));
+    rf_program_stats stats;
+    OK(rf_program_stats_get(function->signatures.items[0]->programs[0], FEW, &stats));
+    rf_function_destroy(&function);
+    rf_optimizer_destroy(&optimizer);
+    rf_model_destroy(&parts[0]);
+    OK(rf_strategy_set_dtype_policy(strategy, NULL));
+    return stats.slab_size;
+}
+
+/* What is kept for the way back takes half; beside it lies one operation's f32. */
+static void memory(rf_strategy *strategy)
+{
+    const uint64_t plain = bytes_of_step(strategy, NULL), mixed = bytes_of_step(strategy, &brain);
+    print_message("a step takes %.2f MB, in bf16 %.2f MB\n", 1e-6 * (double)plain, 1e-6 * (double)mixed);
+    assert_true(mixed < plain * 7 / 10);
+}
+
+/* ---- types ---- */
+
+static rf_result types_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    const rf_tensor x = rf_cast(t, in[0], RF_F16), b = rf_cast(t, in[0], RF_BF16);
+    const rf_tensor vector = rf_reduce_mean(t, in[0], (const int32_t[]){ 0 }, 1, false);
+    assert_int_equal(rf_tensor_dtype(t, rf_add(t, x, x)), RF_F16);
+    assert_int_equal(rf_tensor_dtype(t, rf_add(t, b, rf_constant(t, 1))), RF_BF16);
+    assert_int_equal(rf_tensor_dtype(t, rf_multiply(t, vector, x)), RF_F16);
+    assert_int_equal(rf_tensor_dtype(t, rf_add(t, x, in[0])), RF_F32);
+    assert_int_equal(rf_tensor_dtype(t, rf_matmul(t, x, x, true, false)), RF_F16);
+    assert_int_equal(rf_tensor_dtype(t, rf_matmul(t, in[0], x, true, false)), RF_F32);
+    assert_int_equal(rf_tensor_dtype(t, rf_softmax(t, b)), RF_BF16);
+    assert_int_equal(rf_tensor_dtype(t, rf_reduce_sum(t, x, NULL, 0, false)), RF_F32);
+    assert_int_equal(rf_tensor_dtype(t, rf_mean_squared_error(t, in[0], x)), RF_F32);
+    /* The gradient comes through f16, and is f32 as what it is of. */
+    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, rf_tanh(t, x)), NULL, 0, false);
+    rf_tensor gradient;
+    const rf_result r = rf_gradients(t, loss, &in[0], 1, &gradient);
+    if (r < 0) return r;
+    assert_int_equal(rf_tensor_dtype(t, gradient), RF_F32);
+    out[0] = rf_reduce_sum(t, gradient, NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+static rf_result two_types_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)out, (void)user;
+    (void)rf_add(t, rf_cast(t, in[0], RF_F16), rf_cast(t, in[0], RF_BF16));
+    return rf_trace_status(t);
+}
+
+static void types(rf_strategy *strategy)
+{
+    float x[12], sum, expected = 0;
+    fill_noise(x, 12, 4);
+    for (int i = 0; i < 12; i++) expected += 2 * tanhf(x[i]) * (1 - tanhf(x[i]) * tanhf(x[i]));
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(3, 4), x) } };
+    rf_function *function;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = types_step, .num_outputs = 1 }, &function));
+    run_once(strategy, function, &batch, &sum, 1);
+    assert_near(sum, expected, 0.005, 0.01, "gradient");
+    rf_function_destroy(&function);
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = two_types_step }, &function));
+    FAILS(rf_strategy_run(strategy, function, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "cast one of them");
+    rf_function_destroy(&function);
+}
+
+/* ---- policies ---- */
+
+static rf_result policy_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    rf_layer **layers = user; /* three; the model that has them */
+    rf_model *model = (rf_model *)layers[3];
+    const rf_tensor wide = rf_layer_call(t, model, layers[0], in[0], RF_TRAINING);
+    const rf_tensor narrow = rf_layer_call(t, model, layers[1], wide, RF_TRAINING);
+    const rf_tensor steps = rf_layer_call(t, model, layers[2], rf_reshape(t, narrow, RF_SHAPE(-1, 2, 2)), RF_TRAINING);
+    assert_int_equal(rf_tensor_dtype(t, wide), RF_F32);
+    assert_int_equal(rf_tensor_dtype(t, narrow), RF_BF16);
+    assert_int_equal(rf_tensor_dtype(t, steps), RF_F32); /* recurrent layers compute in f32 */
+    out[0] = rf_reduce_sum(t, steps, NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+/* Its layers are called one by one. */
+static rf_tensor not_called(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
+{
+    (void)model, (void)mode, (void)user;
+    return rf_flatten(t, x);
+}
+
+static void policies(rf_strategy *strategy)
+{
+    rf_layer *layers[4] = { NULL };
+    rf_model *model;
+    rf_function *function;
+    float x[12], sum;
+    fill_noise(x, 12, 4);
+    OK(rf_model_create_custom(strategy, not_called, NULL, &model));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 4 }, &layers[0]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 4 }, &layers[1]));
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .units = 3 }, &layers[2]));
+    for (int i = 0; i < 3; i++) OK(rf_model_add_layer(model, layers[i]));
+    layers[3] = (rf_layer *)model;
+    OK(rf_strategy_set_dtype_policy(strategy, &brain));
+    OK(rf_layer_set_dtype_policy(layers[0], &(rf_dtype_policy){ .compute = RF_F32 }));
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = policy_step, .user = layers, .num_outputs = 1 },
+                          &function));
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(3, 4), x) } };
+    run_once(strategy, function, &batch, &sum, 1);
+    assert_true(isfinite(sum));
+    FAILS(rf_layer_set_dtype_policy(layers[1], &half), RF_ERROR_INVALID_ARGUMENT, "was called already");
+    FAILS(rf_layer_set_dtype_policy(NULL, &half), RF_ERROR_INVALID_ARGUMENT, "layer is NULL");
+    const rf_dtype_policy whole = { .compute = RF_I32 };
+    FAILS(rf_strategy_set_dtype_policy(strategy, &whole), RF_ERROR_INVALID_ARGUMENT, "f16 or bf16, not i32");
+    FAILS(rf_strategy_set_dtype_policy(NULL, &half), RF_ERROR_INVALID_ARGUMENT, "strategy is NULL");
+    rf_function_destroy(&function);
+    rf_model_destroy(&model);
+    OK(rf_strategy_set_dtype_policy(strategy, NULL));
+}
+
+ON_ONE(training)
+ON_TWO(training)
+ON_ONE(memory)
+ON_ONE(types)
+ON_ONE(policies)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_on_one), cmocka_unit_test(training_on_two), cmocka_unit_test(memory_on_one),
+        cmocka_unit_test(types_on_one),    cmocka_unit_test(policies_on_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
