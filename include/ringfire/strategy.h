@@ -365,7 +365,8 @@ typedef struct rf_dtype_policy {
 /**
  * The policy of layers that are called for the first time from here on, unless they have their own
  * (rf_layer_set_dtype_policy()). Files do not hold it: layers of a loaded model take it as others
- * do. With ::RF_F16, give the optimizer a loss_scale. NULL policy: f32.
+ * do, and what is exported computes in f32. With ::RF_F16, give the optimizer a loss_scale. NULL
+ * policy: f32.
  * @return RF_ERROR_INVALID_ARGUMENT for another type.
  */
 RF_API RF_MUST_USE rf_result rf_strategy_set_dtype_policy(rf_strategy *strategy,

@@ -54,6 +54,7 @@ struct rf_strategy {
     uint64_t max_segment;
     uint64_t seed;
     rf_dtype compute; /* RF_DTYPE_INVALID: f32 */
+    bool wide;        /* layers compute in f32 all the same */
     uint64_t variables_created;
     uint32_t trace_serial;
     rf_store trainable, fixed;            /* fixed: variables that no optimizer may touch */

@@ -504,6 +504,16 @@ rf_dtype rf_strategy_compute(const rf_strategy *strategy)
     return strategy->compute == RF_DTYPE_INVALID ? RF_F32 : strategy->compute;
 }
 
+void rf_strategy_set_wide(rf_strategy *strategy, bool wide)
+{
+    strategy->wide = wide;
+}
+
+bool rf_strategy_is_wide(const rf_strategy *strategy)
+{
+    return strategy->wide;
+}
+
 rf_result rf_dtype_policy_type(const rf_dtype_policy *policy, const char *function, rf_dtype *out)
 {
     RF_TRY(RF_PARAMS_CHECK(rf_dtype_policy, policy));

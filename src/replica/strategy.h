@@ -52,6 +52,9 @@ rf_result rf_function_check_alive(const rf_function *function, const char *calle
 uint64_t rf_strategy_seed(const rf_strategy *strategy);
 /* The type of its policy. */
 rf_dtype rf_strategy_compute(const rf_strategy *strategy);
+/* While set, layers compute in f32 whatever their policy says: for graphs that go into files. */
+void rf_strategy_set_wide(rf_strategy *strategy, bool wide);
+bool rf_strategy_is_wide(const rf_strategy *strategy);
 /* Checked; the type that the policy names. `function` is for messages. */
 rf_result rf_dtype_policy_type(const rf_dtype_policy *policy, const char *function, rf_dtype *out);
 /* The replicas of this worker, and what the device of one can do. */

@@ -146,10 +146,10 @@ static void call_kind(rf_trace *t, rf_layer *layer, const rf_layer_apply_params 
  * tells; variables are made for f32. */
 static void cast_inputs(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *cast)
 {
-    const bool narrow = layer->kind->narrow && rf_dtype_is_narrow(layer->compute);
+    const rf_dtype type = rf_layer_type(t, layer);
     for (uint32_t i = 0; i < p->num_in; i++) {
         const bool is_float = rf_dtype_is_float(rf_tensor_dtype(t, p->in[i]));
-        cast[i] = is_float ? rf_cast(t, p->in[i], narrow ? layer->compute : RF_F32) : p->in[i];
+        cast[i] = is_float ? rf_cast(t, p->in[i], type) : p->in[i];
     }
 }
 
@@ -189,7 +189,7 @@ static rf_result apply_checked(rf_trace *t, rf_model *model, rf_layer *layer, co
                                rf_tensor *out, uint32_t num_out, const char *function)
 {
     rf_tensor_desc some[RF_MAX_COMPONENTS], *descs = some;
-    rf_tensor few[RF_MAX_COMPONENTS], *cast = few;
+    rf_tensor few[RF_MAX_COMPONENTS] = { { 0, 0 } }, *cast = few;
     rf_result r = rf_layer_check_call(layer, p->num_in, p->mask.id != 0, num_out);
     if (r == RF_OK) r = rf_layer_check_pieces(layer, p);
     if (r == RF_OK && p->num_in > RF_MAX_COMPONENTS) {

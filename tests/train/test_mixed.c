@@ -3,6 +3,10 @@
  * f32 does. */
 #include "support.h"
 
+#include <ringfire/checkpoint.h>
+#include <ringfire/interchange.h>
+
+#include "../support/folder.h"
 #include "exec/exec.h"
 #include "replica/step/function.h"
 
@@ -262,17 +266,58 @@ static void policies(rf_strategy *strategy)
     OK(rf_strategy_set_dtype_policy(strategy, NULL));
 }
 
+/* ---- files ---- */
+
+/* What is exported computes in f32, with the weights of the model. */
+static void exported(rf_strategy *strategy)
+{
+    char folder[64], path[128];
+    static float x[IMAGES * SIDE * SIDE];
+    const rf_array input = array_f32(RF_SHAPE(IMAGES, SIDE, SIDE, 1), x);
+    rf_array mixed, plain;
+    rf_inference *inference;
+    rf_dataset *raw, *data;
+    fill_noise(x, IMAGES * SIDE * SIDE, 9);
+    snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
+    OK(rf_strategy_set_dtype_policy(strategy, &brain));
+    rf_model *model = mixed_network(strategy);
+    OK(rf_model_export(model, path, NULL));
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &input, .num_arrays = 1 }, &raw));
+    OK(rf_dataset_batch(raw, IMAGES, false, &data));
+    OK(rf_model_predict(model, data, &mixed));
+    OK(rf_inference_load(path, NULL, &inference));
+    OK(rf_inference_run(inference, &input, &plain));
+    const float *a = mixed.data, *b = plain.data;
+    bool differs = false;
+    for (int i = 0; i < IMAGES * CLASSES; i++) {
+        assert_near(a[i], b[i], 0.02, 0.02, "exported");
+        differs = differs || a[i] != b[i];
+    }
+    assert_true(differs);
+    rf_array_free(&mixed);
+    rf_array_free(&plain);
+    snprintf(path, sizeof(path), "%s/x.onnx", folder);
+    OK(rf_model_export_onnx(model, path));
+    rf_inference_destroy(&inference);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&raw);
+    rf_model_destroy(&model);
+    scratch_remove(folder);
+    OK(rf_strategy_set_dtype_policy(strategy, NULL));
+}
+
 ON_ONE(training)
 ON_TWO(training)
 ON_ONE(memory)
 ON_ONE(types)
 ON_ONE(policies)
+ON_ONE(exported)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_on_one), cmocka_unit_test(training_on_two), cmocka_unit_test(memory_on_one),
-        cmocka_unit_test(types_on_one),    cmocka_unit_test(policies_on_one),
+        cmocka_unit_test(types_on_one),    cmocka_unit_test(policies_on_one), cmocka_unit_test(exported_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,7 +129,10 @@ static rf_result keep_trace(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     probe *p = user;
     const rf_model *model = p->model;
     rf_value v[RF_MAX_COMPONENTS];
-    RF_TRY(rf_model_apply_all(t, p->model, in, RF_INFERENCE, out));
+    rf_strategy_set_wide(model->strategy, true);
+    const rf_result r = rf_model_apply_all(t, p->model, in, RF_INFERENCE, out);
+    rf_strategy_set_wide(model->strategy, false);
+    RF_TRY(r);
     for (uint32_t i = 0; i < model->num_outputs; i++) v[i] = rf_trace_value(t, out[i], "the model's result");
     RF_TRY(rf_trace_status(t));
     RF_TRY(rf_inference_graph_make(rf_trace_graph(t), v, model->num_outputs, model->input_names, model->output_names,

@@ -725,8 +725,22 @@ static const struct {
     { &rf_op_cast, add_cast },
 };
 
+/* ONNX's operations compute in the type of their inputs, which are all of one. */
+static rf_result check_types(const rf_onnx *o, const rf_node_info *node)
+{
+    for (uint32_t i = 0; node->op->widen && i < node->n_in; i++) {
+        const rf_dtype dtype = node->in[i] ? rf_graph_desc(o->source->graph, node->in[i])->dtype : RF_F32;
+        if (rf_dtype_is_narrow(dtype))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "operation '%s' reads %s, but computes in f32, which ONNX's do not; cast its inputs to f32",
+                           node->op->name, rf_dtype_name(dtype));
+    }
+    return RF_OK;
+}
+
 rf_result rf_onnx_add_node(rf_onnx *o, const rf_node_info *node)
 {
+    RF_TRY(check_types(o, node));
     for (size_t i = 0; i < RF_LENGTH(table); i++)
         if (table[i].op == node->op) return table[i].add(o, node);
     return RF_FAIL(RF_ERROR_UNSUPPORTED, "operation '%s' cannot be expressed in ONNX", node->op->name);

@@ -133,10 +133,17 @@ bool rf_layer_is_regularized(const rf_layer *layer)
     return false;
 }
 
+rf_dtype rf_layer_type(rf_trace *t, const rf_layer *layer)
+{
+    const bool narrow = layer->kind->narrow && rf_dtype_is_narrow(layer->compute);
+    return narrow && !rf_strategy_is_wide(rf_trace_strategy(t)) ? layer->compute : RF_F32;
+}
+
 rf_tensor rf_layer_weight(rf_trace *t, const rf_layer *layer, rf_variable *variable)
 {
     const rf_tensor weight = rf_variable_tensor(t, variable);
-    return rf_dtype_is_narrow(layer->compute) ? rf_cast(t, weight, layer->compute) : weight;
+    const rf_dtype type = rf_layer_type(t, layer);
+    return rf_dtype_is_narrow(type) ? rf_cast(t, weight, type) : weight;
 }
 
 rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product)

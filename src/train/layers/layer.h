@@ -185,6 +185,8 @@ rf_result rf_layer_check_regularizer(rf_regularizer regularizer, const char *fun
 /* Checks and fills the common part; `function` is for messages. */
 rf_result rf_affine_init(rf_affine *affine, const char *function, rf_activation activation, bool no_bias,
                          rf_initializer kernel, const rf_initializer *bias, rf_regularizer regularizer);
+/* The type of what it works on in this trace. */
+rf_dtype rf_layer_type(rf_trace *t, const rf_layer *layer);
 /* A variable as the operand of a product: in the type that the layer computes in. */
 rf_tensor rf_layer_weight(rf_trace *t, const rf_layer *layer, rf_variable *variable);
 /* Bias and activation after the product. */
