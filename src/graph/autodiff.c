@@ -35,12 +35,18 @@ static void find_wanted(differentiation *d, const rf_value *targets, uint32_t nu
     }
 }
 
+/* A gradient is stored as its value is: some are made in f32 of values that are not. */
+static rf_result cast_to_type_of(rf_graph *graph, rf_value v, rf_value *gradient)
+{
+    const rf_dtype want = rf_graph_desc(graph, v)->dtype, is = rf_graph_desc(graph, *gradient)->dtype;
+    if (want == is || !rf_dtype_is_float(want) || !rf_dtype_is_float(is)) return RF_OK;
+    return graph->core->cast(graph, *gradient, want, gradient);
+}
+
 static rf_result contribution_accumulate(differentiation *d, const rf_op *op, rf_value v, rf_value contribution)
 {
     RF_TRY(rf_graph_check_values(d->graph, op->name, &contribution, 1));
-    /* A gradient is stored as its value is: some are made in f32 of values that are not. */
-    if (rf_dtype_is_float(rf_graph_desc(d->graph, contribution)->dtype))
-        RF_TRY(d->graph->core->cast(d->graph, contribution, rf_graph_desc(d->graph, v)->dtype, &contribution));
+    RF_TRY(cast_to_type_of(d->graph, v, &contribution));
     const rf_tensor_desc *want = rf_graph_desc(d->graph, v), *is = rf_graph_desc(d->graph, contribution);
     if (want->dtype != is->dtype || !rf_shape_equal(want->shape, is->shape)) {
         char a[96], b[96];
@@ -115,8 +121,7 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
 static rf_result fill_as(rf_graph *graph, float number, rf_value like, rf_value *out)
 {
     RF_TRY(graph->core->fill_like(graph, number, like, out));
-    const rf_dtype dtype = rf_graph_desc(graph, like)->dtype;
-    return rf_dtype_is_float(dtype) ? graph->core->cast(graph, *out, dtype, out) : RF_OK;
+    return cast_to_type_of(graph, like, out);
 }
 
 static rf_result loss_differentiate(differentiation *d, rf_value loss, const rf_value *targets, uint32_t num_targets,

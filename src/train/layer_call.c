@@ -148,8 +148,8 @@ static void cast_inputs(rf_trace *t, const rf_layer *layer, const rf_layer_apply
 {
     const rf_dtype type = rf_layer_type(t, layer);
     for (uint32_t i = 0; i < p->num_in; i++) {
-        const bool is_float = rf_dtype_is_float(rf_tensor_dtype(t, p->in[i]));
-        cast[i] = is_float ? rf_cast(t, p->in[i], type) : p->in[i];
+        const rf_dtype is = rf_tensor_dtype(t, p->in[i]);
+        cast[i] = rf_dtype_is_float(is) && is != type ? rf_cast(t, p->in[i], type) : p->in[i];
     }
 }
 

@@ -742,12 +742,14 @@ int main(int argc, char **argv)
                                             cmocka_unit_test(failures_are_shared) };
     const struct CMUnitTest losses[] = { cmocka_unit_test(odd_arithmetic_local), cmocka_unit_test(killed_worker),
                                          cmocka_unit_test(failure_of_one), cmocka_unit_test(missing_device) };
-    const struct CMUnitTest full[] = { cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
-                                       cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
-                                       cmocka_unit_test(lamb_workers),           cmocka_unit_test(four_workers),
-                                       cmocka_unit_test(scaled_losses),
-                                       cmocka_unit_test(local_updates),          cmocka_unit_test(fit_on_two_workers),
-                                       cmocka_unit_test(odd_arithmetic_sharded), cmocka_unit_test(different_programs) };
+    const struct CMUnitTest full[] = {
+        cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
+        cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
+        cmocka_unit_test(lamb_workers),           cmocka_unit_test(four_workers),
+        cmocka_unit_test(scaled_losses),          cmocka_unit_test(local_updates),
+        cmocka_unit_test(fit_on_two_workers),     cmocka_unit_test(odd_arithmetic_sharded),
+        cmocka_unit_test(different_programs)
+    };
     const struct CMUnitTest cnns[] = {
         cmocka_unit_test(cnn_one),       cmocka_unit_test(cnn_two_llvmpipe),  cmocka_unit_test(cnn_two_swiftshader),
         cmocka_unit_test(cnn_two_both),  cmocka_unit_test(cnn_four_llvmpipe), cmocka_unit_test(cnn_four_swiftshader),
