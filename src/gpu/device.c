@@ -147,6 +147,7 @@ void rf_gpu_device_close(rf_gpu_device **device_pointer)
         device->vk.DeviceWaitIdle(device->device);
         rf_gpu_pipeline_cache_close(device);
         rf_gpu_pipelines_destroy(device);
+        rf_gpu_staging_teardown(device);
         rf_gpu_memory_teardown(device);
         device->vk.DestroySemaphore(device->device, device->timeline, NULL);
     }

@@ -235,10 +235,7 @@ rf_result rf_gpu_recording_restart(rf_gpu_recording *rec);
 rf_result rf_gpu_record_empty_dispatch(rf_gpu_recording *rec, const rf_gpu_pipeline *pipeline,
                                        const rf_gpu_binding *bindings);
 
-/* ---- copies between the host and memory that is not mapped (staging.c) ---- */
-/* Blocking, of a range of the buffer that was checked and is not empty. */
-rf_result rf_gpu_staged_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size);
-rf_result rf_gpu_staged_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size);
+/* ---- transfer.c ---- */
 void rf_gpu_staging_teardown(rf_gpu_device *device);
 
 #endif

@@ -60,7 +60,6 @@ rf_result rf_gpu_memory_setup(rf_gpu_device *device)
 void rf_gpu_memory_teardown(rf_gpu_device *device)
 {
     rf_gpu_recording_destroy(&device->host_flush);
-    rf_gpu_staging_teardown(device);
 }
 
 /* ---- buffers ---- */
@@ -183,42 +182,4 @@ void *rf_gpu_buffer_mapped(const rf_gpu_buffer *buffer)
 uint64_t rf_gpu_buffer_size(const rf_gpu_buffer *buffer)
 {
     return buffer->size;
-}
-
-static rf_result check_range(const rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
-{
-    RF_REQUIRE(buffer, "buffer is NULL");
-    RF_REQUIRE(data || size == 0, "buffer '%s': data is NULL", buffer->name);
-    RF_REQUIRE(offset <= buffer->size && size <= buffer->size - offset,
-               "buffer '%s': %llu bytes at %llu go beyond its %llu bytes", buffer->name, (unsigned long long)size,
-               (unsigned long long)offset, (unsigned long long)buffer->size);
-    return RF_OK;
-}
-
-rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
-{
-    RF_TRY(check_range(buffer, offset, data, size));
-    rf_gpu_device *device = buffer->device;
-    RF_TRY(rf_gpu_check_lost(device));
-    if (size == 0) return RF_OK;
-    if (buffer->mapped) {
-        RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
-        memcpy((char *)buffer->mapped + offset, data, size);
-        return rf_gpu_memory_flush_buffer(buffer);
-    }
-    return rf_gpu_staged_write(buffer, offset, data, size);
-}
-
-rf_result rf_gpu_buffer_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size)
-{
-    RF_TRY(check_range(buffer, offset, data, size));
-    rf_gpu_device *device = buffer->device;
-    RF_TRY(rf_gpu_check_lost(device));
-    if (size == 0) return RF_OK;
-    if (buffer->mapped) {
-        RF_TRY(rf_gpu_flush_to_host(device));
-        memcpy(data, (const char *)buffer->mapped + offset, size);
-        return RF_OK;
-    }
-    return rf_gpu_staged_read(buffer, offset, data, size);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between the host and memory that it cannot map, through a buffer of two halves: while the device copies one,
- * the host fills or empties the other.
+ * Blocking copies between the host and buffers. What the host cannot map is copied through a buffer of two halves:
+ * while the device copies one, the host fills or empties the other.
  */
 #include <string.h>
 
@@ -56,7 +56,7 @@ static rf_result part_submit(const part *p, rf_gpu_buffer *buffer, uint64_t offs
     return rf_gpu_queue_submit(buffer->device, &rec, 1, ticket);
 }
 
-rf_result rf_gpu_staged_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
+static rf_result staged_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
 {
     rf_gpu_device *device = buffer->device;
     uint64_t tickets[2] = { 0 };
@@ -72,7 +72,7 @@ rf_result rf_gpu_staged_write(rf_gpu_buffer *buffer, uint64_t offset, const void
     return rf_gpu_wait(device, tickets[(count - 1) % 2], RF_GPU_TIMEOUT_NS);
 }
 
-rf_result rf_gpu_staged_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size)
+static rf_result staged_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
     rf_gpu_device *device = buffer->device;
     uint64_t tickets[2] = { 0 };
@@ -89,4 +89,44 @@ rf_result rf_gpu_staged_read(rf_gpu_buffer *buffer, uint64_t offset, void *data,
         memcpy((char *)data + p.done, p.host, p.size);
     }
     return RF_OK;
+}
+
+/* ---- any buffer ---- */
+
+static rf_result check_range(const rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
+{
+    RF_REQUIRE(buffer, "buffer is NULL");
+    RF_REQUIRE(data || size == 0, "buffer '%s': data is NULL", buffer->name);
+    RF_REQUIRE(offset <= buffer->size && size <= buffer->size - offset,
+               "buffer '%s': %llu bytes at %llu go beyond its %llu bytes", buffer->name, (unsigned long long)size,
+               (unsigned long long)offset, (unsigned long long)buffer->size);
+    return RF_OK;
+}
+
+rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size)
+{
+    RF_TRY(check_range(buffer, offset, data, size));
+    rf_gpu_device *device = buffer->device;
+    RF_TRY(rf_gpu_check_lost(device));
+    if (size == 0) return RF_OK;
+    if (buffer->mapped) {
+        RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
+        memcpy((char *)buffer->mapped + offset, data, size);
+        return rf_gpu_memory_flush_buffer(buffer);
+    }
+    return staged_write(buffer, offset, data, size);
+}
+
+rf_result rf_gpu_buffer_read(rf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t size)
+{
+    RF_TRY(check_range(buffer, offset, data, size));
+    rf_gpu_device *device = buffer->device;
+    RF_TRY(rf_gpu_check_lost(device));
+    if (size == 0) return RF_OK;
+    if (buffer->mapped) {
+        RF_TRY(rf_gpu_flush_to_host(device));
+        memcpy(data, (const char *)buffer->mapped + offset, size);
+        return RF_OK;
+    }
+    return staged_read(buffer, offset, data, size);
 }
