@@ -308,6 +308,7 @@ static int run(const example_options *options, app *a)
     settings *s = a->settings;
     if (text_load(s->texts, s->num_texts, s->byte_pairs, s->max_tokens, &a->text) < 0) return -1;
     s->model.vocabulary = a->text.vocabulary;
+    s->model.compute = options->mixed;
     if (example_create_strategy(options, &a->strategy) < 0) return -1;
     if (prepare_data(options, a) < 0) return -1;
     TRY(gpt_create(a->strategy, &s->model, &a->gpt));

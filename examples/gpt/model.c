@@ -35,9 +35,14 @@ static rf_tensor normalize(rf_trace *t, rf_tensor x, affine a)
     return rf_layer_norm(t, x, rf_variable_tensor(t, a.weight), beta, 1e-5f);
 }
 
-static rf_tensor project(rf_trace *t, rf_tensor x, affine a)
+static rf_tensor in_type(rf_trace *t, const gpt *g, rf_tensor x)
 {
-    const rf_tensor y = rf_matmul(t, x, rf_variable_tensor(t, a.weight), false, false);
+    return g->config.compute ? rf_cast(t, x, g->config.compute) : x;
+}
+
+static rf_tensor project(rf_trace *t, const gpt *g, rf_tensor x, affine a)
+{
+    const rf_tensor y = rf_matmul(t, x, in_type(t, g, rf_variable_tensor(t, a.weight)), false, false);
     return a.bias ? rf_bias_add(t, y, rf_variable_tensor(t, a.bias)) : y;
 }
 
@@ -55,18 +60,18 @@ static rf_tensor take_heads(rf_trace *t, const gpt *g, rf_tensor qkv, int which)
  * query matches their keys. */
 static rf_tensor attend(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
 {
-    const rf_tensor qkv = project(t, x, b->qkv);
+    const rf_tensor qkv = project(t, g, x, b->qkv);
     const rf_tensor query = take_heads(t, g, qkv, 0), key = take_heads(t, g, qkv, 1), value = take_heads(t, g, qkv, 2);
     const rf_attention_params how = { .causal = true, .dropout = g->config.dropout };
     const rf_tensor mixed = rf_transpose(t, rf_attention(t, query, key, value, &how), (const int32_t[]){ 0, 2, 1, 3 });
     const rf_tensor joined = rf_reshape(t, mixed, RF_SHAPE(-1, g->config.block, g->config.width));
-    return rf_dropout(t, project(t, joined, b->attention_output), g->config.dropout, 0);
+    return rf_dropout(t, project(t, g, joined, b->attention_output), g->config.dropout, 0);
 }
 
 static rf_tensor think(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
 {
-    const rf_tensor inner = rf_gelu(t, project(t, x, b->expand), false);
-    return rf_dropout(t, project(t, inner, b->contract), g->config.dropout, 0);
+    const rf_tensor inner = rf_gelu(t, project(t, g, x, b->expand), false);
+    return rf_dropout(t, project(t, g, inner, b->contract), g->config.dropout, 0);
 }
 
 static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode mode, void *user)
@@ -77,13 +82,13 @@ static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode
     const rf_tensor table = rf_variable_tensor(t, g->tokens);
     const rf_tensor embedded = rf_matmul(t, rf_one_hot(t, tokens, (int32_t)g->config.vocabulary), table, false, false);
     rf_tensor x = rf_add(t, embedded, rf_variable_tensor(t, g->positions));
-    x = rf_dropout(t, x, g->config.dropout, 0);
+    x = rf_dropout(t, in_type(t, g, x), g->config.dropout, 0);
     for (uint32_t i = 0; i < g->num_blocks; i++) {
         const block *b = &g->blocks[i];
         x = rf_add(t, x, attend(t, g, b, normalize(t, x, b->norm_1)));
         x = rf_add(t, x, think(t, g, b, normalize(t, x, b->norm_2)));
     }
-    return rf_matmul(t, normalize(t, x, g->last_norm), table, false, true);
+    return rf_matmul(t, normalize(t, x, g->last_norm), in_type(t, g, table), false, true);
 }
 
 static rf_result create_matrix(rf_strategy *strategy, const char *name, uint32_t rows, uint32_t columns,

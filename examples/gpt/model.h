@@ -14,7 +14,8 @@ typedef struct gpt_config {
     uint32_t block;                /* tokens that the model sees */
     uint32_t vocabulary;
     float dropout;
-    bool bias; /* after each projection and in each normalisation, as GPT-2 has them */
+    bool bias;        /* after each projection and in each normalisation, as GPT-2 has them */
+    rf_dtype compute; /* f16 or bf16: what blocks and logits are stored in; 0: f32 */
 } gpt_config;
 
 extern const gpt_config gpt_2_small; /* the published one: 124 million parameters */
