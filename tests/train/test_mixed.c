@@ -268,6 +268,25 @@ static void policies(rf_strategy *strategy)
 
 /* ---- files ---- */
 
+static rf_tensor narrow_tanh(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
+{
+    (void)model, (void)mode, (void)user;
+    return rf_tanh(t, rf_cast(t, x, RF_F16));
+}
+
+/* Types that the model's own function asks for stay; ONNX has no operation that stores them and computes in f32. */
+static void refused(rf_strategy *strategy)
+{
+    char folder[64], path[128];
+    rf_model *model;
+    snprintf(path, sizeof(path), "%s/x.onnx", scratch(folder));
+    OK(rf_model_create_custom(strategy, narrow_tanh, NULL, &model));
+    OK(rf_model_build(model, RF_SHAPE(4)));
+    FAILS(rf_model_export_onnx(model, path), RF_ERROR_UNSUPPORTED, "reads f16, but computes in f32");
+    rf_model_destroy(&model);
+    scratch_remove(folder);
+}
+
 /* What is exported computes in f32, with the weights of the model. */
 static void exported(rf_strategy *strategy)
 {
@@ -312,12 +331,14 @@ ON_ONE(memory)
 ON_ONE(types)
 ON_ONE(policies)
 ON_ONE(exported)
+ON_ONE(refused)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_on_one), cmocka_unit_test(training_on_two), cmocka_unit_test(memory_on_one),
         cmocka_unit_test(types_on_one),    cmocka_unit_test(policies_on_one), cmocka_unit_test(exported_on_one),
+        cmocka_unit_test(refused_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
