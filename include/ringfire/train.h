@@ -367,7 +367,8 @@ typedef struct rf_custom_optimizer {
  * one of them is then infinite or NaN, on whichever replica, the step leaves weights, slots,
  * averages and the number of updates as they are, and the scale is halved; it is doubled after
  * `growth_steps` updates in a row. With powers of two, results have the bits that they have
- * without, as long as no number on the way leaves the range of its type.
+ * without, as long as no number on the way leaves the range of its type. Not with
+ * ::RF_COMPRESSION_TOP_K, which keeps gradients of one step for later ones.
  */
 typedef struct rf_loss_scale_params {
     double initial;        /**< 0: 32768; from 2^-100 to 2^100, where the scale stays, too */

@@ -169,6 +169,25 @@ static void the_largest(void **state)
     for (uint32_t r = 1; r < 3; r++) assert_true(got[r].hash == got[0].hash);
 }
 
+/* What is kept of gradients of one scale would be added to those of another. */
+static rf_result scale_losses(worker *w)
+{
+    rf_optimizer *optimizer = NULL;
+    const rf_optimizer_params params = { .loss_scale = &(rf_loss_scale_params){ 0 } };
+    EXPECT_FAILS(rf_optimizer_create(w->strategy, &params, &optimizer), RF_ERROR_UNSUPPORTED, "losses cannot be scaled",
+                 "leave out loss_scale");
+    EXPECT(optimizer == NULL);
+    return RF_OK;
+}
+
+static void scaled_losses(void **state)
+{
+    (void)state;
+    const job_params job = { .num_workers = 2, .devices = { LVP, LVP }, .compression = RF_COMPRESSION_TOP_K };
+    run_job(&job, scale_losses, got);
+    check_job(got, 2);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -215,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_count),     cmocka_unit_test(test_choose),
                                         cmocka_unit_test(test_add),       cmocka_unit_test(test_refusals),
                                         cmocka_unit_test(test_names),     cmocka_unit_test(all_of_them),
-                                        cmocka_unit_test(half_the_bytes), cmocka_unit_test(the_largest) };
+                                        cmocka_unit_test(half_the_bytes), cmocka_unit_test(the_largest),
+                                        cmocka_unit_test(scaled_losses) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,10 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     RF_REQUIRE(params->scaling.initial == 0 ||
                    (params->emit_unscale && params->emit_loss_scale && params->emit_numbers),
                "updater: loss scaling needs emit_unscale, emit_loss_scale and emit_numbers");
+    if (params->scaling.initial != 0 && strategy->world.size > 1 && strategy->compression.kind == RF_COMPRESSION_TOP_K)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "losses cannot be scaled where only the largest gradients travel: what is kept for later steps "
+                       "would be of another scale; leave out loss_scale, or use another compression");
     rf_updater *u = RF_NEW(rf_updater);
     if (!u) return RF_ERROR_OUT_OF_HOST_MEMORY;
     u->references = 1;
