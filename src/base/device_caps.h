@@ -22,6 +22,7 @@ typedef struct rf_device_caps {
     bool subgroup_shuffle, subgroup_ballot, subgroup_arithmetic, subgroup_quad; /* in compute shaders */
     bool full_subgroups; /* computeFullSubgroups + size control: a workgroup of subgroup_size is one subgroup */
     uint32_t min_subgroup_size, max_subgroup_size; /* that a shader may ask for; 0 without full_subgroups */
+    uint32_t invocation_registers; /* of 32 bits that an invocation may have, where they are few; 0 elsewhere */
     uint32_t compute_units; /* that run workgroups side by side, as the device reports them or assumed from its kind */
     uint32_t max_workgroup_size[3], max_workgroup_invocations, max_grid[3];
     uint32_t max_shared_memory, max_push_constants;

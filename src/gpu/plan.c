@@ -178,6 +178,14 @@ static uint32_t assumed_compute_units(const rf_gpu_snapshot *s)
     return type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 40;
 }
 
+/* What the compilers do not say and were seen to spill beyond: ANV in subgroups of the least size, Turnip on Adreno
+ * 6xx, whose devices it numbers by generation. */
+static uint32_t few_registers(const rf_gpu_snapshot *s)
+{
+    const bool adreno6 = s->properties.vendorID == 0x5143 && s->properties.deviceID >> 24 == 6;
+    return adreno6 || driver_of(s) == RF_DRIVER_INTEL ? 128 : 0;
+}
+
 static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_device_caps *caps)
 {
     const VkPhysicalDeviceLimits *l = &s->properties.limits;
@@ -200,6 +208,7 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
         s->subgroup.minSubgroupSize <= caps->subgroup_size && caps->subgroup_size <= s->subgroup.maxSubgroupSize;
     caps->min_subgroup_size = caps->full_subgroups ? s->subgroup.minSubgroupSize : 0;
     caps->max_subgroup_size = caps->full_subgroups ? s->subgroup.maxSubgroupSize : 0;
+    caps->invocation_registers = few_registers(s);
     caps->compute_units = s->compute_units > 0 ? s->compute_units : assumed_compute_units(s);
     for (int i = 0; i < 3; i++) {
         caps->max_workgroup_size[i] = l->maxComputeWorkGroupSize[i];

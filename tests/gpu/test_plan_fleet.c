@@ -27,22 +27,23 @@ static const struct expected {
     bool full_subgroups; /* can be asked for */
     uint32_t subgroup_size;
     uint64_t range_mib; /* of a descriptor, rounded down */
+    uint32_t registers; /* of an invocation, where few */
 } devices[] = {
-    { "vega10", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, false, 64, 4095 },
-    { "navi21", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095 },
-    { "navi31", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095 },
-    { "gfx1201", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095 },
-    { "tu102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048 },
-    { "ga102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048 },
+    { "vega10", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, false, 64, 4095, 0 },
+    { "navi21", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095, 0 },
+    { "navi31", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095, 0 },
+    { "gfx1201", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095, 0 },
+    { "tu102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048, 0 },
+    { "ga102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048, 0 },
     /* These have memory that is cached and not coherent as well, which is not taken where there is better. */
-    { "a660", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128 },
-    { "a740", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128 },
-    { "a830", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 64, 128 },
-    { "tgl", RF_DRIVER_INTEL, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 32, 4095 },
-    { "a770", RF_DRIVER_INTEL, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, true, 32, 4095 },
-    { "b580", RF_DRIVER_INTEL, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, true, 32, 4095 },
-    { "m1", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, false, 32, 2047 },
-    { "lavapipe", RF_DRIVER_LAVAPIPE, UNIFIED | CACHED, UNIFIED | CACHED, UNIFIED | CACHED, true, true, 8, 128 },
+    { "a660", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128, 128 },
+    { "a740", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128, 0 },
+    { "a830", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 64, 128, 0 },
+    { "tgl", RF_DRIVER_INTEL, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 32, 4095, 128 },
+    { "a770", RF_DRIVER_INTEL, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, true, 32, 4095, 128 },
+    { "b580", RF_DRIVER_INTEL, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, true, 32, 4095, 128 },
+    { "m1", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, false, 32, 2047, 0 },
+    { "lavapipe", RF_DRIVER_LAVAPIPE, UNIFIED | CACHED, UNIFIED | CACHED, UNIFIED | CACHED, true, true, 8, 128, 0 },
 };
 enum { NUM_DEVICES = sizeof(devices) / sizeof(devices[0]) };
 
@@ -137,6 +138,7 @@ static void test_devices(void **state)
         assert_int_equal(c->host_visible, e->host_visible);
         assert_int_equal(c->subgroup_size, e->subgroup_size);
         assert_int_equal(c->max_storage_range / MIB, e->range_mib);
+        assert_int_equal(c->invocation_registers, e->registers);
         assert_int_equal(c->full_subgroups, e->full_subgroups);
         assert_true(c->fp16 && c->int64);
         assert_int_equal(c->is_cpu, strcmp(e->name, "lavapipe") == 0);

@@ -346,6 +346,52 @@ static void large_tiles_need_registers(void **state)
     }
 }
 
+/* Where an invocation has 128 registers: convolutions, whose addresses take some, and sums of parts have smaller tiles
+ * than whole products. */
+static void few_registers_need_small_tiles(void **state)
+{
+    (void)state;
+    static const rf_conv2d_attr attr = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
+    rf_device_caps caps = gpu(RF_DRIVER_INTEL, 32, 65536);
+    const rf_op_call square = product(4096, 4096, 4096), deep = product(64, 64, 200000);
+    rf_op_call conv = { .op = &rf_op_conv2d,
+                        .attr = &attr,
+                        .n_in = 2,
+                        .n_out = 1,
+                        .in = { { RF_F32, RF_SHAPE(8, 56, 56, 64) }, { RF_F32, RF_SHAPE(3, 3, 64, 64) } } };
+    assert_int_equal(conv.op->infer(&conv), RF_OK);
+    for (int few = 0; few < 2; few++) {
+        caps.invocation_registers = few ? 128 : 0;
+        assert_true(rf_matmul_block_l.score(&square, &caps) > 0);
+        assert_true(rf_conv2d_block_m.score(&conv, &caps) > 0);
+        assert_int_equal(rf_matmul_block_l.score(&deep, &caps) > 0, !few);
+        assert_int_equal(rf_conv2d_block_l.score(&conv, &caps) > 0, !few);
+    }
+}
+
+/* The subgroups that shaders ask for are among those that the device has. */
+static void block_widths(void **state)
+{
+    (void)state;
+    static const struct {
+        rf_driver driver;
+        bool full;
+        uint32_t least, most;
+        rf_block_width width;
+    } rows[] = { { RF_DRIVER_AMD, true, 32, 64, RF_BLOCK_32 },    { RF_DRIVER_AMD, false, 64, 64, RF_BLOCK_ANY },
+                 { RF_DRIVER_AMD, true, 64, 64, RF_BLOCK_ANY },   { RF_DRIVER_INTEL, true, 8, 32, RF_BLOCK_8 },
+                 { RF_DRIVER_INTEL, true, 16, 32, RF_BLOCK_16 },  { RF_DRIVER_INTEL, true, 32, 32, RF_BLOCK_ANY },
+                 { RF_DRIVER_INTEL, false, 8, 32, RF_BLOCK_ANY }, { RF_DRIVER_NVIDIA, true, 32, 32, RF_BLOCK_ANY },
+                 { RF_DRIVER_OTHER, true, 64, 128, RF_BLOCK_ANY } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_device_caps caps = { .driver = rows[i].driver,
+                                      .full_subgroups = rows[i].full,
+                                      .min_subgroup_size = rows[i].least,
+                                      .max_subgroup_size = rows[i].most };
+        assert_int_equal(rf_block_width_of(&caps), rows[i].width);
+    }
+}
+
 /* A gradient by the image with strides is as many plain ones as there are phases: none of them has more taps than meet
  * its pixels. */
 static void strided_gradients_multiply_no_zeros(void **state)
@@ -410,10 +456,16 @@ static void many_elements_are_sorted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eligible_kernels_keep_to_limits),  cmocka_unit_test(loops_are_tested_beyond_the_limit),
-        cmocka_unit_test(attention_is_fused_where_it_pays), cmocka_unit_test(tiles_follow_the_device),
-        cmocka_unit_test(sums_are_cut_where_tiles_are_few), cmocka_unit_test(parts_are_counted),
-        cmocka_unit_test(large_tiles_need_registers),       cmocka_unit_test(strided_gradients_multiply_no_zeros),
+        cmocka_unit_test(eligible_kernels_keep_to_limits),
+        cmocka_unit_test(loops_are_tested_beyond_the_limit),
+        cmocka_unit_test(attention_is_fused_where_it_pays),
+        cmocka_unit_test(tiles_follow_the_device),
+        cmocka_unit_test(sums_are_cut_where_tiles_are_few),
+        cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(large_tiles_need_registers),
+        cmocka_unit_test(few_registers_need_small_tiles),
+        cmocka_unit_test(block_widths),
+        cmocka_unit_test(strided_gradients_multiply_no_zeros),
         cmocka_unit_test(many_elements_are_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,16 +127,26 @@ double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_blo
         return RF_SCORE_NONE;
     const rf_block_grid g = rf_block_grid_make(caps, tile, job);
     if (g.seconds == 0) return RF_SCORE_NONE;
+    /* Adding parts up was seen to take a few more registers than 128. */
+    if (tile == RF_BLOCK_L && g.parts > 1 && caps->invocation_registers > 0 && caps->invocation_registers <= 128)
+        return RF_SCORE_NONE;
     /* On a CPU, shared memory gains nothing: the last choice there. */
     return rf_score_of_time(g.seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
 }
 
 /* ---- plans ---- */
 
-bool rf_block_wants_32(const rf_device_caps *caps)
+rf_block_width rf_block_width_of(const rf_device_caps *caps)
 {
-    return caps->driver == RF_DRIVER_AMD && caps->full_subgroups && caps->min_subgroup_size <= 32 &&
-           caps->max_subgroup_size >= 32;
+    static const uint32_t sizes[RF_BLOCK_WIDTHS] = { [RF_BLOCK_8] = 8, [RF_BLOCK_16] = 16, [RF_BLOCK_32] = 32 };
+    rf_block_width width = RF_BLOCK_ANY;
+    /* RDNA3 issues two multiply-adds at once in subgroups of 32 alone. On Intel what an invocation has of a thread's
+     * registers is the more the fewer share them. */
+    if (caps->driver == RF_DRIVER_AMD) width = RF_BLOCK_32;
+    if (caps->driver == RF_DRIVER_INTEL) width = caps->min_subgroup_size <= 8 ? RF_BLOCK_8 : RF_BLOCK_16;
+    const bool has =
+        caps->full_subgroups && caps->min_subgroup_size <= sizes[width] && sizes[width] <= caps->max_subgroup_size;
+    return has ? width : RF_BLOCK_ANY;
 }
 
 uint32_t rf_block_slice(const rf_device_caps *caps)

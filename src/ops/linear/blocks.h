@@ -46,9 +46,20 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
 /* Score of a kernel that runs the job, 0 where the device or the size of a tensor does not allow it. */
 double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job);
 
-/* Whether the form of a shader that asks for subgroups of 32 is the better one: RDNA3 issues two multiply-adds at once
- * in those alone. */
-bool rf_block_wants_32(const rf_device_caps *caps);
+/* The subgroups that the shaders ask for. */
+typedef enum rf_block_width {
+    RF_BLOCK_ANY, /* of the device's choice */
+    RF_BLOCK_8,
+    RF_BLOCK_16,
+    RF_BLOCK_32,
+    RF_BLOCK_WIDTHS
+} rf_block_width;
+rf_block_width rf_block_width_of(const rf_device_caps *caps);
+/* A shader in the form for each of them. */
+#define RF_BLOCK_SHADERS(name)                                                                                         \
+    {                                                                                                                  \
+        &rf_shader_##name##_w0, &rf_shader_##name##_w8, &rf_shader_##name##_w16, &rf_shader_##name##_w32               \
+    }
 
 /* The shaders' constant SLICE. */
 uint32_t rf_block_slice(const rf_device_caps *caps);

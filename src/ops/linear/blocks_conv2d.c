@@ -71,8 +71,16 @@ typedef struct variant {
     rf_block_tile tile;
 } variant;
 
+/* Addresses of rows take registers beside the tile: what needs more than 128 of them was seen in machine code. */
+static bool fits_registers(const rf_device_caps *caps, variant v)
+{
+    if (caps->invocation_registers == 0 || caps->invocation_registers > 128) return true;
+    return v.tile != RF_BLOCK_L && !(v.tile == RF_BLOCK_S && v.f == FILTER);
+}
+
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, variant v)
 {
+    if (!fits_registers(caps, v)) return RF_SCORE_NONE;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     /* Where channels come one at a time, as many addresses do: too many registers for the largest tile. */
     if (v.tile == RF_BLOCK_XL && !caps->is_cpu && ((g.cig | g.cog) & 3)) return RF_SCORE_NONE;
@@ -161,15 +169,14 @@ static void push_filter(rf_dispatch *d, const rf_conv_geometry *g, const rf_bloc
 
 #define SHADERS(tile)                                                                                                  \
     {                                                                                                                  \
-        { &rf_shader_conv2d_block_##tile##_w0, &rf_shader_conv2d_block_##tile##_w32 },                                 \
-            { &rf_shader_conv2d_block_##tile##_data_w0, &rf_shader_conv2d_block_##tile##_data_w32 },                   \
-            { &rf_shader_conv2d_block_##tile##_filter_w0, &rf_shader_conv2d_block_##tile##_filter_w32 },               \
+        RF_BLOCK_SHADERS(conv2d_block_##tile), RF_BLOCK_SHADERS(conv2d_block_##tile##_data),                           \
+            RF_BLOCK_SHADERS(conv2d_block_##tile##_filter),                                                            \
     }
 
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, variant v, rf_kernel_plan *out)
 {
-    static const rf_shader *const shaders[RF_BLOCK_TILES][3][2] = { SHADERS(s), SHADERS(m), SHADERS(t), SHADERS(l),
-                                                                    SHADERS(xl) };
+    static const rf_shader *const shaders[RF_BLOCK_TILES][3][RF_BLOCK_WIDTHS] = { SHADERS(s), SHADERS(m), SHADERS(t),
+                                                                                  SHADERS(l), SHADERS(xl) };
     const rf_conv2d_attr *attr = call->attr;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const rf_block_job job = job_of(call, v.f, &g);
@@ -177,7 +184,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
     const bool bias = v.f == FORWARD && call->n_in == 3;
     rf_lanes_plan builder = { NULL, call, caps, out };
     rf_dispatch *d =
-        rf_kernel_plan_add(out, shaders[v.tile][v.f][rf_block_wants_32(caps)], t.loops + search_loops(v.f, &g));
+        rf_kernel_plan_add(out, shaders[v.tile][v.f][rf_block_width_of(caps)], t.loops + search_loops(v.f, &g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const int64_t summands = v.f == DATA ? g.cog : g.cig; /* of FILTER these are rows */
     const uint32_t constants[] = { rf_blocks[v.tile].threads,

@@ -27,12 +27,9 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_bl
 
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
 {
-    static const rf_shader *const shaders[RF_BLOCK_TILES][2] = {
-        { &rf_shader_matmul_block_s_w0, &rf_shader_matmul_block_s_w32 },
-        { &rf_shader_matmul_block_m_w0, &rf_shader_matmul_block_m_w32 },
-        { &rf_shader_matmul_block_t_w0, &rf_shader_matmul_block_t_w32 },
-        { &rf_shader_matmul_block_l_w0, &rf_shader_matmul_block_l_w32 },
-        { &rf_shader_matmul_block_xl_w0, &rf_shader_matmul_block_xl_w32 },
+    static const rf_shader *const shaders[RF_BLOCK_TILES][RF_BLOCK_WIDTHS] = {
+        RF_BLOCK_SHADERS(matmul_block_s), RF_BLOCK_SHADERS(matmul_block_m),  RF_BLOCK_SHADERS(matmul_block_t),
+        RF_BLOCK_SHADERS(matmul_block_l), RF_BLOCK_SHADERS(matmul_block_xl),
     };
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     const rf_block_job job = job_of(&g);
@@ -54,7 +51,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
         p.b_stride[i] = (int32_t)g.b_stride[i];
     }
     rf_lanes_plan builder = { NULL, call, caps, out };
-    rf_dispatch *d = rf_kernel_plan_add(out, shaders[tile][rf_block_wants_32(caps)], t.loops);
+    rf_dispatch *d = rf_kernel_plan_add(out, shaders[tile][rf_block_width_of(caps)], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t constants[] = {
         rf_blocks[tile].threads, g.activation,      g.bias,       rf_block_slice(caps), t.parts > 1, g.ta, g.tb,

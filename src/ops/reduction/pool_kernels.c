@@ -13,6 +13,7 @@
 /* Longer sides of a window stay out of the pipeline: drivers of GPUs unroll loops of fixed length, and 50 columns
  * spill. */
 #define MAX_FIXED_SIDE 16
+#define MAX_FIXED_SIDE_FEW_REGISTERS 4
 
 /* What an invocation stands for. */
 typedef enum pool_walk { WALK_WINDOWS, WALK_ELEMENTS, WALK_QUADS /* 2 x 2 elements */ } pool_walk;
@@ -113,9 +114,10 @@ static bool image_job(const rf_pool_geometry *p, const rf_device_caps *caps, con
 }
 
 /* Makes window and stride part of the pipeline where the window is small. */
-static void fix_sides(const rf_pool_geometry *p, rf_row_job *job)
+static void fix_sides(const rf_pool_geometry *p, const rf_device_caps *caps, rf_row_job *job)
 {
-    const bool fixed = p->window[0] <= MAX_FIXED_SIDE && p->window[1] <= MAX_FIXED_SIDE;
+    const int64_t most = caps->invocation_registers > 0 ? MAX_FIXED_SIDE_FEW_REGISTERS : MAX_FIXED_SIDE;
+    const bool fixed = p->window[0] <= most && p->window[1] <= most;
     const int64_t sides[] = { p->window[0], p->window[1], p->stride[0], p->stride[1] };
     for (uint32_t i = 0; i < RF_LENGTH(sides); i++) job->spec[job->n_spec++] = fixed ? (uint32_t)sides[i] : 0;
 }
@@ -136,7 +138,7 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
     if (!pool_fits(v, &p) || loops > rf_loop_limit(caps)) return false;
     if (v->loops == LOOPS_BOTH && loops > MAX_GATHER_LOOPS) return false;
     if (!image_job(&p, caps, v->shader, loops, rows, columns, v->vector, job)) return false;
-    if (v->fixed) fix_sides(&p, job);
+    if (v->fixed) fix_sides(&p, caps, job);
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only & 1u << i)) rf_row_job_tensor(job, RF_BIND_INPUT, i, image_bytes(&call->in[i], &p));
     for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
@@ -209,7 +211,7 @@ static bool side_job(const rf_pool_geometry *p, const rf_device_caps *caps, cons
                                     : area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
     const int64_t rows = gradient ? p->height : p->out_height, columns = gradient ? p->width : p->out_width;
     if (p->channels % 4 == 0 && image_job(p, caps, shaders->four, loops, rows, columns, 4, job)) {
-        fix_sides(p, job);
+        fix_sides(p, caps, job);
         return true;
     }
     return image_job(p, caps, shaders->one, loops, rows, columns, 1, job);
@@ -354,7 +356,7 @@ static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, cons
         !image_job(p, caps, v->windows, window, p->out_height, p->out_width, v->vector, &jobs[0]) ||
         !image_job(p, caps, v->grad, covering, p->height, p->width, v->vector, &jobs[1]))
         return false;
-    for (uint32_t i = 0; v->vector > 1 && i < 2; i++) fix_sides(p, &jobs[i]);
+    for (uint32_t i = 0; v->vector > 1 && i < 2; i++) fix_sides(p, caps, &jobs[i]);
     const uint64_t x_bytes = image_bytes(&call->in[1], p), window_bytes = image_bytes(&call->in[0], p);
     rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 1, x_bytes);
     rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, window_bytes);
