@@ -6,7 +6,7 @@
 #include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
 #include "ops/reduction/loss.h"
-#include "rf_shaders.h"
+#include "ops/reduction/reduce.h"
 
 rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out)
 {
@@ -281,6 +281,36 @@ static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf
     return total > 1 ? plan_columns(caps, plan, &last, 1, partial, 0, output, 0) : RF_OK;
 }
 
+/* The same sum as the reduce op makes it, in whose attributes no axes stand for all. */
+static bool as_reduction(const rf_op_call *call, rf_reduce_attr *attr, rf_op_call *reduction)
+{
+    const rf_shape *x = &call->in[0].shape, *like = &call->out[0].shape;
+    *attr = (rf_reduce_attr){ .kind = RF_REDUCE_KIND_SUM };
+    for (int32_t d = 0; d < x->rank; d++) {
+        const int32_t own = d - (x->rank - like->rank);
+        if (own < 0 || like->dim[own] != x->dim[d]) attr->axes_mask |= 1u << d;
+    }
+    *reduction = *call;
+    reduction->op = &rf_op_reduce;
+    reduction->attr = attr;
+    reduction->n_in = 1;
+    return attr->axes_mask != 0 && rf_desc_count(&call->in[0]) > 0;
+}
+
+static double reduce_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
+{
+    rf_reduce_attr attr;
+    rf_op_call reduction;
+    return as_reduction(call, &attr, &reduction) ? rf_reduce_kernels[i]->score(&reduction, caps) : RF_SCORE_NONE;
+}
+static rf_result reduce_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
+{
+    rf_reduce_attr attr;
+    rf_op_call reduction;
+    (void)as_reduction(call, &attr, &reduction);
+    return rf_reduce_kernels[i]->plan(&reduction, caps, plan);
+}
+
 #define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define SUM_CASE(label, x, like, tolerance, ...)                                                                       \
     {                                                                                                                  \
@@ -309,7 +339,11 @@ static const rf_op_case sum_cases[] = {
 };
 
 static const rf_kernel sum_kernel = { "sliced", sum_score, sum_plan };
-static const rf_kernel *const sum_kernels[] = { &sum_kernel };
+RF_VARIANT(static, sum_columns, "columns_texel", reduce_score, reduce_plan, RF_REDUCE_COLUMNS_TEXEL);
+RF_VARIANT(static, sum_rows, "rows_vec4", reduce_score, reduce_plan, RF_REDUCE_ROWS);
+RF_VARIANT(static, sum_rows_texel, "rows_texel", reduce_score, reduce_plan, RF_REDUCE_ROWS_TEXEL);
+RF_VARIANT(static, sum_tree, "tree", reduce_score, reduce_plan, RF_REDUCE_TREE);
+static const rf_kernel *const sum_kernels[] = { &sum_kernel, &sum_columns, &sum_rows, &sum_rows_texel, &sum_tree };
 
 const rf_op rf_op_sum_to_like = {
     .name = "sum_to_like",

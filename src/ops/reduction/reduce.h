@@ -10,7 +10,15 @@
 /* Bit i: axis i is reduced. Never 0 unless the input is a scalar. */
 uint32_t rf_reduce_axes(const rf_op_call *call);
 
-#define RF_NUM_REDUCE_KERNELS 6
+enum {
+    RF_REDUCE_ANY,
+    RF_REDUCE_COLUMNS,
+    RF_REDUCE_COLUMNS_TEXEL,
+    RF_REDUCE_ROWS,
+    RF_REDUCE_ROWS_TEXEL,
+    RF_REDUCE_TREE,
+    RF_NUM_REDUCE_KERNELS
+};
 extern const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS];
 #define RF_NUM_REDUCE_CASES 50
 extern const rf_op_case rf_reduce_cases[RF_NUM_REDUCE_CASES];

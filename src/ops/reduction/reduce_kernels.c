@@ -311,6 +311,11 @@ KERNEL(columns_texel, "columns_texel", columns_score_of);
 KERNEL(rows, "rows_vec4", rows_score_of);
 KERNEL(rows_texel, "rows_texel", rows_score_of);
 KERNEL(tree, "tree", tree_score_of);
-const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = { &kernel_any,           &kernel_columns,
-                                                                    &kernel_columns_texel, &kernel_rows,
-                                                                    &kernel_rows_texel,    &kernel_tree };
+const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = {
+    [RF_REDUCE_ANY] = &kernel_any,
+    [RF_REDUCE_COLUMNS] = &kernel_columns,
+    [RF_REDUCE_COLUMNS_TEXEL] = &kernel_columns_texel,
+    [RF_REDUCE_ROWS] = &kernel_rows,
+    [RF_REDUCE_ROWS_TEXEL] = &kernel_rows_texel,
+    [RF_REDUCE_TREE] = &kernel_tree,
+};
