@@ -107,7 +107,7 @@ static rf_result frame_end(rf_frame *frame, rf_recorder *recorder, uint32_t next
     return rf_gpu_recording_end(recorder->rec);
 }
 
-/* Copies of a part, and what lets the host see what it has placed. */
+/* Copies of a part. */
 static rf_result end_part(rf_frame *frame, rf_recorder *recorder, uint32_t part, uint32_t next_node)
 {
     const rf_instance *in = frame->instance;
@@ -115,8 +115,6 @@ static rf_result end_part(rf_frame *frame, rf_recorder *recorder, uint32_t part,
         if (in->copies.items[i].part == part)
             RF_TRY(rf_record_copy(recorder, rf_instance_span(in, frame, in->copies.items[i].value),
                                   rf_instance_copy_target(in, frame, i)));
-    rf_gpu_record_host_barrier(
-        recorder->rec); /* for results, and for states and placements that are read while mapped */
     frame->run->part_recs[part] = frame->run->num_recs;
     return frame_end(frame, recorder, next_node);
 }

@@ -116,7 +116,6 @@ static rf_result image_record(kernel_image *image, const batch *b)
         if (!b->overlapped || (i + 1) % b->sets == 0) rf_record_barrier(&image->recorder);
     }
     RF_TRY(image_stamp(image, b));
-    rf_gpu_record_host_barrier(image->recorder.rec);
     return rf_gpu_recording_end(image->recorder.rec);
 }
 

@@ -118,12 +118,11 @@ rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint6
                              uint32_t word);
 /* Execution and memory barrier: everything before against everything after (compute and transfer). */
 void rf_gpu_record_barrier(rf_gpu_recording *rec);
-/* Makes device writes visible to the host; the last command of a recording whose results the host reads. */
-void rf_gpu_record_host_barrier(rf_gpu_recording *rec);
 /* GPU clock after the commands so far; *index is its number within the recording. RF_ERROR_UNSUPPORTED without. */
 rf_result rf_gpu_record_timestamp(rf_gpu_recording *rec, uint32_t *index);
+/* Every recording ends with a barrier against what is submitted later, and for the host, which may then read. */
 rf_result rf_gpu_recording_end(rf_gpu_recording *rec);
-/* What was recorded so far. A recording begins with a barrier against what was submitted before. */
+/* What was recorded so far. */
 typedef struct rf_gpu_commands {
     uint32_t dispatches, barriers, copies; /* copies: fills as well */
 } rf_gpu_commands;

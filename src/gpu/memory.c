@@ -53,7 +53,6 @@ rf_result rf_gpu_memory_setup(rf_gpu_device *device)
 {
     RF_TRY(choose_memory_types(device));
     RF_TRY(rf_gpu_recording_begin(device, "host flush", &device->host_flush));
-    rf_gpu_record_host_barrier(device->host_flush);
     return rf_gpu_recording_end(device->host_flush);
 }
 

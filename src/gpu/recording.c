@@ -12,15 +12,15 @@
 #define DEVICE_WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
 #define DEVICE_ACCESS (VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT | DEVICE_WRITES)
 
-static void recording_barrier(rf_gpu_recording *rec, VkPipelineStageFlags from, VkAccessFlags from_access,
-                              VkPipelineStageFlags to, VkAccessFlags to_access)
+/* Of what the device has done so far against what comes. */
+static void recording_barrier(rf_gpu_recording *rec, VkPipelineStageFlags to, VkAccessFlags to_access)
 {
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = from_access,
+        .srcAccessMask = DEVICE_WRITES,
         .dstAccessMask = to_access,
     };
-    rec->device->vk.CmdPipelineBarrier(rec->commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+    rec->device->vk.CmdPipelineBarrier(rec->commands, DEVICE_STAGES, to, 0, 1, &memory, 0, NULL, 0, NULL);
     rec->commands_so_far.barriers++;
 }
 
@@ -29,9 +29,6 @@ static rf_result commands_begin(rf_gpu_recording *rec)
     rf_gpu_device *device = rec->device;
     const VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
     RF_VK_TRY(device, device->vk.BeginCommandBuffer(rec->commands, &begin), "beginning '%s'", rec->name);
-    /* Whatever was submitted before is over, and its writes and the host's are seen. */
-    recording_barrier(rec, DEVICE_STAGES | VK_PIPELINE_STAGE_HOST_BIT, DEVICE_WRITES | VK_ACCESS_HOST_WRITE_BIT,
-                      DEVICE_STAGES, DEVICE_ACCESS);
     return RF_OK;
 }
 
@@ -406,7 +403,7 @@ rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint6
 void rf_gpu_record_barrier(rf_gpu_recording *rec)
 {
     if (!rec || rec->ended) return;
-    recording_barrier(rec, DEVICE_STAGES, DEVICE_WRITES, DEVICE_STAGES, DEVICE_ACCESS);
+    recording_barrier(rec, DEVICE_STAGES, DEVICE_ACCESS);
 }
 
 rf_gpu_commands rf_gpu_recording_commands(const rf_gpu_recording *rec)
@@ -414,16 +411,13 @@ rf_gpu_commands rf_gpu_recording_commands(const rf_gpu_recording *rec)
     return rec->commands_so_far;
 }
 
-void rf_gpu_record_host_barrier(rf_gpu_recording *rec)
-{
-    if (!rec || rec->ended) return;
-    recording_barrier(rec, DEVICE_STAGES, DEVICE_WRITES, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
-}
-
 rf_result rf_gpu_recording_end(rf_gpu_recording *rec)
 {
     RF_TRY(check_open(rec));
     rf_gpu_device *device = rec->device;
+    /* Whatever the device does next comes after this, and sees what was written; so does the host. What the host has
+     * written is seen by all that is submitted later. */
+    recording_barrier(rec, DEVICE_STAGES | VK_PIPELINE_STAGE_HOST_BIT, DEVICE_ACCESS | VK_ACCESS_HOST_READ_BIT);
     RF_VK_TRY(device, device->vk.EndCommandBuffer(rec->commands), "ending '%s'", rec->name);
     rec->ended = true;
     return RF_OK;

@@ -51,7 +51,6 @@ static rf_result part_submit(const part *p, rf_gpu_buffer *buffer, uint64_t offs
         RF_TRY(rf_gpu_record_copy(rec, s->buffer, p->half * HALF, buffer, offset + p->done, p->size));
     else
         RF_TRY(rf_gpu_record_copy(rec, buffer, offset + p->done, s->buffer, p->half * HALF, p->size));
-    rf_gpu_record_host_barrier(rec);
     RF_TRY(rf_gpu_recording_end(rec));
     return rf_gpu_queue_submit(buffer->device, &rec, 1, ticket);
 }

@@ -182,7 +182,6 @@ static void check_incoherent_rounds(fixture *f, rf_gpu_buffer *up, rf_gpu_buffer
     const rf_gpu_binding bindings[] = { { up, 0, COUNT * 4, 0 }, { down, 0, COUNT * 4, 0 } };
     CHECK(rf_gpu_record_dispatch(f->rec, pipeline, bindings, &(axpy_push){ COUNT, 1.0f, 0 },
                                  (uint32_t[]){ (COUNT + 63) / 64, 1, 1 }, "axpy"));
-    rf_gpu_record_host_barrier(f->rec);
     CHECK(rf_gpu_recording_end(f->rec));
     float *x = rf_gpu_buffer_mapped(up), sum[COUNT] = { 0 };
     const float *y = rf_gpu_buffer_mapped(down);
@@ -422,7 +421,6 @@ static void test_barriers(void **state)
     CHECK(rf_gpu_record_fill(f->rec, f->y, 0, COUNT * 4, 0));
     rf_gpu_record_barrier(f->rec);
     record_axpy(f, f->rec, pipeline, 0, (axpy_push){ COUNT, 0.5f, 0 }, 64);
-    rf_gpu_record_host_barrier(f->rec);
     end_and_run(f);
     expect_y(f, 100.0f, 0.0f);
 }

@@ -53,6 +53,5 @@ rf_result rf_replica_record_copies(const rf_strategy *s, uint32_t index, const c
         const uint64_t at = range.begin * sizeof(float), size = (range.end - range.begin) * sizeof(float);
         RF_TRY(rf_gpu_record_copy(*out, from->buffers[index], at, to->buffers[index], at, size));
     }
-    rf_gpu_record_host_barrier(*out);
     return rf_gpu_recording_end(*out);
 }

@@ -276,7 +276,6 @@ static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recor
         if (t->what == TRANSFER_SEGMENTS || owned_here(b, segment) == (t->what == TRANSFER_OWNED))
             RF_TRY(copy_range(rec, from, to, segment->range));
     }
-    rf_gpu_record_host_barrier(rec);
     return RF_OK;
 }
 
