@@ -2,9 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A box of up to six dimensions out of a tensor, evenly spaced along each, in the order of the box. With SCATTER the other way: what
- * is dense goes back into the box. One element (W 1) or four neighbours (W 4) an invocation; TEXEL: twice four, read as texels.
+ * is dense goes back into the box. One element (W 1) or four neighbours (W 4) an invocation; TEXEL: twice four, read as texels. ONES:
+ * four elements of the box, which are apart in the tensor and read by texels of one; lines of the box are at least as long.
  */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #ifdef TEXEL
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
@@ -37,17 +39,29 @@ uint place(uint t)
 layout(binding = 0) uniform samplerBuffer from;
 layout(std430, binding = 1) writeonly buffer To { u64vec2 to[]; };
 
-/* Lanes of lower halves write for those of upper halves, as RF_WRITE of wide.glsl does. */
-void write(bool has, uint at, vec4 x)
-{
-    uint partner = gl_SubgroupInvocationID ^ 4u, at_there = subgroupShuffle(at, partner);
-    bool has_there = subgroupShuffle(uint(has), partner) != 0u, writes = (gl_SubgroupInvocationID & 4u) == 0u;
-    uvec4 own = floatBitsToUint(x), there = floatBitsToUint(subgroupShuffle(x, partner));
-    if (writes && has) to[at] = u64vec2(pack64(own.xy), pack64(own.zw));
-    if (writes && has_there) to[at_there] = u64vec2(pack64(there.xy), pack64(there.zw));
-}
+#ifdef ONES
+layout(std430, binding = 1) writeonly buffer ToOne { float to_one[]; };
+#endif
 
 /* All invocations take part throughout: those beyond the end read what the first does. */
+#ifdef ONES
+void main()
+{
+    uint t = rf_invocation(), first = 4 * t;
+    bool whole = first + 3 < p.count;
+    uint line = RANK > 1 ? rf_divide(min(first, p.count - 1), p.magic[0], p.shifts & 31u) : 0u, end = (line + 1) * p.size[0];
+    uint at = place(min(first, p.count - 1)), next = RANK > 1 && end < p.count ? place(end) : at;
+    uint from_at[4];
+    [[unroll]] for (uint k = 0; k < 4; k++)
+        from_at[k] = first + k >= p.count ? at : first + k < end ? at + k * p.stride[0] : next + (first + k - end) * p.stride[0];
+    vec4 x = vec4(texelFetch(from, int(from_at[0])).x, texelFetch(from, int(from_at[1])).x, texelFetch(from, int(from_at[2])).x,
+                  texelFetch(from, int(from_at[3])).x);
+    RF_WRITE4(to, whole, t, x)
+    if (!whole)
+        [[unroll]] for (uint k = 0; k < 3; k++)
+            if (first + k < p.count) to_one[first + k] = x[k];
+}
+#else
 void main()
 {
     uint first = 2 * rf_invocation(), second = first + 1;
@@ -56,14 +70,15 @@ void main()
     uint tensor0 = place(t0), tensor1 = place(t1), box0 = p.box_offset + t0, box1 = p.box_offset + t1;
 #ifdef SCATTER
     vec4 x0 = texelFetch(from, int(box0)), x1 = texelFetch(from, int(box1));
-    write(has0, tensor0, x0);
-    write(has1, tensor1, x1);
+    RF_WRITE4(to, has0, tensor0, x0)
+    RF_WRITE4(to, has1, tensor1, x1)
 #else
     vec4 x0 = texelFetch(from, int(tensor0)), x1 = texelFetch(from, int(tensor1));
-    write(has0, box0, x0);
-    write(has1, box1, x1);
+    RF_WRITE4(to, has0, box0, x0)
+    RF_WRITE4(to, has1, box1, x1)
 #endif
 }
+#endif
 #else
 #if W == 4
 #define WORDS uvec4 /* copied bit by bit */

@@ -179,31 +179,42 @@ rf_result rf_box_copy_plan(const rf_box_copy *copy, const rf_device_caps *caps, 
     return chunks_plan(copy, l, l.rank, l.first, 0, caps, plan);
 }
 
+/* How a copy goes by texels: of four elements, or of one where those are apart. */
+typedef enum texel_way { TEXELS_NONE, TEXELS_OF_FOUR, TEXELS_OF_ONE } texel_way;
+
+static texel_way way_of(const rf_box_copy *copy, const layout *l, const rf_device_caps *caps)
+{
+    const chunk all = { l, l->rank, l->first, 0 };
+    const uint64_t count = layout_count(l, l->rank);
+    uint64_t before;
+    if (!rf_flat_texels(caps) || box_steps(l, l->rank, caps) < l->size[l->rank - 1]) return TEXELS_NONE;
+    const uint64_t read =
+        copy->scatter ? count : box_reach(l, l->rank, &before) + caps->buffer_alignment / sizeof(float);
+    if (is_of_fours(&all, caps)) return read / 4 < caps->max_texel_elements ? TEXELS_OF_FOUR : TEXELS_NONE;
+    const bool long_lines = l->rank == 1 || l->size[0] >= 4;
+    return !copy->scatter && long_lines && read < caps->max_texel_elements ? TEXELS_OF_ONE : TEXELS_NONE;
+}
+
 bool rf_box_copy_fits_texels(const rf_box_copy *copy, const rf_device_caps *caps)
 {
     const layout l = layout_of(copy);
-    const chunk all = { &l, l.rank, l.first, 0 };
-    const uint64_t count = layout_count(&l, l.rank);
-    uint64_t before;
-    if (count == 0) return true;
-    if (!rf_flat_texels(caps) || !is_of_fours(&all, caps) || box_steps(&l, l.rank, caps) < l.size[l.rank - 1])
-        return false;
-    const uint64_t read = copy->scatter ? count : box_reach(&l, l.rank, &before) + caps->buffer_alignment;
-    return read / 4 < caps->max_texel_elements;
+    return layout_count(&l, l.rank) == 0 || way_of(copy, &l, caps) != TEXELS_NONE;
 }
 
 rf_result rf_box_copy_plan_texels(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
+    static const rf_shader *const shaders[3][2] = { { &rf_shader_slice_texel8, &rf_shader_slice_texel16 },
+                                                    { &rf_shader_slice_grad_texel8, &rf_shader_slice_grad_texel16 },
+                                                    { &rf_shader_slice_ones8, &rf_shader_slice_ones16 } };
     const layout l = layout_of(copy);
     const chunk all = { &l, l.rank, l.first, 0 };
-    const bool eights = caps->subgroup_size == 8;
     if (layout_count(&l, l.rank) == 0) return RF_OK;
-    const rf_shader *gather = eights ? &rf_shader_slice_texel8 : &rf_shader_slice_texel16;
-    const rf_shader *scatter = eights ? &rf_shader_slice_grad_texel8 : &rf_shader_slice_grad_texel16;
-    rf_dispatch *d = chunk_plan(copy, &all, copy->scatter ? scatter : gather, 4, caps, plan);
+    const bool ones = way_of(copy, &l, caps) == TEXELS_OF_ONE;
+    const rf_shader *shader = shaders[ones ? 2 : copy->scatter][caps->subgroup_size != 8];
+    rf_dispatch *d = chunk_plan(copy, &all, shader, ones ? 1 : 4, caps, plan);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
-    rf_dispatch_items(d, caps, rf_div_up(d->push[0], 2));
+    d->bind[0].view = ones ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
+    rf_dispatch_items(d, caps, rf_div_up(d->push[0], ones ? 4 : 2)); /* elements, or fours of them */
     return RF_OK;
 }
 

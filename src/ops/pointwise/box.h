@@ -30,7 +30,7 @@ typedef struct rf_box_copy {
 /* Whether there is a plan: descriptors span a single element at least. */
 bool rf_box_copy_fits(const rf_device_caps *caps);
 rf_result rf_box_copy_plan(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan);
-/* The same by texels, four elements at a time, in one dispatch. */
+/* The same by texels, four elements at a time, in one dispatch; out of the box also where elements are apart. */
 bool rf_box_copy_fits_texels(const rf_box_copy *copy, const rf_device_caps *caps);
 rf_result rf_box_copy_plan_texels(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan);
 

@@ -4,6 +4,7 @@
 
 #include "ops/ops.h"
 #include "ops/pointwise/box.h"
+#include "rf_shaders.h"
 
 /* ---- shapes ---- */
 
@@ -322,8 +323,62 @@ static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, 
     return RF_OK;
 }
 
+/* ---- joining tensors of any lengths by texels of one element ---- */
+
+enum { MOST_ONES = 4 }; /* that shaders/pointwise/concat.comp reads */
+
+typedef struct ones_push {
+    uint32_t count, columns, magic, shift, begin[MOST_ONES + 1];
+} ones_push;
+
+static ones_push ones_of(const rf_op_call *call)
+{
+    ones_push p = { .count = (uint32_t)rf_desc_count(&call->out[0]) };
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        uint64_t length = 1;
+        for (int32_t d = (int32_t)((const rf_concat_attr *)call->attr)->axis; d < call->in[i].shape.rank; d++)
+            length *= (uint64_t)call->in[i].shape.dim[d];
+        p.begin[i + 1] = p.begin[i] + (uint32_t)length;
+    }
+    p.columns = p.begin[call->n_in];
+    const rf_magic m = rf_magic_make(p.columns);
+    p.magic = m.magic;
+    p.shift = m.shift;
+    return p;
+}
+
+static double score_ones(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t count = rf_desc_count(&call->out[0]);
+    if (call->n_in > MOST_ONES || call->out[0].dtype != RF_F32 || !rf_flat_texels(caps)) return RF_SCORE_NONE;
+    if (count == 0 || count > INT32_MAX || count > caps->max_texel_elements || !rf_fits_storage(call, caps))
+        return RF_SCORE_NONE;
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (rf_desc_count(&call->in[i]) == 0) return RF_SCORE_NONE;
+    if (ones_of(call).columns < 4) return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
+}
+
+static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const ones_push p = ones_of(call);
+    rf_dispatch *d = rf_kernel_plan_add(
+        plan, caps->subgroup_size == 8 ? &rf_shader_concat_ones8 : &rf_shader_concat_ones16, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+    rf_dispatch_spec(d, call->n_in);
+    rf_dispatch_push(d, &p, sizeof(p));
+    for (uint32_t i = 0; i < MOST_ONES; i++)
+        rf_bind_whole(d, RF_BIND_INPUT, i < call->n_in ? i : 0)->view = RF_VIEW_TEXEL_R32F;
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_dispatch_items(d, caps, rf_div_up(p.count, 4));
+    return RF_OK;
+}
+
 static const rf_kernel strided = { "strided", score_strided, plan_strided };
 static const rf_kernel texel = { "texel", score_texel, plan_texel };
+static const rf_kernel ones = { "ones", score_ones, plan_ones };
+static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones };
 static const rf_kernel *const kernels[] = { &strided, &texel };
 
 /* ---- cases ---- */
@@ -420,7 +475,7 @@ const rf_op rf_op_concat = {
     .gradient = concat_gradient,
     .reference = concat_reference,
     .cost = concat_cost,
-    RF_KERNELS(kernels),
+    RF_KERNELS(concat_kernels),
     RF_CASES(concat_cases),
 };
 
