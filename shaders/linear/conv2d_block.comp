@@ -5,11 +5,16 @@
  *   DATA    rows are input pixels of one phase, columns input channels, summands (tap, output channel)
  * A phase is what is congruent by the strides: the taps that meet its pixels are the same for all, so that a strided gradient
  * is made of plain ones and multiplies no zeros.
+ * With POOL, four rows after each other are a window of 2 x 2 output pixels, whose maximum is a second result; the pixels that
+ * are in no window come last.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(constant_id = 5) const int VECTOR_A = 0; /* the channels of a group are a multiple of four: summands, */
 layout(constant_id = 6) const int VECTOR_C = 0; /* columns */
+#ifndef DATA
+layout(constant_id = 7) const int POOL = 0;
+#endif
 #define A_ALONG_K true
 #ifdef DATA
 #define B_ALONG_K true
@@ -39,7 +44,12 @@ layout(push_constant) uniform P {
     int kh, kw, sy, sx, dy, dx, pt, pl;
     uint channels_magic, grid_h_magic, grid_w_magic, shifts;
     int period_y, period_x;        /* DATA: from a tap to the next that meets the same pixels */
+    int windowed;                  /* POOL: rows that are in windows, which the grid then is of */
 };
+#ifndef DATA
+layout(std430, binding = 6) writeonly buffer Pooled { float pooled[]; };
+layout(std430, binding = 6) writeonly buffer Pooled4 { vec4 pooled4[]; };
+#endif
 #include "include/linear_block_end.glsl"
 
 /* The taps that count: so many, from each to the next in the kernel and in the image. */
@@ -58,10 +68,30 @@ vec4 staged_a(int i)
     return mix(vec4(0.0), ra[i], VECTOR_A != 0 ? bvec4(source[i].x >= 0) : greaterThanEqual(source[i], ivec4(0)));
 }
 
-ivec3 pixel_of(int row) /* image, y and x in the grid */
+#ifndef DATA
+/* Image, y and x of a row that is in no window: in the last line, where lines are odd in number, or column. */
+ivec3 rest_of(int row)
 {
+    int line = (to_h & 1) * to_w, rest = to_h * to_w - 4 * grid_h * grid_w, image = row / rest, i = row - image * rest;
+    return i < line ? ivec3(image, to_h - 1, i) : ivec3(image, i - line, to_w - 1);
+}
+#endif
+
+ivec3 pixel_of(int row) /* image, y and x in the grid; POOL: in c */
+{
+#ifndef DATA
+    int corner = row & 3;
+    if (POOL != 0) {
+        if (row >= windowed) return rest_of(row - windowed);
+        row >>= 2;
+    }
+#endif
     int line = int(rf_divide(uint(row), grid_w_magic, shifts & 255u)), image = int(rf_divide(uint(line), grid_h_magic, shifts >> 8 & 255u));
-    return ivec3(image, line - image * grid_h, row - line * grid_w);
+    ivec3 p = ivec3(image, line - image * grid_h, row - line * grid_w);
+#ifndef DATA
+    if (POOL != 0) p.yz = 2 * p.yz + ivec2(corner >> 1, corner & 1);
+#endif
+    return p;
 }
 
 #ifdef DATA
@@ -204,7 +234,23 @@ void main()
         int y = p.y * sy + phase_y, x = p.z * sx + phase_x;
         to_at = ((p.x * to_h + y) * to_w + x) * to_pixel;
         inside = inside && y < to_h && x < to_w;
+#else
+        if (POOL != 0) {
+            ivec3 p = pixel_of(row);
+            to_at = ((p.x * to_h + p.y) * to_w + p.z) * to_pixel;
+        }
 #endif
         if (inside) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], to_at + group * columns, first_column, columns)
     }
+#ifndef DATA
+    if (POOL != 0)
+        [[unroll]] for (int r = 0; r < TM; r += 4) {
+            int row = first_row + block_row(r);
+            vec4 most[TN / 4];
+            [[unroll]] for (int s = 0; s < TN / 4; s++)
+                most[s] = rf_larger(rf_larger(sum[r][s], sum[r + 1][s]), rf_larger(sum[r + 2][s], sum[r + 3][s]));
+            if (row < windowed)
+                BLOCK_STORE_ROW(pooled, pooled4, VECTOR_C != 0, most, row / 4 * to_pixel + group * columns, first_column, columns)
+        }
+#endif
 }

@@ -163,9 +163,13 @@ typedef struct rf_kernel {
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
     bool narrow;      /* reads and writes types of 16 bits by itself, where the op has them */
+    bool finishes;    /* makes what op->finish would append */
 } rf_kernel;
 /* What kernel->score says of the call, in whatever types its tensors are stored. */
 double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
+/* kernel->plan and op->finish of a call in f32. Part of rf_kernel_plan_make(). */
+rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
+                               rf_kernel_plan *plan);
 /* The kernel's plan, checked: the only way to a plan that is to run. To be freed after a failure, too. */
 rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                               rf_kernel_plan *plan);
@@ -272,6 +276,9 @@ struct rf_op {
     rf_result (*widen)(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                        rf_kernel_plan *plan);
     uint32_t narrow;
+    /* Appends to the plan of a kernel that does not do it by itself (rf_kernel.finishes) what further outputs are made
+     * with, of outputs that the kernel makes. NULL: kernels make all. */
+    rf_result (*finish)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
     /* Fills call->out from call->in and attr. Error messages name the op and the shapes. Pure. May lower call->n_out
      * when the attributes ask for fewer outputs. */
     rf_result (*infer)(rf_op_call *call);
@@ -283,8 +290,8 @@ struct rf_op {
     /* Fusion: node `producer` of this op has one output, which is read once, by node `consumer`. True when *fused,
      * whose output 0 has the consumer's output 0 shape, replaces both. NULL: never. Not asked for nodes that mutate. */
     bool (*absorb_consumer)(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
-    /* Fusion of two readers of one value: node `self` is of this op, `other` comes to be its output number *other_out.
-     */
+    /* Fusion of two readers of one value, or of a node and one of those that read its only output: node `self` is of
+     * this op, `other` comes to be its output number *other_out. */
     bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
     /* Of an op that does not live as long as the process: each graph that has it holds a reference. NULL otherwise. */
     void (*retain)(const rf_op *op);

@@ -383,11 +383,28 @@ static rf_result try_sibling(rewriter *rw, rf_node n, rf_node o)
     return fusion_apply(rw, &f);
 }
 
+/* Those that read what the node makes. */
+static rf_result try_readers(rewriter *rw, rf_node n)
+{
+    const rf_node_info *node = &rw->graph->nodes.items[n];
+    uint32_t read = node->n_out == 1 ? rw->values.items[node->out[0]].head : 0;
+    for (uint32_t step = 0; step < SIBLING_WINDOW && read; step++, read = rw->links[read].next) {
+        const uint32_t before = rw->fusions;
+        if (rf_op_reads(rw->graph->nodes.items[read_node(read)].op, read_input(read)))
+            RF_TRY(try_sibling(rw, n, read_node(read)));
+        if (rw->fusions > before) return RF_OK;
+    }
+    return RF_OK;
+}
+
 static rf_result try_siblings(rewriter *rw, rf_node n)
 {
     const rf_node_info *node = &rw->graph->nodes.items[n];
     if (node->dead || !node->op->absorb_sibling || node->op->mutates) return RF_OK;
     const rf_op *op = node->op;
+    const uint32_t fusions = rw->fusions;
+    RF_TRY(try_readers(rw, n));
+    if (rw->fusions > fusions) return RF_OK; /* the fused node stands in the queue */
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (!rf_op_reads(op, i)) continue;
         uint32_t forward = read_of(n, i), backward = forward;

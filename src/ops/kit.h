@@ -203,8 +203,10 @@ rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_dev
 
 /* ---- kernels ---- */
 
-/* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. */
+/* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. _THAT: with further fields. */
 #define RF_VARIANT(linkage, id, text, score_of, plan_of, variant)                                                      \
+    RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .last_resort = false)
+#define RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, ...)                                            \
     static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
     {                                                                                                                  \
         return score_of(call, caps, variant);                                                                          \
@@ -213,7 +215,7 @@ rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_dev
     {                                                                                                                  \
         return plan_of(call, caps, variant, plan);                                                                     \
     }                                                                                                                  \
-    linkage const rf_kernel id = { text, id##_score, id##_plan }
+    linkage const rf_kernel id = { text, id##_score, id##_plan, __VA_ARGS__ }
 /* Defines a kernel that is one row job: an expression in which `call` and `caps` stand for those of the kernel. */
 #define RF_ROW_KERNEL(id, text, make_job)                                                                              \
     static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \

@@ -116,8 +116,9 @@ typedef struct rf_conv2d_attr {
     uint32_t activation;
     uint32_t relu_mask;     /* gradient ops with an extra input y: dy counts only where y > 0 */
     uint32_t bias_gradient; /* filter_grad: 1 asks for its second output */
+    uint32_t max_pool;      /* conv2d: 1 asks for its second output, the maxima of 2 x 2 windows side by side */
 } rf_conv2d_attr;
-extern const rf_attr_field rf_conv2d_fields[8]; /* of all four */
+extern const rf_attr_field rf_conv2d_fields[9]; /* of all four */
 rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params, rf_value *out);
 rf_result rf_emit_conv2d_transpose(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params,
                                    rf_value *out);

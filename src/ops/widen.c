@@ -98,7 +98,7 @@ rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_dev
     const rf_op_call wide = rf_call_widened(call);
     widening w = { .call = call, .caps = caps };
     rf_kernel_plan inner = { 0 };
-    rf_result r = kernel->plan(&wide, caps, &inner);
+    rf_result r = rf_kernel_plan_whole(kernel, &wide, caps, &inner);
     w.own = inner.workspace;
     if (r >= 0) {
         plan->workspace = place_tensors(&w);

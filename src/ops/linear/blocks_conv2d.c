@@ -11,7 +11,7 @@ typedef struct push {
     int32_t h, w, pixel, channels, to_h, to_w, to_pixel, rows, columns, grid_h, grid_w;
     int32_t kh, kw, sy, sx, dy, dx, pt, pl;
     uint32_t channels_magic, grid_h_magic, grid_w_magic, shifts;
-    int32_t period_y, period_x;
+    int32_t period_y, period_x, windowed;
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_block.comp");
 
@@ -44,6 +44,12 @@ static int64_t grid_h(form f, const rf_conv_geometry *g)
 static int64_t grid_w(form f, const rf_conv_geometry *g)
 {
     return f == DATA ? (g->w + g->sx - 1) / g->sx : g->ow;
+}
+
+/* The windows of an image are a grid of half the size. */
+static bool has_pool(const rf_op_call *call, form f)
+{
+    return f == FORWARD && call->n_out > 1;
 }
 
 static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
@@ -92,10 +98,11 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, varia
 }
 
 static void push_gather(rf_dispatch *d, form f, const rf_conv_geometry *g, const rf_block_job *job,
-                        const rf_block_grid *t)
+                        const rf_block_grid *t, bool pool)
 {
     const int64_t channels = f == DATA ? g->cog : g->cig;
-    const rf_magic by_h = rf_magic_make((uint32_t)grid_h(f, g)), by_w = rf_magic_make((uint32_t)grid_w(f, g)),
+    const int64_t lines = grid_h(f, g) / (pool ? 2 : 1), line = grid_w(f, g) / (pool ? 2 : 1);
+    const rf_magic by_h = rf_magic_make((uint32_t)lines), by_w = rf_magic_make((uint32_t)line),
                    by_channels = rf_magic_make((uint32_t)channels);
     const push p = { .total = (int32_t)t->total,
                      .row_tiles = t->row_tiles,
@@ -112,8 +119,8 @@ static void push_gather(rf_dispatch *d, form f, const rf_conv_geometry *g, const
                      .to_pixel = (int32_t)(f == DATA ? g->cin : g->cout),
                      .rows = (int32_t)job->rows,
                      .columns = (int32_t)job->columns,
-                     .grid_h = (int32_t)grid_h(f, g),
-                     .grid_w = (int32_t)grid_w(f, g),
+                     .grid_h = (int32_t)lines,
+                     .grid_w = (int32_t)line,
                      .kh = (int32_t)g->kh,
                      .kw = (int32_t)g->kw,
                      .sy = (int32_t)g->sy,
@@ -127,7 +134,8 @@ static void push_gather(rf_dispatch *d, form f, const rf_conv_geometry *g, const
                      .grid_w_magic = by_w.magic,
                      .shifts = by_w.shift | by_h.shift << 8 | by_channels.shift << 16,
                      .period_y = (int32_t)stride_period(g->sy, g->dy),
-                     .period_x = (int32_t)stride_period(g->sx, g->dx) };
+                     .period_x = (int32_t)stride_period(g->sx, g->dx),
+                     .windowed = (int32_t)(pool ? 4 * g->n * lines * line : 0) };
     rf_dispatch_push(d, &p, sizeof(p));
 }
 
@@ -193,24 +201,26 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
                                    rf_block_slice(caps),
                                    t.parts > 1,
                                    summands % 4 == 0,
-                                   job.columns % 4 == 0 };
+                                   job.columns % 4 == 0,
+                                   has_pool(call, v.f) };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
     if (v.f == FILTER)
         push_filter(d, &g, &job, &t);
     else
-        push_gather(d, v.f, &g, &job, &t);
+        push_gather(d, v.f, &g, &job, &t, has_pool(call, v.f));
     rf_dispatch_groups(d, caps, t.total);
     rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_INPUT, 1);
     rf_bind_whole(d, RF_BIND_INPUT, bias ? 2 : 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_block_bind_parts(&builder, d, v.tile, &t);
-    if (v.f == FILTER) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 ? 1 : 0);
+    if (v.f != DATA) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 ? 1 : 0);
     return RF_OK;
 }
 
 #define BLOCK_KERNEL(op, form, tile, number)                                                                           \
-    RF_VARIANT(, rf_##op##_block_##tile, "block_" #tile, score_of, plan_of, ((variant){ form, number }))
+    RF_VARIANT_THAT(, rf_##op##_block_##tile, "block_" #tile, score_of, plan_of, ((variant){ form, number }),          \
+                    .finishes = form == FORWARD)
 #define BLOCK_KERNELS(op, form)                                                                                        \
     BLOCK_KERNEL(op, form, s, RF_BLOCK_S);                                                                             \
     BLOCK_KERNEL(op, form, m, RF_BLOCK_M);                                                                             \

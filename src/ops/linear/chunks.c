@@ -40,7 +40,7 @@ static bool matmul_cuts(const rf_op_call *call, cuts *out)
 
 static bool find_cuts(const rf_op_call *call, cuts *out)
 {
-    *out = (cuts){ .in_mask = 1, .out_mask = 1, .length = leading_size(&call->in[0]) };
+    *out = (cuts){ .in_mask = 1, .out_mask = call->n_out > 1 ? 3 : 1, .length = leading_size(&call->in[0]) };
     if (call->op == &rf_op_matmul) {
         if (!matmul_cuts(call, out)) return false;
     } else if (call->op == &rf_op_conv2d_data_grad) {

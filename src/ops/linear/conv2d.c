@@ -15,15 +15,16 @@ static rf_result conv2d_infer(rf_op_call *call)
                        (long long)g.cout);
     }
     call->out[0] = (rf_tensor_desc){ RF_F32, { 4, { g.n, g.oh, g.ow, g.cout } } };
-    return RF_OK;
+    call->n_out = 1;
+    return ((const rf_conv2d_attr *)call->attr)->max_pool ? rf_conv2d_pool_infer(call) : RF_OK;
 }
 
 static rf_result conv2d_gradient(rf_grad_context *ctx)
 {
     rf_conv2d_attr attr = *(const rf_conv2d_attr *)ctx->attr;
-    if (ctx->n_in != 2 || attr.activation != RF_ACTIVATION_LINEAR)
-        return RF_FAIL(RF_ERROR_NO_GRADIENT, "conv2d: a convolution with a fused bias or activation has no gradient; "
-                                             "differentiate before the graph is optimised");
+    if (ctx->n_in != 2 || attr.activation != RF_ACTIVATION_LINEAR || attr.max_pool)
+        return RF_FAIL(RF_ERROR_NO_GRADIENT, "conv2d: a convolution with a fused bias, activation or pooling has no "
+                                             "gradient; differentiate before the graph is optimised");
     const rf_value x = ctx->in[0], kernel = ctx->in[1], dy = ctx->dout[0];
     if (!dy) return RF_OK;
     if (ctx->needed[0])
@@ -62,12 +63,20 @@ static rf_result conv2d_reference(const rf_op_call *call, void *const *in, void 
             y[p * g.cout + co] = (float)rf_linear_activate(attr->activation, sum[co]);
     }
     rf_free(sum);
-    return RF_OK;
+    return attr->max_pool ? rf_conv2d_pool_reference(call, out) : RF_OK;
 }
 
 static bool absorb_consumer(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     return rf_linear_absorb(graph, producer, consumer, offsetof(rf_conv2d_attr, activation), fused);
+}
+
+rf_result rf_conv2d_add(rf_graph *g, const rf_conv2d_attr *attr, rf_value x, rf_value kernel, rf_value *out)
+{
+    rf_value made[RF_MAX_OUTPUTS];
+    RF_TRY(rf_graph_add(g, &rf_op_conv2d, attr, (const rf_value[]){ x, kernel }, 2, made));
+    *out = made[0];
+    return RF_OK;
 }
 
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params)
@@ -85,7 +94,7 @@ rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params)
 rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params, rf_value *out)
 {
     const rf_conv2d_attr attr = rf_conv2d_attr_of(params);
-    return rf_graph_add(g, &rf_op_conv2d, &attr, (const rf_value[]){ x, kernel }, 2, out);
+    return rf_conv2d_add(g, &attr, x, kernel, out);
 }
 
 const rf_attr_field rf_conv2d_fields[] = {
@@ -97,6 +106,7 @@ const rf_attr_field rf_conv2d_fields[] = {
     RF_ATTR_NAMED(rf_conv2d_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
     RF_ATTR_FLAG(rf_conv2d_attr, relu_mask),
     RF_ATTR_FLAG(rf_conv2d_attr, bias_gradient),
+    RF_ATTR_FLAG(rf_conv2d_attr, max_pool),
 };
 
 static const rf_kernel *const kernels[] = { &rf_conv2d_naive, &rf_conv2d_depthwise, RF_LANES_LIST(conv2d, ),
@@ -107,15 +117,17 @@ const rf_op rf_op_conv2d = {
     RF_ATTRIBUTES(rf_conv2d_attr, rf_conv2d_fields),
     .min_in = 2,
     .max_in = 3,
-    .n_out = 1,
+    .n_out = 2,
     .unbatched_in = 1u << 1 | 1u << 2,
     .met_by_padding = rf_linear_met_column,
-    RF_STORES_16(1),
+    RF_STORES_16(3),
+    .finish = rf_conv2d_pool_finish,
     .infer = conv2d_infer,
     .gradient = conv2d_gradient,
     .reference = conv2d_reference,
     .cost = rf_conv_cost,
     .absorb_consumer = absorb_consumer,
+    .absorb_sibling = rf_conv2d_pool_absorb,
     RF_KERNELS(kernels),
     RF_CASES(rf_conv2d_cases),
     RF_GPU_CASES(rf_conv2d_gpu_cases),

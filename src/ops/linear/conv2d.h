@@ -19,9 +19,18 @@ extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS]
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */
 rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void *const *out);
 
+/* rf_graph_add() of a convolution with one output. */
+rf_result rf_conv2d_add(rf_graph *g, const rf_conv2d_attr *attr, rf_value x, rf_value kernel, rf_value *out);
+
+/* Of a convolution with the maxima of windows: what its op's functions do beyond the convolution itself. */
+rf_result rf_conv2d_pool_infer(rf_op_call *call);
+rf_result rf_conv2d_pool_reference(const rf_op_call *call, void *const *out);
+bool rf_conv2d_pool_absorb(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
+rf_result rf_conv2d_pool_finish(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
+
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 43
+#define RF_CONV2D_NUM_CASES 53
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 34
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
 #define RF_CONV2D_FILTER_GRAD_NUM_CASES 31

@@ -82,6 +82,13 @@ static const rf_conv2d_attr groups_tanh = {
     .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2, .activation = RF_ACTIVATION_TANH
 };
 
+#define POOLED(name, ...) static const rf_conv2d_attr name = { .dilation = { 1, 1 }, .max_pool = 1, __VA_ARGS__ }
+POOLED(pooled, .stride = { 1, 1 }, .groups = 1);
+POOLED(pooled_relu, .stride = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU);
+POOLED(pooled_same_2, .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .groups = 1);
+POOLED(pooled_groups, .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .groups = 2, .activation = RF_ACTIVATION_TANH);
+POOLED(pooled_depthwise, .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .groups = 8);
+
 static const rf_conv2d_attr same_leaky_relu = { .padding = RF_PADDING_SAME,
                                                 .stride = { 1, 1 },
                                                 .dilation = { 1, 1 },
@@ -147,6 +154,7 @@ static const rf_conv2d_attr groups_bias = {
 #define LONG_SIGNAL (1, 1, 70005, 2, 1, 4, 2, 3, 1, 70002)
 /* A sum in parts of which there are several rows. */
 #define POINTWISE_DEEP (1, 2, 3, 1024, 1, 1, 1024, 6, 2, 3)
+#define SPLIT_POOLED (1, 5, 6, 512, 3, 3, 512, 4, 3, 4)
 #define CONV1_ODD (61, 28, 28, 1, 3, 3, 1, 31, 26, 26)
 
 const rf_op_case rf_conv2d_cases[] = {
@@ -217,6 +225,22 @@ const rf_op_case rf_conv2d_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(9) },
+    /* Windows that cover the image, and images with a line, a column or both over. */
+    { .name = "pool_small", .attr = &pooled, FORWARD(SMALL), TOLERANCE(12) },
+    { .name = "pool_pointwise", .attr = &pooled, FORWARD(POINTWISE), TOLERANCE(16) },
+    { .name = "pool_odd_channels", .attr = &pooled_relu, FORWARD_BIAS(ODD_CHANNELS, 17), TOLERANCE(117) },
+    { .name = "pool_one_channel", .attr = &pooled_relu, FORWARD_BIAS(ONE_CHANNEL, 8), TOLERANCE(9) },
+    { .name = "pool_same_2", .attr = &pooled_same_2, FORWARD(SAME_2), TOLERANCE(108) },
+    { .name = "pool_groups", .attr = &pooled_groups, FORWARD_BIAS(GROUPS_2, 24), TOLERANCE(72) },
+    { .name = "pool_depthwise", .attr = &pooled_depthwise, FORWARD(DEPTHWISE), TOLERANCE(9) },
+    { .name = "pool_many", .attr = &pooled_relu, FORWARD_BIAS(MANY, 12), TOLERANCE(72) },
+    { .name = "pool_conv2_b64",
+      .attr = &pooled_relu,
+      FORWARD_BIAS(CONV2, 64),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(288) },
+    { .name = "pool_long_channels", .attr = &pooled_relu, FORWARD(SPLIT_POOLED), TOLERANCE(4608) },
     { .name = "pointwise_deep", .attr = &valid_relu, FORWARD_BIAS(POINTWISE_DEEP, 6), TOLERANCE(1024) },
     { .name = "long_channels", .attr = &valid_relu, FORWARD_BIAS(LONG_CHANNELS, 2), TOLERANCE(294948) },
     { .name = "long_channels_odd", .attr = &valid, FORWARD(LONG_CHANNELS_ODD), .large = true, TOLERANCE(294939) },

@@ -13,8 +13,8 @@ static rf_result operands_check(const char *op, const rf_op_call *call, const rf
     const rf_conv2d_attr *attr = call->attr;
     rf_conv_geometry g;
     RF_TRY(rf_conv_geometry_make(op, attr, x, kernel, &g));
-    if (attr->activation != RF_ACTIVATION_LINEAR)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: takes no activation", op);
+    if (attr->activation != RF_ACTIVATION_LINEAR || attr->max_pool)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: takes no activation and no pooling", op);
     if (dy->dtype != RF_F32 || !rf_shape_equal(dy->shape, (rf_shape){ 4, { g.n, g.oh, g.ow, g.cout } })) {
         char dys[96];
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: dy %s %s must be f32 [%lld,%lld,%lld,%lld]", op,
@@ -37,8 +37,7 @@ static rf_result data_gradient(rf_grad_context *ctx)
 {
     const rf_value dy = ctx->in[0], kernel = ctx->in[1], d = ctx->dout[0];
     if (!d) return RF_OK;
-    if (ctx->needed[0])
-        RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d, ctx->attr, (const rf_value[]){ d, kernel }, 2, &ctx->din[0]));
+    if (ctx->needed[0]) RF_TRY(rf_conv2d_add(ctx->graph, ctx->attr, d, kernel, &ctx->din[0]));
     if (ctx->needed[1]) {
         rf_value out[RF_MAX_OUTPUTS];
         RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d_filter_grad, ctx->attr, (const rf_value[]){ d, dy, kernel }, 3,
@@ -130,7 +129,7 @@ static rf_result filter_gradient(rf_grad_context *ctx)
             rf_graph_add(ctx->graph, &rf_op_conv2d_data_grad, &attr, (const rf_value[]){ dy, d, x }, 3, &ctx->din[0]));
     if (!ctx->needed[1]) return RF_OK;
     rf_value from_kernel = 0, from_bias = 0;
-    if (d) RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d, &attr, (const rf_value[]){ x, d }, 2, &from_kernel));
+    if (d) RF_TRY(rf_conv2d_add(ctx->graph, &attr, x, d, &from_kernel));
     if (dbias) RF_TRY(rf_emit_broadcast_like(ctx->graph, dbias, dy, &from_bias));
     if (from_kernel && from_bias) return rf_emit_binary(ctx->graph, RF_FN_ADD, 0, from_kernel, from_bias, &ctx->din[1]);
     ctx->din[1] = from_kernel ? from_kernel : from_bias;

@@ -39,8 +39,8 @@ static rf_result conv2d_transpose_infer(rf_op_call *call)
     const int64_t h = image_size(attr, 0, xd[1], kd[0]), w = image_size(attr, 1, xd[2], kd[1]);
     const rf_tensor_desc image = { RF_F32, { 4, { xd[0], h, w, kd[2] * attr->groups } } };
     RF_TRY(rf_conv_geometry_make("conv2d_transpose", attr, &image, kernel, &g));
-    if (attr->activation != RF_ACTIVATION_LINEAR)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "conv2d_transpose: takes no activation");
+    if (attr->activation != RF_ACTIVATION_LINEAR || attr->max_pool)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "conv2d_transpose: takes no activation and no pooling");
     call->out[0] = image;
     return RF_OK;
 }
@@ -49,8 +49,7 @@ static rf_result conv2d_transpose_gradient(rf_grad_context *ctx)
 {
     const rf_value x = ctx->in[0], kernel = ctx->in[1], d = ctx->dout[0];
     if (!d) return RF_OK;
-    if (ctx->needed[0])
-        RF_TRY(rf_graph_add(ctx->graph, &rf_op_conv2d, ctx->attr, (const rf_value[]){ d, kernel }, 2, &ctx->din[0]));
+    if (ctx->needed[0]) RF_TRY(rf_conv2d_add(ctx->graph, ctx->attr, d, kernel, &ctx->din[0]));
     if (ctx->needed[1]) {
         rf_value out[RF_MAX_OUTPUTS];
         RF_TRY(

@@ -293,6 +293,12 @@ static rf_result add_conv2d(rf_onnx *o, const rf_node_info *node)
     rf_onnx_int(o, "group", c->groups);
     if (y && c->activation == RF_ACTIVATION_LINEAR) o->values[node->out[0]].node = o->nodes.items[o->nodes.count - 1];
     set_result(o, node, activation_node(o, c->activation, y), true);
+    if (!c->max_pool) return RF_OK;
+    const int64_t window[] = { 2, 2 };
+    char *maxima = OP1("MaxPool", rf_onnx_get_first(o, node->out[0]));
+    rf_onnx_ints(o, "kernel_shape", window, 2);
+    rf_onnx_ints(o, "strides", window, 2);
+    o->values[node->out[1]].first = maxima;
     return RF_OK;
 }
 
