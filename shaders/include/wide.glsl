@@ -42,7 +42,7 @@ float rf_pack(Reg r) { return r.lo.x; }
 Reg rf_splat(float x) { return Reg(vec4(x)); }
 #endif
 
-#ifdef TEXEL
+#if defined(TEXEL) && W == 8
 /* Reads through a texel buffer of fours: where `whole`, four elements from `low` and four from `high`, both multiples of four. An
  * invocation for a tail element asks for the one at `low`, which comes first; of that texel others may write other elements
  * meanwhile, where a tensor is updated in place. */
@@ -54,6 +54,9 @@ Reg rf_texels(bool whole, uint low, vec4 x, vec4 y)
     if (!whole) x.x = (low & 1u) == 0u ? pair.x : pair.y;
     return Reg(x, y);
 }
+#endif
+
+#ifdef TEXEL
 
 /* buffer[t] = r where t < n_vec, for all invocations of full subgroups of at least eight. A driver that writes lane by lane out
  * of registers of 512 bits stores such a register and loads one lane's 64 bits again, which x86 processors forward from the lower

@@ -3,9 +3,13 @@
 /*
  * Images enlarged by whole factors. Forward, an invocation makes an element of the result out of the element it lies on and, bilinearly,
  * the nearest neighbour along each axis. GRAD: an invocation adds up what all results took from its element, in their order. W 4:
- * channels, and so elements, count in fours.
+ * channels, and so elements, count in fours. TEXEL: reads texels, of four elements or (W 1) of one, and writes four elements.
  */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef TEXEL
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
 #include "include/wide.glsl"
 #include "include/division.glsl"
 
@@ -17,11 +21,24 @@ layout(push_constant) uniform Push {
     uint width;                                 /* of the image */
     uint factor_y, y_magic, y_shift, factor_x, x_magic, x_shift;
     float per_y, per_x;                         /* 1 / 2 factors */
-    uint bilinear;
 } p;
+/* No push constant: lavapipe would run the other way, too. */
+layout(constant_id = 1) const uint BILINEAR = 0;
 
+#ifdef TEXEL
+layout(binding = 0) uniform samplerBuffer from;
+layout(std430, binding = 1) writeonly buffer To { u64vec2 to[]; };
+#if W == 4
+#define FROM(i) texelFetch(from, int(i))
+#else
+#define FROM(i) texelFetch(from, int(i)).x
+layout(std430, binding = 1) writeonly buffer ToOne { float to_one[]; };
+#endif
+#else
 layout(std430, binding = 0) readonly buffer From { VEC from[]; };
 layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
+#define FROM(i) from[i]
+#endif
 
 /* Where result r of an element's `factor` results lies, from its middle, in steps of 1 / 2 factor. */
 int from_middle(uint r, uint factor) { return 2 * int(r) + 1 - int(factor); }
@@ -36,7 +53,7 @@ uint neighbour(uint at, int offset, uint n)
 /* The results that take from an element: its own and, bilinearly, those of its neighbours that lie on its side. */
 uvec2 results_of(uint at, uint factor, uint n)
 {
-    uint beyond = p.bilinear != 0u ? factor / 2u : 0u;
+    uint beyond = BILINEAR != 0u ? factor / 2u : 0u;
     return uvec2(at * factor - (at > 0u ? beyond : 0u), (at + 1u) * factor + (at + 1u < n ? beyond : 0u));
 }
 
@@ -44,17 +61,15 @@ uvec2 results_of(uint at, uint factor, uint n)
 float weight(uint result, uint at, uint factor, float per, uint n)
 {
     uint first = at * factor;
-    if (p.bilinear == 0u) return 1.0;
+    if (BILINEAR == 0u) return 1.0;
     if (result < first) return float(from_middle(result + factor - first, factor)) * per;
     if (result >= first + factor) return -float(from_middle(result - first - factor, factor)) * per;
     int offset = from_middle(result - first, factor);
     return neighbour(at, offset, n) == at ? 1.0 : 1.0 - float(abs(offset)) * per;
 }
 
-void main()
+VEC result_of(uint i)
 {
-    uint i = rf_invocation();
-    if (i >= p.rows * p.threads) return;
     uint pixel = rf_divide(i, p.channels_magic, p.channels_shift), channel = i - pixel * p.channels;
     uint line = rf_divide(pixel, p.columns_magic, p.columns_shift), column = pixel - line * p.columns;
     uint image = rf_divide(line, p.height_magic, p.height_shift), row = line - image * p.height;
@@ -65,34 +80,92 @@ void main()
         VEC along = VEC(0.0);
         for (uint x = xs.x; x < xs.y; x++)
             along += weight(x, column, p.factor_x, p.per_x, p.width) *
-                     from[((first_line + y) * out_width + x) * p.channels + channel];
+                     FROM(((first_line + y) * out_width + x) * p.channels + channel);
         sum += weight(y, row, p.factor_y, p.per_y, p.height) * along;
     }
-    to[i] = sum;
+    return sum;
 }
 #else
 /* Where the neighbour has no part, an infinity there makes no NaN. */
 VEC between(VEC own, VEC other, float t) { return t > 0.0 ? (1.0 - t) * own + t * other : own; }
 
+/* What a line of results is made of: two lines of the image, and how far it is on the way to the second. */
+struct Line { uint own, other; float way; };
+
+Line line_of(uint out_line)
+{
+    uint line = rf_divide(out_line, p.y_magic, p.y_shift);
+    if (BILINEAR == 0u) return Line(line, line, 0.0);
+    uint image = rf_divide(line, p.height_magic, p.height_shift), row = line - image * p.height;
+    int down = from_middle(out_line - line * p.factor_y, p.factor_y);
+    return Line(line, line - row + neighbour(row, down, p.height), float(abs(down)) * p.per_y);
+}
+
+VEC result_in(Line line, uint out_column, uint channel)
+{
+    uint column = rf_divide(out_column, p.x_magic, p.x_shift);
+    VEC result = FROM((line.own * p.width + column) * p.channels + channel);
+    if (BILINEAR == 0u) return result;
+    int right = from_middle(out_column - column * p.factor_x, p.factor_x);
+    uint other_column = neighbour(column, right, p.width);
+    float way = float(abs(right)) * p.per_x;
+    VEC own = between(result, FROM((line.own * p.width + other_column) * p.channels + channel), way);
+    VEC other = between(FROM((line.other * p.width + column) * p.channels + channel),
+                        FROM((line.other * p.width + other_column) * p.channels + channel), way);
+    return between(own, other, line.way);
+}
+
+VEC result_of(uint i)
+{
+    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift), out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
+    return result_in(line_of(out_line), pixel - out_line * p.columns, i - pixel * p.channels);
+}
+
+#if W == 1
+/* Elements i to i + 3 of n; lines have four at least, so that these are of two lines at most. */
+vec4 four_of(uint i, uint n)
+{
+    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift), out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
+    uint length = p.columns * p.channels, end = (out_line + 1) * length;
+    Line here = line_of(out_line), below = line_of(end < n ? out_line + 1 : out_line);
+    vec4 v;
+    [[unroll]] for (uint k = 0; k < 4; k++) {
+        uint at = min(i + k, n - 1), column = at - (at < end ? end - length : end);
+        pixel = rf_divide(column, p.channels_magic, p.channels_shift);
+        Line line = Line(at < end ? here.own : below.own, at < end ? here.other : below.other, at < end ? here.way : below.way);
+        v[k] = result_in(line, pixel, column - pixel * p.channels);
+    }
+    return v;
+}
+#endif
+#endif
+
+#ifdef TEXEL
+/* All invocations take part throughout: those beyond the end make the last element once more. */
+void main()
+{
+    uint t = rf_invocation(), n = p.rows * p.threads;
+#if W == 4
+    bool whole = t < n;
+    vec4 v = result_of(min(t, n - 1));
+#else
+    bool whole = 4 * t + 3 < n;
+#ifdef GRAD
+    vec4 v;
+    [[unroll]] for (uint k = 0; k < 4; k++) v[k] = result_of(min(4 * t + k, n - 1));
+#else
+    vec4 v = four_of(min(4 * t, n - 1), n);
+#endif
+    if (!whole)
+        [[unroll]] for (uint k = 0; k < 3; k++)
+            if (4 * t + k < n) to_one[4 * t + k] = v[k];
+#endif
+    RF_WRITE4(to, whole, t, v)
+}
+#else
 void main()
 {
     uint i = rf_invocation();
-    if (i >= p.rows * p.threads) return;
-    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift), channel = i - pixel * p.channels;
-    uint out_line = rf_divide(pixel, p.columns_magic, p.columns_shift), out_column = pixel - out_line * p.columns;
-    uint line = rf_divide(out_line, p.y_magic, p.y_shift), column = rf_divide(out_column, p.x_magic, p.x_shift);
-    VEC result = from[(line * p.width + column) * p.channels + channel];
-    if (p.bilinear != 0u) {
-        uint image = rf_divide(line, p.height_magic, p.height_shift), row = line - image * p.height;
-        int down = from_middle(out_line - line * p.factor_y, p.factor_y);
-        int right = from_middle(out_column - column * p.factor_x, p.factor_x);
-        uint other_line = line - row + neighbour(row, down, p.height), other_column = neighbour(column, right, p.width);
-        float t_y = float(abs(down)) * p.per_y, t_x = float(abs(right)) * p.per_x;
-        VEC own = between(result, from[(line * p.width + other_column) * p.channels + channel], t_x);
-        VEC other = between(from[(other_line * p.width + column) * p.channels + channel],
-                            from[(other_line * p.width + other_column) * p.channels + channel], t_x);
-        result = between(own, other, t_y);
-    }
-    to[i] = result;
+    if (i < p.rows * p.threads) to[i] = result_of(i);
 }
 #endif

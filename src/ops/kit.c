@@ -270,8 +270,9 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps)
         const uint64_t own_step = caps->buffer_alignment / common_divisor(caps->buffer_alignment, bytes);
         if (own_step > step) step = own_step;
         uint64_t range = caps->max_storage_range;
-        if (job->tensors[i].view == RF_VIEW_TEXEL_RGBA32F && range > 16ull * caps->max_texel_elements)
-            range = 16ull * caps->max_texel_elements;
+        const rf_bind_view view = job->tensors[i].view;
+        if (view != RF_VIEW_STORAGE)
+            range = rf_min(range, (view == RF_VIEW_TEXEL_RGBA32F ? 16ull : 4ull) * caps->max_texel_elements);
         if (chunk > range / bytes) chunk = range / bytes;
     }
     uint32_t grid[3];

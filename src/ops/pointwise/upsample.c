@@ -151,7 +151,6 @@ typedef struct upsample_push {
     uint32_t width;
     uint32_t factor_y, y_magic, y_shift, factor_x, x_magic, x_shift;
     uint32_t per_y, per_x; /* floats */
-    uint32_t bilinear;
 } upsample_push;
 
 /* Images and how they are enlarged: the op's, or one axis of it. */
@@ -208,8 +207,7 @@ static bool make_job(const enlargement *e, const rf_device_caps *caps, uint32_t 
                                  .x_magic = by_x.magic,
                                  .x_shift = by_x.shift,
                                  .per_y = rf_float_word(0.5f / (float)e->factor[0]),
-                                 .per_x = rf_float_word(0.5f / (float)e->factor[1]),
-                                 .bilinear = e->bilinear };
+                                 .per_x = rf_float_word(0.5f / (float)e->factor[1]) };
     *job = (rf_row_job){ .shader = gradient ? vector == 4 ? &rf_shader_upsample_grad_w4 : &rf_shader_upsample_grad_w1
                                    : vector == 4 ? &rf_shader_upsample_w4
                                                  : &rf_shader_upsample_w1,
@@ -218,6 +216,8 @@ static bool make_job(const enlargement *e, const rf_device_caps *caps, uint32_t 
                          .rows = (uint64_t)(e->images * e->height / lines),
                          .threads_per_row = push.threads,
                          .loops = gradient ? side_loops(e, 0) * (side_loops(e, 1) + 2) + 1 : RF_NO_LOOPS,
+                         .n_spec = 1,
+                         .spec = { e->bilinear },
                          .n_push = sizeof(push) / sizeof(uint32_t) };
     memcpy(job->push, &push, sizeof(push));
     const uint64_t element = (uint64_t)e->channels * sizeof(float);
@@ -247,7 +247,47 @@ static rf_result plan_direct(const rf_op_call *call, const rf_device_caps *caps,
 
 RF_VARIANT(static, any, "any", score_direct, plan_direct, 1);
 RF_VARIANT(static, vec4, "vec4", score_direct, plan_direct, 4);
-static const rf_kernel *const upsample_kernels[] = { &any, &vec4 };
+
+/* ---- the same by texels: of four elements, or of one where channels are no multiple of four ---- */
+
+static bool make_texels(const enlargement *e, const rf_device_caps *caps, bool gradient, rf_row_job *job)
+{
+    static const rf_shader *const shaders[2][2][2] = {
+        { { &rf_shader_upsample_ones8, &rf_shader_upsample_ones16 },
+          { &rf_shader_upsample_fours8, &rf_shader_upsample_fours16 } },
+        { { &rf_shader_upsample_grad_ones8, &rf_shader_upsample_grad_ones16 },
+          { &rf_shader_upsample_grad_fours8, &rf_shader_upsample_grad_fours16 } },
+    };
+    const bool fours = e->channels % 4 == 0;
+    if (!fours && e->width * e->factor[1] * e->channels < 4) return false; /* a line of results */
+    if (!rf_flat_texels(caps) || !make_job(e, caps, fours ? 4 : 1, gradient, job)) return false;
+    job->shader = shaders[gradient][fours][caps->subgroup_size != 8];
+    job->tensors[0].view = fours ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
+    if (rf_row_job_chunk(job, caps) < job->rows) return false; /* in one dispatch, of which the shader has the end */
+    if (!fours) job->threads_per_row = rf_div_up(job->threads_per_row, 4);
+    return true;
+}
+
+static double score_texels(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const enlargement e = enlargement_of(call);
+    rf_row_job job;
+    if (!make_texels(&e, caps, call->op == &rf_op_upsample2d_grad, &job) || job.loops > rf_loop_limit(caps))
+        return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
+}
+
+static rf_result plan_texels(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const enlargement e = enlargement_of(call);
+    rf_row_job job;
+    if (!make_texels(&e, caps, call->op == &rf_op_upsample2d_grad, &job))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the images are too large", call->op->name);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel texels = { "texel", score_texels, plan_texels };
+static const rf_kernel *const upsample_kernels[] = { &any, &vec4, &texels };
 
 /* ---- gradients for large factors: along the lines, then across them ---- */
 
@@ -289,7 +329,7 @@ static rf_result plan_sides(const rf_op_call *call, const rf_device_caps *caps, 
 }
 
 static const rf_kernel sides = { "sides", score_sides, plan_sides };
-static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &sides };
+static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, &sides };
 
 /* ---- cases ---- */
 
