@@ -121,7 +121,8 @@ bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *siz
 uint32_t rf_gather_width(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps)
 {
     const uint64_t texels = (all->batch * all->outer * rows_read * all->inner + caps->buffer_alignment) / 4;
-    if (all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && caps->int64 && texels <= caps->max_texel_elements)
+    if (all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
+        texels <= caps->max_texel_elements)
         return 8;
     return all->inner % 4 == 0 ? 4 : 1;
 }
@@ -213,9 +214,8 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
     const rf_gather_shape size = rf_gather_chunk_size(&all, caps, 1);
     const uint32_t width = rf_gather_width(&all, all.choices, caps), inner = (uint32_t)all.inner / width;
-    const rf_shader *shader = width == 8   ? &rf_shader_gather_w8
-                              : width == 4 ? &rf_shader_gather_w4
-                                           : &rf_shader_gather_w1;
+    const rf_shader *wide = caps->subgroup_size == 8 ? &rf_shader_gather_texel8 : &rf_shader_gather_texel16;
+    const rf_shader *shader = width == 8 ? wide : width == 4 ? &rf_shader_gather_w4 : &rf_shader_gather_w1;
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)chunk.size.places),
                        by_outer = rf_magic_make((uint32_t)chunk.size.outer);
