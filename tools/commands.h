@@ -22,6 +22,7 @@ int command_bench(int argc, char **argv);
 int command_bench_allreduce(int argc, char **argv);
 int command_bench_checkpoint(int argc, char **argv);
 int command_bench_device(int argc, char **argv);
+int command_bench_job(int argc, char **argv);
 int command_bench_kernels(int argc, char **argv);
 int command_bench_observe(int argc, char **argv);
 int command_bench_scale(int argc, char **argv);

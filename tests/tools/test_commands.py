@@ -61,6 +61,7 @@ class Commands(unittest.TestCase):
             ("bench", "attention"): (("--length", "40", "--heads", "1", "--width", "8", "--rounds", "1", "--seconds", "0.001", "--device", "llvmpipe"),
                                      lambda d: d["lengths"][0]["length"] == 40 and d["lengths"][0]["fused_training_seconds"] > 0),
             ("bench", "allreduce"): (("--size", "4K", "--seconds", "0.01"), lambda d: d["ranks"] == 2 and d["results"][0]["bytes"] == 4096),
+            ("bench", "job"): (("--workers", "8", "--idle", "0.1"), lambda d: d["workers"] == 8 and d["formed_seconds"] < 10 and d["idle_processor_share"] < 1),
             ("bench", "checkpoint"): (("--size", "0.001", "--rounds", "1", "--directory", self.root), lambda d: d["save_seconds"] > 0),
             ("bench", "observe"): (("--batch", "4", "--steps", "1", "--seconds", "0.01", "--device", "llvmpipe", "--directory", self.root),
                                    lambda d: d["turns"] >= 1),
@@ -147,11 +148,11 @@ class Commands(unittest.TestCase):
         wrong = [((), "COMMAND is missing"), (("devises",), "'devises'"), (("--nonsense",), "'--nonsense'")]
         for command in listed_commands():
             wrong.append((command + ("--nonsense",), "'--nonsense'"))
-        for name, words in (("bench", "ops, kernels, device, model, zoo, attention, allreduce, checkpoint, observe, scale and train"),
+        for name, words in (("bench", "ops, kernels, device, model, zoo, attention, allreduce, job, checkpoint, observe, scale and train"),
                             ("ckpt", "ls, show, verify, diff and convert"), ("trace", "merge")):
             wrong += [((name,), words), ((name, "dance"), "'dance'"), ((name, "dance"), words)]
         for command in (("devices",), ("bench", "ops"), ("bench", "kernels"), ("bench", "device"), ("bench", "model"), ("bench", "zoo"), ("bench", "attention"),
-                        ("bench", "allreduce"), ("bench", "checkpoint"),
+                        ("bench", "allreduce"), ("bench", "job"), ("bench", "checkpoint"),
                         ("bench", "observe"), ("bench", "scale"), ("bench", "train")):
             wrong.append((command + ("extra",), "'extra'"))
         wrong += [(("keygen", "a", "extra"), "'extra'"), (("keygen", ""), "FILE"), (("ckpt", "ls", "a", "extra"), "'extra'"),
@@ -181,7 +182,7 @@ class Commands(unittest.TestCase):
         numbers = {("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
                    ("bench", "model"): {"--batch": (1, 1 << 20)}, ("bench", "zoo"): {"--batch": (1, 1 << 16)},
                    ("bench", "attention"): {"--length": (1, 1 << 16), "--heads": (1, 1024), "--width": (1, 1024), "--rounds": (1, 99)},
-                   ("bench", "allreduce"): {"--ranks": (2, 16)},
+                   ("bench", "allreduce"): {"--ranks": (2, 16)}, ("bench", "job"): {"--workers": (2, 1024)},
                    ("bench", "checkpoint"): {"--rounds": (1, 32), "--batch": (1, 65536), "--threads": (1, 64), "--level": (-100, 22)},
                    ("bench", "observe"): {"--batch": (1, 65536), "--steps": (1, 4096)},
                    ("bench", "scale"): {"--per-host": (1, 1024)},

@@ -11,7 +11,7 @@
 #include "commands.h"
 #include "options.h"
 
-#define BENCHES "ops, kernels, device, model, zoo, attention, allreduce, checkpoint, observe, scale and train"
+#define BENCHES "ops, kernels, device, model, zoo, attention, allreduce, job, checkpoint, observe, scale and train"
 
 typedef struct bench_options {
     const char *what, *device, *op, *json_path;
@@ -152,15 +152,11 @@ int command_bench(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } others[] = { { "allreduce", command_bench_allreduce },
-                   { "attention", command_bench_attention },
-                   { "checkpoint", command_bench_checkpoint },
-                   { "kernels", command_bench_kernels },
-                   { "device", command_bench_device },
-                   { "observe", command_bench_observe },
-                   { "scale", command_bench_scale },
-                   { "train", command_bench_train },
-                   { "zoo", command_bench_zoo } };
+    } others[] = { { "allreduce", command_bench_allreduce },   { "attention", command_bench_attention },
+                   { "checkpoint", command_bench_checkpoint }, { "job", command_bench_job },
+                   { "kernels", command_bench_kernels },       { "device", command_bench_device },
+                   { "observe", command_bench_observe },       { "scale", command_bench_scale },
+                   { "train", command_bench_train },           { "zoo", command_bench_zoo } };
     for (size_t i = 0; argc > 1 && i < sizeof(others) / sizeof(others[0]); i++) {
         if (strcmp(argv[1], others[i].name) != 0) continue;
         char name[64];
@@ -172,13 +168,14 @@ int command_bench(int argc, char **argv)
     const struct argp parser = {
         argp_options,
         parse_option,
-        "ops\nkernels\ndevice\nmodel\nzoo\nattention\nallreduce\ncheckpoint\nobserve\nscale\ntrain",
+        "ops\nkernels\ndevice\nmodel\nzoo\nattention\nallreduce\njob\ncheckpoint\nobserve\nscale\ntrain",
         "Measures single operations (ops), or the training of a small CNN on one device (model: Conv 32 - pool - Conv "
         "64 - pool - Dense 64 - Dense 10 on 28x28 images).\v'kernels' tells what the driver's compiler makes of the "
         "operations' kernels, 'device' measures what a device costs and reaches by itself, 'zoo' measures the networks "
         "of the examples, 'attention' "
         "its two forms, 'allreduce' "
-        "the exchange between workers, 'checkpoint' saving and loading, 'observe' traces and event files, 'scale' what "
+        "the exchange between workers, 'job' how workers come together and what their heartbeats cost, 'checkpoint' "
+        "saving and loading, 'observe' traces and event files, 'scale' what "
         "many workers gain by a model of the network or "
         "on networks that it makes, 'train' "
         "training with several workers; they have options of their own: 'ringfire bench train --help'.",
