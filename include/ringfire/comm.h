@@ -63,7 +63,7 @@ typedef struct rf_comm_params {
      */
     const char *provider;
     double bootstrap_timeout;  /**< seconds within which all workers must join; 0: 60 */
-    double heartbeat_interval; /**< seconds; 0: an eighth of peer_timeout */
+    double heartbeat_interval; /**< seconds; 0: peer_timeout / 8, / 4 for more than 16 workers */
     double peer_timeout;       /**< a worker that is silent for this many seconds is lost; 0: 10 */
     double operation_timeout;  /**< seconds one collective may take; 0: 300 */
     uint64_t reserved[8];      /**< zero: room for later fields */
@@ -100,7 +100,7 @@ RF_API const char *rf_comm_provider(const rf_comm *comm);
 /** How the values of the ranks are combined. */
 typedef enum rf_comm_op { RF_COMM_SUM, RF_COMM_MAX, RF_COMM_MIN } rf_comm_op;
 
-/** Algorithms of a collective. AUTO chooses by size and world size. */
+/** Algorithms of a collective. AUTO chooses by size, world size and ranks per host. */
 typedef enum rf_comm_algorithm {
     RF_COMM_AUTO,
     RF_COMM_RING,

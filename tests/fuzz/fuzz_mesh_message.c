@@ -77,10 +77,24 @@ static void part(const uint8_t *data, size_t size)
     PROMISE(memcmp(again, data, sizeof(again)) == 0 && (const uint8_t *)one.data == data + sizeof(again));
 }
 
+static void relay(const uint8_t *data, size_t size)
+{
+    rf_mesh_entry one;
+    uint8_t again[RF_MESH_ENTRY_HEAD];
+    const uint8_t *const end = data + size;
+    for (const uint8_t *before = data; rf_mesh_decode_entry(&data, &size, WORLD, &one) == RF_OK; before = data) {
+        PROMISE(one.rank < WORLD && one.body == before + sizeof(again) && one.body + one.size == data);
+        PROMISE(data + size == end);
+        rf_mesh_encode_entry(&one, again);
+        PROMISE(memcmp(again, before, sizeof(again)) == 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
-    static void (*const messages[])(const uint8_t *, size_t) = { join, table, heartbeat, failure, goodbye, part };
-    messages[data[0] % 6](data + 1, size - 1);
+    static void (*const messages[])(const uint8_t *,
+                                    size_t) = { join, table, heartbeat, failure, goodbye, part, relay };
+    messages[data[0] % 7](data + 1, size - 1);
     return 0;
 }

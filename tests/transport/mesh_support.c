@@ -200,7 +200,7 @@ void rank_obey(fleet *f, uint32_t rank, rf_mesh *mesh, uint32_t *deaf)
 {
     const uint32_t wish = f->deaf[rank] & ~*deaf;
     for (uint32_t r = 0; r < f->world; r++)
-        if (wish >> r & 1) deafen(mesh, r);
+        if (wish >> r & 1 && mesh->assembly.channels[r]) deafen(mesh, r);
     *deaf |= wish;
 }
 

@@ -9,7 +9,7 @@
 
 #include "transport/mesh/mesh.h"
 
-#define FLEET_MAX 8
+#define FLEET_MAX 20
 #define SECOND UINT64_C(1000000000)
 #define MS UINT64_C(1000000)
 

@@ -30,6 +30,8 @@
         }                                                                                                              \
     } while (0)
 
+#define LARGE FLEET_MAX /* a world in which rank 0 passes on */
+
 static size_t size_of(uint32_t rank, uint32_t round)
 {
     return round == 3 ? 60000 : round == 4 ? 0 : (rank * 977 + round * 131) % 3000;
@@ -82,7 +84,9 @@ static void check_all_well(fleet *f)
 static void test_exchange(void **state)
 {
     (void)state;
-    for (uint32_t world = 2; world <= 5; world++) {
+    const uint32_t worlds[] = { 2, 3, 4, 5, LARGE };
+    for (int i = 0; i < 5; i++) {
+        const uint32_t world = worlds[i];
         fleet *f = fleet_create(world, exchange_rank);
         for (uint32_t r = 0; r < world; r++) {
             f->jobs[r].secure = world != 3;
@@ -101,11 +105,13 @@ static void test_threads(void **state)
 {
     (void)state;
     const int before = open_descriptors();
-    fleet *f = fleet_create(4, exchange_rank);
-    fleet_run_threads(f);
-    check_all_well(f);
-    fleet_free(f);
-    assert_int_equal(open_descriptors(), before);
+    for (int large = 0; large < 2; large++) {
+        fleet *f = fleet_create(large ? LARGE : 4, exchange_rank);
+        fleet_run_threads(f);
+        check_all_well(f);
+        fleet_free(f);
+        assert_int_equal(open_descriptors(), before);
+    }
 }
 
 /* ---- orderly end ---- */
@@ -282,6 +288,86 @@ static void test_black_holes(void **state)
         assert_true(f->reports[r].lost >= 0);
         assert_in_range(f->reports[r].at, now, now + 2 * SECOND);
     }
+    fleet_free(f);
+}
+
+/* The same where ranks are connected to rank 0 and four others. */
+static void test_large_killed(void **state)
+{
+    (void)state;
+    for (uint32_t culprit = 0; culprit < LARGE; culprit += 6) {
+        fleet *f = fleet_create(LARGE, steady_rank);
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        const uint64_t now = rf_now_ns();
+        kill(f->pids[culprit], SIGKILL);
+        fleet_await(f, 3, 1u << culprit, 5000);
+        check_loss(f, culprit, now, 1500, "connection closed");
+        fleet_free(f);
+    }
+}
+
+static void test_large_stopped(void **state)
+{
+    (void)state;
+    for (uint32_t culprit = 0; culprit < LARGE; culprit += 7) {
+        fleet *f = fleet_create(LARGE, steady_rank);
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        const uint64_t now = rf_now_ns();
+        kill(f->pids[culprit], SIGSTOP);
+        fleet_await(f, 2, 1u << culprit, 5000);
+        check_loss(f, culprit, now, 2000, "silent for");
+        kill(f->pids[culprit], SIGCONT);
+        fleet_await(f, 3, 0, 5000);
+        assert_int_equal(f->reports[culprit].result, RF_ERROR_PEER_LOST);
+        fleet_free(f);
+    }
+}
+
+/* Packets of rank 7 vanish: all of them, or those to and from rank 0, or those of rank 0 to it. */
+static void test_large_black_holes(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        fleet *f = fleet_create(LARGE, steady_rank);
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        const uint64_t now = rf_now_ns();
+        for (uint32_t r = 0; r < LARGE && kind == 0; r++) f->deaf[r] = 1u << 7;
+        if (kind == 1) f->deaf[0] = 1u << 7;
+        f->deaf[7] = kind == 0 ? (1u << LARGE) - 1 : 1;
+        fleet_await(f, 3, 0, 5000);
+        for (uint32_t r = 0; r < LARGE; r++) assert_int_equal(f->reports[r].lost, 7);
+        check_loss(f, LARGE, now, 2000,
+                   kind == 0 ? "rank 7 (127.0.0.1) was lost: " : "ranks 0 and 7 no longer reach each other");
+        fleet_free(f);
+    }
+}
+
+/* Nobody is lost while all is well, whoever leaves first, and who has left is known to those it is not linked to. */
+static void large_leaver(fleet *f, uint32_t rank)
+{
+    rf_mesh *mesh;
+    if (!rank_join(f, rank, &mesh)) return;
+    if (rank != 10) sleep_ms(1500);
+    if (rank == 3) {
+        const uint64_t end = rf_now_ns() + 5 * SECOND;
+        while (rf_mesh_left_before(mesh, 1) != 10 && rf_now_ns() < end) sleep_ms(1);
+        NEED(rf_mesh_left_before(mesh, 1) == 10);
+    }
+    rank_note(f, rank, mesh, rf_mesh_status(mesh));
+    rank_leave(f, rank, &mesh);
+}
+
+static void test_large_goodbye(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(LARGE, large_leaver);
+    for (uint32_t r = 0; r < LARGE; r++) f->jobs[r].peer_timeout_ns = 2 * SECOND;
+    fleet_start(f);
+    fleet_await(f, 3, 0, 10000);
+    check_all_well(f);
     fleet_free(f);
 }
 
@@ -523,16 +609,25 @@ static void test_log(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest quick[] = {
-        cmocka_unit_test(test_exchange),  cmocka_unit_test(test_threads), cmocka_unit_test(test_goodbye),
-        cmocka_unit_test(test_killed),    cmocka_unit_test(test_exit),    cmocka_unit_test(test_domino),
-        cmocka_unit_test(test_abort),     cmocka_unit_test(test_log),     cmocka_unit_test(test_exchange_with_leaver),
-        cmocka_unit_test(test_explained), cmocka_unit_test(test_report),  cmocka_unit_test(test_exchange_timeout),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_goodbye),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_domino),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_log),
+        cmocka_unit_test(test_exchange_with_leaver),
+        cmocka_unit_test(test_explained),
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_exchange_timeout),
+        cmocka_unit_test(test_large_killed),
     };
     const struct CMUnitTest slow[] = {
-        cmocka_unit_test(test_long_stay),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_pauses),
-        cmocka_unit_test(test_black_holes),
+        cmocka_unit_test(test_long_stay),     cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_pauses),        cmocka_unit_test(test_black_holes),
+        cmocka_unit_test(test_large_stopped), cmocka_unit_test(test_large_black_holes),
+        cmocka_unit_test(test_large_goodbye),
     };
     const bool all = argc < 2;
     int failed = 0;

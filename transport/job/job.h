@@ -11,6 +11,8 @@
 #define RF_JOB_TEXT 256
 #define RF_MAX_WORLD 1024
 
+#define RF_MESH_FULL 16u /* the largest world whose ranks are all connected (mesh/topology.h) */
+
 typedef struct rf_job {
     uint32_t rank, world_size;
     uint32_t local_rank, local_size; /* on this host, where the launcher says so; else 0 and 0 */

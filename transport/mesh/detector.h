@@ -9,6 +9,11 @@
  *  - where the others still hear a rank that we do not, the path between the two is broken: both ends count the one
  * that more others miss as lost, else the higher of the two. Time this process did not run itself (stopped, overloaded)
  * is not held against the others.
+ *
+ * In a world that is not connected throughout (topology.h) "others" are those that both this rank and the one in
+ * question are connected to. Rank 0 watches everybody; the rest watch rank 0 alone, and the other ranks they are
+ * connected to are witnesses, who send nothing while all is well. Somebody missed is a reason to ask them, and they ask
+ * in turn; a witness that does not answer in an eighth of the timeout is missed, too.
  */
 #ifndef RF_TRANSPORT_MESH_DETECTOR_H
 #define RF_TRANSPORT_MESH_DETECTOR_H
@@ -54,6 +59,11 @@ void rf_detector_left(rf_detector *d, uint32_t peer);
 /* False when it has left or was closed before. */
 bool rf_detector_closed(rf_detector *d, uint32_t peer, uint64_t now);
 
+/* Whether heartbeats are expected of a peer while all is well. */
+bool rf_detector_watches(const rf_detector *d, uint32_t peer);
+/* Whether there is a reason to ask all peers at once, which the caller does then. Never in a world that is connected
+ * throughout: there everybody beats anyway. */
+bool rf_detector_alarm(rf_detector *d, uint64_t now);
 /* The ranks this worker misses, for its heartbeats; `ranks` has room for world size. */
 uint32_t rf_detector_late(const rf_detector *d, uint64_t now, uint32_t *ranks);
 /* Whether a rank is lost, and which. */

@@ -14,6 +14,7 @@
 #include "transport/mesh/mesh.h"
 #include "transport/mesh/operations.h"
 #include "transport/mesh/rendezvous.h"
+#include "transport/mesh/topology.h"
 
 /* A frame for several peers. */
 typedef struct rf_payload {
@@ -52,6 +53,16 @@ typedef struct rf_mesh_peer {
     _Atomic uint64_t finished, begun; /* operations, as its heartbeats and its goodbye say */
 } rf_mesh_peer;
 
+/* Rank 0 of a world that is not connected throughout: what the others have sent for all, until there is enough of it,
+ * or RF_RELAY_NS have passed. Under the mesh's lock. */
+typedef struct rf_relay {
+    uint8_t *data; /* RF_MESH_RELAY_MAX */
+    size_t size;
+    uint64_t since;           /* when the first of it came; 0: there is none */
+    uint32_t parts, goodbyes; /* of one exchange, and in all */
+} rf_relay;
+#define RF_RELAY_NS UINT64_C(50000000)
+
 struct rf_mesh {
     rf_assembly assembly;
     rf_mesh_peer *peers;
@@ -70,6 +81,7 @@ struct rf_mesh {
     bool told; /* after the end: everybody who can be reached has been sent the reason */
     uint64_t next_exchange;
     uint32_t arrived[2]; /* messages in everybody's inbox[0] and inbox[1] */
+    rf_relay relay;
 
     /* Written once, under the lock, before `ended` is set; read without it afterwards. */
     atomic_bool ended;
@@ -88,8 +100,14 @@ void rf_mesh_wake(rf_mesh *mesh);
 void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure);
 /* What the job was doing, to the log, once. */
 void rf_mesh_log_operations(rf_mesh *mesh);
-/* Puts a frame in the queues of all (or one: `only` >= 0). Lock held. Without memory nothing is queued. */
+/* Puts a frame in the queues of all that are connected (or one: `only` >= 0). Lock held. Without memory nothing is
+ * queued. */
 rf_result rf_mesh_queue(rf_mesh *mesh, int32_t only, rf_mesh_frame type, const rf_bytes *parts, uint32_t num_parts);
+bool rf_mesh_relays(const rf_mesh *mesh);
+/* Adds to what is passed on; the body in parts, of entry->size bytes together. Sends it when an exchange, or the list
+ * of those who left, is complete. Lock held. */
+rf_result rf_mesh_relay_add(rf_mesh *mesh, const rf_mesh_entry *entry, const rf_bytes *body, uint32_t num_parts);
+rf_result rf_mesh_relay_flush(rf_mesh *mesh); /* lock held */
 /* Takes the first frame out; NULL when there is none. Lock held. */
 rf_payload *rf_mesh_dequeue(rf_mesh_peer *peer);
 void rf_mesh_drop_queue(rf_mesh_peer *peer);

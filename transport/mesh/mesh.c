@@ -48,6 +48,7 @@ static void mesh_free(rf_mesh *mesh)
         rf_free(mesh->peers[r].inbox[1].data);
     }
     rf_free(mesh->peers);
+    rf_free(mesh->relay.data);
     rf_assembly_clear(&mesh->assembly);
     rf_detector_destroy(&mesh->detector);
     rf_operations_destroy(&mesh->operations);
@@ -80,8 +81,9 @@ static rf_result mesh_start(rf_mesh *mesh, const rf_job *job)
     if (!mesh->peers) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < a->world; r++) {
         mesh->peers[r].last = &mesh->peers[r].first;
-        mesh->peers[r].beat_due = r != a->rank;
-        if (r == a->rank) continue;
+        mesh->peers[r].beat_due = a->channels[r];
+        mesh->peers[r].closed = mesh->peers[r].send_dead = !a->channels[r];
+        if (!a->channels[r]) continue;
         const int bytes = SEND_BUFFER;
         if (setsockopt(rf_channel_fd(a->channels[r]), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)) != 0)
             return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot set the send buffer of the connection to rank %u", r);
@@ -120,8 +122,10 @@ rf_result rf_mesh_create(const rf_job *job, rf_mesh **out)
 
 static bool all_left(const rf_mesh *mesh)
 {
-    for (uint32_t r = 0; r < mesh->assembly.world; r++)
-        if (r != mesh->assembly.rank && !mesh->peers[r].left && !mesh->peers[r].gone) return false;
+    const rf_assembly *a = &mesh->assembly;
+    const bool relayed = !mesh->peers[0].gone; /* without rank 0 nothing is heard of ranks that are not connected */
+    for (uint32_t r = 0; r < a->world; r++)
+        if (r != a->rank && (a->channels[r] || relayed) && !mesh->peers[r].left && !mesh->peers[r].gone) return false;
     return true;
 }
 
@@ -283,6 +287,17 @@ static rf_result explain_failure(rf_mesh *mesh, uint32_t rank, uint64_t serial, 
     return rf_mesh_status(mesh);
 }
 
+/* To everybody, if need be through rank 0. Lock held. */
+static rf_result send_part(rf_mesh *mesh, const rf_bytes *parts, uint32_t num_parts)
+{
+    const rf_assembly *a = &mesh->assembly;
+    if (!rf_mesh_relays(mesh))
+        return rf_mesh_queue(mesh, rf_mesh_is_full(a->world) ? -1 : 0, RF_MESH_EXCHANGE, parts, num_parts);
+    rf_mesh_entry entry = { .rank = a->rank, .type = RF_MESH_EXCHANGE };
+    for (uint32_t i = 0; i < num_parts; i++) entry.size += parts[i].size;
+    return rf_mesh_relay_add(mesh, &entry, parts, num_parts);
+}
+
 rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *all, size_t slot, size_t *sizes)
 {
     RF_REQUIRE(size <= RF_MESH_EXCHANGE_MAX, "an exchange takes %u bytes at most, not %zu", RF_MESH_EXCHANGE_MAX, size);
@@ -293,7 +308,7 @@ rf_result rf_mesh_exchange(rf_mesh *mesh, const void *mine, size_t size, void *a
     uint8_t header[RF_MESH_PART_HEAD];
     rf_mesh_encode_part(serial, header);
     const rf_bytes parts[2] = { { header, sizeof(header) }, { mine, size } };
-    rf_result r = mesh->ended ? RF_ERROR_CANCELLED : rf_mesh_queue(mesh, -1, RF_MESH_EXCHANGE, parts, 2);
+    rf_result r = mesh->ended ? RF_ERROR_CANCELLED : send_part(mesh, parts, 2);
     rf_mesh_wake(mesh);
     uint32_t missing = a->rank, too_long = a->world;
     if (r == RF_OK) r = await_messages(mesh, serial, a->table.operation_timeout_ns, &missing);

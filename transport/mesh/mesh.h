@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control mesh: one authenticated TCP connection between each pair of workers, served by one thread. It assembles
- * the job, detects lost workers (closed connections at once, silent ones by missing heartbeats), and floods an abort.
- * A mesh that was aborted stays so. Functions are thread-safe unless they say otherwise.
+ * The control mesh: one authenticated TCP connection between each pair of workers of a small job, in a larger one
+ * between some of them (topology.h), served by one thread. It assembles the job, detects lost workers (closed
+ * connections at once, silent ones by missing heartbeats), and floods an abort. A mesh that was aborted stays so.
+ * Functions are thread-safe unless they say otherwise.
  */
 #ifndef RF_TRANSPORT_MESH_MESH_H
 #define RF_TRANSPORT_MESH_MESH_H

@@ -76,6 +76,13 @@ void rf_mesh_encode_part(uint64_t serial, uint8_t head[RF_MESH_PART_HEAD])
     put_number(head, serial, RF_MESH_PART_HEAD);
 }
 
+void rf_mesh_encode_entry(const rf_mesh_entry *entry, uint8_t head[RF_MESH_ENTRY_HEAD])
+{
+    uint8_t *p = put_number(head, entry->rank, 4);
+    p = put_number(p, entry->type, 2);
+    put_number(p, entry->size, 4);
+}
+
 /* ---- reading ---- */
 
 typedef struct reader {
@@ -210,6 +217,23 @@ rf_result rf_mesh_decode_part(const void *data, size_t size, rf_mesh_part *out)
     out->size = r.left;
     if (r.bad || r.left > RF_MESH_EXCHANGE_MAX)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "exchange message: %zu bytes", size);
+    return RF_OK;
+}
+
+rf_result rf_mesh_decode_entry(const uint8_t **data, size_t *size, uint32_t world, rf_mesh_entry *out)
+{
+    if (*size == 0) return RF_END;
+    reader r = { *data, *size, false };
+    out->rank = (uint32_t)get_number(&r, 4);
+    out->type = (uint16_t)get_number(&r, 2);
+    out->size = (size_t)get_number(&r, 4);
+    out->body = r.p;
+    if (r.bad || out->size > r.left || out->rank >= world ||
+        (out->type != RF_MESH_EXCHANGE && out->type != RF_MESH_GOODBYE))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "relay message: type %u of rank %u, %zu bytes", out->type, out->rank,
+                       out->size);
+    *data = out->body + out->size;
+    *size = r.left - out->size;
     return RF_OK;
 }
 

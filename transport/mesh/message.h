@@ -19,7 +19,8 @@ typedef enum rf_mesh_frame {
     RF_MESH_HEARTBEAT,
     RF_MESH_GOODBYE, /* last operation begun u64; the last frame of an orderly end */
     RF_MESH_ABORT,
-    RF_MESH_EXCHANGE
+    RF_MESH_EXCHANGE,
+    RF_MESH_RELAY /* rank 0 -> worker: what other ranks have sent it for all */
 } rf_mesh_frame;
 
 #define RF_MESH_ADDRESS 64          /* numeric address with its zone and final zero */
@@ -70,11 +71,21 @@ typedef struct rf_mesh_part {
     size_t size;
 } rf_mesh_part;
 
+/* One of several in a relay frame. */
+typedef struct rf_mesh_entry {
+    uint32_t rank; /* who sent it */
+    uint16_t type; /* RF_MESH_EXCHANGE or RF_MESH_GOODBYE */
+    const uint8_t *body;
+    size_t size;
+} rf_mesh_entry;
+
 #define RF_MESH_JOIN_MAX (2 + 2 + RF_MESH_ADDRESS + 2 + RF_MESH_HOST_TEXT)
 #define RF_MESH_TABLE_MAX(count) (44 + (size_t)(count) * (16 + RF_MESH_ADDRESS))
 #define RF_MESH_HEARTBEAT_MAX(world) (33 + 2 * (size_t)(world))
 #define RF_MESH_GOODBYE_BYTES 8
-#define RF_MESH_PART_HEAD 8 /* the serial, before the data */
+#define RF_MESH_PART_HEAD 8   /* the serial, before the data */
+#define RF_MESH_ENTRY_HEAD 10 /* rank, type and size, before the body */
+#define RF_MESH_RELAY_MAX 65536u
 #define RF_MESH_FAILURE_MAX (8 + 2 + RF_MESH_REASON)
 
 /* Encoders return the bytes used. `data` must have room for the message's _MAX. */
@@ -86,6 +97,9 @@ void rf_mesh_encode_goodbye(uint64_t begun, uint8_t data[RF_MESH_GOODBYE_BYTES])
 /* What goes before the data. */
 void rf_mesh_encode_part(uint64_t serial, uint8_t head[RF_MESH_PART_HEAD]);
 
+/* The body follows, as it was in the frame of its own. */
+void rf_mesh_encode_entry(const rf_mesh_entry *entry, uint8_t head[RF_MESH_ENTRY_HEAD]);
+
 /* RF_ERROR_CORRUPT_DATA names the message and what is wrong with it. */
 rf_result rf_mesh_decode_join(const void *data, size_t size, rf_mesh_join *out);
 /* out->count and out->members are given: the world size and room for it. */
@@ -96,6 +110,8 @@ rf_result rf_mesh_decode_failure(const void *data, size_t size, uint32_t world, 
 rf_result rf_mesh_decode_goodbye(const void *data, size_t size, uint64_t *begun);
 /* out->data points into `data`; at most RF_MESH_EXCHANGE_MAX bytes. */
 rf_result rf_mesh_decode_part(const void *data, size_t size, rf_mesh_part *out);
+/* Takes the first entry out of the rest of a relay frame and moves on. RF_END: there is none. */
+rf_result rf_mesh_decode_entry(const uint8_t **data, size_t *size, uint32_t world, rf_mesh_entry *out);
 uint32_t rf_mesh_late_rank(const rf_mesh_heartbeat *beat, uint32_t index);
 
 /* "rank 2 of 4" or "ranks 2, 3 of 4" for those whose `present` is false; at most 16 are spelled out. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/platform.h"
 #include "transport/mesh/internal.h"
 
 void rf_payload_release(rf_payload *payload)
@@ -42,7 +43,7 @@ rf_result rf_mesh_queue(rf_mesh *mesh, int32_t only, rf_mesh_frame type, const r
     rf_result r = RF_OK;
     for (uint32_t i = 0; i < mesh->assembly.world; i++) {
         rf_mesh_peer *peer = &mesh->peers[i];
-        if (i == mesh->assembly.rank || peer->gone || (only >= 0 && i != (uint32_t)only)) continue;
+        if (!mesh->assembly.channels[i] || peer->gone || (only >= 0 && i != (uint32_t)only)) continue;
         rf_queue_node *node = RF_NEW(rf_queue_node);
         if (!node) {
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -55,6 +56,44 @@ rf_result rf_mesh_queue(rf_mesh *mesh, int32_t only, rf_mesh_frame type, const r
     }
     rf_payload_release(payload);
     return r;
+}
+
+/* ---- what rank 0 passes on ---- */
+
+bool rf_mesh_relays(const rf_mesh *mesh)
+{
+    return mesh->assembly.rank == 0 && !rf_mesh_is_full(mesh->assembly.world);
+}
+
+rf_result rf_mesh_relay_flush(rf_mesh *mesh)
+{
+    rf_relay *relay = &mesh->relay;
+    if (relay->size == 0) return RF_OK;
+    const rf_bytes part = { relay->data, relay->size };
+    relay->size = 0;
+    relay->since = 0;
+    return rf_mesh_queue(mesh, -1, RF_MESH_RELAY, &part, 1);
+}
+
+rf_result rf_mesh_relay_add(rf_mesh *mesh, const rf_mesh_entry *entry, const rf_bytes *body, uint32_t num_parts)
+{
+    rf_relay *relay = &mesh->relay;
+    const uint32_t world = mesh->assembly.world;
+    if (!relay->data && !(relay->data = rf_calloc(1, RF_MESH_RELAY_MAX))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (relay->size + RF_MESH_ENTRY_HEAD + entry->size > RF_MESH_RELAY_MAX) RF_TRY(rf_mesh_relay_flush(mesh));
+    rf_mesh_encode_entry(entry, relay->data + relay->size);
+    relay->size += RF_MESH_ENTRY_HEAD;
+    for (uint32_t i = 0; i < num_parts; i++) {
+        if (body[i].size) memcpy(relay->data + relay->size, body[i].data, body[i].size);
+        relay->size += body[i].size;
+    }
+    if (!relay->since) relay->since = rf_now_ns();
+    uint32_t *count = entry->type == RF_MESH_EXCHANGE ? &relay->parts : &relay->goodbyes;
+    /* Rank 0's own goodbye goes to everybody directly. */
+    const uint32_t all = entry->type == RF_MESH_EXCHANGE ? world : world - 1;
+    if (++*count < all) return RF_OK;
+    *count = 0;
+    return rf_mesh_relay_flush(mesh);
 }
 
 void rf_mesh_wake(rf_mesh *mesh)

@@ -2,9 +2,9 @@
 /*
  * Assembles the workers of a job. Rank 0 listens at the address that all of them know; every other rank connects, and
  * sends where it listens itself and on which host it is. When all have joined, rank 0 sends the table of all ranks;
- * each rank then connects to every lower one, sends "ready", and continues when rank 0, having received that from all,
- * sends "go". The connections to rank 0 remain in use. A rank that fails before that tells rank 0, which tells all, so
- * that all return the same reason.
+ * each rank then connects to every lower one that it is linked to (topology.h), sends "ready", and continues when rank
+ * 0, having received that from all, sends "go". The connections to rank 0 remain in use. A rank that fails before that
+ * tells rank 0, which tells all, so that all return the same reason.
  */
 #ifndef RF_TRANSPORT_MESH_RENDEZVOUS_H
 #define RF_TRANSPORT_MESH_RENDEZVOUS_H
@@ -16,7 +16,7 @@
 typedef struct rf_assembly {
     uint32_t rank, world;
     rf_mesh_table table;
-    rf_channel **channels; /* [world]; NULL for this rank */
+    rf_channel **channels; /* [world]; NULL for this rank and those it is not linked to */
 } rf_assembly;
 
 rf_result rf_rendezvous(const rf_job *job, rf_assembly *out);

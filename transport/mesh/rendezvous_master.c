@@ -10,6 +10,8 @@
 #include "transport/mesh/rendezvous_internal.h"
 
 #define ACCEPT_SLICE_NS UINT64_C(20000000)
+/* Who joins wakes all that have joined, at most so often. */
+#define TELL_NS UINT64_C(100000000)
 
 /* Who has not joined yet; told to those who have, so that they can say it should their patience end first. */
 static void list_missing(const rf_bootstrap *b, char *text, size_t size)
@@ -97,16 +99,22 @@ static rf_result admit_channel(rf_bootstrap *b, rf_channel *channel)
 
 static rf_result workers_gather(rf_bootstrap *b)
 {
+    uint64_t told_at = 0;
+    bool changed = false;
     b->joined[0] = true;
     for (;;) {
         uint32_t joined = 0;
-        bool changed = false;
         for (uint32_t r = 1; r < b->out->world; r++) {
             if (b->out->channels[r]) RF_TRY(hear_join(b, r, &changed));
             joined += b->joined[r];
         }
         if (joined == b->out->world - 1) return RF_OK;
-        if (changed) tell_waiting(b);
+        const uint64_t now = rf_now_ns();
+        if (changed && now >= told_at + TELL_NS) {
+            tell_waiting(b);
+            told_at = now;
+            changed = false;
+        }
         const uint64_t left = rf_bootstrap_left(b);
         if (!left) {
             char text[RF_MESH_REASON];

@@ -6,6 +6,7 @@
 #include "base/platform.h"
 #include "transport/job/host.h"
 #include "transport/mesh/rendezvous_internal.h"
+#include "transport/mesh/topology.h"
 
 #define SLICE_NS UINT64_C(20000000)
 /* One attempt to reach another rank; between attempts we listen to rank 0, who knows at once when that one has died.
@@ -119,12 +120,14 @@ static rf_result connect_to(rf_bootstrap *b, uint32_t rank)
 static rf_result accept_higher(rf_bootstrap *b)
 {
     rf_assembly *out = b->out;
-    uint32_t open = out->world - 1 - out->rank;
+    uint32_t open = 0;
+    for (uint32_t r = out->rank + 1; r < out->world; r++) open += rf_mesh_linked(out->rank, r, out->world);
     while (open) {
         RF_TRY(check_master(b));
         if (!rf_bootstrap_left(b)) {
             char text[RF_MESH_REASON];
-            for (uint32_t i = 0; i < out->world; i++) b->joined[i] = i <= out->rank || out->channels[i];
+            for (uint32_t i = 0; i < out->world; i++)
+                b->joined[i] = i <= out->rank || out->channels[i] || !rf_mesh_linked(out->rank, i, out->world);
             rf_mesh_missing_text(b->joined, out->world, text, sizeof(text));
             return RF_FAIL(RF_ERROR_TIMEOUT, "%s joined but did not connect to rank %u within %g s", text, out->rank,
                            b->seconds);
@@ -137,7 +140,8 @@ static rf_result accept_higher(rf_bootstrap *b)
         const uint32_t rank = peer->rank;
         /* Anybody who is not in the table belongs to another start of the job. A second connection of the same process
          * replaces the first: it gave that one up. */
-        if (rank <= out->rank || rank >= out->world || peer->incarnation != out->table.members[rank].incarnation) {
+        if (rank <= out->rank || rank >= out->world || !rf_mesh_linked(out->rank, rank, out->world) ||
+            peer->incarnation != out->table.members[rank].incarnation) {
             rf_channel_destroy(&channel);
             continue;
         }
@@ -159,7 +163,8 @@ static rf_result assemble_job(rf_bootstrap *b)
     if (me->incarnation != b->hello.incarnation)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0's table has another process as rank %u", b->out->rank);
     b->waiting[0] = '\0';
-    for (uint32_t r = 1; r < b->out->rank; r++) RF_TRY(connect_to(b, r));
+    for (uint32_t r = 1; r < b->out->rank; r++)
+        if (rf_mesh_linked(b->out->rank, r, b->out->world)) RF_TRY(connect_to(b, r));
     RF_TRY(accept_higher(b));
     rf_listener_destroy(&b->listener);
     RF_TRY(rf_bootstrap_send(b, b->out->channels[0], RF_MESH_READY, NULL, 0));

@@ -16,15 +16,31 @@
 #define FLUSH_NS UINT64_C(500000000)
 #define LINGER_NS UINT64_C(100000000)
 
+/* Rank 0 that passes on gives heartbeats this long to gather: it looks at all connections in each turn. */
+#define GATHER_NS UINT64_C(5000000)
+/* A witness gets a heartbeat with every so many answers to rank 0. */
+#define WITNESS_BEATS 16
+#define NO_MEMORY "no memory for a control message"
+
 typedef struct loop {
     rf_mesh *mesh;
     uint32_t rank, world;
-    struct pollfd *fds; /* [world]: peers; own slot: wake_fd */
-    uint32_t *late;     /* [world] */
-    uint8_t *beat;      /* room for a heartbeat */
-    uint64_t next_beat, probe_at;
+    uint32_t *links, num_links; /* ranks that this one is connected to */
+    struct pollfd *fds;         /* [num_links + 1]: theirs, then wake_fd */
+    uint32_t *late;             /* [world] */
+    uint8_t *beat;              /* room for a heartbeat */
+    uint64_t next_beat, probe_at, flush_at;
+    uint32_t answers; /* to rank 0 since witnesses were last sent a heartbeat */
     bool leaving, stop;
+    bool relays; /* rank 0 that passes on */
+    bool calm;   /* nothing but heartbeats came in the last turn */
 } loop;
+
+static bool is_writable(const loop *l, uint32_t rank)
+{
+    struct pollfd fd = { .fd = rf_channel_fd(l->mesh->assembly.channels[rank]), .events = POLLOUT };
+    return poll(&fd, 1, 0) > 0 && fd.revents & POLLOUT;
+}
 
 /* ---- the end ---- */
 
@@ -34,11 +50,11 @@ static void end_epoch(loop *l, const rf_mesh_failure *failure)
 {
     uint8_t data[RF_MESH_FAILURE_MAX];
     const rf_bytes part = { data, rf_mesh_encode_failure(failure, data) };
-    for (uint32_t r = 0; r < l->world && !l->mesh->ended; r++) {
+    for (uint32_t i = 0; i < l->num_links && !l->mesh->ended; i++) {
+        const uint32_t r = l->links[i];
         rf_mesh_peer *peer = &l->mesh->peers[r];
-        if (r == l->rank || peer->send_dead) continue;
-        struct pollfd fd = { .fd = rf_channel_fd(l->mesh->assembly.channels[r]), .events = POLLOUT };
-        if (poll(&fd, 1, 0) <= 0 || !(fd.revents & POLLOUT)) continue;
+        if (peer->send_dead) continue;
+        if (!is_writable(l, r)) continue;
         /* Sent or broken: there is nothing to send after this. */
         (void)!rf_channel_send(l->mesh->assembly.channels[r], RF_MESH_ABORT, &part, 1, SEND_NS);
         peer->send_dead = true;
@@ -64,9 +80,21 @@ static void lose_peer(loop *l, uint32_t rank, rf_result result, const char *why)
 
 static void beat_all(loop *l, bool answer)
 {
-    for (uint32_t r = 0; r < l->world; r++) {
-        l->mesh->peers[r].beat_due = true;
-        l->mesh->peers[r].beat_answer |= answer;
+    for (uint32_t i = 0; i < l->num_links; i++) {
+        rf_mesh_peer *peer = &l->mesh->peers[l->links[i]];
+        peer->beat_due = true;
+        peer->beat_answer |= answer;
+    }
+}
+
+/* Of its own accord, those who expect it. Rank 0 that passes on wants answers: then the others need no clock. */
+static void beat_watched(loop *l)
+{
+    for (uint32_t i = 0; i < l->num_links; i++) {
+        rf_mesh_peer *peer = &l->mesh->peers[l->links[i]];
+        if (!rf_detector_watches(l->mesh->detector, l->links[i])) continue;
+        peer->beat_due = true;
+        peer->beat_answer |= l->relays;
     }
 }
 
@@ -93,62 +121,111 @@ static void take_heartbeat(loop *l, uint32_t rank, const void *body, size_t size
     rf_detector_clear_late(mesh->detector, rank, now);
     for (uint32_t i = 0; i < beat.num_late; i++)
         rf_detector_set_late(mesh->detector, rank, rf_mesh_late_rank(&beat, i));
-    if (beat.answer) peer->beat_due = true;
+    if (!beat.answer) return;
+    peer->beat_due = true;
+    /* Now and then, for what heartbeats say of operations. */
+    if (rank == 0 && !rf_mesh_is_full(l->world) && ++l->answers == WITNESS_BEATS) {
+        beat_all(l, false);
+        l->answers = 0;
+    }
 }
 
-static void take_exchange(loop *l, uint32_t rank, const void *body, size_t size)
+/* Passes on what `rank` has sent. Lock held. */
+static rf_result relay_frame(loop *l, uint32_t rank, uint16_t type, const void *body, size_t size)
+{
+    if (!l->relays) return RF_OK;
+    const rf_mesh_entry entry = { .rank = rank, .type = type, .size = size };
+    return rf_mesh_relay_add(l->mesh, &entry, &(rf_bytes){ body, size }, 1);
+}
+
+/* `from`: who brings it. */
+static void take_exchange(loop *l, uint32_t from, uint32_t rank, const void *body, size_t size)
 {
     rf_mesh_peer *peer = &l->mesh->peers[rank];
     rf_mesh_part part;
     if (rf_mesh_decode_part(body, size, &part) < 0) {
-        lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange message has an impossible size");
+        lose_peer(l, from, RF_ERROR_CORRUPT_DATA, "its exchange message has an impossible size");
         return;
     }
     uint8_t *data = rf_calloc(1, part.size);
     if (!data) {
-        lose_peer(l, l->rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a control message");
+        lose_peer(l, l->rank, RF_ERROR_OUT_OF_HOST_MEMORY, NO_MEMORY);
         return;
     }
     memcpy(data, part.data, part.size);
     pthread_mutex_lock(&l->mesh->lock);
     rf_inbox_entry *entry = &peer->inbox[part.serial & 1];
     const bool fits = part.serial == peer->next_exchange && !entry->data;
+    rf_result passed = RF_OK;
     if (fits) {
         *entry = (rf_inbox_entry){ data, part.size };
         peer->next_exchange++;
+        passed = relay_frame(l, rank, RF_MESH_EXCHANGE, body, size);
         if (++l->mesh->arrived[part.serial & 1] == l->world - 1) pthread_cond_broadcast(&l->mesh->changed);
     }
     pthread_mutex_unlock(&l->mesh->lock);
+    if (passed < 0) lose_peer(l, l->rank, passed, NO_MEMORY);
     if (fits) return;
     rf_free(data);
-    lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its exchange messages are out of order");
+    lose_peer(l, from, RF_ERROR_CORRUPT_DATA, "its exchange messages are out of order");
 }
 
-static void take_goodbye(loop *l, uint32_t rank, const void *body, size_t size)
+static void take_goodbye(loop *l, uint32_t from, uint32_t rank, const void *body, size_t size)
 {
     uint64_t begun;
     if (rf_mesh_decode_goodbye(body, size, &begun) < 0) {
-        lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "its goodbye is not one");
+        lose_peer(l, from, RF_ERROR_CORRUPT_DATA, "its goodbye is not one");
         return;
     }
     rf_detector_left(l->mesh->detector, rank);
-    atomic_store(&l->mesh->peers[rank].begun, begun);
     pthread_mutex_lock(&l->mesh->lock);
+    /* A witness that leaves has overtaken what it sent through rank 0: only its connection may end now. */
+    if (from == rank && !rf_detector_watches(l->mesh->detector, rank) && !l->mesh->peers[0].gone) {
+        pthread_mutex_unlock(&l->mesh->lock);
+        return;
+    }
+    atomic_store(&l->mesh->peers[rank].begun, begun);
+    /* Once, whatever it sends. */
+    const rf_result passed = l->mesh->peers[rank].left ? RF_OK : relay_frame(l, rank, RF_MESH_GOODBYE, body, size);
     atomic_store(&l->mesh->peers[rank].left, true);
     pthread_cond_broadcast(&l->mesh->changed);
     pthread_mutex_unlock(&l->mesh->lock);
+    if (passed < 0) lose_peer(l, l->rank, passed, NO_MEMORY);
+}
+
+/* What other ranks, and this one, have sent to rank 0 for all. */
+static void take_relay(loop *l, uint32_t from, const uint8_t *data, size_t size)
+{
+    rf_mesh_entry entry;
+    rf_result r = RF_ERROR_CORRUPT_DATA;
+    if (from == 0 && !rf_mesh_is_full(l->world))
+        while ((r = rf_mesh_decode_entry(&data, &size, l->world, &entry)) == RF_OK && !l->mesh->ended) {
+            if (entry.rank == l->rank) continue;
+            if (entry.type == RF_MESH_EXCHANGE)
+                take_exchange(l, from, entry.rank, entry.body, entry.size);
+            else
+                take_goodbye(l, from, entry.rank, entry.body, entry.size);
+        }
+    if (r < 0) lose_peer(l, from, RF_ERROR_CORRUPT_DATA, "what it passes on cannot be read");
 }
 
 static void take_frame(loop *l, uint32_t rank, uint16_t type, const void *body, size_t size, uint64_t now)
 {
     rf_mesh *mesh = l->mesh;
     rf_detector_heard(mesh->detector, rank, now);
+    l->calm = l->calm && type == RF_MESH_HEARTBEAT;
     if (mesh->ended) return;
     rf_mesh_failure failure;
     switch (type) {
     case RF_MESH_HEARTBEAT: take_heartbeat(l, rank, body, size, now); break;
-    case RF_MESH_EXCHANGE: take_exchange(l, rank, body, size); break;
-    case RF_MESH_GOODBYE: take_goodbye(l, rank, body, size); break;
+    case RF_MESH_EXCHANGE:
+        if (l->relays || rf_mesh_is_full(l->world))
+            take_exchange(l, rank, rank, body, size);
+        else
+            lose_peer(l, rank, RF_ERROR_CORRUPT_DATA, "it sends what only rank 0 passes on");
+        break;
+    case RF_MESH_GOODBYE: take_goodbye(l, rank, rank, body, size); break;
+    case RF_MESH_RELAY: take_relay(l, rank, body, size); break;
     case RF_MESH_ABORT:
         if (rf_mesh_decode_failure(body, size, l->world, &failure) == RF_OK)
             end_epoch(l, &failure); /* which also hands it on */
@@ -210,6 +287,8 @@ static bool send_beat(loop *l, uint32_t rank, uint64_t now)
     };
     const rf_bytes part = { l->beat, rf_mesh_encode_heartbeat(&beat, l->late, l->beat) };
     peer->beat_due = peer->beat_answer = false;
+    if (rank == 0 && !rf_mesh_is_full(l->world)) /* sooner only if rank 0 stops asking */
+        l->next_beat = now + mesh->assembly.table.heartbeat_interval_ns * 3 / 2;
     return rf_channel_send(mesh->assembly.channels[rank], RF_MESH_HEARTBEAT, &part, 1, SEND_NS) == RF_OK;
 }
 
@@ -244,14 +323,11 @@ static bool loop_prepare(loop *l, bool *more)
     bool sending = false;
     *more = false;
     pthread_mutex_lock(&mesh->lock);
-    for (uint32_t r = 0; r < l->world; r++) {
+    for (uint32_t i = 0; i < l->num_links; i++) {
+        const uint32_t r = l->links[i];
         rf_mesh_peer *peer = &mesh->peers[r];
-        struct pollfd *fd = &l->fds[r];
+        struct pollfd *fd = &l->fds[i];
         fd->revents = 0;
-        if (r == l->rank) {
-            *fd = (struct pollfd){ .fd = mesh->wake_fd, .events = POLLIN };
-            continue;
-        }
         const bool queued = peer->first && !peer->send_dead;
         const bool beat = peer->beat_due && !peer->send_dead && !l->leaving && !mesh->ended;
         fd->events = (short)((peer->closed ? 0 : POLLIN) | (queued || beat ? POLLOUT : 0));
@@ -267,19 +343,33 @@ static bool loop_prepare(loop *l, bool *more)
     return sending;
 }
 
-static void wait_until(loop *l, uint64_t time, uint64_t now)
+static struct timespec time_left(uint64_t time, uint64_t now)
 {
     const uint64_t left = time > now ? time - now : 0;
-    const struct timespec timeout = { (time_t)(left / 1000000000), (long)(left % 1000000000) };
-    if (ppoll(l->fds, l->world, &timeout, NULL) < 0)
-        for (uint32_t r = 0; r < l->world; r++) l->fds[r].revents = 0;
+    return (struct timespec){ (time_t)(left / 1000000000), (long)(left % 1000000000) };
+}
+
+static void wait_until(loop *l, uint64_t time, uint64_t now)
+{
+    struct timespec timeout = time_left(time, now);
+    if (l->relays && l->calm) { /* callers wake it nevertheless */
+        const uint64_t gathered = now + GATHER_NS < time ? now + GATHER_NS : time;
+        const struct timespec pause = time_left(gathered, now);
+        (void)!ppoll(&l->fds[l->num_links], 1, &pause, NULL);
+        timeout = time_left(time, rf_now_ns());
+    }
+    l->calm = true;
+    if (ppoll(l->fds, l->num_links + 1, &timeout, NULL) < 0)
+        for (uint32_t i = 0; i <= l->num_links; i++) l->fds[i].revents = 0;
 }
 
 static void take_wishes(loop *l, uint64_t now)
 {
     rf_mesh *mesh = l->mesh;
     uint64_t count;
-    if (l->fds[l->rank].revents && read(mesh->wake_fd, &count, sizeof(count)) < 0) return;
+    const bool woken = l->fds[l->num_links].revents != 0;
+    if (woken && read(mesh->wake_fd, &count, sizeof(count)) < 0) return;
+    l->calm = l->calm && !woken;
     pthread_mutex_lock(&mesh->lock);
     l->leaving = mesh->leaving;
     l->stop = mesh->stop;
@@ -293,13 +383,18 @@ static void take_wishes(loop *l, uint64_t now)
 
 static void serve_events(loop *l, uint64_t now)
 {
-    for (uint32_t r = 0; r < l->world; r++) {
-        rf_mesh_peer *peer = &l->mesh->peers[r];
-        if (r == l->rank || peer->closed) continue;
-        if (l->fds[r].revents & (POLLIN | POLLHUP | POLLERR) || peer->more) loop_receive(l, r, now);
+    for (uint32_t i = 0; i < l->num_links; i++) {
+        rf_mesh_peer *peer = &l->mesh->peers[l->links[i]];
+        if (peer->closed) continue;
+        if (l->fds[i].revents & (POLLIN | POLLHUP | POLLERR) || peer->more) loop_receive(l, l->links[i], now);
     }
-    for (uint32_t r = 0; r < l->world; r++)
-        if (r != l->rank && l->fds[r].revents & POLLOUT && !l->mesh->peers[r].send_dead) send_one(l, r, now);
+    for (uint32_t i = 0; i < l->num_links; i++) {
+        rf_mesh_peer *peer = &l->mesh->peers[l->links[i]];
+        if (peer->send_dead) continue;
+        /* A heartbeat that was asked for in this turn is not worth another one. */
+        if (l->fds[i].revents & POLLOUT || (peer->beat_due && is_writable(l, l->links[i])))
+            send_one(l, l->links[i], now);
+    }
 }
 
 static void judge_peers(loop *l, uint64_t now)
@@ -316,6 +411,29 @@ static void judge_peers(loop *l, uint64_t now)
     lose_peer(l, finding.culprit, RF_ERROR_PEER_LOST, why);
 }
 
+/* Who is missed is told to those who know more, and what was gathered to be passed on leaves. */
+static void serve_clocks(loop *l, uint64_t now)
+{
+    rf_mesh *mesh = l->mesh;
+    if (rf_detector_alarm(mesh->detector, now)) beat_all(l, true);
+    if (l->probe_at && now >= l->probe_at) {
+        l->probe_at = 0;
+        beat_all(l, true);
+    }
+    if (now >= l->next_beat) {
+        l->next_beat = now + mesh->assembly.table.heartbeat_interval_ns;
+        beat_watched(l);
+    }
+    pthread_mutex_lock(&mesh->lock);
+    l->flush_at = mesh->relay.since ? mesh->relay.since + RF_RELAY_NS : 0;
+    if (l->flush_at && now >= l->flush_at) {
+        /* Without memory the others wait until they give up; there is nothing better to do here. */
+        (void)!rf_mesh_relay_flush(mesh);
+        l->flush_at = 0;
+    }
+    pthread_mutex_unlock(&mesh->lock);
+}
+
 static void run_loop(loop *l)
 {
     rf_mesh *mesh = l->mesh;
@@ -330,6 +448,7 @@ static void run_loop(loop *l)
         uint64_t wake = mesh->ended ? now + interval : rf_detector_next(mesh->detector, now);
         if (l->next_beat < wake) wake = l->next_beat;
         if (l->probe_at && l->probe_at < wake) wake = l->probe_at;
+        if (l->flush_at && l->flush_at < wake) wake = l->flush_at;
         if (flush_until && flush_until < wake) wake = flush_until;
         wait_until(l, more ? now : wake, now);
 
@@ -338,14 +457,7 @@ static void run_loop(loop *l)
         take_wishes(l, now);
         serve_events(l, now);
         if (!mesh->ended && !l->stop) judge_peers(l, now);
-        if (l->probe_at && now >= l->probe_at) {
-            l->probe_at = 0;
-            beat_all(l, true);
-        }
-        if (now >= l->next_beat) {
-            l->next_beat = now + interval;
-            beat_all(l, false);
-        }
+        serve_clocks(l, now);
     }
 }
 
@@ -354,15 +466,21 @@ void *rf_mesh_thread(void *user)
     rf_mesh *mesh = user;
     const uint32_t world = mesh->assembly.world;
     loop l = { .mesh = mesh, .rank = mesh->assembly.rank, .world = world };
+    l.relays = rf_mesh_relays(mesh);
+    l.links = RF_NEW_ARRAY(uint32_t, world);
     l.fds = RF_NEW_ARRAY(struct pollfd, world);
     l.late = RF_NEW_ARRAY(uint32_t, world);
     l.beat = rf_calloc(1, RF_MESH_HEARTBEAT_MAX(world));
-    if (l.fds && l.late && l.beat)
+    for (uint32_t r = 0; l.links && r < world; r++)
+        if (mesh->assembly.channels[r]) l.links[l.num_links++] = r;
+    if (l.fds && l.late && l.beat && l.links) {
+        l.fds[l.num_links] = (struct pollfd){ .fd = mesh->wake_fd, .events = POLLIN };
         run_loop(&l);
-    else
+    } else
         lose_peer(&l, l.rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for the control mesh's thread");
     /* In an orderly end everybody's last frame was read: nothing is left unread that closing could stumble over. */
     if (mesh->ended) rf_channels_linger(mesh->assembly.channels, world, LINGER_NS);
+    rf_free(l.links);
     rf_free(l.fds);
     rf_free(l.late);
     rf_free(l.beat);
