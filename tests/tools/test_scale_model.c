@@ -199,9 +199,9 @@ static void test_shards(void **state)
                 const uint64_t count = equal_shards(worlds[i], many);
                 const double bytes = (double)count * ELEMENT;
                 const rf_comm_algorithm scatter = rf_collective_schedule_select(RF_COLLECTIVE_REDUCE_SCATTER, worlds[i],
-                                                                                count * ELEMENT),
+                                                                                per_host, count * ELEMENT),
                                         gather = rf_collective_schedule_select(RF_COLLECTIVE_ALL_GATHER, worlds[i],
-                                                                               count * ELEMENT);
+                                                                               per_host, count * ELEMENT);
                 assert_same(scale_reduce_scatter(&n, worlds[i], bytes),
                             walk_seconds(&n, RF_COLLECTIVE_REDUCE_SCATTER, scatter, worlds[i], count));
                 assert_same(scale_all_gather(&n, worlds[i], bytes),
@@ -211,22 +211,58 @@ static void test_shards(void **state)
 }
 
 /* The model's copy of what the library decides. */
+static void check_decision(uint32_t world, uint32_t per_host, uint64_t bytes)
+{
+    const double size = (double)bytes;
+    assert_int_equal(algorithms[scale_select(per_host, world, size)],
+                     rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, world, per_host, bytes));
+    assert_int_equal(scale_scatters_in_pairs(per_host, world, size),
+                     rf_collective_schedule_select(RF_COLLECTIVE_REDUCE_SCATTER, world, per_host, bytes) ==
+                         RF_COMM_RECURSIVE_HALVING);
+    assert_int_equal(scale_gathers_in_pairs(per_host, world, size),
+                     rf_collective_schedule_select(RF_COLLECTIVE_ALL_GATHER, world, per_host, bytes) ==
+                         RF_COMM_RECURSIVE_DOUBLING);
+}
+
 static void test_decisions(void **state)
 {
     (void)state;
-    for (uint32_t world = 2; world <= 64; world++)
+    for (uint32_t world = 2; world <= RF_COMM_FULL_MESH; world++)
         for (uint64_t kib = 4; kib <= 1024; kib *= 2)
-            for (uint64_t bytes = kib * 1024; bytes <= kib * 1024 + 4; bytes += 4) {
-                const double size = (double)bytes;
-                assert_int_equal(algorithms[scale_select(world, size)],
-                                 rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, world, bytes));
-                assert_int_equal(scale_shards_by_halving(world, size),
-                                 rf_collective_schedule_select(RF_COLLECTIVE_REDUCE_SCATTER, world, bytes) ==
-                                     RF_COMM_RECURSIVE_HALVING);
-                assert_int_equal(scale_shards_by_halving(world, size),
-                                 rf_collective_schedule_select(RF_COLLECTIVE_ALL_GATHER, world, bytes) ==
-                                     RF_COMM_RECURSIVE_DOUBLING);
+            for (uint64_t bytes = kib * 1024; bytes <= kib * 1024 + 4; bytes += 4) check_decision(world, 1, bytes);
+    for (uint32_t world = 2 * RF_COMM_FULL_MESH; world <= 1024; world *= 2)
+        for (uint32_t per_host = 1; per_host <= 16; per_host *= 2)
+            for (uint64_t bytes = 4096; bytes < UINT64_C(1) << 33; bytes *= 2) check_decision(world, per_host, bytes);
+    /* Elsewhere its sums are simpler than the model's; what it selects must at least be no slower there than a ring. */
+    for (uint32_t world = RF_COMM_FULL_MESH + 1; world <= 1024; world = world * 5 / 4 + 1)
+        for (uint32_t per_host = 1; per_host <= 12; per_host++)
+            for (uint64_t bytes = 256 << 10; bytes < UINT64_C(1) << 33; bytes *= 3) {
+                const scale_network n = { .between = { 5e-6, 12.5e9 },
+                                          .within = { 1e-6, 50e9 },
+                                          .per_host = per_host,
+                                          .sum_rate = 1e10,
+                                          .chunk = 512 << 10 };
+                const rf_comm_algorithm selected =
+                    rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, world, per_host, bytes);
+                int s = SCALE_RING;
+                while (algorithms[s] != selected) s++;
+                assert_true(scale_all_reduce(&n, (scale_schedule)s, world, (double)bytes) <=
+                            scale_all_reduce(&n, SCALE_RING, world, (double)bytes));
             }
+    /* Whatever the size, one host, and hosts whose ranks are not in a row, go by bytes alone. */
+    assert_int_equal(rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 1024, 0, 1 << 20), RF_COMM_RING);
+    assert_int_equal(rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 1024, 1024, 1 << 20), RF_COMM_RING);
+    assert_int_equal(rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 1024, 1, 1 << 20),
+                     RF_COMM_RECURSIVE_HALVING);
+    assert_int_equal(rf_collective_schedule_select(RF_COLLECTIVE_ALL_REDUCE, 1024, 8, 7 << 20), RF_COMM_HIERARCHICAL);
+    const uint32_t rows[7] = { 0, 0, 0, 1, 1, 1, 2 }, turns[4] = { 0, 1, 0, 1 }, uneven[4] = { 0, 0, 0, 1 },
+                   back[5] = { 0, 0, 1, 1, 0 }, larger[5] = { 0, 0, 1, 1, 1 }, one[3] = { 0, 0, 0 };
+    assert_int_equal(rf_collective_per_host(rows, 7), 3);
+    assert_int_equal(rf_collective_per_host(turns, 4), 0);
+    assert_int_equal(rf_collective_per_host(uneven, 4), 3);
+    assert_int_equal(rf_collective_per_host(back, 5), 0);
+    assert_int_equal(rf_collective_per_host(larger, 5), 0);
+    assert_int_equal(rf_collective_per_host(one, 3), 3);
     for (uint64_t count = 1u << 10; count <= 1u << 30; count *= 4)
         assert_int_equal((uint64_t)scale_bucket_bytes((double)count * ELEMENT), rf_bucket_size(0, count) * ELEMENT);
     for (int s = 0; s < SCALE_SCHEDULES; s++) /* "halving" of "recursive halving" */

@@ -191,7 +191,7 @@ static bool add_row(const scale_options *o, uint32_t ranks, uint64_t gradients, 
         snprintf(cells[3 + s], 32, "%.2f", seconds[s] * buckets * 1e3);
         json_object_set_new(times, scale_schedule_name((scale_schedule)s), json_real(seconds[s] * buckets));
     }
-    const scale_schedule chosen = scale_select(ranks, bytes);
+    const scale_schedule chosen = scale_select(o->network.per_host, ranks, bytes);
     const scale_step fastest = scale_step_time(o->compute, buckets, seconds[best], 0);
     const scale_step sharded = scale_step_time(o->compute, buckets, scale_reduce_scatter(&o->network, ranks, bytes),
                                                scale_all_gather(&o->network, ranks, bytes));

@@ -5,7 +5,8 @@
 
 /* As transport/collective selects, and as src/replica cuts; tests compare. */
 #define FEW_BYTES (4.0 * 8192)      /* up to so many hosts exchange by doubling (hierarchical.c) */
-#define SHARDS_BYTES (256.0 * 1024) /* up to so many reduce-scatter by halving (schedule.c) */
+#define SHARDS_BYTES (256.0 * 1024) /* up to so many reduce-scatter by halving (select.c) */
+#define FULL_MESH 16                /* worlds up to this size go by bytes alone (schedule.h) */
 #define MIB (1024.0 * 1024)
 
 static double message_time(const scale_link *link, double bytes)
@@ -154,29 +155,68 @@ double scale_all_reduce(const scale_network *n, scale_schedule schedule, uint32_
     }
 }
 
-bool scale_shards_by_halving(uint32_t ranks, double bytes)
+/* ---- what the library selects ---- */
+
+/* The network that transport/collective/select.c assumes. */
+static scale_network assumed_network(uint32_t per_host)
 {
-    return power_of_two(ranks) && bytes <= SHARDS_BYTES;
+    return (scale_network){ .between = { 5e-6, 12.5e9 },
+                            .within = { 1e-6, 50e9 },
+                            .per_host = per_host,
+                            .sum_rate = 1e10,
+                            .chunk = 512 * 1024.0 };
+}
+
+static bool goes_by_model(uint32_t per_host, uint32_t ranks)
+{
+    return ranks > FULL_MESH && ranks > per_host;
+}
+
+static bool clearly_less(double seconds, double than)
+{
+    return 3 * seconds < 2 * than;
+}
+
+bool scale_scatters_in_pairs(uint32_t per_host, uint32_t ranks, double bytes)
+{
+    const scale_network n = assumed_network(per_host);
+    if (!power_of_two(ranks) || bytes <= SHARDS_BYTES) return power_of_two(ranks);
+    return goes_by_model(per_host, ranks) &&
+           clearly_less(halving_rounds(&n, ranks, bytes, true), ring_reduce_scatter(&n, ranks, bytes));
+}
+
+bool scale_gathers_in_pairs(uint32_t per_host, uint32_t ranks, double bytes)
+{
+    const scale_network n = assumed_network(per_host);
+    if (!power_of_two(ranks) || bytes <= SHARDS_BYTES) return power_of_two(ranks);
+    return goes_by_model(per_host, ranks) &&
+           clearly_less(halving_rounds(&n, ranks, bytes, false), ring_all_gather(&n, ranks, bytes));
 }
 
 double scale_reduce_scatter(const scale_network *n, uint32_t ranks, double bytes)
 {
     if (ranks < 2) return 0;
-    return scale_shards_by_halving(ranks, bytes) ? halving_rounds(n, ranks, bytes, true)
-                                                 : ring_reduce_scatter(n, ranks, bytes);
+    return scale_scatters_in_pairs(n->per_host, ranks, bytes) ? halving_rounds(n, ranks, bytes, true)
+                                                              : ring_reduce_scatter(n, ranks, bytes);
 }
 
 double scale_all_gather(const scale_network *n, uint32_t ranks, double bytes)
 {
     if (ranks < 2) return 0;
-    return scale_shards_by_halving(ranks, bytes) ? halving_rounds(n, ranks, bytes, false)
-                                                 : ring_all_gather(n, ranks, bytes);
+    return scale_gathers_in_pairs(n->per_host, ranks, bytes) ? halving_rounds(n, ranks, bytes, false)
+                                                             : ring_all_gather(n, ranks, bytes);
 }
 
-scale_schedule scale_select(uint32_t ranks, double bytes)
+scale_schedule scale_select(uint32_t per_host, uint32_t ranks, double bytes)
 {
     if (bytes <= (ranks <= 4 ? 64 : 16) * 1024.0) return SCALE_DOUBLING;
-    return bytes <= 128 * 1024.0 ? SCALE_HALVING : SCALE_RING;
+    if (bytes <= 128 * 1024.0) return SCALE_HALVING;
+    if (!goes_by_model(per_host, ranks)) return SCALE_RING;
+    const scale_network n = assumed_network(per_host);
+    const double halving = halving_all_reduce(&n, ranks, bytes);
+    const double within_first = per_host > 1 ? hierarchical_all_reduce(&n, ranks, bytes) : halving;
+    if (!clearly_less(fmin(halving, within_first), scale_all_reduce(&n, SCALE_RING, ranks, bytes))) return SCALE_RING;
+    return within_first < halving ? SCALE_HIERARCHICAL : SCALE_HALVING;
 }
 
 const char *scale_schedule_name(scale_schedule schedule)

@@ -44,13 +44,15 @@ typedef struct scale_network {
 
 /* Seconds. A world of one needs none. */
 double scale_all_reduce(const scale_network *network, scale_schedule schedule, uint32_t ranks, double bytes);
-/* The two halves of a sharded exchange, of `bytes` in all, each by the algorithm that the library selects for itself:
- * halving and doubling for few bytes and a power of two, else rings. */
+/* The two halves of a sharded exchange, of `bytes` in all, each by the algorithm that the library selects for itself.
+ */
 double scale_reduce_scatter(const scale_network *network, uint32_t ranks, double bytes);
 double scale_all_gather(const scale_network *network, uint32_t ranks, double bytes);
-bool scale_shards_by_halving(uint32_t ranks, double bytes);
-/* What RF_COMM_AUTO selects for an all-reduce. */
-scale_schedule scale_select(uint32_t ranks, double bytes);
+/* What RF_COMM_AUTO selects, which knows how many ranks a host has but not the network: for an all-reduce, and whether
+ * it is pairs rather than a ring for the two halves. */
+scale_schedule scale_select(uint32_t per_host, uint32_t ranks, double bytes);
+bool scale_scatters_in_pairs(uint32_t per_host, uint32_t ranks, double bytes);
+bool scale_gathers_in_pairs(uint32_t per_host, uint32_t ranks, double bytes);
 const char *scale_schedule_name(scale_schedule schedule);
 
 /* A strategy's own size of buckets for that many bytes of gradients, and how many it makes. */

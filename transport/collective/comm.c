@@ -35,7 +35,7 @@ struct rf_comm {
     rf_mesh *mesh; /* NULL: a world of one */
     rf_engine *engine;
     uint32_t *hosts;
-    uint32_t local_rank, local_size;
+    uint32_t local_rank, local_size, per_host; /* rf_collective_per_host() */
     uint64_t serial;
     atomic_bool aborted;          /* in a world of one */
     atomic_uint_fast64_t busy_ns; /* in collectives so far */
@@ -66,6 +66,7 @@ static void find_locals(rf_comm *comm)
         if (i < comm->job.rank) comm->local_rank++;
         comm->local_size++;
     }
+    comm->per_host = rf_collective_per_host(comm->hosts, comm->job.world_size);
 }
 
 rf_result rf_comm_create_on_mesh(const rf_job *job, rf_mesh *mesh, rf_comm **out)
@@ -373,8 +374,9 @@ static rf_result check_call(const char *caller, rf_comm *comm, const rf_collecti
     RF_REQUIRE(!call->wire || ((call->wire == RF_F16 || call->wire == RF_BF16) && call->dtype == RF_F32),
                "%s: %s cannot be sent as %s; only f32 does as f16 or bf16", caller, rf_dtype_name(call->dtype),
                rf_dtype_name(call->wire));
-    task->algorithm =
-        algorithm != RF_COMM_AUTO ? algorithm : rf_collective_schedule_select(task->kind, task->world_size, bytes);
+    task->algorithm = algorithm;
+    if (algorithm == RF_COMM_AUTO)
+        task->algorithm = rf_collective_schedule_select(task->kind, task->world_size, comm->per_host, bytes);
     RF_REQUIRE(task->world_size == 1 || rf_collective_schedule_possible(task),
                "%s: the algorithm '%s' does not support this with %u ranks; use RF_COMM_AUTO", caller,
                rf_algorithm_name(algorithm), task->world_size);

@@ -95,38 +95,7 @@ rf_result rf_collective_schedule_make(const rf_collective_task *task, rf_collect
     return r;
 }
 
-/* ---- which algorithm ---- */
-
-typedef struct selection {
-    rf_collective kind;
-    uint32_t max_world;
-    uint64_t max_bytes;
-    rf_comm_algorithm algorithm;
-} selection;
-
-/* The first row that fits. Few bytes want few rounds, many want every link busy with a share. Measured on loopback with
- * `ringfire bench allreduce`. */
-static const selection selections[] = {
-    { RF_COLLECTIVE_BARRIER, UINT32_MAX, UINT64_MAX, RF_COMM_RECURSIVE_DOUBLING },
-    { RF_COLLECTIVE_ALL_REDUCE, 4, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
-    { RF_COLLECTIVE_ALL_REDUCE, UINT32_MAX, 16u << 10, RF_COMM_RECURSIVE_DOUBLING },
-    { RF_COLLECTIVE_ALL_REDUCE, UINT32_MAX, 128u << 10, RF_COMM_RECURSIVE_HALVING },
-    { RF_COLLECTIVE_REDUCE_SCATTER, UINT32_MAX, 256u << 10, RF_COMM_RECURSIVE_HALVING },
-    { RF_COLLECTIVE_ALL_GATHER, UINT32_MAX, 256u << 10, RF_COMM_RECURSIVE_DOUBLING },
-    { RF_COLLECTIVE_BROADCAST, UINT32_MAX, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },
-};
-
-rf_comm_algorithm rf_collective_schedule_select(rf_collective kind, uint32_t world_size, uint64_t bytes)
-{
-    for (size_t i = 0; i < sizeof(selections) / sizeof(selections[0]); i++) {
-        const selection *row = &selections[i];
-        const rf_collective_task task = { .kind = kind, .algorithm = row->algorithm, .world_size = world_size };
-        if (row->kind == kind && world_size <= row->max_world && bytes <= row->max_bytes &&
-            rf_collective_schedule_possible(&task))
-            return row->algorithm;
-    }
-    return RF_COMM_RING;
-}
+/* ---- who is needed ---- */
 
 static void mark_peers(const rf_collective_schedule *schedule, bool *peers)
 {

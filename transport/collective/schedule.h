@@ -67,8 +67,12 @@ void rf_collective_schedule_free(rf_collective_schedule *schedule);
 /* Reads what it would read from the input from the output: for calls in place, and after a copy. */
 void rf_collective_schedule_in_place(rf_collective_schedule *schedule);
 
-/* The algorithm for an operation whose whole result has `bytes`. */
-rf_comm_algorithm rf_collective_schedule_select(rf_collective kind, uint32_t world_size, uint64_t bytes);
+/* The algorithm for an operation whose whole result has `bytes`; `per_host` as below. */
+rf_comm_algorithm rf_collective_schedule_select(rf_collective kind, uint32_t world_size, uint32_t per_host,
+                                                uint64_t bytes);
+/* How many ranks each host has, the last one perhaps fewer, where ranks of a host are numbered consecutively; else 0.
+ */
+uint32_t rf_collective_per_host(const uint32_t *hosts, uint32_t world_size);
 bool rf_collective_schedule_possible(const rf_collective_task *task);
 
 /* Marks in peers[world_size] with whom `rank` ever exchanges data. */
