@@ -17,6 +17,8 @@ T rf_keep_nan(T value, T a)
 /* One comparison of integers: from -infinity up to NaN with the sign set, numbers with the sign set grow as they near -0. */
 T rf_relu(T a) { return mix(a, T(0), LESS(floatBitsToInt(a), INT(0xff800001u))); }
 
+T rf_relu_grad(T dy, T a) { return rf_keep_nan(mix(T(0), dy, GREATER(a, T(0))), a); }
+
 T rf_larger(T a, T b) { return rf_keep_nan(mix(a, b, GREATER(b, a)), b); }
 
 T rf_leaky_relu(T a, float slope) { return mix(slope * a, a, GREATER(a, T(0))); }
@@ -87,7 +89,6 @@ T rf_gelu_tanh_slope(T a)
 }
 
 /* The gradient `dy` where the other operand is positive. */
-T rf_relu_grad(T dy, T a) { return rf_keep_nan(mix(T(0), dy, GREATER(a, T(0))), a); }
 T rf_leaky_relu_grad(T dy, T a, float slope) { return rf_keep_nan(mix(slope * dy, dy, GREATER(a, T(0))), a); }
 
 T rf_smaller(T a, T b) { return rf_keep_nan(mix(a, b, LESS(b, a)), b); }

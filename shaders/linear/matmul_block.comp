@@ -7,6 +7,7 @@ layout(constant_id = 6) const int TRANSPOSED_B = 0;
 layout(constant_id = 7) const int VECTOR_A = 0; /* lines start at multiples of four */
 layout(constant_id = 8) const int VECTOR_B = 0;
 layout(constant_id = 9) const int VECTOR_C = 0;
+layout(constant_id = 11) const int MASK = 0; /* what lies in place of biases is like c, which counts where that is positive */
 layout(constant_id = 10) const int SUMS = 0; /* of b's rows, too: the product of one more line of a, of ones */
 #define A_ALONG_K (TRANSPOSED_A == 0)
 #define B_ALONG_K (TRANSPOSED_B != 0)
@@ -17,6 +18,7 @@ layout(std430, binding = 0) readonly buffer A4 { vec4 a4[]; };
 layout(std430, binding = 1) readonly buffer B { float b[]; };
 layout(std430, binding = 1) readonly buffer B4 { vec4 b4[]; };
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+layout(std430, binding = 2) readonly buffer Mask4 { vec4 mask4[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(push_constant) uniform P {
@@ -47,6 +49,20 @@ void load_a(int k, int to)
             }
 }
 
+/* The columns of one row, which starts at element `at`, where the mask is positive. */
+void mask_row(inout vec4 values[TN / 4], int at, int first)
+{
+    [[unroll]] for (int s = 0; s < TN / 4; s++) {
+        int column = first + block_column(s);
+        if (VECTOR_C != 0) {
+            if (column < n) values[s] = rf_relu_grad(values[s], mask4[at + column >> 2]);
+        } else {
+            [[unroll]] for (int j = 0; j < 4; j++)
+                if (column + j < n) values[s][j] = rf_relu_grad(values[s][j], bias[at + column + j]);
+        }
+    }
+}
+
 void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
@@ -70,6 +86,7 @@ void main()
     block_end(sum, first_column, n);
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);
+        if (MASK != 0 && row < m) mask_row(sum[r], (z * m + row) * n, first_column);
         if (row < m) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], (z * m + row) * n, first_column, n)
         if (SUMS != 0 && row == m) BLOCK_STORE_ROW(sums, c4, false, sum[r], 0, first_column, n)
     }

@@ -9,12 +9,13 @@ layout(std430, binding = 0) readonly buffer A { float a[]; };
 layout(std430, binding = 1) readonly buffer B { float b[]; };
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) buffer C { float c[]; };
+layout(std430, binding = 4) buffer Sums { float sums[]; };
 layout(push_constant) uniform P {
     int m, n, k, total;              /* total: batch * m * n */
     int a_row, a_k, b_k, b_column, c_row;
     int a_base, b_base, c_base, bias_base;
     int accumulate, last;            /* this range of k adds to c; is the last one */
-    int ones;                        /* a is not read: all of it counts as 1 */
+    int ones;                        /* first row that counts as ones, whose product goes to `sums` */
     ivec4 dim, a_stride, b_stride;   /* batch dimensions */
 };
 
@@ -29,12 +30,16 @@ void main()
         ib += z % dim[d] * b_stride[d];
         z /= dim[d];
     }
+    bool of_ones = row >= ones;
+    if (of_ones) ia = a_base;
+    ic -= of_ones ? ones * c_row : 0;
     float sum = 0.0;
-    for (int p = 0; p < k; p++) sum += (ones != 0 ? 1.0 : a[ia + p * a_k]) * b[ib + p * b_k];
-    if (accumulate != 0) sum += c[ic];
+    for (int p = 0; p < k; p++) sum += (of_ones ? 1.0 : a[ia + p * a_k]) * b[ib + p * b_k];
+    if (accumulate != 0) sum += of_ones ? sums[ic] : c[ic];
     if (last != 0) {
         if (HAS_BIAS != 0) sum += bias[bias_base + column];
         sum = linear_activate(sum);
     }
-    c[ic] = sum;
+    if (of_ones) sums[ic] = sum;
+    else c[ic] = sum;
 }

@@ -203,6 +203,16 @@ rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_dev
 
 /* ---- kernels ---- */
 
+/* A tensor of a plan's call. */
+typedef struct rf_plan_tensor {
+    rf_bind_kind kind; /* an input or an output */
+    uint32_t index;
+} rf_plan_tensor;
+/* What rf_op.finish is made of: appends the best plan for `call`, a call of another op whose inputs and outputs are
+ * these tensors of the plan's own. */
+rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
+                         const rf_plan_tensor *in, const rf_plan_tensor *out);
+
 /* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. _THAT: with further fields. */
 #define RF_VARIANT(linkage, id, text, score_of, plan_of, variant)                                                      \
     RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .last_resort = false)

@@ -106,6 +106,7 @@ typedef struct rf_matmul_attr {
     /* 1 asks for a second output, the sums of b over its rows: of a transposed by b, both matrices, as in the gradient
      * of a dense layer's kernel, where they are the bias' gradient. A kernel that does not make them refuses. */
     uint32_t bias_gradient;
+    uint32_t relu_mask; /* 1: input 2 is no bias but like the product, which counts only where that is > 0 */
 } rf_matmul_attr;
 rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out);
 rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out);
@@ -291,8 +292,11 @@ typedef struct rf_loss_attr {
     uint32_t from_logits;
     uint32_t dloss; /* of gradients, like the rest: RF_DLOSS_* */
     float numerator;
-    uint32_t with_loss; /* 1 asks for the losses as well, the second output */
+    uint32_t with_loss; /* 1 asks for the losses as well, the second output, without which there are no others */
+    uint32_t with_hits; /* 1 asks for what `accuracy` makes of the class numbers, too */
+    uint32_t total;     /* RF_TOTAL_*: asks for the losses' sum, the last output */
 } rf_loss_attr;
+enum { RF_TOTAL_NONE, RF_TOTAL_SUM, RF_TOTAL_QUOTIENT /* by the third input, one number */ };
 typedef struct rf_one_hot_attr {
     int32_t depth;
 } rf_one_hot_attr;

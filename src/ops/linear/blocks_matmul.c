@@ -55,22 +55,22 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t constants[] = {
         rf_blocks[tile].threads, g.activation,      g.bias,       rf_block_slice(caps), t.parts > 1, g.ta, g.tb,
-        p.a_line % 4 == 0,       p.b_line % 4 == 0, g.n % 4 == 0, g.bias_gradient
+        p.a_line % 4 == 0,       p.b_line % 4 == 0, g.n % 4 == 0, g.bias_gradient,      g.relu_mask
     };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
     rf_dispatch_push(d, &p, sizeof(p));
     rf_dispatch_groups(d, caps, t.total);
     rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_INPUT, 1);
-    rf_bind_whole(d, RF_BIND_INPUT, g.bias ? 2 : 0);
+    rf_bind_whole(d, RF_BIND_INPUT, g.bias || g.relu_mask ? 2 : 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_block_bind_parts(&builder, d, tile, &t);
     rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
     return RF_OK;
 }
 
-RF_VARIANT(, rf_matmul_block_s, "block_s", score_of, plan_of, RF_BLOCK_S);
-RF_VARIANT(, rf_matmul_block_m, "block_m", score_of, plan_of, RF_BLOCK_M);
-RF_VARIANT(, rf_matmul_block_t, "block_t", score_of, plan_of, RF_BLOCK_T);
-RF_VARIANT(, rf_matmul_block_l, "block_l", score_of, plan_of, RF_BLOCK_L);
-RF_VARIANT(, rf_matmul_block_xl, "block_xl", score_of, plan_of, RF_BLOCK_XL);
+RF_VARIANT_THAT(, rf_matmul_block_s, "block_s", score_of, plan_of, RF_BLOCK_S, .finishes = true);
+RF_VARIANT_THAT(, rf_matmul_block_m, "block_m", score_of, plan_of, RF_BLOCK_M, .finishes = true);
+RF_VARIANT_THAT(, rf_matmul_block_t, "block_t", score_of, plan_of, RF_BLOCK_T, .finishes = true);
+RF_VARIANT_THAT(, rf_matmul_block_l, "block_l", score_of, plan_of, RF_BLOCK_L, .finishes = true);
+RF_VARIANT_THAT(, rf_matmul_block_xl, "block_xl", score_of, plan_of, RF_BLOCK_XL, .finishes = true);

@@ -87,11 +87,12 @@ static rf_op_call piece_of(const rf_op_call *call, const cuts *c, int64_t rows, 
         if (c->in_mask >> i & 1) piece.in[i].shape.dim[0] = rows;
     for (uint32_t i = 0; i < call->n_out; i++)
         if (c->out_mask >> i & 1) piece.out[i].shape.dim[0] = rows;
-    if (c->sums && call->op == &rf_op_matmul) {
+    if (call->op == &rf_op_matmul) {
         *plain = *(const rf_matmul_attr *)call->attr;
-        plain->activation = RF_ACTIVATION_LINEAR;
+        if (c->sums) plain->activation = RF_ACTIVATION_LINEAR;
+        if (c->sums || plain->relu_mask) piece.n_in = 2;
+        plain->relu_mask = 0;
         piece.attr = plain;
-        piece.n_in = 2;
     }
     return piece;
 }
@@ -200,7 +201,7 @@ static rf_result add_piece(const rf_op_call *call, const rf_device_caps *caps, c
 static rf_result add_sum(const rf_op_call *call, const rf_device_caps *caps, const cuts *c, const scratch *s,
                          uint32_t output, rf_kernel_plan *plan)
 {
-    const bool product = call->op == &rf_op_matmul, bias = product && call->n_in == 3;
+    const bool product = call->op == &rf_op_matmul, bias = product && rf_matmul_geometry_of(call).bias;
     const uint64_t count = rf_desc_count(&call->out[output]), total = rf_div_up(count, 4);
     const int32_t push[] = { (int32_t)total,
                              (int32_t)count,

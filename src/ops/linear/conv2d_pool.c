@@ -45,44 +45,10 @@ bool rf_conv2d_pool_absorb(const rf_graph *graph, rf_node self, rf_node other, r
     return true;
 }
 
-static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_kernel *best = NULL;
-    double most = 0;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const double score = rf_kernel_score(call->op->kernels[i], call, caps);
-        if (score <= most) continue;
-        best = call->op->kernels[i];
-        most = score;
-    }
-    return best;
-}
-
-/* The pooling reads output 0 and writes output 1. */
-static rf_result append_pool(const rf_kernel_plan *pool, rf_kernel_plan *plan)
-{
-    if (pool->workspace > 0) return RF_FAIL(RF_ERROR_INTERNAL, "conv2d: pooling takes a workspace");
-    for (uint32_t k = 0; k < pool->count; k++) {
-        rf_dispatch *d = rf_kernel_plan_add(plan, pool->items[k].shader, pool->items[k].loops);
-        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        *d = pool->items[k];
-        for (uint32_t i = 0; i < d->n_bind; i++) {
-            d->bind[i].index = d->bind[i].kind == RF_BIND_OUTPUT;
-            d->bind[i].kind = RF_BIND_OUTPUT;
-        }
-    }
-    return RF_OK;
-}
-
 rf_result rf_conv2d_pool_finish(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
+    static const rf_plan_tensor in[1] = { { RF_BIND_OUTPUT, 0 } }, out[1] = { { RF_BIND_OUTPUT, 1 } };
     if (call->n_out < 2) return RF_OK;
     const rf_op_call pool = pool_call(call);
-    const rf_kernel *kernel = best_kernel(&pool, caps);
-    if (!kernel) return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: the device has no kernel that pools this image");
-    rf_kernel_plan inner = { 0 };
-    rf_result r = rf_kernel_plan_make(kernel, &pool, caps, &inner);
-    if (r >= 0) r = append_pool(&inner, plan);
-    rf_kernel_plan_free(&inner);
-    return r;
+    return rf_plan_append(plan, &pool, caps, in, out);
 }

@@ -3,6 +3,7 @@
  * rows, because b is being read anyway. */
 #include "ops/linear/matmul.h"
 #include "ops/linear/blocks.h"
+#include "ops/scalar.h"
 
 #include <string.h>
 
@@ -53,7 +54,10 @@ static rf_result matmul_infer(rf_op_call *call)
     call->out[0].dtype = RF_F32;
     call->n_out = 1;
     if (rf_shape_count(*out) < 0) return shape_error(call, "the product is too large");
-    if (call->n_in == 3 &&
+    if (attr->relu_mask && (call->n_in != 3 || call->in[2].dtype != RF_F32 ||
+                            !rf_shape_equal(call->in[2].shape, *out) || attr->activation != RF_ACTIVATION_LINEAR))
+        return shape_error(call, "a ReLU's mask is f32, of the product's shape, and follows a plain product");
+    if (call->n_in == 3 && !attr->relu_mask &&
         (call->in[2].dtype != RF_F32 || !rf_shape_equal(call->in[2].shape, (rf_shape){ 1, { n } }))) {
         char bias[96];
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: bias %s %s must be f32 [%lld]",
@@ -75,7 +79,8 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call)
     const rf_shape *a = &call->in[0].shape, *b = &call->in[1].shape, *c = &call->out[0].shape;
     rf_matmul_geometry g = { .ta = attr->transpose_a,
                              .tb = attr->transpose_b,
-                             .bias = call->n_in == 3,
+                             .bias = call->n_in == 3 && !attr->relu_mask,
+                             .relu_mask = attr->relu_mask,
                              .bias_gradient = call->n_out > 1,
                              .activation = attr->activation,
                              .batch = 1 };
@@ -183,6 +188,12 @@ static void reference_item(const rf_matmul_geometry *g, const float *a, const fl
     }
 }
 
+/* c counts only where y is positive. */
+static void mask_product(const rf_tensor_desc *desc, const float *y, float *c)
+{
+    for (uint64_t i = 0; i < rf_desc_count(desc); i++) c[i] = (float)rf_relu_grad(c[i], y[i]);
+}
+
 static rf_result matmul_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
@@ -194,6 +205,7 @@ static rf_result matmul_reference(const rf_op_call *call, void *const *in, void 
         reference_item(&g, (const float *)in[0] + a, (const float *)in[1] + b, g.bias ? in[2] : NULL,
                        (float *)out[0] + z * g.m * g.n, row);
     }
+    if (g.relu_mask) mask_product(&call->out[0], in[2], out[0]);
     if (g.bias_gradient) {
         memset(row, 0, sizeof(*row) * (size_t)g.n);
         for (int64_t p = 0; p < g.k; p++)
@@ -213,11 +225,45 @@ static rf_cost matmul_cost(const rf_op_call *call)
     return c;
 }
 
+/* The gradient of a ReLU whose result the mask is. */
+static bool absorb_relu_grad(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    const rf_node_info *p = &graph->nodes.items[producer], *c = &graph->nodes.items[consumer];
+    rf_matmul_attr attr = *(const rf_matmul_attr *)p->attr;
+    if (c->op != &rf_op_elementwise || c->n_in != 2 || p->n_in != 2 || attr.activation != RF_ACTIVATION_LINEAR)
+        return false;
+    const rf_elementwise_attr *program = c->attr;
+    const rf_scalar_step step = program->steps[0];
+    if (program->n_steps != 1 || step.fn != RF_FN_RELU_GRAD || step.a >= 2 || step.b >= 2) return false;
+    const rf_value mask = c->in[step.b];
+    if (c->in[step.a] != p->out[0] || mask == p->out[0] ||
+        !rf_shape_equal(rf_graph_desc(graph, mask)->shape, rf_graph_desc(graph, p->out[0])->shape))
+        return false;
+    attr.relu_mask = 1;
+    *fused = (rf_fused){ .op = p->op, .n_in = 3, .in = { p->in[0], p->in[1], mask } };
+    memcpy(fused->attr, &attr, sizeof(attr));
+    return true;
+}
+
 static bool absorb_consumer(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     const rf_matmul_attr *attr = graph->nodes.items[producer].attr;
-    return !attr->bias_gradient &&
+    if (attr->bias_gradient || attr->relu_mask) return false;
+    return absorb_relu_grad(graph, producer, consumer, fused) ||
            rf_linear_absorb(graph, producer, consumer, offsetof(rf_matmul_attr, activation), fused);
+}
+
+/* After kernels that leave the mask to it: in place. */
+static rf_result append_mask(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    static const rf_elementwise_attr relu_grad = { 1, { { .fn = RF_FN_RELU_GRAD, .a = 0, .b = 1 } } };
+    if (!((const rf_matmul_attr *)call->attr)->relu_mask) return RF_OK;
+    rf_op_call mask = { .op = &rf_op_elementwise, .attr = &relu_grad, .n_in = 2, .n_out = 1 };
+    mask.in[0] = mask.out[0] = call->out[0];
+    mask.in[1] = call->in[2];
+    static const rf_plan_tensor in[2] = { { RF_BIND_OUTPUT, 0 }, { RF_BIND_INPUT, 2 } },
+                                out[1] = { { RF_BIND_OUTPUT, 0 } };
+    return rf_plan_append(plan, &mask, caps, in, out);
 }
 
 /* The bias' gradient, a sum of the rows of the same b, becomes output 1. */
@@ -254,6 +300,7 @@ static const rf_attr_field fields[] = {
     RF_ATTR_FLAG(rf_matmul_attr, transpose_b),
     RF_ATTR_NAMED(rf_matmul_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
     RF_ATTR_FLAG(rf_matmul_attr, bias_gradient),
+    RF_ATTR_FLAG(rf_matmul_attr, relu_mask),
 };
 
 static rf_elements met_by_padding(const rf_op_call *call, int64_t i)
@@ -271,6 +318,7 @@ const rf_op rf_op_matmul = {
     .unbatched_out = 1u << 1,
     .met_by_padding = met_by_padding,
     RF_STORES_16(1),
+    .finish = append_mask,
     .infer = matmul_infer,
     .gradient = matmul_gradient,
     .reference = matmul_reference,

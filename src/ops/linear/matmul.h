@@ -9,7 +9,7 @@
 
 typedef struct rf_matmul_geometry {
     int64_t m, n, k;
-    bool ta, tb, bias, bias_gradient;
+    bool ta, tb, bias, bias_gradient, relu_mask;
     uint32_t activation;
     int64_t batch; /* product of dim[] */
     /* Batch dimensions, outermost first, neighbours of equal broadcasting merged; strides in elements, 0 where the
@@ -21,7 +21,7 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call);
 /* First element of batch item z in a and in b. */
 void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, int64_t *b);
 
-#define RF_MATMUL_NUM_CASES 66
+#define RF_MATMUL_NUM_CASES 72
 extern const rf_op_case rf_matmul_cases[RF_MATMUL_NUM_CASES];
 #define RF_MATMUL_NUM_GPU_CASES 6
 extern const rf_op_case rf_matmul_gpu_cases[RF_MATMUL_NUM_GPU_CASES];

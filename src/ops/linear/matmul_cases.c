@@ -6,6 +6,7 @@
 #define BATCH(z, a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 3, z, a, b)
 #define BATCH2(y, z, a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, y, z, a, b)
 #define ATTR(ta, tb, act) (&(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_##act, 0 })
+#define MASKED(ta, tb) .attr = &(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_LINEAR, 0, 1 }, .n_in = 3
 #define WITH_SUMS .attr = &(const rf_matmul_attr){ 1, 0, RF_ACTIVATION_LINEAR, 1 }, .n_in = 2
 
 /* Sums of k products of N(0,1) numbers, each rounded at the size of the partial sums: the error grows as k does at
@@ -241,6 +242,19 @@ const rf_op_case rf_matmul_cases[] = {
       .in = { MAT(2, 131071), MAT(2, 131071) },
       .large = true,
       TOLERANCE(131071) },
+    { .name = "mask_1", MASKED(0, 0), .in = { MAT(1, 1), MAT(1, 1), MAT(1, 1) }, TOLERANCE(1) },
+    { .name = "mask_tile_minus_1", MASKED(0, 1), .in = { MAT(31, 15), MAT(63, 15), MAT(31, 63) }, TOLERANCE(15) },
+    { .name = "mask_tile_plus_1", MASKED(0, 0), .in = { MAT(33, 17), MAT(17, 65), MAT(33, 65) }, TOLERANCE(17) },
+    { .name = "mask_parts", MASKED(1, 0), .in = { MAT(1031, 37), MAT(1031, 41), MAT(37, 41) }, TOLERANCE(1031) },
+    { .name = "mask_batch",
+      MASKED(0, 0),
+      .in = { BATCH(5, 33, 20), BATCH(5, 20, 36), BATCH(5, 33, 36) },
+      TOLERANCE(20) },
+    { .name = "mask_dense",
+      MASKED(0, 1),
+      .in = { MAT(64, 10), MAT(64, 10), MAT(64, 64) },
+      .benchmark = true,
+      TOLERANCE(10) },
     { .name = "sums_1", WITH_SUMS, .in = { MAT(1, 1), MAT(1, 1) }, TOLERANCE(1) },
     { .name = "sums_5x3x2", WITH_SUMS, .in = { MAT(5, 3), MAT(5, 2) }, TOLERANCE(5) },
     { .name = "sums_tile", WITH_SUMS, .in = { MAT(64, 64), MAT(64, 64) }, TOLERANCE(64) },

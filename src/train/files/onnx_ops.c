@@ -214,7 +214,12 @@ static rf_result add_matmul(rf_onnx *o, const rf_node_info *node)
     const rf_matmul_attr *attr = node->attr;
     char *a = matrix_operand(o, node->in[0], attr->transpose_a), *b = matrix_operand(o, node->in[1], attr->transpose_b);
     char *y = OP2("MatMul", a, b);
-    if (node->n_in == 3) y = OP2("Add", y, rf_onnx_get(o, node->in[2]));
+    if (attr->relu_mask) {
+        char *positive = OP2("Greater", rf_onnx_get(o, node->in[2]), NUM(0.0f));
+        y = OP3("Where", positive, y, NUM(0.0f));
+    } else if (node->n_in == 3) {
+        y = OP2("Add", y, rf_onnx_get(o, node->in[2]));
+    }
     set_result(o, node, activation_node(o, attr->activation, y), false);
     if (!attr->bias_gradient) return RF_OK;
     const int64_t rows = 0;

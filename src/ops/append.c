@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans that are followed by another op's. */
+#include "ops/kit.h"
+
+static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_kernel *best = NULL;
+    double most = 0;
+    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
+        const double score = rf_kernel_score(call->op->kernels[i], call, caps);
+        if (score <= most) continue;
+        best = call->op->kernels[i];
+        most = score;
+    }
+    return best;
+}
+
+/* The workspaces follow each other. */
+static uint64_t extend_workspace(rf_kernel_plan *plan, uint64_t size, uint64_t alignment)
+{
+    for (uint32_t k = 0; size > 0 && k < plan->count; k++)
+        for (uint32_t i = 0; i < plan->items[k].n_bind; i++) {
+            rf_binding *b = &plan->items[k].bind[i];
+            if (b->kind == RF_BIND_WORKSPACE && b->size == 0) b->size = plan->workspace - b->offset;
+        }
+    const uint64_t first = size > 0 ? rf_align_up(plan->workspace, alignment) : plan->workspace;
+    plan->workspace = first + size;
+    return first;
+}
+
+static rf_result append_dispatches(rf_kernel_plan *plan, const rf_kernel_plan *more, uint64_t workspace,
+                                   const rf_plan_tensor *in, const rf_plan_tensor *out)
+{
+    for (uint32_t k = 0; k < more->count; k++) {
+        rf_dispatch *d = rf_kernel_plan_add(plan, more->items[k].shader, more->items[k].loops);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        *d = more->items[k];
+        d->concurrent = d->concurrent && k > 0;
+        for (uint32_t i = 0; i < d->n_bind; i++) {
+            rf_binding *b = &d->bind[i];
+            if (b->kind == RF_BIND_WORKSPACE) {
+                b->offset += workspace;
+                continue;
+            }
+            const rf_plan_tensor at = b->kind == RF_BIND_INPUT ? in[b->index] : out[b->index];
+            b->kind = at.kind;
+            b->index = at.index;
+        }
+    }
+    return RF_OK;
+}
+
+rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
+                         const rf_plan_tensor *in, const rf_plan_tensor *out)
+{
+    const rf_kernel *kernel = best_kernel(call, caps);
+    if (!kernel) return RF_FAIL(RF_ERROR_UNSUPPORTED, "no kernel of %s takes what follows here", call->op->name);
+    rf_kernel_plan more = { 0 };
+    rf_result r = rf_kernel_plan_make(kernel, call, caps, &more);
+    if (r >= 0 && more.counters > 0)
+        r = RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) cannot follow: it takes counters", call->op->name, kernel->name);
+    if (r >= 0)
+        r = append_dispatches(plan, &more, extend_workspace(plan, more.workspace, caps->buffer_alignment), in, out);
+    rf_kernel_plan_free(&more);
+    return r;
+}
