@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross-entropy of each row, or (GRAD) its gradient, or (GRAD, WITH_LOSS) both; labels are one class number a row or (DENSE) a weight for each class.
 // Predictions are logits, or probabilities, which are normalised and clipped. One invocation a row, or (GROUP) one
-// workgroup.
+// workgroup. TOTAL: one workgroup takes all rows, one an invocation at a time, and adds up their losses.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/row_group.glsl"
@@ -20,6 +20,16 @@ layout(std430, binding = 2) readonly buffer Dloss { float dloss[]; };
 layout(std430, binding = 3) writeonly buffer Dx { float dx[]; };
 #ifdef WITH_LOSS
 layout(std430, binding = 4) writeonly buffer Loss { float loss[]; };
+#ifndef DENSE
+layout(std430, binding = 5) writeonly buffer Hits { float hit[]; };
+layout(constant_id = 3) const bool WITH_HITS = false;
+#endif
+#endif
+#ifdef TOTAL
+layout(std430, binding = 6) writeonly buffer Total { float total_loss; };
+layout(constant_id = 4) const bool QUOTIENT = false; // of the sum by the number of `dloss`
+const uint MAX_LOCAL = 64;
+shared float sums[MAX_LOCAL];
 #endif
 layout(push_constant) uniform Push { uint rows, columns; float numerator; };
 layout(constant_id = 2) const uint DLOSS = 0; // a number for each row, 1: one for all, 2: numerator by it
@@ -36,10 +46,9 @@ bool is_unclipped(float q) { return (q >= LOW && q <= HIGH) || rf_is_nan(q); }
 
 float log_of_clipped(float q) { return rf_keep_nan(log(clamp(q, LOW, HIGH)), q); }
 
-void main()
+// Makes what is asked for of one row; where FIRST is 0 this is its loss.
+float row_make(uint row)
 {
-    const uint row = rf_row();
-    if (row >= rows) return;
     const uint base = row * columns;
 #ifndef DENSE
     const int wanted = label[row];
@@ -50,8 +59,11 @@ void main()
 #endif
 #ifdef WITH_LOSS
         if (FIRST == 0) loss[row] = nan;
+#ifdef GRAD
+        if (FIRST == 0 && WITH_HITS) hit[row] = 0.0;
 #endif
-        return;
+#endif
+        return nan;
     }
 #endif
 
@@ -115,7 +127,45 @@ void main()
     if (FIRST == 0) loss[row] = result;
 #else
     const float own_x = x[base + wanted];
-    if (FIRST == 0) loss[row] = FROM_LOGITS ? log_total - (own_x - shift) : -log_of_clipped(own_x * scale);
+    const float result = FROM_LOGITS ? log_total - (own_x - shift) : -log_of_clipped(own_x * scale);
+    if (FIRST == 0) loss[row] = result;
+#ifdef GRAD
+    if (WITH_HITS) {
+        float before = 0.0; // that come before the wanted one among the largest
+        for (uint c = FIRST; c < columns; c += STEP) {
+            const float v = x[base + c];
+            const bool own_exceeds = int(c) < wanted && rf_exceeds(own_x, v);
+            if (int(c) < wanted ? !own_exceeds : rf_exceeds(v, own_x)) before += 1.0;
+        }
+        before = rf_row_sum(before);
+        if (FIRST == 0) hit[row] = before == 0.0 ? 1.0 : 0.0;
+    }
 #endif
+#endif
+    return result;
+#else
+    return 0.0;
 #endif
 }
+
+#ifdef TOTAL
+void main()
+{
+    const uint lane = gl_LocalInvocationID.x;
+    float sum = 0.0;
+    for (uint row = lane; row < rows; row += gl_WorkGroupSize.x) sum += row_make(row);
+    sums[lane] = sum;
+    barrier();
+    for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {
+        if (lane < width) sums[lane] += sums[lane + width];
+        barrier();
+    }
+    if (lane == 0) total_loss = QUOTIENT ? sums[0] / dloss[0] : sums[0];
+}
+#else
+void main()
+{
+    const uint row = rf_row();
+    if (row < rows) row_make(row);
+}
+#endif

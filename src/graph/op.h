@@ -290,8 +290,8 @@ struct rf_op {
     /* Fusion: node `producer` of this op has one output, which is read once, by node `consumer`. True when *fused,
      * whose output 0 has the consumer's output 0 shape, replaces both. NULL: never. Not asked for nodes that mutate. */
     bool (*absorb_consumer)(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
-    /* Fusion of two readers of one value, or of a node and one of those that read its only output: node `self` is of
-     * this op, `other` comes to be its output number *other_out. */
+    /* Fusion of two readers of one value, or of a node and one that reads what it makes: node `self` is of this op,
+     * `other` comes to be its output number *other_out. That may take the place of one that `other` alone reads. */
     bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
     /* Of an op that does not live as long as the process: each graph that has it holds a reference. NULL otherwise. */
     void (*retain)(const rf_op *op);

@@ -225,6 +225,13 @@ static bool is_unused(const rewriter *rw, rf_value v)
     return !rw->values.items[v].root && !rw->values.items[v].head;
 }
 
+/* Nobody needs the value but, at most, the node. */
+static bool can_replace(const rewriter *rw, rf_value v, rf_node n)
+{
+    const read_list *list = &rw->values.items[v];
+    return !list->root && (!list->head || (list->head == list->tail && read_node(list->head) == n));
+}
+
 /* ---- replacing two nodes by one ---- */
 
 typedef struct fusion {
@@ -365,7 +372,7 @@ static rf_result try_sibling(rewriter *rw, rf_node n, rf_node o)
     fusion f = { 0 };
     uint32_t other_out = 0;
     if (!self->op->absorb_sibling(rw->graph, n, o, &f.fused, &other_out)) return RF_OK;
-    if (other_out >= RF_MAX_OUTPUTS || (other_out < self->n_out && !is_unused(rw, self->out[other_out])) ||
+    if (other_out >= RF_MAX_OUTPUTS || (other_out < self->n_out && !can_replace(rw, self->out[other_out], o)) ||
         !keeps_views(&f.fused, self->op, other->op))
         return RF_OK;
     memcpy(f.out, self->out, sizeof(f.out));
@@ -387,12 +394,14 @@ static rf_result try_sibling(rewriter *rw, rf_node n, rf_node o)
 static rf_result try_readers(rewriter *rw, rf_node n)
 {
     const rf_node_info *node = &rw->graph->nodes.items[n];
-    uint32_t read = node->n_out == 1 ? rw->values.items[node->out[0]].head : 0;
-    for (uint32_t step = 0; step < SIBLING_WINDOW && read; step++, read = rw->links[read].next) {
-        const uint32_t before = rw->fusions;
-        if (rf_op_reads(rw->graph->nodes.items[read_node(read)].op, read_input(read)))
-            RF_TRY(try_sibling(rw, n, read_node(read)));
-        if (rw->fusions > before) return RF_OK;
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        uint32_t read = rw->values.items[node->out[i]].head;
+        for (uint32_t step = 0; step < SIBLING_WINDOW && read; step++, read = rw->links[read].next) {
+            const uint32_t before = rw->fusions;
+            if (rf_op_reads(rw->graph->nodes.items[read_node(read)].op, read_input(read)))
+                RF_TRY(try_sibling(rw, n, read_node(read)));
+            if (rw->fusions > before) return RF_OK; /* the fused node stands in the queue */
+        }
     }
     return RF_OK;
 }
@@ -402,9 +411,6 @@ static rf_result try_siblings(rewriter *rw, rf_node n)
     const rf_node_info *node = &rw->graph->nodes.items[n];
     if (node->dead || !node->op->absorb_sibling || node->op->mutates) return RF_OK;
     const rf_op *op = node->op;
-    const uint32_t fusions = rw->fusions;
-    RF_TRY(try_readers(rw, n));
-    if (rw->fusions > fusions) return RF_OK; /* the fused node stands in the queue */
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (!rf_op_reads(op, i)) continue;
         uint32_t forward = read_of(n, i), backward = forward;
@@ -417,11 +423,11 @@ static rf_result try_siblings(rewriter *rw, rf_node n)
                     continue;
                 const uint32_t before = rw->fusions;
                 RF_TRY(try_sibling(rw, n, read_node(reads[k])));
-                if (rw->fusions > before) return RF_OK; /* the fused node stands in the queue */
+                if (rw->fusions > before) return RF_OK;
             }
         }
     }
-    return RF_OK;
+    return try_readers(rw, n);
 }
 
 /* One round over all nodes, and again over what changes under way. */

@@ -17,7 +17,7 @@
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
 
-enum { BATCH = 64, MOST_DISPATCHES = 23, MOST_BARRIERS = 16, MOST_COPIES = 2 };
+enum { BATCH = 64, MOST_DISPATCHES = 16, MOST_BARRIERS = 13, MOST_COPIES = 2 };
 
 /* A device's kernels as a GPU would choose them. */
 static void pretend_to_be_a_gpu(rf_strategy *strategy)

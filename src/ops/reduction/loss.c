@@ -2,7 +2,7 @@
 /*
  * Cross-entropy losses, one number for each row of predictions, and their gradients. Predictions are logits, or
  * probabilities p, which count as clip(p / sum(p), 1e-7, 1 - 1e-7), as in Keras. A fused gradient takes what flows in
- * as one number for all rows, and makes the losses, too.
+ * as one number for all rows, and makes the losses, too; of these the sum, and whether predictions are right.
  */
 #include "ops/reduction/loss.h"
 #include "ops/kit.h"
@@ -69,9 +69,17 @@ static rf_result loss_grad_infer(rf_op_call *call)
         RF_TRY(rf_expect_shape(call, 2, &call->out[0].shape, "one gradient for each row of predictions"));
     else
         RF_TRY(rf_expect_shape(call, 2, &scalar, "one gradient for all rows"));
-    call->out[1] = call->out[0];
+    const rf_tensor_desc rows = call->out[0];
     call->out[0] = call->in[1];
-    call->n_out = attr->with_loss ? 2 : 1;
+    call->n_out = 1;
+    if (!attr->with_loss) return RF_OK;
+    call->out[call->n_out++] = rows;
+    if (attr->with_hits) call->out[call->n_out++] = rows;
+    if (attr->with_hits && is_dense(call->op))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: has no class numbers to compare with", call->op->name);
+    if (attr->total == RF_TOTAL_QUOTIENT && attr->dloss == RF_DLOSS_ROWS)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: divides losses by a single number only", call->op->name);
+    if (attr->total != RF_TOTAL_NONE) call->out[call->n_out++] = (rf_tensor_desc){ .dtype = RF_F32 };
     return RF_OK;
 }
 
@@ -195,11 +203,32 @@ static rf_result loss_reference(const rf_op_call *call, void *const *in, void *c
     return RF_OK;
 }
 
+static void compute_hits(const rf_op_call *call, void *const *in, float *hits)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
+    for (uint64_t r = 0; r < rows; r++) {
+        const float *x = (const float *)in[1] + r * columns;
+        uint64_t best = 0;
+        for (uint64_t c = 1; c < columns; c++)
+            if (rf_exceeds(x[c], x[best])) best = c;
+        hits[r] = ((const int32_t *)in[0])[r] == (int64_t)best;
+    }
+}
+
+static void add_losses(const rf_op_call *call, const float *loss, const float *divisor, float *total)
+{
+    double sum = 0;
+    for (uint64_t r = 0; r < rf_desc_rows(&call->in[1]); r++) sum += (double)loss[r];
+    *total = (float)(attr_of(call)->total == RF_TOTAL_QUOTIENT ? sum / (double)*divisor : sum);
+}
+
 static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
     const bool logits = from_logits(call), dense = is_dense(call->op);
     if (call->n_out > 1) compute_losses(call, in, out[1]);
+    if (call->n_out > 1 && attr_of(call)->with_hits) compute_hits(call, in, out[2]);
+    if (call->n_out > 1 && attr_of(call)->total) add_losses(call, out[1], in[2], out[call->n_out - 1]);
     for (uint64_t r = 0; r < rows; r++) {
         const double dloss = dloss_of(call, in[2], r);
         const float *x = (const float *)in[1] + r * columns;
@@ -252,21 +281,23 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, b
     const uint64_t columns = rf_desc_columns(&call->in[1]), row_bytes = columns * sizeof(float);
     const bool dense = is_dense(call->op), grad = call->n_in == 3, both = call->n_out > 1;
     /* For the maximum, for the sum; dense labels are summed as well; gradients are written in a walk of their own. */
-    const uint32_t passes = 2u + dense + grad + (dense && both), what = (uint32_t)grad + both;
+    const uint32_t passes = 2u + dense + grad + both, what = (uint32_t)grad + both;
     rf_row_job job = { .shader = shaders[dense][what][0],
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[1]),
                        .threads_per_row = 1,
                        .loops = rf_row_loops(columns, 1, passes),
                        .n_push = 2u + grad,
-                       .n_spec = 1u + grad };
+                       .n_spec = 1u + grad + (both && !dense) };
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, dense ? row_bytes : sizeof(int32_t));
     rf_row_job_tensor(&job, RF_BIND_INPUT, 1, row_bytes);
     if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, attr->dloss == RF_DLOSS_ROWS ? sizeof(float) : 0);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? row_bytes : sizeof(float));
     if (both) rf_row_job_tensor(&job, RF_BIND_OUTPUT, 1, sizeof(float));
+    if (both && !dense) rf_row_job_tensor(&job, RF_BIND_OUTPUT, attr->with_hits ? 2 : 1, sizeof(float));
     job.spec[0] = from_logits(call);
     job.spec[1] = attr->dloss;
+    job.spec[2] = attr->with_hits;
     job.push[1] = (uint32_t)columns;
     memcpy(&job.push[2], &attr->numerator, sizeof(attr->numerator));
     if (group) rf_row_job_group(&job, caps, shaders[dense][what][1], columns, passes);
@@ -276,7 +307,65 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, b
 /* One invocation a row, or one workgroup. */
 RF_ROW_KERNEL(loss_row, "row", loss_job(call, caps, false));
 RF_ROW_KERNEL(loss_group, "group", loss_job(call, caps, true));
-static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group };
+
+/* ---- the sum of the losses ---- */
+
+#define MOST_ROWS 1024 /* that one workgroup takes, each a number of short ones */
+#define MOST_COLUMNS 64
+
+static uint64_t total_loops(const rf_row_job *job)
+{
+    return rf_div_up(job->rows, job->local) * (job->loops + 1) + 16;
+}
+
+static double total_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const bool wanted = !is_dense(call->op) && call->n_out > 1 && attr_of(call)->total;
+    const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
+    if (!wanted || rows > MOST_ROWS || columns > MOST_COLUMNS || !rf_fits_storage(call, caps)) return RF_SCORE_NONE;
+    const rf_row_job job = loss_job(call, caps, false);
+    return total_loops(&job) <= rf_loop_limit(caps) ? RF_SCORE_EXACT : RF_SCORE_NONE;
+}
+
+/* All rows in one workgroup, which adds up their losses. */
+static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_loss_attr *attr = attr_of(call);
+    const rf_row_job job = loss_job(call, caps, false);
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sparse_crossentropy_total, total_loops(&job));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t push[] = { (uint32_t)job.rows, job.push[1], job.push[2] };
+    rf_dispatch_spec(d, job.local);
+    for (uint32_t i = 0; i < job.n_spec; i++) rf_dispatch_spec(d, job.spec[i]);
+    rf_dispatch_spec(d, attr->total == RF_TOTAL_QUOTIENT);
+    rf_dispatch_push(d, push, sizeof(push));
+    for (uint32_t i = 0; i < 3; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
+    const uint32_t outputs[] = { 0, 1, attr->with_hits ? 2 : 1, call->n_out - 1 };
+    for (uint32_t i = 0; i < RF_LENGTH(outputs); i++) rf_bind_whole(d, RF_BIND_OUTPUT, outputs[i]);
+    rf_dispatch_groups(d, caps, 1);
+    return RF_OK;
+}
+static const rf_kernel loss_total = { "total", total_score, total_plan, .finishes = true };
+
+static rf_result append_total(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    static const rf_reduce_attr sum = { .kind = RF_REDUCE_KIND_SUM };
+    static const rf_elementwise_attr divide = { 1, { { .fn = RF_FN_DIVIDE, .a = 0, .b = 1 } } };
+    const rf_loss_attr *attr = attr_of(call);
+    if (call->n_in < 3 || call->n_out < 2 || attr->total == RF_TOTAL_NONE) return RF_OK;
+    const rf_plan_tensor losses = { RF_BIND_OUTPUT, 1 }, total = { RF_BIND_OUTPUT, call->n_out - 1 };
+    rf_op_call reduce = { .op = &rf_op_reduce, .attr = &sum, .n_in = 1, .n_out = 1 };
+    reduce.in[0] = call->out[1];
+    reduce.out[0] = call->out[total.index];
+    RF_TRY(rf_plan_append(plan, &reduce, caps, &losses, &total));
+    if (attr->total != RF_TOTAL_QUOTIENT) return RF_OK;
+    rf_op_call quotient = { .op = &rf_op_elementwise, .attr = &divide, .n_in = 2, .n_out = 1 };
+    quotient.in[0] = quotient.out[0] = reduce.out[0];
+    quotient.in[1] = call->in[2];
+    return rf_plan_append(plan, &quotient, caps, (const rf_plan_tensor[]){ total, { RF_BIND_INPUT, 2 } }, &total);
+}
+
+static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group, &loss_total };
 
 /* ---- cases ---- */
 
@@ -289,6 +378,11 @@ static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group };
     .attr = &(const rf_loss_attr)                                                                                      \
     {                                                                                                                  \
         logits, RF_DLOSS_##kind, n, loss                                                                               \
+    }
+#define TOTAL(logits, kind, hits, what)                                                                                \
+    .attr = &(const rf_loss_attr)                                                                                      \
+    {                                                                                                                  \
+        logits, RF_DLOSS_##kind, 1, 1, hits, RF_TOTAL_##what                                                           \
     }
 #define DIVISOR RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 2, 5, 0, 0)
 #define SPARSE_FUSED(low, high, rows, columns) .in = { CLASSES(low, high, 1, rows), X(1, 2, rows, columns), DIVISOR }
@@ -417,6 +511,26 @@ static const rf_op_case sparse_grad_cases[] = {
       CLOSE,
       .benchmark = true },
     { .name = "both_3x70001", FUSED(1, QUOTIENT, 1, 1), .n_in = 3, SPARSE_FUSED(-1, 70001, 3, 70001), CLOSE },
+    { .name = "total_1x1", TOTAL(1, QUOTIENT, 1, QUOTIENT), .n_in = 3, SPARSE_FUSED(0, 1, 1, 1), CLOSE },
+    { .name = "total_64x10",
+      TOTAL(1, QUOTIENT, 1, QUOTIENT),
+      .n_in = 3,
+      SPARSE_FUSED(0, 10, 64, 10),
+      CLOSE,
+      .benchmark = true },
+    { .name = "total_rows_257x31",
+      TOTAL(1, ROWS, 0, SUM),
+      .n_in = 3,
+      .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31), X(1, 1, 257) },
+      CLOSE },
+    { .name = "total_ties_1023x3",
+      TOTAL(1, SCALAR, 1, QUOTIENT),
+      .n_in = 3,
+      .in = { CLASSES(0, 3, 1, 1023), RF_TENSOR(RF_F32, RF_FILL_INTEGER, 1, 4, 2, 1023, 3), DIVISOR },
+      CLOSE },
+    { .name = "total_9001x65", TOTAL(1, QUOTIENT, 1, QUOTIENT), .n_in = 3, SPARSE_FUSED(0, 65, 9001, 65), CLOSE },
+    { .name = "hits_33x70", TOTAL(1, QUOTIENT, 1, NONE), .n_in = 3, SPARSE_FUSED(-1, 71, 33, 70), CLOSE },
+    { .name = "hits_3x70001", TOTAL(1, QUOTIENT, 1, SUM), .n_in = 3, SPARSE_FUSED(0, 70001, 3, 70001), CLOSE },
     { .name = "probabilities_2x70001",
       .n_in = 3,
       .in = { CLASSES(0, 70001, 1, 2), LOOSE(2, 2, 70001), X(1, 1, 2) },
@@ -471,6 +585,11 @@ static const rf_op_case dense_grad_cases[] = {
       .in = { P(2, 64, 10), X(1, 2, 64, 10), X(1, 1, 64) },
       CLOSE,
       .benchmark = true },
+    { .name = "total_33x5",
+      TOTAL(1, QUOTIENT, 0, QUOTIENT),
+      .n_in = 3,
+      .in = { P(2, 33, 5), X(1, 2, 33, 5), DIVISOR },
+      CLOSE },
     { .name = "both_33x5", FUSED(1, QUOTIENT, 1, 1), .n_in = 3, .in = { P(2, 33, 5), X(1, 2, 33, 5), DIVISOR }, CLOSE },
     { .name = "both_probabilities_2x5x33",
       FUSED(0, SCALAR, 0, 1),
@@ -499,11 +618,16 @@ static const char *dloss_name(uint32_t dloss)
     return dloss < RF_LENGTH(names) ? names[dloss] : "?";
 }
 
+static const char *total_name(uint32_t total)
+{
+    static const char *const names[] = { "none", "sum", "quotient" };
+    return total < RF_LENGTH(names) ? names[total] : "?";
+}
+
 static const rf_attr_field loss_fields[] = {
-    RF_ATTR_FLAG(rf_loss_attr, from_logits),
-    RF_ATTR_NAMED(rf_loss_attr, dloss, RF_DLOSS_QUOTIENT, dloss_name),
-    RF_ATTR_NUMBER(rf_loss_attr, numerator),
-    RF_ATTR_FLAG(rf_loss_attr, with_loss),
+    RF_ATTR_FLAG(rf_loss_attr, from_logits), RF_ATTR_NAMED(rf_loss_attr, dloss, RF_DLOSS_QUOTIENT, dloss_name),
+    RF_ATTR_NUMBER(rf_loss_attr, numerator), RF_ATTR_FLAG(rf_loss_attr, with_loss),
+    RF_ATTR_FLAG(rf_loss_attr, with_hits),   RF_ATTR_NAMED(rf_loss_attr, total, RF_TOTAL_QUOTIENT, total_name),
 };
 
 static rf_choices class_choices(const rf_op_call *call)
@@ -519,9 +643,10 @@ static rf_choices class_choices(const rf_op_call *call)
         RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                                                      \
         .min_in = inputs,                                                                                              \
         .max_in = inputs,                                                                                              \
-        .n_out = inputs == 3 ? 2 : 1,                                                                                  \
+        .n_out = inputs == 3 ? 4 : 1,                                                                                  \
         .flags = RF_OP_NO_ONNX,                                                                                        \
         RF_STORES_16(inputs == 3), /* losses themselves are f32 */                                                     \
+        .finish = append_total,                                                                                        \
         .infer = infer_,                                                                                               \
         .gradient = gradient_,                                                                                         \
         .absorb_sibling = absorb_,                                                                                     \
@@ -531,7 +656,7 @@ static rf_choices class_choices(const rf_op_call *call)
         RF_CASES(cases_),                                                                                              \
     }
 LOSS_OP(sparse_crossentropy, 2, class_choices, loss_infer, sparse_gradient, NULL, loss_reference, sparse_cases);
-LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb_loss, loss_grad_reference,
+LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb, loss_grad_reference,
         sparse_grad_cases);
 LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, NULL, loss_reference, dense_cases);
-LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb_loss, loss_grad_reference, dense_grad_cases);
+LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb, loss_grad_reference, dense_grad_cases);

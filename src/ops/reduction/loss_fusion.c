@@ -53,16 +53,57 @@ bool rf_loss_absorb_dloss(const rf_graph *graph, rf_node producer, rf_node consu
     return true;
 }
 
-bool rf_loss_absorb_loss(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+/* The losses themselves. */
+static bool add_losses(const rf_node_info *grad, const rf_node_info *loss, rf_loss_attr *attr)
 {
-    const rf_node_info *grad = &graph->nodes.items[self], *loss = &graph->nodes.items[other];
     const rf_op *expected = grad->op == &rf_op_crossentropy_grad ? &rf_op_crossentropy : &rf_op_sparse_crossentropy;
-    if (loss->op != expected || loss->in[0] != grad->in[0] || loss->in[1] != grad->in[1]) return false;
-    rf_loss_attr attr = *(const rf_loss_attr *)grad->attr;
-    if (attr.with_loss || attr.from_logits != ((const rf_loss_attr *)loss->attr)->from_logits) return false;
+    if (loss->op != expected || loss->in[0] != grad->in[0] || loss->in[1] != grad->in[1] || attr->with_loss)
+        return false;
+    attr->with_loss = 1;
+    return attr->from_logits == ((const rf_loss_attr *)loss->attr)->from_logits;
+}
+
+/* Whether the largest prediction is that of the label. */
+static bool add_hits(const rf_node_info *grad, const rf_node_info *accuracy, rf_loss_attr *attr)
+{
+    if (grad->op != &rf_op_sparse_crossentropy_grad || accuracy->op != &rf_op_accuracy || !attr->with_loss ||
+        attr->with_hits || attr->total)
+        return false;
+    attr->with_hits = 1;
+    return accuracy->in[0] == grad->in[0] && accuracy->in[1] == grad->in[1];
+}
+
+/* The sum of the losses, then its quotient by the number that the gradients were divided by. */
+static bool add_total(const rf_graph *graph, const rf_node_info *grad, const rf_node_info *node, rf_loss_attr *attr)
+{
+    if (attr->with_loss && attr->total == RF_TOTAL_NONE && node->op == &rf_op_reduce && node->in[0] == grad->out[1]) {
+        attr->total = RF_TOTAL_SUM;
+        return ((const rf_reduce_attr *)node->attr)->kind == RF_REDUCE_KIND_SUM && is_scalar(graph, node->out[0]);
+    }
+    if (attr->total != RF_TOTAL_SUM || attr->dloss == RF_DLOSS_ROWS || node->op != &rf_op_elementwise ||
+        node->n_in != 2)
+        return false;
+    const rf_elementwise_attr *program = node->attr;
+    const rf_scalar_step *step = &program->steps[0];
+    if (program->n_steps != 1 || step->fn != RF_FN_DIVIDE || step->a >= 2 || step->b >= 2) return false;
+    attr->total = RF_TOTAL_QUOTIENT;
+    return node->in[step->a] == grad->out[grad->n_out - 1] && node->in[step->b] == grad->in[2];
+}
+
+bool rf_loss_absorb(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+{
+    const rf_node_info *grad = &graph->nodes.items[self], *node = &graph->nodes.items[other];
+    const rf_loss_attr before = *(const rf_loss_attr *)grad->attr;
+    rf_loss_attr attr = before;
+    if (add_losses(grad, node, &attr))
+        *other_out = 1;
+    else if (attr = before, add_hits(grad, node, &attr))
+        *other_out = 2;
+    else if (attr = before, add_total(graph, grad, node, &attr))
+        *other_out = 2 + attr.with_hits;
+    else
+        return false;
     *fused = (rf_fused){ .op = grad->op, .n_in = 3, .in = { grad->in[0], grad->in[1], grad->in[2] } };
-    attr.with_loss = 1;
     memcpy(fused->attr, &attr, sizeof(attr));
-    *other_out = 1;
     return true;
 }
