@@ -7,8 +7,7 @@
 #define RF_WIDE_GLSL
 
 #ifdef TEXEL
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
+#include "include/write_fours.glsl"
 #endif
 
 /* Before any mention of gl_WorkGroupSize, which is 1 until then. */
@@ -68,16 +67,6 @@ Reg rf_texels(bool whole, uint low, vec4 x, vec4 y)
         bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                            \
         if (writes && t < n_vec) buffer[t] = rf_pack(r);                                                               \
         if (writes && t_there < n_vec) buffer[t_there] = rf_pack(there);                                               \
-    }
-
-/* The same for four elements: where `has`, buffer[at] = x, of u64vec2. */
-#define RF_WRITE4(buffer, has, at, x)                                                                                  \
-    {                                                                                                                  \
-        uint partner = gl_SubgroupInvocationID ^ 4u, at_there = subgroupShuffle(at, partner);                          \
-        bool has_there = subgroupShuffle(uint(has), partner) != 0u, writes = (gl_SubgroupInvocationID & 4u) == 0u;     \
-        uvec4 own = floatBitsToUint(x), there = floatBitsToUint(subgroupShuffle(x, partner));                          \
-        if (writes && (has)) buffer[at] = u64vec2(pack64(own.xy), pack64(own.zw));                                     \
-        if (writes && has_there) buffer[at_there] = u64vec2(pack64(there.xy), pack64(there.zw));                       \
     }
 #endif
 

@@ -2,12 +2,24 @@
 // Scans along rows: cumulative sums, cumulative products (PRODUCT) and linear recurrences (RECURRENCE). One invocation a
 // row; or rows cut into blocks of one invocation each: TOTALS makes the total of every block, then BLOCKED starts each
 // block from the totals of those before it (reduce, then scan: Blelloch, "Prefix sums and their applications", 1990).
-// "Before" is in the order of the scan, which `reverse` turns round.
+// "Before" is in the order of the scan, which `reverse` turns round. FOURS: four columns at a time, read as texels; rows are
+// multiples of four long, except when there is only one, whose last few elements come through a second view.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
 
+#if defined(FOURS)
+#include "include/write_fours.glsl"
+#extension GL_EXT_control_flow_attributes : require
+layout(binding = 0) uniform samplerBuffer x;
+#if defined(BLOCKED)
+layout(std430, binding = 3) readonly buffer XTail { float x_tail[]; };
+#else
+layout(std430, binding = 2) readonly buffer XTail { float x_tail[]; };
+#endif
+#else
 layout(std430, binding = 0) readonly buffer X { float x[]; };
+#endif
 #if defined(RECURRENCE)
 layout(std430, binding = 1) readonly buffer Factors { float factors[]; };
 #define OUTPUT 2
@@ -18,6 +30,9 @@ layout(std430, binding = 1) readonly buffer Factors { float factors[]; };
 layout(std430, binding = OUTPUT) writeonly buffer Totals { int totals[]; };
 #else
 layout(std430, binding = OUTPUT) writeonly buffer Y { float y[]; };
+#if defined(FOURS)
+layout(std430, binding = OUTPUT) writeonly buffer YFours { u64vec2 y_fours[]; };
+#endif
 #if defined(BLOCKED)
 layout(std430, binding = OUTPUT + 1) readonly buffer Totals { int totals[]; };
 #endif
@@ -57,7 +72,9 @@ float float_of(Wide a)
 #define WORDS 2
 Wide product = Wide(1.0, 0);
 float value() { return float_of(product); }
-void take(uint i, uint at) { product = times(product, wide_of(x[at])); }
+#define NEUTRAL 1.0
+#define VALUES(at) x[at]
+void take(uint i, float v) { product = times(product, wide_of(v)); }
 #if defined(BLOCKED)
 void take_total(uint b, uint at) { product = times(product, Wide(intBitsToFloat(totals[at]), totals[at + 1])); }
 void start_block() {}
@@ -77,12 +94,13 @@ float last = 0.0;
 bool first = true;
 Wide factor = Wide(1.0, 0); // of what a block starts from in what it ends with
 float value() { return last; }
-void take(uint i, uint at)
+#define VALUES(at) x[at], factors[at]
+void take(uint i, float v, float by)
 {
-    last = first ? x[at] : x[at] + factors[at] * last;
+    last = first ? v : v + by * last;
     first = false;
 #if defined(TOTALS)
-    factor = times(factor, wide_of(factors[at]));
+    factor = times(factor, wide_of(by));
 #endif
 }
 #if defined(BLOCKED)
@@ -111,7 +129,9 @@ float whole = 0.0, part = 0.0;
 float value() { return whole + part; }
 
 // `i` counts the addends; the same for all rows, so that invocations do not branch apart.
-void add(uint i, float v)
+#define NEUTRAL 0.0
+#define VALUES(at) x[at]
+void take(uint i, float v)
 {
     if (i % 64 == 0) {
         whole += part;
@@ -120,9 +140,8 @@ void add(uint i, float v)
     part += v;
 }
 
-void take(uint i, uint at) { add(i, x[at]); }
 #if defined(BLOCKED)
-void take_total(uint b, uint at) { add(b, intBitsToFloat(totals[at])); }
+void take_total(uint b, uint at) { take(b, intBitsToFloat(totals[at])); }
 void start_block()
 {
     whole += part;
@@ -134,6 +153,62 @@ void write_total(uint at) { totals[at] = floatBitsToInt(value()); }
 #endif
 #endif
 
+#if defined(FOURS)
+// Takes v and says what stands in its place.
+float step(uint i, float v)
+{
+    const float before = value();
+    take(i, v);
+    return exclusive != 0 ? before : value();
+}
+
+// The last few elements of the only row.
+void tail()
+{
+    const uint rest = columns % 4, start = columns - rest;
+    for (uint i = 0; i < rest; i++) {
+        const uint at = start + (reverse != 0 ? rest - 1 - i : i);
+#if defined(TOTALS)
+        take(1, x_tail[at]);
+#else
+        y[at] = step(1, x_tail[at]);
+#endif
+    }
+}
+
+// All invocations take part throughout: those beyond the end go with the last one. Blocks lie in memory as in a scan that
+// goes forward, and `block` counts them in the order of the scan.
+void main()
+{
+    const bool live = rf_thread() < rows * blocks;
+    const uint thread = min(rf_thread(), rows * blocks - 1), row = thread / blocks, block = thread % blocks;
+    const uint there = reverse != 0 ? blocks - 1 - block : block;
+    const uint fours = columns / 4, each = block_len / 4, start = there * each, len = min(each, fours - start);
+    const bool has_tail = live && columns % 4 != 0 && there == blocks - 1;
+#if defined(BLOCKED)
+    for (uint b = 0; b < block; b++) take_total(b, WORDS * (row * blocks + b));
+    start_block();
+#endif
+    if (has_tail && reverse != 0) tail();
+    for (uint i = 0; i < each; i++) {
+        const bool has = i < len;
+        const uint at = has ? row * fours + start + (reverse != 0 ? len - 1 - i : i) : 0;
+        vec4 v = texelFetch(x, int(at));
+        v = has ? reverse != 0 ? v.wzyx : v : vec4(NEUTRAL);
+#if defined(TOTALS)
+        [[unroll]] for (uint k = 0; k < 4; k++) take(4 * i + k, v[k]);
+#else
+        [[unroll]] for (uint k = 0; k < 4; k++) v[k] = step(4 * i + k, v[k]);
+        v = reverse != 0 ? v.wzyx : v;
+        RF_WRITE4(y_fours, has && live, at, v)
+#endif
+    }
+    if (has_tail && reverse == 0) tail();
+#if defined(TOTALS)
+    if (live) write_total(WORDS * thread);
+#endif
+}
+#else
 void main()
 {
     const uint thread = rf_thread();
@@ -148,10 +223,10 @@ void main()
     for (uint i = 0; i < len; i++) {
         const uint at = base + (reverse != 0 ? columns - 1 - start - i : start + i);
 #if defined(TOTALS)
-        take(i, at);
+        take(i, VALUES(at));
 #else
         const float before = value();
-        take(i, at);
+        take(i, VALUES(at));
         y[at] = exclusive != 0 ? before : value();
 #endif
     }
@@ -159,3 +234,4 @@ void main()
     write_total(WORDS * thread);
 #endif
 }
+#endif

@@ -131,6 +131,7 @@ static rf_scan cumprod_scan(const rf_op_call *call)
     return (rf_scan){ .row = &rf_shader_cumprod,
                       .totals = &rf_shader_cumprod_totals,
                       .blocked = &rf_shader_cumprod_blocked,
+                      RF_SCAN_FOURS(cumprod),
                       .total_words = 2,
                       .exclusive = attr->exclusive,
                       .reverse = attr->reverse };
@@ -147,7 +148,7 @@ static rf_scan recurrence_scan(const rf_op_call *call)
                       .reverse = attr->reverse };
 }
 
-RF_SCAN_KERNELS(cumprod, cumprod_scan(call));
+RF_SCAN_KERNELS_OF_FOURS(cumprod, cumprod_scan(call));
 RF_SCAN_KERNELS(recurrence, recurrence_scan(call));
 
 /* ---- cases ---- */

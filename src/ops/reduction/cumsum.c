@@ -59,12 +59,13 @@ static rf_scan cumsum_scan(const rf_op_call *call)
     return (rf_scan){ .row = &rf_shader_cumsum,
                       .totals = &rf_shader_cumsum_totals,
                       .blocked = &rf_shader_cumsum_blocked,
+                      RF_SCAN_FOURS(cumsum),
                       .total_words = 1,
                       .exclusive = attr->exclusive,
                       .reverse = attr->reverse };
 }
 
-RF_SCAN_KERNELS(cumsum, cumsum_scan(call));
+RF_SCAN_KERNELS_OF_FOURS(cumsum, cumsum_scan(call));
 
 /* ---- cases ---- */
 
@@ -91,6 +92,12 @@ static const rf_op_case cumsum_cases[] = {
     { CASE("17x64", both, 2e-5, 2, 17, 64) },
     { CASE("257x65", reverse, 2e-5, 2, 257, 65) },
     { CASE("33x1009", both, 1e-4, 2, 33, 1009) },
+    /* of fours: several blocks, a last block of a few elements, ends of single rows */
+    { CASE("67x68", exclusive, 2e-5, 2, 67, 68) },
+    { CASE("33x1012", both, 1e-4, 2, 33, 1012) },
+    { CASE("5x2044", reverse, 2e-4, 2, 5, 2044) },
+    { CASE("2050", both, 2e-4, 1, 2050) },
+    { CASE("4225", plain, 2e-4, 1, 4225) },
     { CASE("64x10", plain, 1e-5, 2, 64, 10), .benchmark = true },
     { CASE("2x4096", exclusive, 2e-4, 2, 2, 4096), .benchmark = true },
     { CASE("1024x1024", plain, 1e-4, 2, 1024, 1024), .benchmark = true },
