@@ -187,19 +187,21 @@ static rf_cost norm_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP } norm_way;
+typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP, WAY_ROW_TEXEL } norm_way;
 
 static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
 {
-    static const rf_shader *const shaders[2][3] = {
-        { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group },
-        { &rf_shader_layer_norm_grad, &rf_shader_layer_norm_grad_vec4, &rf_shader_layer_norm_grad_group },
+    static const rf_shader *const shaders[2][5] = {
+        { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group, &rf_shader_layer_norm_texel8,
+          &rf_shader_layer_norm_texel16 },
+        { &rf_shader_layer_norm_grad, &rf_shader_layer_norm_grad_vec4, &rf_shader_layer_norm_grad_group,
+          &rf_shader_layer_norm_grad_texel8, &rf_shader_layer_norm_grad_texel16 },
     };
     const rf_layer_norm_attr *attr = call->attr;
     const bool grad = call->op == &rf_op_layer_norm_grad;
     const uint64_t columns = rf_desc_columns(&call->in[0]), row_bytes = columns * sizeof(float);
     const uint32_t gamma = grad ? 4 : 1;
-    rf_row_job job = { .shader = shaders[grad][way],
+    rf_row_job job = { .shader = shaders[grad][way + (way == WAY_ROW_TEXEL && caps->subgroup_size != 8)],
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = 1,
@@ -220,6 +222,9 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
     }
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, row_bytes);
     for (uint32_t i = 1; i < call->n_out; i++) rf_row_job_tensor(&job, RF_BIND_OUTPUT, i, sizeof(float));
+    static const uint32_t texels[2] = { 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 4 }; /* bindings */
+    for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < job.n_tensors; i++)
+        if (texels[grad] >> i & 1) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     job.push[1] = (uint32_t)columns;
     job.push[2] = rf_float_word(attr->epsilon);
     return job;
@@ -229,8 +234,12 @@ static double norm_score(const rf_op_call *call, const rf_device_caps *caps, nor
 {
     const rf_row_job job = norm_job(call, caps, way);
     const double score = rf_row_job_score(&job, caps);
-    if (score == RF_SCORE_NONE || way != WAY_ROW_VEC4) return score;
-    return rf_desc_columns(&call->in[0]) % 4 == 0 ? RF_SCORE_WIDE : RF_SCORE_NONE;
+    if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
+    if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
+    if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
+    /* Tensors that are the same for all rows are bound whole. */
+    if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
 static rf_result norm_plan(const rf_op_call *call, const rf_device_caps *caps, norm_way way, rf_kernel_plan *plan)
@@ -241,8 +250,9 @@ static rf_result norm_plan(const rf_op_call *call, const rf_device_caps *caps, n
 
 RF_VARIANT(static, kernel_row, "row", norm_score, norm_plan, WAY_ROW);
 RF_VARIANT(static, kernel_row_vec4, "row_vec4", norm_score, norm_plan, WAY_ROW_VEC4);
+RF_VARIANT(static, kernel_row_texel, "row_texel", norm_score, norm_plan, WAY_ROW_TEXEL);
 RF_VARIANT(static, kernel_group, "group", norm_score, norm_plan, WAY_GROUP);
-static const rf_kernel *const kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_group };
+static const rf_kernel *const kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel, &kernel_group };
 
 /* ---- cases ---- */
 
