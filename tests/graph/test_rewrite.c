@@ -136,6 +136,50 @@ static void siblings_that_depend_on_each_other_stay(void **state)
     rf_graph_destroy(&g);
 }
 
+static rf_result infer_pair(rf_op_call *call)
+{
+    call->out[0] = call->out[1] = call->in[0];
+    return RF_OK;
+}
+
+/* A cosine of output 0 becomes output 1, and a multiple of output 1 takes its place. */
+static bool absorbs_readers(const rf_graph *g, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
+static const rf_op pair = {
+    .name = "pair", .min_in = 1, .max_in = 1, .n_out = 2, .infer = infer_pair, .absorb_sibling = absorbs_readers
+};
+static bool absorbs_readers(const rf_graph *g, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+{
+    const rf_node_info *s = &g->nodes.items[self], *o = &g->nodes.items[other];
+    const bool first = s->n_out == 1 && o->op == &toy_cos && o->in[0] == s->out[0];
+    fused->op = &pair;
+    fused->n_in = 1;
+    fused->in[0] = s->in[0];
+    *other_out = 1;
+    return first || (s->n_out == 2 && o->op == &toy_scale && o->in[0] == s->out[1]);
+}
+
+static void readers_become_outputs(void **state)
+{
+    (void)state;
+    rf_op first = toy_sin;
+    first.absorb_sibling = absorbs_readers;
+    rf_value x, w;
+    for (int is_read_twice = 0; is_read_twice < 2; is_read_twice++) {
+        rf_graph *g = toy_graph(&x, &w);
+        const rf_value s = toy1(g, &first, x), other = toy1(g, &toy_square, s), cosine = toy1(g, &toy_cos, s);
+        const rf_value scaled = toy_scaled(g, cosine, 3),
+                       results[] = { other, scaled, toy2(g, &toy_add, scaled, x), is_read_twice ? cosine : scaled };
+        optimize(g, results, 4);
+        const rf_value_info *made = &g->values.items[is_read_twice ? cosine : scaled];
+        assert_int_equal(g->values.items[s].producer, made->producer);
+        assert_int_equal(1, made->slot);
+        assert_int_equal(1, toy_count(g, &pair));
+        assert_int_equal(is_read_twice, toy_count(g, &toy_scale)); /* what is still wanted is not replaced */
+        assert_int_equal(3 + is_read_twice, toy_live_nodes(g));
+        rf_graph_destroy(&g);
+    }
+}
+
 static void nothing_moves_across_an_update(void **state)
 {
     (void)state;
@@ -338,6 +382,7 @@ int main(void)
         cmocka_unit_test(roots_and_shared_values_are_kept),
         cmocka_unit_test(siblings_become_one_node),
         cmocka_unit_test(siblings_that_depend_on_each_other_stay),
+        cmocka_unit_test(readers_become_outputs),
         cmocka_unit_test(nothing_moves_across_an_update),
         cmocka_unit_test(siblings_do_not_move_across_an_update),
         cmocka_unit_test(unread_roots_are_kept),

@@ -250,7 +250,7 @@ static bool mul_absorbs(const rf_graph *g, rf_node producer, rf_node consumer, r
 static bool square_absorbs_sibling(const rf_graph *g, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
 {
     const rf_node_info *s = &g->nodes.items[self], *o = &g->nodes.items[other];
-    if (o->op != &toy_scale) return false;
+    if (o->op != &toy_scale || o->in[0] != s->in[0]) return false;
     fused->op = &toy_square_scale;
     fused->n_in = 1;
     fused->in[0] = s->in[0];
