@@ -193,14 +193,16 @@ static void scheduler_start(scheduler *s)
 static uint32_t node_pick(const scheduler *s, rf_node oldest, uint32_t window)
 {
     const uint32_t *segment = s->params->segment;
-    uint32_t several = s->num_ready; /* dispatches, with barriers between them: such a node comes last */
+    /* Dispatches with barriers between them: such a node comes last, the longest one first, which others then share
+     * barriers with. */
+    uint32_t several = s->num_ready;
     for (uint32_t i = 0; i < s->num_ready; i++) {
         const rf_node n = s->ready[i];
         if (n - oldest >= window || segment[n] != segment[oldest]) break;
         if (!node_runs(s, n)) return i;
         if (node_conflicts(s, n)) continue;
         if (s->params->dispatches[n] == 1) return i;
-        if (several == s->num_ready) several = i;
+        if (several == s->num_ready || s->params->dispatches[n] > s->params->dispatches[s->ready[several]]) several = i;
     }
     return several;
 }

@@ -105,6 +105,23 @@ static void several_dispatches_come_last(void **state)
     free_plan(&p);
 }
 
+static void the_longest_comes_first(void **state)
+{
+    (void)state;
+    rf_value x, w;
+    rf_graph *g = toy_graph(&x, &w);
+    const rf_value a = toy1(g, &toy_sin, x); /* 0: two dispatches */
+    const rf_value b = toy1(g, &toy_cos, x); /* 1: three; what needs it runs beside the second one of 0 */
+    (void)toy2(g, &toy_add, b, x);           /* 2 */
+    (void)toy1(g, &toy_floor, a);            /* 3 */
+    plan p = make_plan(g);
+    p.dispatches[0] = 2;
+    p.dispatches[1] = 3;
+    schedule(&p);
+    check_order(&p, (const rf_node[]){ 1, 0, 2, 3 }, 4);
+    free_plan(&p);
+}
+
 static void updates_keep_their_place(void **state)
 {
     (void)state;
@@ -278,9 +295,13 @@ static void orders_that_are_none_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(branches_run_side_by_side),        cmocka_unit_test(several_dispatches_come_last),
-        cmocka_unit_test(updates_keep_their_place),         cmocka_unit_test(segments_are_not_crossed),
-        cmocka_unit_test(memory_is_not_traded_away),        cmocka_unit_test(random_graphs),
+        cmocka_unit_test(branches_run_side_by_side),
+        cmocka_unit_test(several_dispatches_come_last),
+        cmocka_unit_test(the_longest_comes_first),
+        cmocka_unit_test(updates_keep_their_place),
+        cmocka_unit_test(segments_are_not_crossed),
+        cmocka_unit_test(memory_is_not_traded_away),
+        cmocka_unit_test(random_graphs),
         cmocka_unit_test(orders_that_are_none_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
