@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/philox.h"
@@ -230,6 +231,14 @@ static void *compile_some(void *argument)
     return NULL;
 }
 
+/* The longest first: none is left to one thread at the end while the others have nothing to do. */
+static int compare_lengths(const void *a, const void *b)
+{
+    const size_t one = (*(rf_gpu_pipeline *const *)a)->shader->num_words,
+                 two = (*(rf_gpu_pipeline *const *)b)->shader->num_words;
+    return (one < two) - (one > two);
+}
+
 static rf_result compile_list(rf_gpu_device *device, rf_gpu_pipeline *list, uint32_t count)
 {
     compilation c = { .device = device, .count = count };
@@ -238,6 +247,7 @@ static rf_result compile_list(rf_gpu_device *device, rf_gpu_pipeline *list, uint
     rf_result r = c.pipelines && c.results ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
         for (uint32_t i = 0; i < count; i++, list = list->next) c.pipelines[i] = list;
+        qsort(c.pipelines, count, sizeof(*c.pipelines), compare_lengths);
         pthread_t threads[MAX_COMPILE_THREADS];
         const uint32_t cpus = rf_cpu_count(), wanted = count < cpus ? count : cpus;
         uint32_t started = 0; /* besides this one */
