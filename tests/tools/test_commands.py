@@ -143,6 +143,18 @@ class Commands(unittest.TestCase):
             self.assertAlmostEqual(rows[name]["of_one_replica"] * rows["one replica"]["step_seconds"], rows[name]["step_seconds"])
             self.assertGreater(rows[name]["processor_seconds"], 0)
 
+    def test_first_step(self):
+        """The first step of a network with empty caches, then with filled ones; the caches are gone afterwards."""
+        folders = set(pathlib.Path("/tmp").glob("ringfire-first-*"))
+        done = ringfire("bench", "zoo", "--first-step", "--json", "--model", "ncf", "--batch", "2", "--device", "llvmpipe")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        network, = json.loads(done.stdout)["networks"]
+        self.assertGreater(network["pipelines"], 10)
+        self.assertGreater(network["cold_processor_seconds"], network["warm_processor_seconds"])
+        self.assertGreater(network["warm_processor_seconds"], 0)
+        self.assertGreater(network["warm_peak_bytes"], 1e6)
+        self.assertEqual(set(pathlib.Path("/tmp").glob("ringfire-first-*")) - folders, set())
+
     def test_usage(self):
         """What was wrong is named, on standard error, with the allowed range of a number; the code is 2."""
         wrong = [((), "COMMAND is missing"), (("devises",), "'devises'"), (("--nonsense",), "'--nonsense'")]
@@ -165,6 +177,7 @@ class Commands(unittest.TestCase):
                   (("run", "--insecure", "--encrypt", "true"), "--encrypt"), (("run", "-H", "a:b", "true"), "'a:b'"),
                   (("run", "--nnodes", "3:2", "true"), "--nnodes 3:2"), (("bench", "allreduce", "--algorithm", "fast"), "'fast'"),
                   (("bench", "zoo", "--model", "vgg"), "resnet, densenet, gpt, bert, transformer, gru, lstm, ncf"),
+                  (("bench", "zoo", "--profile", "--first-step", "--model", "gpt"), "say one of them"),
                   (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'"),
                   (("bench", "scale"), "say --model or --workers LIST"), (("bench", "scale", "--model", "--workers", "2"), "one of them"),
                   (("bench", "scale", "--workers", "2,65"), "'2,65'"), (("bench", "scale", "--workers", "2", "--ranks", "4"), "--ranks is for"),

@@ -11,36 +11,16 @@
 #include <unistd.h>
 
 #include "bench/report.h"
-#include "bench/zoo_nets.h"
+#include "bench/zoo.h"
 #include "clock.h"
 #include "commands.h"
 #include "options.h"
 
-enum { SLICES = 5, MAX_NODES = 4096 };
-
-typedef struct zoo_options {
-    const char *device, *model, *json_path;
-    double seconds;
-    uint32_t batch;
-    bool profile;
-} zoo_options;
-
-typedef struct zoo_node {
-    rf_bench_node times; /* The names of the process that measured end with it. */
-    char op[96], kernel[64];
-} zoo_node;
-
-typedef struct zoo_result {
-    char device[256];
-    double first_step, step, peak_bytes;
-    uint64_t parameters;
-    uint32_t num_nodes;
-    zoo_node nodes[MAX_NODES];
-} zoo_result;
+enum { SLICES = 5 };
 
 /* ---- measuring ---- */
 
-static rf_result zoo_net_create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
+rf_result zoo_net_create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
 {
     TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = o->device }, &n->net.strategy));
     TRY(e->create(n));
@@ -49,7 +29,7 @@ static rf_result zoo_net_create(zoo_net *n, const zoo_entry *e, const zoo_option
     return e->make_batch(n, o->batch ? o->batch : e->batch);
 }
 
-static void zoo_net_destroy(zoo_net *n, const zoo_entry *e)
+void zoo_net_destroy(zoo_net *n, const zoo_entry *e)
 {
     rf_function_destroy(&n->net.step); /* before the network, whose model it calls */
     n->net.model = NULL;
@@ -58,7 +38,7 @@ static void zoo_net_destroy(zoo_net *n, const zoo_entry *e)
     for (int i = 0; i < RF_MAX_COMPONENTS; i++) free(n->owned[i]);
 }
 
-static rf_result run_steps(zoo_net *n, double seconds, double *step)
+rf_result zoo_run_steps(zoo_net *n, double seconds, double *step)
 {
     rf_per_replica *results[1];
     float loss;
@@ -78,7 +58,7 @@ static rf_result zoo_net_profile(zoo_net *n, uint32_t batch, zoo_result *out)
     rf_bench_node *nodes;
     uint32_t count;
     TRY(rf_bench_function(n->net.step, batch, &nodes, &count));
-    out->num_nodes = count < MAX_NODES ? count : MAX_NODES;
+    out->num_nodes = count < ZOO_MAX_NODES ? count : ZOO_MAX_NODES;
     for (uint32_t i = 0; i < out->num_nodes; i++) {
         zoo_node *node = &out->nodes[i];
         node->times = nodes[i];
@@ -95,12 +75,12 @@ static rf_result zoo_net_measure(zoo_net *n, const zoo_entry *e, const zoo_optio
     double slices[SLICES];
     TRY(zoo_net_create(n, e, o));
     snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(n->net.strategy, 0));
-    TRY(run_steps(n, 0, &out->step));
+    TRY(zoo_run_steps(n, 0, &out->step));
     out->first_step = clock_seconds() - began;
     const rf_variable_list variables = rf_model_variables(n->net.model);
     for (uint32_t i = 0; i < variables.count; i++)
         out->parameters += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i]));
-    for (int i = 0; i < SLICES; i++) TRY(run_steps(n, o->seconds / SLICES, &slices[i]));
+    for (int i = 0; i < SLICES; i++) TRY(zoo_run_steps(n, o->seconds / SLICES, &slices[i]));
     out->step = bench_median(slices, SLICES);
     return o->profile ? zoo_net_profile(n, o->batch ? o->batch : e->batch, out) : RF_OK;
 }
@@ -117,12 +97,12 @@ static int run_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
     return r < 0 ? CODE_FAILED : CODE_OK;
 }
 
-static bool run_entry(const zoo_entry *e, const zoo_options *o, zoo_result *out)
+bool zoo_run_entry(const zoo_entry *e, const zoo_options *o, zoo_result *out)
 {
     int status = 0;
     fflush(NULL);
     const pid_t pid = fork();
-    if (pid == 0) bench_exit_child(run_child(e, o, out));
+    if (pid == 0) bench_exit_child(o->first ? zoo_first_child(e, o, out) : run_child(e, o, out));
     if (pid < 0) {
         fprintf(stderr, "ringfire: no process for %s: %s\n", e->name, strerror(errno));
         return false;
@@ -140,6 +120,9 @@ static const struct argp_option argp_options[] = {
       0 },
     { "model", 'm', "NAME", 0, "Only this network (default: all)", 0 },
     { "batch", 'b', "N", 0, "Examples per step (default: that of each network)", 0 },
+    { "first-step", 'f', NULL, 0,
+      "Only the first step, with empty caches and then with what that left there: time, processor, pipelines, memory",
+      0 },
     { "profile", 'p', NULL, 0, "Add the time of each operation of the step of the network that --model names", 0 },
     { "seconds", 's', "X", 0, "Time spent on each network after its first step (default: 5)", 0 },
     JSON_OPTION,
@@ -176,9 +159,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case 'p': o->profile = true; return 0;
+    case 'f': o->first = true; return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_END:
         if (o->profile && !o->model) argp_error(state, "--profile needs --model=NAME");
+        if (o->profile && o->first) argp_error(state, "--profile and --first-step: say one of them");
         return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -228,7 +213,7 @@ static int run_all(const zoo_options *o, zoo_result *shared)
     for (size_t i = 0; i < zoo_num_entries; i++) {
         if (o->model && &zoo_entries[i] != zoo_entry_find(o->model)) continue;
         memset(shared, 0, sizeof(*shared));
-        if (!run_entry(&zoo_entries[i], o, shared)) {
+        if (!zoo_run_entry(&zoo_entries[i], o, shared)) {
             ok = false;
             continue;
         }
@@ -261,7 +246,7 @@ int command_bench_zoo(int argc, char **argv)
         fprintf(stderr, "ringfire: no memory: %s\n", strerror(errno));
         return CODE_FAILED;
     }
-    const int code = run_all(&o, shared);
+    const int code = o.first ? zoo_first_steps(&o, shared) : run_all(&o, shared);
     munmap(shared, sizeof(*shared));
     return code;
 }
