@@ -186,6 +186,8 @@ double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
 
 /* ---- types of 16 bits ---- */
 
+/* A type as shaders/include/narrow.glsl numbers it: with what this driver is known to convert as the references do. */
+uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps);
 /* What one dispatch after another converts (cast.c): `count` elements at a byte offset. `concurrent`: the first needs
  * no barrier either. */
 typedef struct rf_cast_side {

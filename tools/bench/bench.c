@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bench/model.h"
+#include "bench/net.h"
 #include "bench/report.h"
 #include "commands.h"
 #include "options.h"
@@ -16,6 +17,7 @@
 typedef struct bench_options {
     const char *what, *device, *op, *json_path;
     bool all_kernels, tune, profile;
+    rf_dtype mixed;
     rf_bench_clock clock;
     double seconds;
     uint32_t batch;
@@ -31,6 +33,7 @@ static const struct argp_option argp_options[] = {
       "ops: whose clock to measure by, device or host (default: the device's where it has timestamps)", 0 },
     { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
     { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
+    { "mixed", 'x', "TYPE", 0, "model: compute with f16 (and scaled losses) or bf16 where layers can", 0 },
     { "seconds", 's', "X", 0, "Time spent per measurement (default: 0.2 for ops, 5 for model)", 0 },
     JSON_OPTION,
     { 0 },
@@ -45,6 +48,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'a': o->all_kernels = true; return 0;
     case 't': o->tune = true; return 0;
     case 'p': o->profile = true; return 0;
+    case 'x': o->mixed = bench_mixed_type(state, text); return 0;
     case 'c':
         if (strcmp(text, "device") != 0 && strcmp(text, "host") != 0)
             argp_error(state, "--clock %s: possible are device and host", text);
@@ -118,10 +122,12 @@ static int bench_ops(const bench_options *o, double memcpy_rate)
 static int bench_model(const bench_options *o, double memcpy_rate)
 {
     bench_model_result m;
-    if (bench_model_run(
-            &(bench_model_params){
-                .device = o->device, .batch = o->batch, .seconds = o->seconds, .profile = o->profile },
-            &m) < 0)
+    if (bench_model_run(&(bench_model_params){ .device = o->device,
+                                               .batch = o->batch,
+                                               .seconds = o->seconds,
+                                               .profile = o->profile,
+                                               .mixed = o->mixed },
+                        &m) < 0)
         return command_fail();
     table nodes;
     json_t *profile = NULL;

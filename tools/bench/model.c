@@ -38,10 +38,10 @@ static rf_result net_create(const bench_model_params *params, bench_net *n)
 {
     const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
     rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
-    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = params->device }, &n->strategy));
+    TRY(bench_net_create_strategy(n, params->device, params->mixed));
     TRY(bench_cnn_layers(layers));
     TRY(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));
-    TRY(rf_optimizer_create(n->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &n->optimizer));
+    TRY(bench_net_create_optimizer(n, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, params->mixed));
     TRY(rf_metric_create(n->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &n->accuracy));
     TRY(bench_net_create_step(n));
     return bench_net_make_batch(n, params->batch, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);

@@ -9,6 +9,7 @@ typedef struct bench_model_params {
     uint32_t batch;
     double seconds;
     bool profile;
+    rf_dtype mixed; /* 0: f32 */
 } bench_model_params;
 
 typedef struct bench_model_result {

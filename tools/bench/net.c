@@ -1,6 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/net.h"
 
+#include <string.h>
+
+rf_dtype bench_mixed_type(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "f16") == 0) return RF_F16;
+    if (strcmp(text, "bf16") == 0) return RF_BF16;
+    argp_error(state, "--mixed %s: possible are f16 and bf16", text);
+    return RF_F32;
+}
+
+rf_result bench_net_create_strategy(bench_net *net, const char *device, rf_dtype mixed)
+{
+    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = device }, &net->strategy));
+    return rf_strategy_set_dtype_policy(net->strategy, &(rf_dtype_policy){ .compute = mixed });
+}
+
+rf_result bench_net_create_optimizer(bench_net *net, const rf_optimizer_params *params, rf_dtype mixed)
+{
+    static const rf_loss_scale_params scale = { 0 };
+    rf_optimizer_params scaled = *params;
+    if (mixed == RF_F16) scaled.loss_scale = &scale;
+    return rf_optimizer_create(net->strategy, &scaled, &net->optimizer);
+}
+
 rf_result bench_cnn_layers(rf_layer *layers[BENCH_CNN_LAYERS])
 {
     const rf_conv2d_layer_params first = { .filters = 32, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU };

@@ -3,6 +3,7 @@
 #ifndef RINGFIRE_BENCH_NET_H
 #define RINGFIRE_BENCH_NET_H
 
+#include <argp.h>
 #include <stdlib.h>
 
 #include <ringfire/ringfire.h>
@@ -26,6 +27,13 @@ typedef struct bench_net {
     int32_t *labels;
     rf_element batch;
 } bench_net;
+
+/* What layers compute with (f16, with scaled losses, or bf16; NULL: f32): of the option --mixed, for argp's callback.
+ */
+rf_dtype bench_mixed_type(struct argp_state *state, const char *text);
+/* The strategy on one device, and the optimizer for it. */
+rf_result bench_net_create_strategy(bench_net *net, const char *device, rf_dtype mixed);
+rf_result bench_net_create_optimizer(bench_net *net, const rf_optimizer_params *params, rf_dtype mixed);
 
 /* The layers of the custom-loop example's CNN: Conv 32 - pool - Conv 64 - pool - Dense 64 - Dense 10. */
 rf_result bench_cnn_layers(rf_layer *layers[BENCH_CNN_LAYERS]);

@@ -22,9 +22,10 @@ enum { SLICES = 5 };
 
 rf_result zoo_net_create(zoo_net *n, const zoo_entry *e, const zoo_options *o)
 {
-    TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = o->device }, &n->net.strategy));
+    n->mixed = o->mixed;
+    TRY(bench_net_create_strategy(&n->net, o->device, o->mixed));
     TRY(e->create(n));
-    TRY(rf_optimizer_create(n->net.strategy, &e->optimizer, &n->net.optimizer));
+    TRY(bench_net_create_optimizer(&n->net, &e->optimizer, o->mixed));
     TRY(zoo_create_step(n, e));
     return e->make_batch(n, o->batch ? o->batch : e->batch);
 }
@@ -123,6 +124,7 @@ static const struct argp_option argp_options[] = {
     { "first-step", 'f', NULL, 0,
       "Only the first step, with empty caches and then with what that left there: time, processor, pipelines, memory",
       0 },
+    { "mixed", 'x', "TYPE", 0, "Compute with f16 (and scaled losses) or bf16 where layers can", 0 },
     { "profile", 'p', NULL, 0, "Add the time of each operation of the step of the network that --model names", 0 },
     { "seconds", 's', "X", 0, "Time spent on each network after its first step (default: 5)", 0 },
     JSON_OPTION,
@@ -160,6 +162,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case 'p': o->profile = true; return 0;
     case 'f': o->first = true; return 0;
+    case 'x': o->mixed = bench_mixed_type(state, text); return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_END:
         if (o->profile && !o->model) argp_error(state, "--profile needs --model=NAME");

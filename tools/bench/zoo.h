@@ -14,6 +14,7 @@ typedef struct zoo_options {
     double seconds;
     uint32_t batch;
     bool profile, first;
+    rf_dtype mixed;
     const char *cache; /* first: the directory of caches */
 } zoo_options;
 

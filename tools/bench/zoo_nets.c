@@ -136,8 +136,8 @@ static void destroy_densenet(zoo_net *n)
 
 static rf_result create_gpt(zoo_net *n)
 {
-    static const gpt_config config = {
-        .layers = 4, .heads = 4, .width = 128, .block = GPT_BLOCK, .vocabulary = GPT_VOCABULARY
+    const gpt_config config = {
+        .layers = 4, .heads = 4, .width = 128, .block = GPT_BLOCK, .vocabulary = GPT_VOCABULARY, .compute = n->mixed
     };
     gpt *g;
     TRY(gpt_create(n->net.strategy, &config, &g));

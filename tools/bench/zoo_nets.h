@@ -7,6 +7,7 @@
 
 typedef struct zoo_net {
     bench_net net;
+    rf_dtype mixed;                 /* what layers compute with; 0: f32 */
     void *network;                  /* owns the model */
     void *owned[RF_MAX_COMPONENTS]; /* what the batch points to; free() */
 } zoo_net;

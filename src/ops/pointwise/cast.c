@@ -92,8 +92,8 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = concurrent || start > 0;
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-        rf_dispatch_spec(d, from.dtype);
-        rf_dispatch_spec(d, to.dtype);
+        rf_dispatch_spec(d, rf_type_word(from.dtype, caps));
+        rf_dispatch_spec(d, rf_type_word(to.dtype, caps));
         rf_dispatch_push(d, &push, sizeof(push));
         /* Whole words: the last one may be shared with padding, which the shader leaves alone. */
         rf_bind_bytes(d, from.kind, from.index, from.offset + start * from_size, rf_align_up(n * from_size, 4))->write =
@@ -138,6 +138,8 @@ static const rf_op_case cases[] = {
     CAST_CASE("f32_5_to_f16", to_f16, RF_F32, 5, RF_FILL_NORMAL, 0, 1, .large = false),
     CAST_CASE("f32_3_to_f16", to_f16, RF_F32, 3, RF_FILL_NORMAL, 0, 1, .large = false),
     CAST_CASE("u8_to_f32_4M", to_f32, RF_U8, 4194304, RF_FILL_INTEGER, 0, 256, .large = true, .benchmark = true),
+    CAST_CASE("f16_to_f32_4M", to_f32, RF_F16, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
+    CAST_CASE("f32_to_bf16_4M", to_bf16, RF_F32, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
     CAST_CASE("f32_to_f16_4M", to_f16, RF_F32, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
 };
 static const rf_kernel kernel = { "words", cast_score, cast_plan };
