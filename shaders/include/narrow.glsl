@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements of 16 bits, four in two words, so that no 16 bit storage is needed; all arithmetic is in f32. A type is a number of rf_dtype,
- * with what the driver converts itself added (src/ops/kit.h): packHalf2x16 may round as the driver likes, and both may flush small
- * numbers to zero, so elsewhere that is integer arithmetic. Results are rounded to the nearest even number.
+ * Elements of 16 bits, four in two words, so that no 16 bit storage is needed; all arithmetic is in f32. Results are rounded to
+ * the nearest even number in integer arithmetic: packHalf2x16 may round as the driver likes, and lavapipe's rounds toward zero.
+ * A type is a number of rf_dtype, to which is added whether unpackHalf2x16 keeps numbers that are subnormal (src/ops/kit.c).
  */
 #ifndef RF_NARROW_GLSL
 #define RF_NARROW_GLSL
@@ -12,7 +12,6 @@
 #define RF_BF16 3u
 #define RF_TYPE(word) ((word) & 7u)
 #define RF_READS_HALVES 8u
-#define RF_WRITES_HALVES 16u
 
 uvec4 rf_spread(uvec2 w) { return uvec4(w.x & 0xffffu, w.x >> 16, w.y & 0xffffu, w.y >> 16); }
 uvec2 rf_gather(uvec4 h) { return uvec2(h.x | h.y << 16, h.z | h.w << 16); }
@@ -30,19 +29,12 @@ vec4 rf_from_half(uvec4 h)
 
 uvec4 rf_to_half(vec4 f)
 {
-    uvec4 bits = floatBitsToUint(f), sign = bits >> 16 & 0x8000u;
-    bits &= 0x7fffffffu;
+    uvec4 sign = floatBitsToUint(f) >> 16 & 0x8000u, bits = floatBitsToUint(f) & 0x7fffffffu;
     /* Normal halves: move the exponent, round by adding just under half a unit, plus one where the result would be odd. */
-    uvec4 normal = (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u)) >> 13;
-    /* Subnormal ones: the significand with its hidden bit, shifted right by 14 to 24 with the same rounding. */
-    uvec4 shift = min(uvec4(126) - min(bits >> 23, uvec4(126)), uvec4(25));
-    uvec4 significand = (bits & 0x7fffffu) | 0x800000u;
-    uvec4 kept = significand >> shift;
-    uvec4 rest = significand - (kept << shift), tie = uvec4(1) << (shift - 1u);
-    bvec4 up = greaterThan(rest + (kept & 1u), tie);
-    uvec4 small = kept + mix(uvec4(0), uvec4(1), up);
+    uvec4 normal = min((bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u)) >> 13, uvec4(0x7c00));
+    /* Subnormal ones: multiples of 2^-24, which is the unit of 0.75, so that the addition rounds. */
+    uvec4 small = floatBitsToUint(uintBitsToFloat(bits) + 0.75) - 0x3f400000u;
     uvec4 r = mix(normal, small, lessThan(bits, uvec4(0x38800000u)));
-    r = mix(r, uvec4(0x7c00u), greaterThanEqual(bits, uvec4(0x477ff000u)));
     r = mix(r, uvec4(0x7e00u) | (bits >> 13 & 0x3ffu), greaterThan(bits, uvec4(0x7f800000u)));
     return r | sign;
 }
@@ -65,8 +57,6 @@ float rf_widen_one(uint type, uint h) { return rf_widen(type, uvec2(h, 0)).x; }
 
 uvec2 rf_narrow(uint type, vec4 f)
 {
-    if (RF_TYPE(type) == RF_BF16) return rf_gather(rf_to_bfloat(f));
-    if ((type & RF_WRITES_HALVES) != 0u) return uvec2(packHalf2x16(f.xy), packHalf2x16(f.zw));
-    return rf_gather(rf_to_half(f));
+    return rf_gather(RF_TYPE(type) == RF_BF16 ? rf_to_bfloat(f) : rf_to_half(f));
 }
 #endif

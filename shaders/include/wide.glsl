@@ -68,6 +68,15 @@ Reg rf_texels(bool whole, uint low, vec4 x, vec4 y)
         if (writes && t < n_vec) buffer[t] = rf_pack(r);                                                               \
         if (writes && t_there < n_vec) buffer[t_there] = rf_pack(there);                                               \
     }
+/* The same of eight elements of 16 bits. */
+#define RF_WRITE_NARROW(buffer, n_vec, t, words)                                                                       \
+    {                                                                                                                  \
+        uvec4 here = words, there = subgroupShuffle(here, gl_SubgroupInvocationID ^ 4u);                               \
+        uint t_there = subgroupShuffle(t, gl_SubgroupInvocationID ^ 4u);                                               \
+        bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                            \
+        if (writes && t < n_vec) buffer[t] = u64vec2(pack64(here.xy), pack64(here.zw));                                \
+        if (writes && t_there < n_vec) buffer[t_there] = u64vec2(pack64(there.xy), pack64(there.zw));                  \
+    }
 #endif
 
 /* The dispatch's invocations in one row; plans spread them over y where x would exceed the device's limit. */

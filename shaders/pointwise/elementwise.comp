@@ -10,6 +10,7 @@
  *            W elements per invocation.
  * TEXEL:     the same, W is 8, read through texel buffers: of four elements a texel where whole vectors are read, else of one.
  * STRIDED 1: any broadcasting, one element per invocation.
+ * Where TYPES is not 0, tensors are stored in 16 bits (not STRIDED); their texels are RGBA32F, too, for eight elements, and R32F for two.
  */
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
@@ -17,6 +18,7 @@
 #endif
 #include "include/wide.glsl"
 #include "include/division.glsl"
+#include "include/narrow.glsl"
 #include "include/scalar_rows.glsl"
 #include "include/scalar_fns.h"
 
@@ -37,6 +39,19 @@ CODE(4)
 CODE(5)
 CODE(6)
 CODE(7)
+#endif
+
+/* Bit i: input i is stored in 16 bits; bit 7: the output is; << 8: in which. */
+layout(constant_id = 3 + STEPS) const uint TYPES = 0;
+#define NARROW(i) ((TYPES >> i & 1u) != 0u)
+#define NARROW_OUT ((TYPES & 128u) != 0u)
+#define TYPE (TYPES >> 8)
+
+/* One invocation computes all elements behind the last whole vector. */
+#ifdef TEXEL
+const bool ALL = TYPES != 0u;
+#else
+const bool ALL = false;
 #endif
 
 #if STRIDED
@@ -62,7 +77,9 @@ layout(push_constant) uniform Push {
 #else
 #define INPUT(i)                                                                                                       \
     layout(std430, binding = i) readonly buffer InV##i { VEC v[]; } in_v##i;                                           \
-    layout(std430, binding = i) readonly buffer InS##i { float s[]; } in_s##i;
+    layout(std430, binding = i) readonly buffer InS##i { float s[]; } in_s##i;                                         \
+    layout(std430, binding = i) readonly buffer InH##i { uvec2 h[]; } in_h##i;                                         \
+    layout(std430, binding = i) readonly buffer InW##i { uint w[]; } in_w##i;
 #endif
 #if INPUTS == 2
 #define FOR_INPUTS(X) X(0) X(1)
@@ -76,6 +93,12 @@ layout(push_constant) uniform Push {
 FOR_INPUTS(INPUT)
 layout(std430, binding = INPUTS) writeonly buffer OutV { VEC v[]; } out_v;
 layout(std430, binding = INPUTS) writeonly buffer OutS { float s[]; } out_s;
+#if W == 8
+layout(std430, binding = INPUTS) writeonly buffer OutH { u64vec2 h[]; } out_h;
+#else
+layout(std430, binding = INPUTS) writeonly buffer OutH { uvec2 h[]; } out_h;
+#endif
+layout(std430, binding = INPUTS) buffer OutW { uint w[]; } out_w;
 
 vec4 run_step(uint code, float imm, vec4 a, vec4 b)
 {
@@ -154,49 +177,73 @@ uint window_index(uint w, uint i)
     return gap ? q * p.window[w].period + x : x;
 }
 
+/* Of what is beyond the end, the last element's. */
+uint window_index_within(uint w, uint i) { return window_index(w, TYPES == 0u ? i : min(i, p.n_vec * W + p.n_tail - 1u)); }
+
 #define MODE(i) ((MODES >> (4 * i)) & 7u)
 #define WHICH(i) ((MODES >> (4 * i + 3)) & 1u)
 #define AT(i, k) (WHICH(i) == 0u ? at0[k] : at1[k])
 
+float half_of(uint word, uint at) { return rf_widen_one(TYPE, (at & 1u) == 0u ? word & 0xffffu : word >> 16); }
+
 #ifdef TEXEL
+/* Whether texels of what is beyond the end can be read is not said: these are those of the first four. */
+uint second_four(uint first) { return !ALL || first + 4u < p.n_vec * W + p.n_tail ? first + 4u : first; }
+Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); }
 #define AT_MIDDLE(w)                                                                                                   \
     if ((MODES & (1u << (26 + w))) != 0u) at##w[4] = at##w[0] + 4;                                                     \
     else if ((MODES & (1u << (28 + w))) != 0u) at##w[4] = at##w[0];                                                    \
-    else at##w[4] = window_index(w, first + 4);
-#define TEXEL1(i, at) texelFetch(in_t##i, int(at)).x
+    else at##w[4] = window_index_within(w, first + 4);
+/* One element, eight that are stored in 16 bits. */
+#define TEXEL1(i, at)                                                                                                  \
+    (NARROW(i) ? half_of(floatBitsToUint(texelFetch(in_t##i, int((at) / 2)).x), at) : texelFetch(in_t##i, int(at)).x)
+#define TEXEL8(i, at) eight_of(floatBitsToUint(texelFetch(in_t##i, int((at) / 8))))
+#define AT_SECOND(w)
 #define TEXEL4(i, k) vec4(TEXEL1(i, AT(i, k)), TEXEL1(i, AT(i, k + 1)), TEXEL1(i, AT(i, k + 2)), TEXEL1(i, AT(i, k + 3)))
 #define READ(i)                                                                                                        \
     Reg r##i = rf_splat(0.0);                                                                                          \
-    if (MODE(i) == 1u) r##i = RF_TEXELS(in_t##i, whole, first, first + 4);                                             \
-    if (MODE(i) == 2u) r##i = rf_splat(TEXEL1(i, 0));                                                                  \
-    if (MODE(i) == 3u) r##i = RF_TEXELS(in_t##i, whole, AT(i, 0), AT(i, 4));                                           \
+    if (MODE(i) == 1u && !NARROW(i)) r##i = RF_TEXELS(in_t##i, whole, first, second_four(first));                               \
+    if (MODE(i) == 1u && NARROW(i)) r##i = TEXEL8(i, first);                                                           \
+    if (MODE(i) == 2u) r##i = rf_splat(TEXEL1(i, 0u));                                                                 \
+    if (MODE(i) == 3u && !NARROW(i)) r##i = RF_TEXELS(in_t##i, whole, AT(i, 0), AT(i, 4));                             \
+    if (MODE(i) == 3u && NARROW(i)) r##i = TEXEL8(i, AT(i, 0));                                                        \
     if (MODE(i) == 4u) r##i = Reg(vec4(TEXEL1(i, AT(i, 0))), vec4(TEXEL1(i, AT(i, 4))));                               \
     if (MODE(i) == 5u) r##i = Reg(TEXEL4(i, 0), TEXEL4(i, 4));
 #define READ_INPUTS FOR_INPUTS(READ)
 #else
 #define AT_MIDDLE(w)
-#define GATHER4(s, at) vec4(s[at[0]], s[at[1]], s[at[2]], s[at[3]])
+#define AT_SECOND(w) if (NARROW_OUT && HAS_TAIL != 0u && tail) at##w[1] = window_index_within(w, first + 1);
+#define ELEMENT(i, at) (NARROW(i) ? half_of(in_w##i.w[(at) / 2], at) : in_s##i.s[at])
+#define GATHER4(i, at, k) vec4(ELEMENT(i, at[k]), ELEMENT(i, at[k + 1]), ELEMENT(i, at[k + 2]), ELEMENT(i, at[k + 3]))
 #if W == 8
-#define GATHER(s, at) Reg(GATHER4(s, at), vec4(s[at[4]], s[at[5]], s[at[6]], s[at[7]]))
+#define GATHER(i, at) Reg(GATHER4(i, at, 0), GATHER4(i, at, 4))
+#define VECTOR(i, at) rf_unpack(in_v##i.v[at])
 #else
-#define GATHER(s, at) Reg(GATHER4(s, at))
+#define GATHER(i, at) Reg(GATHER4(i, at, 0))
+#define VECTOR(i, at) (NARROW(i) ? Reg(rf_widen(TYPE, in_h##i.h[at])) : rf_unpack(in_v##i.v[at]))
 #endif
-#define LOAD_ONE(i) Reg r##i = rf_splat(0.0); if (MODE(i) == 2u) r##i = rf_splat(in_s##i.s[0]);
+#define LOAD_ONE(i) Reg r##i = rf_splat(0.0); if (MODE(i) == 2u) r##i = rf_splat(ELEMENT(i, 0u));
 #define LOAD(i)                                                                                                        \
-    if (MODE(i) == 1u) r##i = rf_unpack(in_v##i.v[t]);                                                                 \
-    if (MODE(i) == 3u) r##i = rf_unpack(in_v##i.v[AT(i, 0) / W]);                                                      \
-    if (MODE(i) == 4u) r##i = rf_splat(in_s##i.s[AT(i, 0)]);                                                           \
-    if (MODE(i) == 5u && WHICH(i) == 0u) r##i = GATHER(in_s##i.s, at0);                                                \
-    if (MODE(i) == 5u && WHICH(i) == 1u) r##i = GATHER(in_s##i.s, at1);
+    if (MODE(i) == 1u) r##i = VECTOR(i, t);                                                                            \
+    if (MODE(i) == 3u) r##i = VECTOR(i, AT(i, 0) / W);                                                                 \
+    if (MODE(i) == 4u) r##i = rf_splat(ELEMENT(i, AT(i, 0)));                                                          \
+    if (MODE(i) == 5u && WHICH(i) == 0u) r##i = GATHER(i, at0);                                                        \
+    if (MODE(i) == 5u && WHICH(i) == 1u) r##i = GATHER(i, at1);
+/* A word that is written holds two elements. */
 #define LOAD_TAIL(i)                                                                                                   \
-    if (MODE(i) == 1u) r##i.lo.x = in_s##i.s[first];                                                                   \
-    if (MODE(i) >= 3u) r##i.lo.x = in_s##i.s[AT(i, 0)];
+    if (MODE(i) == 1u) r##i.lo.x = ELEMENT(i, first);                                                                  \
+    if (MODE(i) >= 3u) r##i.lo.x = ELEMENT(i, AT(i, 0));                                                               \
+    if (NARROW_OUT && has_second) {                                                                                    \
+        if (MODE(i) == 1u) r##i.lo.y = ELEMENT(i, first + 1u);                                                         \
+        if (MODE(i) >= 3u) r##i.lo.y = ELEMENT(i, AT(i, 1));                                                           \
+    }
 #define READ_INPUTS                                                                                                    \
     FOR_INPUTS(LOAD_ONE)                                                                                               \
     if (whole) {                                                                                                       \
         FOR_INPUTS(LOAD)                                                                                               \
     }                                                                                                                  \
     if (tail) {                                                                                                        \
+        bool has_second = first + 1u < p.n_vec * W + p.n_tail;                                                         \
         FOR_INPUTS(LOAD_TAIL)                                                                                          \
     }
 #endif
@@ -206,7 +253,8 @@ uint window_index(uint w, uint i)
     at##w[0] = window_index(w, first);                                                                                 \
     AT_MIDDLE(w)                                                                                                       \
     if ((MODES & (1u << (24 + w))) != 0u)                                                                              \
-        for (int k = 1; k < W; k++) at##w[k] = window_index(w, first + k);
+        for (int k = 1; k < W; k++) at##w[k] = window_index_within(w, first + k);                                      \
+    AT_SECOND(w)
 
 Reg compute(uint t, bool whole, bool tail, uint first)
 {
@@ -226,18 +274,41 @@ Reg compute(uint t, bool whole, bool tail, uint first)
     return y;
 }
 
+/* Elements of an invocation behind the last whole vector. */
+#define TAIL_SPAN (ALL ? W : NARROW_OUT ? 2u : 1u)
 #define PLACE(i)                                                                                                       \
-    bool whole##i = t##i < p.n_vec, tail##i = HAS_TAIL != 0u && !whole##i && t##i - p.n_vec < p.n_tail;                \
-    uint first##i = whole##i ? t##i * W : p.n_vec * W + (t##i - p.n_vec);
+    bool whole##i = t##i < p.n_vec;                                                                                    \
+    bool tail##i = HAS_TAIL != 0u && !whole##i && (t##i - p.n_vec) * TAIL_SPAN < p.n_tail;                              \
+    uint first##i = whole##i ? t##i * W : p.n_vec * W + (t##i - p.n_vec) * TAIL_SPAN;
+
+/* Two elements in a word, of which the second may not be the tensor's. */
+void write_word(uint first, uint w)
+{
+    bool has_second = first + 1u < p.n_vec * W + p.n_tail;
+    out_w.w[first / 2] = has_second ? w : (out_w.w[first / 2] & 0xffff0000u) | (w & 0xffffu);
+}
 
 #ifdef TEXEL
+void write_tail(uint first, Reg y)
+{
+    float f[8] = float[8](y.lo.x, y.lo.y, y.lo.z, y.lo.w, y.hi.x, y.hi.y, y.hi.z, y.hi.w);
+    uvec2 lo = rf_narrow(TYPE, y.lo), hi = rf_narrow(TYPE, y.hi);
+    uint w[4] = uint[4](lo.x, lo.y, hi.x, hi.y);
+    if (!ALL) out_s.s[first] = y.lo.x;
+    if (ALL && !NARROW_OUT)
+        for (uint k = 0; k < 7u; k++) if (k < p.n_tail) out_s.s[first + k] = f[k];
+    if (ALL && NARROW_OUT)
+        for (uint k = 0; k < 4u; k++) if (2u * k < p.n_tail) write_word(first + 2u * k, w[k]);
+}
+
 /* All invocations take part throughout: those beyond the end read what the first does. */
 #define COMPUTE(i)                                                                                                     \
     PLACE(i)                                                                                                           \
-    Reg y##i = compute(t##i, whole##i || HAS_TAIL == 0u, tail##i, whole##i || tail##i ? first##i : 0u);
+    Reg y##i = compute(t##i, whole##i || HAS_TAIL == 0u || ALL, tail##i, whole##i || tail##i ? first##i : 0u);
 #define WRITE(i)                                                                                                       \
-    RF_WRITE(out_v.v, p.n_vec, t##i, y##i)                                                                             \
-    if (tail##i) out_s.s[first##i] = y##i.lo.x;
+    if (NARROW_OUT) RF_WRITE_NARROW(out_h.h, p.n_vec, t##i, uvec4(rf_narrow(TYPE, y##i.lo), rf_narrow(TYPE, y##i.hi))) \
+    else RF_WRITE(out_v.v, p.n_vec, t##i, y##i)                                                                        \
+    if (tail##i) write_tail(first##i, y##i);
 
 void main()
 {
@@ -260,6 +331,14 @@ void main()
     uint t0 = rf_invocation();
     PLACE(0)
     Reg y = compute(t0, whole0, tail0, first0);
+#if W == 4
+    if (NARROW_OUT) {
+        uvec2 w = rf_narrow(TYPE, y.lo);
+        if (whole0) out_h.h[t0] = w;
+        if (tail0) write_word(first0, w.x);
+        return;
+    }
+#endif
     if (whole0) out_v.v[t0] = rf_pack(y);
     if (tail0) out_s.s[first0] = y.lo.x;
 }

@@ -162,12 +162,15 @@ typedef struct rf_kernel {
     bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
-    bool narrow;      /* reads and writes types of 16 bits by itself, where the op has them */
     bool finishes;    /* makes what op->finish would append */
+    /* Whether it reads and writes the types of 16 bits of such a call by itself, where the op has them. NULL: never. */
+    bool (*narrow)(const rf_op_call *call, const rf_device_caps *caps);
 } rf_kernel;
+/* The call has types of 16 bits, which the kernel leaves to rf_op.widen. */
+bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
 /* What kernel->score says of the call, in whatever types its tensors are stored. */
 double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
-/* kernel->plan and op->finish of a call in f32. Part of rf_kernel_plan_make(). */
+/* kernel->plan and op->finish of a call that needs no widening. Part of rf_kernel_plan_make(). */
 rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                                rf_kernel_plan *plan);
 /* The kernel's plan, checked: the only way to a plan that is to run. To be freed after a failure, too. */

@@ -146,8 +146,8 @@ rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, 
 rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                               rf_kernel_plan *plan)
 {
-    const bool widens = !kernel->narrow && rf_call_is_narrow(call);
-    rf_result r = widens ? call->op->widen(kernel, call, caps, plan) : rf_kernel_plan_whole(kernel, call, caps, plan);
+    rf_result r = rf_kernel_widens(kernel, call, caps) ? call->op->widen(kernel, call, caps, plan)
+                                                       : rf_kernel_plan_whole(kernel, call, caps, plan);
     if (r >= 0) r = rf_kernel_plan_check(plan, caps);
     return rf_error_context(r, "%s (kernel %s)", call->op->name, kernel->name);
 }

@@ -84,9 +84,14 @@ rf_result rf_call_infer(rf_op_call *call)
 
 /* ---- kernels ---- */
 
+bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_call_is_narrow(call) && !(kernel->narrow && kernel->narrow(call, caps));
+}
+
 double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps)
 {
-    if (kernel->narrow || !rf_call_is_narrow(call)) return kernel->score(call, caps);
+    if (!rf_kernel_widens(kernel, call, caps)) return kernel->score(call, caps);
     const rf_op_call wide = rf_call_widened(call);
     return kernel->score(&wide, caps);
 }

@@ -307,3 +307,25 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
     }
     return RF_OK;
 }
+
+/* ---- types of 16 bits ---- */
+
+#define READS_HALVES 8u
+
+uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps)
+{
+    /* Its code is that of the processor's own conversions, which flush nothing. */
+    return (uint32_t)dtype | (dtype == RF_F16 && caps->driver == RF_DRIVER_LAVAPIPE ? READS_HALVES : 0);
+}
+
+bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call, (void)caps;
+    return true;
+}
+
+bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)call;
+    return caps->driver == RF_DRIVER_LAVAPIPE;
+}

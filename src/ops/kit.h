@@ -186,7 +186,7 @@ double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
 
 /* ---- types of 16 bits ---- */
 
-/* A type as shaders/include/narrow.glsl numbers it: with what this driver is known to convert as the references do. */
+/* A type as shaders/include/narrow.glsl numbers it. */
 uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps);
 /* What one dispatch after another converts (cast.c): `count` elements at a byte offset. `concurrent`: the first needs
  * no barrier either. */
@@ -200,6 +200,10 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
                       uint64_t count, bool concurrent);
 /* Of an op: converts before and after kernels that know f32 alone (rf_op.widen). */
 rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
+/* rf_kernel.narrow of kernels that take all such calls, and of those that read other bits through texels of floats:
+ * what drivers do to these is not said, but that lavapipe leaves them alone. */
+bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 /* The outputs that are stored in the type of the inputs. */
 #define RF_STORES_16(outputs) .widen = rf_widen, .narrow = outputs
 
@@ -215,9 +219,13 @@ typedef struct rf_plan_tensor {
 rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
                          const rf_plan_tensor *in, const rf_plan_tensor *out);
 
-/* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. _THAT: with further fields. */
+/* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. _THAT: with further
+ * fields. */
 #define RF_VARIANT(linkage, id, text, score_of, plan_of, variant)                                                      \
     RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .last_resort = false)
+/* The same with rf_kernel.narrow. */
+#define RF_NARROW_VARIANT(linkage, id, text, score_of, plan_of, variant, narrow_of)                                    \
+    RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .narrow = narrow_of)
 #define RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, ...)                                            \
     static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
     {                                                                                                                  \

@@ -5,15 +5,6 @@
 
 #include "ops/kit.h"
 
-enum { READS_HALVES = 8, WRITES_HALVES = 16 };
-
-uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps)
-{
-    /* Its code is that of the processor's own conversions, which round to nearest even and flush nothing. */
-    const bool driver = dtype == RF_F16 && caps->driver == RF_DRIVER_LAVAPIPE;
-    return (uint32_t)dtype | (driver ? READS_HALVES | WRITES_HALVES : 0);
-}
-
 /* Where tensors lie in the workspace; the kernel's own comes first. */
 typedef struct widening {
     const rf_op_call *call;

@@ -492,9 +492,9 @@ static rf_result copy_plan(const rf_op_call *call, const rf_device_caps *caps, u
     return rf_elementwise_kernels[i]->plan(&copy, caps, plan);
 }
 RF_VARIANT(static, copy_0, "u64x8", copy_score, copy_plan, 0);
-RF_VARIANT(static, copy_1, "vec4", copy_score, copy_plan, 1);
+RF_NARROW_VARIANT(static, copy_1, "vec4", copy_score, copy_plan, 1, rf_always_narrow);
 RF_VARIANT(static, copy_2, "strided", copy_score, copy_plan, 2);
-RF_VARIANT(static, copy_3, "texel", copy_score, copy_plan, 3);
+RF_NARROW_VARIANT(static, copy_3, "texel", copy_score, copy_plan, 3, rf_texels_narrow);
 const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &copy_0, &copy_1, &copy_2, &copy_3 };
 
 #define BROADCAST_CASE(label, x, like, ...)                                                                            \

@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "ops/pointwise/elementwise.h"
 #include "rf_shaders.h"
 
 static rf_result cast_infer(rf_op_call *call)
@@ -80,9 +81,43 @@ static double cast_score(const rf_op_call *call, const rf_device_caps *caps)
     return RF_SCORE_ANY;
 }
 
+/* As a program that copies. False where no kernel of such programs is known to be better. */
+static bool plan_copy(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_side from, rf_cast_side to,
+                      uint64_t count, rf_result *result)
+{
+    if (!rf_dtype_is_float(from.dtype) || !rf_dtype_is_float(to.dtype)) return false;
+    if (from.dtype != RF_F32 && to.dtype != RF_F32) return false; /* such programs know one type of 16 bits */
+    const rf_shape shape = { 1, { (int64_t)count } };
+    const rf_op_call call = { .op = &rf_op_elementwise,
+                              .attr = &rf_copy_program,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .in = { { from.dtype, shape } },
+                              .out = { { to.dtype, shape } } };
+    if (rf_elementwise_texel.score(&call, caps) < RF_SCORE_DRIVER) return false;
+    uint32_t added = plan->count;
+    *result = rf_elementwise_texel.plan(&call, caps, plan);
+    for (; added < plan->count; added++) {
+        rf_dispatch *d = &plan->items[added];
+        for (uint32_t b = 0; b < d->n_bind; b++) {
+            const rf_cast_side *side = d->bind[b].write ? &to : &from;
+            d->bind[b].kind = side->kind;
+            d->bind[b].index = side->index;
+            d->bind[b].offset += side->offset;
+        }
+    }
+    return true;
+}
+
 rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_side from, rf_cast_side to,
                       uint64_t count, bool concurrent)
 {
+    const uint32_t first = plan->count;
+    rf_result r = RF_OK;
+    if (plan_copy(plan, caps, from, to, count, &r)) {
+        if (plan->count > first) plan->items[first].concurrent = concurrent;
+        return r;
+    }
     const size_t from_size = rf_dtype_size(from.dtype), to_size = rf_dtype_size(to.dtype);
     const uint64_t chunk = rf_flat_chunk(caps, from_size > to_size ? from_size : to_size);
     for (uint64_t start = 0; start < count; start += chunk) {

@@ -35,6 +35,9 @@ static inline bool rf_scalar_takes_i32(uint32_t fn)
 
 #define RF_ELEMENTWISE_NUM_KERNELS 4
 extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS];
+/* The last of them: what is the fastest on lavapipe, and not eligible elsewhere where types of 16 bits are read or
+ * written. */
+extern const rf_kernel rf_elementwise_texel;
 /* broadcast.c. The same, for ops that copy input 0 to an output that it broadcasts to. */
 extern const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS];
 

@@ -149,6 +149,19 @@ static void push_windows(wide_push *push, const layout *l, uint64_t start)
     }
 }
 
+/* Which tensors are stored in 16 bits, as the shader takes it. */
+static uint32_t pack_types(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_dtype out = call->out[0].dtype;
+    uint32_t word = rf_dtype_is_narrow(out) ? 128 : 0, type = word ? rf_type_word(out, caps) : 0;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (!rf_dtype_is_narrow(call->in[i].dtype)) continue;
+        word |= 1u << i;
+        type = rf_type_word(call->in[i].dtype, caps);
+    }
+    return word | type << 8;
+}
+
 /* The wide forms of the shader: elements of an invocation, and of a vector that it reads at once. */
 typedef struct form {
     uint32_t width, vector;
@@ -156,11 +169,17 @@ typedef struct form {
 } form;
 static const form u64x8 = { 8, 8, false }, vec4 = { 4, 4, false }, texel = { 8, 4, true };
 
-static uint32_t pack_modes(const layout *l, uint32_t n_in, const form *f)
+/* A texel holds twice as many elements of 16 bits. */
+static uint32_t form_vector(const form *f, const rf_tensor_desc *desc)
+{
+    return f->texel && rf_dtype_is_narrow(desc->dtype) ? 8 : f->vector;
+}
+
+static uint32_t pack_modes(const layout *l, const rf_op_call *call, const form *f)
 {
     uint32_t word = 0;
-    for (uint32_t i = 0; i < n_in; i++) {
-        const uint32_t mode = input_mode(l, i, f->vector);
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        const uint32_t mode = input_mode(l, i, form_vector(f, &call->in[i]));
         const uint32_t eights = f->texel ? input_mode(l, i, 8) : MODE_UNUSED;
         if (mode == MODE_WINDOW_ANY) word |= MODES_ANY << l->which[i];
         if (eights == MODE_WINDOW_VECTOR) word |= MODES_VECTOR_OF_8 << l->which[i];
@@ -179,16 +198,17 @@ static const rf_shader *form_shader(const variant *v, const form *f, const rf_de
 }
 
 /* Texels are vectors where the shader reads vectors, elements elsewhere. */
-static rf_bind_view form_view(const form *f, const layout *l, uint32_t input)
+static rf_bind_view form_view(const form *f, const layout *l, const rf_op_call *call, uint32_t input)
 {
     if (!f->texel) return RF_VIEW_STORAGE;
-    const uint32_t mode = input_mode(l, input, f->vector);
+    const uint32_t mode = input_mode(l, input, form_vector(f, &call->in[input]));
     return mode == MODE_FULL || mode == MODE_WINDOW_VECTOR ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
 }
 
 static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, const form *f)
 {
     const variant *v = find_variant(call);
+    const uint32_t types = pack_types(call, caps);
     layout l;
     if (!find_layout(call, caps, &l)) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
@@ -199,19 +219,22 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
         d->concurrent = start > 0;
         wide_push push = { (uint32_t)(n / f->width), (uint32_t)(n % f->width), { { 0 } }, { 0 } };
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-        rf_dispatch_spec(d, pack_modes(&l, call->n_in, f));
+        rf_dispatch_spec(d, pack_modes(&l, call, f));
         rf_dispatch_spec(d, push.n_tail != 0);
         push_steps(d, v, call, push.imm);
+        rf_dispatch_spec(d, types);
         push_windows(&push, &l, start);
         rf_dispatch_push(d, &push, (uint32_t)offsetof(wide_push, imm) + v->steps * 4);
         for (uint32_t i = 0; i < v->inputs; i++) {
             const uint32_t k = i < call->n_in ? i : 0; /* the shader names them all: the rest repeat the first */
-            rf_dispatch_bind(d, RF_BIND_INPUT, k, form_view(f, &l, k), false);
+            rf_dispatch_bind(d, RF_BIND_INPUT, k, form_view(f, &l, call, k), false);
             if (l.kind[k] != MODE_FULL) continue;
-            d->bind[i].offset = start * 4;
-            d->bind[i].size = n * 4;
+            const uint64_t size = rf_dtype_size(call->in[k].dtype);
+            d->bind[i].offset = start * size;
+            d->bind[i].size = rf_align_up(n * size, 4);
         }
-        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * 4, n * 4);
+        const uint64_t size = rf_dtype_size(call->out[0].dtype);
+        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * size, rf_align_up(n * size, 4));
         const uint64_t items = (uint64_t)push.n_vec + push.n_tail;
         const bool doubled = f->texel && v->steps == 1; /* eight items, then the eight after them */
         rf_dispatch_items(d, caps, doubled ? rf_align_up(items, 16) / 2 : items);
@@ -243,17 +266,17 @@ static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, r
     return plan_wide(call, caps, plan, &vec4);
 }
 
-/* Whether every input, or what a dispatch reads of it, fits a texel view. What texels of floats do to the bits of
- * integers is not said. */
+/* Whether every input, or what a dispatch reads of it, fits a texel view. */
 static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, const layout *l)
 {
     const uint64_t chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint32_t i = 0; i < call->n_in; i++) {
-        if (call->in[i].dtype != RF_F32) return false;
+        const bool narrow = rf_dtype_is_narrow(call->in[i].dtype);
+        if (call->in[i].dtype != RF_F32 && !narrow) return false;
         uint64_t count = (uint64_t)rf_shape_count(call->in[i].shape);
         if (l->kind[i] == MODE_FULL && count > chunk) count = chunk;
-        const uint32_t elements = form_view(&texel, l, i) == RF_VIEW_TEXEL_RGBA32F ? 4 : 1;
-        if (rf_div_up(count, elements) > caps->max_texel_elements) return false;
+        const uint32_t words = form_view(&texel, l, call, i) == RF_VIEW_TEXEL_RGBA32F ? 4 : 1;
+        if (rf_div_up(count, narrow ? 2 * words : words) > caps->max_texel_elements) return false;
     }
     return true;
 }
@@ -366,8 +389,8 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
 }
 
 static const rf_kernel kernel_u64x8 = { "u64x8", score_u64x8, plan_u64x8 };
-static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4 };
-static const rf_kernel kernel_texel = { "texel", score_texel, plan_texel };
+static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4, .narrow = rf_always_narrow };
+const rf_kernel rf_elementwise_texel = { "texel", score_texel, plan_texel, .narrow = rf_texels_narrow };
 static const rf_kernel kernel_strided = { "strided", score_strided, plan_strided };
 const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &kernel_u64x8, &kernel_vec4,
-                                                                              &kernel_strided, &kernel_texel };
+                                                                              &kernel_strided, &rf_elementwise_texel };

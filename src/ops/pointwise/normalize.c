@@ -89,9 +89,9 @@ static rf_result program_plan(const rf_op_call *call, const rf_device_caps *caps
 }
 
 RF_VARIANT(static, kernel_0, "u64x8", program_score, program_plan, 0);
-RF_VARIANT(static, kernel_1, "vec4", program_score, program_plan, 1);
+RF_NARROW_VARIANT(static, kernel_1, "vec4", program_score, program_plan, 1, rf_always_narrow);
 RF_VARIANT(static, kernel_2, "strided", program_score, program_plan, 2);
-RF_VARIANT(static, kernel_3, "texel", program_score, program_plan, 3);
+RF_NARROW_VARIANT(static, kernel_3, "texel", program_score, program_plan, 3, rf_texels_narrow);
 static const rf_kernel *const kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &kernel_0, &kernel_1, &kernel_2, &kernel_3 };
 
 /* ---- cases ---- */
