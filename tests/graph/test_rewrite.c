@@ -136,16 +136,10 @@ static void siblings_that_depend_on_each_other_stay(void **state)
     rf_graph_destroy(&g);
 }
 
-static rf_result infer_pair(rf_op_call *call)
-{
-    call->out[0] = call->out[1] = call->in[0];
-    return RF_OK;
-}
-
 /* A cosine of output 0 becomes output 1, and a multiple of output 1 takes its place. */
 static bool absorbs_readers(const rf_graph *g, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
 static const rf_op pair = {
-    .name = "pair", .min_in = 1, .max_in = 1, .n_out = 2, .infer = infer_pair, .absorb_sibling = absorbs_readers
+    .name = "pair", .min_in = 1, .max_in = 1, .n_out = 2, .infer = infer_both, .absorb_sibling = absorbs_readers
 };
 static bool absorbs_readers(const rf_graph *g, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
 {

@@ -219,7 +219,7 @@ static void add_losses(const rf_op_call *call, const float *loss, const float *d
 {
     double sum = 0;
     for (uint64_t r = 0; r < rf_desc_rows(&call->in[1]); r++) sum += (double)loss[r];
-    *total = (float)(attr_of(call)->total == RF_TOTAL_QUOTIENT ? sum / (double)*divisor : sum);
+    *total = attr_of(call)->total == RF_TOTAL_QUOTIENT ? (float)sum / *divisor : (float)sum;
 }
 
 static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
@@ -294,7 +294,10 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, b
     if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, attr->dloss == RF_DLOSS_ROWS ? sizeof(float) : 0);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? row_bytes : sizeof(float));
     if (both) rf_row_job_tensor(&job, RF_BIND_OUTPUT, 1, sizeof(float));
-    if (both && !dense) rf_row_job_tensor(&job, RF_BIND_OUTPUT, attr->with_hits ? 2 : 1, sizeof(float));
+    if (both && !dense) {
+        rf_row_job_tensor(&job, RF_BIND_OUTPUT, attr->with_hits ? 2 : 1, sizeof(float));
+        job.tensors[job.n_tensors - 1].write = attr->with_hits;
+    }
     job.spec[0] = from_logits(call);
     job.spec[1] = attr->dloss;
     job.spec[2] = attr->with_hits;
@@ -342,6 +345,7 @@ static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, 
     for (uint32_t i = 0; i < 3; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
     const uint32_t outputs[] = { 0, 1, attr->with_hits ? 2 : 1, call->n_out - 1 };
     for (uint32_t i = 0; i < RF_LENGTH(outputs); i++) rf_bind_whole(d, RF_BIND_OUTPUT, outputs[i]);
+    d->bind[5].write = attr->with_hits; /* stands in for what is not there */
     rf_dispatch_groups(d, caps, 1);
     return RF_OK;
 }
