@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "commands.h"
 #include "json_output.h"
@@ -27,13 +28,19 @@ static void format_version(uint32_t v, char *text, size_t size)
     snprintf(text, size, "%u.%u.%u", v >> 22 & 0x7f, v >> 12 & 0x3ff, v & 0xfff);
 }
 
+/* Null where there is none. */
+static json_t *shape_json(const uint32_t shape[3])
+{
+    return shape[0] == 0 ? json_null() : json_pack("[iii]", (int)shape[0], (int)shape[1], (int)shape[2]);
+}
+
 static json_t *device_json(const rf_device_info *d)
 {
     char api[32], uuid[33];
     format_version(d->api_version, api, sizeof(api));
     for (int i = 0; i < 16; i++) snprintf(uuid + 2 * i, 3, "%02x", d->uuid[i]);
     return json_pack(
-        "{s:i,s:s,s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:s,s:s,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:s}",
+        "{s:i,s:s,s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:s,s:s,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:b,s:b,s:b,s:b,s:o,s:o,s:b,s:b,s:s}",
         "index", (int)d->index, "name", d->name, "vendor", d->vendor_name, "driver", d->driver_name, "driver_info",
         d->driver_info, "vendor_id", (int)d->vendor_id, "device_id", (int)d->device_id, "vulkan", api, "driver_version",
         (int)d->driver_version, "uuid", uuid, "type", rf_device_type_name(d->type), "memory_bytes",
@@ -41,8 +48,9 @@ static json_t *device_json(const rf_device_info *d)
         (int)d->max_workgroup_invocations, "max_shared_memory", (int)d->max_shared_memory, "max_push_constants",
         (int)d->max_push_constants, "max_storage_buffer_range", (json_int_t)d->max_storage_buffer_range,
         "max_texel_buffer_elements", (json_int_t)d->max_texel_buffer_elements, "fp16", d->has_fp16, "bf16", d->has_bf16,
-        "int8", d->has_int8, "cooperative_matrix", d->has_cooperative_matrix, "external_memory_host",
-        d->has_external_memory_host, "usable", d->usable, "unusable_reason", d->unusable_reason);
+        "int8", d->has_int8, "cooperative_matrix", d->has_cooperative_matrix, "matrix_f16", shape_json(d->matrix_f16),
+        "matrix_bf16", shape_json(d->matrix_bf16), "external_memory_host", d->has_external_memory_host, "usable",
+        d->usable, "unusable_reason", d->unusable_reason);
 }
 
 static int write_json(const char *path, const rf_device_info *infos, uint32_t count)
@@ -73,6 +81,13 @@ static void print_driver(const rf_device_info *d, int indent, int columns)
     putchar('\n');
 }
 
+/* Adds to what it can do the matrices that kernels use. */
+static void add_matrices(char *text, size_t size, const char *type, const uint32_t shape[3])
+{
+    const size_t at = strlen(text);
+    if (shape[0] > 0) snprintf(text + at, size - at, ", %s matrices %ux%ux%u", type, shape[0], shape[1], shape[2]);
+}
+
 /* What it can do. */
 static void print_abilities(const rf_device_info *d, int indent, int columns)
 {
@@ -81,6 +96,8 @@ static void print_abilities(const rf_device_info *d, int indent, int columns)
              d->max_workgroup_invocations, d->max_shared_memory / 1024,
              (unsigned long long)(d->max_storage_buffer_range >> 20), d->has_fp16 ? ", fp16" : "",
              d->has_bf16 ? ", bf16" : "", d->has_int8 ? ", int8" : "", d->has_cooperative_matrix ? ", coopmat" : "");
+    add_matrices(text, sizeof(text), "f16", d->matrix_f16);
+    add_matrices(text, sizeof(text), "bf16", d->matrix_bf16);
     print_wrapped(stdout, text, indent, columns);
 }
 

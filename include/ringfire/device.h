@@ -49,7 +49,11 @@ typedef struct rf_device_info {
     bool has_fp16, has_bf16, has_int8, has_cooperative_matrix, has_external_memory_host;
     bool usable; /**< meets the minimum: Vulkan 1.2, a compute queue, timeline semaphores, ... */
     char unusable_reason[160]; /**< what is missing when the device is not usable, else "" */
-    uint64_t reserved[8];      /**< zero until a later version has more to say */
+    /** The products of matrices (rows, columns, summands) that its matrix units make of f16 and of
+     * bf16 with sums in f32, as kernels use them; 0: they use none. A driver whose products turn
+     * out wrong is left without them later. */
+    uint32_t matrix_f16[3], matrix_bf16[3];
+    uint64_t reserved[5]; /**< zero until a later version has more to say */
 } rf_device_info;
 
 /**

@@ -22,5 +22,6 @@ void rf_device_caps_clamp(rf_device_caps *caps)
     caps->subgroup_shuffle = caps->subgroup_ballot = caps->subgroup_arithmetic = caps->subgroup_quad = false;
     caps->full_subgroups = false;
     caps->min_subgroup_size = caps->max_subgroup_size = 0;
+    caps->matrix_f16 = caps->matrix_bf16 = (rf_matrix_shape){ 0 };
     caps->fp16 = caps->int8 = caps->int64 = false;
 }

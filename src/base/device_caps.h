@@ -14,6 +14,12 @@ typedef enum rf_driver {
     RF_DRIVER_INTEL,
 } rf_driver;
 
+/* A product of cooperative matrices with sums in f32, by one subgroup; m 0: none. */
+typedef struct rf_matrix_shape {
+    uint32_t m, n, k;
+    uint32_t subgroup; /* the size that kernels ask for, or without full_subgroups the only one */
+} rf_matrix_shape;
+
 typedef struct rf_device_caps {
     rf_driver driver;
     uint32_t driver_version;
@@ -35,7 +41,8 @@ typedef struct rf_device_caps {
                                   count, which nested loops reach early: half of that is what plans rely on. */
     bool compiles_at_dispatch; /* creating a pipeline compiles nothing; its first dispatch does, one after the other */
     bool fp16, int8, int64;    /* shader arithmetic */
-    bool host_visible;         /* device memory can be mapped: no staging copies */
+    rf_matrix_shape matrix_f16, matrix_bf16; /* of operands in these types */
+    bool host_visible;                       /* device memory can be mapped: no staging copies */
     uint64_t memory_size;
     uint64_t max_allocation; /* bytes of one buffer: what is larger takes several */
 } rf_device_caps;

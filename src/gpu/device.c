@@ -23,7 +23,7 @@ static rf_result create_device(rf_gpu_device *device)
 {
     const rf_gpu_snapshot *snapshot = &device->snapshot;
     rf_gpu_plan *plan = &device->plan;
-    const char *extensions[4];
+    const char *extensions[6];
     uint32_t num_extensions = 0;
     const bool size_control = plan->subgroup_features.subgroupSizeControl;
     if (size_control && snapshot->properties.apiVersion < VK_API_VERSION_1_3)
@@ -34,11 +34,25 @@ static rf_result create_device(rf_gpu_device *device)
 
     if (plan->device_fault) extensions[num_extensions++] = VK_EXT_DEVICE_FAULT_EXTENSION_NAME;
 
+    if (plan->cooperative_matrix) extensions[num_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (plan->bfloat16_matrix) extensions[num_extensions++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;
+
+    VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
+        .shaderBFloat16Type = VK_TRUE,
+        .shaderBFloat16CooperativeMatrix = VK_TRUE,
+    };
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+        .pNext = plan->bfloat16_matrix ? &bfloat16 : NULL,
+        .cooperativeMatrix = VK_TRUE,
+    };
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroups = plan->subgroup_features;
     subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
+    subgroups.pNext = plan->cooperative_matrix ? &matrices : NULL;
     VkPhysicalDeviceVulkan12Features features12 = plan->features12;
     features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-    features12.pNext = size_control ? &subgroups : NULL;
+    features12.pNext = size_control ? (void *)&subgroups : subgroups.pNext;
     VkPhysicalDeviceVulkan11Features features11 = plan->features11;
     features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     features11.pNext = &features12;

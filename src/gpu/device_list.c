@@ -18,11 +18,11 @@ static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu
         { VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, &out->subgroup_size_control },
         { VK_KHR_MAINTENANCE_4_EXTENSION_NAME, &out->maintenance4 },
         { VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, &out->external_memory_host },
-        { "VK_KHR_shader_bfloat16", &out->bfloat16 },
+        { VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME, &out->bfloat16 },
         { VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME, &out->sm_builtins },
         { VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME, &out->core_properties },
         { VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME, &out->core_builtins },
-        { "VK_KHR_cooperative_matrix", &out->cooperative_matrix },
+        { VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, &out->cooperative_matrix },
         { "VK_KHR_portability_subset", &out->portability_subset },
         { VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, &out->memory_budget },
         { VK_EXT_DEVICE_FAULT_EXTENSION_NAME, &out->device_fault },
@@ -114,6 +114,7 @@ void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_s
     take_properties(gpu, physical, size_control, vulkan13 || out->extensions.maintenance4, out);
     take_features(gpu, physical, size_control, out);
     out->compute_units = count_compute_units(gpu, physical, &out->extensions);
+    rf_gpu_matrices_take(gpu, physical, out);
     uint32_t count = RF_GPU_MAX_QUEUE_FAMILIES;
     gpu->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, out->families);
     out->num_families = count;

@@ -268,6 +268,7 @@ void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan
                          s->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
     out->device_fault = s->device_fault;
     fill_caps(s, out, &out->caps);
+    rf_gpu_matrices_plan(s, out);
     if (clamp_limits) rf_device_caps_clamp(&out->caps);
 }
 
@@ -304,6 +305,9 @@ void rf_gpu_describe(const rf_gpu_snapshot *s, uint32_t index, rf_device_info *o
     out->has_external_memory_host = s->extensions.external_memory_host;
     rf_gpu_plan plan;
     rf_gpu_plan_device(s, false, &plan);
+    const rf_matrix_shape *f16 = &plan.caps.matrix_f16, *bf16 = &plan.caps.matrix_bf16;
+    memcpy(out->matrix_f16, (const uint32_t[]){ f16->m, f16->n, f16->k }, sizeof(out->matrix_f16));
+    memcpy(out->matrix_bf16, (const uint32_t[]){ bf16->m, bf16->n, bf16->k }, sizeof(out->matrix_bf16));
     out->usable = plan.unusable_reason[0] == '\0';
     memcpy(out->unusable_reason, plan.unusable_reason, sizeof(out->unusable_reason));
 }

@@ -9,6 +9,7 @@
 #include <ringfire/device.h>
 
 #include "base/device_caps.h"
+#include "gpu/cooperative.h"
 #include "gpu/gpu.h"
 #include "gpu/vk_table.h"
 
@@ -36,6 +37,9 @@ typedef struct rf_gpu_snapshot {
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
     VkQueueFamilyProperties families[RF_GPU_MAX_QUEUE_FAMILIES];
     uint32_t num_families;
+    bool cooperative_matrix, bfloat16_matrix;    /* features; the second of bf16 as the type of such matrices */
+    rf_gpu_matrix matrices[RF_GPU_MAX_MATRICES]; /* of subgroups or workgroups; drivers list some without the feature */
+    uint32_t num_matrices;
     rf_gpu_extensions extensions;
 } rf_gpu_snapshot;
 
@@ -48,9 +52,10 @@ typedef struct rf_gpu_plan {
     VkPhysicalDeviceVulkan11Features features11;
     VkPhysicalDeviceVulkan12Features features12;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
-    bool preserve_nans;  /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
-    bool device_fault;   /* the driver is asked why it lost the device (diagnosis.c) */
-    rf_device_caps caps; /* host_visible as far as the memory types alone tell */
+    bool cooperative_matrix, bfloat16_matrix; /* the extensions as well */
+    bool preserve_nans;                       /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
+    bool device_fault;                        /* the driver is asked why it lost the device (diagnosis.c) */
+    rf_device_caps caps;                      /* host_visible as far as the memory types alone tell */
 } rf_gpu_plan;
 
 void rf_gpu_plan_device(const rf_gpu_snapshot *snapshot, bool clamp_limits, rf_gpu_plan *out);

@@ -10,6 +10,8 @@
 #define VK_NO_PROTOTYPES 1
 #include <vulkan/vulkan_core.h>
 
+#include "gpu/vk_cooperative.h"
+
 #define RF_VK_GLOBAL_FUNCTIONS(REQUIRED, OPTIONAL)                                                                     \
     REQUIRED(EnumerateInstanceExtensionProperties)                                                                     \
     REQUIRED(EnumerateInstanceLayerProperties)                                                                         \
@@ -28,6 +30,7 @@
     REQUIRED(GetPhysicalDeviceQueueFamilyProperties)                                                                   \
     REQUIRED(CreateDevice)                                                                                             \
     REQUIRED(GetDeviceProcAddr)                                                                                        \
+    OPTIONAL(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                          \
     OPTIONAL(CreateDebugUtilsMessengerEXT)                                                                             \
     OPTIONAL(DestroyDebugUtilsMessengerEXT)
 
