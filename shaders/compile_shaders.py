@@ -8,7 +8,8 @@ compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost
     expensive tool took, megabytes of memory and seconds of CPU time: a test holds every shader to a budget.
 
 A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for (0: any), source, preprocessor definitions.
-With several sizes there is a shader for each out of one module, whose name ends with the size.
+With several sizes there is a shader for each out of one module, whose name ends with the size. A source whose name ends with .spv is a module
+that was compiled before (shaders/coop).
 
 One process compiles them all, side by side: most shaders take a tool less time than a process takes to start. What was compiled before is
 taken from a folder of the build, under a hash of all that goes into it. Where RINGFIRE_SHADER_CACHE names a directory, that is the
@@ -55,6 +56,9 @@ class Module:
     def __init__(self, line):
         self.name, sizes, self.source, *self.defines = line.split("\t")
         self.sizes = [int(size) for size in sizes.split(",")]
+
+    def is_compiled(self):
+        return self.source.endswith(".spv")
 
     def shaders(self):
         """Names and subgroup sizes."""
@@ -187,6 +191,8 @@ class Compiler:
 
     def compile(self, module):
         """The module's bytes and cost, from earlier times or anew."""
+        if module.is_compiled():
+            return self.sources.load(module.source)[0], b"0 MB 0.0 s\n"
         source_key = self.sources.digest(module, self.recipe) + ".key"
         raw_key = (self.folder.get(source_key) or b"").decode()
         data, cost = (self.folder.get(raw_key + suffix) if raw_key else None for suffix in (".spv", ".cost"))
@@ -282,4 +288,5 @@ def main():
     args.act(args)
 
 
-main()
+if __name__ == "__main__":
+    main()

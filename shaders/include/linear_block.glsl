@@ -15,10 +15,22 @@
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 4) const int SPLIT = 0; /* sums are cut into parts */
+
+/* Where the first element of load number i of this invocation belongs: line and summand within the slice. */
+#define LINE_OF(i, along, lines) ((along) ? thread / (BK / 4) + (i) * (THREADS / (BK / 4)) : thread % ((lines) / 4) * 4)
+#define K_OF(i, along, lines) ((along) ? thread % (BK / 4) * 4 : thread / ((lines) / 4) + (i) * (THREADS / ((lines) / 4)))
+
+#ifdef COOPERATIVE
+#include "linear_coop.glsl"
+#else
+#define OPERAND float
+#define OPERAND4 vec4
+#define OPERAND_ONE 1.0
+#define TN4 (TN / 4)
 /* BK: the loop over a slice is unrolled by the driver, and the module stays small; 0: it stays a loop, which software compiles
  * in a fraction of the time. */
 layout(constant_id = 3) const int SLICE = BK;
-layout(constant_id = 4) const int SPLIT = 0;  /* sums are cut into parts */
 
 #define THREADS ((BM / TM) * (BN / TN))
 #define LINE_A (BM / 4)
@@ -40,15 +52,13 @@ int group_b = thread / 32 / (GROUP_A / 8) * 4 + thread / 8 % 4;
 void load_a(int k, int to);
 void load_b(int k, int to);
 
-/* Where the first element of load number i of this invocation belongs: line and summand within the slice. */
-#define LINE_OF(i, along, lines) ((along) ? thread / (BK / 4) + (i) * (THREADS / (BK / 4)) : thread % ((lines) / 4) * 4)
-#define K_OF(i, along, lines) ((along) ? thread % (BK / 4) * 4 : thread / ((lines) / 4) + (i) * (THREADS / ((lines) / 4)))
-
 /* Vectors of a line stand in another order for each four summands: neighbours that write four summands of a line each meet
  * in no bank, and nothing is padded. */
 #define SWIZZLE(p) ((p) / 4 * 2)
 
-#ifndef STAGED_A
+#ifdef STAGED_A
+OPERAND4 staged_a(int i);
+#else
 #define STAGED_A(i) ra[i]
 #endif
 #define STAGED_B(i) rb[i]
@@ -70,9 +80,9 @@ void block_stage(int stage)
 }
 
 /* sum = the product over summands from .. to - 1 of the lines that the loads take. */
-void block_multiply(int from, int to, out vec4 sum[TM][TN / 4])
+void block_multiply(int from, int to, out vec4 sum[TM][TN4])
 {
-    [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] = vec4(0.0);
+    [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] = vec4(0.0);
     load_a(from, to);
     load_b(from, to);
     block_stage(0);
@@ -90,7 +100,7 @@ void block_multiply(int from, int to, out vec4 sum[TM][TN / 4])
             [[unroll]] for (int g = 0; g < TM / 4; g++) a[g] = tile_a[at_a + p * LINE_A + g * GROUP_A + (group_a ^ SWIZZLE(p))];
             [[unroll]] for (int g = 0; g < TN / 4; g++) b[g] = tile_b[at_b + p * LINE_B + g * GROUP_B + (group_b ^ SWIZZLE(p))];
             [[unroll]] for (int r = 0; r < TM; r++)
-                [[unroll]] for (int s = 0; s < TN / 4; s++) sum[r][s] += a[r / 4][r % 4] * b[s];
+                [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] += a[r / 4][r % 4] * b[s];
         }
         stage ^= 1;
         if (more) block_stage(stage);
@@ -101,6 +111,9 @@ void block_multiply(int from, int to, out vec4 sum[TM][TN / 4])
 /* Row and first column of sum[r][s] within the block. */
 int block_row(int r) { return (r / 4 * GROUP_A + group_a) * 4 + r % 4; }
 int block_column(int s) { return (s * GROUP_B + group_b) * 4; }
+
+#define ARRIVED tile_a[0].x
+#endif
 
 /* Row tile and column tile of number `tile`: eight row tiles after each other share a column's lines of b in the cache. */
 ivec2 block_order(int tile, int row_tiles, int column_tiles)
@@ -113,22 +126,22 @@ ivec2 block_order(int tile, int row_tiles, int column_tiles)
 
 layout(std430, binding = 4) coherent buffer Parts { vec4 partial[]; };
 layout(std430, binding = 5) coherent buffer Arrivals { int arrivals[]; }; /* zero before and after */
-#define PARTS_ABREAST (16 / (TM * TN / 4)) /* whose loads may be under way together */
+#define PARTS_ABREAST ((16 + TM * TN4 - 1) / (TM * TN4)) /* whose loads may be under way together */
 #define EACH_SUM(statement)                                                                                            \
-    [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN / 4; s++) statement;
-#define SUM_AT(first) partial[(first) + (r * (TN / 4) + s) * THREADS]
+    [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN4; s++) statement;
+#define SUM_AT(first) partial[(first) + (r * TN4 + s) * THREADS]
 
 /* Of `count` sums, which lie `stride` vectors apart from `first` on, this workgroup has number `index`. Whether it is the
  * last one to arrive at the counter: then sum is that of all. */
-bool block_add(int counter, int first, int stride, int index, int count, inout vec4 sum[TM][TN / 4])
+bool block_add(int counter, int first, int stride, int index, int count, inout vec4 sum[TM][TN4])
 {
     EACH_SUM(SUM_AT(first + index * stride) = sum[r][s])
     memoryBarrierBuffer();
     barrier();
     /* The number goes round in memory that is there anyway: the largest tile takes all that many devices have. */
-    if (thread == 0) tile_a[0].x = float(atomicAdd(arrivals[counter], 1));
+    if (thread == 0) ARRIVED = float(atomicAdd(arrivals[counter], 1));
     barrier();
-    if (int(tile_a[0].x) != count - 1) return false;
+    if (int(ARRIVED) != count - 1) return false;
     memoryBarrierBuffer();
     if (thread == 0) arrivals[counter] = 0;
     EACH_SUM(sum[r][s] = vec4(0.0))
@@ -143,7 +156,7 @@ bool block_add(int counter, int first, int stride, int index, int count, inout v
 }
 
 /* The same for the parts of tile `tile`: neighbours by groups, then the groups, so that many parts wait for few additions. */
-bool block_add_parts(int tile, int part, int parts, int parts_of_group, inout vec4 sum[TM][TN / 4])
+bool block_add_parts(int tile, int part, int parts, int parts_of_group, inout vec4 sum[TM][TN4])
 {
     int groups = (parts + parts_of_group - 1) / parts_of_group, group = part / parts_of_group, size = BM * BN / 4;
     int first = tile * parts * size + thread, counter = tile * (groups > 1 ? groups + 1 : 1), from = group * parts_of_group;
@@ -187,7 +200,7 @@ bool block_add_parts(int tile, int part, int parts, int parts_of_group, inout ve
         } else {                                                                                                       \
             [[unroll]] for (int i = 0; i < loads; i++) {                                                               \
                 int p = k + K_OF(i, along, lines);                                                                     \
-                r[i] = vec4(0.0);                                                                                      \
+                r[i] = OPERAND4(0);                                                                                    \
                 if (vector) {                                                                                          \
                     if (p < to) r[i] = buffer4[name##_at[i]];                                                          \
                 } else {                                                                                               \

@@ -12,7 +12,8 @@
 #extension GL_GOOGLE_include_directive : require
 layout(constant_id = 5) const int VECTOR_A = 0; /* the channels of a group are a multiple of four: summands, */
 layout(constant_id = 6) const int VECTOR_C = 0; /* columns */
-#ifndef DATA
+#if !defined(DATA) && !defined(COOPERATIVE) /* whose invocations do not have whole windows */
+#define POOLS
 layout(constant_id = 7) const int POOL = 0;
 #endif
 #define A_ALONG_K true
@@ -24,14 +25,13 @@ layout(constant_id = 7) const int POOL = 0;
 #define VECTOR_B (VECTOR_C != 0)
 #endif
 #define STAGED_A(i) staged_a(i)
-vec4 staged_a(int i);
 #include "include/linear_block.glsl"
 #include "include/division.glsl"
 
-layout(std430, binding = 0) readonly buffer A { float a[]; }; /* x; DATA: dy */
-layout(std430, binding = 0) readonly buffer A4 { vec4 a4[]; };
-layout(std430, binding = 1) readonly buffer B { float b[]; }; /* kernel */
-layout(std430, binding = 1) readonly buffer B4 { vec4 b4[]; };
+layout(std430, binding = 0) readonly buffer A { OPERAND a[]; }; /* x; DATA: dy */
+layout(std430, binding = 0) readonly buffer A4 { OPERAND4 a4[]; };
+layout(std430, binding = 1) readonly buffer B { OPERAND b[]; }; /* kernel */
+layout(std430, binding = 1) readonly buffer B4 { OPERAND4 b4[]; };
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
@@ -46,9 +46,11 @@ layout(push_constant) uniform P {
     int period_y, period_x;        /* DATA: from a tap to the next that meets the same pixels */
     int windowed;                  /* POOL: rows that are in windows, which the grid then is of */
 };
-#ifndef DATA
+#ifdef POOLS
 layout(std430, binding = 6) writeonly buffer Pooled { float pooled[]; };
 layout(std430, binding = 6) writeonly buffer Pooled4 { vec4 pooled4[]; };
+#define PUT_POOLED(at, x) pooled[at] = x;
+#define PUT_POOLED4(at, x) pooled4[at] = x;
 #endif
 #include "include/linear_block_end.glsl"
 
@@ -63,12 +65,12 @@ int channel[4], ky[4], kx[4], slice_channel, slice_y, slice_x;
 /* Where the loads of the present slice came from: -1 for pixels that are not there. */
 ivec4 source[LOADS_A];
 
-vec4 staged_a(int i)
+OPERAND4 staged_a(int i)
 {
-    return mix(vec4(0.0), ra[i], VECTOR_A != 0 ? bvec4(source[i].x >= 0) : greaterThanEqual(source[i], ivec4(0)));
+    return mix(OPERAND4(0), ra[i], VECTOR_A != 0 ? bvec4(source[i].x >= 0) : greaterThanEqual(source[i], ivec4(0)));
 }
 
-#ifndef DATA
+#ifdef POOLS
 /* Image, y and x of a row that is in no window: in the last line, where lines are odd in number, or column. */
 ivec3 rest_of(int row)
 {
@@ -79,7 +81,7 @@ ivec3 rest_of(int row)
 
 ivec3 pixel_of(int row) /* image, y and x in the grid; POOL: in c */
 {
-#ifndef DATA
+#ifdef POOLS
     int corner = row & 3;
     if (POOL != 0) {
         if (row >= windowed) return rest_of(row - windowed);
@@ -88,7 +90,7 @@ ivec3 pixel_of(int row) /* image, y and x in the grid; POOL: in c */
 #endif
     int line = int(rf_divide(uint(row), grid_w_magic, shifts & 255u)), image = int(rf_divide(uint(line), grid_h_magic, shifts >> 8 & 255u));
     ivec3 p = ivec3(image, line - image * grid_h, row - line * grid_w);
-#ifndef DATA
+#ifdef POOLS
     if (POOL != 0) p.yz = 2 * p.yz + ivec2(corner >> 1, corner & 1);
 #endif
     return p;
@@ -168,8 +170,8 @@ void load_b(int k, int to)
                 else rb[i][j] = b[b_at[i] + tap_at];
         } else {
             [[unroll]] for (int i = 0; i < LOADS_B; i++) {
-                if (VECTOR_A != 0) rb[i] = vec4(0.0);
-                else rb[i][j] = 0.0;
+                if (VECTOR_A != 0) rb[i] = OPERAND4(0);
+                else rb[i][j] = OPERAND(0);
                 if (ky[j] < taps_y) {
                     if (VECTOR_A != 0) rb[i] = b4[b_at[i] + tap_at >> 2];
                     else rb[i][j] = b[b_at[i] + tap_at];
@@ -222,7 +224,7 @@ void main()
 #endif
     int to = min(from + split, taps_y * taps_x * channels);
     start(first_row, group, from);
-    vec4 sum[TM][TN / 4];
+    vec4 sum[TM][TN4];
     block_multiply(from, to, sum);
     if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
     block_end(sum, group * columns + first_column, (group + 1) * columns);
@@ -234,23 +236,24 @@ void main()
         int y = p.y * sy + phase_y, x = p.z * sx + phase_x;
         to_at = ((p.x * to_h + y) * to_w + x) * to_pixel;
         inside = inside && y < to_h && x < to_w;
-#else
+#endif
+#ifdef POOLS
         if (POOL != 0) {
             ivec3 p = pixel_of(row);
             to_at = ((p.x * to_h + p.y) * to_w + p.z) * to_pixel;
         }
 #endif
-        if (inside) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], to_at + group * columns, first_column, columns)
+        if (inside) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], to_at + group * columns, first_column, columns)
     }
-#ifndef DATA
+#ifdef POOLS
     if (POOL != 0)
         [[unroll]] for (int r = 0; r < TM; r += 4) {
             int row = first_row + block_row(r);
-            vec4 most[TN / 4];
-            [[unroll]] for (int s = 0; s < TN / 4; s++)
+            vec4 most[TN4];
+            [[unroll]] for (int s = 0; s < TN4; s++)
                 most[s] = rf_larger(rf_larger(sum[r][s], sum[r + 1][s]), rf_larger(sum[r + 2][s], sum[r + 3][s]));
             if (row < windowed)
-                BLOCK_STORE_ROW(pooled, pooled4, VECTOR_C != 0, most, row / 4 * to_pixel + group * columns, first_column, columns)
+                BLOCK_STORE_ROW(PUT_POOLED, PUT_POOLED4, VECTOR_C != 0, most, row / 4 * to_pixel + group * columns, first_column, columns)
         }
 #endif
 }

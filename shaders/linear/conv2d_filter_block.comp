@@ -8,14 +8,13 @@ layout(constant_id = 6) const int VECTOR_C = 0; /* output */
 #define A_ALONG_K false
 #define B_ALONG_K false
 #define STAGED_A(i) staged_a(i)
-vec4 staged_a(int i);
 #include "include/linear_block.glsl"
 #include "include/division.glsl"
 
-layout(std430, binding = 0) readonly buffer A { float a[]; }; /* x */
-layout(std430, binding = 0) readonly buffer A4 { vec4 a4[]; };
-layout(std430, binding = 1) readonly buffer B { float b[]; }; /* dy */
-layout(std430, binding = 1) readonly buffer B4 { vec4 b4[]; };
+layout(std430, binding = 0) readonly buffer A { OPERAND a[]; }; /* x */
+layout(std430, binding = 0) readonly buffer A4 { OPERAND4 a4[]; };
+layout(std430, binding = 1) readonly buffer B { OPERAND b[]; }; /* dy */
+layout(std430, binding = 1) readonly buffer B4 { OPERAND4 b4[]; };
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
@@ -31,6 +30,9 @@ layout(push_constant) uniform P {
 };
 #include "include/linear_block_end.glsl"
 
+#define PUT_EXTRA(at, x) extra[at] = x;
+#define PUT_EXTRA4(at, x) extra4[at] = x;
+
 #define STATES (VECTOR_A != 0 ? 1 : 4)
 /* Of this invocation's rows: tap and channel, relative to the first element that an output pixel meets. */
 int row_y[4], row_x[4], row_at[4];
@@ -40,16 +42,16 @@ int slice_y, slice_x, slice_at, line_at, image_at;
 
 /* Where the loads of the present slice came from: -1 for pixels that are not there. */
 ivec4 source[LOADS_A];
-vec4 other_rows; /* what stands for those */
+OPERAND4 other_rows; /* what stands for those */
 
-vec4 staged_a(int i)
+OPERAND4 staged_a(int i)
 {
     return mix(other_rows, ra[i], VECTOR_A != 0 ? bvec4(source[i].x >= 0) : greaterThanEqual(source[i], ivec4(0)));
 }
 
 void start(int first_row, int group, int from)
 {
-    other_rows = vec4(0.0);
+    other_rows = OPERAND4(0);
     [[unroll]] for (int j = 0; j < STATES; j++) {
         int row = first_row + LINE_OF(0, false, BM) + j, tap = int(rf_divide(uint(row), channels_magic, shifts & 255u));
         int ky = int(rf_divide(uint(tap), kw_magic, shifts >> 8 & 255u));
@@ -57,7 +59,7 @@ void start(int first_row, int group, int from)
         row_x[j] = (tap - ky * kw) * dx - pl;
         row_at[j] = (row_y[j] * w + row_x[j]) * pixel + row - tap * channels + group * channels;
         if (row >= ones) row_y[j] = 1 << 30; /* outside */
-        if (row == ones) other_rows[j] = 1.0;
+        if (row == ones) other_rows[j] = OPERAND_ONE;
     }
     int lines = int(rf_divide(BK, out_w_magic, shifts >> 24)), images = int(rf_divide(uint(lines), out_h_magic, shifts >> 16 & 255u));
     slice_x = (BK - lines * out_w) * sx;
@@ -106,12 +108,12 @@ void main()
     int first_row = place.x * BM, first_column = place.y * BN, from = part * split, to = min(from + split, length);
     start(first_row, group, from);
     b_start(group * columns, to_line, first_column, columns, from);
-    vec4 sum[TM][TN / 4];
+    vec4 sum[TM][TN4];
     block_multiply(from, to, sum);
     if (SPLIT != 0 && !block_add_parts(group * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);
-        if (row < ones) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], row * to_line + group * columns, first_column, columns)
-        else if (row < rows) BLOCK_STORE_ROW(extra, extra4, VECTOR_C != 0, sum[r], group * columns, first_column, columns)
+        if (row < ones) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], row * to_line + group * columns, first_column, columns)
+        else if (row < rows) BLOCK_STORE_ROW(PUT_EXTRA, PUT_EXTRA4, VECTOR_C != 0, sum[r], group * columns, first_column, columns)
     }
 }

@@ -7,16 +7,20 @@ layout(constant_id = 6) const int TRANSPOSED_B = 0;
 layout(constant_id = 7) const int VECTOR_A = 0; /* lines start at multiples of four */
 layout(constant_id = 8) const int VECTOR_B = 0;
 layout(constant_id = 9) const int VECTOR_C = 0;
+#ifdef COOPERATIVE
+#define MASK 0 /* left to what follows */
+#else
 layout(constant_id = 11) const int MASK = 0; /* what lies in place of biases is like c, which counts where that is positive */
+#endif
 layout(constant_id = 10) const int SUMS = 0; /* of b's rows, too: the product of one more line of a, of ones */
 #define A_ALONG_K (TRANSPOSED_A == 0)
 #define B_ALONG_K (TRANSPOSED_B != 0)
 #include "include/linear_block.glsl"
 
-layout(std430, binding = 0) readonly buffer A { float a[]; };
-layout(std430, binding = 0) readonly buffer A4 { vec4 a4[]; };
-layout(std430, binding = 1) readonly buffer B { float b[]; };
-layout(std430, binding = 1) readonly buffer B4 { vec4 b4[]; };
+layout(std430, binding = 0) readonly buffer A { OPERAND a[]; };
+layout(std430, binding = 0) readonly buffer A4 { OPERAND4 a4[]; };
+layout(std430, binding = 1) readonly buffer B { OPERAND b[]; };
+layout(std430, binding = 1) readonly buffer B4 { OPERAND4 b4[]; };
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 2) readonly buffer Mask4 { vec4 mask4[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
@@ -35,6 +39,8 @@ BLOCK_MATRIX(given_a, a, a4, ra, LOADS_A, BM, A_ALONG_K, VECTOR_A != 0)
 BLOCK_MATRIX(b, b, b4, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
 #include "include/linear_block_end.glsl"
 
+#define PUT_SUM(at, x) sums[at] = x;
+
 int first_row;
 
 void load_a(int k, int to)
@@ -45,14 +51,14 @@ void load_a(int k, int to)
             [[unroll]] for (int j = 0; j < 4; j++) {
                 int line = first_row + LINE_OF(i, A_ALONG_K, BM) + (A_ALONG_K ? 0 : j);
                 int p = k + K_OF(i, A_ALONG_K, BM) + (A_ALONG_K ? j : 0);
-                if (line == m) ra[i][j] = p < to ? 1.0 : 0.0;
+                if (line == m) ra[i][j] = p < to ? OPERAND_ONE : OPERAND(0);
             }
 }
 
 /* The columns of one row, which starts at element `at`, where the mask is positive. */
-void mask_row(inout vec4 values[TN / 4], int at, int first)
+void mask_row(inout vec4 values[TN4], int at, int first)
 {
-    [[unroll]] for (int s = 0; s < TN / 4; s++) {
+    [[unroll]] for (int s = 0; s < TN4; s++) {
         int column = first + block_column(s);
         if (VECTOR_C != 0) {
             if (column < n) values[s] = rf_relu_grad(values[s], mask4[at + column >> 2]);
@@ -80,14 +86,14 @@ void main()
     int first_column = place.y * BN, from = part * split, to = min(from + split, k);
     given_a_start(a_first, a_line, first_row, m, from);
     b_start(b_first, b_line, first_column, n, from);
-    vec4 sum[TM][TN / 4];
+    vec4 sum[TM][TN4];
     block_multiply(from, to, sum);
     if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
     block_end(sum, first_column, n);
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);
         if (MASK != 0 && row < m) mask_row(sum[r], (z * m + row) * n, first_column);
-        if (row < m) BLOCK_STORE_ROW(c, c4, VECTOR_C != 0, sum[r], (z * m + row) * n, first_column, n)
-        if (SUMS != 0 && row == m) BLOCK_STORE_ROW(sums, c4, false, sum[r], 0, first_column, n)
+        if (row < m) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], (z * m + row) * n, first_column, n)
+        if (SUMS != 0 && row == m) BLOCK_STORE_ROW(PUT_SUM, PUT_C4, false, sum[r], 0, first_column, n)
     }
 }

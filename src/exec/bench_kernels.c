@@ -15,6 +15,7 @@
 /* A kernel in a case. */
 typedef struct planned {
     const rf_op_case *op_case;
+    rf_dtype type; /* that its floats are stored in */
     rf_node_plan plan;
     bool chosen;   /* what the case would be computed with */
     char *failure; /* what became of it otherwise */
@@ -55,21 +56,35 @@ static rf_result keep_failure(planned *p, rf_result r)
 
 /* ---- planning and compiling ---- */
 
-static rf_result plan_case(kernels_bench *b, const rf_op *op, const rf_op_case *c, planned_list *list)
+/* Of cases in 16 bits the kernels that there are for those alone. */
+static rf_result plan_stored(kernels_bench *b, const rf_op *op, const rf_op_case *c, rf_dtype type, planned_list *list)
 {
     rf_case_data data;
-    RF_TRY(rf_case_data_describe(op, c, &data));
+    const rf_op_case stored = type == RF_F32 ? *c : rf_case_stored_in(op, c, type, false);
+    RF_TRY(rf_case_data_describe(op, &stored, &data));
     const rf_kernel *chosen = NULL;
     if (rf_exec_choose(b->on.exec, &data.call, &chosen) < 0) chosen = NULL; /* nothing that could be compiled either */
     for (uint32_t i = 0; i < op->num_kernels; i++) {
+        if (type != RF_F32 && !op->kernels[i]->cooperative) continue;
         if (rf_kernel_score(op->kernels[i], &data.call, &b->on.exec->caps) <= 0) continue;
         RF_TRY(RF_VEC_GROW(list));
         planned *p = &list->items[list->count++];
         p->op_case = c;
+        p->type = type;
         p->chosen = op->kernels[i] == chosen;
         const rf_result r = rf_node_plan_make(b->on.exec, &data.call, op->kernels[i], &p->plan);
         if (r < 0) RF_TRY(keep_failure(p, r));
     }
+    return RF_OK;
+}
+
+static rf_result plan_case(kernels_bench *b, const rf_op *op, const rf_op_case *c, planned_list *list)
+{
+    static const rf_dtype types[] = { RF_F32, RF_F16, RF_BF16 };
+    bool cooperative = false;
+    for (uint32_t i = 0; i < op->num_kernels; i++) cooperative |= op->kernels[i]->cooperative;
+    for (size_t i = 0; i < (cooperative ? sizeof(types) / sizeof(types[0]) : 1); i++)
+        RF_TRY(plan_stored(b, op, c, types[i], list));
     return RF_OK;
 }
 
@@ -174,12 +189,15 @@ static rf_result tell_dispatch(kernels_bench *b, const rf_bench_kernel *common, 
 
 static rf_result plan_report(kernels_bench *b, const planned *p)
 {
+    char name[128];
+    snprintf(name, sizeof(name), "%s%s%s", p->op_case->name, p->type == RF_F32 ? "" : " ",
+             p->type == RF_F32 ? "" : rf_dtype_name(p->type));
     rf_bench_kernel row = {
         .device = rf_gpu_info(b->on.device)->name,
         .op = p->plan.op->name,
         .kernel = p->plan.kernel->name,
         .shader = "",
-        .case_name = p->op_case->name,
+        .case_name = name,
         .chosen = p->chosen,
         .benchmark = p->op_case->benchmark,
         .declared_shared = -1,
@@ -229,7 +247,9 @@ static rf_result bench_all(kernels_bench *b)
                        b->params->all_cases ? "a" : "a benchmark", b->params->op);
     const rf_bench_open_params open = { .device = b->params->device, .options = &b->params->options, .explain = true };
     RF_TRY(rf_bench_device_open(&open, &b->on));
-    b->on.exec->tune_unknown = false; /* nothing is to run, whatever the environment says */
+    /* Nothing is to run, whatever the environment says. */
+    b->on.exec->tune_unknown = false;
+    b->on.exec->matrices_tried[0] = b->on.exec->matrices_tried[1] = true;
     for (uint32_t o = 0; o < count; o++) RF_TRY(bench_op(b, ops[o]));
     return rf_bench_device_check(&b->on);
 }

@@ -77,6 +77,23 @@ static rf_result input_fill(const rf_case_input *input, uint64_t key, void *byte
     return RF_OK;
 }
 
+rf_op_case rf_case_stored_in(const rf_op *op, const rf_op_case *c, rf_dtype type, bool highest_alone)
+{
+    rf_op_case stored = *c;
+    int32_t highest = 0;
+    for (uint32_t i = 0; i < c->n_in; i++)
+        if (c->in[i].desc.shape.rank > highest) highest = c->in[i].desc.shape.rank;
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        const bool stays =
+            ((op->settings | op->mutates) >> i & 1) || (highest_alone && c->in[i].desc.shape.rank < highest);
+        if (c->in[i].desc.dtype == RF_F32 && !stays) stored.in[i].desc.dtype = type;
+    }
+    stored.rtol += type == RF_F16 ? 0x1p-10 : 0x1p-7;
+    stored.atol += type == RF_F16 ? 0x1p-24 : 0;
+    stored.check_gradient = false;
+    return stored;
+}
+
 static rf_result make_outputs(rf_case_data *data)
 {
     for (uint32_t i = 0; i < data->call.n_out; i++) {

@@ -14,6 +14,10 @@ typedef struct rf_case_data {
     void *out[RF_MAX_OUTPUTS];                    /* zeroed */
 } rf_case_data;
 
+/* The case with its floats stored in f16 or bf16, or of them those of the highest rank alone; settings, and what is
+ * updated in place, stay as they are. A result may lie on the other side of where two numbers of the type meet than the
+ * reference's. */
+rf_op_case rf_case_stored_in(const rf_op *op, const rf_op_case *c, rf_dtype type, bool highest_alone);
 /* The call alone, without bytes: filling large inputs takes seconds. Like all of these, `data` must stay where it is:
  * the call points into it. */
 rf_result rf_case_data_describe(const rf_op *op, const rf_op_case *c, rf_case_data *data);

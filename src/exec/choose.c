@@ -44,6 +44,7 @@ static const rf_kernel *kernel_tuned(const rf_exec *exec, const rf_op_call *call
 rf_result rf_exec_choose(rf_exec *exec, const rf_op_call *call, const rf_kernel **out)
 {
     *out = NULL;
+    RF_TRY(rf_exec_try_matrices(exec, call));
     if (exec->tune_unknown && call->op->num_kernels > 1 && !rf_tuning_find(exec->tuning, call))
         RF_TRY(rf_exec_tune(exec, call));
     *out = kernel_tuned(exec, call);

@@ -42,7 +42,8 @@ struct rf_exec {
     uint64_t last_ticket;
     rf_cut_policy cuts;
     rf_tuning *tuning;
-    bool tune_unknown; /* RINGFIRE_TUNE: measure calls the table does not know */
+    bool tune_unknown;      /* RINGFIRE_TUNE: measure calls the table does not know */
+    bool matrices_tried[2]; /* cooperative matrices of f16 and of bf16: caps say what came of it */
     rf_exec_clock clock;
     struct {
         uint64_t *items;
@@ -54,6 +55,11 @@ struct rf_exec {
 rf_result rf_exec_reserve_slab(rf_exec *exec, uint64_t size);
 /* Bytes of the slab, which lie within one of its segments. */
 rf_span rf_exec_slab_span(const rf_exec *exec, uint64_t offset, uint64_t size);
+
+/* ---- cooperative matrices (matrices.c) ---- */
+/* Before a kernel for the call is chosen: the first time that one with such matrices could be, it takes them from caps
+ * unless they compute what they should, and warns. */
+rf_result rf_exec_try_matrices(rf_exec *exec, const rf_op_call *call);
 
 /* ---- what the log tells of plans (announce.c) ---- */
 /* "op(f32 [2,3], ...)"; gives `text`. */

@@ -44,6 +44,10 @@ int main(void)
     for (uint32_t i = 0; i < s.num_families; i++)
         printf("family %u %u %u\n", s.families[i].queueFlags, s.families[i].queueCount,
                s.families[i].timestampValidBits);
+    for (uint32_t i = 0; i < s.num_matrices; i++) {
+        const rf_gpu_matrix *m = &s.matrices[i];
+        printf("matrix %u %u %u %u %u %u %u %u\n", m->m, m->n, m->k, m->a, m->b, m->c, m->result, m->scope);
+    }
     rf_gpu_destroy(&gpu);
     return 0;
 }

@@ -74,6 +74,8 @@ static const snapshot_field snapshot_fields[] = {
     SNAPSHOT_U32(features12.vulkanMemoryModel),
     SNAPSHOT_U32(subgroup_features.subgroupSizeControl),
     SNAPSHOT_U32(subgroup_features.computeFullSubgroups),
+    SNAPSHOT_BOOL(cooperative_matrix),
+    SNAPSHOT_BOOL(bfloat16_matrix),
     SNAPSHOT_BOOL(extensions.subgroup_size_control),
     SNAPSHOT_BOOL(extensions.maintenance4),
     SNAPSHOT_BOOL(extensions.external_memory_host),

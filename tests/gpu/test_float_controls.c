@@ -112,6 +112,23 @@ static void test_broken(void **state)
     assert_true(changed > 1000 && changed < 19000);
 }
 
+static bool is_valid(const char *path, const uint32_t *words, uint32_t count, const char *more)
+{
+    char command[512];
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(words, 4, count, f), count);
+    assert_int_equal(fclose(f), 0);
+    snprintf(command, sizeof(command), "'%s' --target-env vulkan1.2 --scalar-block-layout %s%s", validator, path, more);
+    return system(command) == 0;
+}
+
+/* Validators of 2023 do not know what these modules were made with, and judge neither form. */
+static bool is_unknown(const char *path, const rf_shader *shader)
+{
+    return strstr(shader->name, "_coop_") && !is_valid(path, shader->words, shader->num_words, " >/dev/null 2>&1");
+}
+
 static void test_library(void **state)
 {
     (void)state;
@@ -123,14 +140,9 @@ static void test_library(void **state)
         uint32_t *out, count;
         CHECK(rf_gpu_preserve_nans(shaders[i]->words, shaders[i]->num_words, &out, &count));
         if (!out) fail_msg("%s was left alone", shaders[i]->name);
-        FILE *f = fopen(path, "wb");
-        assert_non_null(f);
-        assert_int_equal(fwrite(out, 4, count, f), count);
-        assert_int_equal(fclose(f), 0);
+        if (!is_unknown(path, shaders[i]) && !is_valid(path, out, count, ""))
+            fail_msg("%s: not valid", shaders[i]->name);
         rf_free(out);
-        char command[512];
-        snprintf(command, sizeof(command), "'%s' --target-env vulkan1.2 --scalar-block-layout %s", validator, path);
-        if (system(command) != 0) fail_msg("%s: not valid (%s)", shaders[i]->name, command);
     }
     remove(path);
 }

@@ -28,22 +28,78 @@ static const struct expected {
     uint32_t subgroup_size;
     uint64_t range_mib; /* of a descriptor, rounded down */
     uint32_t registers; /* of an invocation, where few */
+    rf_matrix_shape f16, bf16;
 } devices[] = {
     { "vega10", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, false, 64, 4095, 0 },
     { "navi21", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095, 0 },
-    { "navi31", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095, 0 },
-    { "gfx1201", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095, 0 },
-    { "tu102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048, 0 },
-    { "ga102", RF_DRIVER_NVIDIA, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, false, 32, 2048, 0 },
+    { "navi31", RF_DRIVER_AMD, LOCAL, VISIBLE, VISIBLE | CACHED, false, true, 64, 4095, 0, { 16, 16, 16, 32 }, { 0 } },
+    { "gfx1201",
+      RF_DRIVER_AMD,
+      LOCAL,
+      VISIBLE,
+      VISIBLE | CACHED,
+      false,
+      true,
+      64,
+      4095,
+      0,
+      { 16, 16, 16, 32 },
+      { 16, 16, 16, 32 } },
+    { "tu102",
+      RF_DRIVER_NVIDIA,
+      LOCAL,
+      VISIBLE | CACHED,
+      VISIBLE | CACHED,
+      false,
+      false,
+      32,
+      2048,
+      0,
+      { 16, 16, 16, 32 },
+      { 0 } },
+    { "ga102",
+      RF_DRIVER_NVIDIA,
+      LOCAL,
+      VISIBLE | CACHED,
+      VISIBLE | CACHED,
+      false,
+      false,
+      32,
+      2048,
+      0,
+      { 16, 16, 16, 32 },
+      { 0 } },
     /* These have memory that is cached and not coherent as well, which is not taken where there is better. */
     { "a660", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128, 128 },
     { "a740", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128, 0 },
     { "a830", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 64, 128, 0 },
     { "tgl", RF_DRIVER_INTEL, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 32, 4095, 128 },
     { "a770", RF_DRIVER_INTEL, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, true, 32, 4095, 128 },
-    { "b580", RF_DRIVER_INTEL, LOCAL, VISIBLE | CACHED, VISIBLE | CACHED, false, true, 32, 4095, 128 },
+    { "b580",
+      RF_DRIVER_INTEL,
+      LOCAL,
+      VISIBLE | CACHED,
+      VISIBLE | CACHED,
+      false,
+      true,
+      32,
+      4095,
+      128,
+      { 8, 16, 16, 16 },
+      { 8, 16, 16, 16 } },
     { "m1", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, false, 32, 2047, 0 },
-    { "lavapipe", RF_DRIVER_LAVAPIPE, UNIFIED | CACHED, UNIFIED | CACHED, UNIFIED | CACHED, true, true, 8, 128, 0 },
+    { "lavapipe",
+      RF_DRIVER_LAVAPIPE,
+      UNIFIED | CACHED,
+      UNIFIED | CACHED,
+      UNIFIED | CACHED,
+      true,
+      true,
+      8,
+      128,
+      0,
+      { 8, 8, 8, 8 },
+      { 0 } },
 };
 enum { NUM_DEVICES = sizeof(devices) / sizeof(devices[0]) };
 
@@ -65,6 +121,14 @@ static void read_field(rf_gpu_snapshot *s, const snapshot_field *f, const char *
     }
 }
 
+static void read_matrix(rf_gpu_snapshot *s, const char *text)
+{
+    assert_in_range(s->num_matrices, 0, RF_GPU_MAX_MATRICES - 1);
+    rf_gpu_matrix *m = &s->matrices[s->num_matrices++];
+    assert_int_equal(
+        sscanf(text, "%u %u %u %u %u %u %u %u", &m->m, &m->n, &m->k, &m->a, &m->b, &m->c, &m->result, &m->scope), 8);
+}
+
 static void read_line(rf_gpu_snapshot *s, const char *name, const char *text)
 {
     VkPhysicalDeviceMemoryProperties *m = &s->memory;
@@ -84,6 +148,8 @@ static void read_line(rf_gpu_snapshot *s, const char *name, const char *text)
         s->families[s->num_families++] = (VkQueueFamilyProperties){ .queueFlags = (VkQueueFlags)numbers[0],
                                                                     .queueCount = second,
                                                                     .timestampValidBits = third };
+    else if (strcmp(name, "matrix") == 0)
+        read_matrix(s, text);
     else
         fail_msg("a snapshot has '%s': write them anew with ./dev fleet --snapshots", name);
 }
@@ -103,7 +169,8 @@ static rf_gpu_snapshot read_snapshot(const char *device)
         lines++;
     }
     fclose(f);
-    assert_int_equal(lines, NUM_SNAPSHOT_FIELDS + s.memory.memoryHeapCount + s.memory.memoryTypeCount + s.num_families);
+    assert_int_equal(lines, NUM_SNAPSHOT_FIELDS + s.memory.memoryHeapCount + s.memory.memoryTypeCount + s.num_families +
+                                s.num_matrices);
     return s;
 }
 
@@ -141,6 +208,8 @@ static void test_devices(void **state)
         assert_int_equal(c->invocation_registers, e->registers);
         assert_int_equal(c->full_subgroups, e->full_subgroups);
         assert_true(c->fp16 && c->int64);
+        assert_memory_equal(&c->matrix_f16, &e->f16, sizeof(e->f16));
+        assert_memory_equal(&c->matrix_bf16, &e->bf16, sizeof(e->bf16));
         assert_int_equal(c->is_cpu, strcmp(e->name, "lavapipe") == 0);
         /* A queue that computes and tells the time. */
         assert_true(s.families[plan.queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT);
@@ -185,6 +254,25 @@ static uint32_t plan_all(const rf_op_call *call, const rf_device_caps *caps)
     return eligible;
 }
 
+/* The same with its operands in 16 bits, where the device has kernels for them; how many on cooperative matrices. */
+static uint32_t plan_narrow(const rf_op *op, const rf_op_case *c, const rf_device_caps *caps)
+{
+    static const rf_dtype types[] = { RF_F16, RF_BF16 };
+    uint32_t cooperative = 0;
+    for (size_t t = 0; t < 2; t++) {
+        const rf_op_case stored = rf_case_stored_in(op, c, types[t], false);
+        rf_case_data data;
+        bool offered = false;
+        for (uint32_t k = 0; k < op->num_kernels; k++) offered |= op->kernels[k]->cooperative;
+        if (!offered) continue;
+        OK(rf_case_data_describe(op, &stored, &data));
+        for (uint32_t k = 0; k < op->num_kernels; k++)
+            cooperative += op->kernels[k]->cooperative && rf_kernel_score(op->kernels[k], &data.call, caps) > 0;
+        plan_all(&data.call, caps);
+    }
+    return cooperative;
+}
+
 static void test_plans(void **state)
 {
     (void)state;
@@ -194,15 +282,18 @@ static void test_plans(void **state)
         const rf_gpu_snapshot s = read_snapshot(devices[i].name);
         rf_gpu_plan device;
         rf_gpu_plan_device(&s, false, &device);
+        uint32_t cooperative = 0;
         for (uint32_t o = 0; o < num_ops; o++)
             for (uint32_t c = 0; c < ops[o]->num_cases && !(ops[o]->flags & RF_OP_VIEW); c++) {
                 rf_case_data data;
+                cooperative += plan_narrow(ops[o], &ops[o]->cases[c], &device.caps);
                 OK(rf_case_data_describe(ops[o], &ops[o]->cases[c], &data));
                 const uint32_t eligible = plan_all(&data.call, &device.caps);
                 if (eligible == 0)
                     fail_msg("%s: no kernel takes %s/%s", devices[i].name, ops[o]->name, data.call.op->cases[c].name);
                 plans += eligible;
             }
+        assert_int_equal(cooperative > 100, devices[i].f16.m > 0);
     }
     print_message("%u plans\n", plans);
     assert_true(plans > 10000);

@@ -323,6 +323,7 @@ static void run_device(case_run *run, const walk_device *d)
 static void plan_elsewhere(const rf_op_call *call)
 {
     static const uint32_t sizes[] = { 4, 8, 16, 32, 64 };
+    static const rf_matrix_shape matrices[] = { { 0 }, { 8, 8, 8, 8 }, { 8, 16, 16, 16 }, { 16, 16, 16, 32 }, { 0 } };
     static const rf_driver drivers[] = { RF_DRIVER_OTHER, RF_DRIVER_LAVAPIPE, RF_DRIVER_SWIFTSHADER,
                                          RF_DRIVER_AMD,   RF_DRIVER_NVIDIA,   RF_DRIVER_INTEL };
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
@@ -336,7 +337,7 @@ static void plan_elsewhere(const rf_op_call *call)
                 .subgroup_ballot = true,
                 .subgroup_arithmetic = true,
                 .subgroup_quad = true,
-                .full_subgroups = true,
+                .full_subgroups = drivers[d] != RF_DRIVER_NVIDIA,
                 .min_subgroup_size = 4,
                 .max_subgroup_size = 64,
                 .compute_units = 32,
@@ -349,12 +350,27 @@ static void plan_elsewhere(const rf_op_call *call)
                 .max_texel_elements = 1u << 27,
                 .buffer_alignment = 256,
                 .fp16 = true,
+                .matrix_f16 = matrices[s],
+                .matrix_bf16 = matrices[s],
                 .int8 = true,
                 .int64 = true,
                 .memory_size = 8ull << 30,
             };
             walk_mark_shaders(call, &caps, false);
         }
+}
+
+/* The same of a case whose operands are stored in 16 bits, where some kernel multiplies those itself. */
+static void plan_narrow_elsewhere(const rf_op *op, const rf_op_case *c)
+{
+    static const rf_dtype types[] = { RF_F16, RF_BF16 };
+    bool cooperative = false;
+    for (uint32_t i = 0; i < op->num_kernels; i++) cooperative |= op->kernels[i]->cooperative;
+    for (size_t t = 0; cooperative && t < sizeof(types) / sizeof(types[0]); t++) {
+        const rf_op_case stored = rf_case_stored_in(op, c, types[t], false);
+        rf_case_data data;
+        if (rf_case_data_describe(op, &stored, &data) >= 0) plan_elsewhere(&data.call);
+    }
 }
 
 /* `start` is made already. */
@@ -425,36 +441,22 @@ static void run_rounds(case_run *run)
     rf_case_data_free(&made);
 }
 
-/* The case with its floats in another type; settings, and what is updated in place, stay as they are. A result may lie
- * on the other side of where two numbers of the type meet than the reference's. */
-static void store_in(const walk *w, const rf_op *op, rf_op_case *c, uint32_t number)
-{
-    const rf_dtype type = strcmp(w->options.type, "f16") == 0 ? RF_F16 : RF_BF16;
-    int32_t highest = 0;
-    for (uint32_t i = 0; i < c->n_in; i++)
-        if (c->in[i].desc.shape.rank > highest) highest = c->in[i].desc.shape.rank;
-    for (uint32_t i = 0; i < c->n_in; i++) {
-        const bool stays =
-            ((op->settings | op->mutates) >> i & 1) || (number % 2 && c->in[i].desc.shape.rank < highest);
-        if (c->in[i].desc.dtype == RF_F32 && !stays) c->in[i].desc.dtype = type;
-    }
-    c->rtol += type == RF_F16 ? 0x1p-10 : 0x1p-7;
-    c->atol += type == RF_F16 ? 0x1p-24 : 0;
-    c->check_gradient = false;
-}
-
 static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *original)
 {
     const uint32_t number = (uint32_t)(original - op->cases);
     rf_op_case stored = *original;
     const rf_op_case *c = original;
     if (w->options.type) {
-        store_in(w, op, &stored, number);
+        const rf_dtype type = strcmp(w->options.type, "f16") == 0 ? RF_F16 : RF_BF16;
+        stored = rf_case_stored_in(op, original, type, number % 2);
         c = &stored;
     }
     case_run run = { .w = w, .counts = counts, .op = op, .c = c, .number = number };
     rf_result r = rf_case_data_describe(op, c, &run.start);
-    if (r >= 0 && w->options.all_shaders) plan_elsewhere(&run.start.call);
+    if (r >= 0 && w->options.all_shaders) {
+        plan_elsewhere(&run.start.call);
+        plan_narrow_elsewhere(op, original);
+    }
     if (r >= 0 && is_left_out(&w->options, c, &run.start.call)) return;
     if (r >= 0) r = rf_case_data_make(op, c, 1, &run.start);
     counts->cases++;

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/blocks.h"
+#include "ops/linear/coop.h"
 
 /* shaders/linear/meson.build has the same sizes. Efficiencies are guesses: multiply-adds among the instructions of the
  * inner loop, and what their reads of shared memory leave free. */
-const rf_block rf_blocks[RF_BLOCK_TILES] = {
+static const rf_block blocks[RF_BLOCK_TILES] = {
     [RF_BLOCK_S] = { 32, 32, 64, 64, 0.5 },       [RF_BLOCK_M] = { 64, 64, 256, 64, 0.55 },
     [RF_BLOCK_T] = { 128, 32, 128, 104, 0.65 },   [RF_BLOCK_L] = { 128, 64, 256, 96, 0.7 },
     [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.85 },
 };
 
-static uint32_t shared_bytes(const rf_block *b)
+rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands)
 {
-    return 2 * RF_BLOCK_K * (b->rows + b->columns) * (uint32_t)sizeof(float);
+    if (tile >= RF_BLOCK_TILES) return rf_coop_block(caps, tile, operands);
+    rf_block b = blocks[tile];
+    b.depth = RF_BLOCK_K;
+    b.element = sizeof(float);
+    b.shared = 2 * b.depth * (b.rows + b.columns) * b.element;
+    return b;
+}
+
+rf_dtype rf_block_operands(const rf_op_call *call)
+{
+    return call->in[0].dtype == call->in[1].dtype ? call->in[0].dtype : RF_F32;
 }
 
 /* ---- the model ---- */
@@ -40,7 +51,7 @@ static double unit_lanes(const rf_device_caps *caps)
 static uint64_t blocks_resident(const rf_device_caps *caps, const rf_block *b)
 {
     const uint32_t shared = caps->max_shared_memory > UNIT_SHARED ? caps->max_shared_memory : UNIT_SHARED;
-    uint64_t most = shared / shared_bytes(b);
+    uint64_t most = shared / b->shared;
     most = rf_min(most, UNIT_THREADS / b->threads);
     most = rf_min(most, UNIT_REGISTERS / (b->threads * b->registers));
     return most < 1 ? 1 : most;
@@ -50,8 +61,8 @@ static uint64_t blocks_resident(const rf_device_caps *caps, const rf_block *b)
  * of one with those of another; what no neighbour covers is the latency of each slice. */
 static double wave_cycles(const rf_device_caps *caps, const rf_block *b, double count, double slices)
 {
-    const double arithmetic = b->rows * b->columns * RF_BLOCK_K / (unit_lanes(caps) * b->efficiency);
-    const double loads = (b->rows + b->columns) * RF_BLOCK_K * sizeof(float) / UNIT_BYTES;
+    const double arithmetic = b->rows * b->columns * b->depth / (unit_lanes(caps) * b->efficiency);
+    const double loads = (b->rows + b->columns) * b->depth * b->element / UNIT_BYTES;
     double slice = count * (arithmetic > loads ? arithmetic : loads);
     if (slice < SLICE_LATENCY) slice = SLICE_LATENCY;
     return slices * slice + BLOCK_LATENCY;
@@ -61,7 +72,7 @@ static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf
 {
     const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1;
     const uint64_t at_once = blocks_resident(caps, b), of_a_unit = rf_div_up(g->total, units);
-    const double slices = (double)g->split / RF_BLOCK_K;
+    const double slices = (double)g->split / b->depth;
     const uint64_t whole_waves = of_a_unit / at_once;
     double cycles = (double)whole_waves * wave_cycles(caps, b, (double)at_once, slices);
     if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, (double)(of_a_unit % at_once), slices);
@@ -77,10 +88,10 @@ static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf
 /* The grid with `parts`, or a few less; its time is 0 where the device does not allow it. */
 static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job, int64_t parts)
 {
-    const rf_block *b = &rf_blocks[tile];
-    rf_block_grid g = { .row_tiles = (int32_t)rf_div_up((uint64_t)job->rows, b->rows),
-                        .column_tiles = (int32_t)rf_div_up((uint64_t)job->columns, b->columns) };
-    g.split = (int32_t)rf_align_up(rf_div_up((uint64_t)job->length, (uint64_t)parts), RF_BLOCK_K);
+    const rf_block b = rf_block_make(caps, tile, job->operands);
+    rf_block_grid g = { .row_tiles = (int32_t)rf_div_up((uint64_t)job->rows, b.rows),
+                        .column_tiles = (int32_t)rf_div_up((uint64_t)job->columns, b.columns) };
+    g.split = (int32_t)rf_align_up(rf_div_up((uint64_t)job->length, (uint64_t)parts), b.depth);
     g.parts = (int32_t)rf_div_up((uint64_t)job->length, (uint64_t)g.split);
     for (g.parts_of_group = g.parts < 8 ? g.parts : 4; g.parts_of_group * g.parts_of_group < g.parts;)
         g.parts_of_group++;
@@ -89,22 +100,23 @@ static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, con
     g.total = g.tiles * (uint64_t)g.parts;
     g.counters = g.parts == 1 ? 0 : g.tiles * (uint64_t)(g.groups > 1 ? g.groups + 1 : 1);
     /* A slice's loop is left to the driver to unroll, so it counts. */
-    g.loops = ((uint64_t)g.split / RF_BLOCK_K + 1) * (RF_BLOCK_K + 2) + (uint64_t)(g.parts_of_group + g.groups);
-    const uint64_t partial = g.total * b->rows * b->columns * sizeof(float);
+    g.loops = ((uint64_t)g.split / b.depth + 1) * (b.depth + 2) + (uint64_t)(g.parts_of_group + g.groups);
+    const uint64_t partial = g.total * b.rows * b.columns * sizeof(float);
     const bool parts_fit = g.parts == 1 || (partial <= caps->max_storage_range && g.counters * 4 <= RF_MAX_COUNTERS);
     /* Longer sums than this would lose precision. */
-    const uint64_t longest = 16384 * RF_BLOCK_K;
+    const uint64_t longest = 16384 * (uint64_t)b.depth;
     if (parts_fit && g.loops <= rf_loop_limit(caps) && (uint64_t)g.split <= longest && g.total <= INT32_MAX)
-        g.seconds = seconds_of(caps, b, &g);
+        g.seconds = seconds_of(caps, &b, &g);
     return g;
 }
 
 rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job)
 {
+    const int64_t shortest = 4 * (int64_t)rf_block_make(caps, tile, job->operands).depth;
     rf_block_grid best = { 0 };
     /* Two steps from each power of two to the next; no part shorter than four slices, unless a device needs many. */
     for (int64_t parts = 1; parts <= 4096; parts += parts < 2 ? 1 : parts & (parts - 1) ? parts / 3 : parts / 2) {
-        if (best.seconds > 0 && parts > 1 && job->length / parts < 4 * RF_BLOCK_K) break;
+        if (best.seconds > 0 && parts > 1 && job->length / parts < shortest) break;
         const rf_block_grid g = grid_of(caps, tile, job, parts);
         if (g.seconds > 0 && (best.seconds == 0 || g.seconds < WORTHWHILE * best.seconds)) best = g;
     }
@@ -120,9 +132,9 @@ static bool has_registers(const rf_device_caps *caps)
 
 double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job)
 {
-    const rf_block *b = &rf_blocks[tile];
-    if (caps->max_workgroup_invocations < b->threads || caps->max_workgroup_size[0] < b->threads ||
-        caps->max_shared_memory < shared_bytes(b) || !rf_fits_storage(call, caps) ||
+    const rf_block b = rf_block_make(caps, tile, job->operands);
+    if (b.threads == 0 || caps->max_workgroup_invocations < b.threads || caps->max_workgroup_size[0] < b.threads ||
+        caps->max_shared_memory < b.shared || !rf_fits_storage(call, caps) ||
         ((tile == RF_BLOCK_XL || tile == RF_BLOCK_T) && !has_registers(caps)))
         return RF_SCORE_NONE;
     const rf_block_grid g = rf_block_grid_make(caps, tile, job);
@@ -161,8 +173,8 @@ void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, c
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         return;
     }
-    const rf_block *b = &rf_blocks[tile];
+    const rf_block b = rf_block_make(p->caps, tile, rf_block_operands(p->call));
     p->plan->counters = grid->counters * 4;
-    rf_lanes_bind(d, rf_lanes_workspace(p, grid->total * b->rows * b->columns * sizeof(float)), RF_VIEW_STORAGE, true);
+    rf_lanes_bind(d, rf_lanes_workspace(p, grid->total * b.rows * b.columns * sizeof(float)), RF_VIEW_STORAGE, true);
     rf_bind_whole(d, RF_BIND_COUNTERS, 0);
 }

@@ -16,7 +16,11 @@ typedef enum rf_block_tile {
     RF_BLOCK_T,
     RF_BLOCK_L,
     RF_BLOCK_XL,
-    RF_BLOCK_TILES
+    RF_BLOCK_TILES,
+    /* Of cooperative matrices (coop.c). */
+    RF_BLOCK_COOP_S = RF_BLOCK_TILES,
+    RF_BLOCK_COOP_M,
+    RF_BLOCK_COOP_L,
 } rf_block_tile;
 
 typedef struct rf_block {
@@ -24,13 +28,20 @@ typedef struct rf_block {
     uint32_t threads;
     uint32_t registers; /* of an invocation, as compilers of several devices make them */
     double efficiency;  /* of the arithmetic units that it keeps busy while nothing is waited for */
+    uint32_t depth;     /* summands of a slice */
+    uint32_t shared;    /* bytes of shared memory; of one operand's element: */
+    uint32_t element;
 } rf_block;
-extern const rf_block rf_blocks[RF_BLOCK_TILES];
+/* As operands of the type take it; without threads where the device has no such matrices. */
+rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands);
 
 /* `batch` products of rows x length by length x columns. */
 typedef struct rf_block_job {
     int64_t rows, columns, length, batch;
+    rf_dtype operands;
 } rf_block_job;
+/* The type that the operands of a call have in common, which is f32 where they have none. */
+rf_dtype rf_block_operands(const rf_op_call *call);
 
 /* How a device runs a job in one size of tile. */
 typedef struct rf_block_grid {
@@ -74,6 +85,14 @@ void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, c
 #define RF_BLOCK_LIST(op)                                                                                              \
     &rf_##op##_block_s, &rf_##op##_block_m, &rf_##op##_block_t, &rf_##op##_block_l, &rf_##op##_block_xl
 
+/* The same of those on cooperative matrices. */
+#define RF_COOP_DECLARE(op) extern const rf_kernel rf_##op##_coop_s, rf_##op##_coop_m, rf_##op##_coop_l
+#define RF_COOP_LIST(op) &rf_##op##_coop_s, &rf_##op##_coop_m, &rf_##op##_coop_l
+
+RF_COOP_DECLARE(matmul);
+RF_COOP_DECLARE(conv2d);
+RF_COOP_DECLARE(conv2d_data_grad);
+RF_COOP_DECLARE(conv2d_filter_grad);
 RF_BLOCK_DECLARE(matmul);
 RF_BLOCK_DECLARE(conv2d);
 RF_BLOCK_DECLARE(conv2d_data_grad);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/blocks.h"
 #include "ops/linear/conv2d.h"
+#include "ops/linear/coop.h"
 #include "rf_shaders.h"
 
 typedef enum form { FORWARD, DATA, FILTER } form;
@@ -56,12 +57,13 @@ static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometr
 {
     const int64_t taps = g->kh * g->kw, pixels = g->n * grid_h(f, g) * grid_w(f, g);
     const int64_t py = stride_period(g->sy, g->dy), px = stride_period(g->sx, g->dx);
+    const rf_dtype type = rf_block_operands(call);
     switch (f) {
-    case FORWARD: return (rf_block_job){ pixels, g->cog, taps * g->cig, g->groups };
+    case FORWARD: return (rf_block_job){ pixels, g->cog, taps * g->cig, g->groups, type };
     case DATA:
         return (rf_block_job){ pixels, g->cig, ((g->kh + py - 1) / py) * ((g->kw + px - 1) / px) * g->cog,
-                               g->groups * g->sy * g->sx };
-    default: return (rf_block_job){ taps * g->cig + (call->n_out > 1), g->cog, pixels, g->groups };
+                               g->groups * g->sy * g->sx, type };
+    default: return (rf_block_job){ taps * g->cig + (call->n_out > 1), g->cog, pixels, g->groups, type };
     }
 }
 
@@ -89,7 +91,8 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, varia
     if (!fits_registers(caps, v)) return RF_SCORE_NONE;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     /* Where channels come one at a time, as many addresses do: too many registers for the largest tile. */
-    if (v.tile == RF_BLOCK_XL && !caps->is_cpu && ((g.cig | g.cog) & 3)) return RF_SCORE_NONE;
+    const bool is_largest = v.tile == RF_BLOCK_XL || (v.tile == RF_BLOCK_COOP_M && caps->driver == RF_DRIVER_INTEL);
+    if (is_largest && !caps->is_cpu && ((g.cig | g.cog) & 3)) return RF_SCORE_NONE;
     const rf_block_job job = job_of(call, v.f, &g);
     const double score = rf_block_score(call, caps, v.tile, &job);
     if (score <= 0) return RF_SCORE_NONE;
@@ -185,29 +188,35 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
 {
     static const rf_shader *const shaders[RF_BLOCK_TILES][3][RF_BLOCK_WIDTHS] = { SHADERS(s), SHADERS(m), SHADERS(t),
                                                                                   SHADERS(l), SHADERS(xl) };
+    static const rf_coop_product products[] = {
+        [FORWARD] = RF_COOP_CONV2D, [DATA] = RF_COOP_CONV2D_DATA, [FILTER] = RF_COOP_CONV2D_FILTER
+    };
     const rf_conv2d_attr *attr = call->attr;
+    const bool coop = v.tile >= RF_BLOCK_TILES;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const rf_block_job job = job_of(call, v.f, &g);
     const rf_block_grid t = rf_block_grid_make(caps, v.tile, &job);
-    const bool bias = v.f == FORWARD && call->n_in == 3;
+    const bool bias = v.f == FORWARD && call->n_in == 3, pool = !coop && has_pool(call, v.f);
     rf_lanes_plan builder = { NULL, call, caps, out };
-    rf_dispatch *d =
-        rf_kernel_plan_add(out, shaders[v.tile][v.f][rf_block_width_of(caps)], t.loops + search_loops(v.f, &g));
+    rf_dispatch *d = rf_kernel_plan_add(
+        out, coop ? rf_coop_shader(caps, products[v.f], job.operands) : shaders[v.tile][v.f][rf_block_width_of(caps)],
+        t.loops + search_loops(v.f, &g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const int64_t summands = v.f == DATA ? g.cog : g.cig; /* of FILTER these are rows */
-    const uint32_t constants[] = { rf_blocks[v.tile].threads,
+    const uint32_t constants[] = { rf_block_make(caps, v.tile, job.operands).threads,
                                    v.f == FORWARD ? attr->activation : 0,
                                    bias,
                                    rf_block_slice(caps),
                                    t.parts > 1,
                                    summands % 4 == 0,
                                    job.columns % 4 == 0,
-                                   has_pool(call, v.f) };
+                                   pool };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
+    if (coop) rf_coop_constants(d, call, caps, v.tile, bias);
     if (v.f == FILTER)
         push_filter(d, &g, &job, &t);
     else
-        push_gather(d, v.f, &g, &job, &t, has_pool(call, v.f));
+        push_gather(d, v.f, &g, &job, &t, pool);
     rf_dispatch_groups(d, caps, t.total);
     rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_INPUT, 1);
@@ -226,7 +235,10 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
     BLOCK_KERNEL(op, form, m, RF_BLOCK_M);                                                                             \
     BLOCK_KERNEL(op, form, t, RF_BLOCK_T);                                                                             \
     BLOCK_KERNEL(op, form, l, RF_BLOCK_L);                                                                             \
-    BLOCK_KERNEL(op, form, xl, RF_BLOCK_XL)
+    BLOCK_KERNEL(op, form, xl, RF_BLOCK_XL);                                                                           \
+    RF_COOP_KERNEL(op, s, score_of, plan_of, ((variant){ form, RF_BLOCK_COOP_S }));                                    \
+    RF_COOP_KERNEL(op, m, score_of, plan_of, ((variant){ form, RF_BLOCK_COOP_M }));                                    \
+    RF_COOP_KERNEL(op, l, score_of, plan_of, ((variant){ form, RF_BLOCK_COOP_L }))
 
 BLOCK_KERNELS(conv2d, FORWARD);
 BLOCK_KERNELS(conv2d_data_grad, DATA);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/blocks.h"
+#include "ops/linear/coop.h"
 #include "ops/linear/matmul.h"
 #include "rf_shaders.h"
 
@@ -11,9 +12,9 @@ typedef struct push {
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
 
 /* The sums of b's rows are one more row of c: the product of a row of ones. */
-static rf_block_job job_of(const rf_matmul_geometry *g)
+static rf_block_job job_of(const rf_op_call *call, const rf_matmul_geometry *g)
 {
-    return (rf_block_job){ g->m + g->bias_gradient, g->n, g->k, g->batch };
+    return (rf_block_job){ g->m + g->bias_gradient, g->n, g->k, g->batch, rf_block_operands(call) };
 }
 
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
@@ -21,7 +22,7 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_bl
     /* SwiftShader's compiler does not come to an end with this tile, and takes gigabytes. */
     if (tile == RF_BLOCK_T && caps->driver == RF_DRIVER_SWIFTSHADER) return RF_SCORE_NONE;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const rf_block_job job = job_of(&g);
+    const rf_block_job job = job_of(call, &g);
     return rf_block_score(call, caps, tile, &job);
 }
 
@@ -31,8 +32,9 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
         RF_BLOCK_SHADERS(matmul_block_s), RF_BLOCK_SHADERS(matmul_block_m),  RF_BLOCK_SHADERS(matmul_block_t),
         RF_BLOCK_SHADERS(matmul_block_l), RF_BLOCK_SHADERS(matmul_block_xl),
     };
+    const bool coop = tile >= RF_BLOCK_TILES;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const rf_block_job job = job_of(&g);
+    const rf_block_job job = job_of(call, &g);
     const rf_block_grid t = rf_block_grid_make(caps, tile, &job);
     push p = { .total = (int32_t)t.total,
                .row_tiles = t.row_tiles,
@@ -51,13 +53,24 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
         p.b_stride[i] = (int32_t)g.b_stride[i];
     }
     rf_lanes_plan builder = { NULL, call, caps, out };
-    rf_dispatch *d = rf_kernel_plan_add(out, shaders[tile][rf_block_width_of(caps)], t.loops);
+    rf_dispatch *d = rf_kernel_plan_add(
+        out, coop ? rf_coop_shader(caps, RF_COOP_MATMUL, job.operands) : shaders[tile][rf_block_width_of(caps)],
+        t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const uint32_t constants[] = {
-        rf_blocks[tile].threads, g.activation,      g.bias,       rf_block_slice(caps), t.parts > 1, g.ta, g.tb,
-        p.a_line % 4 == 0,       p.b_line % 4 == 0, g.n % 4 == 0, g.bias_gradient,      g.relu_mask
-    };
+    const uint32_t constants[] = { rf_block_make(caps, tile, job.operands).threads,
+                                   g.activation,
+                                   g.bias,
+                                   rf_block_slice(caps),
+                                   t.parts > 1,
+                                   g.ta,
+                                   g.tb,
+                                   p.a_line % 4 == 0,
+                                   p.b_line % 4 == 0,
+                                   g.n % 4 == 0,
+                                   g.bias_gradient,
+                                   g.relu_mask };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
+    if (coop) rf_coop_constants(d, call, caps, tile, g.bias);
     rf_dispatch_push(d, &p, sizeof(p));
     rf_dispatch_groups(d, caps, t.total);
     rf_bind_whole(d, RF_BIND_INPUT, 0);
@@ -74,3 +87,6 @@ RF_VARIANT_THAT(, rf_matmul_block_m, "block_m", score_of, plan_of, RF_BLOCK_M, .
 RF_VARIANT_THAT(, rf_matmul_block_t, "block_t", score_of, plan_of, RF_BLOCK_T, .finishes = true);
 RF_VARIANT_THAT(, rf_matmul_block_l, "block_l", score_of, plan_of, RF_BLOCK_L, .finishes = true);
 RF_VARIANT_THAT(, rf_matmul_block_xl, "block_xl", score_of, plan_of, RF_BLOCK_XL, .finishes = true);
+RF_COOP_KERNEL(matmul, s, score_of, plan_of, RF_BLOCK_COOP_S);
+RF_COOP_KERNEL(matmul, m, score_of, plan_of, RF_BLOCK_COOP_M);
+RF_COOP_KERNEL(matmul, l, score_of, plan_of, RF_BLOCK_COOP_L);

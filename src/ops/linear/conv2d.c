@@ -109,8 +109,9 @@ const rf_attr_field rf_conv2d_fields[] = {
     RF_ATTR_FLAG(rf_conv2d_attr, max_pool),
 };
 
-static const rf_kernel *const kernels[] = { &rf_conv2d_naive, &rf_conv2d_depthwise, RF_LANES_LIST(conv2d, ),
-                                            RF_LANES_LIST(conv2d, _scalar), RF_BLOCK_LIST(conv2d) };
+static const rf_kernel *const kernels[] = { &rf_conv2d_naive,        &rf_conv2d_depthwise,
+                                            RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
+                                            RF_BLOCK_LIST(conv2d),   RF_COOP_LIST(conv2d) };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The core of linear_block.glsl on cooperative matrices: operands are stored in 16 bits, sums are f32. Loads, parts, ends and
+ * stores are those of all block kernels; what differs is how a slice stands in shared memory, and who multiplies it.
+ *
+ * A subgroup computes FRAGMENTS x TN4 matrices of MATRIX_M x MATRIX_N. Operands go through registers and shared memory as bits,
+ * because bf16 has no arithmetic; as they are loaded so they stand there, lines of summands or summands of lines, each with eight
+ * elements more than needed: lines that are read at once begin in different banks. When all is summed, each matrix goes through
+ * shared memory once more, so that an invocation knows which elements it has: vectors of four of a row.
+ *
+ * Every size is a specialization constant. Compilers older than those of 2023 do not know the extension: what a newer one makes of
+ * this is kept in shaders/coop.
+ */
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+
+#define OPERAND uint16_t
+#define OPERAND4 u16vec4
+#ifdef BF16
+#extension GL_EXT_bfloat16 : require
+#define NARROW bfloat16_t
+#define NARROW_BITS bfloat16BitsToUintEXT
+#define NARROW_OF uintBitsToBFloat16EXT
+#define OPERAND_ONE OPERAND(0x3f80)
+#else
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define NARROW float16_t
+#define NARROW_BITS float16BitsToUint16
+#define NARROW_OF uint16BitsToFloat16
+#define OPERAND_ONE OPERAND(0x3c00)
+#endif
+
+layout(constant_id = 3) const int NARROW_C = 0;     /* stored in 16 bits: c, */
+layout(constant_id = 11) const int NARROW_BIAS = 0; /* the bias */
+layout(constant_id = 12) const int BM = 32;
+layout(constant_id = 13) const int BN = 32;
+layout(constant_id = 14) const int BK = 32;
+layout(constant_id = 15) const int MATRIX_M = 16;
+layout(constant_id = 16) const int MATRIX_N = 16;
+layout(constant_id = 17) const int MATRIX_K = 16;
+layout(constant_id = 18) const int LANES = 32;    /* of a subgroup */
+layout(constant_id = 19) const int THREADS = 128; /* of a workgroup */
+layout(constant_id = 20) const int LOADS_A = 2;   /* BM * BK / 4 / THREADS */
+layout(constant_id = 21) const int LOADS_B = 2;
+layout(constant_id = 22) const int TM = 2;        /* rows that an invocation has elements of; vectors of each: */
+layout(constant_id = 23) const int TN4 = 1;
+
+#define VECTORS (MATRIX_M * MATRIX_N / 4 / LANES) /* of an invocation, of one matrix */
+#define FRAGMENTS (TM / VECTORS)
+#define MATRIX_LINE (MATRIX_N / 4) /* in vectors */
+#define PADDING 8
+#define STAGE_A (BM * (BK + PADDING) / 4) /* enough for both ways to stand, BK being no more than BM and BN */
+#define STAGE_B (BN * (BK + PADDING) / 4)
+shared OPERAND4 tile_a[2 * STAGE_A];
+shared OPERAND4 tile_b[2 * STAGE_B];
+shared vec4 drain[THREADS * VECTORS];
+#define ARRIVED drain[0].x
+
+OPERAND4 ra[LOADS_A], rb[LOADS_B];
+int thread = int(gl_LocalInvocationID.x), lane = int(gl_SubgroupInvocationID), subgroup = int(gl_SubgroupID);
+/* Of the subgroup within the block. */
+int subgroup_row = subgroup / (BN / (TN4 * MATRIX_N)) * (FRAGMENTS * MATRIX_M);
+int subgroup_column = subgroup % (BN / (TN4 * MATRIX_N)) * (TN4 * MATRIX_N);
+
+void load_a(int k, int to);
+void load_b(int k, int to);
+
+#ifdef STAGED_A
+OPERAND4 staged_a(int i);
+#else
+#define STAGED_A(i) ra[i]
+#endif
+#define STAGED_B(i) rb[i]
+/* Vectors from one line to the next. */
+#define STRIDE(along, lines) (((along) ? BK + PADDING : (lines) + PADDING) / 4)
+#define STORE_OPERAND(tile, staged, loads, stage_size, along, lines)                                                   \
+    [[unroll]] for (int i = 0; i < loads; i++) {                                                                       \
+        int line = LINE_OF(i, along, lines), p = K_OF(i, along, lines);                                                \
+        tile[stage * stage_size + (along ? line * STRIDE(along, lines) + p / 4 : p * STRIDE(along, lines) + line / 4)] = staged(i); \
+    }
+
+void block_stage(int stage)
+{
+    STORE_OPERAND(tile_a, STAGED_A, LOADS_A, STAGE_A, A_ALONG_K, BM)
+    STORE_OPERAND(tile_b, STAGED_B, LOADS_B, STAGE_B, B_ALONG_K, BN)
+}
+
+#define MATRIX_A coopmat<NARROW, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>
+#define MATRIX_B coopmat<NARROW, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>
+#define MATRIX_C coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>
+
+/* sum = the product over summands from .. to - 1 of the lines that the loads take. */
+void block_multiply(int from, int to, out vec4 sum[TM][TN4])
+{
+    MATRIX_C c[FRAGMENTS * TN4];
+    [[unroll]] for (int i = 0; i < FRAGMENTS * TN4; i++) c[i] = MATRIX_C(0.0);
+    load_a(from, to);
+    load_b(from, to);
+    block_stage(0);
+    barrier();
+    int stage = 0;
+    for (int k = from; k < to; k += BK) {
+        bool more = k + BK < to;
+        if (more) {
+            load_a(k + BK, to);
+            load_b(k + BK, to);
+        }
+        [[unroll]] for (int p = 0; p < BK; p += MATRIX_K) {
+            MATRIX_A a[FRAGMENTS];
+            [[unroll]] for (int r = 0; r < FRAGMENTS; r++) {
+                int line = subgroup_row + r * MATRIX_M;
+                if (A_ALONG_K)
+                    coopMatLoad(a[r], tile_a, stage * STAGE_A + line * STRIDE(true, BM) + p / 4, STRIDE(true, BM), gl_CooperativeMatrixLayoutRowMajor);
+                else
+                    coopMatLoad(a[r], tile_a, stage * STAGE_A + p * STRIDE(false, BM) + line / 4, STRIDE(false, BM), gl_CooperativeMatrixLayoutColumnMajor);
+            }
+            [[unroll]] for (int s = 0; s < TN4; s++) {
+                MATRIX_B b;
+                int line = subgroup_column + s * MATRIX_N;
+                if (B_ALONG_K)
+                    coopMatLoad(b, tile_b, stage * STAGE_B + line * STRIDE(true, BN) + p / 4, STRIDE(true, BN), gl_CooperativeMatrixLayoutColumnMajor);
+                else
+                    coopMatLoad(b, tile_b, stage * STAGE_B + p * STRIDE(false, BN) + line / 4, STRIDE(false, BN), gl_CooperativeMatrixLayoutRowMajor);
+                [[unroll]] for (int r = 0; r < FRAGMENTS; r++) c[r * TN4 + s] = coopMatMulAdd(a[r], b, c[r * TN4 + s]);
+            }
+        }
+        stage ^= 1;
+        if (more) block_stage(stage);
+        barrier();
+    }
+    int own = subgroup * (LANES * VECTORS);
+    [[unroll]] for (int r = 0; r < FRAGMENTS; r++)
+        [[unroll]] for (int s = 0; s < TN4; s++) {
+            coopMatStore(c[r * TN4 + s], drain, own, MATRIX_LINE, gl_CooperativeMatrixLayoutRowMajor);
+            subgroupBarrier();
+            [[unroll]] for (int v = 0; v < VECTORS; v++) sum[r * VECTORS + v][s] = drain[own + v * LANES + lane];
+            subgroupBarrier();
+        }
+}
+
+/* Row and first column of sum[r][s] within the block. */
+int block_row(int r) { return subgroup_row + r / VECTORS * MATRIX_M + (r % VECTORS * LANES + lane) / MATRIX_LINE; }
+int block_column(int s) { return subgroup_column + s * MATRIX_N + lane % MATRIX_LINE * 4; }
