@@ -314,8 +314,10 @@ rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_
 
 uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps)
 {
-    /* Its code is that of the processor's own conversions, which flush nothing. */
-    return (uint32_t)dtype | (dtype == RF_F16 && caps->driver == RF_DRIVER_LAVAPIPE ? READS_HALVES : 0);
+    /* Drivers that read subnormal numbers as what they are. */
+    const bool reads =
+        caps->driver == RF_DRIVER_LAVAPIPE || caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
+    return (uint32_t)dtype | (dtype == RF_F16 && reads ? READS_HALVES : 0);
 }
 
 bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps)
@@ -328,4 +330,42 @@ bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)call;
     return caps->driver == RF_DRIVER_LAVAPIPE;
+}
+
+static bool halve_last(rf_tensor_desc *desc)
+{
+    const int32_t rank = desc->shape.rank;
+    if (rank == 0 || desc->shape.dim[rank - 1] % 2 != 0) return false;
+    desc->shape.dim[rank - 1] /= 2;
+    desc->dtype = RF_F32;
+    return true;
+}
+
+static bool put_in_words(rf_op_call *call)
+{
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        const bool moves = !(call->op->shape_only >> i & 1);
+        if ((moves && !rf_dtype_is_narrow(call->in[i].dtype)) || !halve_last(&call->in[i])) return false;
+    }
+    for (uint32_t i = 0; i < call->n_out; i++)
+        if (!rf_dtype_is_narrow(call->out[i].dtype) || !halve_last(&call->out[i])) return false;
+    return true;
+}
+
+rf_op_call rf_call_in_words(const rf_op_call *call)
+{
+    rf_op_call words = *call;
+    return put_in_words(&words) ? words : *call;
+}
+
+bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    rf_op_call words = *call;
+    return put_in_words(&words);
+}
+
+bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_texels_narrow(call, caps) && rf_words_narrow(call, caps);
 }

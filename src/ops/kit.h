@@ -159,7 +159,7 @@ typedef struct rf_row_job {
     uint64_t columns; /* of a row that a workgroup walks; set by rf_row_job_group() */
     uint32_t n_tensors, n_push, n_spec;
     rf_row_tensor tensors[RF_MAX_BINDINGS];
-    uint32_t spec[4];               /* spec[1] and on */
+    uint32_t spec[5];               /* spec[1] and on */
     uint32_t push[RF_MAX_PUSH / 4]; /* push[0] is overwritten with the rows of the dispatch */
 } rf_row_job;
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes);
@@ -204,6 +204,12 @@ rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_dev
  * what drivers do to these is not said, but that lavapipe leaves them alone. */
 bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps);
 bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
+/* Of a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each of
+ * which holds two. Of another call that call. */
+rf_op_call rf_call_in_words(const rf_op_call *call);
+/* Whether that is another one: rf_kernel.narrow of kernels that plan it, without texels and with them. */
+bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 /* The outputs that are stored in the type of the inputs. */
 #define RF_STORES_16(outputs) .widen = rf_widen, .narrow = outputs
 

@@ -302,23 +302,26 @@ static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
+    const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(call, copies);
+    const uint32_t count = copies_of(&words, copies);
     for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan(&copies[i], caps, plan));
     return RF_OK;
 }
 
 static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
 {
+    const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(call, copies);
-    return rf_box_score_texels(call, copies, count, caps);
+    const uint32_t count = copies_of(&words, copies);
+    return rf_box_score_texels(&words, copies, count, caps);
 }
 
 static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
+    const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(call, copies);
+    const uint32_t count = copies_of(&words, copies);
     for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan_texels(&copies[i], caps, plan));
     return RF_OK;
 }
@@ -375,8 +378,8 @@ static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, r
     return RF_OK;
 }
 
-static const rf_kernel strided = { "strided", score_strided, plan_strided };
-static const rf_kernel texel = { "texel", score_texel, plan_texel };
+static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = rf_words_narrow };
+static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = rf_word_texels_narrow };
 static const rf_kernel ones = { "ones", score_ones, plan_ones };
 static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones };
 static const rf_kernel *const kernels[] = { &strided, &texel };

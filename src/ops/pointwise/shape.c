@@ -396,6 +396,13 @@ static bool transpose_matrices(const transpose_layout *l, uint64_t *rows, uint64
 
 enum { BLOCKS_SIDE = 16 };
 
+/* Where the last dimension stays the last, elements of 16 bits are copied in words. */
+static bool takes_words(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const int32_t last = call->in[0].shape.rank - 1;
+    return rf_words_narrow(call, caps) && ((const transpose_attr *)call->attr)->perm[last] == last;
+}
+
 static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     transpose_layout l;
@@ -452,8 +459,9 @@ static uint32_t outermost_input(const transpose_layout *l)
 
 static double strided_score(const rf_op_call *call, const rf_device_caps *caps)
 {
+    const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;
-    transpose_layout_of(call, &l);
+    transpose_layout_of(&words, &l);
     const uint32_t in = outermost_input(&l), out = l.rank - 1;
     const bool fits =
         box_steps(caps, l.size[in], l.in_stride[in]) > 0 && box_steps(caps, l.size[out], l.out_stride[out]) > 0;
@@ -504,8 +512,9 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
 
 static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
+    const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;
-    transpose_layout_of(call, &l);
+    transpose_layout_of(&words, &l);
     if (rf_shape_count(call->in[0].shape) == 0) return RF_OK;
     const uint32_t in = outermost_input(&l), out = l.rank - 1;
     uint64_t a = box_steps(caps, l.size[in], l.in_stride[in]), b = box_steps(caps, l.size[out], l.out_stride[out]);
@@ -552,7 +561,7 @@ static const rf_op_case transpose_cases[] = {
     TRANSPOSE_CASE("64x26x26x32_to_nchw", channels, F32(4, 64, 26, 26, 32), .large = true, .benchmark = true),
 };
 static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan };
-static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan };
+static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan, .narrow = takes_words };
 static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_strided };
 
 static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,

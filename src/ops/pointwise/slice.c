@@ -146,10 +146,31 @@ static rf_cost slice_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-static rf_box_copy copy_of(const rf_op_call *call)
+/* Elements of 16 bits are copied in words: pairs of neighbours that begin at even places. */
+static bool takes_words(const rf_op_call *call, const rf_device_caps *caps)
 {
-    rf_box_copy copy = { .tensor = tensor_shape(call), .scatter = call->op == &rf_op_slice_grad };
+    rf_box_range r[RF_MAX_RANK];
+    ranges_of(call, r);
+    const int32_t last = tensor_shape(call)->rank - 1;
+    return rf_words_narrow(call, caps) && r[last].step == 1 && r[last].begin % 2 == 0;
+}
+
+static bool takes_word_texels(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_texels_narrow(call, caps) && takes_words(call, caps);
+}
+
+/* The copy, and the call in the units that it counts in, which has its shapes. */
+static rf_box_copy copy_of(const rf_op_call *call, rf_op_call *units)
+{
+    *units = rf_call_in_words(call);
+    rf_box_copy copy = { .tensor = tensor_shape(units), .scatter = call->op == &rf_op_slice_grad };
     ranges_of(call, copy.ranges);
+    if (rf_call_is_narrow(call)) {
+        rf_box_range *last = &copy.ranges[tensor_shape(call)->rank - 1];
+        last->begin /= 2;
+        last->count /= 2;
+    }
     return copy;
 }
 
@@ -167,26 +188,29 @@ static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_box_copy copy = copy_of(call);
-    RF_TRY(plan_zeros(call, caps, plan));
+    rf_op_call units;
+    const rf_box_copy copy = copy_of(call, &units);
+    RF_TRY(plan_zeros(&units, caps, plan));
     return rf_box_copy_plan(&copy, caps, plan);
 }
 
 static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const rf_box_copy copy = copy_of(call);
-    return rf_box_score_texels(call, &copy, 1, caps);
+    rf_op_call units;
+    const rf_box_copy copy = copy_of(call, &units);
+    return rf_box_score_texels(&units, &copy, 1, caps);
 }
 
 static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_box_copy copy = copy_of(call);
-    RF_TRY(plan_zeros(call, caps, plan));
+    rf_op_call units;
+    const rf_box_copy copy = copy_of(call, &units);
+    RF_TRY(plan_zeros(&units, caps, plan));
     return rf_box_copy_plan_texels(&copy, caps, plan);
 }
 
-static const rf_kernel strided = { "strided", score_strided, plan_strided };
-static const rf_kernel texel = { "texel", score_texel, plan_texel };
+static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = takes_words };
+static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = takes_word_texels };
 static const rf_kernel *const kernels[] = { &strided, &texel };
 
 /* ---- cases ---- */
