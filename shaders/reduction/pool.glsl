@@ -4,6 +4,7 @@
 #ifndef RF_POOL_GLSL
 #define RF_POOL_GLSL
 
+#include "include/narrow.glsl"
 #include "include/scalar_math.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -40,13 +41,37 @@ layout(constant_id = 4) const int fixed_stride_width = 0;
 #define OR(a, b) ((a) || (b))
 #endif
 
-// A tensor that is read, and an element of it. TEXEL, which goes with VEC4: through a texel buffer.
+// A tensor that is read, and an element of it. TEXEL, which goes with VEC4: through a texel buffer. With VEC4 all tensors may be stored
+// in 16 bits; their texels hold two fours.
+#ifdef VEC4
+layout(constant_id = 5) const uint TYPE = 0;
+#endif
 #ifdef TEXEL
 #define POOL_INPUT(number, block, name) layout(binding = number) uniform samplerBuffer name;
-#define POOL_READ(name, i) texelFetch(name, i)
+#define POOL_READ(name, i) (TYPE == 0u ? texelFetch(name, i) : rf_half_texel(texelFetch(name, (i) >> 1), i))
+vec4 rf_half_texel(vec4 texel, int i) { return rf_widen(TYPE, floatBitsToUint((i & 1) == 0 ? texel.xy : texel.zw)); }
+#elif defined(VEC4)
+#define POOL_INPUT(number, block, name)                                                                                \
+    layout(std430, binding = number) readonly buffer block { vec4 name[]; };                                           \
+    layout(std430, binding = number) readonly buffer block##Halves { uvec2 name##_h[]; };
+#define POOL_READ(name, i) (TYPE == 0u ? name[i] : rf_widen(TYPE, name##_h[i]))
 #else
-#define POOL_INPUT(number, block, name) layout(std430, binding = number) readonly buffer block { T name[]; };
+#define POOL_INPUT(number, block, name) layout(std430, binding = number) readonly buffer block { float name[]; };
 #define POOL_READ(name, i) name[i]
+#endif
+// The one that is written.
+#ifdef VEC4
+#define POOL_OUTPUT(number, name)                                                                                      \
+    layout(std430, binding = number) writeonly buffer Output { vec4 name[]; };                                         \
+    layout(std430, binding = number) writeonly buffer OutputHalves { uvec2 name##_h[]; };
+#define POOL_WRITE(name, i, value)                                                                                     \
+    {                                                                                                                  \
+        if (TYPE == 0u) name[i] = value;                                                                               \
+        else name##_h[i] = rf_narrow(TYPE, value);                                                                     \
+    }
+#else
+#define POOL_OUTPUT(number, name) layout(std430, binding = number) writeonly buffer Output { float name[]; };
+#define POOL_WRITE(name, i, value) name[i] = value;
 #endif
 
 // Whether v takes the place of the maximum so far: it is greater, or NaN; of several NaN the last does.

@@ -5,7 +5,7 @@
 #include "pool.glsl"
 
 POOL_INPUT(0, Dy, dy)
-layout(std430, binding = 1) writeonly buffer Dx { T dx[]; };
+POOL_OUTPUT(1, dx)
 
 void main()
 {
@@ -26,5 +26,5 @@ void main()
             sum += covers ? g / float(covered_rows * covered_columns) : T(0.0);
         }
     }
-    dx[rf_in_at(p.row, p.column, p.channel)] = sum;
+    POOL_WRITE(dx, rf_in_at(p.row, p.column, p.channel), sum)
 }

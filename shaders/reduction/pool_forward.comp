@@ -5,7 +5,7 @@
 #include "pool.glsl"
 
 POOL_INPUT(0, X, x)
-layout(std430, binding = 1) writeonly buffer Y { T y[]; };
+POOL_OUTPUT(1, y)
 
 void main()
 {
@@ -33,5 +33,5 @@ void main()
 #ifdef AVERAGE
     result /= float((min(top + window_height, height) - max(top, 0)) * (min(left + window_width, width) - max(left, 0)));
 #endif
-    y[rf_out_at(p.row, p.column, p.channel)] = result;
+    POOL_WRITE(y, rf_out_at(p.row, p.column, p.channel), result)
 }

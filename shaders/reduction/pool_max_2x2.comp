@@ -5,14 +5,9 @@
 #define VEC4
 #include "pool.glsl"
 
-#ifdef TEXEL
-layout(binding = 0) uniform samplerBuffer x;
-#define X(i) texelFetch(x, i)
-#else
-layout(std430, binding = 0) readonly buffer Images { vec4 x[]; };
-#define X(i) x[i]
-#endif
-layout(std430, binding = 1) writeonly buffer Y { vec4 y[]; };
+POOL_INPUT(0, Images, x)
+#define X(i) POOL_READ(x, i)
+POOL_OUTPUT(1, y)
 
 void main()
 {
@@ -20,5 +15,5 @@ void main()
     if (!p.inside) return;
     const int upper = rf_in_at(2 * p.row, 2 * p.column, p.channel), lower = upper + width * channels;
     const vec4 v0 = X(upper), v1 = X(upper + channels), v2 = X(lower), v3 = X(lower + channels);
-    y[rf_out_at(p.row, p.column, p.channel)] = rf_larger(rf_larger(v0, v1), rf_larger(v2, v3));
+    POOL_WRITE(y, rf_out_at(p.row, p.column, p.channel), rf_larger(rf_larger(v0, v1), rf_larger(v2, v3)))
 }

@@ -5,18 +5,11 @@
 #define VEC4
 #include "pool.glsl"
 
-#ifdef TEXEL
-layout(binding = 0) uniform samplerBuffer dy;
-layout(binding = 1) uniform samplerBuffer x;
-#define DY(i) texelFetch(dy, i)
-#define X(i) texelFetch(x, i)
-#else
-layout(std430, binding = 0) readonly buffer Dy { vec4 dy[]; };
-layout(std430, binding = 1) readonly buffer Images { vec4 x[]; };
-#define DY(i) dy[i]
-#define X(i) x[i]
-#endif
-layout(std430, binding = 2) writeonly buffer Dx { vec4 dx[]; };
+POOL_INPUT(0, Gradients, dy)
+POOL_INPUT(1, Images, x)
+#define DY(i) POOL_READ(dy, i)
+#define X(i) POOL_READ(x, i)
+POOL_OUTPUT(2, dx)
 
 void main()
 {
@@ -39,10 +32,10 @@ void main()
     if (!(right && below)) g = zero;
 
     // The last that took the place of those before it gets g, the others zero.
-    if (right && below) dx[at + to_below + to_right] = mix(zero, g, takes3);
+    if (right && below) POOL_WRITE(dx, at + to_below + to_right, mix(zero, g, takes3))
     g = mix(g, zero, takes3);
-    if (below) dx[at + to_below] = mix(zero, g, takes2);
+    if (below) POOL_WRITE(dx, at + to_below, mix(zero, g, takes2))
     g = mix(g, zero, takes2);
-    if (right) dx[at + to_right] = mix(zero, g, takes1);
-    dx[at] = mix(g, zero, takes1);
+    if (right) POOL_WRITE(dx, at + to_right, mix(zero, g, takes1))
+    POOL_WRITE(dx, at, mix(g, zero, takes1))
 }

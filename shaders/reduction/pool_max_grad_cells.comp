@@ -5,9 +5,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "pool.glsl"
 
-layout(std430, binding = 0) readonly buffer Dy { T dy[]; };
-layout(std430, binding = 1) readonly buffer X { T x[]; };
-layout(std430, binding = 2) writeonly buffer Dx { T dx[]; };
+POOL_INPUT(0, Gradients, dy)
+POOL_INPUT(1, Images, x)
+POOL_OUTPUT(2, dx)
 
 void main()
 {
@@ -16,18 +16,18 @@ void main()
     const int top = p.row * stride_height - pad_top, left = p.column * stride_width - pad_left;
     const int first_row = max(top, 0), end_row = min(top + window_height, height);
     const int first_column = max(left, 0), end_column = min(left + window_width, width);
-    T best = x[rf_in_at(first_row, first_column, p.channel)];
+    T best = POOL_READ(x, rf_in_at(first_row, first_column, p.channel));
     T best_at = T(0.0);
     int at = 0;
     for (int row = first_row; row < end_row; row++) {
         for (int column = first_column; column < end_column; column++, at++) {
-            const T v = x[rf_in_at(row, column, p.channel)];
+            const T v = POOL_READ(x, rf_in_at(row, column, p.channel));
             const BOOL takes = rf_takes_place(v, best);
             best_at = mix(best_at, T(float(at)), takes);
             best = mix(best, v, takes);
         }
     }
-    T g = dy[rf_out_at(p.row, p.column, p.channel)];
+    T g = POOL_READ(dy, rf_out_at(p.row, p.column, p.channel));
     if (relu_mask != 0) g = rf_relu_grad(g, best);
 
     const int cell_top = p.row == 0 ? 0 : top, cell_end_row = p.row == out_height - 1 ? height : top + stride_height;
@@ -41,7 +41,7 @@ void main()
                 value = mix(value, g, EQ(best_at, T(float(at))));
                 at++;
             }
-            dx[rf_in_at(row, column, p.channel)] = value;
+            POOL_WRITE(dx, rf_in_at(row, column, p.channel), value)
         }
     }
 }

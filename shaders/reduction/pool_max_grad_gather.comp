@@ -5,9 +5,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "pool.glsl"
 
-layout(std430, binding = 0) readonly buffer Dy { T dy[]; };
-layout(std430, binding = 1) readonly buffer X { T x[]; };
-layout(std430, binding = 2) writeonly buffer Dx { T dx[]; };
+POOL_INPUT(0, Gradients, dy)
+POOL_INPUT(1, Images, x)
+POOL_OUTPUT(2, dx)
 
 void main()
 {
@@ -22,20 +22,20 @@ void main()
         for (int out_column = columns.x; out_column < columns.y; out_column++) {
             const int left = out_column * stride_width - pad_left;
             const int first_column = max(left, 0), end_column = min(left + window_width, width);
-            T best = x[rf_in_at(first_row, first_column, p.channel)];
+            T best = POOL_READ(x, rf_in_at(first_row, first_column, p.channel));
             T is_own = T(p.row == first_row && p.column == first_column ? 1.0 : 0.0);
             for (int row = first_row; row < end_row; row++) {
                 for (int column = first_column; column < end_column; column++) {
-                    const T v = x[rf_in_at(row, column, p.channel)];
+                    const T v = POOL_READ(x, rf_in_at(row, column, p.channel));
                     const BOOL takes = rf_takes_place(v, best);
                     is_own = mix(is_own, T(row == p.row && column == p.column ? 1.0 : 0.0), takes);
                     best = mix(best, v, takes);
                 }
             }
-            T g = dy[rf_out_at(out_row, out_column, p.channel)];
+            T g = POOL_READ(dy, rf_out_at(out_row, out_column, p.channel));
             if (relu_mask != 0) g = rf_relu_grad(g, best);
             sum += mix(T(0.0), g, EQ(is_own, T(1.0)));
         }
     }
-    dx[rf_in_at(p.row, p.column, p.channel)] = sum;
+    POOL_WRITE(dx, rf_in_at(p.row, p.column, p.channel), sum)
 }

@@ -127,6 +127,26 @@ static uint64_t image_bytes(const rf_tensor_desc *desc, const rf_pool_geometry *
     return rf_tensor_bytes(desc) / (uint64_t)p->images;
 }
 
+/* All that is read and written is stored in 16 bits. */
+static bool pool_is_narrow(const rf_op_call *call)
+{
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!(call->op->shape_only >> i & 1) && !rf_dtype_is_narrow(call->in[i].dtype)) return false;
+    return rf_dtype_is_narrow(call->out[0].dtype);
+}
+
+static bool pool_takes_narrow(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
+{
+    return v->vector == 4 && pool_is_narrow(call) && (!v->texel || rf_texels_narrow(call, caps));
+}
+
+/* Makes the type part of the pipeline: constant 5. */
+static void fix_type(const rf_op_call *call, const rf_device_caps *caps, rf_row_job *job)
+{
+    while (job->n_spec < 4) job->spec[job->n_spec++] = 0;
+    job->spec[job->n_spec++] = rf_type_word(call->out[0].dtype, caps);
+}
+
 /* False when the variant cannot do the call. */
 static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v, rf_row_job *job)
 {
@@ -139,6 +159,7 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
     if (v->loops == LOOPS_BOTH && loops > MAX_GATHER_LOOPS) return false;
     if (!image_job(&p, caps, v->shader, loops, rows, columns, v->vector, job)) return false;
     if (v->fixed) fix_sides(&p, caps, job);
+    if (pool_is_narrow(call)) fix_type(call, caps, job);
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only & 1u << i)) rf_row_job_tensor(job, RF_BIND_INPUT, i, image_bytes(&call->in[i], &p));
     for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
@@ -169,7 +190,11 @@ static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, c
 
 #define KERNEL(id, text, ...)                                                                                          \
     static const pool_variant id##_variant = { __VA_ARGS__ };                                                          \
-    RF_VARIANT(static, id, text, pool_score, pool_plan, &id##_variant)
+    static bool id##_narrow(const rf_op_call *call, const rf_device_caps *caps)                                        \
+    {                                                                                                                  \
+        return pool_takes_narrow(call, caps, &id##_variant);                                                           \
+    }                                                                                                                  \
+    RF_NARROW_VARIANT(static, id, text, pool_score, pool_plan, &id##_variant, id##_narrow)
 
 /* ---- large windows: one side after the other ---- */
 
