@@ -139,7 +139,12 @@ void main()
 {
     int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y);
     int tile = t / vectors, channel = t - tile * vectors, line = tile / tiles, first = (tile - line * tiles) * TILE;
+#ifdef TEXEL
+    bool live = line < out_h; /* all invocations take part: those beyond the end go with the last line */
+    line = min(line, out_h - 1);
+#else
     if (line >= out_h) return;
+#endif
     Reg sum[TILE];
     [[unroll]] for (int i = 0; i < TILE; i++) sum[i] = rf_splat(0.0);
 #ifdef WINDOW
@@ -204,7 +209,13 @@ void main()
 #define FINISH(half) sum[i].half = linear_activate(sum[i].half + add.half);
         EACH_HALF(FINISH)
 #endif
-        if (first + i < out_w) result[((image * out_h + line) * out_w + first + i) * vectors + channel] = rf_pack(sum[i]);
+        int at = ((image * out_h + line) * out_w + first + i) * vectors + channel;
+#ifdef TEXEL
+        uint to = live && first + i < out_w ? uint(at) : ~0u;
+        RF_WRITE(result, ~0u, to, sum[i])
+#else
+        if (first + i < out_w) result[at] = rf_pack(sum[i]);
+#endif
     }
 }
 #endif
