@@ -568,8 +568,8 @@ RF_API rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_ten
 /* ---- attention ---- */
 /** How rf_attention() is computed. The results agree up to rounding. */
 typedef enum rf_attention_form {
-    RF_ATTENTION_AUTO,     /**< fused in training where that is faster on all devices or saves
-                                    hundreds of megabytes, and there is no dropout; else composed */
+    RF_ATTENTION_AUTO,     /**< fused in training where that is faster on all devices, and there is
+                                    no dropout; else composed */
     RF_ATTENTION_COMPOSED, /**< of products and a softmax: memory for all scores, [n, heads, t, s]
                             */
     RF_ATTENTION_FUSED /**< one operation that never writes all scores, so that memory grows with

@@ -3,9 +3,10 @@
  * Attention on drivers that run a subgroup as the lanes of a SIMD register: a workgroup keeps a tile of ROWS rows in registers and
  * walks the rows of the other side, 4 * LANES at a time, whose scores it never writes (Dao et al. 2022; the running maximum and sum are
  * those of Milakov and Gimelshein 2018).
- *   FORWARD: rows are queries     QUERIES: the gradient of queries     KEYS: gradients of keys and values, which are the rows
- * GROUPS: columns of the results / (4 * LANES), rounded up. Widths are multiples of four; matrices whose columns lie along the lanes
- * come transposed. Loops test at their end: lavapipe would run the body of others once more.
+ *   FORWARD: rows are queries
+ *   KEYS: gradients of keys and values, which are the rows. Leaves the gradients through the scores of its items and keys behind, for
+ *   QUERIES: which adds up the gradient of queries, without computing scores once more
+ * GROUPS: columns of the results / (4 * LANES), rounded up. Widths are multiples of four. Loops test at their end: lavapipe would run the body of others once more.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -22,34 +23,36 @@ layout(push_constant) uniform P {
     int total, tiles;         /* workgroups: all, of an item */
     int rows, others;         /* of an item */
     int width, value_width;   /* in fours */
-    int other_fours;          /* of a line of a transposed matrix */
     int last_key;             /* of query 0: causal */
     float scale;
     int heads;
     int mask_item, mask_head, mask_query, mask_key; /* strides, 0 where the mask has one for all */
+    int first_item, first_tile;
+    int first_key, keys;      /* whose gradients through scores the workspace holds: a multiple of ROWS */
 };
 
-#ifdef FORWARD
-layout(binding = 0) uniform samplerBuffer row_a;    /* queries */
-layout(binding = 1) uniform samplerBuffer lanes_a;  /* keys, transposed */
-layout(binding = 2) uniform samplerBuffer other_a;  /* values */
+#if defined FORWARD
+layout(binding = 0) uniform samplerBuffer row_a;   /* queries */
+layout(binding = 1) uniform samplerBuffer other_a; /* keys */
+layout(binding = 2) uniform samplerBuffer other_b; /* values */
 layout(binding = 3) uniform samplerBuffer mask;
-layout(std430, binding = 4) writeonly buffer Output { vec4 result_a[]; };
+layout(std430, binding = 4) writeonly buffer Output { vec4 result[]; };
 layout(std430, binding = 5) writeonly buffer Sums { float lse[]; };
+#elif defined KEYS
+layout(binding = 0) uniform samplerBuffer row_a;   /* keys */
+layout(binding = 1) uniform samplerBuffer row_b;   /* values */
+layout(binding = 2) uniform samplerBuffer other_a; /* queries */
+layout(binding = 3) uniform samplerBuffer other_b; /* slopes of the output */
+layout(binding = 4) uniform samplerBuffer mask;
+layout(binding = 5) uniform samplerBuffer lse;
+layout(binding = 6) uniform samplerBuffer delta;
+layout(std430, binding = 7) writeonly buffer First { vec4 result_a[]; };
+layout(std430, binding = 8) writeonly buffer Second { vec4 result_b[]; };
+layout(std430, binding = 9) writeonly buffer Through { vec4 through_scores[]; };
 #else
-layout(binding = 0) uniform samplerBuffer row_a;   /* queries; KEYS: keys */
-layout(binding = 1) uniform samplerBuffer lanes_a; /* keys; queries, transposed */
-layout(binding = 2) uniform samplerBuffer row_b;   /* slopes of the output; values */
-layout(binding = 3) uniform samplerBuffer lanes_b; /* values; slopes, transposed */
-layout(binding = 4) uniform samplerBuffer other_a; /* keys; queries */
-layout(binding = 5) uniform samplerBuffer mask;
-layout(std430, binding = 6) readonly buffer Sums { float lse[]; };
-layout(std430, binding = 7) readonly buffer Delta { float delta[]; };
-layout(std430, binding = 8) writeonly buffer First { vec4 result_a[]; };
-#ifdef KEYS
-layout(binding = 9) uniform samplerBuffer other_b; /* slopes */
-layout(std430, binding = 10) writeonly buffer Second { vec4 result_b[]; };
-#endif
+layout(binding = 0) uniform samplerBuffer row_a;   /* gradients through scores */
+layout(binding = 1) uniform samplerBuffer other_a; /* keys */
+layout(std430, binding = 2) buffer Output { vec4 result[]; };
 #endif
 
 #define ROW_GROUPS (ROWS / LANES)
@@ -60,14 +63,15 @@ layout(std430, binding = 10) writeonly buffer Second { vec4 result_b[]; };
 
 int lane;
 
-/* acc[r] += row r of one matrix times four columns of another. */
-#define SCORES(acc, ROW_MATRIX, row_at, LANE_MATRIX, lane_at, depth)                                                   \
+/* acc[r] += row r of one matrix times the four rows of another that a lane has. */
+#define SCORES(acc, ROW_MATRIX, row_at, OTHER_MATRIX, other_at, depth)                                                 \
     {                                                                                                                  \
         int k = 0;                                                                                                     \
         do {                                                                                                           \
-            vec4 a[ROW_GROUPS], b[4];                                                                                  \
+            vec4 a[ROW_GROUPS], t[4], b[4];                                                                            \
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) a[g] = texelFetch(ROW_MATRIX, row_at[g] + k);              \
-            [[unroll]] for (int q = 0; q < 4; q++) b[q] = texelFetch(LANE_MATRIX, lane_at + (k * 4 + q) * line);       \
+            [[unroll]] for (int i = 0; i < 4; i++) t[i] = texelFetch(OTHER_MATRIX, other_at[i] * depth + k);           \
+            [[unroll]] for (int q = 0; q < 4; q++) b[q] = vec4(t[0][q], t[1][q], t[2][q], t[3][q]);                    \
             [[unroll]] for (int r = 0; r < ROWS; r++) {                                                                \
                 float s[4];                                                                                            \
                 TAKE_4(s, a[r / LANES][0], a[r / LANES][1], a[r / LANES][2], a[r / LANES][3], r % LANES)               \
@@ -106,6 +110,52 @@ int lane;
             buffer[(item_rows + first_row + r) * depth + column] = acc[r][g];                                          \
     }
 
+#ifdef QUERIES
+vec4 sum[ROWS][GROUPS];
+
+void main()
+{
+    lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
+    if (id >= total) return;
+    int all_rows = rows, depth_a = width, row_fours = keys / 4;
+    int own_item = id / tiles, first_row = (first_tile + tiles - 1 - (id - own_item * tiles)) * ROWS, item = first_item + own_item;
+    int item_rows = item * all_rows, item_others = item * others, last_other = others - 1;
+    /* Of the keys of this dispatch. */
+    int end = min(keys, others - first_key);
+    if (CAUSAL != 0) end = min(end, first_row + ROWS + last_key - first_key);
+    int row_at[ROW_GROUPS], column[GROUPS];
+    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++)
+        row_at[g] = (own_item * all_rows + min(first_row + g * LANES + lane, all_rows - 1)) * row_fours;
+    [[unroll]] for (int g = 0; g < GROUPS; g++) column[g] = min(g * LANES + lane, depth_a - 1);
+    bool more = first_key > 0;
+    [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+        vec4 before = result[(item_rows + min(first_row + r, all_rows - 1)) * depth_a + column[g]];
+        sum[r][g] = more ? before : vec4(0.0);
+    }
+    int k = 0, first_other = item_others + first_key;
+    do {
+        vec4 a[ROW_GROUPS], b[4][GROUPS];
+        /* What the first queries attend to nothing of was not written. */
+        bool written = k * 4 < end;
+        [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
+            a[g] = texelFetch(row_a, row_at[g] + k);
+            a[g] = written ? a[g] : vec4(0.0);
+        }
+        [[unroll]] for (int q = 0; q < 4; q++) {
+            int from = min(first_other + k * 4 + q, item_others + last_other) * depth_a;
+            [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = texelFetch(other_a, from + column[g]);
+        }
+        [[unroll]] for (int r = 0; r < ROWS; r++) {
+            float s[4];
+            TAKE_4(s, a[r / LANES][0], a[r / LANES][1], a[r / LANES][2], a[r / LANES][3], r % LANES)
+            [[unroll]] for (int g = 0; g < GROUPS; g++) { ADD_PRODUCTS_4(sum[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g]) }
+        }
+        k++;
+    } while (k * 4 < end);
+    STORE(result, sum, depth_a)
+}
+#else
 /* The optimiser unrolls loops that count up to a number. */
 float over_lanes_max(float v)
 {
@@ -119,15 +169,11 @@ float over_lanes_sum(float v)
     return v;
 }
 
-vec4 score[ROWS];
-vec4 sum_a[ROWS][GROUPS];
+vec4 score[ROWS], sum_b[ROWS][GROUPS];
 #ifdef FORWARD
 float most[ROWS], sums[ROWS];
 #else
-vec4 through[ROWS];
-#endif
-#ifdef KEYS
-vec4 sum_b[ROWS][GROUPS];
+vec4 through[ROWS], sum_a[ROWS][GROUPS];
 #endif
 
 void main()
@@ -135,12 +181,12 @@ void main()
     lane = int(gl_SubgroupInvocationID);
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
     if (id >= total) return;
-    int all_rows = rows, all_others = others, depth_a = width, depth_b = value_width, line = other_fours;
+    int all_rows = rows, all_others = others, depth_a = width, depth_b = value_width;
     float factor = scale;
-    int item = id / tiles, tile = id - item * tiles;
+    int own_item = id / tiles, tile = id - own_item * tiles, item = first_item + own_item;
     /* Longest walks first: of causal queries those of the last rows. */
 #ifdef KEYS
-    int first_row = tile * ROWS;
+    int first_row = (first_tile + tile) * ROWS;
 #else
     int first_row = (tiles - 1 - tile) * ROWS;
 #endif
@@ -162,44 +208,33 @@ void main()
 #endif
     }
     [[unroll]] for (int r = 0; r < ROWS; r++) {
-        [[unroll]] for (int g = 0; g < GROUPS; g++) sum_a[r][g] = vec4(0.0);
-#ifdef KEYS
         [[unroll]] for (int g = 0; g < GROUPS; g++) sum_b[r][g] = vec4(0.0);
-#endif
-#ifdef FORWARD
+#ifdef KEYS
+        [[unroll]] for (int g = 0; g < GROUPS; g++) sum_a[r][g] = vec4(0.0);
+#else
         most[r] = LOWEST;
         sums[r] = 0.0;
 #endif
     }
-#ifdef QUERIES
-    float own_lse[ROW_GROUPS], own_delta[ROW_GROUPS];
-    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
-        int row = item_rows + min(first_row + g * LANES + lane, all_rows - 1);
-        own_lse[g] = lse[row];
-        own_delta[g] = delta[row];
-    }
-#endif
     do {
-        int fours = block / 4 + lane, column = min(fours, line - 1), lane_first = block + lane * 4;
-        ivec4 here = ivec4(lane_first, lane_first + 1, lane_first + 2, lane_first + 3);
+        ivec4 here = ivec4(block + lane * 4) + ivec4(0, 1, 2, 3), other_at = item_others + min(here, ivec4(last_other));
         [[unroll]] for (int r = 0; r < ROWS; r++) score[r] = vec4(0.0);
-        int lanes_a_at = item * depth_a * 4 * line + column;
-        SCORES(score, row_a, row_a_at, lanes_a, lanes_a_at, depth_a)
-#ifndef FORWARD
-        [[unroll]] for (int r = 0; r < ROWS; r++) through[r] = vec4(0.0);
-        int lanes_b_at = item * depth_b * 4 * line + column;
-        SCORES(through, row_b, row_b_at, lanes_b, lanes_b_at, depth_b)
-#endif
+        SCORES(score, row_a, row_a_at, other_a, other_at, depth_a)
 #ifdef KEYS
+        [[unroll]] for (int r = 0; r < ROWS; r++) through[r] = vec4(0.0);
+        SCORES(through, row_b, row_b_at, other_b, other_at, depth_b)
         vec4 other_lse, other_delta;
         [[unroll]] for (int i = 0; i < 4; i++) {
-            int query = item_others + min(here[i], last_other);
-            other_lse[i] = lse[query];
-            other_delta[i] = delta[query];
+            other_lse[i] = texelFetch(lse, other_at[i]).x;
+            other_delta[i] = texelFetch(delta, other_at[i]).x;
         }
 #endif
         [[unroll]] for (int r = 0; r < ROWS; r++) {
+#ifdef KEYS
+            bvec4 live = lessThan(here, ivec4(first_row + r < all_rows ? all_others : 0));
+#else
             bvec4 live = lessThan(here, ivec4(all_others));
+#endif
             if (CAUSAL != 0) {
 #ifdef KEYS
                 bvec4 attends = greaterThanEqual(here, ivec4(first_row + r - last_key));
@@ -228,26 +263,22 @@ void main()
             sums[r] = sums[r] * shrunk + ((weight.x + weight.y) + (weight.z + weight.w));
             most[r] = larger;
             score[r] = weight;
-            [[unroll]] for (int g = 0; g < GROUPS; g++) sum_a[r][g] *= shrunk;
+            [[unroll]] for (int g = 0; g < GROUPS; g++) sum_b[r][g] *= shrunk;
 #else
-#ifdef KEYS
-            vec4 row_lse = other_lse, row_delta = other_delta;
-#else
-            vec4 row_lse = vec4(FROM_LANE(own_lse[r / LANES], r % LANES));
-            vec4 row_delta = vec4(FROM_LANE(own_delta[r / LANES], r % LANES));
-#endif
-            vec4 weight = mix(vec4(0.0), rf_exp(score[r] * factor - row_lse), live);
+            vec4 weight = mix(vec4(0.0), rf_exp(score[r] * factor - other_lse), live);
             score[r] = weight;
-            through[r] = mix(vec4(0.0), weight * (through[r] - row_delta) * factor, live);
+            through[r] = mix(vec4(0.0), weight * (through[r] - other_delta) * factor, live);
 #endif
         }
-#if defined FORWARD
-        VALUES(sum_a, score, other_a, item_others * depth_b, depth_b)
-#else
-        VALUES(sum_a, through, other_a, item_others * depth_a, depth_a)
-#endif
-#ifdef KEYS
         VALUES(sum_b, score, other_b, item_others * depth_b, depth_b)
+#ifdef KEYS
+        VALUES(sum_a, through, other_a, item_others * depth_a, depth_a)
+        [[unroll]] for (int i = 0; i < 4; i++) {
+            int at = ((own_item * all_others + here[i]) * keys + first_row - first_key) / 4;
+            [[unroll]] for (int r = 0; r < ROWS; r += 4)
+                if (here[i] < all_others)
+                    through_scores[at + r / 4] = vec4(through[r][i], through[r + 1][i], through[r + 2][i], through[r + 3][i]);
+        }
 #endif
         block += BLOCK;
     } while (block < end);
@@ -257,7 +288,7 @@ void main()
     [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) own_most[g] = own_sum[g] = 0.0;
     [[unroll]] for (int r = 0; r < ROWS; r++) {
         float sum = over_lanes_sum(sums[r]), inverse = sum == 0.0 ? 0.0 : 1.0 / sum;
-        [[unroll]] for (int g = 0; g < GROUPS; g++) sum_a[r][g] *= inverse;
+        [[unroll]] for (int g = 0; g < GROUPS; g++) sum_b[r][g] *= inverse;
         own_most[r / LANES] = lane == r % LANES ? most[r] : own_most[r / LANES];
         own_sum[r / LANES] = lane == r % LANES ? sum : own_sum[r / LANES];
     }
@@ -266,11 +297,10 @@ void main()
         float log_sum = own_sum[g] == 0.0 ? -LOWEST : own_most[g] + rf_log(own_sum[g]);
         if (row < all_rows) lse[item_rows + row] = log_sum;
     }
-    STORE(result_a, sum_a, depth_b)
+    STORE(result, sum_b, depth_b)
 #else
     STORE(result_a, sum_a, depth_a)
-#ifdef KEYS
     STORE(result_b, sum_b, depth_b)
 #endif
-#endif
 }
+#endif
