@@ -79,20 +79,21 @@ typedef struct variant {
     rf_block_tile tile;
 } variant;
 
-/* Addresses of rows take registers beside the tile: what needs more than 128 of them was seen in machine code. */
-static bool fits_registers(const rf_device_caps *caps, variant v)
+/* Addresses of rows take registers beside the tile, four times as many where channels come one at a time: what needs
+ * more than 128 of them was seen in machine code. */
+static bool fits_registers(const rf_device_caps *caps, variant v, bool one_channel)
 {
+    if (v.tile == RF_BLOCK_XL && !caps->is_cpu && one_channel) return false;
     if (caps->invocation_registers == 0 || caps->invocation_registers > 128) return true;
+    if (v.tile == RF_BLOCK_COOP_S) return v.f != FILTER || !one_channel;
+    if (v.tile == RF_BLOCK_COOP_M) return v.f != FILTER && !one_channel;
     return v.tile != RF_BLOCK_L && !(v.tile == RF_BLOCK_S && v.f == FILTER);
 }
 
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, variant v)
 {
-    if (!fits_registers(caps, v)) return RF_SCORE_NONE;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    /* Where channels come one at a time, as many addresses do: too many registers for the largest tile. */
-    const bool is_largest = v.tile == RF_BLOCK_XL || (v.tile == RF_BLOCK_COOP_M && caps->driver == RF_DRIVER_INTEL);
-    if (is_largest && !caps->is_cpu && ((g.cig | g.cog) & 3)) return RF_SCORE_NONE;
+    if (!fits_registers(caps, v, (g.cig | g.cog) & 3)) return RF_SCORE_NONE;
     const rf_block_job job = job_of(call, v.f, &g);
     const double score = rf_block_score(call, caps, v.tile, &job);
     if (score <= 0) return RF_SCORE_NONE;
