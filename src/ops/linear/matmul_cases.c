@@ -284,6 +284,7 @@ const rf_op_case rf_matmul_cases[] = {
       .n_in = 2,
       .in = { BATCH2(2, 4, 1, 40), BATCH2(2, 4, 100, 40) },
       TOLERANCE(40) },
+    { .name = "vectors_mask_tb", MASKED(0, 1), .in = { MAT(3, 76), MAT(65, 76), MAT(3, 65) }, TOLERANCE(76) },
     { .name = "vectors_batch_inner", .n_in = 2, .in = { BATCH2(2, 1, 2, 33), BATCH2(2, 3, 33, 40) }, TOLERANCE(33) },
     { .name = "vector_128x384",
       .n_in = 3,
