@@ -151,7 +151,8 @@ static void fix_type(const rf_op_call *call, const rf_device_caps *caps, rf_row_
 static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v, rf_row_job *job)
 {
     rf_pool_geometry p;
-    if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[rf_pool_x_input(call)], &p) != RF_OK) return false;
+    const rf_op_call wide = rf_call_widened(call);
+    if (rf_pool_geometry_make(call->op->name, call->attr, &wide.in[rf_pool_x_input(call)], &p) != RF_OK) return false;
     const int64_t rows = v->walk == WALK_WINDOWS ? p.out_height : v->walk == WALK_QUADS ? (p.height + 1) / 2 : p.height;
     const int64_t columns = v->walk == WALK_WINDOWS ? p.out_width : v->walk == WALK_QUADS ? (p.width + 1) / 2 : p.width;
     const uint64_t loops = pool_loops(v, &p);
