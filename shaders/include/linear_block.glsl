@@ -10,7 +10,8 @@
  *   void load_a(int k, int to), void load_b(int k, int to)
  * which bring the slice of summands k .. k + BK - 1 into ra and rb, with zeros from `to` on. Calls begin with the first summand
  * and go on by BK, a before b; all slices but the last are whole. STAGED_A(i), where it is defined, makes of ra[i] what is
- * multiplied: a choice that would have to wait for the load is made after the slice before.
+ * multiplied: a choice that would have to wait for the load is made after the slice before. So are conversions of vectors that
+ * are stored in 16 bits: WIDEN_A and WIDEN_B, to be defined as well, say whether ra and rb hold the words of such vectors.
  */
 #extension GL_EXT_control_flow_attributes : require
 
@@ -31,6 +32,14 @@ layout(constant_id = 4) const int SPLIT = 0; /* sums are cut into parts */
 /* BK: the loop over a slice is unrolled by the driver, and the module stays small; 0: it stays a loop, which software compiles
  * in a fraction of the time. */
 layout(constant_id = 3) const int SLICE = BK;
+/* Which are stored in 16 bits, bit 0: a, 1: b, 2: biases or mask, 3: c and its maxima; << 8: in which type. */
+layout(constant_id = 12) const uint TYPES = 0;
+#define NARROW_A ((TYPES & 1u) != 0u)
+#define NARROW_B ((TYPES & 2u) != 0u)
+#define NARROW_BIAS ((TYPES & 4u) != 0u)
+#define NARROW_C ((TYPES & 8u) != 0u)
+#define TYPE (TYPES >> 8)
+#include "narrow.glsl"
 
 #define THREADS ((BM / TM) * (BN / TN))
 #define LINE_A (BM / 4)
@@ -62,9 +71,10 @@ OPERAND4 staged_a(int i);
 #define STAGED_A(i) ra[i]
 #endif
 #define STAGED_B(i) rb[i]
-#define STORE_OPERAND(tile, staged, loads, line_size, along, lines)                                                    \
+#define STORE_OPERAND(tile, staged, widen, loads, line_size, along, lines)                                             \
     [[unroll]] for (int i = 0; i < loads; i++) {                                                                       \
         vec4 v = staged(i);                                                                                            \
+        if (widen) v = rf_widen(TYPE, floatBitsToUint(v.xy));                                                          \
         int line = LINE_OF(i, along, lines), p = K_OF(i, along, lines);                                                \
         int at = (stage * BK + p) * line_size + (line / 4 ^ SWIZZLE(p));                                               \
         if (along)                                                                                                     \
@@ -75,8 +85,8 @@ OPERAND4 staged_a(int i);
 
 void block_stage(int stage)
 {
-    STORE_OPERAND(tile_a, STAGED_A, LOADS_A, LINE_A, A_ALONG_K, BM)
-    STORE_OPERAND(tile_b, STAGED_B, LOADS_B, LINE_B, B_ALONG_K, BN)
+    STORE_OPERAND(tile_a, STAGED_A, WIDEN_A, LOADS_A, LINE_A, A_ALONG_K, BM)
+    STORE_OPERAND(tile_b, STAGED_B, WIDEN_B, LOADS_B, LINE_B, B_ALONG_K, BN)
 }
 
 /* sum = the product over summands from .. to - 1 of the lines that the loads take. */
@@ -164,14 +174,36 @@ bool block_add_parts(int tile, int part, int parts, int parts_of_group, inout ve
     return groups == 1 || block_add(counter + groups, first, parts_of_group * size, group, groups, sum);
 }
 
-/* ---- a matrix in memory as an operand ---- */
+/* ---- operands in memory ---- */
+
+/* Declares a buffer that is read by BLOCK_ELEMENT(), and by BLOCK_VECTOR() in vectors of four. What is `narrow` is stored in 16
+ * bits: of its vectors these are the words, for WIDEN_A and WIDEN_B. */
+#ifdef COOPERATIVE
+#define BLOCK_OPERAND(name, number)                                                                                    \
+    layout(std430, binding = number) readonly buffer Elements_##name { OPERAND name[]; };                              \
+    layout(std430, binding = number) readonly buffer Vectors_##name { OPERAND4 name##4[]; };
+#define BLOCK_ELEMENT(buffer, narrow, at) buffer[at]
+#define BLOCK_VECTOR(buffer, narrow, at) buffer##4[at]
+#define BLOCK_BIASES layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+#else
+float block_half(uint word, int at) { return rf_widen_one(TYPE, (at & 1) == 0 ? word & 0xffffu : word >> 16); }
+vec4 block_words(uvec2 words) { return vec4(uintBitsToFloat(words), 0.0, 0.0); }
+#define BLOCK_OPERAND(name, number)                                                                                    \
+    layout(std430, binding = number) readonly buffer Floats_##name { float name[]; };                                  \
+    layout(std430, binding = number) readonly buffer Vectors_##name { vec4 name##4[]; };                               \
+    layout(std430, binding = number) readonly buffer Words_##name { uint name##_w[]; };                                \
+    layout(std430, binding = number) readonly buffer Halves_##name { uvec2 name##_h[]; };
+#define BLOCK_ELEMENT(buffer, narrow, at) ((narrow) ? block_half(buffer##_w[(at) >> 1], at) : buffer[at])
+#define BLOCK_VECTOR(buffer, narrow, at) ((narrow) ? block_words(buffer##_h[at]) : buffer##4[at])
+#define BLOCK_BIASES BLOCK_OPERAND(bias, 2)
+#endif
 
 /*
- * Defines name_start(), to be called first, and load_name(): `name` and `name##4` are the buffer as floats and as vectors,
- * `lines` the lines of a slice, `vector` whether all lines start at multiples of four. Beyond the matrix the last line stands
- * for those that are not there: what comes of them is not stored.
+ * Defines name_start(), to be called first, and load_name(): `buffer` is a BLOCK_OPERAND, `lines` the lines of a slice, `vector`
+ * whether all lines start at multiples of four. Beyond the matrix the last line stands for those that are not there: what comes
+ * of them is not stored.
  */
-#define BLOCK_MATRIX(name, buffer, buffer4, r, loads, lines, along, vector)                                            \
+#define BLOCK_MATRIX(name, buffer, narrow, r, loads, lines, along, vector)                                             \
     int name##_at[loads]; /* element or vector of the next slice */                                                    \
     int name##_step, name##_more[4];                                                                                   \
     void name##_start(int base, int line_size, int first, int count, int from)                                         \
@@ -193,19 +225,21 @@ bool block_add_parts(int tile, int part, int parts, int parts_of_group, inout ve
         if (k + BK <= to) {                                                                                            \
             [[unroll]] for (int i = 0; i < loads; i++) {                                                               \
                 if (vector)                                                                                            \
-                    r[i] = buffer4[name##_at[i]];                                                                      \
+                    r[i] = BLOCK_VECTOR(buffer, narrow, name##_at[i]);                                                 \
                 else                                                                                                   \
-                    [[unroll]] for (int j = 0; j < 4; j++) r[i][j] = buffer[name##_at[i] + name##_more[j]];            \
+                    [[unroll]] for (int j = 0; j < 4; j++)                                                             \
+                        r[i][j] = BLOCK_ELEMENT(buffer, narrow, name##_at[i] + name##_more[j]);                        \
             }                                                                                                          \
         } else {                                                                                                       \
             [[unroll]] for (int i = 0; i < loads; i++) {                                                               \
                 int p = k + K_OF(i, along, lines);                                                                     \
                 r[i] = OPERAND4(0);                                                                                    \
                 if (vector) {                                                                                          \
-                    if (p < to) r[i] = buffer4[name##_at[i]];                                                          \
+                    if (p < to) r[i] = BLOCK_VECTOR(buffer, narrow, name##_at[i]);                                     \
                 } else {                                                                                               \
                     [[unroll]] for (int j = 0; j < 4; j++)                                                             \
-                        if (p + (along ? j : 0) < to) r[i][j] = buffer[name##_at[i] + name##_more[j]];                 \
+                        if (p + (along ? j : 0) < to)                                                                  \
+                            r[i][j] = BLOCK_ELEMENT(buffer, narrow, name##_at[i] + name##_more[j]);                    \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \

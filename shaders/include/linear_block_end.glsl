@@ -13,9 +13,12 @@ OPERAND4 narrow4(vec4 x) { return OPERAND4(narrow(x.x), narrow(x.y), narrow(x.z)
 #define PUT_C(at, x) { if (NARROW_C != 0) narrow_c[at] = narrow(x); else c[at] = x; }
 #define PUT_C4(at, x) { if (NARROW_C != 0) narrow_c4[at] = narrow4(x); else c4[at] = x; }
 #else
-#define bias_at(i) bias[i]
+layout(std430, binding = 3) writeonly buffer NarrowC { uvec2 narrow_c[]; };
+
+float bias_at(int i) { return BLOCK_ELEMENT(bias, NARROW_BIAS, i); }
+/* In 16 bits only whole vectors are stored. */
 #define PUT_C(at, x) c[at] = x;
-#define PUT_C4(at, x) c4[at] = x;
+#define PUT_C4(at, x) { if (NARROW_C) narrow_c[at] = rf_narrow(TYPE, x); else c4[at] = x; }
 #endif
 
 #define BLOCK_EACH(expression)                                                                                         \

@@ -13,6 +13,8 @@
 #define RF_TYPE(word) ((word) & 7u)
 #define RF_READS_HALVES 8u
 
+#define RF_ONE(type) (RF_TYPE(type) == RF_BF16 ? 0x3f80u : 0x3c00u)
+
 uvec4 rf_spread(uvec2 w) { return uvec4(w.x & 0xffffu, w.x >> 16, w.y & 0xffffu, w.y >> 16); }
 uvec2 rf_gather(uvec4 h) { return uvec2(h.x | h.y << 16, h.z | h.w << 16); }
 

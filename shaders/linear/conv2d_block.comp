@@ -24,15 +24,15 @@ layout(constant_id = 7) const int POOL = 0;
 #define B_ALONG_K false
 #define VECTOR_B (VECTOR_C != 0)
 #endif
+#define WIDEN_A (NARROW_A && VECTOR_A != 0)
+#define WIDEN_B (NARROW_B && VECTOR_B)
 #define STAGED_A(i) staged_a(i)
 #include "include/linear_block.glsl"
 #include "include/division.glsl"
 
-layout(std430, binding = 0) readonly buffer A { OPERAND a[]; }; /* x; DATA: dy */
-layout(std430, binding = 0) readonly buffer A4 { OPERAND4 a4[]; };
-layout(std430, binding = 1) readonly buffer B { OPERAND b[]; }; /* kernel */
-layout(std430, binding = 1) readonly buffer B4 { OPERAND4 b4[]; };
-layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+BLOCK_OPERAND(a, 0) /* x; DATA: dy */
+BLOCK_OPERAND(b, 1) /* kernel */
+BLOCK_BIASES
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(push_constant) uniform P {
@@ -50,7 +50,8 @@ layout(push_constant) uniform P {
 layout(std430, binding = 6) writeonly buffer Pooled { float pooled[]; };
 layout(std430, binding = 6) writeonly buffer Pooled4 { vec4 pooled4[]; };
 #define PUT_POOLED(at, x) pooled[at] = x;
-#define PUT_POOLED4(at, x) pooled4[at] = x;
+layout(std430, binding = 6) writeonly buffer NarrowPooled { uvec2 narrow_pooled[]; };
+#define PUT_POOLED4(at, x) { if (NARROW_C) narrow_pooled[at] = rf_narrow(TYPE, x); else pooled4[at] = x; }
 #endif
 #include "include/linear_block_end.glsl"
 
@@ -138,8 +139,8 @@ void load_a(int k, int to)
             bool inside = uint(y_at[i] + y) < uint(h) && uint(x_at[i] + x) < uint(w) && ky[j] < taps_y;
             source[i][j] = inside ? at[i] + tap_at : -1;
             int from = max(source[i][j], 0);
-            if (VECTOR_A != 0) ra[i] = a4[from >> 2];
-            else ra[i][j] = a[from];
+            if (VECTOR_A != 0) ra[i] = BLOCK_VECTOR(a, NARROW_A, from >> 2);
+            else ra[i][j] = BLOCK_ELEMENT(a, NARROW_A, from);
         }
     }
 }
@@ -166,15 +167,15 @@ void load_b(int k, int to)
         int tap_at = tap_first + ky[j] * tap_y + kx[j] * tap_x + channel[j];
         if (k + BK <= to) {
             [[unroll]] for (int i = 0; i < LOADS_B; i++)
-                if (VECTOR_A != 0) rb[i] = b4[b_at[i] + tap_at >> 2];
-                else rb[i][j] = b[b_at[i] + tap_at];
+                if (VECTOR_A != 0) rb[i] = BLOCK_VECTOR(b, NARROW_B, b_at[i] + tap_at >> 2);
+                else rb[i][j] = BLOCK_ELEMENT(b, NARROW_B, b_at[i] + tap_at);
         } else {
             [[unroll]] for (int i = 0; i < LOADS_B; i++) {
                 if (VECTOR_A != 0) rb[i] = OPERAND4(0);
                 else rb[i][j] = OPERAND(0);
                 if (ky[j] < taps_y) {
-                    if (VECTOR_A != 0) rb[i] = b4[b_at[i] + tap_at >> 2];
-                    else rb[i][j] = b[b_at[i] + tap_at];
+                    if (VECTOR_A != 0) rb[i] = BLOCK_VECTOR(b, NARROW_B, b_at[i] + tap_at >> 2);
+                    else rb[i][j] = BLOCK_ELEMENT(b, NARROW_B, b_at[i] + tap_at);
                 }
             }
         }
@@ -182,7 +183,7 @@ void load_b(int k, int to)
     advance();
 }
 #else
-BLOCK_MATRIX(weights, b, b4, rb, LOADS_B, BN, false, VECTOR_B)
+BLOCK_MATRIX(weights, b, NARROW_B, rb, LOADS_B, BN, false, VECTOR_B)
 void load_b(int k, int to)
 {
     load_weights(k, to);

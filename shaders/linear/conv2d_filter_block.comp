@@ -7,15 +7,15 @@ layout(constant_id = 5) const int VECTOR_A = 0; /* the channels of a group are a
 layout(constant_id = 6) const int VECTOR_C = 0; /* output */
 #define A_ALONG_K false
 #define B_ALONG_K false
+#define WIDEN_A (NARROW_A && VECTOR_A != 0)
+#define WIDEN_B (NARROW_B && VECTOR_C != 0)
 #define STAGED_A(i) staged_a(i)
 #include "include/linear_block.glsl"
 #include "include/division.glsl"
 
-layout(std430, binding = 0) readonly buffer A { OPERAND a[]; }; /* x */
-layout(std430, binding = 0) readonly buffer A4 { OPERAND4 a4[]; };
-layout(std430, binding = 1) readonly buffer B { OPERAND b[]; }; /* dy */
-layout(std430, binding = 1) readonly buffer B4 { OPERAND4 b4[]; };
-layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
+BLOCK_OPERAND(a, 0) /* x */
+BLOCK_OPERAND(b, 1) /* dy */
+BLOCK_BIASES
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(std430, binding = 6) writeonly buffer Extra { float extra[]; }; /* the bias' gradient */
@@ -61,6 +61,9 @@ void start(int first_row, int group, int from)
         if (row >= ones) row_y[j] = 1 << 30; /* outside */
         if (row == ones) other_rows[j] = OPERAND_ONE;
     }
+#ifndef COOPERATIVE
+    if (WIDEN_A) other_rows = block_words(rf_narrow(TYPE, other_rows));
+#endif
     int lines = int(rf_divide(BK, out_w_magic, shifts >> 24)), images = int(rf_divide(uint(lines), out_h_magic, shifts >> 16 & 255u));
     slice_x = (BK - lines * out_w) * sx;
     slice_y = (lines - images * out_h) * sy;
@@ -83,8 +86,8 @@ void load_a(int k, int to)
             bool inside = uint(y_at[i] + row_y[j]) < uint(h) && uint(x_at[i] + row_x[j]) < uint(w) && k + K_OF(i, false, BM) < to;
             source[i][j] = inside ? at[i] + row_at[j] : -1;
             int from = max(source[i][j], 0);
-            if (VECTOR_A != 0) ra[i] = a4[from >> 2];
-            else ra[i][j] = a[from];
+            if (VECTOR_A != 0) ra[i] = BLOCK_VECTOR(a, NARROW_A, from >> 2);
+            else ra[i][j] = BLOCK_ELEMENT(a, NARROW_A, from);
         }
         x_at[i] += slice_x;
         bool wrap = x_at[i] >= out_w * sx;
@@ -97,7 +100,7 @@ void load_a(int k, int to)
     }
 }
 
-BLOCK_MATRIX(b, b, b4, rb, LOADS_B, BN, B_ALONG_K, VECTOR_C != 0)
+BLOCK_MATRIX(b, b, NARROW_B, rb, LOADS_B, BN, B_ALONG_K, VECTOR_C != 0)
 
 void main()
 {

@@ -7,22 +7,19 @@ layout(constant_id = 6) const int TRANSPOSED_B = 0;
 layout(constant_id = 7) const int VECTOR_A = 0; /* lines start at multiples of four */
 layout(constant_id = 8) const int VECTOR_B = 0;
 layout(constant_id = 9) const int VECTOR_C = 0;
-#ifdef COOPERATIVE
-#define MASK 0 /* left to what follows */
-#else
+#ifndef COOPERATIVE /* which leaves it to what follows */
 layout(constant_id = 11) const int MASK = 0; /* what lies in place of biases is like c, which counts where that is positive */
 #endif
 layout(constant_id = 10) const int SUMS = 0; /* of b's rows, too: the product of one more line of a, of ones */
 #define A_ALONG_K (TRANSPOSED_A == 0)
 #define B_ALONG_K (TRANSPOSED_B != 0)
+#define WIDEN_A (NARROW_A && VECTOR_A != 0)
+#define WIDEN_B (NARROW_B && VECTOR_B != 0)
 #include "include/linear_block.glsl"
 
-layout(std430, binding = 0) readonly buffer A { OPERAND a[]; };
-layout(std430, binding = 0) readonly buffer A4 { OPERAND4 a4[]; };
-layout(std430, binding = 1) readonly buffer B { OPERAND b[]; };
-layout(std430, binding = 1) readonly buffer B4 { OPERAND4 b4[]; };
-layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 2) readonly buffer Mask4 { vec4 mask4[]; };
+BLOCK_OPERAND(a, 0)
+BLOCK_OPERAND(b, 1)
+BLOCK_BIASES
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(push_constant) uniform P {
@@ -35,13 +32,27 @@ layout(push_constant) uniform P {
 
 layout(std430, binding = 6) writeonly buffer Sums { float sums[]; };
 
-BLOCK_MATRIX(given_a, a, a4, ra, LOADS_A, BM, A_ALONG_K, VECTOR_A != 0)
-BLOCK_MATRIX(b, b, b4, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
+BLOCK_MATRIX(given_a, a, NARROW_A, ra, LOADS_A, BM, A_ALONG_K, VECTOR_A != 0)
+BLOCK_MATRIX(b, b, NARROW_B, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
 #include "include/linear_block_end.glsl"
 
 #define PUT_SUM(at, x) sums[at] = x;
 
 int first_row;
+
+/* Of what load_a() left: a one or a zero. */
+void set_element(int i, int j, bool one)
+{
+#ifndef COOPERATIVE
+    if (WIDEN_A) {
+        uvec2 words = floatBitsToUint(ra[i].xy);
+        words[j / 2] = bitfieldInsert(words[j / 2], one ? RF_ONE(TYPE) : 0u, 16 * (j & 1), 16);
+        ra[i].xy = uintBitsToFloat(words);
+        return;
+    }
+#endif
+    ra[i][j] = one ? OPERAND_ONE : OPERAND(0);
+}
 
 void load_a(int k, int to)
 {
@@ -51,9 +62,12 @@ void load_a(int k, int to)
             [[unroll]] for (int j = 0; j < 4; j++) {
                 int line = first_row + LINE_OF(i, A_ALONG_K, BM) + (A_ALONG_K ? 0 : j);
                 int p = k + K_OF(i, A_ALONG_K, BM) + (A_ALONG_K ? j : 0);
-                if (line == m) ra[i][j] = p < to ? OPERAND_ONE : OPERAND(0);
+                if (line == m) set_element(i, j, p < to);
             }
 }
+
+#ifndef COOPERATIVE
+vec4 mask_vector(int at) { return NARROW_BIAS ? rf_widen(TYPE, bias_h[at]) : bias4[at]; }
 
 /* The columns of one row, which starts at element `at`, where the mask is positive. */
 void mask_row(inout vec4 values[TN4], int at, int first)
@@ -61,13 +75,15 @@ void mask_row(inout vec4 values[TN4], int at, int first)
     [[unroll]] for (int s = 0; s < TN4; s++) {
         int column = first + block_column(s);
         if (VECTOR_C != 0) {
-            if (column < n) values[s] = rf_relu_grad(values[s], mask4[at + column >> 2]);
+            if (column < n) values[s] = rf_relu_grad(values[s], mask_vector(at + column >> 2));
         } else {
             [[unroll]] for (int j = 0; j < 4; j++)
-                if (column + j < n) values[s][j] = rf_relu_grad(values[s][j], bias[at + column + j]);
+                if (column + j < n) values[s][j] = rf_relu_grad(values[s][j], bias_at(at + column + j));
         }
     }
 }
+
+#endif
 
 void main()
 {
@@ -92,7 +108,9 @@ void main()
     block_end(sum, first_column, n);
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);
+#ifndef COOPERATIVE
         if (MASK != 0 && row < m) mask_row(sum[r], (z * m + row) * n, first_column);
+#endif
         if (row < m) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], (z * m + row) * n, first_column, n)
         if (SUMS != 0 && row == m) BLOCK_STORE_ROW(PUT_SUM, PUT_C4, false, sum[r], 0, first_column, n)
     }

@@ -166,6 +166,26 @@ uint32_t rf_block_slice(const rf_device_caps *caps)
     return caps->is_cpu ? 0 : RF_BLOCK_K;
 }
 
+bool rf_block_takes_narrow(const rf_op_call *call, int64_t columns)
+{
+    return call->out[0].dtype == RF_F32 || columns % 4 == 0;
+}
+
+void rf_block_types(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps)
+{
+    enum { OUTPUT = 3, CONSTANT = 12 };
+    uint32_t word = 0, type = 0;
+    for (uint32_t i = 0; i <= OUTPUT; i++) {
+        if (i != OUTPUT && i >= call->n_in) continue;
+        const rf_dtype dtype = i == OUTPUT ? call->out[0].dtype : call->in[i].dtype;
+        if (!rf_dtype_is_narrow(dtype)) continue;
+        word |= 1u << i;
+        type = rf_type_word(dtype, caps);
+    }
+    while (d->n_spec < CONSTANT) rf_dispatch_spec(d, 0);
+    rf_dispatch_spec(d, word | type << 8);
+}
+
 void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid)
 {
     if (grid->parts == 1) {

@@ -75,6 +75,11 @@ rf_block_width rf_block_width_of(const rf_device_caps *caps);
 /* The shaders' constant SLICE. */
 uint32_t rf_block_slice(const rf_device_caps *caps);
 
+/* rf_kernel.narrow of these kernels: what they write in 16 bits has `columns` in whole vectors. */
+bool rf_block_takes_narrow(const rf_op_call *call, int64_t columns);
+/* Appends the shaders' constant TYPES, and zeros in front of it. */
+void rf_block_types(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps);
+
 /* Binds 4 and 5 of the shaders: partial sums and arrivals; output 0 stands for both where the sums are whole. */
 void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid);
 

@@ -213,7 +213,10 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
                                    job.columns % 4 == 0,
                                    pool };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
-    if (coop) rf_coop_constants(d, call, caps, v.tile, bias);
+    if (coop)
+        rf_coop_constants(d, call, caps, v.tile, bias);
+    else
+        rf_block_types(d, call, caps);
     if (v.f == FILTER)
         push_filter(d, &g, &job, &t);
     else
@@ -228,9 +231,31 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
     return RF_OK;
 }
 
+static bool takes_narrow(const rf_op_call *call, form f)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    return rf_block_takes_narrow(call, job_of(call, f, &g).columns);
+}
+
+static bool FORWARD_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return takes_narrow(call, FORWARD);
+}
+static bool DATA_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return takes_narrow(call, DATA);
+}
+static bool FILTER_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return takes_narrow(call, FILTER);
+}
+
 #define BLOCK_KERNEL(op, form, tile, number)                                                                           \
     RF_VARIANT_THAT(, rf_##op##_block_##tile, "block_" #tile, score_of, plan_of, ((variant){ form, number }),          \
-                    .finishes = form == FORWARD)
+                    .finishes = form == FORWARD, .narrow = form##_narrow)
 #define BLOCK_KERNELS(op, form)                                                                                        \
     BLOCK_KERNEL(op, form, s, RF_BLOCK_S);                                                                             \
     BLOCK_KERNEL(op, form, m, RF_BLOCK_M);                                                                             \

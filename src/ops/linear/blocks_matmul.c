@@ -26,6 +26,12 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_bl
     return rf_block_score(call, caps, tile, &job);
 }
 
+static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return rf_block_takes_narrow(call, rf_matmul_geometry_of(call).n);
+}
+
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
 {
     static const rf_shader *const shaders[RF_BLOCK_TILES][RF_BLOCK_WIDTHS] = {
@@ -70,7 +76,10 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
                                    g.bias_gradient,
                                    g.relu_mask };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
-    if (coop) rf_coop_constants(d, call, caps, tile, g.bias);
+    if (coop)
+        rf_coop_constants(d, call, caps, tile, g.bias);
+    else
+        rf_block_types(d, call, caps);
     rf_dispatch_push(d, &p, sizeof(p));
     rf_dispatch_groups(d, caps, t.total);
     rf_bind_whole(d, RF_BIND_INPUT, 0);
@@ -82,11 +91,14 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     return RF_OK;
 }
 
-RF_VARIANT_THAT(, rf_matmul_block_s, "block_s", score_of, plan_of, RF_BLOCK_S, .finishes = true);
-RF_VARIANT_THAT(, rf_matmul_block_m, "block_m", score_of, plan_of, RF_BLOCK_M, .finishes = true);
-RF_VARIANT_THAT(, rf_matmul_block_t, "block_t", score_of, plan_of, RF_BLOCK_T, .finishes = true);
-RF_VARIANT_THAT(, rf_matmul_block_l, "block_l", score_of, plan_of, RF_BLOCK_L, .finishes = true);
-RF_VARIANT_THAT(, rf_matmul_block_xl, "block_xl", score_of, plan_of, RF_BLOCK_XL, .finishes = true);
+#define BLOCK_KERNEL(tile, number)                                                                                     \
+    RF_VARIANT_THAT(, rf_matmul_block_##tile, "block_" #tile, score_of, plan_of, number, .finishes = true,             \
+                    .narrow = takes_narrow)
+BLOCK_KERNEL(s, RF_BLOCK_S);
+BLOCK_KERNEL(m, RF_BLOCK_M);
+BLOCK_KERNEL(t, RF_BLOCK_T);
+BLOCK_KERNEL(l, RF_BLOCK_L);
+BLOCK_KERNEL(xl, RF_BLOCK_XL);
 RF_COOP_KERNEL(matmul, s, score_of, plan_of, RF_BLOCK_COOP_S);
 RF_COOP_KERNEL(matmul, m, score_of, plan_of, RF_BLOCK_COOP_M);
 RF_COOP_KERNEL(matmul, l, score_of, plan_of, RF_BLOCK_COOP_L);
