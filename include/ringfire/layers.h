@@ -448,7 +448,9 @@ RF_API RF_MUST_USE rf_result rf_layer_position_embedding(int32_t max_length,
                                                          const char *name, rf_layer **out);
 /**
  * Adds sines and cosines of each place (Vaswani et al. 2017): x [n, t, d], where element 2i of
- * place p gets sin(p / w^(2i / d)) and element 2i + 1 the cosine.
+ * place p gets sin(p / w^(2i / d)) and element 2i + 1 the cosine. With
+ * rf_layer_apply_params::start_index the first step stands at that place; from place 65,536 on the
+ * result is NaN then.
  * @param max_wavelength w; 0: 10,000
  */
 RF_API RF_MUST_USE rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out);

@@ -92,8 +92,9 @@ typedef struct rf_layer_apply_params {
     rf_mode mode;
     /**
      * Where the first step stands, for layers that get a sequence piece by piece:
-     * rf_layer_position_embedding(), and rf_layer_multi_head_attention() with a cache. i32 of one
-     * element, a number of the step. Zeroed: 0
+     * rf_layer_position_embedding(), rf_layer_sine_position_encoding(), and
+     * rf_layer_multi_head_attention() with a cache. i32 of one element, a number of the step.
+     * Zeroed: 0
      */
     rf_tensor start_index;
     /** Keys and values of earlier steps, for rf_layer_multi_head_attention(). Zeroed: none */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of the library's layers, whose attention keeps keys and values, says of pieces of a sequence what it says of
  * the whole one; and mistakes with a cache. */
+#include <math.h>
+
 #include "support.h"
 
 enum { TOKENS = 13, WIDTH = 12, HEADS = 4, FEW = 2, KEY = 4, VALUE = 3, LENGTH = 9, LAYERS = 2, MOST_ROWS = 3 };
@@ -247,6 +249,80 @@ static void builds(rf_strategy *strategy)
 }
 ON_ONE(builds)
 
+/* ---- sines ---- */
+
+enum { SINE_WIDTH = 7, SINE_STEPS = 5 };
+
+/* x [1, steps, width] and the place of the first step [1, 1]. */
+static rf_result sine_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const net *n = user;
+    const int64_t first = 0, second = 1;
+    const rf_tensor start = rf_slice(t, in[1], &first, &second, NULL, 1);
+    const rf_layer_apply_params p = { .in = in, .num_in = 1, .mode = RF_INFERENCE, .start_index = start };
+    return rf_layer_apply(t, n->model, n->positions, &p, out, 1);
+}
+
+static rf_tensor sine_forward(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
+{
+    return rf_layer_call(t, model, ((net *)user)->positions, x, mode);
+}
+
+static rf_result sine_whole(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    out[0] = rf_model_call(t, ((net *)user)->model, in[0], RF_INFERENCE);
+    return rf_trace_status(t);
+}
+
+static void read_sines(rf_strategy *strategy, rf_function *function, int32_t place, const float *whole)
+{
+    float x[SINE_STEPS * SINE_WIDTH];
+    for (int i = 0; i < SINE_STEPS * SINE_WIDTH; i++) x[i] = 0.25f;
+    const rf_element batch = {
+        2, { array_f32(RF_SHAPE(1, SINE_STEPS, SINE_WIDTH), x), array_i32(RF_SHAPE(1, 1), &place) }
+    };
+    rf_array is = run_gathered(strategy, function, &batch);
+    for (int i = 0; i < SINE_STEPS * SINE_WIDTH; i++) {
+        const int column = i % SINE_WIDTH, at = place + i / SINE_WIDTH;
+        const double angle = at / pow(10000, (double)(column - column % 2) / SINE_WIDTH);
+        const double given = (double)((const float *)is.data)[i];
+        if (at > 65535)
+            assert_true(isnan(given));
+        else
+            assert_near(given, 0.25 + (column % 2 ? cos(angle) : sin(angle)), 2e-6, 2e-6, "sine");
+        if (whole) assert_near(given, (double)whole[(int64_t)place * SINE_WIDTH + i], 2e-6, 2e-6, "sine of the whole");
+    }
+    rf_array_free(&is);
+}
+
+static void places_sines(rf_strategy *strategy)
+{
+    enum { WHOLE = 300 };
+    static float x[WHOLE * SINE_WIDTH];
+    net n = { 0 };
+    rf_function *function, *all;
+    for (int i = 0; i < WHOLE * SINE_WIDTH; i++) x[i] = 0.25f;
+    OK(rf_model_create_custom(strategy, sine_forward, &n, &n.model));
+    OK(rf_layer_sine_position_encoding(0, &n.positions));
+    OK(rf_model_add_layer(n.model, n.positions));
+    OK(rf_model_build_for(n.model, RF_F32, RF_SHAPE(WHOLE, SINE_WIDTH)));
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = sine_whole, .user = &n, .num_outputs = 1 }, &all));
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = sine_step, .user = &n, .num_outputs = 1 },
+                          &function));
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(1, WHOLE, SINE_WIDTH), x) } };
+    rf_array whole = run_gathered(strategy, all, &batch);
+    static const int32_t within[] = { 0, 1, 254, WHOLE - SINE_STEPS }, beyond[] = { 5000, 65531, 65533 };
+    for (size_t i = 0; i < sizeof(within) / sizeof(within[0]); i++)
+        read_sines(strategy, function, within[i], whole.data);
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) read_sines(strategy, function, beyond[i], NULL);
+    assert_int_equal(rf_function_num_traces(function), 1);
+    rf_array_free(&whole);
+    rf_function_destroy(&function);
+    rf_function_destroy(&all);
+    rf_model_destroy(&n.model);
+}
+ON_ONE(places_sines)
+
 /* ---- mistakes ---- */
 
 enum { DENSE_START, DENSE_CACHE, ONLY_START, ONLY_CACHE, ONE_TENSOR, TWO_INPUTS, OTHER_SHAPE, SEVERAL, NUM_MISTAKES };
@@ -306,8 +382,8 @@ ON_ONE(mistakes)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_one_on_one), cmocka_unit_test(reads_three_on_two),
-                                        cmocka_unit_test(gives_all_on_one), cmocka_unit_test(builds_on_one),
-                                        cmocka_unit_test(mistakes_on_one) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_one_on_one),    cmocka_unit_test(reads_three_on_two),
+                                        cmocka_unit_test(gives_all_on_one),    cmocka_unit_test(builds_on_one),
+                                        cmocka_unit_test(places_sines_on_one), cmocka_unit_test(mistakes_on_one) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,31 +77,66 @@ rf_result rf_layer_position_embedding(int32_t max_length, const rf_initializer *
 
 /* ---- sines ---- */
 
-static rf_tensor sine_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+/* Places that a table has; those of a step are two digits of this base. */
+enum { DIGIT = 256 };
+
+static double turned_sine(double angle, int quarters)
 {
-    (void)mode;
-    const rf_shape shape = rf_tensor_shape(t, x);
-    const int64_t steps = shape.dim[1], features = shape.dim[2];
-    float *values = RF_NEW_ARRAY(float, (size_t)(steps * features));
+    return quarters == 0 ? sin(angle) : quarters == 1 ? cos(angle) : -sin(angle);
+}
+
+/* Sines of the angles at places 0, step, 2 step and so on, ahead by quarters of a turn, in even and in odd columns. */
+static rf_tensor sine_table(rf_trace *t, const rf_layer *layer, int64_t rows, int64_t features, int64_t step, int even,
+                            int odd)
+{
+    float *values = RF_NEW_ARRAY(float, (size_t)(rows * features));
     if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-    for (int64_t s = 0; s < steps; s++) {
+    for (int64_t s = 0; s < rows; s++) {
         for (int64_t i = 0; i < features; i++) {
-            const int64_t even = i - i % 2;
-            const double exponent = (double)even / (double)features;
-            const double angle = (double)s / pow((double)layer->u.position.max_wavelength, exponent);
-            values[s * features + i] = (float)(i % 2 == 0 ? sin(angle) : cos(angle));
+            const double exponent = (double)(i - i % 2) / (double)features;
+            const double angle = (double)(s * step) / pow((double)layer->u.position.max_wavelength, exponent);
+            values[s * features + i] = (float)turned_sine(angle, i % 2 == 0 ? even : odd);
         }
     }
-    const rf_array constant = { .dtype = RF_F32, .shape = RF_SHAPE(steps, features), .data = values };
-    const rf_tensor encoding = rf_constant_array(t, &constant);
+    const rf_array constant = { .dtype = RF_F32, .shape = RF_SHAPE(rows, features), .data = values };
+    const rf_tensor table = rf_constant_array(t, &constant);
     rf_free(values);
-    return rf_add(t, x, encoding);
+    return table;
+}
+
+/* sin(a + b) from tables of both digits: sines of large angles differ from device to device. */
+static rf_tensor sines_from(rf_trace *t, const rf_layer *layer, rf_tensor start, int64_t steps, int64_t features)
+{
+    const rf_tensor places = rf_cast(t, rf_place_rows(t, start, steps, "rf_layer_apply: start_index"), RF_F32);
+    const rf_tensor high = rf_floor(t, rf_multiply(t, places, rf_constant(t, 1.0f / DIGIT)));
+    const rf_tensor low = rf_subtract(t, places, rf_multiply(t, high, rf_constant(t, DIGIT)));
+    const rf_tensor rows[2] = { rf_cast(t, low, RF_I32), rf_cast(t, high, RF_I32) };
+    const rf_tensor sine = rf_gather(t, sine_table(t, layer, DIGIT, features, 1, 0, 1), rows[0], 0);
+    const rf_tensor ahead = rf_gather(t, sine_table(t, layer, DIGIT, features, 1, 1, 2), rows[0], 0);
+    const rf_tensor high_cosine = rf_gather(t, sine_table(t, layer, DIGIT, features, DIGIT, 1, 1), rows[1], 0);
+    const rf_tensor high_sine = rf_gather(t, sine_table(t, layer, DIGIT, features, DIGIT, 0, 0), rows[1], 0);
+    return rf_add(t, rf_multiply(t, sine, high_cosine), rf_multiply(t, ahead, high_sine));
+}
+
+static void sine_apply(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,
+                       uint32_t num_out)
+{
+    (void)num_out;
+    const rf_shape shape = rf_tensor_shape(t, p->in[0]);
+    const int64_t steps = shape.dim[1], features = shape.dim[2];
+    out[0] = rf_add(t, p->in[0],
+                    p->start_index.id == 0 ? sine_table(t, layer, steps, features, 1, 0, 1)
+                                           : sines_from(t, layer, p->start_index, steps, features));
 }
 
 static const rf_layer_kind sine_kind = { .base_name = "sine_position_encoding",
                                          .type_name = "SinePositionEncoding",
-                                         .build = position_build,
-                                         .call = sine_call };
+                                         .build_inputs = embedding_build,
+                                         .apply = sine_apply,
+                                         .min_inputs = 1,
+                                         .max_inputs = 1,
+                                         .max_outputs = 1,
+                                         .takes_start = true };
 
 rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out)
 {
