@@ -338,7 +338,7 @@ static void plan_elsewhere(const rf_op_call *call)
                 .subgroup_arithmetic = true,
                 .subgroup_quad = true,
                 .full_subgroups = drivers[d] != RF_DRIVER_NVIDIA,
-                .min_subgroup_size = 4,
+                .min_subgroup_size = drivers[d] == RF_DRIVER_INTEL ? sizes[s] : 4,
                 .max_subgroup_size = 64,
                 .compute_units = 32,
                 .max_workgroup_size = { 1024, 1024, 64 },

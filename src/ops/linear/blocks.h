@@ -66,7 +66,11 @@ typedef enum rf_block_width {
     RF_BLOCK_WIDTHS
 } rf_block_width;
 rf_block_width rf_block_width_of(const rf_device_caps *caps);
-/* A shader in the form for each of them. */
+/* A shader in the form for each of them; where small subgroups are, the large tiles never are. */
+#define RF_BLOCK_LARGE_SHADERS(name)                                                                                   \
+    {                                                                                                                  \
+        &rf_shader_##name##_w0, &rf_shader_##name##_w0, &rf_shader_##name##_w0, &rf_shader_##name##_w32                \
+    }
 #define RF_BLOCK_SHADERS(name)                                                                                         \
     {                                                                                                                  \
         &rf_shader_##name##_w0, &rf_shader_##name##_w8, &rf_shader_##name##_w16, &rf_shader_##name##_w32               \

@@ -179,16 +179,17 @@ static void push_filter(rf_dispatch *d, const rf_conv_geometry *g, const rf_bloc
     rf_dispatch_push(d, &p, sizeof(p));
 }
 
-#define SHADERS(tile)                                                                                                  \
+#define SHADERS(tile, of)                                                                                              \
     {                                                                                                                  \
-        RF_BLOCK_SHADERS(conv2d_block_##tile), RF_BLOCK_SHADERS(conv2d_block_##tile##_data),                           \
-            RF_BLOCK_SHADERS(conv2d_block_##tile##_filter),                                                            \
+        of(conv2d_block_##tile), of(conv2d_block_##tile##_data), of(conv2d_block_##tile##_filter)                      \
     }
 
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, variant v, rf_kernel_plan *out)
 {
-    static const rf_shader *const shaders[RF_BLOCK_TILES][3][RF_BLOCK_WIDTHS] = { SHADERS(s), SHADERS(m), SHADERS(t),
-                                                                                  SHADERS(l), SHADERS(xl) };
+    static const rf_shader *const shaders[RF_BLOCK_TILES][3][RF_BLOCK_WIDTHS] = {
+        SHADERS(s, RF_BLOCK_SHADERS), SHADERS(m, RF_BLOCK_SHADERS),        SHADERS(t, RF_BLOCK_LARGE_SHADERS),
+        SHADERS(l, RF_BLOCK_SHADERS), SHADERS(xl, RF_BLOCK_LARGE_SHADERS),
+    };
     static const rf_coop_product products[] = {
         [FORWARD] = RF_COOP_CONV2D, [DATA] = RF_COOP_CONV2D_DATA, [FILTER] = RF_COOP_CONV2D_FILTER
     };

@@ -35,8 +35,9 @@ static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
 {
     static const rf_shader *const shaders[RF_BLOCK_TILES][RF_BLOCK_WIDTHS] = {
-        RF_BLOCK_SHADERS(matmul_block_s), RF_BLOCK_SHADERS(matmul_block_m),  RF_BLOCK_SHADERS(matmul_block_t),
-        RF_BLOCK_SHADERS(matmul_block_l), RF_BLOCK_SHADERS(matmul_block_xl),
+        RF_BLOCK_SHADERS(matmul_block_s),        RF_BLOCK_SHADERS(matmul_block_m),
+        RF_BLOCK_LARGE_SHADERS(matmul_block_t),  RF_BLOCK_SHADERS(matmul_block_l),
+        RF_BLOCK_LARGE_SHADERS(matmul_block_xl),
     };
     const bool coop = tile >= RF_BLOCK_TILES;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
