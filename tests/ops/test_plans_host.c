@@ -352,6 +352,7 @@ static void few_registers_need_small_tiles(void **state)
     (void)state;
     static const rf_conv2d_attr attr = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
     rf_device_caps caps = gpu(RF_DRIVER_INTEL, 32, 65536);
+    caps.matrix_f16 = (rf_matrix_shape){ 8, 16, 16, 16 };
     const rf_op_call square = product(4096, 4096, 4096), deep = product(64, 64, 200000);
     rf_op_call conv = { .op = &rf_op_conv2d,
                         .attr = &attr,
@@ -365,6 +366,11 @@ static void few_registers_need_small_tiles(void **state)
         assert_true(rf_conv2d_block_m.score(&conv, &caps) > 0);
         assert_int_equal(rf_matmul_block_l.score(&deep, &caps) > 0, !few);
         assert_int_equal(rf_conv2d_block_l.score(&conv, &caps) > 0, !few);
+        for (int odd = 0; odd < 2; odd++) {
+            rf_op_call halves = product(256, 256, 256 + odd);
+            halves.in[0].dtype = halves.in[1].dtype = halves.out[0].dtype = RF_F16;
+            assert_int_equal(rf_matmul_coop_m.score(&halves, &caps) > 0, !few || !odd);
+        }
     }
 }
 

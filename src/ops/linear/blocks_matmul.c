@@ -17,11 +17,20 @@ static rf_block_job job_of(const rf_op_call *call, const rf_matmul_geometry *g)
     return (rf_block_job){ g->m + g->bias_gradient, g->n, g->k, g->batch, rf_block_operands(call) };
 }
 
+/* Lines that start anywhere are loaded element by element, whose addresses take registers beside the larger tile of
+ * matrices: more than 128 in machine code. */
+static bool fits_registers(const rf_device_caps *caps, rf_block_tile tile, const rf_matmul_geometry *g)
+{
+    const bool few = caps->invocation_registers > 0 && caps->invocation_registers <= 128;
+    return !few || tile != RF_BLOCK_COOP_M || ((g->m | g->n | g->k) & 3) == 0;
+}
+
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
 {
     /* SwiftShader's compiler does not come to an end with this tile, and takes gigabytes. */
     if (tile == RF_BLOCK_T && caps->driver == RF_DRIVER_SWIFTSHADER) return RF_SCORE_NONE;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    if (!fits_registers(caps, tile, &g)) return RF_SCORE_NONE;
     const rf_block_job job = job_of(call, &g);
     return rf_block_score(call, caps, tile, &job);
 }
