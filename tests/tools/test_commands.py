@@ -232,7 +232,8 @@ class Commands(unittest.TestCase):
                  (("run", "--hostfile", missing, "true"), FAILED, {}), (("run", "-n", "3", "-H", "localhost", "true"), FAILED, {})]
         codes += [(("bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "kernels", "device", "model", "zoo", "attention", "observe")]
         codes += [(("bench", "kernels", "--op", "argmax", "--device", "llvmpipe", "--compare", path), FAILED, {}) for path in (missing, self.root / "log.csv")]
-        codes += [(("bench", "train", "--devices", "voodoo"), FAILED, {}), (("bench", "scale", "--model", "--json=/nonexistent/x"), FAILED, {})]
+        codes += [(("bench", "train", "--devices", "voodoo"), FAILED, {})]
+        codes += [(("bench", *words, "--json=/nonexistent/x"), FAILED, {}) for words in (("scale", "--model"), ("job",))]
         asked = set()
         for arguments, code, env in codes:
             with self.subTest(arguments):

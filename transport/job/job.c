@@ -68,12 +68,19 @@ static rf_result resolve_settings(const rf_comm_params *p, const rf_job_env *env
     return p->encrypt ? RF_OK : rf_job_flag(env, "RINGFIRE_ENCRYPT", &job->encrypt);
 }
 
-/* The heartbeats of many workers all come to one: half as many are still enough. */
-static rf_result resolve_timings(const rf_comm_params *p, const rf_job_env *env, rf_job *job)
+/* PMIx waits for these when it gives the layout. */
+static rf_result resolve_timeouts(const rf_comm_params *p, const rf_job_env *env, rf_job *job)
 {
     RF_TRY(resolve_seconds(env, p->bootstrap_timeout, "bootstrap_timeout", "RINGFIRE_BOOTSTRAP_TIMEOUT", 60,
                            &job->bootstrap_timeout_ns));
     RF_TRY(resolve_seconds(env, p->peer_timeout, "peer_timeout", "RINGFIRE_PEER_TIMEOUT", 10, &job->peer_timeout_ns));
+    return resolve_seconds(env, p->operation_timeout, "operation_timeout", "RINGFIRE_OPERATION_TIMEOUT", 300,
+                           &job->operation_timeout_ns);
+}
+
+/* The heartbeats of many workers all come to one: half as many are still enough. Needs the layout. */
+static rf_result resolve_heartbeat(const rf_comm_params *p, const rf_job_env *env, rf_job *job)
+{
     const double peer_timeout = (double)job->peer_timeout_ns * 1e-9;
     RF_TRY(resolve_seconds(env, p->heartbeat_interval, "heartbeat_interval", "RINGFIRE_HEARTBEAT",
                            fmax(peer_timeout / (job->world_size > RF_MESH_FULL ? 4 : 8), 1e-3),
@@ -81,8 +88,7 @@ static rf_result resolve_timings(const rf_comm_params *p, const rf_job_env *env,
     RF_REQUIRE(job->heartbeat_interval_ns <= job->peer_timeout_ns / 3,
                "a heartbeat every %g s is too rare for a peer timeout of %g s; at least three must fit in that time",
                (double)job->heartbeat_interval_ns * 1e-9, peer_timeout);
-    return resolve_seconds(env, p->operation_timeout, "operation_timeout", "RINGFIRE_OPERATION_TIMEOUT", 300,
-                           &job->operation_timeout_ns);
+    return RF_OK;
 }
 
 /* A master that the caller or RINGFIRE_MASTER names goes before the launcher's. */
@@ -192,6 +198,7 @@ static rf_result resolve_key(const rf_comm_params *p, const rf_job_env *env, rf_
 static rf_result job_resolve(const rf_comm_params *p, const rf_job_env *env, const rf_cluster *cluster, rf_job *job)
 {
     RF_TRY(resolve_settings(p, env, job));
+    RF_TRY(resolve_timeouts(p, env, job));
     RF_TRY(resolve_named_master(p, env, job));
     if (cluster) {
         job->rank = rf_cluster_rank(cluster, cluster->type, cluster->index);
@@ -207,7 +214,7 @@ static rf_result job_resolve(const rf_comm_params *p, const rf_job_env *env, con
     } else {
         RF_TRY(resolve_layout(env, job));
     }
-    RF_TRY(resolve_timings(p, env, job));
+    RF_TRY(resolve_heartbeat(p, env, job));
     if (env->is_process) rf_job_settle_master(job);
     RF_TRY(resolve_epoch(p, env, job));
     return job->world_size > 1 ? resolve_key(p, env, job) : RF_OK;
