@@ -106,18 +106,25 @@ static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline
     return RF_OK;
 }
 
-static VkResult create_module(const rf_gpu_device *device, const rf_shader *shader, VkShaderModule *out)
+static VkResult create_module(const rf_gpu_device *device, const rf_gpu_pipeline *p, VkShaderModule *out)
 {
-    uint32_t *own = NULL, num_own = 0;
-    if (device->plan.preserve_nans && rf_gpu_preserve_nans(shader->words, shader->num_words, &own, &num_own) < 0)
+    uint32_t *special = NULL, num_special = 0, *own = NULL, num_own = 0;
+    if (rf_gpu_specialize(p->shader, p->spec, p->num_spec, &special, &num_special) < 0)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t *words = special ? special : p->shader->words;
+    const uint32_t num_words = special ? num_special : p->shader->num_words;
+    if (device->plan.preserve_nans && rf_gpu_preserve_nans(words, num_words, &own, &num_own) < 0) {
+        rf_free(special);
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
     const VkShaderModuleCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = (own ? num_own : shader->num_words) * sizeof(uint32_t),
-        .pCode = own ? own : shader->words,
+        .codeSize = (own ? num_own : num_words) * sizeof(uint32_t),
+        .pCode = own ? own : words,
     };
     const VkResult r = device->vk.CreateShaderModule(device->device, &info, NULL, out);
     rf_free(own);
+    rf_free(special);
     return r;
 }
 
@@ -129,6 +136,7 @@ static VkResult pipeline_compile(const rf_gpu_device *device, const rf_gpu_pipel
     for (uint32_t i = 0; i < p->num_spec; i++)
         entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = i * 4, .size = 4 };
     const VkSpecializationInfo specialization = {
+        /* of modules that are not specialized here */
         .mapEntryCount = p->num_spec,
         .pMapEntries = entries,
         .dataSize = p->num_spec * sizeof(uint32_t),
@@ -155,7 +163,7 @@ static VkResult pipeline_compile(const rf_gpu_device *device, const rf_gpu_pipel
                                    : 0u),
         .layout = p->layout->pipeline_layout,
     };
-    VkResult r = create_module(device, p->shader, &info.stage.module);
+    VkResult r = create_module(device, p, &info.stage.module);
     if (r >= 0) {
         r = device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, NULL, out);
         device->vk.DestroyShaderModule(device->device, info.stage.module, NULL);

@@ -180,9 +180,9 @@ static void test_unknown(void **state)
         WORDS(52, 6),
         1,
         7,
-        200,
+        129, /* OpFAdd is not of whole numbers */
         6,
-        6, /* OpNot has one operand */
+        6,
         WORDS(28, 4),
         8,
         1,
