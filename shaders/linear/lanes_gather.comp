@@ -81,6 +81,8 @@ void next_tap(inout int ky, inout int kx, int high, int wide, source ends[2])
 }
 
 vec4 accumulator[SUMS][GROUPS];
+#define ACCUMULATOR(i) accumulator[i][g]
+#define ROW_AT(i) row_at[i]
 
 void main()
 {
@@ -210,20 +212,32 @@ void main()
     } while (ky < high);
 #endif
 
-    /* Of partial sums whoever adds them makes the end: decided here, so that both are one pipeline. */
-    bool whole = parts == 1;
-    int c_first = part * c_split + z * c_z, all_columns = columns;
+    int row_at[SUMS]; /* in c, negative past the last */
+    [[unroll]] for (int r = 0; r < SUMS; r++) row_at[r] = FROM_LANE(c_at[ROW_GROUP(r)], ROW_LANE(r));
+    vec4 add[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * ROW_LANES + column_lane) * 4;
-        vec4 add = vec4(0.0);
-        if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
-        [[unroll]] for (int r = 0; r < SUMS; r++) {
-            vec4 v = whole ? linear_activate(accumulator[r][g] + add) : accumulator[r][g];
-            int row_at = FROM_LANE(c_at[ROW_GROUP(r)], ROW_LANE(r)), at = c_first + row_at + column;
-            if (WIDE_ROWS != 0) {
-                if (row_at >= 0 && column < all_columns) wide_c[at >> 2] = v;
-            } else [[unroll]] for (int i = 0; i < 4; i++)
-                if (row_at >= 0 && column + i < all_columns) c[at + i] = v[i];
-        }
+        add[g] = vec4(0.0);
+        if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[g][i] = bias[z * bias_z + min(column + i, columns - 1)];
     }
+    /* Of partial sums whoever adds them makes the end: decided here, so that both are one pipeline. */
+    bool whole = parts == 1;
+    int c_first = part * c_split + z * c_z, all_columns = columns, turn = 0;
+    do {
+        [[unroll]] for (int r = 0; r < SUMS_OF_TURN; r++) {
+            int row;
+            TAKE_OF_TURN(row, turn, r, ROW_AT)
+            [[unroll]] for (int g = 0; g < GROUPS; g++) {
+                vec4 v;
+                TAKE_OF_TURN(v, turn, r, ACCUMULATOR)
+                if (whole) v = linear_activate(v + add[g]);
+                int column = (first_column + g * ROW_LANES + column_lane) * 4, at = c_first + row + column;
+                if (WIDE_ROWS != 0) {
+                    if (row >= 0 && column < all_columns) wide_c[at >> 2] = v;
+                } else [[unroll]] for (int i = 0; i < 4; i++)
+                    if (row >= 0 && column + i < all_columns) c[at + i] = v[i];
+            }
+        }
+        turn++;
+    } while (turn < END_TURNS);
 }
