@@ -106,7 +106,11 @@ typedef enum rf_comm_algorithm {
     RF_COMM_RING,
     RF_COMM_RECURSIVE_DOUBLING, /**< fewest rounds: for few bytes */
     RF_COMM_RECURSIVE_HALVING,  /**< reduce-scatter by halving, all-gather by doubling */
-    RF_COMM_HIERARCHICAL,       /**< within each host first, then between hosts */
+    /**
+     * Within each host first, then between hosts. Not for broadcasts; reduce-scatter and all-gather
+     * where the ranks of a host are numbered one after the other.
+     */
+    RF_COMM_HIERARCHICAL,
     RF_COMM_ALGORITHM_COUNT
 } rf_comm_algorithm;
 
@@ -114,8 +118,10 @@ typedef enum rf_comm_algorithm {
 typedef struct rf_collective_params {
     rf_comm_algorithm algorithm;
     /**
-     * RF_F16 or RF_BF16 halve the bytes of an f32 operation; sums remain f32. 0: the type in
-     * memory.
+     * RF_F16 or RF_BF16 halve the bytes of an f32 operation; sums remain f32, and are rounded
+     * whenever they travel. 0: the type in memory. What an all-reduce or an all-gather gives is
+     * rounded on every rank alike, also where it came from; a part that a reduce-scatter gives only
+     * where its last addend was added on another rank (RF_COMM_HIERARCHICAL).
      */
     rf_dtype wire;
     const char *name;     /**< for error messages and traces; borrowed during the call */

@@ -189,6 +189,59 @@ static int parts(rf_comm *comm, const uint64_t *counts, rf_comm_algorithm algori
     return 0;
 }
 
+/* Sums of fractions: the order of additions shows in the last bits, which all ranks must have alike in the end. */
+static int gathered_shards(rf_comm *comm, const uint64_t *counts, rf_dtype wire)
+{
+    const uint32_t rank = rf_comm_rank(comm), world = rf_comm_world_size(comm);
+    const rf_collective_params ring = { .algorithm = RF_COMM_RING },
+                               tree = { .algorithm = RF_COMM_HIERARCHICAL, .wire = wire };
+    uint64_t total = 0, begin = 0;
+    for (uint32_t r = 0; r < world; r++) {
+        if (r == rank) begin = total;
+        total += counts[r];
+    }
+    const uint64_t count = counts[rank];
+    float *in = malloc((total + 1) * 4), *flat = malloc((count + 1) * 4), *mine = malloc((count + 1) * 4);
+    float *all = malloc((total + 1) * 4), *again = malloc((total + 1) * 4);
+    for (uint64_t i = 0; i < total; i++) in[i] = 1.0f / (float)(1 + (i * 7 + rank * 13) % 97);
+    EXPECT(rf_comm_reduce_scatter(comm, in, flat, counts, RF_F32, RF_COMM_SUM, &ring) == RF_OK);
+    EXPECT(rf_comm_reduce_scatter(comm, in, mine, counts, RF_F32, RF_COMM_SUM, &tree) == RF_OK);
+    /* No addend is above 1, and no sum is rounded more often than it is added to and then handed out. */
+    const double rounding = (wire == RF_F16 ? 0x1p-11 : wire ? 0x1p-8 : 0) * world * world;
+    for (uint64_t i = 0; i < count; i++) EXPECT(fabs((double)mine[i] - (double)flat[i]) <= rounding + 1e-6 * world);
+    EXPECT(rf_comm_all_gather(comm, mine, all, counts, RF_F32, &tree) == RF_OK);
+    if (agree(comm, all, total * 4)) return 1;
+    /* A wire rounds everybody's copy, the owner's too, and what is rounded does not change any more. */
+    for (uint64_t i = 0; i < count; i++)
+        EXPECT(wire ? fabs((double)all[begin + i] - (double)mine[i]) <= rounding : all[begin + i] == mine[i]);
+    EXPECT(rf_comm_all_gather(comm, all + begin, again, counts, RF_F32, &tree) == RF_OK);
+    EXPECT(memcmp(again, all, total * 4) == 0);
+    free(in);
+    free(flat);
+    free(mine);
+    free(all);
+    free(again);
+    return 0;
+}
+
+/* On both sides of a chunk's size, without elements for some ranks, and for all but one. */
+static int hierarchical_shards(rf_comm *comm, void *user)
+{
+    (void)user;
+    static const uint64_t sizes[] = { 0, 1, 5, 1009, 200003 };
+    const uint32_t world = rf_comm_world_size(comm);
+    for (uint64_t size = 0; size < 5; size++) {
+        uint64_t counts[16], one[16] = { 0 };
+        for (uint32_t r = 0; r < world; r++) counts[r] = size == 2 ? r % 2 * 9 : sizes[size] + r % 3;
+        one[size % world] = sizes[size];
+        if (parts(comm, counts, RF_COMM_HIERARCHICAL) || parts(comm, one, RF_COMM_HIERARCHICAL)) return 1;
+        if (gathered_shards(comm, counts, RF_DTYPE_INVALID) || gathered_shards(comm, counts, RF_F16) ||
+            gathered_shards(comm, counts, RF_BF16))
+            return 1;
+    }
+    return 0;
+}
+
 static int other_collectives(rf_comm *comm, void *user)
 {
     (void)user;
@@ -397,6 +450,9 @@ static void test_hosts(void **state)
                              0);
         assert_int_equal(ranks_run(&(ranks_params){ .world_size = 4, .hosts = hosts }, narrow_wires, NULL).failures, 0);
     }
+    for (uint32_t hosts = 1; hosts <= (full ? 5u : 3u); hosts++) /* the last of them with fewer ranks than the others */
+        assert_int_equal(
+            ranks_run(&(ranks_params){ .world_size = 5, .hosts = hosts }, hierarchical_shards, NULL).failures, 0);
 }
 
 static int encrypted(rf_comm *comm, void *user)
@@ -442,8 +498,11 @@ static int wrong_arguments(rf_comm *comm, void *user)
     EXPECT(rf_comm_all_reduce(comm, x, x, UINT64_MAX / 2, RF_F32, RF_COMM_SUM, NULL) == RF_ERROR_INVALID_ARGUMENT);
     EXPECT(rf_comm_reduce_scatter(comm, x, x, NULL, RF_F32, RF_COMM_SUM, NULL) == RF_ERROR_INVALID_ARGUMENT);
     EXPECT(rf_comm_broadcast(comm, x, 1, RF_F32, 99, NULL) == RF_ERROR_INVALID_ARGUMENT);
-    EXPECT(rf_comm_all_gather(comm, x, x, counts, RF_F32, &tree) == RF_ERROR_INVALID_ARGUMENT);
+    EXPECT(rf_comm_broadcast(comm, x, 1, RF_F32, 0, &tree) == RF_ERROR_INVALID_ARGUMENT);
     EXPECT(strstr(rf_error_message(), "hierarchical"));
+    const rf_collective_params pairs = { .algorithm = RF_COMM_RECURSIVE_DOUBLING };
+    EXPECT(rf_comm_reduce_scatter(comm, x, x, counts, RF_F32, RF_COMM_SUM, &pairs) == RF_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(rf_error_message(), "doubling"));
     EXPECT(rf_comm_status(comm) == RF_OK); /* no rank was disturbed */
     EXPECT(rf_comm_barrier(comm) == RF_OK);
     return 0;

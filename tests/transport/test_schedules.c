@@ -181,6 +181,20 @@ static void test_slices(void **state)
                 check_all_reduce(world, test_counts[c], slice, RF_COMM_RING, NULL, c % 2);
 }
 
+/* How ranks may lie on hosts whose ranks are numbered one after the other: hosts of equal size, and of unequal size. */
+static void fill_rows(uint32_t world, uint32_t num, bool uneven, uint32_t *hosts)
+{
+    for (uint32_t i = 0; i < world; i++) hosts[i] = i * num / world;
+    if (!uneven) return;
+    /* 0, 1, 1, 2, 2, 2, ... */
+    for (uint32_t i = 0, host = 0, left = 1; i < world; i++) {
+        hosts[i] = host;
+        if (--left > 0 || host + 1 == num) continue;
+        host++;
+        left = host + 1;
+    }
+}
+
 /* Hosts of equal size, of unequal size, and with ranks that take turns. */
 static void test_hierarchical(void **state)
 {
@@ -205,60 +219,104 @@ static void make_counts(uint32_t world, uint32_t seed, uint64_t *counts, uint64_
     }
 }
 
-static void test_reduce_scatter(void **state)
+static void check_reduce_scatter(uint32_t world, rf_comm_algorithm algorithm, uint32_t seed, const uint32_t *hosts)
+{
+    uint64_t counts[MAX_WORLD], begins[MAX_WORLD + 1];
+    make_counts(world, seed, counts, begins);
+    rf_collective_task task = { RF_COLLECTIVE_REDUCE_SCATTER, algorithm, 0, world, 0, counts, 0, hosts, 0 };
+    if (!rf_collective_schedule_possible(&task)) return;
+    simulated ranks[MAX_WORLD];
+    for (task.rank = 0; task.rank < world; task.rank++) {
+        begin(&ranks[task.rank], &task, begins[world], counts[task.rank]);
+        for (uint64_t i = 0; i < begins[world]; i++) ranks[task.rank].space[RF_SPACE_INPUT][i] = addend(task.rank, i);
+    }
+    simulate(ranks, world);
+    for (uint32_t r = 0; r < world; r++) {
+        for (uint64_t i = 0; i < counts[r]; i++)
+            assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i], ((UINT64_C(1) << world) - 1) | (begins[r] + i) << 20);
+        for (uint64_t i = 0; i < begins[world]; i++) /* inputs stay */
+            assert_int_equal(ranks[r].space[RF_SPACE_INPUT][i], addend(r, i));
+        end(&ranks[r]);
+    }
+}
+
+static void check_all_gather(uint32_t world, rf_comm_algorithm algorithm, uint32_t seed, const uint32_t *hosts)
+{
+    uint64_t counts[MAX_WORLD], begins[MAX_WORLD + 1];
+    make_counts(world, seed, counts, begins);
+    rf_collective_task task = { RF_COLLECTIVE_ALL_GATHER, algorithm, 0, world, 0, counts, 0, hosts, 0 };
+    if (!rf_collective_schedule_possible(&task)) return;
+    simulated ranks[MAX_WORLD];
+    for (task.rank = 0; task.rank < world; task.rank++) {
+        begin(&ranks[task.rank], &task, counts[task.rank], begins[world]);
+        for (uint64_t i = 0; i < counts[task.rank]; i++)
+            ranks[task.rank].space[RF_SPACE_INPUT][i] = begins[task.rank] + i;
+        copy_first(&ranks[task.rank]);
+    }
+    simulate(ranks, world);
+    for (uint32_t r = 0; r < world; r++) {
+        for (uint64_t i = 0; i < begins[world]; i++) assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i], i);
+        end(&ranks[r]);
+    }
+}
+
+static void test_shards(void **state)
 {
     (void)state;
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
         for (uint32_t seed = 0; seed < 4; seed++)
             for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_HALVING; a++) {
-                uint64_t counts[MAX_WORLD], begins[MAX_WORLD + 1];
-                make_counts(world, seed, counts, begins);
-                rf_collective_task task = {
-                    RF_COLLECTIVE_REDUCE_SCATTER, (rf_comm_algorithm)a, 0, world, 0, counts, 0, NULL
-                };
-                if (!rf_collective_schedule_possible(&task)) continue;
-                simulated ranks[MAX_WORLD];
-                for (task.rank = 0; task.rank < world; task.rank++) {
-                    begin(&ranks[task.rank], &task, begins[world], counts[task.rank]);
-                    for (uint64_t i = 0; i < begins[world]; i++)
-                        ranks[task.rank].space[RF_SPACE_INPUT][i] = addend(task.rank, i);
-                }
-                simulate(ranks, world);
-                for (uint32_t r = 0; r < world; r++) {
-                    for (uint64_t i = 0; i < counts[r]; i++)
-                        assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i],
-                                         ((UINT64_C(1) << world) - 1) | (begins[r] + i) << 20);
-                    end(&ranks[r]);
-                }
+                check_reduce_scatter(world, (rf_comm_algorithm)a, seed, NULL);
+                check_all_gather(world, (rf_comm_algorithm)a, seed, NULL);
             }
 }
 
-static void test_all_gather(void **state)
+static void test_hierarchical_shards(void **state)
 {
     (void)state;
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
-        for (uint32_t seed = 0; seed < 4; seed++)
-            for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_DOUBLING; a++) {
-                uint64_t counts[MAX_WORLD], begins[MAX_WORLD + 1];
-                make_counts(world, seed, counts, begins);
-                rf_collective_task task = {
-                    RF_COLLECTIVE_ALL_GATHER, (rf_comm_algorithm)a, 0, world, 0, counts, 0, NULL
-                };
-                if (!rf_collective_schedule_possible(&task)) continue;
-                simulated ranks[MAX_WORLD];
-                for (task.rank = 0; task.rank < world; task.rank++) {
-                    begin(&ranks[task.rank], &task, counts[task.rank], begins[world]);
-                    for (uint64_t i = 0; i < counts[task.rank]; i++)
-                        ranks[task.rank].space[RF_SPACE_INPUT][i] = begins[task.rank] + i;
-                    copy_first(&ranks[task.rank]);
-                }
-                simulate(ranks, world);
-                for (uint32_t r = 0; r < world; r++) {
-                    for (uint64_t i = 0; i < begins[world]; i++)
-                        assert_int_equal(ranks[r].space[RF_SPACE_OUTPUT][i], i);
-                    end(&ranks[r]);
-                }
+        for (uint32_t num = 1; num <= world; num++)
+            for (uint32_t how = 0; how < 8; how++) {
+                uint32_t hosts[MAX_WORLD];
+                fill_rows(world, num, how % 2, hosts);
+                check_reduce_scatter(world, RF_COMM_HIERARCHICAL, how / 2, hosts);
+                check_all_gather(world, RF_COMM_HIERARCHICAL, how / 2, hosts);
             }
+    /* Of ranks that take turns the shards of a host are not in one piece. */
+    const uint32_t rows[4] = { 0, 0, 1, 1 }, turns[4] = { 0, 1, 0, 1 };
+    uint64_t counts[4] = { 1, 1, 1, 1 };
+    for (int kind = RF_COLLECTIVE_REDUCE_SCATTER; kind <= RF_COLLECTIVE_ALL_GATHER; kind++) {
+        rf_collective_task task = { (rf_collective)kind, RF_COMM_HIERARCHICAL, 0, 4, 0, counts, 0, rows, 0 };
+        assert_true(rf_collective_schedule_possible(&task));
+        task.hosts = turns;
+        assert_false(rf_collective_schedule_possible(&task));
+    }
+}
+
+/* Between hosts every byte travels once: no rank but the first of a host sends or receives there. */
+static void test_hierarchical_traffic(void **state)
+{
+    (void)state;
+    enum { WORLD = 12, PER_HOST = 4, COUNT = 10 };
+    uint32_t hosts[WORLD];
+    uint64_t counts[WORLD];
+    for (uint32_t i = 0; i < WORLD; i++) {
+        hosts[i] = i / PER_HOST;
+        counts[i] = COUNT;
+    }
+    for (int kind = RF_COLLECTIVE_REDUCE_SCATTER; kind <= RF_COLLECTIVE_ALL_GATHER; kind++)
+        for (uint32_t rank = 0; rank < WORLD; rank++) {
+            rf_collective_schedule s;
+            const rf_collective_task task = {
+                (rf_collective)kind, RF_COMM_HIERARCHICAL, rank, WORLD, 0, counts, 0, hosts, 0
+            };
+            assert_int_equal(rf_collective_schedule_make(&task, &s), RF_OK);
+            uint64_t sent = 0;
+            for (uint32_t i = 0; i < s.count; i++)
+                if (s.items[i].to >= 0 && hosts[s.items[i].to] != hosts[rank]) sent += s.items[i].send_count;
+            assert_int_equal(sent, rank % PER_HOST == 0 ? (WORLD - PER_HOST) * COUNT : 0);
+            rf_collective_schedule_free(&s);
+        }
 }
 
 static void test_broadcast(void **state)
@@ -393,8 +451,11 @@ static void test_selection(void **state)
     for (int kind = 0; kind < RF_COLLECTIVE_COUNT; kind++)
         for (uint32_t world = 2; world < 40; world++)
             for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = 4 * bytes + 1) {
+                uint32_t hosts[40];
+                for (uint32_t i = 0; i < world; i++) hosts[i] = world % 5 ? i / (world % 5) : 0;
                 const rf_collective_task task = { .kind = (rf_collective)kind,
                                                   .world_size = world,
+                                                  .hosts = hosts,
                                                   .algorithm = rf_collective_schedule_select((rf_collective)kind, world,
                                                                                              world % 5, bytes) };
                 assert_true(rf_collective_schedule_possible(&task));
@@ -418,8 +479,9 @@ int main(void)
         cmocka_unit_test(test_slices),
         cmocka_unit_test(test_slices_keep_sums),
         cmocka_unit_test(test_hierarchical),
-        cmocka_unit_test(test_reduce_scatter),
-        cmocka_unit_test(test_all_gather),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_hierarchical_shards),
+        cmocka_unit_test(test_hierarchical_traffic),
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_costs),
         cmocka_unit_test(test_peers),

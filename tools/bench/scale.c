@@ -193,8 +193,7 @@ static bool add_row(const scale_options *o, uint32_t ranks, uint64_t gradients, 
     }
     const scale_schedule chosen = scale_select(o->network.per_host, ranks, bytes);
     const scale_step fastest = scale_step_time(o->compute, buckets, seconds[best], 0);
-    const scale_step sharded = scale_step_time(o->compute, buckets, scale_reduce_scatter(&o->network, ranks, bytes),
-                                               scale_all_gather(&o->network, ranks, bytes));
+    const scale_step sharded = scale_sharded_step(&o->network, ranks, o->compute, buckets, bytes);
     snprintf(cells[0], 32, "%u", ranks);
     print_size(cells[1], 32, gradients);
     snprintf(cells[2], 32, "%u", buckets);

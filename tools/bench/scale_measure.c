@@ -209,8 +209,7 @@ static scale_step predict_step(const scale_options *o, uint32_t workers, uint32_
     network.between.latency = message;
     network.per_host = 1;
     const double bytes = (double)o->gradients[0] / buckets;
-    return scale_step_time(alone, buckets, scale_reduce_scatter(&network, workers, bytes),
-                           scale_all_gather(&network, workers, bytes));
+    return scale_sharded_step(&network, workers, alone, buckets, bytes);
 }
 
 static bool add_row(const scale_options *o, const scale_job *job, double alone, table *t, json_t *list)

@@ -132,14 +132,54 @@ static double chain_time(const scale_network *n, uint32_t host, double bytes, bo
     return (host - 2 + chunks) * (message_time(&n->within, part) + (add ? part / n->sum_rate : 0));
 }
 
+static scale_network leaders_of(const scale_network *n)
+{
+    return (scale_network){ .between = n->between, .per_host = 1, .sum_rate = n->sum_rate };
+}
+
 static double hierarchical_all_reduce(const scale_network *n, uint32_t ranks, double bytes)
 {
     const uint32_t host = ranks_per_host(n, ranks), hosts = (ranks + host - 1) / host;
-    const scale_network leaders = { .between = n->between, .per_host = 1, .sum_rate = n->sum_rate };
+    const scale_network leaders = leaders_of(n);
     const double among = hosts < 2            ? 0
                          : bytes <= FEW_BYTES ? doubling_all_reduce(&leaders, hosts, bytes)
                                               : scale_all_reduce(&leaders, SCALE_RING, hosts, bytes);
     return chain_time(n, host, bytes, true) + among + chain_time(n, host, bytes, false);
+}
+
+/* Shards of a host along its chain, of which each rank takes or adds one. */
+static double shards_time(const scale_network *n, uint32_t host, double shard, uint32_t messages)
+{
+    return messages * n->within.latency + host * (host - 1.0) / 2 * shard / n->within.bandwidth;
+}
+
+/* A ring of hosts is as slow as the shards of the fullest: so many bytes in equal parts would be. */
+static double as_full_hosts(uint32_t host, uint32_t hosts, uint32_t ranks, double bytes)
+{
+    return bytes / ranks * host * hosts;
+}
+
+/* The ring's last step is two messages, the first rank's shard by itself, and so are all steps of the way back but the
+ * last. A world on one host has no use for a hierarchy. */
+static double hierarchical_reduce_scatter(const scale_network *n, uint32_t ranks, double bytes)
+{
+    const uint32_t host = ranks_per_host(n, ranks), hosts = (ranks + host - 1) / host;
+    if (hosts < 2) return ring_reduce_scatter(n, ranks, bytes);
+    const scale_network leaders = leaders_of(n);
+    const double ring = ring_reduce_scatter(&leaders, hosts, as_full_hosts(host, hosts, ranks, bytes));
+    if (host < 2) return ring;
+    return chain_time(n, host, bytes, true) + ring + n->between.latency +
+           shards_time(n, host, bytes / ranks, 2 * (host - 1) - 1);
+}
+
+static double hierarchical_all_gather(const scale_network *n, uint32_t ranks, double bytes)
+{
+    const uint32_t host = ranks_per_host(n, ranks), hosts = (ranks + host - 1) / host;
+    if (hosts < 2) return ring_all_gather(n, ranks, bytes);
+    const scale_network leaders = leaders_of(n);
+    return shards_time(n, host, bytes / ranks, host - 1) +
+           ring_all_gather(&leaders, hosts, as_full_hosts(host, hosts, ranks, bytes)) +
+           chain_time(n, host, bytes, false);
 }
 
 /* ---- all of them ---- */
@@ -152,6 +192,26 @@ double scale_all_reduce(const scale_network *n, scale_schedule schedule, uint32_
     case SCALE_HALVING: return halving_all_reduce(n, ranks, bytes);
     case SCALE_HIERARCHICAL: return hierarchical_all_reduce(n, ranks, bytes);
     default: return ring_reduce_scatter(n, ranks, bytes) + ring_all_gather(n, ranks, bytes);
+    }
+}
+
+double scale_reduce_scatter(const scale_network *n, scale_schedule schedule, uint32_t ranks, double bytes)
+{
+    if (ranks < 2) return 0;
+    switch (schedule) {
+    case SCALE_HALVING: return halving_rounds(n, ranks, bytes, true);
+    case SCALE_HIERARCHICAL: return hierarchical_reduce_scatter(n, ranks, bytes);
+    default: return ring_reduce_scatter(n, ranks, bytes);
+    }
+}
+
+double scale_all_gather(const scale_network *n, scale_schedule schedule, uint32_t ranks, double bytes)
+{
+    if (ranks < 2) return 0;
+    switch (schedule) {
+    case SCALE_HALVING: return halving_rounds(n, ranks, bytes, false);
+    case SCALE_HIERARCHICAL: return hierarchical_all_gather(n, ranks, bytes);
+    default: return ring_all_gather(n, ranks, bytes);
     }
 }
 
@@ -177,34 +237,34 @@ static bool clearly_less(double seconds, double than)
     return 3 * seconds < 2 * than;
 }
 
-bool scale_scatters_in_pairs(uint32_t per_host, uint32_t ranks, double bytes)
+/* The fastest but the ring, if it is clearly so. `halving` and `within_first`: seconds, or infinite. */
+static scale_schedule select_fastest(double ring, double halving, double within_first)
 {
+    if (!clearly_less(fmin(halving, within_first), ring)) return SCALE_RING;
+    return within_first < halving ? SCALE_HIERARCHICAL : SCALE_HALVING;
+}
+
+typedef double shards_seconds(const scale_network *n, scale_schedule schedule, uint32_t ranks, double bytes);
+
+static scale_schedule select_shards(shards_seconds *seconds, uint32_t per_host, uint32_t ranks, double bytes)
+{
+    const bool power = power_of_two(ranks);
+    if (power && bytes <= SHARDS_BYTES) return SCALE_HALVING;
+    if (!goes_by_model(per_host, ranks)) return SCALE_RING;
     const scale_network n = assumed_network(per_host);
-    if (!power_of_two(ranks) || bytes <= SHARDS_BYTES) return power_of_two(ranks);
-    return goes_by_model(per_host, ranks) &&
-           clearly_less(halving_rounds(&n, ranks, bytes, true), ring_reduce_scatter(&n, ranks, bytes));
+    return select_fastest(seconds(&n, SCALE_RING, ranks, bytes),
+                          power ? seconds(&n, SCALE_HALVING, ranks, bytes) : HUGE_VAL,
+                          per_host > 1 ? seconds(&n, SCALE_HIERARCHICAL, ranks, bytes) : HUGE_VAL);
 }
 
-bool scale_gathers_in_pairs(uint32_t per_host, uint32_t ranks, double bytes)
+scale_schedule scale_select_scatter(uint32_t per_host, uint32_t ranks, double bytes)
 {
-    const scale_network n = assumed_network(per_host);
-    if (!power_of_two(ranks) || bytes <= SHARDS_BYTES) return power_of_two(ranks);
-    return goes_by_model(per_host, ranks) &&
-           clearly_less(halving_rounds(&n, ranks, bytes, false), ring_all_gather(&n, ranks, bytes));
+    return select_shards(scale_reduce_scatter, per_host, ranks, bytes);
 }
 
-double scale_reduce_scatter(const scale_network *n, uint32_t ranks, double bytes)
+scale_schedule scale_select_gather(uint32_t per_host, uint32_t ranks, double bytes)
 {
-    if (ranks < 2) return 0;
-    return scale_scatters_in_pairs(n->per_host, ranks, bytes) ? halving_rounds(n, ranks, bytes, true)
-                                                              : ring_reduce_scatter(n, ranks, bytes);
-}
-
-double scale_all_gather(const scale_network *n, uint32_t ranks, double bytes)
-{
-    if (ranks < 2) return 0;
-    return scale_gathers_in_pairs(n->per_host, ranks, bytes) ? halving_rounds(n, ranks, bytes, false)
-                                                             : ring_all_gather(n, ranks, bytes);
+    return select_shards(scale_all_gather, per_host, ranks, bytes);
 }
 
 scale_schedule scale_select(uint32_t per_host, uint32_t ranks, double bytes)
@@ -213,10 +273,8 @@ scale_schedule scale_select(uint32_t per_host, uint32_t ranks, double bytes)
     if (bytes <= 128 * 1024.0) return SCALE_HALVING;
     if (!goes_by_model(per_host, ranks)) return SCALE_RING;
     const scale_network n = assumed_network(per_host);
-    const double halving = halving_all_reduce(&n, ranks, bytes);
-    const double within_first = per_host > 1 ? hierarchical_all_reduce(&n, ranks, bytes) : halving;
-    if (!clearly_less(fmin(halving, within_first), scale_all_reduce(&n, SCALE_RING, ranks, bytes))) return SCALE_RING;
-    return within_first < halving ? SCALE_HIERARCHICAL : SCALE_HALVING;
+    return select_fastest(scale_all_reduce(&n, SCALE_RING, ranks, bytes), halving_all_reduce(&n, ranks, bytes),
+                          per_host > 1 ? hierarchical_all_reduce(&n, ranks, bytes) : HUGE_VAL);
 }
 
 const char *scale_schedule_name(scale_schedule schedule)
@@ -253,4 +311,12 @@ scale_step scale_step_time(double compute, uint32_t buckets, double reduce, doub
     }
     const double step = fmax(now, compute);
     return (scale_step){ step, buckets * (reduce + gather), step - compute };
+}
+
+scale_step scale_sharded_step(const scale_network *n, uint32_t ranks, double compute, uint32_t buckets, double bytes)
+{
+    const scale_schedule scatter = scale_select_scatter(n->per_host, ranks, bytes),
+                         gather = scale_select_gather(n->per_host, ranks, bytes);
+    return scale_step_time(compute, buckets, scale_reduce_scatter(n, scatter, ranks, bytes),
+                           scale_all_gather(n, gather, ranks, bytes));
 }

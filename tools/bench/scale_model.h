@@ -44,15 +44,15 @@ typedef struct scale_network {
 
 /* Seconds. A world of one needs none. */
 double scale_all_reduce(const scale_network *network, scale_schedule schedule, uint32_t ranks, double bytes);
-/* The two halves of a sharded exchange, of `bytes` in all, each by the algorithm that the library selects for itself.
- */
-double scale_reduce_scatter(const scale_network *network, uint32_t ranks, double bytes);
-double scale_all_gather(const scale_network *network, uint32_t ranks, double bytes);
-/* What RF_COMM_AUTO selects, which knows how many ranks a host has but not the network: for an all-reduce, and whether
- * it is pairs rather than a ring for the two halves. */
+/* The two halves of a sharded exchange, of `bytes` in all. SCALE_HALVING (all-gather: doubling) is for a power of two
+ * of ranks, SCALE_DOUBLING for none. */
+double scale_reduce_scatter(const scale_network *network, scale_schedule schedule, uint32_t ranks, double bytes);
+double scale_all_gather(const scale_network *network, scale_schedule schedule, uint32_t ranks, double bytes);
+/* What RF_COMM_AUTO selects, which knows how many ranks a host has but not the network: for an all-reduce, and for the
+ * two halves. */
 scale_schedule scale_select(uint32_t per_host, uint32_t ranks, double bytes);
-bool scale_scatters_in_pairs(uint32_t per_host, uint32_t ranks, double bytes);
-bool scale_gathers_in_pairs(uint32_t per_host, uint32_t ranks, double bytes);
+scale_schedule scale_select_scatter(uint32_t per_host, uint32_t ranks, double bytes);
+scale_schedule scale_select_gather(uint32_t per_host, uint32_t ranks, double bytes);
 const char *scale_schedule_name(scale_schedule schedule);
 
 /* A strategy's own size of buckets for that many bytes of gradients, and how many it makes. */
@@ -71,6 +71,9 @@ typedef struct scale_step {
  * next one begins when everything is gathered. A single bucket overlaps with nothing.
  */
 scale_step scale_step_time(double compute, uint32_t buckets, double reduce, double gather);
+/* The same with the sharded exchange of buckets of `bytes`, each half as the library selects. */
+scale_step scale_sharded_step(const scale_network *network, uint32_t ranks, double compute, uint32_t buckets,
+                              double bytes);
 /* When bucket `index` is ready, in seconds since the step began. */
 double scale_bucket_ready(double compute, uint32_t buckets, uint32_t index);
 

@@ -34,6 +34,14 @@ static bool power_of_two(uint32_t n)
     return (n & (n - 1)) == 0;
 }
 
+/* Whether the ranks of each host are numbered one after the other. */
+static bool hosts_in_rows(const rf_collective_task *task)
+{
+    for (uint32_t i = 1; i < task->world_size; i++)
+        if (task->hosts[i] != task->hosts[i - 1] && task->hosts[i] != task->hosts[i - 1] + 1) return false;
+    return true;
+}
+
 bool rf_collective_schedule_possible(const rf_collective_task *task)
 {
     switch (task->kind) {
@@ -41,10 +49,12 @@ bool rf_collective_schedule_possible(const rf_collective_task *task)
     case RF_COLLECTIVE_BARRIER: return task->algorithm != RF_COMM_AUTO && task->algorithm < RF_COMM_ALGORITHM_COUNT;
     case RF_COLLECTIVE_REDUCE_SCATTER:
         return task->algorithm == RF_COMM_RING ||
-               (task->algorithm == RF_COMM_RECURSIVE_HALVING && power_of_two(task->world_size));
+               (task->algorithm == RF_COMM_RECURSIVE_HALVING && power_of_two(task->world_size)) ||
+               (task->algorithm == RF_COMM_HIERARCHICAL && hosts_in_rows(task));
     case RF_COLLECTIVE_ALL_GATHER:
         return task->algorithm == RF_COMM_RING ||
-               (task->algorithm == RF_COMM_RECURSIVE_DOUBLING && power_of_two(task->world_size));
+               (task->algorithm == RF_COMM_RECURSIVE_DOUBLING && power_of_two(task->world_size)) ||
+               (task->algorithm == RF_COMM_HIERARCHICAL && hosts_in_rows(task));
     case RF_COLLECTIVE_BROADCAST:
         /* A tree from any root needs connections between any two ranks. */
         return task->algorithm == RF_COMM_RING ||
@@ -68,11 +78,13 @@ static rf_result all_reduce(rf_collective_schedule *s, const rf_collective_task 
 
 static rf_result fill_schedule(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
 {
-    const bool ring = task->algorithm == RF_COMM_RING;
+    const bool ring = task->algorithm == RF_COMM_RING, within_first = task->algorithm == RF_COMM_HIERARCHICAL;
     switch (task->kind) {
     case RF_COLLECTIVE_REDUCE_SCATTER:
+        if (within_first) return rf_hierarchical_reduce_scatter(s, task, all);
         return ring ? rf_ring_reduce_scatter(s, all, task->counts) : rf_halving_reduce_scatter(s, all, task->counts);
     case RF_COLLECTIVE_ALL_GATHER:
+        if (within_first) return rf_hierarchical_all_gather(s, task, all);
         return ring ? rf_ring_all_gather(s, all, task->counts) : rf_doubling_all_gather(s, all, task->counts);
     case RF_COLLECTIVE_BROADCAST:
         return ring ? rf_chain_broadcast(s, all, task->root, task->count)

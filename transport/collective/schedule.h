@@ -30,7 +30,7 @@ typedef struct rf_collective_task {
     uint64_t count;         /* all-reduce, broadcast */
     const uint64_t *counts; /* reduce-scatter, all-gather: of each rank */
     uint32_t root;          /* broadcast */
-    const uint32_t *hosts;  /* of each rank; hierarchical */
+    const uint32_t *hosts;  /* of each rank, numbered in the order of their lowest ranks; hierarchical */
     uint64_t slice; /* elements of a shard that the ring's all-reduce takes through its steps at a time; 0: all */
 } rf_collective_task;
 
@@ -107,6 +107,10 @@ rf_result rf_doubling_all_reduce(rf_collective_schedule *s, const rf_group *g, u
 rf_result rf_halving_all_reduce(rf_collective_schedule *s, const rf_group *g, uint64_t count, rf_space *source,
                                 uint32_t *round);
 rf_result rf_hierarchical_all_reduce(rf_collective_schedule *s, const rf_collective_task *task);
+/* `all`: every rank, for a world on one host, which does without a hierarchy. */
+rf_result rf_hierarchical_reduce_scatter(rf_collective_schedule *s, const rf_collective_task *task,
+                                         const rf_group *all);
+rf_result rf_hierarchical_all_gather(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all);
 rf_result rf_ring_reduce_scatter(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts);
 rf_result rf_halving_reduce_scatter(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts);
 rf_result rf_ring_all_gather(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts);

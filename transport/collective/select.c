@@ -85,10 +85,34 @@ static uint64_t chain_time(placed_world w, uint64_t bytes, bool add)
     return (w.per_host - 2 + chunks) * (WITHIN_LATENCY + part * (WITHIN_BYTE + (add ? SUM_BYTE : 0)));
 }
 
+static placed_world leaders_of(placed_world w)
+{
+    return (placed_world){ (w.ranks + w.per_host - 1) / w.per_host, 1 };
+}
+
 static uint64_t hierarchical_time(placed_world w, uint64_t bytes)
 {
-    const placed_world leaders = { (w.ranks + w.per_host - 1) / w.per_host, 1 };
+    const placed_world leaders = leaders_of(w);
     return chain_time(w, bytes, true) + ring_half(leaders, bytes, true) + ring_half(leaders, bytes, false) +
+           chain_time(w, bytes, false);
+}
+
+/* Shards of a host along its chain, of which each rank takes or adds one. */
+static uint64_t shards_time(placed_world w, uint64_t shard, uint32_t messages)
+{
+    return messages * WITHIN_LATENCY + (uint64_t)w.per_host * (w.per_host - 1) / 2 * shard * WITHIN_BYTE;
+}
+
+/* The ring's last step is two messages, and so are all steps of the way back but the last. */
+static uint64_t hierarchical_scatter_time(placed_world w, uint64_t bytes)
+{
+    return chain_time(w, bytes, true) + ring_half(leaders_of(w), bytes, true) + BETWEEN_LATENCY +
+           shards_time(w, bytes / w.ranks, 2 * (w.per_host - 1) - 1);
+}
+
+static uint64_t hierarchical_gather_time(placed_world w, uint64_t bytes)
+{
+    return shards_time(w, bytes / w.ranks, w.per_host - 1) + ring_half(leaders_of(w), bytes, false) +
            chain_time(w, bytes, false);
 }
 
@@ -102,26 +126,31 @@ static bool clearly_less(uint64_t time, uint64_t than)
 static rf_comm_algorithm select_by_model(rf_collective kind, placed_world w, uint64_t bytes)
 {
     const uint64_t size = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-    const bool power = power_below(w.ranks) == w.ranks;
-    if (kind == RF_COLLECTIVE_REDUCE_SCATTER)
-        return power && clearly_less(halving_half(w, size, true), ring_half(w, size, true)) ? RF_COMM_RECURSIVE_HALVING
-                                                                                            : RF_COMM_RING;
-    if (kind == RF_COLLECTIVE_ALL_GATHER)
-        return power && clearly_less(halving_half(w, size, false), ring_half(w, size, false))
-                   ? RF_COMM_RECURSIVE_DOUBLING
-                   : RF_COMM_RING;
-    if (kind != RF_COLLECTIVE_ALL_REDUCE) return RF_COMM_RING;
-    const uint64_t ring = ring_half(w, size, true) + ring_half(w, size, false);
-    uint64_t best = fold_time(w, size) + halving_half(w, size, true) + halving_half(w, size, false);
-    rf_comm_algorithm algorithm = RF_COMM_RECURSIVE_HALVING;
-    if (w.per_host > 1) {
-        const uint64_t within_first = hierarchical_time(w, size);
-        if (within_first < best) {
-            best = within_first;
-            algorithm = RF_COMM_HIERARCHICAL;
-        }
+    const bool power = power_below(w.ranks) == w.ranks, hierarchy = w.per_host > 1;
+    const uint64_t never = UINT64_MAX / 4;
+    const rf_comm_algorithm pairs =
+        kind == RF_COLLECTIVE_ALL_GATHER ? RF_COMM_RECURSIVE_DOUBLING : RF_COMM_RECURSIVE_HALVING;
+    uint64_t ring, in_pairs, within_first;
+    switch (kind) {
+    case RF_COLLECTIVE_ALL_REDUCE:
+        ring = ring_half(w, size, true) + ring_half(w, size, false);
+        in_pairs = fold_time(w, size) + halving_half(w, size, true) + halving_half(w, size, false);
+        within_first = hierarchy ? hierarchical_time(w, size) : never;
+        break;
+    case RF_COLLECTIVE_REDUCE_SCATTER:
+    case RF_COLLECTIVE_ALL_GATHER: {
+        const bool add = kind == RF_COLLECTIVE_REDUCE_SCATTER;
+        ring = ring_half(w, size, add);
+        in_pairs = power ? halving_half(w, size, add) : never;
+        within_first = !hierarchy ? never
+                       : add      ? hierarchical_scatter_time(w, size)
+                                  : hierarchical_gather_time(w, size);
+        break;
     }
-    return clearly_less(best, ring) ? algorithm : RF_COMM_RING;
+    default: return RF_COMM_RING;
+    }
+    if (!clearly_less(in_pairs < within_first ? in_pairs : within_first, ring)) return RF_COMM_RING;
+    return within_first < in_pairs ? RF_COMM_HIERARCHICAL : pairs;
 }
 
 /* ---- the choice ---- */
