@@ -63,7 +63,7 @@ typedef struct rf_comm_params {
      */
     const char *provider;
     double bootstrap_timeout;  /**< seconds within which all workers must join; 0: 60 */
-    double heartbeat_interval; /**< seconds; 0: peer_timeout / 8, / 4 for more than 16 workers */
+    double heartbeat_interval; /**< seconds; 0: peer_timeout / 8, / 3 for more than 16 workers */
     double peer_timeout;       /**< a worker that is silent for this many seconds is lost; 0: 10 */
     double operation_timeout;  /**< seconds one collective may take; 0: 300 */
     uint64_t reserved[8];      /**< zero: room for later fields */

@@ -111,13 +111,13 @@ static void check_token(input in, bool over)
         sides[i] = (rf_shared){ .mesh = &meshes[i], .rank = 2 * i, .world_size = 4, .cards = cards };
     }
     rf_shared_token honest;
-    rf_shared_make_token(&sides[1], 2, 0, &honest);
+    rf_shared_make_token(&sides[1], RF_SHARED_TOKEN_MAGIC, 2, 0, &honest);
     uint8_t *bytes = malloc(in.size + 1);
     if (!bytes) abort();
     if (in.size > 0) memcpy(bytes, in.data, in.size);
     for (size_t i = 0; over && i < in.size && i < sizeof(honest); i++) bytes[i] ^= ((const uint8_t *)&honest)[i];
     const bool same = in.size == sizeof(honest) && memcmp(bytes, &honest, sizeof(honest)) == 0;
-    PROMISE(rf_shared_check_token(&sides[0], bytes, in.size) == (same ? 2 : UINT32_MAX));
+    PROMISE(rf_shared_check_token(&sides[0], RF_SHARED_TOKEN_MAGIC, bytes, in.size) == (same ? 2 : UINT32_MAX));
     free(bytes);
 }
 

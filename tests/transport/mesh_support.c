@@ -81,6 +81,14 @@ fleet *fleet_create(uint32_t world, rank_fn fn)
     return f;
 }
 
+void fleet_add_board(fleet *f)
+{
+    rf_board board;
+    assert_int_equal(rf_board_create(f->world, &board, &f->board), RF_OK);
+    rf_board_close(&board);
+    for (uint32_t r = 0; r < f->world; r++) f->jobs[r].heartbeat_interval_ns = f->jobs[r].peer_timeout_ns / 3;
+}
+
 void fleet_start_rank(fleet *f, uint32_t rank)
 {
     fflush(NULL);
@@ -163,6 +171,7 @@ void fleet_free(fleet *f)
     for (uint32_t r = 0; r < f->world; r++)
         if (f->pids[r]) kill(f->pids[r], SIGKILL);
     fleet_join(f);
+    if (f->board) close(f->board);
     munmap(f, sizeof(*f));
 }
 
@@ -181,7 +190,11 @@ void rank_note(fleet *f, uint32_t rank, rf_mesh *mesh, rf_result r)
 rf_mesh *rank_join(fleet *f, uint32_t rank, rf_mesh **mesh)
 {
     f->reports[rank].began = rf_now_ns();
-    const rf_result r = rf_mesh_create(&f->jobs[rank], mesh);
+    rf_result r = rf_mesh_create(&f->jobs[rank], mesh);
+    rf_board board;
+    if (r == RF_OK && f->board && !(f->boardless >> rank & 1) &&
+        (r = rf_board_open(f->world, f->board, &board)) == RF_OK)
+        rf_mesh_use_board(*mesh, &board);
     rank_note(f, rank, *mesh, r);
     f->reports[rank].stage = r == RF_OK ? 1 : 3;
     return *mesh;

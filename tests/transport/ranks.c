@@ -58,7 +58,7 @@ static int child(const ranks_params *params, uint32_t rank, uint16_t port, ranks
 ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user)
 {
     ranks_result result = { 0 };
-    pid_t pids[16];
+    pid_t pids[RANKS_MAX];
     const uint16_t port = ranks_free_port();
     const double end = seconds_now() + (params->limit > 0 ? params->limit : 60);
     fflush(NULL);

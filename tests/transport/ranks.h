@@ -11,6 +11,8 @@
 
 #include "../support/clock.h"
 
+#define RANKS_MAX 18 /* more than are all connected to each other */
+
 typedef struct ranks_params {
     uint32_t world_size;
     double operation_timeout; /* 0: default */
@@ -26,7 +28,7 @@ typedef int (*ranks_fn)(rf_comm *comm, void *user);
 
 typedef struct ranks_result {
     int failures; /* ranks that did not return 0 */
-    int status[16];
+    int status[RANKS_MAX];
 } ranks_result;
 
 /* The children's descriptors, memory and leaks are their own: each checks what it must and exits. */

@@ -233,9 +233,10 @@ static void test_stopped(void **state)
 }
 
 /* A pause below half the timeout, of one; and of all for much longer, as when a machine is suspended. */
-static void pause_ranks(uint32_t world)
+static void pause_ranks(uint32_t world, bool board)
 {
     fleet *f = fleet_create(world, steady_rank);
+    if (board) fleet_add_board(f);
     fleet_start(f);
     fleet_await(f, 1, 0, 10000);
     sleep_ms(200);
@@ -256,8 +257,9 @@ static void pause_ranks(uint32_t world)
 static void test_pauses(void **state)
 {
     (void)state;
-    pause_ranks(3);
-    pause_ranks(LARGE);
+    pause_ranks(3, false);
+    pause_ranks(LARGE, false);
+    pause_ranks(LARGE, true);
 }
 
 /* Packets vanish: of one rank in both directions, or on one path only, both ways or one. All survivors and the ends of
@@ -303,6 +305,7 @@ static void test_large_killed(void **state)
     (void)state;
     for (uint32_t culprit = 0; culprit < LARGE; culprit += 6) {
         fleet *f = fleet_create(LARGE, steady_rank);
+        if (culprit % 12 == 6) fleet_add_board(f);
         fleet_start(f);
         fleet_await(f, 1, 0, 10000);
         const uint64_t now = rf_now_ns();
@@ -313,13 +316,16 @@ static void test_large_killed(void **state)
     }
 }
 
-static void test_large_stopped(void **state)
+/* Rank 0, which is seen stopped by those who look at it, another, and the last: heartbeats, or what takes their place,
+ * do not come any more. */
+static void stop_ranks(bool board)
 {
-    (void)state;
     for (uint32_t culprit = 0; culprit < LARGE; culprit += 7) {
         fleet *f = fleet_create(LARGE, steady_rank);
+        if (board) fleet_add_board(f);
         fleet_start(f);
         fleet_await(f, 1, 0, 10000);
+        if (board) sleep_ms(800); /* until they lie idle */
         const uint64_t now = rf_now_ns();
         kill(f->pids[culprit], SIGSTOP);
         fleet_await(f, 2, 1u << culprit, 5000);
@@ -327,6 +333,44 @@ static void test_large_stopped(void **state)
         kill(f->pids[culprit], SIGCONT);
         fleet_await(f, 3, 0, 5000);
         assert_int_equal(f->reports[culprit].result, RF_ERROR_PEER_LOST);
+        fleet_free(f);
+    }
+}
+
+static void test_large_stopped(void **state)
+{
+    (void)state;
+    stop_ranks(false);
+}
+
+static void test_board_stopped(void **state)
+{
+    (void)state;
+    stop_ranks(true);
+}
+
+/* The board alone is enough: heartbeats between ranks 0 and 7 would not arrive. Of a rank that does not use it they are
+ * still wanted, and it is lost when none come. */
+static void test_board_alone(void **state)
+{
+    (void)state;
+    for (int without = 0; without < 2; without++) {
+        fleet *f = fleet_create(LARGE, steady_rank);
+        fleet_add_board(f);
+        f->boardless = without ? 1u << 7 : 0;
+        fleet_start(f);
+        fleet_await(f, 1, 0, 10000);
+        sleep_ms(500);
+        const uint64_t now = rf_now_ns();
+        f->deaf[0] = 1u << 7;
+        f->deaf[7] = 1;
+        if (without) {
+            fleet_await(f, 3, 0, 5000);
+            check_loss(f, LARGE, now, 2000, "ranks 0 and 7 no longer reach each other");
+        } else {
+            sleep_ms(2500);
+            for (uint32_t r = 0; r < LARGE; r++) assert_int_equal(f->reports[r].stage, 1);
+        }
         fleet_free(f);
     }
 }
@@ -369,12 +413,15 @@ static void large_leaver(fleet *f, uint32_t rank)
 static void test_large_goodbye(void **state)
 {
     (void)state;
-    fleet *f = fleet_create(LARGE, large_leaver);
-    for (uint32_t r = 0; r < LARGE; r++) f->jobs[r].peer_timeout_ns = 2 * SECOND;
-    fleet_start(f);
-    fleet_await(f, 3, 0, 10000);
-    check_all_well(f);
-    fleet_free(f);
+    for (int board = 0; board < 2; board++) {
+        fleet *f = fleet_create(LARGE, large_leaver);
+        for (uint32_t r = 0; r < LARGE; r++) f->jobs[r].peer_timeout_ns = 2 * SECOND;
+        if (board) fleet_add_board(f);
+        fleet_start(f);
+        fleet_await(f, 3, 0, 10000);
+        check_all_well(f);
+        fleet_free(f);
+    }
 }
 
 static void exiting_rank(fleet *f, uint32_t rank)
@@ -633,7 +680,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_long_stay),     cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_pauses),        cmocka_unit_test(test_black_holes),
         cmocka_unit_test(test_large_stopped), cmocka_unit_test(test_large_black_holes),
-        cmocka_unit_test(test_large_goodbye),
+        cmocka_unit_test(test_large_goodbye), cmocka_unit_test(test_board_stopped),
+        cmocka_unit_test(test_board_alone),
     };
     const bool all = argc < 2;
     int failed = 0;

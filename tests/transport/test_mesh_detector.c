@@ -409,24 +409,46 @@ static void test_large_data_link(void **state)
     world_free(&w);
 }
 
+/* Signs of life that somebody else has dated. */
+static void test_dated(void **state)
+{
+    (void)state;
+    rf_detector *d;
+    rf_finding found;
+    const uint64_t now = 50 * S;
+    assert_int_equal(rf_detector_create(0, WORLD_MAX, INTERVAL, TIMEOUT, now, &d), RF_OK);
+    assert_true(rf_detector_calm(d));
+    for (uint32_t r = 1; r < WORLD_MAX; r++) rf_detector_heard_at(d, r, now + (r == 5 ? 10 : 700) * MS);
+    rf_detector_heard_at(d, 5, now - S); /* an old one says nothing new */
+    for (uint32_t r = 1; r < WORLD_MAX; r++)
+        if (rf_mesh_linked(r, 5, WORLD_MAX)) rf_detector_set_late(d, r, 5);
+    assert_false(rf_detector_judge(d, now + 10 * MS + TIMEOUT - 1, &found));
+    assert_true(rf_detector_judge(d, now + 10 * MS + TIMEOUT, &found));
+    assert_int_equal(found.culprit, 5);
+    assert_int_equal(found.loss, RF_PEER_LOSS_SILENT);
+    assert_true(rf_detector_calm(d));
+    assert_true(rf_detector_closed(d, 5, now));
+    assert_false(rf_detector_calm(d));
+    rf_detector_destroy(&d);
+    /* Nor is it calm as long as an answer is due. */
+    assert_int_equal(rf_detector_create(7, WORLD_MAX, INTERVAL, TIMEOUT, now, &d), RF_OK);
+    assert_true(rf_detector_calm(d));
+    assert_true(rf_detector_alarm(d, now + TIMEOUT));
+    assert_false(rf_detector_calm(d));
+    rf_detector_destroy(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_short_pauses),
-        cmocka_unit_test(test_own_pause),
-        cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_minority),
-        cmocka_unit_test(test_link),
-        cmocka_unit_test(test_two_stopped),
-        cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_reset_link),
-        cmocka_unit_test(test_broken_and_cut_off),
-        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_next),
-        cmocka_unit_test(test_large_silence),
-        cmocka_unit_test(test_large_link),
-        cmocka_unit_test(test_large_data_link),
+        cmocka_unit_test(test_silence),     cmocka_unit_test(test_short_pauses),
+        cmocka_unit_test(test_own_pause),   cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_minority),    cmocka_unit_test(test_link),
+        cmocka_unit_test(test_two_stopped), cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_reset_link),  cmocka_unit_test(test_broken_and_cut_off),
+        cmocka_unit_test(test_left),        cmocka_unit_test(test_next),
+        cmocka_unit_test(test_dated),       cmocka_unit_test(test_large_silence),
+        cmocka_unit_test(test_large_link),  cmocka_unit_test(test_large_data_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,21 +211,22 @@ static void test_tokens(void **state)
         sides[i] = (rf_shared){ .mesh = &meshes[i], .rank = i, .world_size = 3, .cards = cards };
     }
     rf_shared_token honest, token;
-    rf_shared_make_token(&sides[1], 1, 0, &honest);
-    assert_int_equal(rf_shared_check_token(&sides[0], &honest, sizeof(honest)), 1);
-    assert_int_equal(rf_shared_check_token(&sides[1], &honest, sizeof(honest)), UINT32_MAX); /* sent back */
-    assert_int_equal(rf_shared_check_token(&sides[0], &honest, sizeof(honest) - 1), UINT32_MAX);
-    assert_int_equal(rf_shared_check_token(&sides[0], &honest, 0), UINT32_MAX);
+    rf_shared_make_token(&sides[1], RF_SHARED_TOKEN_MAGIC, 1, 0, &honest);
+    assert_int_equal(rf_shared_check_token(&sides[0], RF_SHARED_TOKEN_MAGIC, &honest, sizeof(honest)), 1);
+    assert_int_equal(rf_shared_check_token(&sides[1], RF_SHARED_TOKEN_MAGIC, &honest, sizeof(honest)),
+                     UINT32_MAX); /* sent back */
+    assert_int_equal(rf_shared_check_token(&sides[0], RF_SHARED_TOKEN_MAGIC, &honest, sizeof(honest) - 1), UINT32_MAX);
+    assert_int_equal(rf_shared_check_token(&sides[0], RF_SHARED_TOKEN_MAGIC, &honest, 0), UINT32_MAX);
     for (size_t i = 0; i < sizeof(token); i++) {
         token = honest;
         ((uint8_t *)&token)[i] ^= 1;
-        assert_int_equal(rf_shared_check_token(&sides[0], &token, sizeof(token)), UINT32_MAX);
+        assert_int_equal(rf_shared_check_token(&sides[0], RF_SHARED_TOKEN_MAGIC, &token, sizeof(token)), UINT32_MAX);
     }
     cards[1].nonce[3] = 9; /* of another start */
-    assert_int_equal(rf_shared_check_token(&sides[0], &honest, sizeof(honest)), UINT32_MAX);
+    assert_int_equal(rf_shared_check_token(&sides[0], RF_SHARED_TOKEN_MAGIC, &honest, sizeof(honest)), UINT32_MAX);
     meshes[0].link_secret[5] = 78; /* another key */
-    rf_shared_make_token(&sides[1], 1, 0, &honest);
-    assert_int_equal(rf_shared_check_token(&sides[0], &honest, sizeof(honest)), UINT32_MAX);
+    rf_shared_make_token(&sides[1], RF_SHARED_TOKEN_MAGIC, 1, 0, &honest);
+    assert_int_equal(rf_shared_check_token(&sides[0], RF_SHARED_TOKEN_MAGIC, &honest, sizeof(honest)), UINT32_MAX);
 }
 
 /* ---- local_strangers at the local socket ---- */
@@ -293,6 +294,55 @@ static void test_local_strangers(void **state)
 {
     (void)state;
     assert_int_equal(ranks_run_with_port(2, local_strangers), 0);
+}
+
+/* ---- signs of life ---- */
+
+/* In a large job every rank writes its line, and finds those of the others, also of ranks that it is not connected to.
+ */
+static int board_reader(rf_comm *comm, void *user)
+{
+    uint16_t port;
+    memcpy(&port, user, sizeof(port));
+    const uint32_t world = rf_comm_world_size(comm), rank = rf_comm_rank(comm);
+    const rf_comm_params p = { .world_size = world,
+                               .rank = rank,
+                               .insecure = true,
+                               .master_address = "127.0.0.1",
+                               .bind_address = "127.0.0.1",
+                               .master_port = port,
+                               .peer_timeout = 2,
+                               .job = "second" };
+    rf_job job;
+    rf_mesh *mesh;
+    EXPECT(rf_job_resolve(&p, NULL, NULL, &job) == RF_OK && rf_mesh_create(&job, &mesh) == RF_OK);
+    job.network_only = rank == 3;
+    bool peers[RANKS_MAX] = { false };
+    peers[(rank + 1) % world] = peers[(rank + world - 1) % world] = true;
+    rf_shared *shared;
+    EXPECT(rf_shared_create(&(rf_shared_params){ .job = &job, .mesh = mesh, .peers = peers, .depth = 4 }, &shared) ==
+           RF_OK);
+    EXPECT(rf_mesh_wants_board(mesh) && mesh->has_board == (rank != 3));
+    rf_mesh_begin_operation(mesh, rank + 5, "test");
+    rf_mesh_finish_operation(mesh, rank + 5);
+    const double end = seconds_now() + 5;
+    for (uint32_t r = 0; mesh->has_board && r < world; r++)
+        while (r != 3 && rf_mesh_peer_operation(mesh, r) != r + 5 && seconds_now() < end)
+            nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    for (uint32_t r = 0; mesh->has_board && r < world; r++)
+        EXPECT((mesh->board.lines[r].beat_ns != 0) == (r != 3) && (r == 3 || rf_mesh_peer_operation(mesh, r) == r + 5));
+    uint8_t mine = 1, all[RANKS_MAX]; /* nobody leaves before all have looked */
+    size_t sizes[RANKS_MAX];
+    EXPECT(rf_mesh_exchange(mesh, &mine, 1, all, 1, sizes) == RF_OK);
+    rf_mesh_destroy(&mesh);
+    rf_shared_destroy(&shared);
+    return 0;
+}
+
+static void test_board(void **state)
+{
+    (void)state;
+    assert_int_equal(ranks_run_with_port(RANKS_MAX, board_reader), 0);
 }
 
 /* ---- which way is chosen ---- */
@@ -444,8 +494,9 @@ int main(void)
         cmocka_unit_test(test_messages),        cmocka_unit_test(test_borrowed),
         cmocka_unit_test(test_lying_writer),    cmocka_unit_test(test_lying_reader),
         cmocka_unit_test(test_lying_memory),    cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_local_strangers), cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_lying_peer),
+        cmocka_unit_test(test_local_strangers), cmocka_unit_test(test_board),
+        cmocka_unit_test(test_chosen),          cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_lying_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

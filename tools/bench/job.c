@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,8 +51,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 /* In seconds; the processor's are those of all workers together, the others those of the last. */
 typedef struct job_figures {
-    float formed, processor, idle;
+    float formed, processor, idle, wakes;
 } job_figures;
+
+/* How often this process has gone to sleep. */
+static double count_sleeps(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_nvcsw : 0;
+}
 
 static void sleep_seconds(double seconds)
 {
@@ -67,28 +75,30 @@ static rf_result measure_job(const job_options *o, rf_comm **comm, job_figures *
     out->formed = (float)(clock_seconds() - o->begun);
     out->processor = (float)clock_processor_seconds();
     sleep_seconds(SETTLE_SECONDS);
-    const double before = clock_processor_seconds();
+    const double before = clock_processor_seconds(), sleeps = count_sleeps();
     sleep_seconds(o->idle);
     out->idle = (float)(clock_processor_seconds() - before);
+    out->wakes = (float)(count_sleeps() - sleeps - 1); /* but for this sleep */
     r = rf_comm_all_reduce(*comm, &out->formed, &out->formed, 1, RF_F32, RF_COMM_MAX, NULL);
     if (r < 0) return r;
-    return rf_comm_all_reduce(*comm, &out->processor, &out->processor, 2, RF_F32, RF_COMM_SUM, NULL);
+    return rf_comm_all_reduce(*comm, &out->processor, &out->processor, 3, RF_F32, RF_COMM_SUM, NULL);
 }
 
 static int report_job(const job_options *o, const rf_comm *comm, const job_figures *figures)
 {
     const uint32_t workers = rf_comm_world_size(comm);
-    const double share = (double)figures->idle / o->idle;
+    const double share = (double)figures->idle / o->idle, wakes = (double)figures->wakes / o->idle;
     char about[512];
     snprintf(about, sizeof(about),
              "%u workers on this host, data over %s.\n"
              "Formed after %.2f s: the last worker has left the first barrier. That took %.2f s of processors.\n"
-             "Idle for %g s: %.2f %% of one processor, all workers together.",
-             workers, rf_comm_provider(comm), (double)figures->formed, (double)figures->processor, o->idle,
-             100 * share);
-    json_t *result = json_pack("{s:i,s:s,s:f,s:f,s:f,s:f}", "workers", (int)workers, "provider", rf_comm_provider(comm),
-                               "formed_seconds", (double)figures->formed, "formed_processor_seconds",
-                               (double)figures->processor, "idle_seconds", o->idle, "idle_processor_share", share);
+             "Idle for %g s: %.2f %% of one processor and %.1f wakes a second, all workers together.",
+             workers, rf_comm_provider(comm), (double)figures->formed, (double)figures->processor, o->idle, 100 * share,
+             wakes);
+    json_t *result =
+        json_pack("{s:i,s:s,s:f,s:f,s:f,s:f,s:f}", "workers", (int)workers, "provider", rf_comm_provider(comm),
+                  "formed_seconds", (double)figures->formed, "formed_processor_seconds", (double)figures->processor,
+                  "idle_seconds", o->idle, "idle_processor_share", share, "idle_wakes_per_second", wakes);
     return bench_report(o->json_path, about, NULL, result, true);
 }
 

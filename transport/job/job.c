@@ -78,13 +78,13 @@ static rf_result resolve_timeouts(const rf_comm_params *p, const rf_job_env *env
                            &job->operation_timeout_ns);
 }
 
-/* The heartbeats of many workers all come to one: half as many are still enough. Needs the layout. */
+/* The heartbeats of many workers all come to one: as few as may be are still enough. Needs the layout. */
 static rf_result resolve_heartbeat(const rf_comm_params *p, const rf_job_env *env, rf_job *job)
 {
     const double peer_timeout = (double)job->peer_timeout_ns * 1e-9;
+    const uint64_t interval_ns = job->peer_timeout_ns / (job->world_size > RF_MESH_FULL ? 3 : 8);
     RF_TRY(resolve_seconds(env, p->heartbeat_interval, "heartbeat_interval", "RINGFIRE_HEARTBEAT",
-                           fmax(peer_timeout / (job->world_size > RF_MESH_FULL ? 4 : 8), 1e-3),
-                           &job->heartbeat_interval_ns));
+                           fmax((double)interval_ns * 1e-9, 1e-3), &job->heartbeat_interval_ns));
     RF_REQUIRE(job->heartbeat_interval_ns <= job->peer_timeout_ns / 3,
                "a heartbeat every %g s is too rare for a peer timeout of %g s; at least three must fit in that time",
                (double)job->heartbeat_interval_ns * 1e-9, peer_timeout);

@@ -100,6 +100,11 @@ void rf_detector_heard(rf_detector *d, uint32_t peer, uint64_t now)
     d->peers[peer].asked = 0;
 }
 
+void rf_detector_heard_at(rf_detector *d, uint32_t peer, uint64_t at)
+{
+    if (at > d->peers[peer].heard) d->peers[peer].heard = at;
+}
+
 void rf_detector_clear_late(rf_detector *d, uint32_t peer, uint64_t now)
 {
     memset(d->peers[peer].late, 0, (d->world + 63) / 64 * sizeof(uint64_t));
@@ -177,6 +182,15 @@ bool rf_detector_alarm(rf_detector *d, uint64_t now)
         if (peer->kind == WITNESS && !peer->asked) peer->asked = now;
     }
     return alarm;
+}
+
+bool rf_detector_calm(const rf_detector *d)
+{
+    for (uint32_t i = 0; i < d->num_known; i++) {
+        const peer_record *peer = &d->peers[d->known[i]];
+        if (peer->state == CLOSED || peer->asked) return false;
+    }
+    return !d->called;
 }
 
 uint32_t rf_detector_late(const rf_detector *d, uint64_t now, uint32_t *ranks)

@@ -51,6 +51,8 @@ void rf_detector_destroy(rf_detector **detector);
 /* First thing after waking up; `planned` is when the caller meant to wake at the latest. */
 void rf_detector_woke(rf_detector *d, uint64_t now, uint64_t planned);
 void rf_detector_heard(rf_detector *d, uint32_t peer, uint64_t now);
+/* A sign of life of a peer that is watched, which was given at some earlier time. */
+void rf_detector_heard_at(rf_detector *d, uint32_t peer, uint64_t at);
 /* A heartbeat's list: first forget what `peer` said before, then each rank that it misses. */
 void rf_detector_clear_late(rf_detector *d, uint32_t peer, uint64_t now);
 void rf_detector_set_late(rf_detector *d, uint32_t peer, uint32_t late);
@@ -64,6 +66,8 @@ bool rf_detector_watches(const rf_detector *d, uint32_t peer);
 /* Whether there is a reason to ask all peers at once, which the caller does then. Never in a world that is connected
  * throughout: there everybody beats anyway. */
 bool rf_detector_alarm(rf_detector *d, uint64_t now);
+/* Nobody is asked or lost: as long as those that are watched give signs of life there is nothing to judge. */
+bool rf_detector_calm(const rf_detector *d);
 /* The ranks this worker misses, for its heartbeats; `ranks` has room for world size. */
 uint32_t rf_detector_late(const rf_detector *d, uint64_t now, uint32_t *ranks);
 /* Whether a rank is lost, and which. */

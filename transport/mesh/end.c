@@ -9,6 +9,25 @@
 /* Who ends the epoch waits so long for the reason to leave. */
 #define TELL_NS UINT64_C(100000000)
 
+static uint64_t load_newest(const _Atomic uint64_t *said, const _Atomic uint64_t *written)
+{
+    const uint64_t a = atomic_load(said), b = written ? atomic_load(written) : 0;
+    return a > b ? a : b;
+}
+
+void rf_mesh_peer_operations(const rf_mesh *mesh, uint32_t rank, uint64_t *begun, uint64_t *finished)
+{
+    if (rank == mesh->assembly.rank) {
+        *begun = atomic_load(&mesh->operations.begun);
+        *finished = atomic_load(&mesh->operations.finished);
+        return;
+    }
+    const rf_mesh_peer *peer = &mesh->peers[rank];
+    const rf_board_line *line = atomic_load(&mesh->has_board) ? &mesh->board.lines[rank] : NULL;
+    *begun = load_newest(&peer->begun, line ? &line->begun : NULL);
+    *finished = load_newest(&peer->finished, line ? &line->finished : NULL);
+}
+
 void rf_mesh_log_operations(rf_mesh *mesh)
 {
     char line[RF_OPERATION_LINE];

@@ -56,6 +56,7 @@ static void mesh_free(rf_mesh *mesh)
     pthread_mutex_destroy(&mesh->callback_lock);
     pthread_cond_destroy(&mesh->changed);
     if (mesh->wake_fd >= 0) close(mesh->wake_fd);
+    rf_board_close(&mesh->board);
     OPENSSL_cleanse(mesh->link_secret, sizeof(mesh->link_secret));
     rf_free(mesh);
 }
@@ -216,8 +217,26 @@ void rf_mesh_finish_operation(rf_mesh *mesh, uint64_t serial)
 
 uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank)
 {
-    if (rank >= mesh->assembly.world) return 0;
-    return atomic_load(rank == mesh->assembly.rank ? &mesh->operations.finished : &mesh->peers[rank].finished);
+    uint64_t begun, finished = 0;
+    if (rank < mesh->assembly.world) rf_mesh_peer_operations(mesh, rank, &begun, &finished);
+    return finished;
+}
+
+bool rf_mesh_wants_board(const rf_mesh *mesh)
+{
+    const rf_mesh_table *table = &mesh->assembly.table;
+    if (rf_mesh_is_full(mesh->assembly.world)) return false;
+    for (uint32_t r = 1; r < mesh->assembly.world; r++)
+        if (table->members[r].host == table->members[0].host) return true;
+    return false;
+}
+
+void rf_mesh_use_board(rf_mesh *mesh, rf_board *board)
+{
+    mesh->board = *board;
+    *board = (rf_board){ 0 };
+    atomic_store(&mesh->has_board, true);
+    rf_mesh_wake(mesh);
 }
 
 int32_t rf_mesh_left_before(const rf_mesh *mesh, uint64_t serial)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that serves the control mesh. */
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -32,8 +34,11 @@ typedef struct loop {
     uint64_t next_beat, probe_at, flush_at;
     uint32_t answers; /* to rank 0 since witnesses were last sent a heartbeat */
     bool leaving, stop;
-    bool relays; /* rank 0 that passes on */
-    bool calm;   /* nothing but heartbeats came in the last turn */
+    bool relays;           /* rank 0 that passes on */
+    bool calm;             /* nothing but heartbeats came in the last turn */
+    const rf_board *board; /* NULL: none */
+    uint64_t write_at;     /* this rank's line of it */
+    int doze_fd;           /* an epoll of what `fds` has, -1: none */
 } loop;
 
 static bool is_writable(const loop *l, uint32_t rank)
@@ -68,9 +73,8 @@ static void lose_peer(loop *l, uint32_t rank, rf_result result, const char *why)
     rf_mesh_failure failure = { .culprit = rank, .result = result };
     char *const text = failure.reason;
     const size_t size = sizeof(failure.reason);
-    const bool self = rank == l->rank;
-    const uint64_t finished = atomic_load(self ? &mesh->operations.finished : &mesh->peers[rank].finished);
-    const uint64_t begun = atomic_load(self ? &mesh->operations.begun : &mesh->peers[rank].begun);
+    uint64_t begun, finished;
+    rf_mesh_peer_operations(mesh, rank, &begun, &finished);
     const int used =
         snprintf(text, size, "rank %u (%s) was lost: %s", rank, mesh->assembly.table.members[rank].address, why);
     if ((begun || finished) && used > 0 && (size_t)used < size)
@@ -87,12 +91,65 @@ static void beat_all(loop *l, bool answer)
     }
 }
 
-/* Of its own accord, those who expect it. Rank 0 that passes on wants answers: then the others need no clock. */
-static void beat_watched(loop *l)
+/* ---- the board ---- */
+
+/* All ranks of a host write at the same moments, so that it wakes once and what they need is in its caches; rank 0 half
+ * an interval later, a little less, so that it is seen at once when it has left out one of three in a timeout. */
+static uint64_t next_writing(const loop *l, uint64_t now)
+{
+    const uint64_t interval = l->mesh->assembly.table.heartbeat_interval_ns, phase = l->relays ? interval / 32 * 15 : 0;
+    return now < phase ? phase : phase + ((now - phase) / interval + 1) * interval;
+}
+
+static void board_write(loop *l, uint64_t now)
+{
+    const rf_operations *o = &l->mesh->operations;
+    rf_board_write(l->board, l->rank, now, atomic_load(&o->begun), atomic_load(&o->finished));
+    l->write_at = next_writing(l, now);
+}
+
+/* Whether this sign of life makes a heartbeat unnecessary: a rank without is not missed yet. */
+static bool is_written(const loop *l, uint32_t rank, uint64_t now)
+{
+    return l->board && rf_board_read(l->board, rank, now) + l->mesh->assembly.table.peer_timeout_ns / 2 >= now;
+}
+
+/* A worker sleeps with this where it can: waking up it looks at no connection, which poll() does twice. Without it
+ * sleeps cost more. */
+static int open_doze(const loop *l)
+{
+    const int fd = l->relays ? -1 : epoll_create1(EPOLL_CLOEXEC);
+    for (uint32_t i = 0; fd >= 0 && i <= l->num_links; i++) {
+        const int link = i < l->num_links ? rf_channel_fd(l->mesh->assembly.channels[l->links[i]]) : l->mesh->wake_fd;
+        struct epoll_event event = { .events = EPOLLIN };
+        if (l->fds[i].events == 0 || epoll_ctl(fd, EPOLL_CTL_ADD, link, &event) == 0) continue;
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void board_look(loop *l, uint64_t now)
+{
+    if (!l->board) {
+        if (!atomic_load(&l->mesh->has_board)) return;
+        l->board = &l->mesh->board;
+        l->write_at = now;
+        l->doze_fd = open_doze(l);
+    }
+    if (now >= l->write_at) board_write(l, now);
+    for (uint32_t i = 0; i < l->num_links; i++)
+        if (rf_detector_watches(l->mesh->detector, l->links[i]))
+            rf_detector_heard_at(l->mesh->detector, l->links[i], rf_board_read(l->board, l->links[i], now));
+}
+
+/* Of its own accord, those who expect it and do not see it on the board. Rank 0 that passes on wants answers: then the
+ * others need no clock. */
+static void beat_watched(loop *l, uint64_t now)
 {
     for (uint32_t i = 0; i < l->num_links; i++) {
         rf_mesh_peer *peer = &l->mesh->peers[l->links[i]];
-        if (!rf_detector_watches(l->mesh->detector, l->links[i])) continue;
+        if (!rf_detector_watches(l->mesh->detector, l->links[i]) || is_written(l, l->links[i], now)) continue;
         peer->beat_due = true;
         peer->beat_answer |= l->relays;
     }
@@ -241,6 +298,8 @@ static void close_peer(loop *l, uint32_t rank, rf_result why, uint64_t now)
     rf_mesh *mesh = l->mesh;
     rf_mesh_peer *peer = &mesh->peers[rank];
     peer->closed = peer->send_dead = true;
+    if (l->doze_fd >= 0) /* fails for what is not in it */
+        (void)!epoll_ctl(l->doze_fd, EPOLL_CTL_DEL, rf_channel_fd(mesh->assembly.channels[rank]), NULL);
     pthread_mutex_lock(&mesh->lock);
     peer->gone = true;
     snprintf(peer->why, sizeof(peer->why), "connection closed"); /* says more than that of a data connection */
@@ -316,12 +375,14 @@ static void send_one(loop *l, uint32_t rank, uint64_t now)
 
 /* ---- the loop ---- */
 
-/* Fills the poll set. Returns whether anything waits to be sent. */
-static bool loop_prepare(loop *l, bool *more)
+/* Fills the poll set. Returns whether anything waits to be sent. `idle`: nor is a heartbeat due, and nothing is left to
+ * read. */
+static bool loop_prepare(loop *l, bool *more, bool *idle)
 {
     rf_mesh *mesh = l->mesh;
     bool sending = false;
     *more = false;
+    *idle = !mesh->ended;
     pthread_mutex_lock(&mesh->lock);
     for (uint32_t i = 0; i < l->num_links; i++) {
         const uint32_t r = l->links[i];
@@ -334,6 +395,7 @@ static bool loop_prepare(loop *l, bool *more)
         fd->fd = fd->events ? rf_channel_fd(mesh->assembly.channels[r]) : -1;
         sending |= queued;
         *more |= peer->more && !peer->closed;
+        *idle = *idle && !queued && !beat && !*more;
     }
     if (mesh->ended && !sending && !mesh->told) {
         mesh->told = true;
@@ -361,6 +423,35 @@ static void wait_until(loop *l, uint64_t time, uint64_t now)
     l->calm = true;
     if (ppoll(l->fds, l->num_links + 1, &timeout, NULL) < 0)
         for (uint32_t i = 0; i <= l->num_links; i++) l->fds[i].revents = 0;
+}
+
+/* Nothing has to be done but to write to the board and to see rank 0 do so. */
+static bool may_doze(const loop *l, bool idle, uint64_t now)
+{
+    return idle && l->doze_fd >= 0 && !l->stop && !l->leaving && !l->probe_at && is_written(l, 0, now) &&
+           rf_detector_calm(l->mesh->detector);
+}
+
+/* Until then, or until something comes, which is left where it is. */
+static bool doze_until(const loop *l, uint64_t time, uint64_t now)
+{
+    const uint64_t left_ms = time > now ? (time - now + 999999) / 1000000 : 0;
+    struct epoll_event event;
+    return epoll_wait(l->doze_fd, &event, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) == 0;
+}
+
+/* A worker of a large job does this most of the time: as little memory as possible is touched. Returns when something
+ * else is to be done: the time at which it meant to wake at the latest. */
+static uint64_t doze(loop *l, uint64_t now)
+{
+    const uint64_t late = l->mesh->assembly.table.heartbeat_interval_ns / 2;
+    for (;;) {
+        const uint64_t planned = l->write_at;
+        const bool quiet = doze_until(l, planned, now);
+        now = rf_now_ns();
+        if (!quiet || now > planned + late || !is_written(l, 0, now)) return planned;
+        board_write(l, now);
+    }
 }
 
 static void take_wishes(loop *l, uint64_t now)
@@ -421,8 +512,8 @@ static void serve_clocks(loop *l, uint64_t now)
         beat_all(l, true);
     }
     if (now >= l->next_beat) {
-        l->next_beat = now + mesh->assembly.table.heartbeat_interval_ns;
-        beat_watched(l);
+        l->next_beat = l->board ? l->write_at : now + mesh->assembly.table.heartbeat_interval_ns;
+        beat_watched(l, now);
     }
     pthread_mutex_lock(&mesh->lock);
     l->flush_at = mesh->relay.since ? mesh->relay.since + RF_RELAY_NS : 0;
@@ -441,8 +532,8 @@ static void run_loop(loop *l)
     uint64_t now = rf_now_ns(), flush_until = 0;
     l->next_beat = now + interval;
     for (;;) {
-        bool more;
-        const bool sending = loop_prepare(l, &more);
+        bool more, idle;
+        const bool sending = loop_prepare(l, &more, &idle);
         if (l->stop && !flush_until) flush_until = now + FLUSH_NS;
         if (flush_until && (!sending || now >= flush_until)) return;
         uint64_t wake = mesh->ended ? now + interval : rf_detector_next(mesh->detector, now);
@@ -450,10 +541,17 @@ static void run_loop(loop *l)
         if (l->probe_at && l->probe_at < wake) wake = l->probe_at;
         if (l->flush_at && l->flush_at < wake) wake = l->flush_at;
         if (flush_until && flush_until < wake) wake = flush_until;
+        if (l->board && l->write_at < wake) wake = l->write_at;
+        if (may_doze(l, idle, now)) {
+            wake = doze(l, now);
+            more = true; /* what has come, if anything, is looked at without waiting */
+            now = rf_now_ns();
+        }
         wait_until(l, more ? now : wake, now);
 
         now = rf_now_ns();
         rf_detector_woke(mesh->detector, now, wake);
+        board_look(l, now);
         take_wishes(l, now);
         serve_events(l, now);
         if (!mesh->ended && !l->stop) judge_peers(l, now);
@@ -465,7 +563,7 @@ void *rf_mesh_thread(void *user)
 {
     rf_mesh *mesh = user;
     const uint32_t world = mesh->assembly.world;
-    loop l = { .mesh = mesh, .rank = mesh->assembly.rank, .world = world };
+    loop l = { .mesh = mesh, .rank = mesh->assembly.rank, .world = world, .doze_fd = -1 };
     l.relays = rf_mesh_relays(mesh);
     l.links = RF_NEW_ARRAY(uint32_t, world);
     l.fds = RF_NEW_ARRAY(struct pollfd, world);
@@ -480,6 +578,7 @@ void *rf_mesh_thread(void *user)
         lose_peer(&l, l.rank, RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for the control mesh's thread");
     /* In an orderly end everybody's last frame was read: nothing is left unread that closing could stumble over. */
     if (mesh->ended) rf_channels_linger(mesh->assembly.channels, world, LINGER_NS);
+    if (l.doze_fd >= 0) close(l.doze_fd);
     rf_free(l.links);
     rf_free(l.fds);
     rf_free(l.late);

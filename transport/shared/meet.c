@@ -4,7 +4,8 @@
  * through the (authenticated) mesh. The higher rank of a pair connects and shows its token; the lower one answers with
  * its own and with the memory. Each looks at the user that the kernel names before it believes the other's token. Who
  * has done what is exchanged over the mesh after each part, so nobody ever waits on a socket, and both know in the end
- * whether they have a pair. Afterwards nobody listens any more.
+ * whether they have a pair. Afterwards nobody listens any more. In a large job those on the host of rank 0 call it once
+ * more for the memory of its board (board.h); whoever does not get it is sent heartbeats.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,23 +43,23 @@ static bool set_has(const rank_set *set, uint32_t rank)
 
 /* ---- tokens ---- */
 
-void rf_shared_make_token(const rf_shared *s, uint32_t from, uint32_t to, rf_shared_token *out)
+void rf_shared_make_token(const rf_shared *s, uint32_t magic, uint32_t from, uint32_t to, rf_shared_token *out)
 {
     uint8_t key[RF_JOB_KEY_BYTES];
-    *out = (rf_shared_token){ RF_SHARED_TOKEN_MAGIC, (uint16_t)from, (uint16_t)to, { 0 } };
+    const char *purpose = magic == RF_SHARED_BOARD_MAGIC ? "ringfire shared board" : "ringfire shared memory";
+    *out = (rf_shared_token){ magic, (uint16_t)from, (uint16_t)to, { 0 } };
     rf_mesh_link_key(s->mesh, from == s->rank ? to : from, "shared memory", key);
-    rf_token_derive(key, "ringfire shared memory", from, to, s->cards[from].nonce, s->cards[to].nonce, out->mac);
+    rf_token_derive(key, purpose, from, to, s->cards[from].nonce, s->cards[to].nonce, out->mac);
     OPENSSL_cleanse(key, sizeof(key));
 }
 
-uint32_t rf_shared_check_token(const rf_shared *s, const void *data, size_t size)
+uint32_t rf_shared_check_token(const rf_shared *s, uint32_t magic, const void *data, size_t size)
 {
     rf_shared_token got, expected;
     if (size != sizeof(got)) return UINT32_MAX;
     memcpy(&got, data, sizeof(got));
-    if (got.magic != RF_SHARED_TOKEN_MAGIC || got.to != s->rank || got.from == s->rank || got.from >= s->world_size)
-        return UINT32_MAX;
-    rf_shared_make_token(s, got.from, s->rank, &expected);
+    if (got.magic != magic || got.to != s->rank || got.from == s->rank || got.from >= s->world_size) return UINT32_MAX;
+    rf_shared_make_token(s, magic, got.from, s->rank, &expected);
     return CRYPTO_memcmp(&got, &expected, sizeof(got)) == 0 ? got.from : UINT32_MAX;
 }
 
@@ -101,14 +102,14 @@ static int listen_locally(const rf_shared_card *card)
 }
 
 /* NULL: done, else what was in the way. */
-static const char *call_lower(const rf_shared *s, uint32_t rank, int *out)
+static const char *call_lower(const rf_shared *s, uint32_t magic, uint32_t rank, int *out)
 {
     struct sockaddr_un address;
     const socklen_t size = make_address(&s->cards[rank], &address);
     const int fd = open_socket();
     if (fd < 0) return "no socket";
     rf_shared_token mine;
-    rf_shared_make_token(s, s->rank, rank, &mine);
+    rf_shared_make_token(s, magic, s->rank, rank, &mine);
     const char *why = NULL;
     if (connect(fd, (struct sockaddr *)&address, size) != 0)
         why = "its local socket cannot be reached";
@@ -143,7 +144,7 @@ static bool send_memory(int fd, const rf_shared_token *token, int memory)
 }
 
 /* The descriptor that came with the token of `rank`, or -1. */
-static int receive_memory(const rf_shared *s, int fd, uint32_t rank)
+static int receive_memory(const rf_shared *s, uint32_t magic, int fd, uint32_t rank)
 {
     union {
         struct cmsghdr align;
@@ -161,8 +162,8 @@ static int receive_memory(const rf_shared *s, int fd, uint32_t rank)
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
         head->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(&memory, CMSG_DATA(head), sizeof(memory));
-    if (memory >= 0 &&
-        ((message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0 || rf_shared_check_token(s, &token, (size_t)n) != rank)) {
+    if (memory >= 0 && ((message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0 ||
+                        rf_shared_check_token(s, magic, &token, (size_t)n) != rank)) {
         close(memory);
         memory = -1;
     }
@@ -175,6 +176,11 @@ static void log_without(const rf_shared *s, uint32_t rank, const char *why)
 {
     rf_log_message(RF_LOG_DEBUG, "rank %u: no shared memory with rank %u, data goes over the network: %s", s->rank,
                    rank, why);
+}
+
+static void log_without_board(const rf_shared *s, uint32_t rank, const char *why)
+{
+    rf_log_message(RF_LOG_DEBUG, "rank %u: heartbeats to rank %u go over the network: %s", s->rank, rank, why);
 }
 
 static bool can_share(const rf_shared *s, uint32_t a, uint32_t b)
@@ -193,7 +199,7 @@ static rf_result exchange_cards(rf_shared *s, int *listener)
     rf_shared_card mine = { .layout = s->job->network_only ? 0 : RF_SHARED_LAYOUT };
     if (RAND_bytes(mine.name, sizeof(mine.name)) != 1 || RAND_bytes(mine.nonce, sizeof(mine.nonce)) != 1)
         return RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers for a nonce");
-    bool neighbours = false;
+    bool neighbours = s->rank == 0 && rf_mesh_wants_board(s->mesh);
     for (uint32_t r = 0; r < s->world_size; r++)
         neighbours |= r != s->rank && s->peers[r] && rf_mesh_host(s->mesh, r) == rf_mesh_host(s->mesh, s->rank);
     if (mine.layout != 0 && neighbours && (*listener = listen_locally(&mine)) < 0) {
@@ -227,7 +233,7 @@ static rf_result call_all(rf_shared *s, rank_set *called)
     for (uint32_t r = 0; r < s->rank; r++) {
         if (!is_wanted(s, r)) continue;
         int fd = -1;
-        const char *why = call_lower(s, r, &fd);
+        const char *why = call_lower(s, RF_SHARED_TOKEN_MAGIC, r, &fd);
         if (why) {
             log_without(s, r, why);
             continue;
@@ -243,12 +249,19 @@ static rf_result call_all(rf_shared *s, rank_set *called)
     return RF_OK;
 }
 
-/* Takes the descriptor over. */
-static rf_result answer_caller(rf_shared *s, int fd, const rank_set *all, rank_set *answered)
+/* Takes the descriptor over. `board`: the memory of this rank's board, or -1. */
+static rf_result answer_caller(rf_shared *s, int fd, int board, const rank_set *all, rank_set *answered)
 {
     rf_shared_token token;
     const ssize_t n = is_own_user(fd) ? recv(fd, &token, sizeof(token), MSG_DONTWAIT | MSG_TRUNC) : -1;
-    const uint32_t rank = n < 0 ? UINT32_MAX : rf_shared_check_token(s, &token, (size_t)n);
+    const uint32_t reader = n < 0 ? UINT32_MAX : rf_shared_check_token(s, RF_SHARED_BOARD_MAGIC, &token, (size_t)n);
+    if (reader != UINT32_MAX && board >= 0) {
+        rf_shared_make_token(s, RF_SHARED_BOARD_MAGIC, s->rank, reader, &token);
+        if (!send_memory(fd, &token, board)) log_without_board(s, reader, "its local socket takes nothing");
+        close(fd); /* what was sent can still be read */
+        return RF_OK;
+    }
+    const uint32_t rank = n < 0 ? UINT32_MAX : rf_shared_check_token(s, RF_SHARED_TOKEN_MAGIC, &token, (size_t)n);
     if (rank == UINT32_MAX || rank < s->rank || !is_wanted(s, rank) || s->pairs[rank] ||
         !set_has(&all[rank], s->rank)) {
         rf_log_message(RF_LOG_WARN, "rank %u: a foreign connection to its local socket was rejected", s->rank);
@@ -266,7 +279,7 @@ static rf_result answer_caller(rf_shared *s, int fd, const rank_set *all, rank_s
         log_without(s, rank, rf_error_message());
         return RF_OK;
     }
-    rf_shared_make_token(s, s->rank, rank, &token);
+    rf_shared_make_token(s, RF_SHARED_TOKEN_MAGIC, s->rank, rank, &token);
     if (send_memory(fd, &token, memory))
         set_add(answered, rank);
     else
@@ -276,12 +289,12 @@ static rf_result answer_caller(rf_shared *s, int fd, const rank_set *all, rank_s
 }
 
 /* Who called did so before saying so: all of them are in the queue already. */
-static rf_result answer_all(rf_shared *s, int listener, const rank_set *all, rank_set *answered)
+static rf_result answer_all(rf_shared *s, int listener, int board, const rank_set *all, rank_set *answered)
 {
     for (int i = 0; listener >= 0 && i < MAX_STRANGERS; i++) {
         const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            RF_TRY(answer_caller(s, fd, all, answered));
+            RF_TRY(answer_caller(s, fd, board, all, answered));
         else if (errno != EINTR && errno != ECONNABORTED)
             break;
     }
@@ -295,7 +308,8 @@ static void open_all(rf_shared *s, const rank_set *answered, rank_set *opened)
     if (s->job->provider[0]) set_add(opened, s->rank);
     for (uint32_t r = 0; r < s->rank; r++) {
         rf_shared_pair *pair = s->pairs[r];
-        const int memory = pair && set_has(&answered[r], s->rank) ? receive_memory(s, pair->fd, r) : -1;
+        const int memory =
+            pair && set_has(&answered[r], s->rank) ? receive_memory(s, RF_SHARED_TOKEN_MAGIC, pair->fd, r) : -1;
         if (memory >= 0) {
             if (rf_shared_segment_open(&pair->segment, memory) == RF_OK)
                 set_add(opened, r);
@@ -331,18 +345,59 @@ static rf_result settle_pairs(rf_shared *s, const rank_set *opened)
     return RF_OK;
 }
 
-static rf_result meet_neighbours(rf_shared *s, int listener, rank_set *all)
+/* ---- the board of rank 0 ---- */
+
+/* Rank 0: the memory, to be passed to the others. Another rank on its host: a call for it. -1: does without. */
+static int board_begin(const rf_shared *s, rf_board *board)
+{
+    int fd = -1;
+    if (!rf_mesh_wants_board(s->mesh) || s->cards[0].layout != RF_SHARED_LAYOUT) return -1;
+    if (s->rank == 0) {
+        if (rf_board_create(s->world_size, board, &fd) < 0) log_without_board(s, 0, rf_error_message());
+    } else if (can_share(s, s->rank, 0)) {
+        const char *why = call_lower(s, RF_SHARED_BOARD_MAGIC, 0, &fd);
+        if (why) log_without_board(s, 0, why);
+    }
+    return fd;
+}
+
+/* When rank 0 has answered. */
+static void board_end(rf_shared *s, int fd, rf_board *board)
+{
+    if (fd >= 0 && s->rank != 0) {
+        const int memory = receive_memory(s, RF_SHARED_BOARD_MAGIC, fd, 0);
+        if (memory < 0)
+            log_without_board(s, 0, "it gave no memory");
+        else if (rf_board_open(s->world_size, memory, board) < 0)
+            log_without_board(s, 0, rf_error_message());
+        if (memory >= 0) close(memory);
+    }
+    if (board->lines) rf_mesh_use_board(s->mesh, board);
+}
+
+static rf_result meet_in_parts(rf_shared *s, int listener, int board_fd, rf_board *board, rank_set *all)
 {
     rank_set mine = { 0 };
     RF_TRY(call_all(s, &mine));
     RF_TRY(exchange_sets(s, &mine, all));
     rank_set answered = { 0 };
-    RF_TRY(answer_all(s, listener, all, &answered));
+    RF_TRY(answer_all(s, listener, s->rank == 0 ? board_fd : -1, all, &answered));
     RF_TRY(exchange_sets(s, &answered, all));
+    board_end(s, board_fd, board);
     rank_set opened = { 0 };
     open_all(s, all, &opened);
     RF_TRY(exchange_sets(s, &opened, all));
     return settle_pairs(s, all);
+}
+
+static rf_result meet_neighbours(rf_shared *s, int listener, rank_set *all)
+{
+    rf_board board = { 0 };
+    const int fd = board_begin(s, &board);
+    const rf_result r = meet_in_parts(s, listener, fd, &board, all);
+    if (fd >= 0) close(fd);
+    rf_board_close(&board);
+    return r;
 }
 
 rf_result rf_shared_meet(rf_shared *s)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/mesh/board.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+/* Written after `now` was read, on another processor; not by a process whose clock goes ahead. */
+#define AHEAD_NS UINT64_C(1000000000)
+
+static size_t board_size(uint32_t world)
+{
+    return world * sizeof(rf_board_line);
+}
+
+static rf_result board_map(uint32_t world, int fd, rf_board *out)
+{
+    void *memory = mmap(NULL, board_size(world), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) return RF_FAIL_ERRNO(RF_ERROR_OUT_OF_HOST_MEMORY, "shared signs of life: not mapped");
+    *out = (rf_board){ .lines = memory, .world = world };
+    return RF_OK;
+}
+
+rf_result rf_board_create(uint32_t world, rf_board *out, int *fd)
+{
+    *out = (rf_board){ 0 };
+    *fd = memfd_create("ringfire-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0) return RF_FAIL_ERRNO(RF_ERROR_UNSUPPORTED, "shared signs of life: no memfd");
+    rf_result r = RF_OK;
+    if (ftruncate(*fd, (off_t)board_size(world)) != 0 || fcntl(*fd, F_ADD_SEALS, SEALS) != 0)
+        r = RF_FAIL_ERRNO(RF_ERROR_UNSUPPORTED, "shared signs of life: a memfd cannot be given its size and be sealed");
+    if (r == RF_OK) r = board_map(world, *fd, out);
+    if (r == RF_OK) return RF_OK;
+    close(*fd);
+    *fd = -1;
+    return r;
+}
+
+rf_result rf_board_open(uint32_t world, int fd, rf_board *out)
+{
+    *out = (rf_board){ 0 };
+    struct stat st;
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0 ||
+        fstat(fd, &st) != 0 || st.st_size != (off_t)board_size(world))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "what came for signs of life is not a sealed memfd of %zu bytes",
+                       board_size(world));
+    return board_map(world, fd, out);
+}
+
+void rf_board_close(rf_board *board)
+{
+    if (board->lines) munmap(board->lines, board_size(board->world));
+    *board = (rf_board){ 0 };
+}
+
+void rf_board_write(const rf_board *board, uint32_t rank, uint64_t now, uint64_t begun, uint64_t finished)
+{
+    rf_board_line *line = &board->lines[rank];
+    atomic_store_explicit(&line->begun, begun, memory_order_relaxed);
+    atomic_store_explicit(&line->finished, finished, memory_order_relaxed);
+    atomic_store_explicit(&line->beat_ns, now, memory_order_release);
+}
+
+uint64_t rf_board_read(const rf_board *board, uint32_t rank, uint64_t now)
+{
+    const uint64_t at = atomic_load_explicit(&board->lines[rank].beat_ns, memory_order_acquire);
+    if (at <= now) return at;
+    return at - now < AHEAD_NS ? now : 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signs of life of the ranks that share a host with rank 0, where it passes on (topology.h): memory with a line for
+ * each rank, in which it writes the time and how far it is. Reading a line costs next to nothing; a heartbeat over a
+ * connection wakes its receiver, who then reads, verifies, seals and sends: 0.1 to 1 ms of a processor, most of it
+ * spent on memory that is no longer in any cache. Whoever has no line that moves is sent heartbeats.
+ */
+#ifndef RF_TRANSPORT_MESH_BOARD_H
+#define RF_TRANSPORT_MESH_BOARD_H
+
+#include <stdatomic.h>
+
+#include "base/error.h"
+
+typedef struct rf_board_line {
+    _Atomic uint64_t beat_ns;         /* rf_now_ns() of its rank, 0: it does not use the board */
+    _Atomic uint64_t begun, finished; /* operations */
+    uint8_t unused[40];               /* a cache line for each rank */
+} rf_board_line;
+
+typedef struct rf_board {
+    rf_board_line *lines; /* [world] */
+    uint32_t world;
+} rf_board;
+
+/* Rank 0 makes the memory. *fd is to be passed to the others and closed. */
+rf_result rf_board_create(uint32_t world, rf_board *out, int *fd);
+/* Checks that the memory has the right size and keeps it; the caller closes `fd`. */
+rf_result rf_board_open(uint32_t world, int fd, rf_board *out);
+void rf_board_close(rf_board *board);
+
+void rf_board_write(const rf_board *board, uint32_t rank, uint64_t now, uint64_t begun, uint64_t finished);
+/* When `rank` gave its last sign of life, 0: it never did, or the two have different clocks. */
+uint64_t rf_board_read(const rf_board *board, uint32_t rank, uint64_t now);
+
+#endif
