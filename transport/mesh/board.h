@@ -2,8 +2,8 @@
 /*
  * Signs of life of the ranks that share a host with rank 0, where it passes on (topology.h): memory with a line for
  * each rank, in which it writes the time and how far it is. Reading a line costs next to nothing; a heartbeat over a
- * connection wakes its receiver, who then reads, verifies, seals and sends: 0.1 to 1 ms of a processor, most of it
- * spent on memory that is no longer in any cache. Whoever has no line that moves is sent heartbeats.
+ * connection wakes its receiver, who then reads, verifies, seals and sends: 0.2 ms of a processor, most of it spent on
+ * memory that is no longer in any cache. Whoever has no line that moves is sent heartbeats.
  */
 #ifndef RF_TRANSPORT_MESH_BOARD_H
 #define RF_TRANSPORT_MESH_BOARD_H
