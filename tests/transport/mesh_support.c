@@ -86,7 +86,10 @@ void fleet_add_board(fleet *f)
     rf_board board;
     assert_int_equal(rf_board_create(f->world, &board, &f->board), RF_OK);
     rf_board_close(&board);
-    for (uint32_t r = 0; r < f->world; r++) f->jobs[r].heartbeat_interval_ns = f->jobs[r].peer_timeout_ns / 3;
+    for (uint32_t r = 0; r < f->world; r++) {
+        f->jobs[r].peer_timeout_ns = 3 * SECOND / 2;
+        f->jobs[r].heartbeat_interval_ns = SECOND / 2;
+    }
 }
 
 void fleet_start_rank(fleet *f, uint32_t rank)

@@ -44,7 +44,7 @@ struct fleet { /* shared memory */
 uint16_t free_port(void);
 /* Peer timeout 1 s, bootstrap 10 s, a key, a port of its own; tests change jobs[] before they start. */
 fleet *fleet_create(uint32_t world, rank_fn fn);
-/* Gives the ranks a board, and the interval that large jobs have. */
+/* Gives the ranks a board, a peer timeout of 1.5 s and, as large jobs have it, a third of that as interval. */
 void fleet_add_board(fleet *f);
 void fleet_start(fleet *f); /* as processes */
 void fleet_start_rank(fleet *f, uint32_t rank);

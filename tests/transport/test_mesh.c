@@ -325,11 +325,11 @@ static void stop_ranks(bool board)
         if (board) fleet_add_board(f);
         fleet_start(f);
         fleet_await(f, 1, 0, 10000);
-        if (board) sleep_ms(800); /* until they lie idle */
+        if (board) sleep_ms(1200); /* until they lie idle */
         const uint64_t now = rf_now_ns();
         kill(f->pids[culprit], SIGSTOP);
         fleet_await(f, 2, 1u << culprit, 5000);
-        check_loss(f, culprit, now, 2000, "silent for");
+        check_loss(f, culprit, now, board ? 2500 : 2000, "silent for");
         kill(f->pids[culprit], SIGCONT);
         fleet_await(f, 3, 0, 5000);
         assert_int_equal(f->reports[culprit].result, RF_ERROR_PEER_LOST);
@@ -366,9 +366,9 @@ static void test_board_alone(void **state)
         f->deaf[7] = 1;
         if (without) {
             fleet_await(f, 3, 0, 5000);
-            check_loss(f, LARGE, now, 2000, "ranks 0 and 7 no longer reach each other");
+            check_loss(f, LARGE, now, 2500, "ranks 0 and 7 no longer reach each other");
         } else {
-            sleep_ms(2500);
+            sleep_ms(3000);
             for (uint32_t r = 0; r < LARGE; r++) assert_int_equal(f->reports[r].stage, 1);
         }
         fleet_free(f);
@@ -415,8 +415,8 @@ static void test_large_goodbye(void **state)
     (void)state;
     for (int board = 0; board < 2; board++) {
         fleet *f = fleet_create(LARGE, large_leaver);
-        for (uint32_t r = 0; r < LARGE; r++) f->jobs[r].peer_timeout_ns = 2 * SECOND;
         if (board) fleet_add_board(f);
+        for (uint32_t r = 0; r < LARGE; r++) f->jobs[r].peer_timeout_ns = 2 * SECOND;
         fleet_start(f);
         fleet_await(f, 3, 0, 10000);
         check_all_well(f);
