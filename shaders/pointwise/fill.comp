@@ -1,6 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One value everywhere. */
+/* One value everywhere; SPAN vectors an invocation. */
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -15,6 +16,7 @@ layout(std430, binding = 0) writeonly buffer OutS { float s[]; };
 void main()
 {
     uint t = rf_invocation();
-    if (t < p.n_vec) v[t] = rf_pack(rf_splat(p.value));
-    else if (HAS_TAIL != 0u && t - p.n_vec < p.n_tail) s[p.n_vec * W + (t - p.n_vec)] = p.value;
+    if (t < p.n_vec)
+        [[unroll]] for (uint i = 0; i < SPAN; i++) v[t * SPAN + i] = rf_pack(rf_splat(p.value));
+    else if (HAS_TAIL != 0u && t - p.n_vec < p.n_tail) s[p.n_vec * (W * SPAN) + (t - p.n_vec)] = p.value;
 }

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of the places of a gather that take the same, in order: for devices on which one invocation is fast. Places are split
  * into parts, whose lists nobody else touches. CLEAR: lists without places. Otherwise an invocation makes the lists of a part
- * and begins with its last place, so that the first one becomes the head. */
+ * and begins with its last place, so that the first one becomes the head. FEW: one part, whose lists nobody has cleared; those
+ * of choices without places hold anything afterwards. */
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
 #include "include/division.glsl"
@@ -19,6 +20,13 @@ layout(std430, binding = 0) readonly buffer Indices { uint indices[]; };
 layout(std430, binding = 1) buffer Heads { uint heads[]; };
 layout(std430, binding = 2) writeonly buffer Next { uint next[]; };
 
+/* Of a place: the number of its list in a part; `keys` where this dispatch has not got its choice. */
+uint key_of(uint place)
+{
+    const uint choice = indices[p.indices_offset + place] - p.first;
+    return choice < p.choices ? rf_divide(place, p.places_magic, p.places_shift) * p.choices + choice : p.keys;
+}
+
 void main()
 {
 #ifdef CLEAR
@@ -29,10 +37,14 @@ void main()
     if (part >= p.parts) return;
     const uint first = part * p.part_size, end = min(first + p.part_size, p.count);
     for (uint after = end; after > first; after--) {
-        const uint place = after - 1, choice = indices[p.indices_offset + place] - p.first;
-        if (choice >= p.choices) continue;
-        const uint at = part * p.keys + rf_divide(place, p.places_magic, p.places_shift) * p.choices + choice;
-        next[place] = heads[at];
+        const uint key = key_of(after - 1), at = part * p.keys + key;
+        if (key == p.keys) continue;
+        uint head = heads[at];
+#ifdef FEW
+        /* Whatever was there before cannot be a later place of this choice: such a place would have put its own number there. */
+        if (head <= after || head > end || key_of(head - 1) != key) head = 0u;
+#endif
+        next[after - 1] = head;
         heads[at] = after;
     }
 #endif

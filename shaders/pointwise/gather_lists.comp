@@ -7,6 +7,9 @@
  * others rest: dx is zeros before. FEW takes lists of one part. */
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#ifdef FEW
+#extension GL_KHR_shader_subgroup_vote : require
+#endif
 #endif
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
@@ -58,6 +61,22 @@ void main()
     for (uint j = 0; j < SPAN; j++) sum[j] = rf_splat(0.0);
     if (p.continues != 0u)
         for (uint j = 0; j < SPAN; j++) sum[j] = rf_unpack(dx[goal + j * p.inner]);
+#if defined(FEW) && W == 8
+    /* All leave at once, after as many turns as the longest list has places. A loop that each leaves by itself takes one turn more, in
+     * which software devices do all the work for nobody. */
+    for (uint after = at + 1;;) {
+        const bool counts = after != 0;
+        const uint place = counts ? after - 1 : at, from = p.dy_offset + (place + skipped) * pitch + k;
+        for (uint j = 0; j < SPAN; j++) {
+            const int low = int(2 * (from + j * p.inner));
+            const vec4 one = texelFetch(dy, low), other = texelFetch(dy, low + 1);
+            sum[j].lo += counts ? one : vec4(0.0);
+            sum[j].hi += counts ? other : vec4(0.0);
+        }
+        after = counts ? WORD(next, place) : 0u;
+        if (!subgroupAny(after != 0)) break;
+    }
+#else
     for (uint part = 0; part < p.parts; part++)
         for (uint after = WORD(heads, part * p.keys + key); after != 0; after = WORD(next, after - 1)) {
             const uint from = p.dy_offset + (after - 1 + skipped) * pitch + k;
@@ -71,5 +90,6 @@ void main()
 #endif
             }
         }
+#endif
     for (uint j = 0; j < SPAN; j++) dx[goal + j * p.inner] = rf_pack(sum[j]);
 }

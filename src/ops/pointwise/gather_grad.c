@@ -347,8 +347,8 @@ static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf
 static rf_result zeros_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const bool wide = caps->is_cpu && caps->int64;
-    rf_flat_job zeros = { .shader = wide ? &rf_shader_fill_w8 : &rf_shader_fill,
-                          .width = wide ? 8 : 4,
+    rf_flat_job zeros = { .shader = wide ? &rf_shader_fill_w32 : &rf_shader_fill,
+                          .width = wide ? 32 : 4,
                           .n_tensors = 1,
                           .push_size = sizeof(float) };
     zeros.tensors[0].kind = RF_BIND_OUTPUT;
@@ -428,7 +428,7 @@ static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, c
     const uint64_t heads = l->parts * l->keys;
     struct {
         uint32_t count, places, places_magic, places_shift, first, choices, keys, indices_offset, parts, part;
-    } push = { .count = (uint32_t)heads,
+    } push = { .count = (uint32_t)(l->few ? l->count : heads),
                .places = (uint32_t)chunk->size.places,
                .places_magic = by_place.magic,
                .places_shift = by_place.shift,
@@ -437,9 +437,10 @@ static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, c
                .keys = (uint32_t)l->keys,
                .parts = (uint32_t)l->parts,
                .part = (uint32_t)l->part };
-    for (int clear = 1; clear >= 0; clear--, push.count = (uint32_t)l->count) {
-        rf_dispatch *d = rf_kernel_plan_add(plan, clear ? &rf_shader_gather_list_clear : &rf_shader_gather_list,
-                                            clear ? RF_NO_LOOPS : l->part + 1);
+    const rf_shader *make = l->few ? &rf_shader_gather_few_list : &rf_shader_gather_list;
+    for (int clear = !l->few; clear >= 0; clear--, push.count = (uint32_t)l->count) {
+        rf_dispatch *d =
+            rf_kernel_plan_add(plan, clear ? &rf_shader_gather_list_clear : make, clear ? RF_NO_LOOPS : l->part + 1);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, clear ? grad_local(caps) : rf_local_size(caps, caps->subgroup_size));
         push.indices_offset = rf_gather_bind_indices(d, caps, all, chunk);
