@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Puts together what batch_sums.comp found in slices of the rows, a column an invocation: mean and variance by the formula of
-// Chan, Golub and LeVeque (1979), or (PRODUCTS) two sums.
+// Chan, Golub and LeVeque (1979), or (PRODUCTS) from two sums what normalization's gradient has for each channel.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -9,7 +9,13 @@
 layout(std430, binding = 0) readonly buffer Lists { float lists[]; };
 layout(std430, binding = 1) writeonly buffer First { float first[]; };
 layout(std430, binding = 2) writeonly buffer Second { float second[]; };
-layout(push_constant) uniform Push { uint rows, columns, slice_length, slices; };
+#ifdef PRODUCTS
+layout(std430, binding = 3) writeonly buffer Third { float third[]; };
+layout(std430, binding = 4) writeonly buffer Fourth { float fourth[]; };
+layout(std430, binding = 5) readonly buffer Scale { float scale[]; };
+layout(std430, binding = 6) readonly buffer Variance { float variance[]; };
+#endif
+layout(push_constant) uniform Push { uint rows, columns, slice_length, slices; float epsilon; };
 
 void main()
 {
@@ -21,8 +27,11 @@ void main()
         product += lists[at];
         sum += lists[list + at];
     }
-    first[column] = product;
+    const float spread = variance[column] + epsilon, per_row = -scale[column] / float(rows);
+    first[column] = product / sqrt(spread);
     second[column] = sum;
+    third[column] = per_row * (product / spread);
+    fourth[column] = per_row * sum;
 #else
     // All slices but the last have the same length.
     const float all = float(rows), length = float(slice_length), last = float(rows - (slices - 1) * slice_length);

@@ -9,7 +9,7 @@
 #define RF_POINTWISE_OPS(OP)                                                                                           \
     OP(elementwise)    /* inputs f32, of comparisons i32, broadcast together by NumPy's rules; output f32 */           \
     OP(sum_to_like)    /* x, like (shape only): sums over the axes that broadcasting added */                          \
-    OP(normalize)      /* x [..., c], mean [c], scale[, shift] -> (x - mean) * scale + shift */                        \
+    OP(normalize)      /* x [..., c], mean [c], scale[, shift], variance[, gamma] -> (x - mean) * scale + shift */     \
     OP(fill_like)      /* like (shape only) */                                                                         \
     OP(broadcast_like) /* x, like (shape only) */                                                                      \
     OP(reshape)                                                                                                        \
@@ -74,7 +74,7 @@
     OP(lamb_norms)    /* param, m, v, hyper -> the same of parameters and steps */                                     \
     OP(mean_scale)    /* dy, x (shape only) -> dy * count(dy) / count(x): the gradient of a mean */                    \
     OP(batch_moments) /* x [..., c] -> mean [c], variance [c] over all but the channels */                             \
-    OP(batch_sums)    /* dy, x, mean -> sums [c] of dy * (x - mean), of dy */                                          \
+    OP(batch_sums)    /* dy, x, mean, scale, variance -> dgamma, dshift, slope, level [c] */                           \
     OP(argmax)                                                                                                         \
     OP(top_k)  /* x -> values, indices i32 */                                                                          \
     OP(cumsum) /* along the last axis */                                                                               \

@@ -271,9 +271,26 @@ rf_result rf_emit_recurrence(rf_graph *g, rf_value x, rf_value factors, bool rev
 
 /* ---- batch_moments.c, normalize.c ---- */
 rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_value *variance);
-rf_result rf_emit_batch_sums(rf_graph *g, rf_value dy, rf_value x, rf_value mean, rf_value *products, rf_value *sums);
-/* `shift` 0: none. */
-rf_result rf_emit_normalize(rf_graph *g, rf_value x, rf_value mean, rf_value scale, rf_value shift, rf_value *out);
+/* What batch normalization's gradient has for each channel: gamma's and the shift's, and x's beside dy * scale, which
+ * is (x - mean) * slope + level. */
+typedef struct rf_batch_sums_attr {
+    float epsilon;
+} rf_batch_sums_attr;
+typedef struct rf_batch_sums {
+    rf_value dgamma, dshift, slope, level;
+} rf_batch_sums;
+/* in: dy, x, mean, scale, variance. */
+rf_result rf_emit_batch_sums(rf_graph *g, const rf_value in[5], float epsilon, rf_batch_sums *sums);
+/* (x - mean) * scale + shift, where mean and variance are x's own, and scale is gamma / sqrt(variance + epsilon):
+ * gradients flow to x, gamma and the shift alone. 0: no gamma (which is 1), no shift. */
+typedef struct rf_normalize_attr {
+    float epsilon;
+    uint32_t scaled, shifted; /* there is a gamma, a shift */
+} rf_normalize_attr;
+typedef struct rf_normalize_values {
+    rf_value x, mean, variance, scale, gamma, shift;
+} rf_normalize_values;
+rf_result rf_emit_normalize(rf_graph *g, const rf_normalize_values *v, float epsilon, rf_value *out);
 
 /* ---- layer_norm.c ---- */
 /* `rms`: by the root mean square, without taking the mean off. Of the gradient `center` is always 0. */

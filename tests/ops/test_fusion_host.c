@@ -169,50 +169,103 @@ static void test_products_make_the_bias_gradient(void **state)
     rf_graph_destroy(&g);
 }
 
-/* Forward one walk for the moments and one for the result with its activation; backward one for the activation, one for
- * both sums and one for the gradient of x, in which the broadcasts of the moments' gradients have gone. */
-static void test_batch_normalization_takes_five_walks(void **state)
+#define NORM_EPSILON 1e-3
+enum { NORM_ROWS = 6, NORM_CHANNELS = 4, NORM_SIZE = NORM_ROWS * NORM_CHANNELS };
+typedef struct norm_numbers {
+    double x[NORM_SIZE], gamma[NORM_CHANNELS], beta[NORM_CHANNELS];
+} norm_numbers;
+
+/* The sum of squares of what is positive after batch normalization. */
+static double normalized_loss(const norm_numbers *n)
 {
-    (void)state;
+    double loss = 0;
+    for (int c = 0; c < NORM_CHANNELS; c++) {
+        double mean = 0, variance = 0;
+        for (int r = 0; r < NORM_ROWS; r++) mean += n->x[r * NORM_CHANNELS + c] / NORM_ROWS;
+        for (int r = 0; r < NORM_ROWS; r++) variance += pow(n->x[r * NORM_CHANNELS + c] - mean, 2) / NORM_ROWS;
+        for (int r = 0; r < NORM_ROWS; r++) {
+            const double scale = n->gamma[c] / sqrt(variance + NORM_EPSILON);
+            const double y = (n->x[r * NORM_CHANNELS + c] - mean) * scale + n->beta[c];
+            if (y > 0) loss += y * y;
+        }
+    }
+    return loss;
+}
+
+static void expect_slopes(norm_numbers *n, double *at, uint32_t count, const float *slopes)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const double before = at[i], step = 1e-6;
+        at[i] = before + step;
+        const double above = normalized_loss(n);
+        at[i] = before - step;
+        const double slope = (above - normalized_loss(n)) / (2 * step);
+        at[i] = before;
+        assert_float_equal(slopes[i], slope, 1e-5 * (1 + fabs(slope)));
+    }
+}
+
+/* Forward one walk for the moments and one for the result with its activation; backward one for the activation, one for
+ * both sums and one for the gradient of x; of the channels alone only the scale. Gradients are those of the whole, with
+ * gamma and shift or without. */
+static void batch_normalization_takes_five_walks(bool scaled, bool shifted)
+{
     rf_graph *g;
-    rf_value x, gamma, beta, mean, variance, deviation, scale, y, loss, grad[3];
+    rf_normalize_values v = { 0 };
+    rf_value gamma, beta, deviation, y, loss, grad[3];
     rf_arena arena = { 0 };
-    const rf_shape full = RF_SHAPE(2, 3, 4);
-    float data[24], weights[4] = { 1, -2, 0.5f, 3 }, shifts[4] = { 0, 1, -1, 0.25f }, before[24], by_gamma[4];
+    const rf_shape full = RF_SHAPE(2, 3, 4), channels = RF_SHAPE(4);
+    norm_numbers n = { .gamma = { 1, 1, 1, 1 } };
+    float data[NORM_SIZE], weights[4] = { 1, 1, 1, 1 }, shifts[4];
     OK(rf_graph_create(rf_ops_core(), &g));
-    OK(rf_graph_input(g, 0, FLOATS(2, 3, 4), &x));
+    OK(rf_graph_input(g, 0, FLOATS(2, 3, 4), &v.x));
     OK(rf_graph_input(g, 1, FLOATS(4), &gamma));
     OK(rf_graph_input(g, 2, FLOATS(4), &beta));
-    OK(rf_emit_batch_moments(g, x, &mean, &variance));
-    OK(rf_emit_unary(g, RF_FN_SQRT, 0, variance, &deviation));
-    OK(rf_emit_binary(g, RF_FN_DIVIDE, 0, gamma, deviation, &scale));
-    OK(rf_emit_normalize(g, x, mean, scale, beta, &y));
+    v.gamma = scaled ? gamma : 0;
+    v.shift = shifted ? beta : 0;
+    OK(rf_emit_batch_moments(g, v.x, &v.mean, &v.variance));
+    OK(rf_emit_unary(g, RF_FN_ADD_IMM, (float)NORM_EPSILON, v.variance, &deviation));
+    OK(rf_emit_unary(g, RF_FN_SQRT, 0, deviation, &deviation));
+    OK(rf_emit_binary(g, RF_FN_DIVIDE, 0, gamma, deviation, &v.scale));
+    OK(rf_emit_normalize(g, &v, (float)NORM_EPSILON, &y));
     OK(rf_emit_unary(g, RF_FN_RELU, 0, y, &y));
     OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, y, NULL, 0, false, &loss));
-    OK(rf_graph_differentiate(g, loss, (rf_value[]){ x, gamma, beta }, 3, grad));
-    for (uint32_t i = 0; i < RF_LENGTH(data); i++) data[i] = (float)((int)(i * 37 % 23) - 11);
+    rf_value by[3] = { v.x };
+    uint32_t num_by = 1;
+    if (scaled) by[num_by++] = gamma;
+    if (shifted) by[num_by++] = beta;
+    OK(rf_graph_differentiate(g, loss, by, num_by, grad));
+    for (uint32_t i = 0; i < NORM_SIZE; i++) n.x[i] = data[i] = (float)((int)(i * 37 % 23) - 11) * 0.5f;
+    for (uint32_t i = 0; i < NORM_CHANNELS; i++) {
+        if (scaled) n.gamma[i] = weights[i] = 1.5f - (float)i;
+        n.beta[i] = shifts[i] = shifted ? 0.25f * (float)i : 0;
+    }
     for (int pass = 0; pass < 2; pass++) {
         void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
         assert_non_null(values);
-        values[x] = data;
+        values[v.x] = data;
         values[gamma] = weights;
         values[beta] = shifts;
         OK(rf_graph_interpret(g, &arena, values));
-        for (uint32_t i = 0; pass == 1 && i < RF_LENGTH(data); i++)
-            assert_float_equal(((float *)values[grad[0]])[i], before[i], 1e-5f);
-        for (uint32_t i = 0; pass == 1 && i < RF_LENGTH(by_gamma); i++)
-            assert_float_equal(((float *)values[grad[1]])[i], by_gamma[i], 1e-5f);
-        memcpy(before, values[grad[0]], sizeof(before));
-        memcpy(by_gamma, values[grad[1]], sizeof(by_gamma));
-        OK(rf_graph_optimize(g, &(rf_graph_roots){ grad, 3 }));
+        expect_slopes(&n, n.x, NORM_SIZE, values[grad[0]]);
+        if (scaled) expect_slopes(&n, n.gamma, NORM_CHANNELS, values[grad[1]]);
+        if (shifted) expect_slopes(&n, n.beta, NORM_CHANNELS, values[grad[num_by - 1]]);
+        OK(rf_graph_optimize(g, &(rf_graph_roots){ grad, num_by }));
     }
     assert_int_equal(live_nodes(g, &rf_op_batch_moments, NULL), 1);
     assert_int_equal(live_nodes(g, &rf_op_batch_sums, NULL), 1);
     assert_int_equal(live_nodes(g, &rf_op_elementwise, &full), 3);
+    assert_int_equal(live_nodes(g, &rf_op_elementwise, &channels), 1);
     assert_int_equal(live_nodes(g, &rf_op_normalize, NULL) + live_nodes(g, &rf_op_broadcast_like, &full), 0);
-    assert_int_equal(live_nodes(g, &rf_op_sum_to_like, NULL), 0);
+    assert_int_equal(live_nodes(g, &rf_op_mean_scale, NULL) + live_nodes(g, &rf_op_sum_to_like, NULL), 0);
     rf_arena_free(&arena);
     rf_graph_destroy(&g);
+}
+
+static void test_batch_normalization_takes_five_walks(void **state)
+{
+    (void)state;
+    for (uint32_t form = 0; form < 4; form++) batch_normalization_takes_five_walks(form & 1, form & 2);
 }
 
 /* A broadcast goes where another operand gives the result its shape, and stays where it does that alone. */

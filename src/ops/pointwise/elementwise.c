@@ -282,7 +282,7 @@ static const rf_elementwise_attr *program_of(const rf_node_info *node, uint32_t 
     *n_in = node->op == &rf_op_broadcast_like ? 1 : node->n_in;
     if (node->op == &rf_op_elementwise) return node->attr;
     if (node->op == &rf_op_broadcast_like) return &rf_copy_program;
-    return node->op == &rf_op_normalize ? rf_normalize_program(node->n_in) : NULL;
+    return node->op == &rf_op_normalize ? rf_normalize_program(node->attr, n_in) : NULL;
 }
 
 /* Without a broadcast its source may be too small for what reads it. */

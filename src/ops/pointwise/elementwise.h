@@ -46,7 +46,7 @@ extern const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS];
 bool rf_elementwise_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
 /* broadcast.c, normalize.c: what broadcast_like and normalize do to their first inputs. */
 extern const rf_elementwise_attr rf_copy_program;
-const rf_elementwise_attr *rf_normalize_program(uint32_t n_in);
+const rf_elementwise_attr *rf_normalize_program(const rf_normalize_attr *attr, uint32_t *n_in);
 
 /* broadcast.c. The shape that NumPy's rules give; failure names the op. */
 rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out);

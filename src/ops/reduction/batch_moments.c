@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mean and variance of each channel over all examples and places, in one walk over the tensor, and the sums that the
- * gradient of batch normalization takes: what x [..., c] has in its last dimension stays.
+ * Mean and variance of each channel over all examples and places, in one walk over the tensor, and what the gradient of
+ * batch normalization takes of each channel, in another: what x [..., c] has in its last dimension stays.
  */
+#include <math.h>
+
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "rf_shaders.h"
@@ -27,9 +29,11 @@ static rf_result sums_infer(rf_op_call *call)
     const rf_shape channels = RF_SHAPE((int64_t)rf_desc_columns(&call->in[0]));
     RF_TRY(rf_expect_dtype(call, 1, RF_F32));
     RF_TRY(rf_expect_shape(call, 1, &call->in[0].shape, "a value for each gradient"));
-    RF_TRY(rf_expect_dtype(call, 2, RF_F32));
-    RF_TRY(rf_expect_shape(call, 2, &channels, "a mean for each channel"));
-    call->out[0] = call->out[1] = (rf_tensor_desc){ RF_F32, channels };
+    for (uint32_t i = 2; i < call->n_in; i++) {
+        RF_TRY(rf_expect_dtype(call, i, RF_F32));
+        RF_TRY(rf_expect_shape(call, i, &channels, "a number for each channel"));
+    }
+    for (uint32_t i = 0; i < 4; i++) call->out[i] = (rf_tensor_desc){ RF_F32, channels };
     return RF_OK;
 }
 
@@ -42,12 +46,12 @@ rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_valu
     return RF_OK;
 }
 
-rf_result rf_emit_batch_sums(rf_graph *g, rf_value dy, rf_value x, rf_value mean, rf_value *products, rf_value *sums)
+rf_result rf_emit_batch_sums(rf_graph *g, const rf_value in[5], float epsilon, rf_batch_sums *sums)
 {
+    const rf_batch_sums_attr attr = { epsilon };
     rf_value out[RF_MAX_OUTPUTS];
-    RF_TRY(rf_graph_add(g, &rf_op_batch_sums, NULL, (rf_value[]){ dy, x, mean }, 3, out));
-    *products = out[0];
-    *sums = out[1];
+    RF_TRY(rf_graph_add(g, &rf_op_batch_sums, &attr, in, 5, out));
+    *sums = (rf_batch_sums){ .dgamma = out[0], .dshift = out[1], .slope = out[2], .level = out[3] };
     return RF_OK;
 }
 
@@ -91,7 +95,8 @@ static rf_result moments_reference(const rf_op_call *call, void *const *in, void
 
 static rf_result sums_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const float *dy = in[0], *x = in[1], *mean = in[2];
+    const rf_batch_sums_attr *attr = call->attr;
+    const float *dy = in[0], *x = in[1], *mean = in[2], *scale = in[3], *variance = in[4];
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
     for (uint64_t c = 0; c < columns; c++) {
         double product = 0, sum = 0;
@@ -99,8 +104,11 @@ static rf_result sums_reference(const rf_op_call *call, void *const *in, void *c
             product += (double)dy[at] * ((double)x[at] - (double)mean[c]);
             sum += (double)dy[at];
         }
-        ((float *)out[0])[c] = (float)product;
+        const double spread = (double)variance[c] + (double)attr->epsilon;
+        ((float *)out[0])[c] = (float)(product / sqrt(spread));
         ((float *)out[1])[c] = (float)sum;
+        ((float *)out[2])[c] = (float)(-(double)scale[c] * product / spread / (double)rows);
+        ((float *)out[3])[c] = (float)(-(double)scale[c] * sum / (double)rows);
     }
     return RF_OK;
 }
@@ -213,11 +221,13 @@ static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, 
                                         (products ? 1 : 2) * s.slices + 2);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? 16 : 64));
-    const uint32_t push[] = { (uint32_t)s.rows, (uint32_t)s.columns, (uint32_t)s.slice, (uint32_t)s.slices };
+    const float epsilon = products ? ((const rf_batch_sums_attr *)call->attr)->epsilon : 0;
+    const uint32_t push[] = { (uint32_t)s.rows, (uint32_t)s.columns, (uint32_t)s.slice, (uint32_t)s.slices,
+                              rf_float_word(epsilon) };
     rf_dispatch_push(d, push, sizeof(push));
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace)->write = false;
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_bind_whole(d, RF_BIND_OUTPUT, 1);
+    for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
+    for (uint32_t i = 3; i < call->n_in; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
     rf_dispatch_items(d, caps, s.columns);
     return RF_OK;
 }
@@ -247,19 +257,20 @@ static const rf_op_case moments_cases[] = {
     { CASE("64x28x28x16", 1, 1e-5, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
     { CASE("64x7x7x256", 1, 1e-5, X(0, 4, 64, 7, 7, 256)), .large = true, .benchmark = true },
 };
-#define GRAD(r, c) X(0, 2, r, c), X(1, 2, r, c), X(1, 1, c)
+static const rf_batch_sums_attr usual = { 1e-3f };
+#define SUMS(text, tolerance, columns, ...)                                                                            \
+    .attr = &usual, CASE(text, 5, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns), \
+                         RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
 static const rf_op_case sums_cases[] = {
-    { CASE("1x1", 3, 1e-6, GRAD(1, 1)) },
-    { CASE("3x5", 3, 1e-5, GRAD(3, 5)) },
-    { CASE("2x3x4", 3, 1e-5, X(0, 3, 2, 3, 4), X(0, 3, 2, 3, 4), X(0, 1, 4)) },
-    { CASE("17x8", 3, 1e-5, GRAD(17, 8)) },
-    { CASE("1009x12", 3, 1e-4, GRAD(1009, 12)) },
-    { CASE("2003x67", 3, 2e-4, GRAD(2003, 67)) },
-    { CASE("20011x3", 3, 1e-3, GRAD(20011, 3)) },
-    { CASE("64x28x28x16", 3, 2e-3, X(0, 4, 64, 28, 28, 16), X(0, 4, 64, 28, 28, 16), X(0, 1, 16)), .large = true,
-      .benchmark = true },
-    { CASE("64x7x7x256", 3, 1e-3, X(0, 4, 64, 7, 7, 256), X(0, 4, 64, 7, 7, 256), X(0, 1, 256)), .large = true,
-      .benchmark = true },
+    { SUMS("1x1", 1e-6, 1, 2, 1, 1) },
+    { SUMS("3x5", 1e-5, 5, 2, 3, 5) },
+    { SUMS("2x3x4", 1e-5, 4, 3, 2, 3, 4) },
+    { SUMS("17x8", 1e-5, 8, 2, 17, 8) },
+    { SUMS("1009x12", 1e-4, 12, 2, 1009, 12) },
+    { SUMS("2003x67", 2e-4, 67, 2, 2003, 67) },
+    { SUMS("20011x3", 1e-3, 3, 2, 20011, 3) },
+    { SUMS("64x28x28x16", 2e-3, 16, 4, 64, 28, 28, 16), .large = true, .benchmark = true },
+    { SUMS("64x7x7x256", 1e-3, 256, 4, 64, 7, 7, 256), .large = true, .benchmark = true },
 };
 
 /* ---- the ops ---- */
@@ -280,14 +291,17 @@ const rf_op rf_op_batch_moments = {
     RF_CASES(moments_cases),
 };
 
+static const rf_attr_field sums_fields[] = { RF_ATTR_NUMBER(rf_batch_sums_attr, epsilon) };
+
 const rf_op rf_op_batch_sums = {
     .name = "batch_sums",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 2,
+    RF_ATTRIBUTES(rf_batch_sums_attr, sums_fields),
+    .min_in = 5,
+    .max_in = 5,
+    .n_out = 4,
     .flags = RF_OP_NO_ONNX,
-    .unbatched_in = 1u << 2,
-    .unbatched_out = 1u << 0 | 1u << 1,
+    .unbatched_in = 1u << 2 | 1u << 3 | 1u << 4,
+    .unbatched_out = 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3,
     RF_STORES_16(0),
     .infer = sums_infer,
     .reference = sums_reference,

@@ -231,21 +231,24 @@ uint32_t rf_layer_keeps_together(const rf_layer *layer)
 }
 
 /* Over the replica's own batch, with the channels last: one walk over x for both moments, one for the result, and as
- * many for the gradient, where the arithmetic above takes several times that. */
-static rf_tensor normalize_channels(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x, rf_tensor gamma)
+ * many for the gradient, where the arithmetic above takes several times that, and small operations for each channel. */
+static rf_tensor normalize_channels(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x)
 {
+    const float epsilon = (float)layer->u.batch_norm.epsilon;
     rf_graph *g = rf_trace_graph(t);
-    rf_value in, mean = 0, variance = 0, scale, shift = 0, y = 0;
-    if (!rf_operand(t, x, ARGUMENT, &in)) return RF_NO_TENSOR;
-    rf_result r = rf_emit_batch_moments(g, in, &mean, &variance);
-    const rf_tensor now[2] = { rf_trace_emit(t, r, mean), rf_trace_emit(t, r, variance) };
+    rf_normalize_values v = { 0 };
+    rf_value y = 0;
+    if (!rf_operand(t, x, ARGUMENT, &v.x)) return RF_NO_TENSOR;
+    rf_result r = rf_emit_batch_moments(g, v.x, &v.mean, &v.variance);
+    const rf_tensor now[2] = { rf_trace_emit(t, r, v.mean), rf_trace_emit(t, r, v.variance) };
     move_average(t, layer, p->moving_mean, now[0]);
     move_average(t, layer, p->moving_variance, now[1]);
-    const rf_tensor deviation =
-        rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, now[1], ARGUMENT));
-    if (!rf_operand(t, rf_divide(t, gamma, deviation), ARGUMENT, &scale)) return RF_NO_TENSOR;
-    if (p->beta && !rf_operand(t, rf_variable_tensor(t, p->beta), ARGUMENT, &shift)) return RF_NO_TENSOR;
-    r = rf_emit_normalize(g, in, mean, scale, shift, &y);
+    const rf_tensor gamma = p->gamma ? rf_variable_tensor(t, p->gamma) : rf_constant(t, 1.0f);
+    const rf_tensor deviation = rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, epsilon, now[1], ARGUMENT));
+    if (!rf_operand(t, rf_divide(t, gamma, deviation), ARGUMENT, &v.scale)) return RF_NO_TENSOR;
+    if (p->gamma && !rf_operand(t, gamma, ARGUMENT, &v.gamma)) return RF_NO_TENSOR;
+    if (p->beta && !rf_operand(t, rf_variable_tensor(t, p->beta), ARGUMENT, &v.shift)) return RF_NO_TENSOR;
+    r = rf_emit_normalize(g, &v, epsilon, &y);
     return rf_trace_emit(t, r, y);
 }
 
@@ -258,7 +261,7 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     const bool training = mode == RF_TRAINING && !layer->frozen;
     if (training) warn_of_moving_shares(t, layer);
     const bool alone = !layer->u.batch_norm.synchronized && layer->u.batch_norm.virtual_size == 0;
-    if (training && alone && axis == rank - 1) return normalize_channels(t, layer, &p, x, gamma);
+    if (training && alone && axis == rank - 1) return normalize_channels(t, layer, &p, x);
     if (training && layer->u.batch_norm.virtual_size > 0) {
         rf_trace_keep_together(t, layer->u.batch_norm.virtual_size, layer->name);
         y = normalize_batches(t, layer, &p, x, gamma);
