@@ -12,7 +12,7 @@ typedef struct lanes_push {
 } lanes_push;
 _Static_assert(sizeof(lanes_push) <= RF_MAX_PUSH, "push constants of attention_lanes.comp");
 
-enum { LANES = 8, ROWS = 32, BLOCK = 4 * LANES, WIDEST = 64 };
+enum { LANES = 8, ROWS = 4 * LANES, COLUMNS = 4 * LANES, WIDEST = 2 * COLUMNS };
 
 static bool elements_fit(const rf_device_caps *caps, int64_t elements)
 {
@@ -20,15 +20,14 @@ static bool elements_fit(const rf_device_caps *caps, int64_t elements)
            (uint64_t)elements <= caps->max_texel_elements;
 }
 
-/* Blocks of a walk, each with its loops over widths and lanes. */
-static uint64_t count_loops(const rf_attention_geometry *g, int64_t others)
+/* Walks go over four rows at a time. */
+static uint64_t count_loops(int64_t others)
 {
-    const int64_t blocks = (others + BLOCK - 1) / BLOCK;
-    return (uint64_t)(blocks * (g->k / 4 + g->v / 4 + 2 * LANES + 6) + 2);
+    return (uint64_t)others / 4 + 2;
 }
 
-/* What the gradient takes at a time: items, and keys of each. The gradients through their scores lie in the workspace,
- * which grows with the number of queries alone. */
+/* What the gradient takes at a time: items, and keys of each. Their weights lie in the workspace, which grows with the
+ * number of queries alone. */
 typedef struct gradient_chunk {
     int64_t items, keys;
 } gradient_chunk;
@@ -52,8 +51,9 @@ static double lanes_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     const int64_t width = g.k > g.v ? g.k : g.v, rows = g.t > g.s ? g.t : g.s;
-    if (caps->subgroup_size != LANES || !caps->full_subgroups || !caps->subgroup_shuffle) return RF_SCORE_NONE;
-    if (g.k % 4 || g.v % 4 || width > WIDEST || count_loops(&g, rows) > rf_loop_limit(caps)) return RF_SCORE_NONE;
+    if (caps->subgroup_size != LANES || !caps->full_subgroups || !caps->subgroup_shuffle || !caps->int64)
+        return RF_SCORE_NONE;
+    if (g.k % 4 || g.v % 4 || width > WIDEST || count_loops(rows) > rf_loop_limit(caps)) return RF_SCORE_NONE;
     if (!elements_fit(caps, g.items * rows * width)) return RF_SCORE_NONE;
     if (g.mask && !elements_fit(caps, rf_shape_count(call->in[g.mask].shape))) return RF_SCORE_NONE;
     if (g.gradient && choose_chunk(&g, caps).items == 0) return RF_SCORE_NONE;
@@ -63,10 +63,10 @@ static double lanes_score(const rf_op_call *call, const rf_device_caps *caps)
 
 typedef struct lanes_pass {
     const rf_shader *shaders[2]; /* by groups of columns */
-    int64_t rows, others, widest;
+    int64_t rows, others, width, value_width;
     int64_t first_item, items;
     int64_t first, past;     /* rows of an item, of those of the dispatch */
-    int64_t first_key, keys; /* whose gradients through scores the workspace holds */
+    int64_t first_key, keys; /* whose weights the workspace holds */
     uint32_t count;
     rf_binding bindings[RF_MAX_BINDINGS];
 } lanes_pass;
@@ -103,14 +103,14 @@ static void bind_output(lanes_pass *pass, uint32_t index)
 
 static rf_result add_pass(rf_lanes_plan *p, const rf_attention_geometry *g, const lanes_pass *pass)
 {
-    const rf_shader *shader = pass->shaders[pass->widest > BLOCK];
+    const rf_shader *shader = pass->shaders[pass->width > COLUMNS || pass->value_width > COLUMNS];
     const int64_t tiles = (pass->past - pass->first + ROWS - 1) / ROWS;
     const lanes_push push = { .total = (int32_t)(pass->items * tiles),
                               .tiles = (int32_t)tiles,
                               .rows = (int32_t)pass->rows,
                               .others = (int32_t)pass->others,
-                              .width = (int32_t)(g->k / 4),
-                              .value_width = (int32_t)(g->v / 4),
+                              .width = (int32_t)(pass->width / 4),
+                              .value_width = (int32_t)(pass->value_width / 4),
                               .last_key = (int32_t)rf_attention_last_key(g),
                               .scale = g->scale,
                               .heads = (int32_t)g->heads,
@@ -122,7 +122,7 @@ static rf_result add_pass(rf_lanes_plan *p, const rf_attention_geometry *g, cons
                               .first_tile = (int32_t)(pass->first / ROWS),
                               .first_key = (int32_t)pass->first_key,
                               .keys = (int32_t)pass->keys };
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, count_loops(g, pass->others));
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, count_loops(pass->others));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, LANES);
     rf_dispatch_spec(d, g->causal);
@@ -142,7 +142,8 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
     lanes_pass pass = { .shaders = { &rf_shader_attention_lanes8_forward_1, &rf_shader_attention_lanes8_forward_2 },
                         .rows = g.t,
                         .others = g.s,
-                        .widest = g.v,
+                        .width = g.k,
+                        .value_width = g.v,
                         .items = g.items,
                         .past = g.t };
     for (uint32_t i = 0; i < 3; i++) bind_texels(&pass, rf_lanes_input(call, i));
@@ -153,30 +154,56 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
 }
 
 typedef struct gradient_operands {
-    rf_binding slope, query, key, value, lse, delta, through;
+    rf_binding slope, query, key, value, lse, delta;
+    rf_binding weights; /* then the gradients through the scores */
 } gradient_operands;
 
-static rf_result add_keys(rf_lanes_plan *p, const rf_attention_geometry *g, const gradient_operands *o,
-                          const lanes_pass *chunk)
+/* Of a chunk's keys, or values, which are its rows. */
+static lanes_pass pass_of_keys(const rf_attention_geometry *g, const lanes_pass *chunk)
 {
     lanes_pass pass = *chunk;
-    pass.shaders[0] = &rf_shader_attention_lanes8_keys_1;
-    pass.shaders[1] = &rf_shader_attention_lanes8_keys_2;
     pass.rows = g->s;
     pass.others = g->t;
-    pass.widest = g->v > g->k ? g->v : g->k;
     pass.first = pass.first_key;
     pass.past = pass.first_key + pass.keys < g->s ? pass.first_key + pass.keys : g->s;
+    return pass;
+}
+
+static rf_result add_values(rf_lanes_plan *p, const rf_attention_geometry *g, const gradient_operands *o,
+                            const lanes_pass *chunk)
+{
+    lanes_pass pass = pass_of_keys(g, chunk);
+    pass.shaders[0] = &rf_shader_attention_lanes8_values_1;
+    pass.shaders[1] = &rf_shader_attention_lanes8_values_2;
+    pass.width = g->k;
+    pass.value_width = g->v;
     bind_texels(&pass, o->key);
-    bind_texels(&pass, o->value);
     bind_texels(&pass, o->query);
     bind_texels(&pass, o->slope);
     bind_mask(&pass, p->call, g);
-    bind_floats(&pass, o->lse);
-    bind_floats(&pass, o->delta);
-    bind_output(&pass, 1);
     bind_output(&pass, 2);
-    bind_storage(&pass, o->through, true);
+    bind_floats(&pass, o->lse);
+    bind_storage(&pass, o->weights, true);
+    return add_pass(p, g, &pass);
+}
+
+/* Scores are those of values and slopes here, and what is made of them the gradient of keys. */
+static rf_result add_keys(rf_lanes_plan *p, const rf_attention_geometry *g, const gradient_operands *o,
+                          const lanes_pass *chunk)
+{
+    lanes_pass pass = pass_of_keys(g, chunk);
+    pass.shaders[0] = &rf_shader_attention_lanes8_keys_1;
+    pass.shaders[1] = &rf_shader_attention_lanes8_keys_2;
+    pass.width = g->v;
+    pass.value_width = g->k;
+    bind_texels(&pass, o->value);
+    bind_texels(&pass, o->slope);
+    bind_texels(&pass, o->query);
+    bind_mask(&pass, p->call, g);
+    bind_output(&pass, 1);
+    bind_floats(&pass, o->delta);
+    bind_storage(&pass, o->weights, true);
+    bind_texels(&pass, o->weights);
     return add_pass(p, g, &pass);
 }
 
@@ -190,10 +217,10 @@ static rf_result add_queries(rf_lanes_plan *p, const rf_attention_geometry *g, c
     pass.shaders[1] = &rf_shader_attention_lanes8_queries_2;
     pass.rows = g->t;
     pass.others = g->s;
-    pass.widest = g->k;
+    pass.width = pass.value_width = g->k;
     pass.first = attends > 0 ? attends / ROWS * ROWS : 0;
     pass.past = g->t;
-    bind_texels(&pass, o->through);
+    bind_texels(&pass, o->weights);
     bind_texels(&pass, o->key);
     bind_output(&pass, 0);
     return add_pass(p, g, &pass);
@@ -212,13 +239,14 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
     o.delta = rf_lanes_workspace(&p, (uint64_t)(g.items * g.t) * sizeof(float));
     o.delta.write = true;
     RF_TRY(rf_attention_plan_delta(&g, caps, &o.delta, plan));
-    o.through = rf_lanes_workspace(&p, (uint64_t)(chunk.items * g.t * chunk.keys) * sizeof(float));
+    o.weights = rf_lanes_workspace(&p, (uint64_t)(chunk.items * g.t * chunk.keys) * sizeof(float));
     for (int64_t item = 0; item < g.items; item += chunk.items)
         for (int64_t key = 0; key < g.s; key += chunk.keys) {
             const lanes_pass pass = { .first_item = item,
                                       .items = chunk.items < g.items - item ? chunk.items : g.items - item,
                                       .first_key = key,
                                       .keys = chunk.keys };
+            RF_TRY(add_values(&p, &g, &o, &pass));
             RF_TRY(add_keys(&p, &g, &o, &pass));
             RF_TRY(add_queries(&p, &g, &o, &pass));
         }
