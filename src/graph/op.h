@@ -224,6 +224,7 @@ typedef struct rf_fused {
     const rf_op *op;
     uint32_t n_in;
     rf_value in[RF_MAX_INPUTS];
+    bool all_outputs; /* of a producer and its consumer: it makes all that the consumer made, not output 0 alone */
     _Alignas(8) unsigned char attr[RF_MAX_ATTR];
 } rf_fused;
 

@@ -355,13 +355,13 @@ static rf_result try_consumer(rewriter *rw, rf_node n)
     if (consumer->op->mutates || consumer->n_out == 0 || !rf_op_reads(consumer->op, read_input(list->head)) ||
         crosses_mutation(rw, n, n, c))
         return RF_OK;
-    for (uint32_t i = 1; i < consumer->n_out; i++) {
-        if (!is_unused(rw, consumer->out[i])) return RF_OK;
-    }
+    bool has_more = false;
+    for (uint32_t i = 1; i < consumer->n_out; i++) has_more = has_more || !is_unused(rw, consumer->out[i]);
     fusion f = { .place = c, .gone = n };
-    if (!node->op->absorb_consumer(rw->graph, n, c, &f.fused) || !keeps_views(&f.fused, node->op, consumer->op))
+    if (!node->op->absorb_consumer(rw->graph, n, c, &f.fused) || !keeps_views(&f.fused, node->op, consumer->op) ||
+        (has_more && !f.fused.all_outputs))
         return RF_OK;
-    f.out[0] = consumer->out[0];
+    for (uint32_t i = 0; i < (f.fused.all_outputs ? consumer->n_out : 1); i++) f.out[i] = consumer->out[i];
     return fusion_apply(rw, &f);
 }
 

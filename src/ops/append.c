@@ -2,7 +2,7 @@
 /* Plans that are followed by another op's. */
 #include "ops/kit.h"
 
-static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_kernel *best = NULL;
     double most = 0;
@@ -42,9 +42,13 @@ static rf_result append_dispatches(rf_kernel_plan *plan, const rf_kernel_plan *m
                 b->offset += workspace;
                 continue;
             }
+            if (b->kind == RF_BIND_COUNTERS) continue;
             const rf_plan_tensor at = b->kind == RF_BIND_INPUT ? in[b->index] : out[b->index];
             b->kind = at.kind;
             b->index = at.index;
+            if (at.kind != RF_BIND_WORKSPACE) continue;
+            if (b->size == 0) b->size = at.size - b->offset;
+            b->offset += at.offset;
         }
     }
     return RF_OK;
@@ -53,12 +57,14 @@ static rf_result append_dispatches(rf_kernel_plan *plan, const rf_kernel_plan *m
 rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
                          const rf_plan_tensor *in, const rf_plan_tensor *out)
 {
-    const rf_kernel *kernel = best_kernel(call, caps);
+    const rf_kernel *kernel = rf_best_kernel(call, caps);
     if (!kernel) return RF_FAIL(RF_ERROR_UNSUPPORTED, "no kernel of %s takes what follows here", call->op->name);
     rf_kernel_plan more = { 0 };
     rf_result r = rf_kernel_plan_make(kernel, call, caps, &more);
-    if (r >= 0 && more.counters > 0)
-        r = RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) cannot follow: it takes counters", call->op->name, kernel->name);
+    if (r >= 0 && more.counters > 0 && plan->counters > 0)
+        r = RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) cannot follow: both take counters", call->op->name,
+                    kernel->name);
+    if (more.counters > 0) plan->counters = more.counters;
     if (r >= 0)
         r = append_dispatches(plan, &more, extend_workspace(plan, more.workspace, caps->buffer_alignment), in, out);
     rf_kernel_plan_free(&more);

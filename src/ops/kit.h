@@ -215,13 +215,16 @@ bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 
 /* ---- kernels ---- */
 
-/* A tensor of a plan's call. */
+/* A tensor of a plan's call, or one that lies in the plan's workspace. */
 typedef struct rf_plan_tensor {
-    rf_bind_kind kind; /* an input or an output */
+    rf_bind_kind kind; /* an input, an output or the workspace */
     uint32_t index;
+    uint64_t offset, size; /* in the workspace */
 } rf_plan_tensor;
 /* What rf_op.finish is made of: appends the best plan for `call`, a call of another op whose inputs and outputs are
  * these tensors of the plan's own. */
+/* The kernel with the highest score; NULL: none takes the call. */
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps);
 rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
                          const rf_plan_tensor *in, const rf_plan_tensor *out);
 

@@ -53,12 +53,13 @@
     OP(update_numbers)  /* rows of hyper, what loss_scale gave -> hyper */
 
 #define RF_LINEAR_OPS(OP)                                                                                              \
-    OP(matmul)             /* a, b[, bias] */                                                                          \
-    OP(bias_add)           /* x [..., c], bias [c] */                                                                  \
-    OP(conv2d)             /* x, kernel[, bias] */                                                                     \
-    OP(conv2d_data_grad)   /* dy, kernel, x (shape only) -> dx */                                                      \
-    OP(conv2d_transpose)   /* x, kernel */                                                                             \
-    OP(conv2d_filter_grad) /* x, dy, kernel (shape only) -> dkernel[, dbias] */                                        \
+    OP(matmul)                  /* a, b[, bias] */                                                                     \
+    OP(bias_add)                /* x [..., c], bias [c] */                                                             \
+    OP(conv2d)                  /* x, kernel[, bias] */                                                                \
+    OP(conv2d_data_grad)        /* dy, kernel, x (shape only) -> dx */                                                 \
+    OP(conv2d_transpose)        /* x, kernel */                                                                        \
+    OP(conv2d_filter_grad)      /* x, dy, kernel (shape only) -> dkernel[, dbias] */                                   \
+    OP(conv2d_pool_filter_grad) /* x, gradient of 2 x 2 maxima of y, kernel (shape only), y -> dkernel[, dbias] */     \
     OP(attention)      /* query, key, value[, mask] -> weighted means of values, log of each sum of exponentials */    \
     OP(attention_grad) /* dout, query, key, value, out, log of sums[, mask][, their slope] -> dquery, dkey, dvalue */  \
     OP(rnn)            /* x, recurrent, bias[, h[, c]][, mask] -> h...[, c...] */                                      \

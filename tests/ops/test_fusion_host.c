@@ -287,25 +287,28 @@ static void test_broadcasts_go_into_what_reads_them(void **state)
     }
 }
 
-/* A small classifier: the convolution pools, the product behind the ReLU's gradient takes its mask, and the gradient of
- * the losses makes their mean and says which predictions are right. */
+/* A small classifier: the convolution pools, and its kernel's and bias' gradients come of that of the maxima; the
+ * product behind the ReLU's gradient takes its mask, and the gradient of the losses makes their mean and says which
+ * predictions are right. */
 static void test_a_classifier_is_short(void **state)
 {
     static const char divisor_object;
     (void)state;
     rf_graph *g;
-    rf_value x, labels, divisor, kernel, weights, last, y, logits, losses, mean, hits, grads[3];
+    rf_value x, labels, divisor, kernel, bias, weights, last, y, logits, losses, mean, hits, grads[4];
     rf_arena arena = { 0 };
     int32_t classes[2] = { 2, 0 };
-    float images[60], kernels[36], dense[40], head[15], count = 2, before[8];
+    float images[60], kernels[36], dense[40], head[15], offsets[4], count = 2, before[9];
     OK(rf_graph_create(rf_ops_core(), &g));
     OK(rf_graph_input(g, 0, FLOATS(2, 6, 5, 1), &x));
     OK(rf_graph_input(g, 1, (rf_tensor_desc){ RF_I32, RF_SHAPE(2) }, &labels));
     OK(rf_graph_input(g, 2, FLOATS(3, 3, 1, 4), &kernel));
     OK(rf_graph_input(g, 3, FLOATS(8, 5), &weights));
     OK(rf_graph_input(g, 4, FLOATS(5, 3), &last));
+    OK(rf_graph_input(g, 5, FLOATS(4), &bias));
     OK(rf_graph_host(g, &divisor_object, (rf_tensor_desc){ .dtype = RF_F32 }, "count", &divisor));
     OK(rf_emit_conv2d(g, x, kernel, NULL, &y));
+    OK(rf_emit_bias_add(g, y, bias, &y));
     OK(rf_emit_unary(g, RF_FN_RELU, 0, y, &y));
     OK(rf_emit_max_pool2d(g, y, NULL, &y));
     OK(rf_emit_reshape(g, y, (rf_shape){ 2, { -1, 8 } }, &y));
@@ -316,10 +319,10 @@ static void test_a_classifier_is_short(void **state)
     OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, losses, NULL, 0, false, &mean));
     OK(rf_emit_binary(g, RF_FN_DIVIDE, 0, mean, divisor, &mean));
     OK(rf_emit_accuracy(g, labels, logits, &hits));
-    OK(rf_graph_differentiate(g, mean, (rf_value[]){ kernel, weights, last }, 3, grads));
-    float *const data[] = { images, kernels, dense, head };
-    const uint32_t counts[] = { 60, 36, 40, 15 };
-    for (uint32_t t = 0; t < 4; t++)
+    OK(rf_graph_differentiate(g, mean, (rf_value[]){ kernel, weights, last, bias }, 4, grads));
+    float *const data[] = { images, kernels, dense, head, offsets };
+    const uint32_t counts[] = { 60, 36, 40, 15, 4 };
+    for (uint32_t t = 0; t < 5; t++)
         for (uint32_t i = 0; i < counts[t]; i++) data[t][i] = (float)((int)(i * 37 % 23) - 9) / 8;
     for (int pass = 0; pass < 2; pass++) {
         void **values = rf_arena_alloc(&arena, g->values.count * sizeof(void *));
@@ -329,21 +332,25 @@ static void test_a_classifier_is_short(void **state)
         values[kernel] = kernels;
         values[weights] = dense;
         values[last] = head;
+        values[bias] = offsets;
         values[divisor] = &count;
         OK(rf_graph_interpret(g, &arena, values));
-        const float *const found[] = { values[mean], values[hits], values[grads[0]], values[grads[1]],
-                                       values[grads[2]] };
-        const float now[] = { found[0][0],  found[1][0], found[1][1], found[2][0],
-                              found[2][35], found[3][7], found[4][0], found[4][14] };
-        for (uint32_t i = 0; pass == 1 && i < 8; i++) assert_float_equal(now[i], before[i], 1e-5f);
+        const float *const found[] = { values[mean],     values[hits],     values[grads[0]],
+                                       values[grads[1]], values[grads[2]], values[grads[3]] };
+        const float now[] = { found[0][0], found[1][0], found[1][1],  found[2][0], found[2][35],
+                              found[3][7], found[4][0], found[4][14], found[5][3] };
+        for (uint32_t i = 0; pass == 1 && i < 9; i++) assert_float_equal(now[i], before[i], 1e-5f);
         memcpy(before, now, sizeof(before));
         if (pass == 1) break;
-        OK(rf_graph_optimize(g, &(rf_graph_roots){ (rf_value[]){ mean, hits, grads[0], grads[1], grads[2] }, 5 }));
+        OK(rf_graph_optimize(
+            g, &(rf_graph_roots){ (rf_value[]){ mean, hits, grads[0], grads[1], grads[2], grads[3] }, 6 }));
     }
-    static const rf_op *const gone[] = { &rf_op_max_pool2d, &rf_op_elementwise, &rf_op_reduce, &rf_op_accuracy,
+    static const rf_op *const gone[] = { &rf_op_max_pool2d,         &rf_op_max_pool2d_grad, &rf_op_conv2d_filter_grad,
+                                         &rf_op_elementwise,        &rf_op_reduce,          &rf_op_accuracy,
                                          &rf_op_sparse_crossentropy };
     for (uint32_t i = 0; i < RF_LENGTH(gone); i++) assert_int_equal(live_nodes(g, gone[i], NULL), 0);
     assert_int_equal(live_nodes(g, &rf_op_matmul, NULL), 6);
+    assert_int_equal(live_nodes(g, &rf_op_conv2d_pool_filter_grad, NULL), 1);
     rf_arena_free(&arena);
     rf_graph_destroy(&g);
 }

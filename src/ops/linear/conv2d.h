@@ -7,6 +7,9 @@
 
 extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
 extern const rf_kernel rf_conv2d_depthwise, rf_conv2d_data_grad_depthwise, rf_conv2d_filter_grad_depthwise;
+extern const rf_kernel rf_conv2d_few, rf_conv2d_few_16, rf_conv2d_few_32;
+/* Also of conv2d_pool_filter_grad. */
+extern const rf_kernel rf_conv2d_filter_grad_few_16, rf_conv2d_filter_grad_few_32;
 RF_LANES_DECLARE(conv2d, );
 RF_LANES_DECLARE(conv2d, _scalar);
 RF_LANES_DECLARE(conv2d_data_grad, );
@@ -28,16 +31,21 @@ rf_result rf_conv2d_pool_reference(const rf_op_call *call, void *const *out);
 bool rf_conv2d_pool_absorb(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
 rf_result rf_conv2d_pool_finish(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
 
+/* absorb_consumer of max_pool2d_grad. */
+bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_node consumer, rf_fused *fused);
+
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 53
+#define RF_CONV2D_NUM_CASES 58
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 34
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 31
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 35
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];
 extern const rf_op_case rf_conv2d_filter_grad_cases[RF_CONV2D_FILTER_GRAD_NUM_CASES];
+#define RF_CONV2D_POOL_FILTER_GRAD_NUM_CASES 9
+extern const rf_op_case rf_conv2d_pool_filter_grad_cases[RF_CONV2D_POOL_FILTER_GRAD_NUM_CASES];
 #define RF_CONV2D_NUM_GPU_CASES 5
 extern const rf_op_case rf_conv2d_gpu_cases[RF_CONV2D_NUM_GPU_CASES];
 extern const rf_op_case rf_conv2d_data_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES];

@@ -85,6 +85,7 @@ static const rf_conv2d_attr groups_tanh = {
 #define POOLED(name, ...) static const rf_conv2d_attr name = { .dilation = { 1, 1 }, .max_pool = 1, __VA_ARGS__ }
 POOLED(pooled, .stride = { 1, 1 }, .groups = 1);
 POOLED(pooled_relu, .stride = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU);
+POOLED(pooled_same_relu, .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU);
 POOLED(pooled_same_2, .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .groups = 1);
 POOLED(pooled_groups, .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .groups = 2, .activation = RF_ACTIVATION_TANH);
 POOLED(pooled_depthwise, .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .groups = 8);
@@ -105,6 +106,16 @@ static const rf_conv2d_attr same_bias = {
 static const rf_conv2d_attr groups_bias = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 2, .bias_gradient = 1
 };
+
+static const rf_conv2d_attr masked_bias = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .relu_mask = 1, .bias_gradient = 1
+};
+static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
+                                                 .stride = { 1, 1 },
+                                                 .dilation = { 1, 1 },
+                                                 .groups = 1,
+                                                 .relu_mask = 1,
+                                                 .bias_gradient = 1 };
 
 /*                       n  h  w  cin kh kw cig cout oh ow */
 #define ONE (1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
@@ -131,6 +142,12 @@ static const rf_conv2d_attr groups_bias = {
 #define DEPTHWISE_64 (32, 28, 28, 64, 3, 3, 1, 64, 28, 28)
 #define ONE_CHANNEL (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
 #define RGB (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
+/* Few input channels; lines, columns and channels that fill no window, no tile and no eight. */
+#define FEW_DILATED (3, 9, 11, 3, 3, 3, 3, 40, 9, 11)
+#define FEW_PADDED (3, 9, 7, 1, 5, 5, 1, 24, 9, 7)
+#define FEW_STRIDED (5, 13, 11, 4, 3, 2, 4, 12, 7, 6)
+#define FEW_MANY (67, 9, 8, 3, 3, 3, 3, 16, 7, 6)
+#define FEW_LINE (2, 3, 70, 2, 2, 3, 2, 48, 2, 68)
 #define DEEP (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
 /* Batches for tiles that go through the images first; several tiles of rows, none of them whole. */
 #define MANY_SAME (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
@@ -234,6 +251,16 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "pool_groups", .attr = &pooled_groups, FORWARD_BIAS(GROUPS_2, 24), TOLERANCE(72) },
     { .name = "pool_depthwise", .attr = &pooled_depthwise, FORWARD(DEPTHWISE), TOLERANCE(9) },
     { .name = "pool_many", .attr = &pooled_relu, FORWARD_BIAS(MANY, 12), TOLERANCE(72) },
+    { .name = "few_dilated", .attr = &dilated, FORWARD_BIAS(FEW_DILATED, 40), TOLERANCE(27) },
+    { .name = "pool_few_padded", .attr = &pooled_same_relu, FORWARD_BIAS(FEW_PADDED, 24), TOLERANCE(25) },
+    { .name = "pool_few_strided", .attr = &pooled_same_2, FORWARD_BIAS(FEW_STRIDED, 12), TOLERANCE(24) },
+    { .name = "pool_few_line", .attr = &pooled, FORWARD(FEW_LINE), TOLERANCE(12) },
+    { .name = "pool_conv1_b64",
+      .attr = &pooled_relu,
+      FORWARD_BIAS(CONV1, 32),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
     { .name = "pool_conv2_b64",
       .attr = &pooled_relu,
       FORWARD_BIAS(CONV2, 64),
@@ -338,12 +365,38 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "many", .attr = &valid_bias, FILTER(MANY), TOLERANCE(740) },
     { .name = "many_odd", .attr = &valid_bias, FILTER(MANY_ODD), TOLERANCE(984) },
     { .name = "narrow", .attr = &valid_bias, FILTER(NARROW), TOLERANCE(3136) },
+    { .name = "few_dilated", .attr = &dilated, FILTER(FEW_DILATED), TOLERANCE(300) },
+    { .name = "few_padded", .attr = &same_bias, FILTER(FEW_PADDED), TOLERANCE(200) },
+    { .name = "few_strided", .attr = &same_2, FILTER(FEW_STRIDED), TOLERANCE(210) },
+    { .name = "few_line", .attr = &valid_bias, FILTER(FEW_LINE), TOLERANCE(280) },
     { .name = "conv2_b64", .attr = &valid_bias, FILTER(CONV2), .benchmark = true, .large = true, TOLERANCE(7744) },
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },
     { .name = "conv1_odd", .attr = &valid_bias, FILTER(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(41236) },
     { .name = "long_image", .attr = &valid_bias, FILTER(LONG_IMAGE), TOLERANCE(178204) },
     { .name = "long_signal", .attr = &valid_bias, FILTER(LONG_SIGNAL), TOLERANCE(70002) },
+};
+
+/* x, the gradient of the maxima, the kernel, y. Whether zeros meet NaN is up to the kernel. */
+#define POOL_Y(n, h, w, ci, kh, kw, cig, co, oh, ow) T4(n, (oh) / 2, (ow) / 2, co)
+#define POOL_FILTER(geometry)                                                                                          \
+    .n_in = 4, .in = { CONV_X geometry, POOL_Y geometry, CONV_K geometry, CONV_Y geometry }, .unattended = true
+
+const rf_op_case rf_conv2d_pool_filter_grad_cases[] = {
+    { .name = "small", .attr = &valid_bias, POOL_FILTER(SMALL), TOLERANCE(16) },
+    { .name = "one_channel", .attr = &masked_bias, POOL_FILTER(ONE_CHANNEL), TOLERANCE(280) },
+    { .name = "rgb", .attr = &valid, POOL_FILTER(RGB), TOLERANCE(112) },
+    { .name = "few_dilated", .attr = &dilated, POOL_FILTER(FEW_DILATED), TOLERANCE(300) },
+    { .name = "few_padded", .attr = &masked_same_bias, POOL_FILTER(FEW_PADDED), TOLERANCE(200) },
+    { .name = "few_strided", .attr = &same_2, POOL_FILTER(FEW_STRIDED), TOLERANCE(210) },
+    { .name = "few_line", .attr = &valid_bias, POOL_FILTER(FEW_LINE), TOLERANCE(280) },
+    { .name = "few_many", .attr = &masked_bias, POOL_FILTER(FEW_MANY), TOLERANCE(2814) },
+    { .name = "conv1_b64",
+      .attr = &masked_bias,
+      POOL_FILTER(CONV1),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(43264) },
 };
 
 /* Layers of ResNet-50 at batch 64: its first, and a wide and a deep one of its blocks, one of which halves the image.

@@ -187,9 +187,9 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
 }
 
 static const rf_kernel *const filter_kernels[] = {
-    &rf_conv2d_filter_grad_naive,        &rf_conv2d_filter_grad_depthwise,
-    RF_LANES_LIST(conv2d_filter_grad, ), RF_LANES_LIST(conv2d_filter_grad, _scalar),
-    RF_BLOCK_LIST(conv2d_filter_grad),   RF_COOP_LIST(conv2d_filter_grad)
+    &rf_conv2d_filter_grad_naive,      &rf_conv2d_filter_grad_depthwise,    &rf_conv2d_filter_grad_few_16,
+    &rf_conv2d_filter_grad_few_32,     RF_LANES_LIST(conv2d_filter_grad, ), RF_LANES_LIST(conv2d_filter_grad, _scalar),
+    RF_BLOCK_LIST(conv2d_filter_grad), RF_COOP_LIST(conv2d_filter_grad)
 };
 
 const rf_op rf_op_conv2d_filter_grad = {

@@ -152,7 +152,7 @@ rf_result rf_conv_geometry_make(const char *op, const rf_conv2d_attr *a, const r
 
 rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call)
 {
-    const bool filter = call->op == &rf_op_conv2d_filter_grad;
+    const bool filter = call->op == &rf_op_conv2d_filter_grad || call->op == &rf_op_conv2d_pool_filter_grad;
     const bool data = call->op == &rf_op_conv2d_data_grad || call->op == &rf_op_conv2d_transpose;
     const rf_tensor_desc *x = data ? &call->out[0] : &call->in[0], *kernel = &call->in[filter ? 2 : 1];
     const rf_conv2d_attr *a = call->attr;

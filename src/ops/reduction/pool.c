@@ -2,6 +2,7 @@
 /* Pooling of NHWC images over windows: maxima, means, their gradients. Kernels are in pool_kernels.c. */
 #include <math.h>
 
+#include "ops/linear/conv2d.h"
 #include "ops/reduction/pool.h"
 #include "ops/scalar.h"
 
@@ -152,6 +153,7 @@ static rf_result avg_pool_gradient(rf_grad_context *ctx)
  * and is positive exactly where the pooled value is, so the mask can be taken from there. */
 static bool absorb_relu_grad(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
+    if (rf_conv2d_pool_grad_absorb(graph, producer, consumer, fused)) return true;
     const rf_node_info *grad = &graph->nodes.items[producer], *next = &graph->nodes.items[consumer];
     const rf_pool2d_attr *attr = grad->attr;
     if (next->op != &rf_op_elementwise || next->n_in != 2 || attr->relu_mask) return false;

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gradient of a convolution of few input channels by its kernel, on SIMD lanes: partial sums over parts of the 2 x 2 windows of its
+ * output, TAPS elements of a kernel's rows at a time, eight neighbouring columns a lane. Where COLUMN_LANES lanes lie along columns,
+ * the others lie along windows: each of them walks a range of its own, and their sums are added in the end. A workgroup is one subgroup.
+ *   POOL: what is given is the gradient of the windows' maxima, and y, which tells where these are (pool_max_grad_2x2.comp); else it
+ *   is that of y itself.
+ */
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "include/division.glsl"
+#define ACTIVATIONS_ONLY
+#include "include/scalar_math.glsl"
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const int PADDED = 0; /* taps may fall outside of the image */
+layout(constant_id = 2) const int EIGHTS = 0; /* columns come in eights */
+layout(constant_id = 3) const int POOL = 0;
+layout(constant_id = 4) const int RELU_MASK = 0;
+
+layout(push_constant) uniform P {
+    int total, tap_units, column_units; /* workgroups; of a part */
+    int windows, split;                 /* all of them; that a lane takes */
+    int line, lines;                    /* windows along an image's sides */
+    uint by_line, line_shift, by_lines, lines_shift;
+    int in_h, in_w, out_h, out_w;
+    int channels, columns;
+    int kernel_w, summands;             /* of the kernel: rows are summands of the convolution */
+    int stride_y, stride_x, step_y, step_x, first_y, first_x;
+    int part_size, bias_at;             /* floats from part to part; where the sums of the gradient stand, -1: nowhere */
+};
+
+layout(binding = 0) uniform samplerBuffer x_in;
+layout(binding = 1) uniform samplerBuffer dy4;
+layout(binding = 2) uniform samplerBuffer dy1;
+layout(binding = 3) uniform samplerBuffer y4;
+layout(binding = 4) uniform samplerBuffer y1;
+layout(std430, binding = 5) writeonly buffer Partial { float partial[]; };
+
+#define TAPS 9
+#define ABREAST (LANES / COLUMN_LANES)
+#define LOADS (4 / COLUMN_LANES)
+#define FROM_LANE(value, lane) subgroupShuffle(value, uint(lane))
+
+struct Reg { vec4 lo, hi; };
+/* Eight columns of what starts at element `row`. */
+#define LOAD_REG(to, name, row)                                                                                        \
+    {                                                                                                                  \
+        int at = (row) + column;                                                                                       \
+        if (EIGHTS != 0) {                                                                                             \
+            at = column < columns ? at >> 2 : 0;                                                                       \
+            to = Reg(texelFetch(name##4, at), texelFetch(name##4, at + 1));                                            \
+        } else [[unroll]] for (int j = 0; j < 4; j++) {                                                                \
+            to.lo[j] = texelFetch(name##1, column + j < columns ? at + j : 0).x;                                       \
+            to.hi[j] = texelFetch(name##1, column + 4 + j < columns ? at + 4 + j : 0).x;                               \
+        }                                                                                                              \
+    }
+
+bvec4 takes_place(vec4 v, vec4 best)
+{
+    return greaterThan(ivec4(greaterThan(v, best)) + ivec4(greaterThan(floatBitsToInt(v) & 0x7fffffff, ivec4(0x7f800000))), ivec4(0));
+}
+
+/* The gradient g of a window's maximum, given to the element that is it: the last that took the place of those before it. */
+void give(inout vec4 v[4], vec4 g)
+{
+    bvec4 takes_1 = takes_place(v[1], v[0]);
+    vec4 most = mix(v[0], v[1], takes_1), zero = vec4(0.0);
+    bvec4 takes_2 = takes_place(v[2], most);
+    most = mix(most, v[2], takes_2);
+    bvec4 takes_3 = takes_place(v[3], most);
+    if (RELU_MASK != 0) g = rf_relu_grad(g, mix(most, v[3], takes_3));
+    v[3] = mix(zero, g, takes_3);
+    g = mix(g, zero, takes_3);
+    v[2] = mix(zero, g, takes_2);
+    g = mix(g, zero, takes_2);
+    v[1] = mix(zero, g, takes_1);
+    v[0] = mix(g, zero, takes_1);
+}
+
+void main()
+{
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    if (id >= total) return;
+    int column_lane = lane % COLUMN_LANES, abreast = lane / COLUMN_LANES, own_row = lane / ABREAST, own_window = lane % ABREAST;
+    int column = (id % column_units * COLUMN_LANES + column_lane) * 8;
+    id /= column_units;
+    int first_tap = id % tap_units * TAPS, part = id / tap_units;
+
+    int tap_y[TAPS], tap_x[TAPS], tap_at[TAPS];
+    [[unroll]] for (int j = 0; j < TAPS; j++) {
+        int row = min(first_tap + j, summands - 1), tap = row / channels, ky = tap / kernel_w;
+        tap_y[j] = ky * step_y;
+        tap_x[j] = (tap - ky * kernel_w) * step_x;
+        tap_at[j] = (tap_y[j] * in_w + tap_x[j]) * channels + row - tap * channels;
+    }
+
+    /* The window that a lane reads for. */
+    int window = (part * ABREAST + own_window) * split, left = min(split, windows - window), from = left > 0 ? window : 0;
+    int all_lines = int(rf_divide(uint(from), by_line, line_shift)), image = int(rf_divide(uint(all_lines), by_lines, lines_shift));
+    int wx = from - all_lines * line, wy = all_lines - image * lines;
+    Reg sums[TAPS], of_dy = Reg(vec4(0.0), vec4(0.0));
+    [[unroll]] for (int j = 0; j < TAPS; j++) sums[j] = Reg(vec4(0.0), vec4(0.0));
+
+    int turn = 0;
+    do {
+        bool live = turn < left;
+        float a[LOADS][TAPS];
+        [[unroll]] for (int g = 0; g < LOADS; g++) {
+            int row = g * COLUMN_LANES + own_row;
+            int y = min(2 * wy + (row >> 1), out_h - 1) * stride_y + first_y, x = min(2 * wx + (row & 1), out_w - 1) * stride_x + first_x;
+            int at = ((image * in_h + y) * in_w + x) * channels;
+            [[unroll]] for (int j = 0; j < TAPS; j++) {
+                bool inside = true;
+                if (PADDED != 0) inside = uint(y + tap_y[j]) < uint(in_h) && uint(x + tap_x[j]) < uint(in_w);
+                a[g][j] = texelFetch(x_in, inside ? at + tap_at[j] : 0).x;
+                if (PADDED != 0) a[g][j] = inside ? a[g][j] : 0.0;
+            }
+        }
+        int y_at = FROM_LANE(((image * out_h + 2 * wy) * out_w + 2 * wx) * columns, abreast);
+        bool counts = FROM_LANE(int(live), abreast) != 0;
+        Reg d[4];
+        if (POOL != 0) {
+            int window_at = FROM_LANE(((image * lines + wy) * line + wx) * columns, abreast);
+            Reg g;
+            LOAD_REG(g, dy, window_at)
+            g.lo = counts ? g.lo : vec4(0.0);
+            g.hi = counts ? g.hi : vec4(0.0);
+            [[unroll]] for (int q = 0; q < 4; q++) LOAD_REG(d[q], y, y_at + ((q >> 1) * out_w + (q & 1)) * columns)
+            vec4 lo[4] = vec4[4](d[0].lo, d[1].lo, d[2].lo, d[3].lo), hi[4] = vec4[4](d[0].hi, d[1].hi, d[2].hi, d[3].hi);
+            give(lo, g.lo);
+            give(hi, g.hi);
+            [[unroll]] for (int q = 0; q < 4; q++) d[q] = Reg(lo[q], hi[q]);
+            of_dy.lo += (lo[0] + lo[1]) + (lo[2] + lo[3]);
+            of_dy.hi += (hi[0] + hi[1]) + (hi[2] + hi[3]);
+        } else {
+            int below = FROM_LANE(int(2 * wy + 1 < out_h), abreast), beside = FROM_LANE(int(2 * wx + 1 < out_w), abreast);
+            [[unroll]] for (int q = 0; q < 4; q++) {
+                bool inside = counts && (q < 2 || below != 0) && ((q & 1) == 0 || beside != 0);
+                LOAD_REG(d[q], dy, inside ? y_at + ((q >> 1) * out_w + (q & 1)) * columns : 0)
+                d[q].lo = inside ? d[q].lo : vec4(0.0);
+                d[q].hi = inside ? d[q].hi : vec4(0.0);
+                of_dy.lo += d[q].lo;
+                of_dy.hi += d[q].hi;
+            }
+        }
+        [[unroll]] for (int j = 0; j < TAPS; j++) [[unroll]] for (int q = 0; q < 4; q++) {
+            float s = FROM_LANE(a[q / COLUMN_LANES][j], q % COLUMN_LANES * ABREAST + abreast);
+            sums[j].lo += s * d[q].lo;
+            sums[j].hi += s * d[q].hi;
+        }
+        turn++;
+        wx += turn < left ? 1 : 0; /* the last one again, where there are no more */
+        bool next_line = wx == line;
+        wx = next_line ? 0 : wx;
+        wy += next_line ? 1 : 0;
+        bool next_image = wy == lines;
+        wy = next_image ? 0 : wy;
+        image += next_image ? 1 : 0;
+    } while (turn < split);
+
+/* Written out: a loop whose steps are products is not unrolled, and then arrays that it is in stay in memory. */
+#define ADD_OTHER(sum, distance)                                                                                       \
+    sum.lo += subgroupShuffle(sum.lo, gl_SubgroupInvocationID ^ distance);                                             \
+    sum.hi += subgroupShuffle(sum.hi, gl_SubgroupInvocationID ^ distance);
+#if COLUMN_LANES == 2
+#define ADD_ABREAST(sum) ADD_OTHER(sum, 2u) ADD_OTHER(sum, 4u)
+#else
+#define ADD_ABREAST(sum) ADD_OTHER(sum, 4u)
+#endif
+#define STORE_SUM(sum, row, has)                                                                                       \
+    {                                                                                                                  \
+        ADD_ABREAST(sum)                                                                                               \
+        [[unroll]] for (int i = 0; i < 4; i++) {                                                                       \
+            if (abreast == 0 && (has) && column + i < columns) partial[part * part_size + (row) + column + i] = sum.lo[i]; \
+            if (abreast == 0 && (has) && column + 4 + i < columns) partial[part * part_size + (row) + column + 4 + i] = sum.hi[i]; \
+        }                                                                                                              \
+    }
+    [[unroll]] for (int j = 0; j < TAPS; j++) STORE_SUM(sums[j], (first_tap + j) * columns, first_tap + j < summands)
+    STORE_SUM(of_dy, bias_at, bias_at >= 0 && first_tap == 0)
+}
