@@ -477,7 +477,20 @@ typedef struct rf_function_params {
      * each run.
      */
     bool training;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /**
+     * So many runs are submitted to the devices together; 0 and 1: each by itself. A submission
+     * then costs the host once what it costs for each run otherwise, which matters where steps are
+     * short. Results have the same bits. Runs are held back until there are so many of them, or
+     * until something waits for one of them: reading a result, a variable or a metric, a
+     * checkpoint, destroying. A failure of the device may therefore be returned by a later call
+     * than that of its run. Groups are smaller after such a wait, where memory for inputs and
+     * results is short, and where a submission would take more than a tenth of a second. Runs go by
+     * themselves where the host takes part in each: where several replicas exchange gradients or
+     * values, where the optimizer needs norms, a program's own scalars with scaled losses, sums
+     * over several steps or a scaled loss, and while an asynchronous checkpoint is made.
+     */
+    uint32_t steps_per_execution;
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_function_params;
 /** Creates a function on a strategy. Nothing is traced before its first run. */
 RF_API RF_MUST_USE rf_result rf_function_create(rf_strategy *strategy,

@@ -566,7 +566,11 @@ typedef struct rf_compile_params {
     rf_loss loss;
     const rf_metric_kind *metrics; /**< all but MEAN and SUM, each at most once; NULL: none */
     uint32_t num_metrics;
-    /** on_batch_begin and on_batch_end are called once for n batches; 0: 1 */
+    /**
+     * n batches are one execution; 0: 1. on_batch_begin and on_batch_end are called once for them,
+     * and they are submitted to the devices together where that is possible
+     * (rf_function_params::steps_per_execution). Weights, losses and metrics have the same bits.
+     */
     uint32_t steps_per_execution;
     /** Instead of `loss`: one for each output. */
     const rf_loss *losses;

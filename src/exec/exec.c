@@ -18,6 +18,7 @@ rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out)
     rf_exec *exec = RF_NEW(rf_exec);
     if (!exec) return RF_ERROR_OUT_OF_HOST_MEMORY;
     exec->device = params->device;
+    exec->frames = RF_FRAMES_PER_INSTANCE;
     exec->caps = *rf_gpu_caps(params->device);
     if (params->force_staging) exec->caps.host_visible = false;
     const char *tune = rf_env("RINGFIRE_TUNE");

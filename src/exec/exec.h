@@ -63,10 +63,19 @@ typedef struct rf_program_params {
 rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_program **out);
 void rf_program_destroy(rf_program **program); /* waits for its runs */
 
-/* A run in flight. Frames alternate (two per instance), so inputs of the next run can be written while one executes.
- * Instances of the eight most recent batch sizes are kept; a frame and its results are gone with its instance. */
+/* A run in flight. Frames take turns (two per instance, or as many as rf_exec_keep_frames() says), so inputs of the
+ * next run can be written while one executes. Instances of the eight most recent batch sizes are kept; a frame and its
+ * results are gone with its instance. */
 typedef struct rf_frame rf_frame;
-/* Prepares the instance for this batch (compiles at first use), waits until its older frame is free. Graphs without
+/* From now on as many runs of an instance as this may be under way, at least two; further frames are made when they are
+ * needed. Never lowers what was asked for before. */
+void rf_exec_keep_frames(rf_exec *exec, uint32_t count);
+/* How many frames of `bytes` an instance gets of those that are wanted: two at least. Pure. */
+#define RF_MAX_FRAMES 64u
+uint32_t rf_frame_limit(uint32_t wanted, uint64_t bytes);
+/* How many the frame's instance has or may get. */
+uint32_t rf_frame_most(const rf_frame *frame);
+/* Prepares the instance for this batch (compiles at first use), waits until its oldest frame is free. Graphs without
  * inputs take batch 0. */
 rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out);
 /* Host memory to fill before submitting: input component / host value by slot. Sizes as rf_tensor_bytes of the shapes.

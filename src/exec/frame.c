@@ -26,10 +26,8 @@ static rf_result create_inputs(rf_instance *in, rf_frame *frame)
     return RF_OK;
 }
 
-rf_result rf_frame_init(rf_instance *in, rf_frame *frame)
+static rf_result create_buffers(rf_instance *in, rf_frame *frame)
 {
-    frame->instance = in;
-    frame->run = &frame->plain;
     if (in->input_size > 0) RF_TRY(create_inputs(in, frame));
     if (in->result_size > 0) {
         RF_TRY(rf_gpu_buffer_create(in->program->exec->device, RF_GPU_MEMORY_READBACK, in->result_size, "results",
@@ -37,6 +35,21 @@ rf_result rf_frame_init(rf_instance *in, rf_frame *frame)
         frame->result_bytes = rf_gpu_buffer_mapped(frame->results);
     }
     return RF_OK;
+}
+
+rf_result rf_frame_create(rf_instance *in, rf_frame **out)
+{
+    *out = NULL;
+    rf_frame *frame = RF_NEW(rf_frame);
+    if (!frame) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    frame->instance = in;
+    frame->run = &frame->plain;
+    const rf_result r = create_buffers(in, frame);
+    if (r < 0)
+        rf_frame_destroy(&frame);
+    else
+        *out = frame;
+    return r;
 }
 
 static void drop_recordings(rf_frame_recs *run)
@@ -48,9 +61,11 @@ static void drop_recordings(rf_frame_recs *run)
     *run = (rf_frame_recs){ 0 };
 }
 
-void rf_frame_finish(rf_frame *frame)
+void rf_frame_destroy(rf_frame **frame_pointer)
 {
-    if (!frame->instance) return; /* never came to be */
+    rf_frame *frame = *frame_pointer;
+    if (!frame) return;
+    *frame_pointer = NULL;
     /* A wait fails only when the device is lost or hangs; there is no better moment for freeing than now. */
     if (rf_frame_wait(frame) >= 0) rf_frame_trace(frame);
     drop_recordings(&frame->plain);
@@ -58,12 +73,13 @@ void rf_frame_finish(rf_frame *frame)
     rf_gpu_buffer_destroy(&frame->upload);
     rf_gpu_buffer_destroy(&frame->inputs);
     rf_gpu_buffer_destroy(&frame->results);
+    rf_free(frame);
 }
 
 rf_result rf_frame_wait(const rf_frame *frame)
 {
-    if (!frame->ticket) return RF_OK;
-    return rf_gpu_wait(frame->instance->program->exec->device, frame->ticket, RF_GPU_TIMEOUT_NS);
+    rf_gpu_device *device = frame->instance->program->exec->device;
+    return rf_gpu_is_done(device, frame->ticket) ? RF_OK : rf_gpu_wait(device, frame->ticket, RF_GPU_TIMEOUT_NS);
 }
 
 rf_gpu_commands rf_frame_commands(const rf_frame *frame)
@@ -244,6 +260,7 @@ static rf_result submit_all(rf_exec *exec, rf_frame *const *frames, uint32_t cou
             rf_frame_submitting(frames[i], k);
             if (run->num_recs == 1) continue;
             RF_TRY(rf_gpu_submit(exec->device, recs, pending, &exec->last_ticket));
+            RF_TRY(rf_gpu_flush(exec->device)); /* not with other runs either */
             pending = 0;
         }
     }
@@ -254,7 +271,7 @@ static void mark_submitted(rf_frame *frame, uint64_t ticket)
 {
     frame->ticket = ticket;
     frame->acquired = false;
-    frame->instance->latest_frame = (uint32_t)(frame - frame->instance->frames);
+    frame->instance->latest_frame = frame;
 }
 
 rf_result rf_frames_submit(rf_exec *exec, rf_frame *const *frames, uint32_t count, uint64_t *ticket)

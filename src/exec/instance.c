@@ -312,7 +312,10 @@ static rf_result instance_build(rf_instance *in)
     RF_TRY(place_wanted(in));
     RF_TRY(place_rest(in));
     RF_TRY(rf_exec_reserve_slab(p->exec, in->memory.slab_size));
-    for (uint32_t i = 0; i < RF_FRAMES_PER_INSTANCE; i++) RF_TRY(rf_frame_init(in, &in->frames[i]));
+    while (in->num_frames < RF_FRAMES_PER_INSTANCE) {
+        RF_TRY(rf_frame_create(in, &in->frames[in->num_frames]));
+        in->num_frames++;
+    }
     rf_announce_instance(in);
     return RF_OK;
 }
@@ -337,7 +340,7 @@ void rf_instance_destroy(rf_instance **instance)
 {
     rf_instance *in = *instance;
     if (!in) return;
-    for (uint32_t i = 0; i < RF_FRAMES_PER_INSTANCE; i++) rf_frame_finish(&in->frames[i]);
+    for (uint32_t i = 0; i < in->num_frames; i++) rf_frame_destroy(&in->frames[i]);
     for (uint32_t i = 0; i < in->num_nodes; i++) rf_node_plan_free(&in->nodes[i]);
     rf_free(in->nodes);
     rf_free(in->runs);

@@ -9,7 +9,7 @@
 #include "exec/exec.h"
 
 #define RF_MAX_INSTANCES 8
-#define RF_FRAMES_PER_INSTANCE 2
+#define RF_FRAMES_PER_INSTANCE 2 /* at first */
 
 typedef struct rf_tuning rf_tuning;
 typedef struct rf_instance rf_instance;
@@ -40,6 +40,7 @@ struct rf_exec {
     rf_gpu_buffer *counters;  /* RF_MAX_COUNTERS bytes, zero between runs; made for the first plan that has counters */
     uint64_t counters_next;   /* where the next plan's begin */
     uint64_t last_ticket;
+    uint32_t frames; /* that instances may have, where memory allows */
     rf_cut_policy cuts;
     rf_tuning *tuning;
     bool tune_unknown;      /* RINGFIRE_TUNE: measure calls the table does not know */
@@ -209,8 +210,10 @@ struct rf_instance {
     uint64_t input_size;
     uint64_t *result_offset;
     uint64_t result_size;
-    rf_frame frames[RF_FRAMES_PER_INSTANCE];
-    uint32_t next_frame, latest_frame;
+    rf_frame *frames[RF_MAX_FRAMES]; /* in the order in which they take turns */
+    uint32_t num_frames, next_frame;
+    rf_frame *latest_frame; /* NULL: none ran */
+    bool out_of_memory;     /* when one more was wanted */
     uint32_t num_dispatches, num_barriers;
     double pace;             /* of its estimates (cuts.h); 0 where runs are not cut */
     bool paced;              /* it was measured */
@@ -288,8 +291,8 @@ rf_result rf_order_nodes(const rf_order_params *params, rf_node *order);
 rf_result rf_order_spans(const rf_order_params *params, rf_node_span *spans);
 
 /* ---- frames (frame.c) ---- */
-rf_result rf_frame_init(rf_instance *instance, rf_frame *frame); /* buffers */
-void rf_frame_finish(rf_frame *frame);
+rf_result rf_frame_create(rf_instance *instance, rf_frame **out); /* with its buffers */
+void rf_frame_destroy(rf_frame **frame);
 /* (Re-)records when there is no recording for the present slab. */
 rf_result rf_frame_record(rf_frame *frame);
 rf_result rf_frame_wait(const rf_frame *frame);

@@ -180,7 +180,7 @@ rf_result rf_program_profile(rf_program *program, int64_t batch, uint32_t runs, 
     RF_REQUIRE(runs > 0, "rf_program_profile: runs is 0");
     profile p = { 0 };
     RF_TRY(rf_program_instance(program, batch, &p.instance));
-    p.frame = &p.instance->frames[p.instance->latest_frame];
+    p.frame = p.instance->latest_frame ? p.instance->latest_frame : p.instance->frames[0];
     if (program->exec->last_ticket)
         RF_TRY(rf_gpu_wait(program->exec->device, program->exec->last_ticket, RF_GPU_TIMEOUT_NS));
     rf_result r = run_profile(&p, runs);

@@ -201,8 +201,8 @@ void rf_program_destroy(rf_program **program)
 
 static bool has_acquired_frame(const rf_instance *instance)
 {
-    for (uint32_t i = 0; i < RF_FRAMES_PER_INSTANCE; i++)
-        if (instance->frames[i].acquired) return true;
+    for (uint32_t i = 0; i < instance->num_frames; i++)
+        if (instance->frames[i]->acquired) return true;
     return false;
 }
 
@@ -251,18 +251,62 @@ static rf_result instance_follow(rf_instance *in, rf_frame *frame)
     return seconds > 0 ? rf_instance_follow(in, seconds) : RF_OK;
 }
 
+/* ---- frames ---- */
+
+uint32_t rf_frame_limit(uint32_t wanted, uint64_t bytes)
+{
+    const uint64_t room = (uint64_t)256 << 20;
+    if (wanted > RF_MAX_FRAMES) wanted = RF_MAX_FRAMES;
+    if (bytes > 0 && wanted > room / bytes) wanted = (uint32_t)(room / bytes);
+    return wanted > RF_FRAMES_PER_INSTANCE ? wanted : RF_FRAMES_PER_INSTANCE;
+}
+
+void rf_exec_keep_frames(rf_exec *exec, uint32_t count)
+{
+    if (exec->frames < count) exec->frames = count;
+}
+
+static uint32_t most_frames(const rf_instance *in)
+{
+    if (in->out_of_memory) return in->num_frames;
+    const uint32_t copies = in->program->exec->caps.host_visible ? 1 : 2; /* of inputs: where they are written, too */
+    return rf_frame_limit(in->program->exec->frames, copies * in->input_size + in->result_size);
+}
+
+uint32_t rf_frame_most(const rf_frame *frame)
+{
+    return most_frames(frame->instance);
+}
+
+/* One more, in front of the one whose turn it is. Where there is no memory for it the others have to do. */
+static rf_result add_frame(rf_instance *in)
+{
+    rf_frame *frame;
+    const rf_result r = rf_frame_create(in, &frame);
+    in->out_of_memory = r == RF_ERROR_OUT_OF_DEVICE_MEMORY || r == RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (in->out_of_memory) return RF_OK;
+    RF_TRY(r);
+    rf_frame **at = &in->frames[in->next_frame];
+    memmove(at + 1, at, (in->num_frames - in->next_frame) * sizeof(*at));
+    *at = frame;
+    in->num_frames++;
+    return RF_OK;
+}
+
 rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
 {
     *out = NULL;
     rf_instance *in;
     RF_TRY(rf_program_instance(program, batch, &in));
-    rf_frame *frame = &in->frames[in->next_frame];
+    if (in->num_frames < most_frames(in) && !rf_gpu_is_done(program->exec->device, in->frames[in->next_frame]->ticket))
+        RF_TRY(add_frame(in));
+    rf_frame *frame = in->frames[in->next_frame];
     RF_TRY(rf_frame_wait(frame));
     rf_frame_trace(frame);
     RF_TRY(instance_follow(in, frame));
     rf_frame_choose_recs(frame);
     RF_TRY(rf_frame_record(frame));
-    in->next_frame = (in->next_frame + 1) % RF_FRAMES_PER_INSTANCE;
+    in->next_frame = (in->next_frame + 1) % in->num_frames;
     frame->acquired = true;
     frame->parts_done = 0;
     *out = frame;
@@ -273,8 +317,8 @@ rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_st
 {
     rf_instance *instance;
     RF_TRY(rf_program_instance(program, batch, &instance));
-    const rf_frame *frame = &instance->frames[instance->next_frame];
-    RF_TRY(rf_frame_record(&instance->frames[instance->next_frame]));
+    rf_frame *frame = instance->frames[instance->next_frame];
+    RF_TRY(rf_frame_record(frame));
     *out = (rf_program_stats){
         .num_nodes = instance->num_nodes,
         .num_dispatches = instance->num_dispatches,

@@ -153,7 +153,7 @@ void rf_gpu_device_close(rf_gpu_device **device_pointer)
     if (!device) return;
     *device_pointer = NULL;
     if (device->loaded) {
-        if (rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS) == RF_ERROR_TIMEOUT) {
+        if (rf_gpu_wait_all(device) == RF_ERROR_TIMEOUT) {
             /* Freeing what the device still uses would be worse than losing it. */
             rf_log_message(RF_LOG_ERROR, "%s: work never finished, the device is left open", device->info.name);
             return;
@@ -170,6 +170,7 @@ void rf_gpu_device_close(rf_gpu_device **device_pointer)
         device->vk.DestroyDevice(device->device, NULL);
         rf_gpu_unlock_drivers();
     }
+    rf_free(device->held.items);
     rf_free(device->cache_path);
     rf_free(device);
 }

@@ -140,8 +140,21 @@ bool rf_gpu_has_timestamps(const rf_gpu_device *device);
 /* Submits recordings in order (a full barrier stands between them) and gives the timeline value that means "done". A
  * recording still in flight is refused. */
 rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
+/*
+ * From now on submissions are held back, and go to the device together: with the next one that is made after `hold` was
+ * taken back, with rf_gpu_flush(), or when something waits for one of them. They share a ticket. Order, and the
+ * barriers between recordings, are those of submissions by themselves.
+ */
+void rf_gpu_hold(rf_gpu_device *device, bool hold);
+/* Submits what is held. After a failure that does not lose the device it is still held. */
+rf_result rf_gpu_flush(rf_gpu_device *device);
+bool rf_gpu_has_held(const rf_gpu_device *device);
 /* How many times something was submitted since the device was opened. */
 uint64_t rf_gpu_num_submissions(const rf_gpu_device *device);
+/* How many times something waited until the device had nothing left to do. */
+uint64_t rf_gpu_num_drains(const rf_gpu_device *device);
+/* True when the timeline has reached `ticket`, as far as can be told without waiting. */
+bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket);
 /* RF_ERROR_TIMEOUT after timeout_ns (0: only look). Device loss sticks. */
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);
 /* The same, and how long the calling thread may look again and again before it sleeps. */

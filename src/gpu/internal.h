@@ -81,6 +81,12 @@ struct rf_gpu_device {
     VkSemaphore timeline;
     uint64_t submitted, completed; /* timeline values: last handed out, last seen done */
     uint32_t vain_spins;           /* in a row, that ended before the device had */
+    uint64_t num_drains;           /* waits for the latest submission */
+    bool holds;
+    struct {
+        VkCommandBuffer *items;
+        uint32_t count, capacity;
+    } held; /* go with the next submission, whose timeline value their tickets are */
     bool lost;
     rf_error_record lost_record; /* what every call returns once `lost` */
 
@@ -198,8 +204,8 @@ void rf_gpu_variants_free(rf_gpu_pipeline *pipeline);
 rf_result rf_gpu_queue_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
 /* Waits for everything submitted; then device writes are visible to the host. */
 rf_result rf_gpu_flush_to_host(rf_gpu_device *device);
-/* True when the timeline has reached `ticket`, as far as can be told without waiting. */
-bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket);
+/* Waits for everything, what is held included. */
+rf_result rf_gpu_wait_all(rf_gpu_device *device);
 
 /* ---- recording.c ---- */
 typedef struct rf_gpu_view { /* a texel view, shared by the dispatches of a recording */

@@ -167,7 +167,7 @@ static rf_result compile_all(rf_gpu_device *device, rf_gpu_variant **variants, u
 {
     qsort(variants, count, sizeof(variants[0]), longest_first);
     /* Else the time that older work takes would be taken for that of compiling. */
-    RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
+    RF_TRY(rf_gpu_wait_all(device));
     job j = { .device = device, .variants = variants, .count = count };
     RF_TRY(rf_condition_init(&j.ended));
     pthread_mutex_init(&j.mutex, NULL);

@@ -42,8 +42,30 @@ static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *c
     return RF_OK;
 }
 
+rf_result rf_gpu_flush(rf_gpu_device *device)
+{
+    RF_REQUIRE(device, "device is NULL");
+    if (device->held.count == 0) return RF_OK;
+    RF_TRY(rf_gpu_check_lost(device));
+    RF_TRY(submit_commands(device, device->held.items, device->held.count));
+    device->held.count = 0;
+    return RF_OK;
+}
+
+static rf_result hold_back(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        RF_TRY(RF_VEC_GROW(&device->held));
+        device->held.items[device->held.count++] = recs[i]->commands;
+        recs[i]->ticket = device->submitted + 1;
+    }
+    *ticket = device->submitted + 1;
+    return device->holds ? RF_OK : rf_gpu_flush(device);
+}
+
 rf_result rf_gpu_queue_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket)
 {
+    if (device->holds || device->held.count > 0) return hold_back(device, recs, count, ticket);
     VkCommandBuffer few[MAX_INLINE_RECORDINGS] = { 0 };
     VkCommandBuffer *commands = count <= MAX_INLINE_RECORDINGS ? few : RF_NEW_ARRAY(VkCommandBuffer, count);
     if (!commands) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -56,9 +78,24 @@ rf_result rf_gpu_queue_submit(rf_gpu_device *device, rf_gpu_recording *const *re
     return RF_OK;
 }
 
+void rf_gpu_hold(rf_gpu_device *device, bool hold)
+{
+    device->holds = hold;
+}
+
+bool rf_gpu_has_held(const rf_gpu_device *device)
+{
+    return device->held.count > 0;
+}
+
 uint64_t rf_gpu_num_submissions(const rf_gpu_device *device)
 {
     return device->submitted; /* each takes the next value of the timeline */
+}
+
+uint64_t rf_gpu_num_drains(const rf_gpu_device *device)
+{
+    return device->num_drains;
 }
 
 uint64_t rf_gpu_spin_ns(const rf_device_caps *caps, uint64_t timeout_ns)
@@ -84,9 +121,11 @@ static rf_result ticket_spin(rf_gpu_device *device, uint64_t ticket, uint64_t sp
 rf_result rf_gpu_wait_spinning(rf_gpu_device *device, uint64_t ticket, uint64_t spin_ns, uint64_t timeout_ns)
 {
     RF_REQUIRE(device, "device is NULL");
+    if (ticket > device->submitted) RF_TRY(rf_gpu_flush(device));
     RF_REQUIRE(ticket <= device->submitted, "%s: ticket %llu was never submitted", device->info.name,
                (unsigned long long)ticket);
     RF_TRY(rf_gpu_check_lost(device));
+    if (ticket == device->submitted && device->held.count == 0) device->num_drains++;
     if (ticket > device->completed) RF_TRY(ticket_spin(device, ticket, spin_ns));
     if (ticket <= device->completed) return rf_gpu_memory_invalidate(device);
     const VkSemaphoreWaitInfo info = {
@@ -113,6 +152,12 @@ rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_n
     return rf_gpu_wait_spinning(device, ticket, spin_ns, timeout_ns);
 }
 
+rf_result rf_gpu_wait_all(rf_gpu_device *device)
+{
+    RF_TRY(rf_gpu_flush(device));
+    return rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS);
+}
+
 rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns)
 {
     const VkSemaphoreWaitInfo info = {
@@ -129,9 +174,10 @@ rf_result rf_gpu_watch(const rf_gpu_device *device, uint64_t ticket, uint64_t ti
 rf_result rf_gpu_submit_host_flush(rf_gpu_device *device, uint64_t *ticket)
 {
     RF_REQUIRE(device, "device is NULL");
-    if (device->flushed != device->submitted) {
+    if (device->flushed != device->submitted || device->held.count > 0) {
         RF_TRY(rf_gpu_wait(device, device->flushed, RF_GPU_TIMEOUT_NS)); /* the recording's latest submission */
         RF_TRY(rf_gpu_queue_submit(device, &device->host_flush, 1, &device->flushed));
+        RF_TRY(rf_gpu_flush(device));
     }
     *ticket = device->flushed;
     return RF_OK;

@@ -109,7 +109,7 @@ rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void
     RF_TRY(rf_gpu_check_lost(device));
     if (size == 0) return RF_OK;
     if (buffer->mapped) {
-        RF_TRY(rf_gpu_wait(device, device->submitted, RF_GPU_TIMEOUT_NS));
+        RF_TRY(rf_gpu_wait_all(device));
         memcpy((char *)buffer->mapped + offset, data, size);
         return rf_gpu_memory_flush_buffer(buffer);
     }

@@ -12,6 +12,7 @@ static rf_result function_allocate(rf_function *f, const rf_function_params *par
     f->examples = RF_NEW_ARRAY(uint32_t, all);
     f->frames = RF_NEW_ARRAY(rf_frame *, local);
     if (!f->name || !f->examples || !f->frames) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_group_init(&f->group, f->strategy, params->steps_per_execution));
     for (uint32_t half = 0; half < 2; half++) {
         for (uint32_t i = 0; i < params->num_outputs; i++) {
             rf_per_replica *result = &f->results[half][i];
@@ -34,6 +35,7 @@ static void free_contents(rf_function *f)
     f->signatures.count = f->signatures.capacity = 0;
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++) rf_per_replica_free(&f->results[half][i], local);
+    rf_group_free(&f->group);
     rf_free(f->examples);
     rf_free(f->frames);
 }

@@ -4,6 +4,7 @@
 #define RF_REPLICA_STEP_FUNCTION_H
 
 #include "replica/internal.h"
+#include "replica/step/group.h"
 #include "replica/step/signature.h"
 
 typedef struct rf_gradient_handle {
@@ -56,7 +57,8 @@ struct rf_function {
         uint32_t count, capacity;
     } signatures;
     rf_per_replica results[2][RF_MAX_COMPONENTS];
-    uint32_t parity;    /* which half the next run fills */
+    uint32_t parity; /* which half the next run fills */
+    rf_step_group group;
     uint32_t *examples; /* [num_replicas], of the run being made */
     rf_frame **frames;  /* [num_local] */
 };

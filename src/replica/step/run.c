@@ -324,6 +324,33 @@ static rf_result run_submit(const run *x, rf_per_replica **results)
     return RF_OK;
 }
 
+/* Whether the run may wait for others to go with it. */
+static bool run_holds(const run *x)
+{
+    rf_strategy *s = x->strategy;
+    const rf_signature *sig = x->signature;
+    rf_group_facts facts = { .wanted = x->function->group.wanted,
+                             .num_updates = sig->updates.count,
+                             .exchanges =
+                                 sig->sums.num_parts > 0 || (sig->assignments.count > 0 && s->num_replicas > 1) };
+    if (facts.wanted == 1) return false;
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        const rf_update *update = &sig->updates.items[u];
+        facts.num_joined += rf_update_joins(update);
+        facts.accumulates = facts.accumulates || update->updater->params.accumulation_steps > 1;
+        facts.scales = facts.scales || rf_update_num_rows(update) > 1;
+    }
+    facts.copied = rf_strategy_is_copied(s);
+    return rf_group_obstacle(&facts) == NULL;
+}
+
+static rf_result run_submit_held(const run *x, rf_per_replica **results)
+{
+    rf_step_group *group = &x->function->group;
+    rf_group_hold(group, x->strategy, x->function->frames, run_holds(x));
+    return rf_group_end(group, x->strategy, run_submit(x, results));
+}
+
 /* ---- the run ---- */
 
 /* How much each replica gets, in multiples of `unit`. For other workers this is what they should hold; the report says
@@ -392,6 +419,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
+    RF_TRY(rf_group_begin(&x->function->group, s));
     RF_TRY(acquire_frames(x));
     rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */
     return RF_OK;
@@ -409,7 +437,7 @@ static rf_result run_function(run *x, rf_per_replica **results)
     if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
     const uint64_t before = rf_gpu_num_submissions(s->replicas[0].device);
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
-    RF_TRY(rf_strategy_stick(s, run_submit(x, results)));
+    RF_TRY(rf_strategy_stick(s, run_submit_held(x, results)));
     x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->replicas[0].device) - before);
     return RF_OK;
 }

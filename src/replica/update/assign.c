@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/update/assign.h"
 
+#include <string.h>
+
 #include "base/platform.h"
 #include "base/profiler.h"
 #include "replica/exchange/exchange_stats.h"
@@ -71,12 +73,7 @@ static rf_result record_replica(rf_assignments *a, uint32_t index)
 {
     const rf_strategy *s = a->strategy;
     rf_assign_replica *at = &a->replicas[index];
-    if (s->num_replicas == 1) {
-        for (uint32_t k = 0; k < 2; k++)
-            RF_TRY(record_copies(a, index, "assign", &s->assigned, &s->fixed.values, &at->copies[k]));
-        return RF_OK;
-    }
-    if (!s->replicas[index].staged) return RF_OK;
+    if (s->num_replicas == 1 || !s->replicas[index].staged) return RF_OK;
     RF_TRY(record_copies(a, index, "assigned values down", &s->assigned, &s->fixed_download, &at->down));
     return record_copies(a, index, "assigned values up", &s->fixed_upload, &s->fixed.values, &at->up);
 }
@@ -112,8 +109,10 @@ void rf_assignments_unprepare(rf_assignments *a)
         if (a->exchanges[g]) a->strategy->exchange->fns->close(&a->exchanges[g]);
     for (uint32_t r = 0; a->replicas && r < a->strategy->num_local; r++) {
         rf_assign_replica *at = &a->replicas[r];
-        rf_gpu_recording *recs[] = { at->copies[0], at->copies[1], at->down, at->up };
-        for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++) rf_gpu_recording_destroy(&recs[i]);
+        for (uint32_t i = 0; i < at->copies.count; i++) rf_gpu_recording_destroy(&at->copies.items[i].rec);
+        rf_free(at->copies.items);
+        rf_gpu_recording_destroy(&at->down);
+        rf_gpu_recording_destroy(&at->up);
     }
     rf_free(a->segments);
     rf_free(a->replicas);
@@ -131,15 +130,33 @@ void rf_assignments_free(rf_assignments *a)
 
 /* ---- running ---- */
 
+/* One more, in front of the one whose turn it is. */
+static rf_result add_copy(const rf_assignments *a, rf_assign_replica *at)
+{
+    rf_assign_copy copy = { 0 };
+    RF_TRY(RF_VEC_GROW(&at->copies));
+    RF_TRY(record_copies(a, 0, "assign", &a->strategy->assigned, &a->strategy->fixed.values, &copy.rec));
+    rf_assign_copy *next = at->copies.items + at->turn;
+    memmove(next + 1, next, (at->copies.count - at->turn) * sizeof(*next));
+    *next = copy;
+    at->copies.count++;
+    return RF_OK;
+}
+
+/* As many copies take turns as runs are under way: those have frames, of which there are RF_MAX_FRAMES at most. */
 static rf_result copy_alone(rf_assignments *a)
 {
     rf_replica *replica = &a->strategy->replicas[0];
     rf_assign_replica *at = &a->replicas[0];
-    uint64_t *ticket = &at->tickets[at->turn];
-    if (*ticket) RF_TRY(rf_gpu_wait(replica->device, *ticket, RF_GPU_TIMEOUT_NS));
-    RF_TRY(rf_replica_submit_one(replica, at->copies[at->turn]));
-    *ticket = replica->ticket;
-    at->turn ^= 1;
+    if (at->copies.count == 0 ||
+        (at->copies.count < RF_MAX_FRAMES && !rf_gpu_is_done(replica->device, at->copies.items[at->turn].ticket)))
+        RF_TRY(add_copy(a, at));
+    rf_assign_copy *copy = &at->copies.items[at->turn];
+    if (!rf_gpu_is_done(replica->device, copy->ticket))
+        RF_TRY(rf_gpu_wait(replica->device, copy->ticket, RF_GPU_TIMEOUT_NS));
+    RF_TRY(rf_replica_submit_one(replica, copy->rec));
+    copy->ticket = replica->ticket;
+    at->turn = (at->turn + 1) % at->copies.count;
     return RF_OK;
 }
 

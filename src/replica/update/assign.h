@@ -23,9 +23,17 @@ typedef struct rf_assignment {
 /* Whose values are added up. */
 enum { RF_ASSIGN_FROM_ALL, RF_ASSIGN_FROM_FIRST, RF_ASSIGN_GROUPS };
 
+typedef struct rf_assign_copy {
+    rf_gpu_recording *rec;
+    uint64_t ticket; /* of its latest submission; 0: none */
+} rf_assign_copy;
+
 typedef struct rf_assign_replica {
-    rf_gpu_recording *copies[2]; /* one replica: `assigned` to the variables; in turns, because one may be in flight */
-    uint64_t tickets[2];         /* of their latest submissions; 0: none */
+    /* One replica: `assigned` to the variables. They take turns, because several may be in flight. */
+    struct {
+        rf_assign_copy *items;
+        uint32_t count, capacity;
+    } copies;
     uint32_t turn;
     rf_gpu_recording *down, *up; /* several: staging */
 } rf_assign_replica;

@@ -333,9 +333,15 @@ static rf_result compiled_prepare(rf_model *model, rf_compiled *c)
     }
     RF_TRY(rf_meters_create(model->strategy, c->metrics, c->num_metrics, num_losses, &c->train_meters));
     RF_TRY(rf_meters_create(model->strategy, c->metrics, c->num_metrics, num_losses, &c->evaluate_meters));
-    const rf_function_params train = { .step = train_step, .user = c, .name = "train_step", .training = true };
+    const rf_function_params train = { .step = train_step,
+                                       .user = c,
+                                       .name = "train_step",
+                                       .training = true,
+                                       .steps_per_execution = c->steps_per_execution };
     RF_TRY(rf_function_create(model->strategy, &train, &c->train));
-    const rf_function_params evaluate = { .step = evaluate_step, .user = c, .name = "evaluate_step" };
+    const rf_function_params evaluate = {
+        .step = evaluate_step, .user = c, .name = "evaluate_step", .steps_per_execution = c->steps_per_execution
+    };
     return rf_function_create(model->strategy, &evaluate, &c->evaluate);
 }
 

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs that are submitted together (steps_per_execution): what may be, how many, and that nothing else changes. */
+#include "support.h"
+
+#include "gpu/internal.h"
+#include "replica/step/function.h"
+#include "train/fit/compile.h"
+#include "train/model.h"
+
+enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 150, BATCH = 8, STEPS = 19 /* of an epoch; the last batch has 6 */ };
+
+/* ---- decisions ---- */
+
+static void what_may_be_held(void **state)
+{
+    (void)state;
+    const rf_group_facts plain = { .wanted = 4, .num_updates = 1, .num_joined = 1 };
+    assert_null(rf_group_obstacle(&plain));
+    assert_null(rf_group_obstacle(&(rf_group_facts){ .wanted = 2 }));
+    const struct {
+        rf_group_facts facts;
+        const char *obstacle;
+    } others[] = {
+        { { .wanted = 1, .num_updates = 1, .num_joined = 1 }, "nothing else" },
+        { { .wanted = 4, .num_updates = 2, .num_joined = 1 }, "the host takes part" },
+        { { .wanted = 4, .exchanges = true }, "replicas exchange" },
+        { { .wanted = 4, .num_updates = 1, .num_joined = 1, .accumulates = true }, "over several runs" },
+        { { .wanted = 4, .num_updates = 1, .num_joined = 1, .scales = true }, "loss is scaled" },
+        { { .wanted = 4, .num_updates = 1, .num_joined = 1, .copied = true }, "checkpoint" },
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const char *obstacle = rf_group_obstacle(&others[i].facts);
+        assert_non_null(obstacle);
+        assert_non_null(strstr(obstacle, others[i].obstacle));
+    }
+}
+
+static void how_many_go_together(void **state)
+{
+    (void)state;
+    rf_group_limits l = { .wanted = 20, .frames = 64, .longest = 0.1 };
+    uint32_t sizes[5];
+    for (int i = 0; i < 5; i++) sizes[i] = l.previous = rf_group_size(&l);
+    const uint32_t growing[] = { 1, 4, 16, 20, 20 };
+    assert_memory_equal(sizes, growing, sizeof(sizes));
+    l.frames = 9;
+    assert_int_equal(rf_group_size(&l), 4);
+    l.frames = 2;
+    assert_int_equal(rf_group_size(&l), 1);
+    l.frames = 64;
+    l.seconds = 0.03;
+    assert_int_equal(rf_group_size(&l), 3);
+    l.seconds = 7;
+    assert_int_equal(rf_group_size(&l), 1);
+    l.seconds = 1e-5;
+    assert_int_equal(rf_group_size(&l), 20);
+
+    assert_int_equal(rf_frame_limit(0, 100), 2);
+    assert_int_equal(rf_frame_limit(40, 0), 40);
+    assert_int_equal(rf_frame_limit(40, 200704), 40);
+    assert_int_equal(rf_frame_limit(1000, 1), RF_MAX_FRAMES);
+    assert_int_equal(rf_frame_limit(40, 32 << 20), 8);
+    assert_int_equal(rf_frame_limit(40, (uint64_t)1 << 40), 2);
+}
+
+/* ---- training ---- */
+
+typedef struct trainer {
+    rf_dataset *data;
+    rf_model *model;
+    rf_optimizer *optimizer;
+    rf_callback *callback;
+    double losses[2 * STEPS], accuracies[2 * STEPS]; /* that on_batch_end saw, by step */
+    uint32_t ends;
+} trainer;
+
+static rf_dataset *open_data(void)
+{
+    float x[EXAMPLES * FEATURES];
+    int32_t y[EXAMPLES];
+    fill_noise(x, EXAMPLES * FEATURES, 3);
+    for (int i = 0; i < EXAMPLES; i++) {
+        y[i] = (i * 7) % CLASSES;
+        x[i * FEATURES + y[i]] += 1.5f;
+    }
+    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_i32(RF_SHAPE(EXAMPLES), y) };
+    rf_dataset *examples, *shuffled, *batches;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &examples));
+    OK(rf_dataset_shuffle(examples, EXAMPLES, 5, true, &shuffled));
+    OK(rf_dataset_batch(shuffled, BATCH, false, &batches));
+    rf_dataset_destroy(&examples);
+    rf_dataset_destroy(&shuffled);
+    return batches;
+}
+
+/* Values that change with each step: of an optimizer's schedule, random ones, and moving averages. */
+static void open_trainer(rf_strategy *strategy, trainer *t, uint32_t steps_per_execution, bool averages)
+{
+    *t = (trainer){ .data = open_data() };
+    strategy->variables_created = 0; /* the same initial values for each */
+    rf_layer *l[4];
+    uint32_t n = 0;
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 16, .activation = RF_ACTIVATION_RELU }, &l[n++]));
+    if (averages) OK(rf_layer_batch_norm(NULL, &l[n++]));
+    OK(rf_layer_dropout(0.2f, 11, &l[n++]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &l[n++]));
+    OK(rf_model_create_sequential(strategy, l, n, NULL, &t->model));
+    const rf_schedule decay = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.02, .rate = 0.9, .decay_steps = 3 };
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &decay },
+                           &t->optimizer));
+    const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
+    OK(rf_model_compile(t->model, &(rf_compile_params){ .optimizer = t->optimizer,
+                                                        .loss = { .from_logits = true },
+                                                        .metrics = &accuracy,
+                                                        .num_metrics = 1,
+                                                        .steps_per_execution = steps_per_execution }));
+    t->model->compiled->train->group.longest = INFINITY; /* however busy the machine is */
+    t->model->compiled->evaluate->group.longest = INFINITY;
+}
+
+static void close_trainer(trainer *t)
+{
+    rf_callback_destroy(&t->callback);
+    rf_model_destroy(&t->model);
+    rf_optimizer_destroy(&t->optimizer);
+    rf_dataset_destroy(&t->data);
+}
+
+static rf_result note_batch(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    trainer *t = user;
+    const uint32_t step = state->epoch * STEPS + (uint32_t)state->batch;
+    assert_in_range(step, 0, 2 * STEPS - 1);
+    assert_true(rf_logs_get(logs, "loss", &t->losses[step]));
+    assert_true(rf_logs_get(logs, "accuracy", &t->accuracies[step]));
+    t->ends++;
+    return RF_OK;
+}
+
+/* Two epochs, whose number of steps is no multiple; `reads`: values are read after each execution. */
+static void train(trainer *t, bool reads, rf_history *history)
+{
+    const rf_callback_fns fns = { .on_batch_end = note_batch };
+    if (reads) OK(rf_callback_create(&fns, t, &t->callback));
+    OK(rf_model_fit(t->model,
+                    &(rf_fit_params){ .data = t->data,
+                                      .validation_data = t->data,
+                                      .epochs = 2,
+                                      .callbacks = &t->callback,
+                                      .num_callbacks = reads ? 1 : 0 },
+                    history));
+}
+
+static void assert_same_variables(rf_variable_list a, rf_variable_list b)
+{
+    assert_int_equal(a.count, b.count);
+    for (uint32_t i = 0; i < a.count; i++) {
+        float left[512], right[512];
+        const size_t count = (size_t)rf_shape_count(rf_variable_shape(a.items[i]));
+        assert_in_range(count, 1, 512);
+        OK(rf_variable_read(a.items[i], left));
+        OK(rf_variable_read(b.items[i], right));
+        assert_memory_equal(left, right, count * sizeof(float));
+    }
+}
+
+static void assert_same_history(const rf_history *a, const rf_history *b)
+{
+    assert_int_equal(a->num_epochs, b->num_epochs);
+    for (uint32_t e = 0; e < a->num_epochs; e++)
+        for (uint32_t i = 0; i < a->epochs[e].count; i++)
+            if (memcmp(&a->epochs[e].value[i], &b->epochs[e].value[i], sizeof(double)) != 0)
+                fail_msg("%s of epoch %u is %.17g, alone %.17g", a->epochs[e].name[i], e, b->epochs[e].value[i],
+                         a->epochs[e].value[i]);
+}
+
+static void same_bits_of(rf_strategy *strategy, bool averages, bool reads)
+{
+    const uint32_t groups[] = { 3, 8, 100 };
+    trainer one, many;
+    rf_history of_one, of_many;
+    rf_strategy_set_seed(strategy, 77);
+    open_trainer(strategy, &one, 1, averages);
+    train(&one, reads, &of_one);
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        rf_strategy_set_seed(strategy, 77);
+        open_trainer(strategy, &many, groups[i], averages);
+        train(&many, reads, &of_many);
+        assert_same_history(&of_one, &of_many);
+        assert_same_variables(rf_model_variables(one.model), rf_model_variables(many.model));
+        assert_same_variables(rf_model_state_variables(one.model), rf_model_state_variables(many.model));
+        if (reads) assert_int_equal(many.ends, 2 * ((STEPS + groups[i] - 1) / groups[i]));
+        for (uint32_t s = 0; s < 2 * STEPS; s++) {
+            if (many.losses[s] == 0) continue; /* not the end of an execution */
+            assert_memory_equal(&many.losses[s], &one.losses[s], sizeof(double));
+            assert_memory_equal(&many.accuracies[s], &one.accuracies[s], sizeof(double));
+        }
+        close_trainer(&many);
+    }
+    close_trainer(&one);
+}
+
+static void same_bits(rf_strategy *strategy)
+{
+    same_bits_of(strategy, false, false);
+    same_bits_of(strategy, true, true);
+    same_bits_of(strategy, true, false);
+}
+
+/* ---- submissions ---- */
+
+static uint64_t count_submissions(const rf_strategy *strategy)
+{
+    return rf_gpu_num_submissions(strategy->replicas[0].device);
+}
+
+/* Of `steps` runs of the train step, nothing read in between, and the wait for them. */
+static uint64_t submissions_of(rf_strategy *strategy, trainer *t, uint32_t steps)
+{
+    rf_iterator *it;
+    const rf_element *batch;
+    OK(rf_iterator_create(t->data, 0, &it));
+    OK(rf_iterator_next(it, &batch));
+    const uint64_t before = count_submissions(strategy);
+    for (uint32_t i = 0; i < steps; i++)
+        OK(rf_run_batch(t->model->compiled, t->model->compiled->train, &t->model->compiled->train_meters, batch));
+    OK(rf_strategy_wait(strategy));
+    rf_iterator_destroy(&it);
+    return count_submissions(strategy) - before;
+}
+
+static void fewer_submissions(rf_strategy *strategy)
+{
+    trainer t;
+    for (int averages = 0; averages < 2; averages++) {
+        const uint64_t of_step = averages ? 2 : 1; /* what the step assigns is copied by itself */
+        open_trainer(strategy, &t, 1, averages);
+        submissions_of(strategy, &t, 1); /* compiles */
+        assert_int_equal(submissions_of(strategy, &t, 40), 40 * of_step);
+        close_trainer(&t);
+
+        open_trainer(strategy, &t, 8, averages);
+        submissions_of(strategy, &t, 1);
+        /* 1 + 4 + 8 + 8 + 8 + 8, and 3 that are waited for */
+        assert_int_equal(submissions_of(strategy, &t, 40), 7);
+        const rf_frame *frame = NULL;
+        assert_int_equal(
+            rf_program_acquire(t.model->compiled->train->signatures.items[0]->programs[0], BATCH, (rf_frame **)&frame),
+            RF_OK);
+        assert_int_equal(rf_frame_most(frame), 16);
+        close_trainer(&t);
+    }
+}
+
+/* Long runs are not joined. */
+static void long_steps(rf_strategy *strategy)
+{
+    trainer t;
+    open_trainer(strategy, &t, 8, false);
+    submissions_of(strategy, &t, 1);
+    t.model->compiled->train->group.longest = 1e-9;
+    t.model->compiled->train->group.seconds = 1;
+    assert_int_equal(submissions_of(strategy, &t, 12), 12);
+    close_trainer(&t);
+}
+
+/* Whatever reads makes the runs that it needs go. */
+static void reading_submits(rf_strategy *strategy)
+{
+    trainer t;
+    double value;
+    float weights[FEATURES * 16], again[FEATURES * 16];
+    open_trainer(strategy, &t, 50, false);
+    for (int i = 0; i < 3; i++) {
+        submissions_of(strategy, &t, 1);
+        rf_iterator *it;
+        const rf_element *batch;
+        OK(rf_iterator_create(t.data, 0, &it));
+        OK(rf_iterator_next(it, &batch));
+        for (int k = 0; k < 3; k++)
+            OK(rf_run_batch(t.model->compiled, t.model->compiled->train, &t.model->compiled->train_meters, batch));
+        assert_true(rf_gpu_has_held(strategy->replicas[0].device));
+        if (i == 0) OK(rf_metric_result(t.model->compiled->train_meters.loss, &value));
+        if (i == 1) OK(rf_variable_read(rf_model_variables(t.model).items[0], weights));
+        if (i == 2) assert_int_equal(rf_optimizer_iterations(t.optimizer), 12);
+        if (i < 2) assert_false(rf_gpu_has_held(strategy->replicas[0].device));
+        OK(rf_strategy_wait(strategy));
+        OK(rf_variable_read(rf_model_variables(t.model).items[0], again));
+        if (i == 1) assert_memory_equal(weights, again, sizeof(weights));
+        rf_iterator_destroy(&it);
+    }
+    /* Destroying with runs held back. */
+    rf_iterator *it;
+    const rf_element *batch;
+    OK(rf_iterator_create(t.data, 0, &it));
+    OK(rf_iterator_next(it, &batch));
+    for (int k = 0; k < 3; k++)
+        OK(rf_run_batch(t.model->compiled, t.model->compiled->train, &t.model->compiled->train_meters, batch));
+    rf_iterator_destroy(&it);
+    close_trainer(&t);
+}
+
+/* Several replicas exchange gradients in each step; evaluation exchanges nothing. */
+static void several_replicas(rf_strategy *strategy)
+{
+    trainer one, many;
+    rf_logs logs;
+    open_trainer(strategy, &one, 1, false);
+    open_trainer(strategy, &many, 8, false);
+    for (int i = 0; i < 2; i++) OK(rf_model_evaluate(i ? many.model : one.model, one.data, &logs));
+    uint64_t before = count_submissions(strategy);
+    OK(rf_model_evaluate(one.model, one.data, &logs));
+    const uint64_t alone = count_submissions(strategy) - before;
+    before = count_submissions(strategy);
+    OK(rf_model_evaluate(many.model, one.data, &logs));
+    const uint64_t together = count_submissions(strategy) - before;
+    /* 1 + 4 + 8 + 5, and what reading the meters takes in both. The last batch is too small for some replicas. */
+    assert_in_range(alone - together, STEPS - 1 - 4, STEPS - 4);
+    close_trainer(&one);
+    close_trainer(&many);
+}
+
+/* ---- failures ---- */
+
+static VKAPI_ATTR VkResult VKAPI_CALL lose_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
+                                                  VkFence fence)
+{
+    (void)queue, (void)count, (void)infos, (void)fence;
+    return VK_ERROR_DEVICE_LOST;
+}
+
+static void lost_with_runs_held(rf_strategy *strategy)
+{
+    trainer t;
+    float weights[FEATURES * 16];
+    open_trainer(strategy, &t, 50, false);
+    submissions_of(strategy, &t, 1);
+    rf_iterator *it;
+    const rf_element *batch;
+    OK(rf_iterator_create(t.data, 0, &it));
+    OK(rf_iterator_next(it, &batch));
+    rf_compiled *c = t.model->compiled;
+    for (int k = 0; k < 2; k++) OK(rf_run_batch(c, c->train, &c->train_meters, batch));
+    assert_true(rf_gpu_has_held(strategy->replicas[0].device));
+    const PFN_vkQueueSubmit real = strategy->replicas[0].device->vk.QueueSubmit;
+    strategy->replicas[0].device->vk.QueueSubmit = lose_submit;
+    assert_int_equal(rf_variable_read(rf_model_variables(t.model).items[0], weights), RF_ERROR_DEVICE_LOST);
+    strategy->replicas[0].device->vk.QueueSubmit = real;
+    assert_int_equal(rf_run_batch(c, c->train, &c->train_meters, batch), RF_ERROR_DEVICE_LOST);
+    assert_non_null(strstr(rf_error_message(), "VK_ERROR_DEVICE_LOST"));
+    rf_iterator_destroy(&it);
+    close_trainer(&t);
+}
+
+ON_ONE(same_bits)
+ON_TWO(same_bits)
+ON_ONE(fewer_submissions)
+ON_ONE(long_steps)
+ON_ONE(reading_submits)
+ON_TWO(several_replicas)
+ON_ONE(lost_with_runs_held)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_may_be_held),           cmocka_unit_test(how_many_go_together),
+        cmocka_unit_test(same_bits_on_one),           cmocka_unit_test(same_bits_on_two),
+        cmocka_unit_test(fewer_submissions_on_one),   cmocka_unit_test(long_steps_on_one),
+        cmocka_unit_test(reading_submits_on_one),     cmocka_unit_test(several_replicas_on_two),
+        cmocka_unit_test(lost_with_runs_held_on_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
