@@ -8,50 +8,6 @@
 
 /* ---- shapes ---- */
 
-rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *indices,
-                          rf_tensor_desc *y)
-{
-    const rf_gather_attr *attr = call->attr;
-    const char *name = call->op->name;
-    const int32_t rank = x->shape.rank, num_indices = indices->shape.rank, batch = attr->batch_dims;
-    char shape[96], other[96];
-    rf_shape_format(x->shape, shape, sizeof(shape));
-    rf_shape_format(indices->shape, other, sizeof(other));
-    if (x->dtype != RF_F32)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x is %s %s, needs f32; cast it first", name,
-                       rf_dtype_name(x->dtype), shape);
-    if (indices->dtype != RF_I32)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: indices are %s %s, need i32; cast them first", name,
-                       rf_dtype_name(indices->dtype), other);
-    if (attr->axis < 0 || attr->axis >= rank)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %d of x of shape %s, which has %d", name, (int)attr->axis,
-                       shape, (int)rank);
-    if (rf_desc_count(x) == 0 || rf_desc_count(indices) == 0)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x of shape %s and indices of shape %s must have elements", name,
-                       shape, other);
-    bool alike = (batch == 0 || batch == attr->axis) && batch <= num_indices;
-    for (int32_t d = 0; alike && d < batch; d++) alike = x->shape.dim[d] == indices->shape.dim[d];
-    if (!alike)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "%s: x of shape %s and indices of shape %s must agree in the first %d dimensions, before axis "
-                       "%d",
-                       name, shape, other, (int)batch, (int)attr->axis);
-    if (rank - 1 + num_indices - batch > RF_MAX_RANK)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "%s: x of shape %s by indices of shape %s has more than %d dimensions", name, shape, other,
-                       RF_MAX_RANK);
-    *y = (rf_tensor_desc){ .dtype = RF_F32 };
-    for (int32_t d = 0; d < attr->axis; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
-    for (int32_t d = batch; d < num_indices; d++) y->shape.dim[y->shape.rank++] = indices->shape.dim[d];
-    for (int32_t d = attr->axis + 1; d < rank; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
-    return RF_OK;
-}
-
-static rf_result gather_infer(rf_op_call *call)
-{
-    return rf_gather_infer(call, &call->in[0], &call->in[1], &call->out[0]);
-}
-
 static uint64_t count_between(const rf_shape *shape, int32_t from, int32_t to)
 {
     uint64_t count = 1;
@@ -66,6 +22,55 @@ rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x
                               .choices = (uint64_t)x->dim[attr->axis],
                               .places = count_between(indices, attr->batch_dims, indices->rank),
                               .inner = count_between(x, attr->axis + 1, x->rank) };
+}
+
+rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *indices,
+                          rf_tensor_desc *y)
+{
+    const rf_gather_attr *attr = call->attr;
+    const char *name = call->op->name;
+    const int32_t rank = x->shape.rank, num_indices = indices->shape.rank, batch = attr->batch_dims;
+    char shape[96], other[96];
+    rf_shape_format(x->shape, shape, sizeof(shape));
+    rf_shape_format(indices->shape, other, sizeof(other));
+    if (x->dtype != RF_F32 && x->dtype != RF_I32 && x->dtype != RF_U8)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x is %s %s, needs f32, i32 or u8; cast it first", name,
+                       rf_dtype_name(x->dtype), shape);
+    if (indices->dtype != RF_I32)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: indices are %s %s, need i32; cast them first", name,
+                       rf_dtype_name(indices->dtype), other);
+    if (attr->axis < 0 || attr->axis >= rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %d of x of shape %s, which has %d", name, (int)attr->axis,
+                       shape, (int)rank);
+    if (rf_desc_count(x) == 0 || rf_desc_count(indices) == 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x of shape %s and indices of shape %s must have elements", name,
+                       shape, other);
+    if (x->dtype == RF_U8 && (rf_gather_shape_of(attr, &x->shape, &indices->shape).inner % 4 != 0))
+        return RF_FAIL(
+            RF_ERROR_INVALID_ARGUMENT,
+            "%s: of x, u8 %s, words are taken: what is behind axis %d must be a multiple of 4; cast it first", name,
+            shape, (int)attr->axis);
+    bool alike = (batch == 0 || batch == attr->axis) && batch <= num_indices;
+    for (int32_t d = 0; alike && d < batch; d++) alike = x->shape.dim[d] == indices->shape.dim[d];
+    if (!alike)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: x of shape %s and indices of shape %s must agree in the first %d dimensions, before axis "
+                       "%d",
+                       name, shape, other, (int)batch, (int)attr->axis);
+    if (rank - 1 + num_indices - batch > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: x of shape %s by indices of shape %s has more than %d dimensions", name, shape, other,
+                       RF_MAX_RANK);
+    *y = (rf_tensor_desc){ .dtype = x->dtype };
+    for (int32_t d = 0; d < attr->axis; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
+    for (int32_t d = batch; d < num_indices; d++) y->shape.dim[y->shape.rank++] = indices->shape.dim[d];
+    for (int32_t d = attr->axis + 1; d < rank; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
+    return RF_OK;
+}
+
+static rf_result gather_infer(rf_op_call *call)
+{
+    return rf_gather_infer(call, &call->in[0], &call->in[1], &call->out[0]);
 }
 
 /* ---- chunks ---- */
@@ -177,12 +182,21 @@ static rf_result gather_gradient(rf_grad_context *ctx)
 {
     const rf_value in[3] = { ctx->dout[0], ctx->in[1], ctx->in[0] };
     if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    if (rf_graph_desc(ctx->graph, ctx->in[0])->dtype != RF_F32) return RF_OK; /* integers have none */
     return rf_graph_add(ctx->graph, &rf_op_gather_grad, ctx->attr, in, 3, &ctx->din[0]);
+}
+
+/* In words, of which u8 has four elements each. */
+static rf_gather_shape words_of(const rf_op_call *call)
+{
+    rf_gather_shape s = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    if (call->in[0].dtype == RF_U8) s.inner /= 4;
+    return s;
 }
 
 static rf_result gather_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const rf_gather_shape s = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    const rf_gather_shape s = words_of(call);
     const int32_t *indices = in[1];
     uint32_t *y = out[0];
     for (uint64_t slab = 0; slab < s.batch * s.outer; slab++)
@@ -205,13 +219,13 @@ static rf_cost gather_cost(const rf_op_call *call)
 
 static double gather_score(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    const rf_gather_shape all = words_of(call);
     return rf_gather_chunk_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
 static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    const rf_gather_shape all = words_of(call);
     const rf_gather_shape size = rf_gather_chunk_size(&all, caps, 1);
     const uint32_t width = rf_gather_width(&all, all.choices, caps), inner = (uint32_t)all.inner / width;
     const rf_shader *wide = caps->subgroup_size == 8 ? &rf_shader_gather_texel8 : &rf_shader_gather_texel16;
@@ -260,6 +274,7 @@ static const rf_kernel *const gather_kernels[] = { &gather_kernel };
         axis, batch_dims                                                                                               \
     }
 #define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define U(...) RF_TENSOR(RF_U8, RF_FILL_INTEGER, 0, 256, __VA_ARGS__)
 #define I(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
 static const rf_op_case gather_cases[] = {
     { .name = "1x1_by_1", .n_in = 2, .in = { X(2, 1, 1), I(0, 1, 1, 1) }, .check_gradient = true },
@@ -296,6 +311,11 @@ static const rf_op_case gather_cases[] = {
     { .name = "1009x33_by_257", .n_in = 2, .in = { X(2, 1009, 33), I(0, 1009, 1, 257) } },
     { .name = "31x1024_by_7x11", .n_in = 2, .in = { X(2, 31, 1024), I(0, 31, 2, 7, 11) } },
     { .name = "axis_1_of_64x1000_by_129", ALONG(1, 0), .n_in = 2, .in = { X(2, 64, 1000), I(-1, 1000, 1, 129) } },
+    { .name = "u8_13x12_by_257", .n_in = 2, .in = { U(2, 13, 12), I(0, 13, 1, 257) } },
+    { .name = "u8_60x28x28x1_by_64", .n_in = 2, .in = { U(4, 60, 28, 28, 1), I(0, 60, 1, 64) } },
+    { .name = "u8_31x32x33_by_7x5", .n_in = 2, .in = { U(3, 31, 32, 33), I(0, 31, 2, 7, 5) } },
+    { .name = "i32_101_by_67", .n_in = 2, .in = { I(-100, 1000, 1, 101), I(0, 101, 1, 67) } },
+    { .name = "i32_17x40_by_33", .n_in = 2, .in = { I(-100, 1000, 2, 17, 40), I(0, 17, 1, 33) } },
     { .name = "8192x128_by_32x64", .n_in = 2, .in = { X(2, 8192, 128), I(0, 8192, 2, 32, 64) }, .benchmark = true },
     { .name = "400x64_by_64x256", .n_in = 2, .in = { X(2, 400, 64), I(0, 400, 2, 64, 256) }, .benchmark = true },
     { .name = "positions_32x128x128_by_32x20",

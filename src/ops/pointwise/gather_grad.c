@@ -14,6 +14,7 @@ static rf_result grad_infer(rf_op_call *call)
     rf_tensor_desc y;
     RF_TRY(rf_gather_infer(call, &call->in[2], &call->in[1], &y));
     RF_TRY(rf_expect_dtype(call, 0, RF_F32));
+    RF_TRY(rf_expect_dtype(call, 2, RF_F32));
     RF_TRY(rf_expect_shape(call, 0, &y.shape, "one gradient for each element that was taken"));
     call->out[0] = call->in[2];
     return RF_OK;
