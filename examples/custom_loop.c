@@ -8,6 +8,7 @@
 typedef struct app {
     rf_strategy *strategy;
     rf_dataset *train_data, *test_data;
+    rf_device_data *kept; /* the training set on the devices; NULL: batches come from the host */
     rf_function *train_function, *test_function;
     rf_model *model;
     rf_optimizer *optimizer;
@@ -27,10 +28,16 @@ static const rf_loss loss_object = {
 
 static const rf_tensor no_tensor = { 0 };
 
-/* Traced once, replayed on every replica. in[0]: images, in[1]: labels. */
+/* Traced once, replayed on every replica. in[0]: images, in[1]: labels; or numbers of rows of the data on the devices.
+ */
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const app *a = user;
+    rf_tensor of_rows[2];
+    if (a->kept) {
+        if (rf_device_data_take(t, a->kept, in[0], of_rows) < 0) return rf_trace_status(t);
+        in = of_rows;
+    }
     const rf_tensor predictions = rf_model_call(t, a->model, in[0], RF_TRAINING);
     const rf_tensor losses = rf_loss_call(t, &loss_object, in[1], predictions);
     out[0] = rf_compute_average_loss(t, losses, NULL);
@@ -234,6 +241,17 @@ static int create_objects(const example_options *options, app *a)
     return create_functions(a);
 }
 
+/* What this worker reads of the training set, which may lie on the devices. */
+static int distribute_training(const example_options *options, app *a)
+{
+    const rf_device_data_params params = { .policy = options->device_cache };
+    TRY(rf_device_data_create(a->strategy, a->train_data, &params, &a->kept));
+    if (!a->kept) return example_distribute(a->strategy, &a->train_data);
+    rf_dataset_destroy(&a->train_data);
+    TRY(rf_strategy_distribute_dataset(a->strategy, rf_device_data_rows(a->kept), NULL, &a->train_data));
+    return 0;
+}
+
 static int run(const example_options *options, app *a)
 {
     if (example_create_strategy(options, &a->strategy) < 0) return -1;
@@ -241,7 +259,7 @@ static int run(const example_options *options, app *a)
     const uint32_t global_batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     if (batched(&a->train_data, global_batch, options->seed, true) < 0) return -1;
     if (batched(&a->test_data, global_batch, 0, false) < 0) return -1;
-    if (example_distribute(a->strategy, &a->train_data) < 0) return -1;
+    if (distribute_training(options, a) < 0) return -1;
     if (example_distribute(a->strategy, &a->test_data) < 0) return -1;
     if (create_objects(options, a) < 0) return -1;
     example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a->model),
@@ -289,6 +307,7 @@ static void destroy(app *a)
     rf_model_destroy(&a->model);
     rf_dataset_destroy(&a->train_data);
     rf_dataset_destroy(&a->test_data);
+    rf_device_data_destroy(&a->kept);
     example_destroy_strategy(&a->strategy);
 }
 
@@ -297,7 +316,7 @@ int main(int argc, char **argv)
     example_options options = { .epochs = 10 };
     example_parse(argc, argv,
                   "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.",
-                  "dDebsrncPB", &options);
+                  "dDebsrncPBk", &options);
     app a = { 0 }, restored = { 0 };
     int result = run(&options, &a);
     const bool chief = rf_strategy_is_chief(a.strategy);

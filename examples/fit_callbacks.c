@@ -118,6 +118,7 @@ static int fit(const example_options *options, app *a)
                      &(rf_fit_params){ .data = a->train_data,
                                        .validation_data = a->test_data,
                                        .epochs = options->epochs,
+                                       .device_cache = options->device_cache,
                                        .callbacks = a->callbacks,
                                        .num_callbacks = a->num_callbacks },
                      NULL));
@@ -181,7 +182,7 @@ int main(int argc, char **argv)
 {
     example_options options = { .epochs = 12 };
     example_parse(argc, argv, "Trains a CNN with compile and fit: learning-rate steps, a callback, validation.",
-                  "dDebsrnlcPBm", &options);
+                  "dDebsrnlcPBmk", &options);
     app a = { 0 };
     const int result = run(&options, &a);
     destroy(&a);

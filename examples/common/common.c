@@ -85,6 +85,8 @@ static const struct argp_option all_options[] = {
     { "sharded-checkpoints", 'P', NULL, 0,
       "Let every worker write what it owns of a checkpoint; DIR must be shared by all of them", 0 },
     { "mixed", 'm', "TYPE", 0, "Compute with f16 (and scaled losses) or bf16 where layers can; variables stay f32", 0 },
+    { "device-cache", 'k', "HOW", 0,
+      "Keep the training set in the memory of the devices: auto (where it fits), on or off (default: off)", 0 },
     { "synchronous", 'S', NULL, 0, "Add up the gradients of all workers before each update", 0 },
 };
 enum { NUM_OPTIONS = sizeof(all_options) / sizeof(all_options[0]) };
@@ -122,6 +124,17 @@ const rf_loss_scale_params *example_loss_scale(const example_options *options)
     return options->mixed == RF_F16 ? &scale : NULL;
 }
 
+static rf_device_cache parse_cache(struct argp_state *state, const char *text)
+{
+    static const char *const names[] = {
+        [RF_DEVICE_CACHE_OFF] = "off", [RF_DEVICE_CACHE_AUTO] = "auto", [RF_DEVICE_CACHE_ON] = "on"
+    };
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(text, names[i]) == 0) return (rf_device_cache)i;
+    argp_error(state, "'%s' is none of auto, on and off", text);
+    return RF_DEVICE_CACHE_OFF;
+}
+
 /* What argp's callbacks share. */
 typedef struct parse_input {
     example_options *options;
@@ -150,6 +163,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state, "%s", rf_error_message());
         return 0;
     case 'S': o->synchronous = true; return 0;
+    case 'k': o->device_cache = parse_cache(state, text); return 0;
     case 'm': o->mixed = parse_type(state, text); return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
     default: return ARGP_ERR_UNKNOWN;

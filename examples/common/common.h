@@ -35,11 +35,13 @@ typedef struct example_options {
     bool balance;               /* shares follow the measured speed */
     rf_compression compression; /* of gradients between workers */
     double top_k_share;
-    bool synchronous; /* of parameter servers */
-    rf_dtype mixed;   /* f16 or bf16: what layers compute with; 0: f32 */
+    bool synchronous;             /* of parameter servers */
+    rf_device_cache device_cache; /* of the training set */
+    rf_dtype mixed;               /* f16 or bf16: what layers compute with; 0: f32 */
 } example_options;
 /* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l
- * --logdir, -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous, -m --mixed: those whose
+ * --logdir, -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous, -m --mixed, -k
+ * --device-cache: those whose
  * letters `letters` holds ("dDebsrn" for all), and with B also -C --compression. Fields keep what they hold where an
  * option is not given. Exits after
  * --help or a wrong option, as argp does. */

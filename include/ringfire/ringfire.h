@@ -10,6 +10,7 @@
 #include <ringfire/custom.h>
 #include <ringfire/dataset.h>
 #include <ringfire/device.h>
+#include <ringfire/device_data.h>
 #include <ringfire/events.h>
 #include <ringfire/interchange.h>
 #include <ringfire/layers.h>

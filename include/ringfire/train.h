@@ -16,6 +16,7 @@
 
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
+#include <ringfire/device_data.h>
 #include <ringfire/layers.h>
 #include <ringfire/metrics.h>
 #include <ringfire/ops.h>
@@ -747,7 +748,13 @@ typedef struct rf_fit_params {
      * never distributed by file.
      */
     rf_distribute_policy distribute;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /**
+     * Whether `data` is kept in the memory of the devices while fit runs (rf_device_data_create());
+     * losses, weights and backups are those of batches from the host. The train step is traced anew
+     * by each such fit.
+     */
+    rf_device_cache device_cache;
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_fit_params;
 /**
  * Trains a compiled model. Collective; blocking until training ends.

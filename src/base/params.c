@@ -139,6 +139,7 @@ LAYOUT(rf_loss, { 0 });
 LAYOUT(rf_metric_params, { 0 });
 LAYOUT(rf_average_loss_params, { 0 });
 LAYOUT(rf_output_metric, MEMBER(rf_output_metric, metric, rf_metric_params));
+LAYOUT(rf_device_data_params, { 0 });
 LAYOUT(rf_compile_params, MEMBER(rf_compile_params, loss, rf_loss),
        ARRAY(rf_compile_params, losses, rf_loss, num_losses),
        ARRAY(rf_compile_params, output_metrics, rf_output_metric, num_output_metrics));
@@ -228,6 +229,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_metric_params_layout,
     &rf_average_loss_params_layout,
     &rf_output_metric_layout,
+    &rf_device_data_params_layout,
     &rf_compile_params_layout,
     &rf_model_params_layout,
     &rf_callback_fns_layout,

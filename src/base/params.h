@@ -96,6 +96,7 @@ extern const rf_params_layout rf_loss_layout;
 extern const rf_params_layout rf_metric_params_layout;
 extern const rf_params_layout rf_average_loss_params_layout;
 extern const rf_params_layout rf_output_metric_layout;
+extern const rf_params_layout rf_device_data_params_layout;
 extern const rf_params_layout rf_compile_params_layout;
 extern const rf_params_layout rf_model_params_layout;
 extern const rf_params_layout rf_callback_fns_layout;

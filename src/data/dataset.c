@@ -31,6 +31,7 @@ void rf_dataset_destroy(rf_dataset **dataset)
             if (d->kind->free_dataset) d->kind->free_dataset(d);
             release_others(d);
         }
+        rf_dataset_destroy(&d->stands_for);
         pthread_mutex_destroy(&d->lock);
         rf_free(d);
         d = input;
@@ -119,6 +120,7 @@ rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *inp
     atomic_init(&d->references, 1);
     d->input = input ? rf_dataset_retain(input) : NULL;
     d->original = rf_dataset_retain(dataset);
+    if (d->stands_for) rf_dataset_retain(d->stands_for);
     *out = d;
     return RF_OK;
 }

@@ -119,6 +119,7 @@ static uint64_t dataset_fingerprint(const rf_dataset *d)
 {
     uint64_t h = 0;
     for (; d; d = d->input) {
+        if (d->stands_for) d = d->stands_for;
         const uint64_t numbers[] = {
             d->count, d->seed, d->index, d->flag, saved_cardinality(d), d->spec.num_components
         };

@@ -54,6 +54,7 @@ struct rf_dataset {
     uint32_t num_files;     /* of sources with `select_files` */
     void *data;             /* of the kind */
     rf_dataset *original;   /* whose `data` this is; a reference. NULL: its own */
+    rf_dataset *stands_for; /* whose positions this one's are (rows.h); a reference. NULL: its own */
     pthread_mutex_t lock;   /* for: */
     rf_iterator *iterators; /* over it that exist now: the first of a list */
 };
@@ -97,6 +98,10 @@ const char *rf_slice_stands_for(const rf_dataset *dataset);
  * message. */
 rf_result rf_spec_check_same(const rf_element_spec *a, const char *a_name, const rf_element_spec *b,
                              const char *b_name);
+/* Of a source of arrays: one for each component. */
+const rf_array *rf_dataset_arrays(const rf_dataset *dataset);
+/* Whether a map is one of the library's; depth 0: rf_dataset_map_scale_u8(), else rf_dataset_map_one_hot(). */
+bool rf_dataset_builtin_map(const rf_dataset *dataset, uint32_t *component, uint32_t *depth);
 /* Copies bytes, shapes and the place in the global batch. */
 void rf_element_copy(rf_element *to, const rf_element *from);
 

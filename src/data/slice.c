@@ -261,6 +261,7 @@ static rf_result make_step(const rf_dataset *like, const rf_dataset *input, slic
     d->batch_size = like->batch_size;
     d->count = like->count;
     d->flag = like->flag;
+    if (like->stands_for) d->stands_for = rf_dataset_retain(like->stands_for);
     slice_data *s = d->data = RF_NEW(slice_data);
     if (!s) {
         rf_dataset_destroy(out);

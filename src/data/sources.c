@@ -48,6 +48,11 @@ const rf_dataset_kind rf_dataset_kind_arrays = {
     .free_dataset = free_arrays,
 };
 
+const rf_array *rf_dataset_arrays(const rf_dataset *dataset)
+{
+    return ((const array_source *)dataset->data)->arrays;
+}
+
 static rf_result copy_arrays(array_source *source, uint32_t count)
 {
     size_t total = 0;

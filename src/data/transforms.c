@@ -161,6 +161,14 @@ rf_result rf_dataset_map_one_hot(const rf_dataset *in, uint32_t index, uint32_t 
     return make_map(in, (map_step){ one_hot, NULL, index, depth }, &spec, out);
 }
 
+bool rf_dataset_builtin_map(const rf_dataset *dataset, uint32_t *component, uint32_t *depth)
+{
+    const map_step *step = dataset->data;
+    *component = step->component;
+    *depth = step->depth;
+    return step->fn == scale_u8 || step->fn == one_hot;
+}
+
 /* ---- take, skip, shard: elements index, index + seed, index + 2 * seed ..., at most `count` of them ---- */
 
 static uint64_t window_count(const rf_dataset *d, uint64_t input_count)

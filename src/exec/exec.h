@@ -119,6 +119,7 @@ typedef struct rf_program_stats {
     uint32_t num_barriers;              /* within one run, between its own commands */
     rf_gpu_commands commands;           /* that one run records: all of them, those at its ends included */
     uint64_t slab_size, naive_size;
+    uint64_t upload_size; /* bytes that the host writes for a run */
 } rf_program_stats;
 rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_stats *out);
 /* Best device time per node over `runs` runs with barriers between nodes (wall-clock time of a submission each where

@@ -327,6 +327,7 @@ rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_st
         .commands = rf_frame_commands(frame),
         .slab_size = instance->memory.slab_size,
         .naive_size = instance->memory.naive_size,
+        .upload_size = instance->input_size,
     };
     return RF_OK;
 }

@@ -537,3 +537,11 @@ uint32_t rf_strategy_next_serial(rf_strategy *s)
     if (++s->trace_serial == 0) s->trace_serial = 1;
     return s->trace_serial;
 }
+
+const char *rf_strategy_local_memory(const rf_strategy *s, uint32_t index, uint64_t *memory, uint64_t *allocation)
+{
+    const rf_gpu_device *device = s->replicas[index].device;
+    *memory = rf_gpu_info(device)->memory_size;
+    *allocation = rf_gpu_caps(device)->max_allocation;
+    return rf_gpu_info(device)->name;
+}

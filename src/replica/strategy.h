@@ -40,6 +40,8 @@ rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's shar
 uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */
 uint64_t rf_function_step(const rf_function *function);
+/* Drops all traces, and with them what they hold; the next run traces anew. Waits. */
+rf_result rf_function_forget(rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
 /* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
@@ -101,8 +103,11 @@ void rf_trace_keep_together(rf_trace *t, uint32_t examples, const char *what);
 typedef struct rf_local_state rf_local_state;
 rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const char *name,
                                 rf_local_state **out); /* f32, zero */
+/* The same array, of whole words, on every replica of this worker: for steps that only read it. */
+rf_result rf_local_state_create_table(rf_strategy *strategy, const rf_array *array, const char *name,
+                                      rf_local_state **out);
 void rf_local_state_destroy(rf_local_state **state);
-rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state); /* STATE value f32 [count] */
+rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state); /* STATE value f32 [count], or the table */
 /* Values of every replica one after the other: num_replicas * count floats. Collective. */
 rf_result rf_local_state_read(rf_local_state *state, float *values);
 /* Those of this worker's replicas: num_local_replicas * count floats. Blocking, not collective. */
@@ -289,6 +294,9 @@ void rf_strategy_set_remote(rf_strategy *strategy, bool remote);
 /* ---- for loops that make collective calls ---- */
 
 /* Whether `mine` is true on any worker. Collective. */
+/* Name, memory and largest allocation of the device of replica `index` of this worker. */
+const char *rf_strategy_local_memory(const rf_strategy *strategy, uint32_t index, uint64_t *memory,
+                                     uint64_t *allocation);
 rf_result rf_strategy_any(rf_strategy *strategy, bool mine, bool *any);
 /* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that
  * they do not wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */

@@ -2,6 +2,8 @@
 /* What test_gpu holds of drivers that fail: on every usable device, by replacing entry points of it. */
 #include "device_test.h"
 
+#include "../support/lost_queue.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -25,13 +27,6 @@ static VKAPI_ATTR VkResult VKAPI_CALL fail_compile(VkDevice device, VkPipelineCa
 {
     (void)device, (void)cache, (void)count, (void)infos, (void)callbacks, (void)out;
     return VK_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL lose_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
-                                                  VkFence fence)
-{
-    (void)queue, (void)count, (void)infos, (void)fence;
-    return VK_ERROR_DEVICE_LOST;
 }
 
 void test_out_of_memory(void **state)

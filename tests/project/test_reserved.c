@@ -177,6 +177,7 @@ static void test_training(void **state)
     rf_model *model;
     rf_metric *metric;
     rf_optimizer *optimizer;
+    rf_device_data *device_data;
     rf_callback *callback;
     REFUSED(rf_dense_params, rf_layer_dense(&params, &layer));
     REFUSED(rf_conv2d_layer_params, rf_layer_conv2d(&params, &layer));
@@ -202,6 +203,7 @@ static void test_training(void **state)
     REFUSED(rf_schedule, as_result(rf_schedule_value(&params, 0)));
     REFUSED(rf_optimizer_params, rf_optimizer_create(NULL, &params, &optimizer));
     REFUSED(rf_compile_params, rf_model_compile(NULL, &params));
+    REFUSED(rf_device_data_params, rf_device_data_create(NULL, NULL, &params, &device_data));
     REFUSED(rf_model_params, rf_model_create(NULL, &params, &model));
     REFUSED(rf_element_spec, rf_model_build_inputs(NULL, &params));
     REFUSED(rf_fit_params, rf_model_fit(NULL, &params, NULL));

@@ -2,6 +2,8 @@
 /* Runs that are submitted together (steps_per_execution): what may be, how many, and that nothing else changes. */
 #include "support.h"
 
+#include "../support/lost_queue.h"
+
 #include "gpu/internal.h"
 #include "replica/step/function.h"
 #include "train/fit/compile.h"
@@ -321,13 +323,6 @@ static void several_replicas(rf_strategy *strategy)
 }
 
 /* ---- failures ---- */
-
-static VKAPI_ATTR VkResult VKAPI_CALL lose_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
-                                                  VkFence fence)
-{
-    (void)queue, (void)count, (void)infos, (void)fence;
-    return VK_ERROR_DEVICE_LOST;
-}
 
 static void lost_with_runs_held(rf_strategy *strategy)
 {

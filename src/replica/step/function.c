@@ -26,10 +26,17 @@ static rf_result function_allocate(rf_function *f, const rf_function_params *par
     return RF_OK;
 }
 
+static void free_signatures(rf_function *f)
+{
+    for (uint32_t i = 0; i < f->signatures.count; i++)
+        rf_signature_free(f->signatures.items[i], f->strategy->num_local);
+    f->signatures.count = 0;
+}
+
 static void free_contents(rf_function *f)
 {
     const uint32_t local = f->strategy->num_local;
-    for (uint32_t i = 0; i < f->signatures.count; i++) rf_signature_free(f->signatures.items[i], local);
+    free_signatures(f);
     rf_free(f->signatures.items);
     f->signatures.items = NULL;
     f->signatures.count = f->signatures.capacity = 0;
@@ -115,6 +122,15 @@ uint64_t rf_function_step(const rf_function *function)
 {
     return function->step;
 }
+rf_result rf_function_forget(rf_function *f)
+{
+    RF_TRY(rf_strategy_wait(f->strategy));
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
+    free_signatures(f);
+    return RF_OK;
+}
+
 void rf_function_set_step(rf_function *function, uint64_t step)
 {
     function->step = step;

@@ -187,12 +187,12 @@ rf_value rf_trace_weight(rf_trace *t)
 }
 
 /* A STATE value; `ref` (whose object the caller has not retained) is remembered under its slot. */
-static rf_value state_value(rf_trace *t, const void *object, rf_shape shape, const char *name, rf_state_ref ref)
+static rf_value state_value(rf_trace *t, const void *object, rf_tensor_desc desc, const char *name, rf_state_ref ref)
 {
     rf_signature *sig = t->signature;
     rf_value v;
     if (keep_failure(t, RF_VEC_GROW(&sig->states)) < 0) return 0;
-    if (keep_failure(t, rf_graph_state(sig->graph, object, (rf_tensor_desc){ RF_F32, shape }, name, &v)) < 0) return 0;
+    if (keep_failure(t, rf_graph_state(sig->graph, object, desc, name, &v)) < 0) return 0;
     if (sig->graph->values.items[v].slot < sig->states.count) return v;
     if (ref.variable) rf_variable_retain(ref.variable);
     if (ref.local) rf_local_state_retain(ref.local);
@@ -231,14 +231,15 @@ rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
     if (keep_failure(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
     for (const rf_trace_listener *l = t->listener; l; l = l->outer)
         if (keep_failure(t, l->uses(l->user, variable)) < 0) return 0;
-    return state_value(t, variable, variable->shape, variable->name, (rf_state_ref){ .variable = variable });
+    return state_value(t, variable, (rf_tensor_desc){ RF_F32, variable->shape }, variable->name,
+                       (rf_state_ref){ .variable = variable });
 }
 
 rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state)
 {
     if (t->status < 0) return 0;
     if (keep_failure(t, check_home(t, state->strategy, "state", state->name)) < 0) return 0;
-    return state_value(t, state, RF_SHAPE(state->count), state->name, (rf_state_ref){ .local = state });
+    return state_value(t, state, state->desc, state->name, (rf_state_ref){ .local = state });
 }
 
 static bool uses_local_state(const rf_signature *sig, const rf_local_state *state)

@@ -31,6 +31,7 @@ rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const cha
     state->references = 1;
     state->strategy = rf_strategy_retain(strategy);
     state->count = count;
+    state->desc = (rf_tensor_desc){ RF_F32, RF_SHAPE(count) };
     state->name = rf_strdup(name ? name : "state");
     state->values.name = state->name;
     const rf_result r = state->name ? rf_flat_grow(strategy, &state->values, count, 0) : RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -40,6 +41,22 @@ rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const cha
     }
     *out = state;
     return RF_OK;
+}
+
+rf_result rf_local_state_create_table(rf_strategy *s, const rf_array *array, const char *name, rf_local_state **out)
+{
+    const rf_tensor_desc desc = { array->dtype, array->shape };
+    const uint64_t words = rf_tensor_bytes(&desc) / sizeof(float);
+    *out = NULL;
+    RF_REQUIRE(words <= UINT32_MAX && words * sizeof(float) == rf_tensor_bytes(&desc),
+               "%s: %llu bytes are no table of words", name, (unsigned long long)rf_tensor_bytes(&desc));
+    RF_TRY(rf_local_state_create(s, (uint32_t)words, name, out));
+    (*out)->desc = desc;
+    rf_result r = RF_OK;
+    for (uint32_t i = 0; r >= 0 && i < s->num_local; i++)
+        r = rf_replica_context(s, i, rf_flat_write(&(*out)->values, i, 0, words, array->data));
+    if (r < 0) rf_local_state_destroy(out);
+    return r;
 }
 
 void rf_local_state_destroy(rf_local_state **state)

@@ -9,7 +9,8 @@ struct rf_local_state {
     uint32_t references;
     rf_strategy *strategy;
     char *name;
-    uint32_t count;
+    uint32_t count;      /* of words */
+    rf_tensor_desc desc; /* as steps see it */
     rf_flat values;
 };
 

@@ -114,7 +114,12 @@ static rf_tensor call_model(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     rf_compiled *c = user;
+    rf_tensor of_rows[RF_MAX_COMPONENTS];
     (void)out;
+    if (c->device_data) {
+        RF_TRY(rf_device_data_take(t, c->device_data, in[0], of_rows));
+        in = of_rows;
+    }
     const rf_tensor loss = call_model(t, c, in, RF_TRAINING, &c->train_meters);
     return rf_optimizer_minimize(t, c->optimizer, loss, rf_model_variables(c->model));
 }
@@ -423,7 +428,8 @@ rf_result rf_check_dataset(const rf_model *model, const rf_dataset *data, bool l
 
 rf_result rf_run_batch(rf_compiled *compiled, rf_function *function, rf_meters *meters, const rf_element *batch)
 {
-    compiled->num_components = batch->num_components;
+    const bool rows = function == compiled->train && compiled->device_data;
+    compiled->num_components = rows ? rf_device_data_num_components(compiled->device_data) : batch->num_components;
     RF_TRY(rf_strategy_run(compiled->model->strategy, function, batch, NULL));
     meters->examples += (uint64_t)rf_element_global_rows(batch);
     return RF_OK;

@@ -30,6 +30,7 @@ struct rf_compiled {
     /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps,
      * which look at it, are traced anew. */
     uint32_t num_components;
+    const rf_device_data *device_data; /* whose rows batches of `train` are; NULL: they hold examples */
 };
 void rf_compiled_destroy(rf_compiled **compiled);
 

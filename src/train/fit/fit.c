@@ -330,21 +330,48 @@ static rf_result datasets_distribute(const rf_model *model, const rf_fit_params 
     return rf_strategy_distribute_dataset(s, params->validation_data, &how, validation);
 }
 
+/* The train step reads a data set that is no longer kept. Returns `result`, unless only this fails. */
+static rf_result forget_step(rf_compiled *c, rf_result result)
+{
+    rf_error_record record;
+    if (result >= 0) return rf_function_forget(c->train);
+    rf_error_save(&record);
+    (void)rf_function_forget(c->train); /* fails only where the strategy does, which then runs nothing any more */
+    return rf_error_restore(&record);
+}
+
+/* `kept`: the data on the devices; NULL: it comes from the host. */
+static rf_result fit_on(rf_model *model, const rf_fit_params *params, const rf_device_data *kept, rf_history *history)
+{
+    rf_compiled *c = model->compiled;
+    rf_dataset *data = NULL, *validation = NULL;
+    rf_fit_params own = *params;
+    if (kept) own.data = rf_device_data_rows(kept);
+    rf_result r = datasets_distribute(model, &own, &data, &validation);
+    if (r >= 0) {
+        own.data = data;
+        own.validation_data = validation;
+        c->device_data = kept;
+        r = model_fit(model, &own, history);
+        c->device_data = NULL;
+    }
+    if (kept) r = forget_step(c, r);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&validation);
+    return r;
+}
+
 rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history *history)
 {
     if (history) *history = (rf_history){ 0 };
     RF_TRY(RF_PARAMS_CHECK(rf_fit_params, params));
     RF_TRY(check_params(model, params));
     RF_TRY(build_for(model, params->data));
-    rf_dataset *data = NULL, *validation = NULL;
-    rf_result r = datasets_distribute(model, params, &data, &validation);
-    if (r >= 0) {
-        rf_fit_params own = *params;
-        own.data = data;
-        own.validation_data = validation;
-        r = model_fit(model, &own, history);
-    }
-    rf_dataset_destroy(&data);
-    rf_dataset_destroy(&validation);
+    rf_device_data *kept = NULL;
+    const rf_device_data_params how = { .policy = params->device_cache };
+    rf_result r = rf_error_context(rf_device_data_create(model->strategy, params->data, &how, &kept),
+                                   "rf_model_fit: device_cache");
+    if (r >= 0) r = fit_on(model, params, kept, history);
+    rf_device_data_destroy(&kept);
     return rf_strategy_give_up(model->strategy, r);
 }
