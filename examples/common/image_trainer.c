@@ -129,10 +129,12 @@ static int create_optimizer(const example_options *options, app *a, uint64_t ste
 {
     const image_trainer *trainer = a->settings->trainer;
     const double rate = options->learning_rate;
+    const uint64_t first = (uint64_t)((double)steps * trainer->drops[0]);
+    const uint64_t second = (uint64_t)((double)steps * trainer->drops[1]);
     const rf_schedule schedule = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
                                    .num_boundaries = 2,
-                                   .boundaries = { (uint64_t)((double)steps * trainer->drops[0]),
-                                                   (uint64_t)((double)steps * trainer->drops[1]) },
+                                   /* Of one or two steps both parts end with the same one. */
+                                   .boundaries = { first, second > first ? second : first + 1 },
                                    .values = { rate, rate / 10, rate / 100 } };
     TRY(rf_optimizer_create(a->strategy,
                             &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,

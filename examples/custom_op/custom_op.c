@@ -3,6 +3,7 @@
  * An operation with a shader of the program, and a layer that learns with it. Two models that begin alike are trained
  * on the same examples: one with the shader, one with the library's operations. Their losses agree.
  */
+#include <argp.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -63,13 +64,17 @@ static rf_result train(rf_strategy *strategy, const rf_dataset *data, const swis
     return r;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const struct argp parser = { .doc =
+                                     "Trains two small networks: one computes swish with a shader of this program, the "
+                                     "other with operations of the library. Their losses agree." };
     int status = 1;
     swish_ops ops = { NULL, NULL };
     rf_strategy *strategy = NULL;
     rf_dataset *data = NULL;
     double with_shader = 0, built_in = 0;
+    argp_parse(&parser, argc, argv, 0, NULL, NULL);
     TRY(swish_create(&ops));
     TRY(rf_strategy_create_mirrored(NULL, &strategy));
     TRY(make_data(&data));

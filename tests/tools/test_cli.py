@@ -52,6 +52,9 @@ class Cli(unittest.TestCase):
             self.assertIn("--devices", done.stdout)
             if name not in ("linear_model", "gpt", "nmt", "resnet", "vae"):
                 self.assertRegex(done.stdout, r"training set \(default:\s+[1-9]\d*\)")
+        done = programs.run(EXAMPLES / "custom_op", "--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("--usage", done.stdout)
         self.assertRegex(programs.run(RINGFIRE, "--version").stdout, r"^ringfire \d+\.\d+\.\d+\n$")
         self.fails(programs.run(RINGFIRE, "devises"), "devises", "--help")
 

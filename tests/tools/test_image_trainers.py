@@ -106,6 +106,10 @@ class Resnet(unittest.TestCase):
         self.assertEqual(len(programs.numbers(EPOCH, two)), 2)
         self.assertLess(programs.numbers(EPOCH, two)[1][1], programs.numbers(EPOCH, two)[0][1])
 
+    def test_one_step(self):
+        """The rate falls twice within it."""
+        self.assertIn("1 steps of 16 images", self.succeed(*self.train, "--limit", "16", "--epochs", "1").stdout)
+
     def test_bad_input(self):
         for arguments, text in ((("--epochs", "0"), "'0'"), (("--data", self.folder / "none"), "none")):
             done = programs.run(RESNET, *arguments)
