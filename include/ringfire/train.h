@@ -174,8 +174,8 @@ typedef struct rf_loss {
  * Applies a loss in a custom step: losses per example (NONE) or a scalar (SUM).
  * AUTO and SUM_OVER_BATCH_SIZE are refused, because they would divide by the replica's share of the
  * batch; use NONE with rf_compute_average_loss(), or SUM.
- * Labels of the sparse crossentropy may be [n...] or [n..., 1] of any type; targets [n] match
- * predictions [n, 1], also labels of the binary crossentropy.
+ * Labels may have any type that tensors have. Those of the sparse crossentropy may be [n...] or
+ * [n..., 1]; targets [n] match predictions [n, 1], also labels of the binary crossentropy.
  */
 RF_API rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels,
                               rf_tensor predictions);

@@ -185,7 +185,7 @@ rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels
         labels = rf_class_labels(t, labels, predictions);
         return rf_sparse_categorical_crossentropy(t, labels, predictions, loss->from_logits);
     case RF_LOSS_CATEGORICAL_CROSSENTROPY:
-        labels = labels_smooth(t, loss, labels, predictions);
+        labels = labels_smooth(t, loss, rf_regression_labels(t, labels, predictions), predictions);
         return rf_categorical_crossentropy(t, labels, predictions, loss->from_logits);
     case RF_LOSS_MEAN_SQUARED_ERROR:
         return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);

@@ -353,8 +353,9 @@ static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor lab
                                                   metric->from_logits);
     case RF_METRIC_HIT_RATE:
     case RF_METRIC_NDCG: return rank_gain(t, metric, rf_class_labels(t, labels, predictions), predictions);
-    case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY: return hits_of_k(t, rf_argmax(t, labels), predictions, metric->k);
-    default: return count_hits(t, labels, predictions);
+    case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY:
+        return hits_of_k(t, rf_argmax(t, rf_regression_labels(t, labels, predictions)), predictions, metric->k);
+    default: return count_hits(t, rf_regression_labels(t, labels, predictions), predictions);
     }
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings with which training would run and learn nothing: refused, or warned of, with the fix. */
+#include <math.h>
+
 #include "run_state.h"
 
 enum { FEATURES = 8, EXAMPLES = 48, BATCH = 16 };
@@ -201,6 +203,60 @@ static void one_column(rf_strategy *strategy)
         rf_function_destroy(&f);
         rf_metric_destroy(&metric);
     }
+    rf_dataset_destroy(&p.data);
+}
+
+/* ---- types of labels ---- */
+
+/* Loss and accuracy of a model with weights of one seed, before training. */
+static rf_result evaluate_labels(rf_strategy *strategy, rf_loss_kind kind, rf_metric_kind metric, float *x,
+                                 rf_array labels, double values[2])
+{
+    const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), labels };
+    rf_compile_params compile = { .loss = { .kind = kind, .from_logits = true }, .metrics = &metric, .num_metrics = 1 };
+    rf_dataset *slices, *data;
+    rf_layer *layer;
+    rf_model *model;
+    rf_logs logs;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
+    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 4, .kernel_initializer = { .seed = 5 } }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, NULL, &model));
+    OK(rf_optimizer_create(strategy, NULL, &compile.optimizer));
+    OK(rf_model_compile(model, &compile));
+    const rf_result r = rf_model_evaluate(model, data, &logs);
+    if (r >= 0) assert_true(rf_logs_get(&logs, "loss", &values[0]) && rf_logs_get(&logs, "accuracy", &values[1]));
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&compile.optimizer);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&slices);
+    return r;
+}
+
+/* Whole numbers for rows of classes are what their f32 are; class numbers are not, and one line says so. */
+static void labels_of_other_types(rf_strategy *strategy)
+{
+    problem p;
+    static int32_t whole[EXAMPLES][4];
+    static float rows[EXAMPLES][4];
+    double numbers[2], a[2], b[2];
+    open_problem(&p, 4);
+    for (int i = 0; i < EXAMPLES; i++) {
+        whole[i][p.y[i]] = 1;
+        rows[i][p.y[i]] = 1;
+    }
+    const rf_loss_kind kind = RF_LOSS_CATEGORICAL_CROSSENTROPY;
+    const rf_metric_kind hits = RF_METRIC_CATEGORICAL_ACCURACY;
+    const rf_array classes = array_i32(RF_SHAPE(EXAMPLES), p.y);
+    OK(evaluate_labels(strategy, RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, p.x,
+                       classes, numbers));
+    OK(evaluate_labels(strategy, kind, hits, p.x, array_f32(RF_SHAPE(EXAMPLES, 4), rows[0]), a));
+    OK(evaluate_labels(strategy, kind, hits, p.x, array_i32(RF_SHAPE(EXAMPLES, 4), whole[0]), b));
+    assert_true(a[0] == b[0] && a[1] == b[1] && a[1] == numbers[1]);
+    assert_true(fabs(a[0] - numbers[0]) < 1e-5);
+    FAILS(evaluate_labels(strategy, kind, hits, p.x, classes, a), RF_ERROR_INVALID_ARGUMENT,
+          "the label of output 'output' is i32 [16], which categorical_crossentropy does not take with predictions "
+          "[16,4]");
     rf_dataset_destroy(&p.data);
 }
 
@@ -411,6 +467,7 @@ static void counted_in_a_checkpoint(void **state)
 ON_ONE(logits_and_probabilities)
 ON_ONE(loss_of_an_own_step)
 ON_ONE(one_column)
+ON_ONE(labels_of_other_types)
 ON_TWO(evaluate_says_so)
 ON_ONE(destroyed_optimizer)
 
@@ -420,6 +477,7 @@ int main(void)
         cmocka_unit_test(logits_and_probabilities_on_one),
         cmocka_unit_test(loss_of_an_own_step_on_one),
         cmocka_unit_test(one_column_on_one),
+        cmocka_unit_test(labels_of_other_types_on_one),
         cmocka_unit_test(evaluate_says_so_on_two),
         cmocka_unit_test(destroyed_optimizer_on_one),
         cmocka_unit_test(destroyed_in_a_checkpoint),

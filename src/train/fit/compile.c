@@ -18,7 +18,7 @@ static bool is_regularized(const rf_model *model)
     return false;
 }
 
-/* Of a model with several outputs a label is easily that of another. False, with the trace failed, where its shape is
+/* What an operation would say of a label does not name it. False, with the trace failed, where its shape is
  * not one that the loss takes. */
 static bool check_label(rf_trace *t, const rf_compiled *c, uint32_t output, rf_tensor label, rf_tensor predictions)
 {
@@ -44,7 +44,7 @@ static rf_tensor output_loss(rf_trace *t, const rf_compiled *c, uint32_t output,
                              rf_tensor sample_weight, rf_meters *meters)
 {
     rf_tensor measured;
-    if (c->model->num_outputs > 1 && !check_label(t, c, output, label, predictions)) return RF_NO_TENSOR;
+    if (!check_label(t, c, output, label, predictions)) return RF_NO_TENSOR;
     rf_tensor loss = rf_loss_total(t, &c->losses[output], label, predictions, sample_weight, &measured);
     if (c->model->num_outputs > 1) (void)rf_meters_add_output_loss(t, meters, output, measured);
     if (c->loss_weights[output] != 1.0) {
