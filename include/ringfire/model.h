@@ -169,7 +169,8 @@ RF_API RF_MUST_USE rf_result rf_model_builder_create(rf_strategy *strategy, rf_m
 RF_API void rf_model_builder_destroy(rf_model_builder **builder);
 /**
  * An input of the model: its type, the shape of an example (without the batch), and its name, which
- * is copied; NULL: "input", "input_1", ... At most RF_MAX_COMPONENTS.
+ * is copied; NULL: "input", "input_1", ... At most RF_MAX_COMPONENTS, all of them before the first
+ * layer.
  */
 RF_API rf_symbol rf_model_builder_input(rf_model_builder *builder, rf_dtype dtype, rf_shape shape,
                                         const char *name);
