@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/layers_images.traj and fixtures/layers_sequences.traj: 12 Adam steps each of two small networks that hold all layers with
-gradients of test_layers.c, on noise. Values are NHWC, kernels in Keras' layouts, as the library has them.
+"""Writes fixtures/layers_images.traj, fixtures/layers_sequences.traj and fixtures/layers_merged.traj: 20 Adam steps each of three small networks,
+which hold all layers with gradients of test_layers.c and of test_merge.c, on noise. Values are NHWC, kernels in Keras' layouts, as the library has them.
 
 Needs PyTorch (Debian: python3-torch). trajectory.py describes the files."""
 import pathlib
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import trajectory
 
-CLASSES, BATCH, STEPS = 4, 8, 12
+CLASSES, BATCH, STEPS = 4, 8, 20
 IMAGE, SEQUENCE = (7, 6, 4), (17, 6)
 
 
@@ -63,6 +63,20 @@ def sequences(v, x, labels):
     return F.cross_entropy(x @ v["dense/kernel"] + v["dense/bias"], labels)
 
 
+def merged(v, x, labels):
+    """Two convolutions that meet in many ways, and once more after pooling."""
+    def convolve(x, name):
+        return torch.tanh(F.conv2d(x, v[name + "/kernel"].permute(3, 2, 0, 1), v[name + "/bias"]))
+
+    x = F.pad(x.permute(0, 3, 1, 2), same(7, 3) + same(7, 3))
+    a, b = convolve(x, "conv2d"), convolve(x, "conv2d_1")
+    low, high = torch.minimum(a, b), torch.maximum(a, b)
+    x = torch.cat([(high - low + a * b + a) / 3, low], 1)
+    x = convolve(F.avg_pool2d(x, 2), "conv2d_2")
+    x = torch.cat([F.max_pool2d(x, 2).flatten(1), x.mean((2, 3))], 1)
+    return F.cross_entropy(x @ v["dense/kernel"] + v["dense/bias"], labels)
+
+
 def write(name, seed, shape, initial, loss):
     rng = np.random.default_rng(seed)
     variables = {n: (0.4 * rng.standard_normal(s) + (0.25 if "alpha" in n else 0)).astype(np.float32) for n, s in initial.items()}
@@ -82,3 +96,6 @@ write("layers_images.traj", 21, IMAGE, {
 write("layers_sequences.traj", 22, SEQUENCE, {
     "conv1d/kernel": (3, 6, 8), "conv1d/bias": (8,), "conv1d_1/kernel": (4, 4, 8), "conv1d_1/bias": (8,), "p_re_lu/alpha": (10, 8),
     "conv1d_2/kernel": (2, 8, 12), "dense/kernel": (4, CLASSES), "dense/bias": (CLASSES,)}, sequences)
+write("layers_merged.traj", 23, (7, 7, 4), {
+    "conv2d/kernel": (3, 3, 4, 5), "conv2d/bias": (5,), "conv2d_1/kernel": (3, 3, 4, 5), "conv2d_1/bias": (5,),
+    "conv2d_2/kernel": (2, 2, 10, 3), "conv2d_2/bias": (3,), "dense/kernel": (6, CLASSES), "dense/bias": (CLASSES,)}, merged)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/time_distributed.traj: 16 Adam steps of a small network that applies layers to the steps of sequences of images, on noise.
+"""Writes fixtures/time_distributed.traj: 20 Adam steps of a small network that applies layers to the steps of sequences of images, on noise.
 
 Needs PyTorch (Debian: python3-torch). trajectory.py describes the file."""
 import pathlib
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import trajectory
 
-STEPS, IMAGE, FILTERS, WIDE, CLASSES, BATCH, UPDATES = 3, (4, 5, 2), 4, 6, 4, 10, 16
+STEPS, IMAGE, FILTERS, WIDE, CLASSES, BATCH, UPDATES = 3, (4, 5, 2), 4, 6, 4, 10, 20
 
 
 def loss(v, x, labels):

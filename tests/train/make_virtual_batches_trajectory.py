@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/virtual_batches.traj: 16 steps of SGD with momentum of a small network whose batch normalization has virtual batches, on
+"""Writes fixtures/virtual_batches.traj: 20 steps of SGD with momentum of a small network whose batch normalization has virtual batches, on
 noise.
 
 Needs PyTorch (Debian: python3-torch). Each group of consecutive examples is normalized by torch.nn.functional.batch_norm on its own; the last
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import trajectory
 
-IMAGE, FILTERS, CLASSES, BATCH, STEPS = (5, 4, 2), 6, 4, 22, 16
+IMAGE, FILTERS, CLASSES, BATCH, STEPS = (5, 4, 2), 6, 4, 22, 20
 
 
 def normalize(x, size, gamma, beta, eps):

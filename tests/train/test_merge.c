@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers that make one tensor of several, in a functional model: results, gradients, files and mistakes; and how a
- * bidirectional layer merges its two directions. */
+/* Layers that make one tensor of several, in a functional model: results, gradients, 20 steps against PyTorch
+ * (make_layers_trajectory.py), files and mistakes; and how a bidirectional layer merges its two directions. */
 #include <math.h>
 
 #include "../support/folder.h"
-#include "support.h"
+#include "trajectory.h"
 
 enum { EXAMPLES = 5, ROWS = 2, COLUMNS = 3, PER_EXAMPLE = ROWS * COLUMNS, NUM_INPUTS = 3, NUM_OUTPUTS = 8 };
 enum { WIDE = EXAMPLES * PER_EXAMPLE, NARROW = EXAMPLES * COLUMNS }; /* the third input broadcasts over rows */
@@ -243,6 +243,68 @@ static void directions(rf_strategy *strategy)
 }
 ON_ONE(directions)
 
+/* ---- against PyTorch ---- */
+
+static rf_symbol convolve(rf_model_builder *b, int32_t filters, int32_t size, rf_padding padding, rf_symbol x)
+{
+    rf_layer *layer;
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = filters,
+                                                  .kernel_size = { size },
+                                                  .conv = { .padding = padding },
+                                                  .activation = RF_ACTIVATION_TANH },
+                       &layer));
+    return rf_model_builder_call(b, layer, x);
+}
+
+static rf_symbol merge_two(rf_model_builder *b, rf_result (*create)(rf_layer **), rf_symbol first, rf_symbol second)
+{
+    rf_layer *layer;
+    OK(create(&layer));
+    return rf_model_builder_call_many(b, layer, (rf_symbol[]){ first, second }, 2);
+}
+
+static rf_result concatenate_last(rf_layer **layer)
+{
+    return rf_layer_concatenate(-1, layer);
+}
+
+/* Two convolutions that meet in many ways, and once more after pooling. */
+static rf_model *build_merged(rf_strategy *strategy)
+{
+    rf_layer *average, *means, *maxima, *flat, *whole, *dense;
+    rf_model_builder *b;
+    rf_model *model;
+    OK(rf_layer_average(&average));
+    OK(rf_layer_avg_pool2d(NULL, &means));
+    OK(rf_layer_max_pool2d(NULL, &maxima));
+    OK(rf_layer_flatten(&flat));
+    OK(rf_layer_global_avg_pool2d(&whole));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 4 }, &dense));
+    OK(rf_model_builder_create(strategy, &b));
+    rf_symbol x = rf_model_builder_input(b, RF_F32, trajectory_example_shape(&trajectory_reference), NULL);
+    const rf_symbol first = convolve(b, 5, 3, RF_PADDING_SAME, x), second = convolve(b, 5, 3, RF_PADDING_SAME, x);
+    const rf_symbol low = merge_two(b, rf_layer_minimum, first, second);
+    const rf_symbol range = merge_two(b, rf_layer_subtract, merge_two(b, rf_layer_maximum, first, second), low);
+    const rf_symbol three[] = { range, merge_two(b, rf_layer_multiply, first, second), first };
+    x = merge_two(b, concatenate_last, rf_model_builder_call_many(b, average, three, 3), low);
+    x = convolve(b, 3, 2, RF_PADDING_VALID, rf_model_builder_call(b, means, x));
+    x = merge_two(b, concatenate_last, rf_model_builder_call(b, flat, rf_model_builder_call(b, maxima, x)),
+                  rf_model_builder_call(b, whole, x));
+    x = rf_model_builder_call(b, dense, x);
+    OK(rf_model_builder_finish(&b, &x, 1, NULL, &model));
+    return model;
+}
+
+static void follows(rf_strategy *strategy)
+{
+    rf_model *model = build_merged(strategy);
+    trajectory_follow_classifier(&trajectory_reference, strategy, model,
+                                 &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM });
+    rf_model_destroy(&model);
+}
+ON_ONE(follows)
+ON_TWO(follows)
+
 /* ---- mistakes ---- */
 
 static void refuse(rf_strategy *strategy, rf_layer *layer, uint32_t num_in, rf_shape second, const char *message)
@@ -276,8 +338,9 @@ ON_ONE(mistakes)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(results_on_one), cmocka_unit_test(results_on_two),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(results_on_one),   cmocka_unit_test(results_on_two),
                                         cmocka_unit_test(gradients_on_one), cmocka_unit_test(directions_on_one),
+                                        cmocka_unit_test(follows_on_one),   cmocka_unit_test(follows_on_two),
                                         cmocka_unit_test(mistakes_on_one) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
 }
