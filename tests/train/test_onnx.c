@@ -349,6 +349,84 @@ static void several_inputs(rf_strategy *one)
     rf_model_destroy(&model);
 }
 
+/* Attention with heads of its own for keys, turned by their places, over tokens and a mask; the table's own head. */
+static rf_result build_language(rf_strategy *strategy, rf_model **model)
+{
+    enum { TOKENS = 9, LENGTH = 6, WIDTH = 8 };
+    rf_layer *padding, *table, *places, *norm, *look, *add, *root, *head;
+    rf_model_builder *b;
+    rf_symbol y;
+    OK(rf_layer_not_equal(0, &padding));
+    OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = TOKENS, .output_dim = WIDTH }, &table));
+    OK(rf_layer_position_embedding(LENGTH, NULL, NULL, &places));
+    OK(rf_layer_layer_norm(NULL, &norm));
+    OK(rf_layer_multi_head_attention(
+        &(rf_multi_head_attention_params){
+            .num_heads = 4, .key_dim = 2, .num_key_value_heads = 2, .causal = true, .rotary_base = 10000 },
+        &look));
+    OK(rf_layer_add(&add));
+    OK(rf_layer_rms_norm(NULL, &root));
+    OK(rf_layer_embedding_head(table, false, NULL, &head));
+    OK(rf_model_builder_create(strategy, &b));
+    const rf_symbol tokens = rf_model_builder_input(b, RF_I32, RF_SHAPE(LENGTH), "tokens");
+    const rf_symbol mask = rf_model_builder_call(b, padding, tokens);
+    const rf_symbol x = rf_model_builder_call(b, places, rf_model_builder_call(b, table, tokens));
+    const rf_symbol normed = rf_model_builder_call(b, norm, x);
+    (void)rf_model_builder_apply(b, look, &normed, 1, mask, &y, 1);
+    y = rf_model_builder_call_many(b, add, (rf_symbol[]){ x, y }, 2);
+    y = rf_model_builder_call(b, head, rf_model_builder_call(b, root, y));
+    return rf_model_builder_finish(&b, &y, 1, NULL, model);
+}
+
+/* One padded row, and one that is all padding. */
+static void language_model(rf_strategy *one)
+{
+    static const char *const in_name = "tokens", *const out_name = "output";
+    static int32_t tokens[3][6] = { { 1, 8, 3, 3, 7, 2 }, { 4, 5, 1, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0 } };
+    const rf_array in = { RF_I32, RF_SHAPE(3, 6), tokens };
+    rf_array out;
+    rf_model *model;
+    rf_dataset *raw, *data;
+    char path[200];
+    OK(build_language(one, &model));
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &in, .num_arrays = 1 }, &raw));
+    OK(rf_dataset_batch(raw, 3, false, &data));
+    OK(rf_model_predict(model, data, &out));
+    snprintf(path, sizeof(path), "%s/language.onnx", folder);
+    OK(rf_model_export_onnx(model, path));
+    list_model("language.onnx", &in, &in_name, 1, &out, &out_name, 1, 1e-4, 1e-5, "\"Softmax\":1");
+    rf_array_free(&out);
+    rf_dataset_destroy(&raw);
+    rf_dataset_destroy(&data);
+    rf_model_destroy(&model);
+}
+
+/* An image is enlarged, and its copies meet again; and layers over the steps of a sequence. */
+static rf_model *branches_of_images(rf_strategy *strategy)
+{
+    rf_layer *large, *groups, *join, *times, *highest, *steps, *dense;
+    rf_model_builder *b;
+    rf_model *model;
+    OK(rf_layer_conv2d_transpose(
+        &(rf_conv2d_layer_params){
+            .filters = 4, .kernel_size = { 3 }, .conv = { .stride = { 2, 2 }, .padding = RF_PADDING_SAME } },
+        &large));
+    OK(rf_layer_group_norm(&(rf_group_norm_params){ .groups = 2 }, &groups));
+    OK(rf_layer_multiply(&times));
+    OK(rf_layer_maximum(&highest));
+    OK(rf_layer_concatenate(0, &join));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 3 }, &dense));
+    OK(rf_layer_time_distributed(dense, NULL, &steps));
+    OK(rf_model_builder_create(strategy, &b));
+    const rf_symbol x = rf_model_builder_call(b, large, rf_model_builder_input(b, RF_F32, RF_SHAPE(3, 2, 2), "input"));
+    const rf_symbol both[] = { x, rf_model_builder_call(b, groups, x) };
+    const rf_symbol twice[] = { rf_model_builder_call_many(b, times, both, 2),
+                                rf_model_builder_call_many(b, highest, both, 2) };
+    const rf_symbol y = rf_model_builder_call(b, steps, rf_model_builder_call_many(b, join, twice, 2));
+    OK(rf_model_builder_finish(&b, &y, 1, NULL, &model));
+    return model;
+}
+
 static void models(void **state)
 {
     (void)state;
@@ -376,8 +454,12 @@ static void models(void **state)
     model = sequence_model(one);
     list_predictions(model, "sequence.onnx", RF_SHAPE(3, 11, 3), "\"Conv\":2,\"MaxPool\":1");
     rf_model_destroy(&model);
+    model = branches_of_images(one);
+    list_predictions(model, "joined.onnx", RF_SHAPE(2, 3, 2, 2), "\"ConvTranspose\":1,\"Concat\":1,\"Max\":1");
+    rf_model_destroy(&model);
     single_layers(one);
     several_inputs(one);
+    language_model(one);
     parts p;
     model = branched_model(one, &p);
     list_predictions(model, "branches.onnx", RF_SHAPE(5, 6, 5, 2), "\"Conv\":3,\"GlobalAveragePool\":1");
