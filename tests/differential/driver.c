@@ -193,12 +193,29 @@ static const struct {
                    { "reduce_max", rf_reduce_max },
                    { "reduce_min", rf_reduce_min } };
 
+/* The numbers from `first` on; returns how many there are. */
+static uint32_t read_axes(const step *s, uint32_t first, int32_t axes[RF_MAX_RANK])
+{
+    uint32_t count = 0;
+    for (uint32_t i = first; i < s->num_numbers && count < RF_MAX_RANK; i++) axes[count++] = number(s, i);
+    return count;
+}
+
 static rf_tensor reduce(rf_trace *t, uint32_t which, const step *s, rf_tensor x)
 {
     int32_t axes[RF_MAX_RANK];
-    uint32_t count = 0;
-    for (uint32_t i = 1; i < s->num_numbers && count < RF_MAX_RANK; i++) axes[count++] = number(s, i);
+    const uint32_t count = read_axes(s, 1, axes);
     return reductions[which].fn(t, x, axes, count, number(s, 0) != 0);
+}
+
+/* Whether dimensions stay, whether it is the variance, and the axes. */
+static rf_tensor take_moment(rf_trace *t, const step *s, rf_tensor x)
+{
+    int32_t axes[RF_MAX_RANK];
+    const uint32_t count = read_axes(s, 2, axes);
+    rf_tensor mean, variance;
+    (void)rf_moments(t, x, axes, count, number(s, 0) != 0, &mean, &variance);
+    return number(s, 1) != 0 ? variance : mean;
 }
 
 static rf_tensor convolve(rf_trace *t, const step *s, rf_tensor x, rf_tensor kernel, bool transposed)
@@ -403,6 +420,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
         if (strcmp(s->name, reductions[i].name) == 0) return reduce(t, i, s, a);
     if (strcmp(s->name, "concat") == 0 || strcmp(s->name, "stack") == 0)
         return join(t, s, values, strcmp(s->name, "stack") == 0);
+    if (strcmp(s->name, "moments") == 0) return take_moment(t, s, a);
     if (strcmp(s->name, "einsum") == 0) return einsum(t, s, values);
     if (strcmp(s->name, "where") == 0) return rf_where(t, a, b, values[s->in[2]]);
     if (strcmp(s->name, "slice_update") == 0) return rf_slice_update(t, a, b, values[s->in[2]], number(s, 0));

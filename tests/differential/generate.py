@@ -479,6 +479,13 @@ class Builder:
         axes = self.rng.sample(range(rank), self.rng.randint(0, rank))
         return self.add(op, [x], [self.rng.randint(0, 1)] + [a - rank if self.rng.random() < 0.5 else a for a in axes])
 
+    def gen_moments(self, op):
+        """Often over all axes but the last, which one walk over x makes."""
+        x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 4)))
+        rank = len(self.shape(x))
+        axes = list(range(rank - 1)) if rank > 1 and self.rng.random() < 0.5 else self.rng.sample(range(rank), self.rng.randint(0, rank))
+        return self.add(op, [x], [self.rng.randint(0, 1), self.rng.randint(0, 1)] + [a - rank if self.rng.random() < 0.5 else a for a in axes])
+
     def gen_one_hot(self, op):
         whole = [i for i in range(len(self.values)) if self.is_whole(i) and len(self.shape(i)) < 5]
         x = self.rng.choice(whole) if whole else self.leaf(self.dims(self.rng.randint(0, 3), 1 << 11), "integer", (-1, 20), "i32")
@@ -579,7 +586,8 @@ GENERATORS = {
     "expand_dims": Builder.gen_axis, "squeeze": Builder.gen_axis,
     "layer_norm": Builder.gen_norm, "rms_norm": Builder.gen_norm, "group_norm": Builder.gen_group_norm,
     "gather": Builder.gen_gather, "gather_positions": Builder.gen_gather_positions,
-    **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")}, "one_hot": Builder.gen_one_hot,
+    **{op: Builder.gen_reduce for op in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")}, "moments": Builder.gen_moments,
+    "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse, "categorical_crossentropy": Builder.gen_dense,
     "mean_squared_error": Builder.gen_mean_squared_error, "mean_absolute_error": Builder.gen_mean_absolute_error, "huber": Builder.gen_huber,
     "kl_divergence": Builder.gen_kl_divergence, "binary_crossentropy": Builder.gen_binary_crossentropy, "attention": Builder.gen_attention, "cast": Builder.gen_cast, "top_k": Builder.gen_top_k, "sort": Builder.gen_sort, "cumprod": Builder.gen_cumprod, "rnn": Builder.gen_rnn,

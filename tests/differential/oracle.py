@@ -408,6 +408,15 @@ def reduce_min(errors, operands, numbers):
     return -reduce_max(errors, [-operands[0]], numbers)
 
 
+def moments(errors, operands, numbers):
+    """Whether dimensions stay, whether it is the variance, and the axes."""
+    keep, variance, *axes = numbers
+    if not variance:
+        return reduce_mean(errors, operands, [keep, *axes])
+    mean = Edge.apply(reduce_mean(errors, operands, [1, *axes]), errors, 0.0)
+    return reduce_mean(errors, [torch.square(Edge.apply(operands[0] - mean, errors, 0.0))], [keep, *axes])
+
+
 def pad(errors, operands, numbers):
     """The value, then before and after each of the first axes. Torch begins with the last one."""
     x, value = operands[0], float(numpy.float32(numbers[0]))
@@ -730,7 +739,7 @@ OPS = {
     "expand_dims": lambda errors, operands, numbers: operands[0].unsqueeze(numbers[0]) * 1,
     "squeeze": lambda errors, operands, numbers: operands[0].squeeze(numbers[0]) * 1,
     "gather": gather, "gather_positions": gather_positions,
-    "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "reduce_min": reduce_min, "argmax": argmax,
+    "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "reduce_min": reduce_min, "moments": moments, "argmax": argmax,
     "argmin": lambda errors, operands, numbers: argmax(errors, [-operands[0]], numbers), "pad": pad, "tile": tile,
     "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum, "cumprod": cumprod,
     "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "one_hot": one_hot,
