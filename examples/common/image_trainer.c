@@ -24,7 +24,7 @@ static const image_set cifar = {
 typedef struct settings {
     const image_trainer *trainer;
     uint32_t epochs;
-    bool full;
+    bool full, synchronized;
 } settings;
 
 typedef struct app {
@@ -41,7 +41,7 @@ typedef struct app {
 
 /* ---- options ---- */
 
-enum { OPTION_FULL = 256 };
+enum { OPTION_FULL = 256, OPTION_SYNCHRONIZED };
 
 static error_t parse_own(int key, char *value, struct argp_state *state)
 {
@@ -49,6 +49,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
     switch (key) {
     case 'e': s->epochs = (uint32_t)example_parse_count(state, value, 1000000); return 0;
     case OPTION_FULL: s->full = true; return 0;
+    case OPTION_SYNCHRONIZED: s->synchronized = true; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -60,6 +61,10 @@ static void parse(int argc, char **argv, const image_trainer *trainer, example_o
              trainer->small.epochs, trainer->full.epochs);
     const struct argp_option own_options[] = { { "epochs", 'e', "N", 0, epochs_help, 1 },
                                                { "full", OPTION_FULL, NULL, 0, trainer->full_help, 1 },
+                                               { "synchronized", OPTION_SYNCHRONIZED, NULL, 0,
+                                                 "Normalize by the statistics of the whole batch instead of each "
+                                                 "replica's part: no split of it then changes the results",
+                                                 1 },
                                                { 0 } };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
     example_parse_with(argc, argv, trainer->purpose, "dDbsrnlcPBm", options, &own_parser, own);
@@ -188,7 +193,9 @@ static int run(const example_options *options, app *a)
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     if (prepare(&a->train_data, options, &a->images, batch, true) < 0) return -1;
     if (prepare(&a->test_data, options, &a->images, batch, false) < 0) return -1;
-    TRY(trainer->create(a->strategy, a->settings->full, a->images.shape, (int32_t)a->images.classes, &a->network));
+    const image_network wanted = { a->settings->full, a->settings->synchronized, a->images.shape,
+                                   (int32_t)a->images.classes };
+    TRY(trainer->create(a->strategy, &wanted, &a->network));
     const uint64_t steps = (uint64_t)rf_dataset_cardinality(a->train_data) * a->settings->epochs;
     if (create_optimizer(options, a, steps) < 0) return -1;
     example_print("%llu parameters, %llu steps of %u images\n",

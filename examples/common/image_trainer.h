@@ -10,6 +10,14 @@ typedef struct image_training {
     uint32_t epochs, batch_size; /* where the user gives none; the latter per replica */
 } image_training;
 
+/* What the network is made for. */
+typedef struct image_network {
+    bool full;
+    bool synchronized; /* batch normalization takes the statistics of all replicas */
+    rf_shape image;
+    int32_t classes;
+} image_network;
+
 typedef struct image_trainer {
     const char *purpose;   /* of the program: the first line of --help */
     const char *full_help; /* what --full trains */
@@ -18,7 +26,7 @@ typedef struct image_trainer {
     double drops[2];      /* after these parts of the training */
     bool nesterov;
     /* A built model that gives logits, in *network, which the other two functions take. */
-    rf_result (*create)(rf_strategy *strategy, bool full, rf_shape image, int32_t classes, void **network);
+    rf_result (*create)(rf_strategy *strategy, const image_network *wanted, void **network);
     rf_model *(*model)(const void *network);
     void (*destroy)(void *network);
 } image_trainer;

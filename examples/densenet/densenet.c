@@ -3,12 +3,13 @@
 #include "../common/image_trainer.h"
 #include "model.h"
 
-static rf_result create(rf_strategy *strategy, bool full, rf_shape image, int32_t classes, void **network)
+static rf_result create(rf_strategy *strategy, const image_network *wanted, void **network)
 {
-    densenet_config config = full ? densenet_bc_100_12 : densenet_bc_16_12;
+    densenet_config config = wanted->full ? densenet_bc_100_12 : densenet_bc_16_12;
     densenet *d;
-    config.classes = classes;
-    const rf_result result = densenet_create(strategy, &config, image, &d);
+    config.classes = wanted->classes;
+    config.synchronized = wanted->synchronized;
+    const rf_result result = densenet_create(strategy, &config, wanted->image, &d);
     *network = d;
     return result;
 }

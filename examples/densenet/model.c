@@ -86,7 +86,8 @@ static rf_result add_conv(densenet *d, const char *name, uint32_t filters, int32
 
 static rf_result add_norm(densenet *d, const char *name, rf_layer **out)
 {
-    return add_layer(d, rf_layer_batch_norm(&(rf_batch_norm_params){ .name = name }, out), out);
+    const rf_batch_norm_params params = { .synchronized = d->config.synchronized, .name = name };
+    return add_layer(d, rf_layer_batch_norm(&params, out), out);
 }
 
 static rf_result add_unit(densenet *d, const char *path, uint32_t number, uint32_t filters, int32_t size, unit *out)

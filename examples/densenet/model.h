@@ -18,6 +18,7 @@ typedef struct densenet_config {
     double compression; /* part of the channels that a transition keeps */
     int32_t classes;
     float weight_decay; /* of kernels: so much of them is part of their gradients */
+    bool synchronized;  /* statistics of all replicas' examples together, so that no split changes the results */
 } densenet_config;
 
 /* For images of 28 x 28 or 32 x 32. The names say the depth and the growth; "bc" is for bottleneck and compression. */

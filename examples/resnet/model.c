@@ -110,7 +110,10 @@ static rf_result add_conv(resnet *r, const char *path, uint32_t number, uint32_t
     if (result >= 0) result = rf_model_add_layer(r->model, conv);
     if (result < 0) return result;
     snprintf(name, sizeof(name), "%s/norm_%u", path, number);
-    result = rf_layer_batch_norm(&(rf_batch_norm_params){ .momentum = 0.9, .epsilon = 1e-5, .name = name }, &norm);
+    const rf_batch_norm_params statistics = {
+        .momentum = 0.9, .epsilon = 1e-5, .synchronized = r->config.synchronized, .name = name
+    };
+    result = rf_layer_batch_norm(&statistics, &norm);
     if (result >= 0) result = rf_model_add_layer(r->model, norm);
     if (result >= 0) *out = (normalized_conv){ conv, norm };
     return result;

@@ -22,6 +22,7 @@ typedef struct resnet_config {
     bool large_images; /* 7x7 with a stride of 2, then a maximum over 3x3 with a stride of 2, instead of 3x3 */
     int32_t classes;
     float weight_decay; /* of kernels: so much of them is part of their gradients */
+    bool synchronized;  /* statistics of all replicas' examples together, so that no split changes the results */
 } resnet_config;
 
 /* For images of 28 x 28 or 32 x 32: 6 n + 2 layers. */

@@ -3,12 +3,13 @@
 #include "../common/image_trainer.h"
 #include "model.h"
 
-static rf_result create(rf_strategy *strategy, bool full, rf_shape image, int32_t classes, void **network)
+static rf_result create(rf_strategy *strategy, const image_network *wanted, void **network)
 {
-    resnet_config config = full ? resnet_20 : resnet_8;
+    resnet_config config = wanted->full ? resnet_20 : resnet_8;
     resnet *r;
-    config.classes = classes;
-    const rf_result result = resnet_create(strategy, &config, image, &r);
+    config.classes = wanted->classes;
+    config.synchronized = wanted->synchronized;
+    const rf_result result = resnet_create(strategy, &config, wanted->image, &r);
     *network = r;
     return result;
 }

@@ -106,6 +106,14 @@ class Resnet(unittest.TestCase):
         self.assertEqual(len(programs.numbers(EPOCH, two)), 2)
         self.assertLess(programs.numbers(EPOCH, two)[1][1], programs.numbers(EPOCH, two)[0][1])
 
+    def test_synchronized(self):
+        """Two workers with half of each batch learn what one learns with all of it. Images are flipped and moved alike, too."""
+        command = [*self.train, "--limit", "64", "--epochs", "1", "--synchronized", "--batch-size"]
+        one, two = self.succeed(*command, "16"), self.succeed(RINGFIRE, "run", "-n", "2", *command, "8")
+        for loss in 1, 3:
+            a, b = (programs.numbers(EPOCH, done)[0][loss] for done in (one, two))
+            self.assertAlmostEqual(a, b, delta=1e-3 * a)
+
     def test_one_step(self):
         """The rate falls twice within it."""
         self.assertIn("1 steps of 16 images", self.succeed(*self.train, "--limit", "16", "--epochs", "1").stdout)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The networks of examples/densenet against PyTorch (make_densenet_trajectory.py), on one device and on replicas of
- * which each gets the whole batch, and their sizes against the published ones. Argument: drivers. */
+ * which each gets the whole batch or shares it, and their sizes against the published ones. Argument: drivers. */
 #include "../../examples/densenet/model.h"
 #include "trajectory.h"
 
@@ -16,6 +16,34 @@ static void follow(rf_strategy *strategy)
 ON_ONE(follow)
 ON_LISTS(follow, _on_one_twice, 3, 1, 1)
 ON_LISTS(follow, _on_two_drivers, 2, 1, 1)
+
+/* ---- the batch shared by replicas, which normalize by the statistics of all of it ---- */
+
+static void share_batches(rf_strategy *strategy, double *losses)
+{
+    densenet_config config = densenet_bc_16_8;
+    densenet *n;
+    config.synchronized = true;
+    OK(densenet_create(strategy, &config, trajectory_example_shape(&trajectory_reference), &n));
+    trajectory_train_classifier(
+        &trajectory_reference, strategy, densenet_model(n),
+        &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 2e-3, .momentum = 0.9, .nesterov = true },
+        TRAJECTORY_MAX_STEPS, losses);
+    densenet_destroy(&n);
+}
+
+static void keep_shared(rf_strategy *strategy)
+{
+    trajectory_keep(strategy, share_batches);
+}
+ON_LISTS(keep_shared, _on_lavapipe, 0, 1, 1)
+
+static void compare_shared(rf_strategy *strategy)
+{
+    trajectory_compare(strategy, share_batches);
+}
+ON_LISTS(compare_shared, _on_one_twice, 3, 1, 1)
+ON_LISTS(compare_shared, _on_two_drivers, 2, 1, 1)
 
 static void check_size(rf_strategy *strategy, const densenet_config *config, rf_shape image, uint64_t trainable,
                        uint64_t moving)
@@ -44,7 +72,10 @@ ON_ONE(sizes)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_one_twice),
-                                               cmocka_unit_test(follow_on_two_drivers) };
+                                               cmocka_unit_test(follow_on_two_drivers),
+                                               cmocka_unit_test(keep_shared_on_lavapipe),
+                                               cmocka_unit_test(compare_shared_on_one_twice),
+                                               cmocka_unit_test(compare_shared_on_two_drivers) };
     const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_one), cmocka_unit_test(sizes_on_one) };
     if (argc > 1 && strcmp(argv[1], "drivers") == 0)
         return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);

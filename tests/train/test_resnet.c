@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The networks of examples/resnet against PyTorch (make_resnet_trajectory.py), on one device and on replicas of which
- * each gets the whole batch, and their sizes against the published ones. Argument: drivers. */
+ * each gets the whole batch or shares it, and their sizes against the published ones. Argument: drivers. */
 #include "../../examples/resnet/model.h"
 #include "trajectory.h"
 
@@ -45,6 +45,34 @@ static void follow_bottleneck(rf_strategy *strategy)
 }
 ON_ONE(follow_bottleneck)
 
+/* ---- the batch shared by replicas, which normalize by the statistics of all of it ---- */
+
+static void train_shared(rf_strategy *strategy, double *losses)
+{
+    resnet_config config = resnet_8;
+    resnet *n;
+    config.synchronized = true;
+    OK(resnet_create(strategy, &config, trajectory_example_shape(&trajectory_reference), &n));
+    trajectory_train_classifier(
+        &trajectory_reference, strategy, resnet_model(n),
+        &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 5e-3, .momentum = 0.9 },
+        TRAJECTORY_MAX_STEPS, losses);
+    resnet_destroy(&n);
+}
+
+static void keep_shared(rf_strategy *strategy)
+{
+    trajectory_keep(strategy, train_shared);
+}
+ON_LISTS(keep_shared, _on_lavapipe, 0, 1, 1)
+
+static void compare_shared(rf_strategy *strategy)
+{
+    trajectory_compare(strategy, train_shared);
+}
+ON_LISTS(compare_shared, _on_one_twice, 3, 1, 1)
+ON_LISTS(compare_shared, _on_two_drivers, 2, 1, 1)
+
 static uint64_t count_trainable(rf_strategy *strategy, const resnet_config *config, rf_shape image)
 {
     resnet *r;
@@ -66,12 +94,13 @@ ON_ONE(sizes)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_resnet_8_on_two_drivers) };
+    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_resnet_8_on_two_drivers),
+                                               cmocka_unit_test(keep_shared_on_lavapipe),
+                                               cmocka_unit_test(compare_shared_on_two_drivers) };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follow_resnet_8_on_one),
-        cmocka_unit_test(follow_resnet_8_on_one_twice),
-        cmocka_unit_test(follow_bottleneck_on_one),
-        cmocka_unit_test(sizes_on_one),
+        cmocka_unit_test(follow_resnet_8_on_one),   cmocka_unit_test(follow_resnet_8_on_one_twice),
+        cmocka_unit_test(keep_shared_on_lavapipe),  cmocka_unit_test(compare_shared_on_one_twice),
+        cmocka_unit_test(follow_bottleneck_on_one), cmocka_unit_test(sizes_on_one),
     };
     if (argc > 1 && strcmp(argv[1], "drivers") == 0)
         return cmocka_run_group_tests(driver_tests, load_references, free_references);
