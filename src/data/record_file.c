@@ -4,17 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <zlib.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "base/record.h"
+#include "data/inflate.h"
 
 enum {
     FRAME = RF_RECORD_HEAD + RF_RECORD_TAIL,
     WINDOW = 4096,        /* of a plain file, read at once while its lengths are walked over */
-    INPUT = 1 << 16,      /* of a compressed file, read at once */
     MOST_SHRINKING = 1100 /* deflate makes data smaller by a factor of 1032 at most */
 };
 
@@ -27,7 +25,7 @@ static rf_result fail_at(const char *path, uint64_t record, const char *what)
 
 static rf_result fail_truncated(const char *path, uint64_t record)
 {
-    return fail_at(path, record, "the file ends within it; it is truncated, copy it again");
+    return rf_inflate_fail_truncated(path, "record", record);
 }
 
 /* The length of the bytes that follow a head. */
@@ -43,87 +41,21 @@ static rf_result read_length(const char *path, uint64_t record, const uint8_t *h
                                : "its length has another checksum; the file is damaged, copy it again");
 }
 
-/* ---- a compressed file as a stream ---- */
-
-typedef struct inflate_stream {
-    const char *path;
-    int fd;
-    uint64_t offset;      /* of the file, to be read next */
-    uint64_t file_size;   /* when it was opened */
-    bool begun, finished; /* zlib's part exists; it has come to the end of all data */
-    z_stream z;
-    uint8_t input[INPUT];
-} inflate_stream;
-
-static rf_result stream_begin(inflate_stream *s)
-{
-    if (s->begun) inflateEnd(&s->z);
-    s->z = (z_stream){ 0 };
-    s->offset = 0;
-    s->finished = false;
-    s->begun = inflateInit2(&s->z, 32 + MAX_WBITS) == Z_OK; /* gzip or zlib, which its first bytes say */
-    return s->begun ? RF_OK : RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: zlib has no memory", s->path);
-}
-
-static rf_result stream_refill(inflate_stream *s)
-{
-    size_t got = 0;
-    if (s->z.avail_in > 0) return RF_OK;
-    RF_TRY(rf_file_read_some(s->fd, s->path, s->input, INPUT, s->offset, &got));
-    s->offset += got;
-    s->z.next_in = s->input;
-    s->z.avail_in = (uInt)got;
-    return RF_OK;
-}
-
-/* At the end of a gzip member: another may follow. */
-static rf_result member_end(inflate_stream *s)
-{
-    RF_TRY(stream_refill(s));
-    if (s->z.avail_in == 0) {
-        s->finished = true;
-        return RF_OK;
-    }
-    if (s->z.next_in[0] != 0x1f)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
-                       "%s: continues after its compressed data; the file is damaged, copy it again", s->path);
-    return inflateReset(&s->z) == Z_OK ? RF_OK : RF_FAIL(RF_ERROR_INTERNAL, "%s: zlib cannot be reset", s->path);
-}
-
-/* Inflates up to `size` bytes (at most 1 GiB); *got is less where the data ends. A file that stops before its data does
- * is truncated: `record` is what it ends within. */
-static rf_result stream_read(inflate_stream *s, uint64_t record, uint8_t *to, size_t size, size_t *got)
-{
-    *got = 0;
-    while (*got < size && !s->finished) {
-        RF_TRY(stream_refill(s));
-        if (s->z.avail_in == 0) return fail_truncated(s->path, record);
-        s->z.next_out = to + *got;
-        s->z.avail_out = (uInt)(size - *got);
-        const int code = inflate(&s->z, Z_NO_FLUSH);
-        *got = size - s->z.avail_out;
-        if (code == Z_STREAM_END)
-            RF_TRY(member_end(s));
-        else if (code != Z_OK && code != Z_BUF_ERROR)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: record %llu: damaged compressed data (%s); copy the file again",
-                           s->path, (unsigned long long)record, s->z.msg ? s->z.msg : "zlib error");
-    }
-    return RF_OK;
-}
+/* ---- a compressed file ---- */
 
 /* The head of the next record; RF_END: there is none. */
-static rf_result stream_head(inflate_stream *s, uint64_t record, uint64_t *length)
+static rf_result stream_head(rf_inflate_stream *s, uint64_t record, uint64_t *length)
 {
     uint8_t head[RF_RECORD_HEAD];
     size_t got = 0;
-    RF_TRY(stream_read(s, record, head, sizeof(head), &got));
+    RF_TRY(rf_inflate_read(s, record, head, sizeof(head), &got));
     if (got == 0) return RF_END;
     if (got < sizeof(head)) return fail_truncated(s->path, record);
     return read_length(s->path, record, head, length);
 }
 
 /* The next record, unread. RF_END: there is none. */
-static rf_result stream_skip(inflate_stream *s, uint64_t record)
+static rf_result stream_skip(rf_inflate_stream *s, uint64_t record)
 {
     uint8_t scratch[WINDOW];
     uint64_t left = 0;
@@ -132,7 +64,7 @@ static rf_result stream_skip(inflate_stream *s, uint64_t record)
     for (left += RF_RECORD_TAIL; left > 0;) {
         const size_t most = left < sizeof(scratch) ? (size_t)left : sizeof(scratch);
         size_t got = 0;
-        RF_TRY(stream_read(s, record, scratch, most, &got));
+        RF_TRY(rf_inflate_read(s, record, scratch, most, &got));
         if (got < most) return fail_truncated(s->path, record);
         left -= got;
     }
@@ -167,19 +99,17 @@ static rf_result index_plain(const char *path, int fd, uint64_t size, rf_record_
     return RF_OK;
 }
 
-static rf_result index_packed(const char *path, int fd, uint64_t size, rf_record_index *out)
+static rf_result index_packed(const char *path, int fd, rf_record_index *out)
 {
-    inflate_stream *s = RF_NEW(inflate_stream);
+    rf_inflate_stream *s = RF_NEW(rf_inflate_stream);
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    s->path = path;
-    s->fd = fd;
-    s->file_size = size;
-    rf_result r = stream_begin(s);
+    *s = (rf_inflate_stream){ .path = path, .unit = "record", .fd = fd };
+    rf_result r = rf_inflate_begin(s);
     while (r == RF_OK) {
         r = stream_skip(s, out->count);
         if (r == RF_OK) out->count++;
     }
-    if (s->begun) inflateEnd(&s->z);
+    rf_inflate_end(s);
     rf_free(s);
     return r == RF_END ? RF_OK : r;
 }
@@ -205,7 +135,7 @@ rf_result rf_record_index_make(const char *path, rf_record_index *out)
     rf_result r = rf_file_read_some(fd, path, head, sizeof(head), 0, &got);
     if (r == RF_OK) {
         out->packed = looks_packed(head, got);
-        r = out->packed ? index_packed(path, fd, size, out) : index_plain(path, fd, size, out);
+        r = out->packed ? index_packed(path, fd, out) : index_plain(path, fd, size, out);
     }
     (void)close(fd);
     return r;
@@ -224,24 +154,24 @@ struct rf_record_reader {
     int fd;
     uint8_t *frame; /* the latest record, with head and tail */
     size_t capacity;
-    inflate_stream *stream; /* of a compressed file */
-    uint64_t next;          /* record that the stream comes to; UINT64_MAX: nothing is known after a failure */
-    uint64_t held;          /* record in `frame`, whole; UINT64_MAX: none */
+    rf_inflate_stream *stream; /* of a compressed file */
+    uint64_t file_size;        /* when it was opened */
+    uint64_t next;             /* record that the stream comes to; UINT64_MAX: nothing is known after a failure */
+    uint64_t held;             /* record in `frame`, whole; UINT64_MAX: none */
     size_t held_size;
 };
 
 rf_result rf_record_reader_open(const char *path, const rf_record_index *index, rf_record_reader **out)
 {
-    uint64_t size = 0;
     *out = NULL;
     rf_record_reader *r = RF_NEW(rf_record_reader);
     if (!r) return RF_ERROR_OUT_OF_HOST_MEMORY;
     *r = (rf_record_reader){ .path = path, .index = index, .fd = -1, .next = UINT64_MAX, .held = UINT64_MAX };
-    rf_result result = rf_file_open_regular(path, &r->fd, &size);
+    rf_result result = rf_file_open_regular(path, &r->fd, &r->file_size);
     if (result == RF_OK && index->packed) {
-        r->stream = RF_NEW(inflate_stream);
+        r->stream = RF_NEW(rf_inflate_stream);
         if (r->stream)
-            *r->stream = (inflate_stream){ .path = path, .fd = r->fd, .file_size = size };
+            *r->stream = (rf_inflate_stream){ .path = path, .unit = "record", .fd = r->fd };
         else
             result = RF_ERROR_OUT_OF_HOST_MEMORY;
     }
@@ -257,7 +187,7 @@ void rf_record_reader_close(rf_record_reader **reader)
     rf_record_reader *r = *reader;
     *reader = NULL;
     if (!r) return;
-    if (r->stream && r->stream->begun) inflateEnd(&r->stream->z);
+    if (r->stream) rf_inflate_end(r->stream);
     if (r->fd >= 0) (void)close(r->fd);
     rf_free(r->stream);
     rf_free(r->frame);
@@ -296,11 +226,11 @@ static rf_result read_plain(rf_record_reader *r, uint64_t number, size_t *size)
 
 static rf_result read_packed(rf_record_reader *r, uint64_t number, size_t *size)
 {
-    inflate_stream *s = r->stream;
+    rf_inflate_stream *s = r->stream;
     uint64_t next = r->next, length = 0;
     r->next = UINT64_MAX; /* until all has worked */
     if (next > number) {
-        RF_TRY(stream_begin(s));
+        RF_TRY(rf_inflate_begin(s));
         next = 0;
     }
     rf_result result = RF_OK;
@@ -308,10 +238,10 @@ static rf_result read_packed(rf_record_reader *r, uint64_t number, size_t *size)
     if (result == RF_OK) result = stream_head(s, number, &length);
     RF_TRY(result);
     if (result == RF_END) return fail_changed(r);
-    if (length / MOST_SHRINKING > s->file_size) return fail_changed(r); /* the index came past it */
+    if (length / MOST_SHRINKING > r->file_size) return fail_changed(r); /* the index came past it */
     RF_TRY(make_room(r, (size_t)length + FRAME));
     size_t got = 0;
-    RF_TRY(stream_read(s, number, r->frame + RF_RECORD_HEAD, (size_t)length + RF_RECORD_TAIL, &got));
+    RF_TRY(rf_inflate_read(s, number, r->frame + RF_RECORD_HEAD, (size_t)length + RF_RECORD_TAIL, &got));
     if (got < length + RF_RECORD_TAIL) return fail_truncated(r->path, number);
     r->next = number + 1;
     *size = (size_t)length;
