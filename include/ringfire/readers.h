@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Datasets from files that people have: tables in CSV files, TensorFlow's records, directories of
- * PNG and JPEG images.
+ * Datasets from files that people have: tables in CSV files, lines of text, TensorFlow's records,
+ * directories of PNG and JPEG images.
  *
  * Datasets are owned by the caller, as <ringfire/dataset.h> says. All functions are blocking; all
  * are thread-safe. Messages name the file, and the line and column of a table.
@@ -57,6 +57,40 @@ typedef struct rf_csv_params {
  * is one, the line and the column.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out);
+
+/* ---- lines of text ---- */
+
+/** Files for rf_dataset_from_text_lines(). All that it points to is read by the call only. */
+typedef struct rf_text_lines_params {
+    const char *const *paths;
+    uint32_t num_paths;
+    /**
+     * The most that a line may have; a longer one is an error. 0: 4096. Each element takes so much
+     * memory: a shuffle through a buffer has as many of them.
+     */
+    uint32_t max_bytes;
+    bool skip_empty;      /**< lines without a byte are no elements */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_text_lines_params;
+/**
+ * The lines of text files, one file after the other (tf.data's TextLineDataset): elements are (line
+ * u8 [n]), where n is at most max_bytes and may be 0: for rf_dataset_map() and
+ * rf_dataset_padded_batch(). Lines end with LF or CR LF, which are not part of them; what follows
+ * the last line feed is one where it is not empty. A byte order mark at the beginning of a file is
+ * left out; other bytes, normally UTF-8, are not looked at. Files are plain or gzipped (detected
+ * from the content).
+ *
+ * Files are read in order, each time anew, in the memory of one line and of one buffer, whatever
+ * their size; one is open at a time for each iterator. How many lines there are is unknown. A saved
+ * position is reached by counting line feeds. rf_text_lines_read() reads small files at once.
+ *
+ * Blocking: reads the beginning of each file.
+ * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the file. A damaged or cut compressed file is
+ *   RF_ERROR_CORRUPT_DATA, and a line that is too long RF_ERROR_INVALID_ARGUMENT, also from
+ *   rf_iterator_next(), with the file and the number of the line, from 1.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_text_lines(const rf_text_lines_params *params,
+                                                        rf_dataset **out);
 
 /* ---- records of TensorFlow ---- */
 

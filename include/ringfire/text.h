@@ -32,6 +32,7 @@ typedef struct rf_text_lines rf_text_lines;
  * Reads files, one after the other, and cuts them into lines at "\n" or "\r\n", which are not part
  * of the lines. Empty lines are lines; what follows the last line feed is one where it is not
  * empty. A byte order mark at the beginning of a file is left out. Other bytes are not looked at.
+ * rf_dataset_from_text_lines() (readers.h) reads files that are too large for that, or compressed.
  * Blocking: reads the files.
  * @param[out] out owned by the caller, who calls rf_text_lines_destroy().
  * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the name of the file.

@@ -66,6 +66,7 @@ LAYOUT(rf_padded_batch_params, { 0 });
 LAYOUT(rf_interleave_params, { 0 });
 LAYOUT(rf_csv_component, { 0 });
 LAYOUT(rf_csv_params, ARRAY(rf_csv_params, components, rf_csv_component, num_components));
+LAYOUT(rf_text_lines_params, { 0 });
 LAYOUT(rf_tfrecord_feature, { 0 });
 LAYOUT(rf_tfrecord_params, ARRAY(rf_tfrecord_params, features, rf_tfrecord_feature, num_features));
 LAYOUT(rf_image_directory_params, { 0 });
@@ -178,6 +179,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_interleave_params_layout,
     &rf_csv_component_layout,
     &rf_csv_params_layout,
+    &rf_text_lines_params_layout,
     &rf_tfrecord_feature_layout,
     &rf_tfrecord_params_layout,
     &rf_image_directory_params_layout,

@@ -47,6 +47,7 @@ extern const rf_params_layout rf_csv_component_layout;
 extern const rf_params_layout rf_csv_params_layout;
 extern const rf_params_layout rf_tfrecord_feature_layout;
 extern const rf_params_layout rf_tfrecord_params_layout;
+extern const rf_params_layout rf_text_lines_params_layout;
 extern const rf_params_layout rf_image_directory_params_layout;
 extern const rf_params_layout rf_event_writer_params_layout;
 extern const rf_params_layout rf_hparam_layout;

@@ -278,6 +278,16 @@ def trace():
     seed("trace", "last_rank", text(9223372036854775807) + "\0" + text(9223372036854775807))
 
 
+def text_lines():
+    """Two bytes: what is done with the rest, and the longest line (fuzz_text_lines.c)."""
+    some = b"one\r\n\n\xef\xbb\xbftwo\r\rthree\n\n\nthe end\r"
+    seed("text_lines", "plain", b"\1\2" + some)
+    seed("text_lines", "not_empty", b"\3\1\xef\xbb\xbf" + some)
+    seed("text_lines", "gzip", b"\0\2" + gzip.compress(some, 0, mtime=0))
+    seed("text_lines", "members", b"\2\4" + gzip.compress(some[:9], 9, mtime=0) + gzip.compress(some[9:], 1, mtime=0))
+    seed("text_lines", "cut", b"\2\4" + gzip.compress(some, 9, mtime=0)[:-5])
+
+
 def text_files():
     seed("plot_csv", "epochs", "epoch,loss,accuracy,val_loss,val_sparse_categorical_accuracy\n0,1.5,0.5,1.25,0.625\n1,1.0,0.75,nan,0.5\n")
     seed("plot_csv", "rows", "loss\n3\n2\n1e-3\n")
@@ -555,5 +565,5 @@ def document():
     seed("document", "odd", b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item:
+for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, text_lines, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item:
     make()

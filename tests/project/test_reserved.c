@@ -283,6 +283,7 @@ static void test_data(void **state)
     REFUSED(rf_dataset_arrays_params, rf_dataset_from_arrays(&params, &source));
     REFUSED(rf_dataset_generator_params, rf_dataset_from_generator(&params, &source));
     REFUSED(rf_csv_params, rf_dataset_from_csv(&params, &source));
+    REFUSED(rf_text_lines_params, rf_dataset_from_text_lines(&params, &source));
     REFUSED(rf_tfrecord_params, rf_dataset_from_tfrecord(&params, &source));
     REFUSED(rf_image_directory_params, rf_dataset_from_image_directory(&params, &source));
     rf_dataset_generator_params p = {

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of lines, plain or gzipped, whichever their content is, read in order in the memory of one buffer. */
+#ifndef RF_DATA_LINE_FILE_H
+#define RF_DATA_LINE_FILE_H
+
+#include <ringfire/common.h>
+
+/* One open file. */
+typedef struct rf_line_reader rf_line_reader;
+
+/* `path` is borrowed. */
+rf_result rf_line_reader_open(const char *path, rf_line_reader **out);
+void rf_line_reader_close(rf_line_reader **reader);
+/* The next line, without "\n" or "\r\n": *size bytes, at most `most`, for which `to` has room (NULL: nobody looks at
+ * them). RF_END: there is none. Messages name the file and the line. After a failure the reader is of no use. */
+rf_result rf_line_read(rf_line_reader *reader, uint8_t *to, size_t most, size_t *size);
+
+#endif
