@@ -9,12 +9,21 @@
 #include "model.h"
 #include "reviews.h"
 
-enum { MAX_CALLBACKS = 3, STEPS_PER_CALLBACK = 4, MAX_TEXTS = 16, SHOWN = 3, MADE_TESTS = 1000, TEST_PART = 10 };
+enum {
+    MAX_CALLBACKS = 3,
+    STEPS_PER_CALLBACK = 4,
+    MAX_TEXTS = 16,
+    SHOWN = 3,
+    LINE_BATCH = 64,
+    LONGEST_LINE = 1 << 16,
+    MADE_TESTS = 1000,
+    TEST_PART = 10
+};
 
 typedef struct settings {
     uint32_t epochs, limit;
     double learning_rate;
-    const char *file, *save; /* NULL: reviews are made, nothing is saved */
+    const char *file, *save, *lines; /* NULL: reviews are made, nothing is saved, no file is classified */
     const char *texts[MAX_TEXTS];
     uint32_t num_texts;
     bool full;
@@ -36,7 +45,7 @@ typedef struct app {
 
 /* ---- options ---- */
 
-enum { OPTION_FULL = 256, OPTION_SAVE };
+enum { OPTION_FULL = 256, OPTION_SAVE, OPTION_LINES };
 
 static const struct argp_option own_options[] = {
     { "epochs", 'e', "N", 0, "Passes over the training set (default: 5; with --full 10)", 1 },
@@ -50,6 +59,8 @@ static const struct argp_option own_options[] = {
       "units, dropout 0.5 (default: 32 words, one layer of 32 units)",
       1 },
     { "classify", 't', "TEXT", 0, "A text to classify after the training; may be given again", 1 },
+    { "classify-lines", OPTION_LINES, "FILE", 0,
+      "A file, plain or gzipped, whose lines are classified after the training", 1 },
     { "save", OPTION_SAVE, "FILE", 0, "Where to save the trained model, and beside it as FILE.words its vocabulary",
       1 },
     { 0 },
@@ -65,6 +76,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
     case 'n': s->limit = (uint32_t)example_parse_count(state, value, 100000000); return 0;
     case OPTION_FULL: s->full = true; return 0;
     case OPTION_SAVE: s->save = value; return 0;
+    case OPTION_LINES: s->lines = value; return 0;
     case 't':
         if (s->num_texts == MAX_TEXTS) argp_error(state, "more than %d texts to classify", MAX_TEXTS);
         s->texts[s->num_texts++] = value;
@@ -182,6 +194,11 @@ static int train(const example_options *options, app *a)
 
 /* ---- use ---- */
 
+static float probability_of(float logit)
+{
+    return 1.0f / (1.0f + expf(-logit));
+}
+
 static rf_result predict(app *a, const char *const *texts, uint32_t count, float *probabilities)
 {
     reviews asked = { .texts = (const char **)texts, .labels = calloc(count, sizeof(int32_t)), .count = count };
@@ -191,8 +208,7 @@ static rf_result predict(app *a, const char *const *texts, uint32_t count, float
     if (r >= 0) r = reviews_dataset(&asked, a->tokenizer, (uint32_t)a->config.length, &data);
     if (r >= 0) r = rf_dataset_batch(data, count, false, &batched);
     if (r >= 0) r = rf_model_predict(a->model, batched, &logits);
-    for (uint32_t i = 0; r >= 0 && i < count; i++)
-        probabilities[i] = 1.0f / (1.0f + expf(-((const float *)logits.data)[i]));
+    for (uint32_t i = 0; r >= 0 && i < count; i++) probabilities[i] = probability_of(((const float *)logits.data)[i]);
     rf_array_free(&logits);
     rf_dataset_destroy(&batched);
     rf_dataset_destroy(&data);
@@ -210,6 +226,67 @@ static int classify(app *a)
     float probabilities[MAX_TEXTS];
     TRY(predict(a, texts, count, probabilities));
     for (uint32_t i = 0; i < count; i++) example_print("%6.2f %%  %s\n", 100 * (double)probabilities[i], texts[i]);
+    return 0;
+}
+
+/* A line u8 [n] -> as many tokens as the network reads. */
+static rf_result encode_line(void *user, const rf_element *in, rf_element *out)
+{
+    const app *a = user;
+    const char *text = in->component[0].data;
+    const size_t size = (size_t)in->component[0].shape.dim[0];
+    rf_array tokens;
+    const rf_result r = reviews_encode(a->tokenizer, &text, &size, 1, (uint32_t)a->config.length, &tokens);
+    if (r < 0) return r;
+    memcpy(out->component[0].data, tokens.data, (size_t)a->config.length * sizeof(int32_t));
+    rf_array_free(&tokens);
+    return RF_OK;
+}
+
+/* In the order of the lines, which may be more than memory holds: they are read once for this and once to be shown. */
+static rf_result predict_lines(app *a, const rf_dataset *lines, rf_array *logits)
+{
+    const rf_element_spec tokens = { .num_components = 1,
+                                     .dtype = { RF_I32 },
+                                     .shape = { RF_SHAPE(a->config.length) } };
+    rf_dataset *encoded = NULL, *batched = NULL;
+    rf_result r = rf_dataset_map(lines, encode_line, a, &tokens, &encoded);
+    if (r >= 0) r = rf_dataset_batch(encoded, LINE_BATCH, false, &batched);
+    if (r >= 0) r = rf_model_predict(a->model, batched, logits);
+    rf_dataset_destroy(&batched);
+    rf_dataset_destroy(&encoded);
+    return r;
+}
+
+static rf_result show_lines(const rf_dataset *lines, const rf_array *logits)
+{
+    rf_iterator *it;
+    const rf_element *line;
+    rf_result r = rf_iterator_create(lines, 0, &it);
+    for (int64_t i = 0; r == RF_OK && i < logits->shape.dim[0]; i++) {
+        r = rf_iterator_next(it, &line);
+        if (r == RF_OK)
+            example_print("%6.2f %%  %.*s\n", 100 * (double)probability_of(((const float *)logits->data)[i]),
+                          (int)line->component[0].shape.dim[0], (const char *)line->component[0].data);
+    }
+    rf_iterator_destroy(&it);
+    return r < 0 ? r : RF_OK;
+}
+
+static int classify_lines(app *a)
+{
+    rf_dataset *lines = NULL;
+    rf_array logits = { 0 };
+    if (!a->settings->lines) return 0;
+    rf_result r = rf_dataset_from_text_lines(
+        &(rf_text_lines_params){
+            .paths = &a->settings->lines, .num_paths = 1, .max_bytes = LONGEST_LINE, .skip_empty = true },
+        &lines);
+    if (r >= 0) r = predict_lines(a, lines, &logits);
+    if (r >= 0) r = show_lines(lines, &logits);
+    rf_array_free(&logits);
+    rf_dataset_destroy(&lines);
+    TRY(r);
     return 0;
 }
 
@@ -244,6 +321,7 @@ static int run(const example_options *options, app *a)
     if (compile(a) < 0) return -1;
     int result = train(options, a);
     if (result == 0) result = classify(a);
+    if (result == 0) result = classify_lines(a);
     return result == 0 ? save(a) : result;
 }
 

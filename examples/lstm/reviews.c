@@ -196,13 +196,19 @@ void reviews_free(reviews *r)
 
 /* ---- as numbers ---- */
 
-rf_result reviews_dataset(const reviews *r, const rf_tokenizer *tokenizer, uint32_t length, rf_dataset **out)
+rf_result reviews_encode(const rf_tokenizer *tokenizer, const char *const *texts, const size_t *sizes, uint32_t count,
+                         uint32_t length, rf_array *out)
 {
     const rf_pad_params pad = { .length = length, .padding = RF_SEQUENCE_POST, .truncating = RF_SEQUENCE_POST };
+    return rf_tokenizer_encode_padded(tokenizer, texts, sizes, count, &pad, out);
+}
+
+rf_result reviews_dataset(const reviews *r, const rf_tokenizer *tokenizer, uint32_t length, rf_dataset **out)
+{
     rf_array arrays[2] = { { 0 }, { RF_F32, RF_SHAPE(r->count, 1), malloc(r->count * sizeof(float)) } };
     rf_result result = arrays[1].data ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; result >= 0 && i < r->count; i++) ((float *)arrays[1].data)[i] = (float)r->labels[i];
-    if (result >= 0) result = rf_tokenizer_encode_padded(tokenizer, r->texts, NULL, r->count, &pad, &arrays[0]);
+    if (result >= 0) result = reviews_encode(tokenizer, r->texts, NULL, r->count, length, &arrays[0]);
     if (result >= 0)
         result = rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, out);
     rf_array_free(&arrays[0]);

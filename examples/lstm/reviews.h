@@ -30,6 +30,9 @@ int reviews_read(const char *path, reviews *out);
 int reviews_split(reviews *all, uint32_t count, reviews *tail);
 void reviews_free(reviews *r);
 
+/* i32 [count, length] of texts; `sizes` NULL: each ends with a zero byte. */
+rf_result reviews_encode(const rf_tokenizer *tokenizer, const char *const *texts, const size_t *sizes, uint32_t count,
+                         uint32_t length, rf_array *out);
 /* Elements (tokens i32 [length], class f32 [1]). */
 rf_result reviews_dataset(const reviews *r, const rf_tokenizer *tokenizer, uint32_t length, rf_dataset **out);
 

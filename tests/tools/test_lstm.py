@@ -3,6 +3,7 @@
 stopped, computes the same on two workers, reads files, saves its model, and names bad input.
 
 Usage: test_lstm.py RINGFIRE LSTM"""
+import gzip
 import pathlib
 import re
 import subprocess
@@ -28,14 +29,16 @@ class Lstm(unittest.TestCase):
         cls.whole = programs.run(*cls.train, "--epochs", "3")
 
     def test_learns(self):
-        """The default, smaller: what a bag of words could not tell apart."""
+        """The default, smaller: what a bag of words could not tell apart. Lines of a compressed file have the same class as texts."""
+        lines = self.folder / "lines.gz"
+        lines.write_bytes(gzip.compress(b"the plot was not dull.\n\nthe cast was good, but the music was bad.\r\n" * 40))
         done = programs.run(LSTM, "--devices", "llvmpipe", "--save", self.folder / "net.rfck", "--classify", "the plot was not dull.",
-                            "--classify", "the cast was good, but the music was bad.")
+                            "--classify", "the cast was good, but the music was bad.", "--classify-lines", lines)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("4000 texts, 95 words, 21793 parameters, global batch 64", done.stdout)
         self.assertGreater(float(RESULT.search(done.stdout)[1]), 99)
         likely = [float(x) for x in re.findall(r"^ *(\S+) %  the", done.stdout, re.MULTILINE)]
-        self.assertEqual(len(likely), 2)
+        self.assertEqual(likely[2:], likely[:2] * 40)
         self.assertGreater(likely[0], 90)
         self.assertLess(likely[1], 10)
         listed = programs.run(RINGFIRE, "ckpt", "show", self.folder / "net.rfck")
