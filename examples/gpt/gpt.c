@@ -16,7 +16,7 @@ typedef struct settings {
     uint32_t num_texts, steps, sample_length, max_tokens;
     const char *prompt, *byte_pairs;
     double temperature;
-    bool full, no_cache;
+    bool full, no_cache, muon;
 } settings;
 
 typedef struct app {
@@ -41,7 +41,8 @@ enum {
     OPTION_SAMPLE,
     OPTION_PROMPT,
     OPTION_TEMPERATURE,
-    OPTION_NO_CACHE
+    OPTION_NO_CACHE,
+    OPTION_MUON
 };
 
 static const struct argp_option own_options[] = {
@@ -59,6 +60,8 @@ static const struct argp_option own_options[] = {
       "(default: tokens are the bytes of the text)",
       1 },
     { "vocabulary", OPTION_VOCABULARY, "N", 0, "How many byte pairs to learn at most (default: 1024)", 1 },
+    { "muon", OPTION_MUON, NULL, 0,
+      "Train with Muon: the matrices of the blocks; embeddings and gains with AdamW, which trains all otherwise", 1 },
     { "sample", OPTION_SAMPLE, "N", 0, "Tokens to write after the training (default: 400)", 1 },
     { "prompt", OPTION_PROMPT, "TEXT", 0, "What the written text begins with (default: a new line)", 1 },
     { "temperature", OPTION_TEMPERATURE, "X", 0,
@@ -96,6 +99,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
             argp_error(state, "'%s' is not a positive temperature", value);
         return 0;
     case OPTION_NO_CACHE: s->no_cache = true; return 0;
+    case OPTION_MUON: s->muon = true; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -195,7 +199,7 @@ static int create_optimizer(const example_options *options, app *a)
                                    .warmup_steps = warmup,
                                    .decay_steps = steps - warmup };
     TRY(rf_optimizer_create(a->strategy,
-                            &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAMW,
+                            &(rf_optimizer_params){ .kind = a->settings->muon ? RF_OPTIMIZER_MUON : RF_OPTIMIZER_ADAMW,
                                                     .schedule = &schedule,
                                                     .beta_2 = 0.99,
                                                     .epsilon = 1e-8,

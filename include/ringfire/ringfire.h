@@ -17,6 +17,7 @@
 #include <ringfire/metrics.h>
 #include <ringfire/model.h>
 #include <ringfire/ops.h>
+#include <ringfire/optimizers.h>
 #include <ringfire/parameter_server.h>
 #include <ringfire/profile.h>
 #include <ringfire/readers.h>

@@ -3,7 +3,8 @@
 /* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation, 5 Adagrad,
  * 6 Lion, 7 Nadam, 8 LAMB's moments (m in the place of the parameter, v in that of a slot), 9 LAMB's step (m in the
  * place of the gradient, v in that of a slot), 10 average of the parameter (in its place), which stands where gradients
- * do, 11 the average into the parameter, 12 assignment. `precise` keeps the compiler from contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what is
+ * do, 11 the average into the parameter, 12 assignment, 13 Muon's momentum (in the place of a slot) and what it makes of the gradient
+ * (in the place of the parameter), 14 Muon's step along what has become of that (in the place of the gradient). `precise` keeps the compiler from contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what is
  * read is read through texel buffers; tensors that are written are bound once more. */
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
@@ -16,9 +17,9 @@ layout(constant_id = 1) const uint HAS_TAIL = 1;
 layout(constant_id = 2) const uint NESTEROV = 0;
 layout(push_constant) uniform Push { uint n_vec, n_tail; } p;
 
-#if RULE == 0 || RULE == 4 || RULE >= 10
+#if RULE == 0 || RULE == 4 || (RULE >= 10 && RULE <= 12) || RULE == 14
 #define SLOTS 0
-#elif RULE == 1 || RULE == 5 || RULE == 6 || RULE == 8 || RULE == 9
+#elif RULE == 1 || RULE == 5 || RULE == 6 || RULE == 8 || RULE == 9 || RULE == 13
 #define SLOTS 1
 #else
 #define SLOTS 2
@@ -93,6 +94,10 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
     param = mix(param, grad, bvec4(h.overwrite > 0.0));
 #elif RULE == 12
     param = grad;
+#elif RULE == 14
+    precise vec4 x = param - h.weight_decay * param;
+    precise vec4 stepped = x - h.rate * grad;
+    param = stepped;
 #else
     precise vec4 g = grad * h.grad_scale;
     g = mix(g, rf_clamp(g, -h.clip_value, h.clip_value), bvec4(h.clip_value > 0.0));
@@ -100,6 +105,11 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
     precise vec4 x = h.beta_1 * param + (1.0 - h.beta_1) * g;
     precise vec4 v = h.beta_2 * slot0 + (1.0 - h.beta_2) * (g * g);
     slot0 = v;
+#elif RULE == 13
+    precise vec4 m = h.momentum * slot0 + g;
+    precise vec4 ahead = g + h.momentum * m;
+    vec4 x = NESTEROV != 0u ? ahead : m;
+    slot0 = m;
 #else
     precise vec4 x = param - h.weight_decay * param;
 #endif

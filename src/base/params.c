@@ -71,7 +71,8 @@ LAYOUT(rf_tfrecord_feature, { 0 });
 LAYOUT(rf_tfrecord_params, ARRAY(rf_tfrecord_params, features, rf_tfrecord_feature, num_features));
 LAYOUT(rf_image_directory_params, { 0 });
 LAYOUT(rf_schedule, { 0 });
-LAYOUT(rf_parameter_group, { 0 });
+LAYOUT(rf_muon_params, { 0 });
+LAYOUT(rf_parameter_group, POINTER(rf_parameter_group, muon, rf_muon_params));
 LAYOUT(rf_optimizer_slot, { 0 });
 LAYOUT(rf_hyperparameter, { 0 });
 LAYOUT(rf_custom_optimizer, ARRAY(rf_custom_optimizer, slots, rf_optimizer_slot, num_slots),
@@ -195,6 +196,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_worker_function_layout,
     &rf_worker_params_layout,
     &rf_schedule_layout,
+    &rf_muon_params_layout,
     &rf_parameter_group_layout,
     &rf_optimizer_slot_layout,
     &rf_hyperparameter_layout,

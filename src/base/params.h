@@ -61,6 +61,7 @@ extern const rf_params_layout rf_parameter_server_params_layout;
 extern const rf_params_layout rf_worker_function_layout;
 extern const rf_params_layout rf_worker_params_layout;
 extern const rf_params_layout rf_schedule_layout;
+extern const rf_params_layout rf_muon_params_layout;
 extern const rf_params_layout rf_parameter_group_layout;
 extern const rf_params_layout rf_optimizer_slot_layout;
 extern const rf_params_layout rf_hyperparameter_layout;

@@ -43,6 +43,8 @@
     OP(nadam_update)    /* 2 slots: m, v */                                                                            \
     OP(lamb_moments)    /* m (mutated), grad, v (mutated), hyper */                                                    \
     OP(lamb_update)     /* param (mutated), m, v, hyper */                                                             \
+    OP(muon_momentum)   /* direction (mutated), grad, m (mutated), hyper */                                            \
+    OP(muon_update)     /* param (mutated), direction, hyper */                                                        \
     OP(average_update)  /* average (mutated), param, hyper */                                                          \
     OP(overwrite)       /* param (mutated), average, hyper */                                                          \
     OP(accumulate)      /* total (mutated) += x, of one shape */                                                       \

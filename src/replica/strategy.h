@@ -134,9 +134,17 @@ typedef struct rf_updater_params {
     bool global_norm;    /* hyper() is called once for each group, with the norm over all variables of the update */
     /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read; hyper[0] is f32
      * [hyper_count], hyper[1] and on are `num_scalars` f32 scalars. Called several times per graph; must be
-     * element-wise and leave zeros zero where param, grad and slots are all zero (padding between variables). */
-    rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+     * element-wise and leave zeros zero where param, grad and slots are all zero (padding between variables). `group`
+     * is that of the range's variables. */
+    rf_result (*emit)(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad, const rf_value *slots,
                       const rf_value *hyper);
+    /* NULL for most. Variables of groups that whole() names are updated along a direction, which emit() gets in the
+     * place of the gradient. It is made in two steps: emit_direction() changes slots and writes the direction [n] of a
+     * range, then emit_whole() changes that of a whole variable, of the variable's shape. */
+    bool (*whole)(void *user, uint32_t group);
+    rf_result (*emit_direction)(void *user, rf_graph *g, uint32_t group, rf_value direction, rf_value grad,
+                                const rf_value *slots, const rf_value *hyper);
+    rf_result (*emit_whole)(void *user, rf_graph *g, uint32_t group, rf_value direction);
     /* NULL for most. Before emit(), of the same range, which lies within one variable: mutates the slots, and gives
      * two sums of squares for each block of `norm_block` elements from the variable's beginning on, f32 [blocks, 2].
      * hyper() is then called for each variable, and after it ratio(), with the two norms of the whole variable: it

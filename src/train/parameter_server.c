@@ -43,6 +43,9 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
     RF_REQUIRE(config.params.kind != RF_OPTIMIZER_LAMB,
                "rf_coordinator_create: no server has whole variables, whose norms LAMB needs; use RF_OPTIMIZER_ADAMW, "
                "or a mirrored strategy");
+    RF_REQUIRE(config.params.kind != RF_OPTIMIZER_MUON,
+               "rf_coordinator_create: no server has whole matrices, which Muon makes orthogonal; use "
+               "RF_OPTIMIZER_ADAMW, or a mirrored strategy");
     RF_REQUIRE(config.params.kind != RF_OPTIMIZER_CUSTOM,
                "rf_coordinator_create: the optimizer is code of this process, which servers do not have; use one of "
                "the other kinds, or a mirrored strategy");

@@ -203,6 +203,8 @@ def model():
         seed("model", "optimizer_" + kind, "\3" + compact({**optimizer, "kind": kind}))
     groups = [{"names": "*bias,*gamma", "rate_factor": 0.0, "no_weight_decay": True}, {"names": "head/?*", "rate_factor": 10.0}]
     for kind, more in (("adagrad", {"initial_accumulator_value": 0.5}), ("nadam", {"groups": groups, "loss_scale": 64.0, "loss_scale_growth_steps": 200}), ("lion", {"groups": groups[1:]}),
+                       ("muon", {"momentum": 0.95, "groups": [{**groups[0], "muon": {"adamw": True}}, {**groups[1], "muon": {
+                           "embeddings": True, "plain_momentum": True, "row_dimensions": 3, "scale": "shape", "rms_rate": 0.0, "steps": 6}}]}),
                        ("lamb", {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 5, "hyperparameters": []})):
         seed("model", "optimizer_" + kind, "\3" + compact({**optimizer, **more, "kind": kind}))
         seed("model", "training_" + kind, "\1" + compact({**training, "optimizer": {**optimizer, **more, "kind": kind}, "loss": {

@@ -76,10 +76,11 @@ void linear_reference(double *w, double *b, float rate, uint32_t steps, uint32_t
 
 /* ---- updates ---- */
 
-static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                             const rf_value *hyper)
+static rf_result emit_update(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
+                             const rf_value *slots, const rf_value *hyper)
 {
     const linear *m = user;
+    (void)group;
     if (!m->adam) return rf_emit_update(g, &rf_op_sgd_update, NULL, (rf_value[]){ param, grad, hyper[0] }, 3);
     return rf_emit_update(g, &rf_op_adam_update, NULL, (rf_value[]){ param, grad, slots[0], slots[1], hyper[0] }, 5);
 }

@@ -115,12 +115,31 @@ static void lamb_workers(void **state)
                   &(training){ .steps = 6, .batch = 12, .optimizer = lamb, .checks = true, .tolerance = 1e-5 });
 }
 
+/* Matrices that several workers own a part of, kernels of convolutions among them. */
+static void muon_workers(void **state)
+{
+    (void)state;
+    static const rf_muon_params rows = { .row_dimensions = 3 };
+    static const rf_parameter_group all = { .names = "*", .muon = &rows };
+    const rf_optimizer_params muon = {
+        .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.01, .clip_norm = 0.2, .groups = &all, .num_groups = 1
+    };
+    check_quickly(
+        (job_params){ .num_workers = 2, .devices = { LVP, LVP "," LVP }, .mirrored = { .bucket_bytes = 40000 } },
+        &(training){ .cnn = true, .steps = 3, .batch = 8, .optimizer = muon, .checks = true, .tolerance = 1e-4 });
+    check_quickly((job_params){ .num_workers = 2, .devices = { LVP, LVP }, .staged = true },
+                  &(training){ .steps = 6, .batch = 12, .optimizer = muon, .checks = true, .tolerance = 1e-5 });
+}
+
 /* One worker has the gradient that is not finite, and all of them skip the step. */
 static void scaled_losses(void **state)
 {
     (void)state;
     static const rf_loss_scale_params scale = { .growth_steps = 3 };
-    rf_optimizer_params optimizers[] = { adam, clipped, { .kind = RF_OPTIMIZER_LAMB, .learning_rate = 0.01 } };
+    rf_optimizer_params optimizers[] = { adam,
+                                         clipped,
+                                         { .kind = RF_OPTIMIZER_LAMB, .learning_rate = 0.01 },
+                                         { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.01 } };
     for (size_t i = 0; i < sizeof(optimizers) / sizeof(optimizers[0]); i++) {
         optimizers[i].loss_scale = &scale;
         const training t = {
@@ -742,14 +761,12 @@ int main(int argc, char **argv)
                                             cmocka_unit_test(failures_are_shared) };
     const struct CMUnitTest losses[] = { cmocka_unit_test(odd_arithmetic_local), cmocka_unit_test(killed_worker),
                                          cmocka_unit_test(failure_of_one), cmocka_unit_test(missing_device) };
-    const struct CMUnitTest full[] = {
-        cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
-        cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
-        cmocka_unit_test(lamb_workers),           cmocka_unit_test(four_workers),
-        cmocka_unit_test(scaled_losses),          cmocka_unit_test(local_updates),
-        cmocka_unit_test(fit_on_two_workers),     cmocka_unit_test(odd_arithmetic_sharded),
-        cmocka_unit_test(different_programs)
-    };
+    const struct CMUnitTest full[] = { cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
+                                       cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
+                                       cmocka_unit_test(lamb_workers),           cmocka_unit_test(muon_workers),
+                                       cmocka_unit_test(four_workers),           cmocka_unit_test(scaled_losses),
+                                       cmocka_unit_test(local_updates),          cmocka_unit_test(fit_on_two_workers),
+                                       cmocka_unit_test(odd_arithmetic_sharded), cmocka_unit_test(different_programs) };
     const struct CMUnitTest cnns[] = {
         cmocka_unit_test(cnn_one),       cmocka_unit_test(cnn_two_llvmpipe),  cmocka_unit_test(cnn_two_swiftshader),
         cmocka_unit_test(cnn_two_both),  cmocka_unit_test(cnn_four_llvmpipe), cmocka_unit_test(cnn_four_swiftshader),

@@ -442,10 +442,10 @@ static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     return RF_OK;
 }
 
-static rf_result emit_nothing(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                              const rf_value *hyper)
+static rf_result emit_nothing(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
+                              const rf_value *slots, const rf_value *hyper)
 {
-    (void)user, (void)g, (void)param, (void)grad, (void)slots, (void)hyper;
+    (void)user, (void)g, (void)group, (void)param, (void)grad, (void)slots, (void)hyper;
     return RF_OK;
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes fixtures/optimizers.bin: weights after 10 and 20 updates by several optimizers, in double precision.
 
-Needs PyTorch (Debian: python3-torch), whose Adagrad, Adam, AdamW and SGD are used as they are; Lion, LAMB and averages of weights are written out
+Needs PyTorch (Debian: python3-torch), whose Adagrad, Adam, AdamW and SGD are used as they are; Lion, LAMB, Muon and averages of weights are written out
 here, and Nadam, because PyTorch 1.13 multiplies the product of its momenta by the latest one twice (later versions do not). Three variables learn the means of noise whose size differs from weight to weight. The file: initial weights f32 [N], batches f32
 [STEPS, BATCH, N], then for each case of CASES, in order, f64 [2, N] (and f64 [N] of averages for the last one)."""
 import pathlib
@@ -62,6 +62,30 @@ class Lamb:
             x.data -= self.lr * x.data.norm() / r.norm() * r
 
 
+class Muon:
+    """Keras 3.13's with the AdamW of PyTorch for what is no matrix; one norm clips all gradients."""
+
+    def __init__(self, variables, lr, decay, clip):
+        self.variables, self.lr, self.decay, self.clip = variables, lr, decay, clip
+        self.m = torch.zeros_like(variables[0])
+        self.adamw = torch.optim.AdamW([{"params": [variables[1]], "weight_decay": 0.0}, {"params": [variables[2]], "lr": lr / 2}],
+                                       lr=lr, eps=1e-7, weight_decay=decay)
+
+    def step(self):
+        norm = float(torch.cat([v.grad.flatten() for v in self.variables]).norm())
+        for v in self.variables:
+            v.grad = v.grad * min(1.0, self.clip / norm)
+        x = self.variables[0]
+        self.m = 0.95 * self.m + x.grad
+        y = x.grad + 0.95 * self.m
+        y = y / (torch.linalg.matrix_norm(y) + 1e-7)
+        for _ in range(5):
+            square = y @ y.T
+            y = 3.4445 * y + (-4.7750 * square + 2.0315 * square @ square) @ y
+        x.data -= self.lr * self.decay * x.data + self.lr * 0.2 * max(x.shape) ** 0.5 * y
+        self.adamw.step()
+
+
 CASES = {
     # Keras adds epsilon below the root, with what the sum begins with.
     "adagrad": lambda v: torch.optim.Adagrad(v, lr=0.1, initial_accumulator_value=0.1 + 1e-7, eps=0),
@@ -70,6 +94,7 @@ CASES = {
     "lamb": lambda v: Lamb(v, 0.01, (0.1, 0.0, 0.1), 0.5),
     "adamw": lambda v: torch.optim.AdamW(v, lr=0.01, eps=1e-7, weight_decay=0.1),
     "momentum": lambda v: torch.optim.SGD(v, lr=0.05, momentum=0.9),
+    "muon": lambda v: Muon(v, 0.01, 0.1, 3.0),
     "average": lambda v: torch.optim.Adam(v, lr=0.01, eps=1e-7),
 }
 

@@ -231,6 +231,16 @@ static void all_optimizers(rf_strategy *strategy)
             .use_ema = true,
             .ema_momentum = 0.5 },
           MINIMIZE },
+        { "muon", { .kind = RF_OPTIMIZER_MUON, .schedule = &falls }, MINIMIZE },
+        { "muon, transformed", { .kind = RF_OPTIMIZER_MUON, .schedule = &falls }, TRANSFORM },
+        { "muon, clip norm, accumulation, average",
+          { .kind = RF_OPTIMIZER_MUON,
+            .schedule = &falls,
+            .clip_norm = 0.2,
+            .accumulation_steps = 2,
+            .use_ema = true,
+            .ema_momentum = 0.5 },
+          APPLY },
         { "custom", { .kind = RF_OPTIMIZER_CUSTOM, .custom = &own, .schedule = &falls }, MINIMIZE },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -242,21 +252,26 @@ static void other_layouts(void **state)
 {
     (void)state;
     static const rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .clip_norm = 0.2 };
+    static const rf_optimizer_params muon = { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.01 };
     rf_strategy *strategy;
     OK(rf_strategy_create_central_storage(&(rf_central_storage_params){ .mirrored = { .devices = device_lists[3] } },
                                           &strategy));
     compare_ways(strategy, "central storage", &params, MINIMIZE);
+    compare_ways(strategy, "central storage, muon", &muon, MINIMIZE);
     compare_ways(strategy, "central storage, transformed", &params, TRANSFORM);
     rf_strategy_destroy(&strategy);
     OK(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = device_lists[3], .update_mode = RF_UPDATE_LOCAL },
                                    &strategy));
     compare_ways(strategy, "local updates", &params, MINIMIZE);
+    compare_ways(strategy, "local updates, muon", &muon, MINIMIZE);
     rf_strategy_destroy(&strategy);
     assert_int_equal(setenv("RINGFIRE_TEST_STAGED", "all", 1), 0);
     OK(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = device_lists[3] }, &strategy));
     assert_int_equal(unsetenv("RINGFIRE_TEST_STAGED"), 0);
     compare_ways(strategy, "staged", &params, MINIMIZE);
+    compare_ways(strategy, "staged, muon", &muon, MINIMIZE);
     compare_ways(strategy, "staged, transformed", &params, TRANSFORM);
+    compare_ways(strategy, "staged, transformed, muon", &muon, TRANSFORM);
     rf_strategy_destroy(&strategy);
 }
 

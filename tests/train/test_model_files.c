@@ -185,6 +185,10 @@ static void the_documentation(void **state)
 
 /* ---- what a model was compiled with ---- */
 
+static const rf_muon_params muon_rows[] = { { .row_dimensions = 3, .scale = RF_MUON_SCALE_SHAPE, .steps = 4 },
+                                            { .plain_momentum = true, .rms_rate = 0.5 } };
+static const rf_parameter_group muon_groups[] = { { .names = "dense/kernel", .muon = &muon_rows[0] },
+                                                  { .names = "dense*kernel", .muon = &muon_rows[1] } };
 /* Each field other than its default for one kind at least. */
 static const rf_optimizer_params optimizers[] = {
     { .kind = RF_OPTIMIZER_ADAM, .epsilon = 0.25, .epsilon_form = RF_EPSILON_UNCORRECTED },
@@ -195,6 +199,7 @@ static const rf_optimizer_params optimizers[] = {
     { .kind = RF_OPTIMIZER_SGD, .momentum = 0.5, .nesterov = true, .accumulation_steps = 3 },
     { .kind = RF_OPTIMIZER_RMSPROP, .momentum = 0.25, .rho = 0.75, .epsilon = 0.125 },
     { .kind = RF_OPTIMIZER_LAMB, .beta_1 = 0.75, .epsilon = 0.125, .weight_decay = 0.25 },
+    { .kind = RF_OPTIMIZER_MUON, .momentum = 0.5, .weight_decay = 0.25, .groups = muon_groups, .num_groups = 2 },
     { .kind = RF_OPTIMIZER_LION, .use_ema = true, .ema_momentum = 0.5, .ema_overwrite_frequency = 3 },
     { .kind = RF_OPTIMIZER_ADAM, .loss_scale = &(const rf_loss_scale_params){ .initial = 64, .growth_steps = 5 } },
 };
@@ -220,7 +225,12 @@ static void assert_same_optimizer(const rf_optimizer *optimizer, const rf_optimi
     SAME(use_ema);
     SAME(ema_momentum);
     SAME(ema_overwrite_frequency);
+    SAME(num_groups);
 #undef SAME
+    for (uint32_t i = 0; i < a->num_groups; i++) {
+        assert_string_equal(a->groups[i].names, b->groups[i].names);
+        assert_memory_equal(a->groups[i].muon, b->groups[i].muon, sizeof(rf_muon_params));
+    }
     assert_int_equal(a->loss_scale != NULL, b->loss_scale != NULL);
     if (a->loss_scale) assert_memory_equal(a->loss_scale, b->loss_scale, sizeof(*a->loss_scale));
     assert_true(rf_optimizer_learning_rate(optimizer) == rf_optimizer_learning_rate(expected));

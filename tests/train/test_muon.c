@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Muon beside AdamW against double precision, on one and two replicas, resumed from a checkpoint; orthogonal matrices;
- * what is refused. */
+/* Muon beside AdamW against double precision, on one and two replicas, resumed from a checkpoint; what Muon as a kind
+ * of optimizer takes for matrices; orthogonal matrices; what is refused. */
 #include <ringfire/checkpoint.h>
 
 #include "../support/folder.h"
+#include "../support/orthogonal.h"
 #include "support.h"
 
 /* y = x a b + c: a tall matrix, a wide one, and a vector. */
@@ -103,33 +104,6 @@ static void read_network(const network *w, float *values)
 
 /* ---- the same in double ---- */
 
-/* out [m, n] = x [m, k] y [k, n], of matrices whose elements are so far apart along rows and columns. */
-static void multiply(const double *x, int x_row, int x_column, const double *y, int y_row, int y_column, int m, int k,
-                     int n, double *out)
-{
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) {
-            double sum = 0;
-            for (int p = 0; p < k; p++) sum += x[i * x_row + p * x_column] * y[p * y_row + j * y_column];
-            out[i * n + j] = sum;
-        }
-}
-
-/* In place, always by x x^T: of tall matrices it is larger than need be. */
-static void orthogonalize(double *x, int m, int n)
-{
-    double square[ROWS * ROWS], fourth[ROWS * ROWS], product[A + B], norm = 0;
-    for (int i = 0; i < m * n; i++) norm += x[i] * x[i];
-    for (int i = 0; i < m * n; i++) x[i] /= sqrt(norm) + 1e-7;
-    for (int step = 0; step < ITERATIONS; step++) {
-        multiply(x, n, 1, x, 1, n, m, n, m, square);
-        multiply(square, m, 1, square, m, 1, m, m, m, fourth);
-        for (int i = 0; i < m * m; i++) square[i] = -4.7750 * square[i] + 2.0315 * fourth[i];
-        multiply(square, m, 1, x, n, 1, m, m, n, product);
-        for (int i = 0; i < m * n; i++) x[i] = 3.4445 * x[i] + product[i];
-    }
-}
-
 static void muon_matrix(double *w, double *m, const double *g, int rows, int columns)
 {
     double ahead[A + B];
@@ -137,7 +111,7 @@ static void muon_matrix(double *w, double *m, const double *g, int rows, int col
         m[i] = 0.95 * m[i] + g[i];
         ahead[i] = g[i] + 0.95 * m[i];
     }
-    orthogonalize(ahead, rows, columns);
+    orthogonalize_doubles(ahead, rows, columns, ITERATIONS);
     const double scale = rows > columns ? sqrt((double)rows / columns) : 1;
     for (int i = 0; i < rows * columns; i++) w[i] = w[i] * (1 - RATE * DECAY) - RATE * scale * ahead[i];
 }
@@ -158,16 +132,16 @@ static void gradients_of(const double *w, uint32_t step, double *g)
     double x[N * ROWS], hidden[N * INNER], y[N * COLUMNS], dhidden[N * INNER];
     const int n = data_of(step, x_data, y_data);
     for (int i = 0; i < n * ROWS; i++) x[i] = (double)x_data[i];
-    multiply(x, ROWS, 1, w, INNER, 1, n, ROWS, INNER, hidden);
-    multiply(hidden, INNER, 1, w + A, COLUMNS, 1, n, INNER, COLUMNS, y);
+    multiply_doubles(x, ROWS, 1, w, INNER, 1, n, ROWS, INNER, hidden);
+    multiply_doubles(hidden, INNER, 1, w + A, COLUMNS, 1, n, INNER, COLUMNS, y);
     for (int j = 0; j < COLUMNS; j++) g[A + B + j] = 0;
     for (int i = 0; i < n * COLUMNS; i++) {
         y[i] = 2 * (y[i] + w[A + B + i % COLUMNS] - (double)y_data[i]) / COLUMNS / n; /* its gradient */
         g[A + B + i % COLUMNS] += y[i];
     }
-    multiply(hidden, 1, INNER, y, COLUMNS, 1, INNER, n, COLUMNS, g + A);
-    multiply(y, COLUMNS, 1, w + A, 1, COLUMNS, n, COLUMNS, INNER, dhidden);
-    multiply(x, 1, ROWS, dhidden, INNER, 1, ROWS, n, INNER, g);
+    multiply_doubles(hidden, 1, INNER, y, COLUMNS, 1, INNER, n, COLUMNS, g + A);
+    multiply_doubles(y, COLUMNS, 1, w + A, 1, COLUMNS, n, COLUMNS, INNER, dhidden);
+    multiply_doubles(x, 1, ROWS, dhidden, INNER, 1, ROWS, n, INNER, g);
 }
 
 static void follows_double(rf_strategy *strategy)
@@ -217,6 +191,164 @@ static void resumes(rf_strategy *strategy)
 }
 ON_ONE(resumes)
 ON_TWO(resumes)
+
+/* ---- the kind of optimizer ---- */
+
+enum { KIND_A = 24, KIND_B = 36, KIND_C = 9, KIND_ALL = KIND_A + KIND_B + KIND_C, KIND_STEPS = 5 };
+
+/* Three variables learn rows of noise. */
+typedef struct learner {
+    rf_variable *variables[3];
+    rf_optimizer *optimizer;
+    rf_function *function;
+    rf_checkpoint *checkpoint;
+} learner;
+
+static rf_result learner_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    static const int64_t ends[] = { 0, KIND_A, KIND_A + KIND_B, KIND_ALL };
+    const learner *l = user;
+    rf_tensor losses = { 0 };
+    for (int i = 0; i < 3; i++) {
+        const rf_tensor flat = rf_reshape(t, rf_variable_tensor(t, l->variables[i]), RF_SHAPE(1, -1));
+        const int64_t begin[] = { 0, ends[i] }, end[] = { INT64_MAX, ends[i + 1] };
+        const rf_tensor off = rf_subtract(t, flat, rf_slice(t, in[0], begin, end, NULL, 2));
+        const rf_tensor sum = rf_reduce_sum(t, rf_square(t, off), (int32_t[]){ 1 }, 1, false);
+        losses = i == 0 ? sum : rf_add(t, losses, sum);
+    }
+    out[0] = rf_compute_average_loss(t, losses, NULL);
+    return rf_optimizer_minimize(t, l->optimizer, out[0], (rf_variable_list){ l->variables, 3 });
+}
+
+static void learner_open(rf_strategy *strategy, const rf_optimizer_params *params, const char *const *names,
+                         const rf_shape *shapes, learner *l)
+{
+    float initial[KIND_ALL];
+    const float *values[] = { initial, initial + KIND_A, initial + KIND_A + KIND_B };
+    fill_noise(initial, KIND_ALL, 8);
+    OK(rf_checkpoint_create(strategy, &l->checkpoint));
+    for (int i = 0; i < 3; i++) {
+        OK(rf_variable_create(strategy,
+                              &(rf_variable_params){ .name = names[i], .shape = shapes[i], .value = values[i] },
+                              &l->variables[i]));
+        OK(rf_checkpoint_add_variable(l->checkpoint, names[i], l->variables[i]));
+    }
+    OK(rf_optimizer_create(strategy, params, &l->optimizer));
+    OK(rf_checkpoint_add_optimizer(l->checkpoint, "optimizer", l->optimizer));
+    OK(rf_function_create(strategy,
+                          &(rf_function_params){ .step = learner_step, .user = l, .num_outputs = 1, .training = true },
+                          &l->function));
+}
+
+static void learner_run(rf_strategy *strategy, learner *l, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        float x[N * KIND_ALL];
+        fill_noise(x, N * KIND_ALL, 50 + i);
+        const rf_element batch = { 1, { array_f32(RF_SHAPE(N, KIND_ALL), x) } };
+        OK(rf_strategy_run(strategy, l->function, &batch, NULL));
+    }
+}
+
+static void learner_read(rf_strategy *strategy, const learner *l, float *w)
+{
+    OK(rf_variable_read(l->variables[0], w));
+    OK(rf_variable_read(l->variables[1], w + KIND_A));
+    OK(rf_variable_read(l->variables[2], w + KIND_A + KIND_B));
+    OK(rf_strategy_check_identical(strategy, NULL, NULL));
+}
+
+static void learner_close(learner *l)
+{
+    rf_checkpoint_destroy(&l->checkpoint);
+    rf_function_destroy(&l->function);
+    rf_optimizer_destroy(&l->optimizer);
+    for (int i = 0; i < 3; i++) rf_variable_destroy(&l->variables[i]);
+}
+
+static void learn(rf_strategy *strategy, const rf_optimizer_params *params, const char *const *names,
+                  const rf_shape *shapes, float *w)
+{
+    learner l;
+    learner_open(strategy, params, names, shapes, &l);
+    learner_run(strategy, &l, 0, KIND_STEPS);
+    learner_read(strategy, &l, w);
+    learner_close(&l);
+}
+
+/* Names and dimensions decide: each case trains as one whose variables say the same in another way. */
+static void chooses_matrices(rf_strategy *strategy)
+{
+    static const rf_muon_params rows[] = { { .row_dimensions = 1 }, { .row_dimensions = 2 } },
+                                tables = { .embeddings = true }, adamw = { .adamw = true };
+    static const rf_parameter_group by_rows[] = { { .names = "a", .muon = &rows[0] },
+                                                  { .names = "b", .muon = &rows[1] } },
+                                    with_tables = { .names = "*", .muon = &tables },
+                                    head = { .names = "b", .muon = &adamw };
+    const rf_shape matrices[] = { RF_SHAPE(4, 6), RF_SHAPE(12, 3), RF_SHAPE(9) },
+                   deep[] = { RF_SHAPE(4, 2, 3), RF_SHAPE(3, 4, 3), RF_SHAPE(9) },
+                   one[] = { RF_SHAPE(4, 6), RF_SHAPE(36), RF_SHAPE(9) },
+                   none[] = { RF_SHAPE(24), RF_SHAPE(36), RF_SHAPE(9) };
+    static const char *const plain[] = { "a", "b", "c" }, *const embeddings[] = { "a", "embedding_1", "c" };
+    const struct {
+        const char *what;
+        const rf_parameter_group *groups;
+        uint32_t num_groups;
+        const char *const *names;
+        const rf_shape *shapes, *same_as;
+    } cases[] = {
+        { "leading dimensions are rows", by_rows, 2, plain, deep, matrices },
+        { "more than two dimensions", NULL, 0, plain, deep, none },
+        { "an embedding", NULL, 0, embeddings, matrices, one },
+        { "an embedding that is asked for", &with_tables, 1, embeddings, matrices, matrices },
+        { "left to AdamW", &head, 1, plain, matrices, one },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        float is[KIND_ALL], expected[KIND_ALL];
+        const rf_optimizer_params as_is = { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.02 };
+        rf_optimizer_params params = as_is;
+        params.groups = cases[i].groups;
+        params.num_groups = cases[i].num_groups;
+        learn(strategy, &params, cases[i].names, cases[i].shapes, is);
+        learn(strategy, &as_is, plain, cases[i].same_as, expected);
+        for (int k = 0; k < KIND_ALL; k++) assert_near(is[k], expected[k], 1e-6, 1e-6, cases[i].what);
+    }
+}
+ON_ONE(chooses_matrices)
+
+/* Bit by bit; slots have AdamW's names, and those of matrices hold momentums. */
+static void kind_resumes(rf_strategy *strategy)
+{
+    static const char *const names[] = { "a", "b", "c" };
+    const rf_shape shapes[] = { RF_SHAPE(4, 6), RF_SHAPE(12, 3), RF_SHAPE(9) };
+    const rf_optimizer_params params = { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.02, .use_ema = true };
+    char folder[SCRATCH_PATH], path[64];
+    float expected[KIND_ALL], is[KIND_ALL], slot[KIND_A];
+    learner l;
+    snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
+    learner_open(strategy, &params, names, shapes, &l);
+    learner_run(strategy, &l, 0, 3);
+    OK(rf_checkpoint_save(l.checkpoint, path, NULL));
+    learner_run(strategy, &l, 3, 7);
+    learner_read(strategy, &l, expected);
+    learner_close(&l);
+    rf_archive *archive;
+    OK(rf_archive_open(path, &archive));
+    OK(rf_archive_read(archive, "optimizer/v/a", slot, sizeof(slot)));
+    for (int i = 0; i < KIND_A; i++) assert_true(slot[i] == 0);
+    OK(rf_archive_read(archive, "optimizer/m/a", slot, sizeof(slot)));
+    for (int i = 0; i < KIND_A; i++) assert_true(slot[i] != 0);
+    rf_archive_close(&archive);
+    learner_open(strategy, &params, names, shapes, &l);
+    OK(rf_checkpoint_restore(l.checkpoint, path, NULL));
+    learner_run(strategy, &l, 3, 7);
+    learner_read(strategy, &l, is);
+    assert_memory_equal(is, expected, sizeof(is));
+    learner_close(&l);
+    scratch_remove(folder);
+}
+ON_ONE(kind_resumes)
+ON_TWO(kind_resumes)
 
 /* ---- orthogonal matrices ---- */
 
@@ -317,11 +449,10 @@ ON_ONE(refuses)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follows_double_on_one),
-        cmocka_unit_test(follows_double_on_two),
-        cmocka_unit_test(resumes_on_one),
-        cmocka_unit_test(resumes_on_two),
-        cmocka_unit_test(makes_orthogonal_matrices_on_one),
+        cmocka_unit_test(follows_double_on_one),   cmocka_unit_test(follows_double_on_two),
+        cmocka_unit_test(resumes_on_one),          cmocka_unit_test(resumes_on_two),
+        cmocka_unit_test(chooses_matrices_on_one), cmocka_unit_test(kind_resumes_on_one),
+        cmocka_unit_test(kind_resumes_on_two),     cmocka_unit_test(makes_orthogonal_matrices_on_one),
         cmocka_unit_test(refuses_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,8 @@ static rf_result sgd_update(rf_trace *t, const rf_update_inputs *in, rf_tensor *
 static void as_pytorch(rf_strategy *strategy)
 {
     static const rf_parameter_group bare = { .names = "b", .no_weight_decay = true };
+    static const rf_parameter_group muons[] = { { .names = "b", .no_weight_decay = true },
+                                                { .names = "c", .rate_factor = 0.5 } };
     static const rf_optimizer_slot buffer = { .name = "momentum_buffer" };
     static const rf_hyperparameter momentum = { .name = "momentum", .value = 0.9 };
     static const rf_custom_optimizer sgd = { .name = "torch_sgd",
@@ -116,6 +118,13 @@ static void as_pytorch(rf_strategy *strategy)
             .num_groups = 1 } },
         { "adamw", { .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.01, .weight_decay = 0.1 } },
         { "custom momentum", { .kind = RF_OPTIMIZER_CUSTOM, .custom = &sgd, .learning_rate = 0.05 } },
+        { "muon",
+          { .kind = RF_OPTIMIZER_MUON,
+            .learning_rate = 0.01,
+            .weight_decay = 0.1,
+            .global_clip_norm = 3,
+            .groups = muons,
+            .num_groups = 2 } },
         { "average", { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .use_ema = true, .ema_momentum = 0.9 } },
     };
     static fixture f;

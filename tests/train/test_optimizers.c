@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every optimizer against a double-precision implementation on a linear regression, on one and on two devices. */
+#include "../support/orthogonal.h"
 #include "support.h"
 
 enum { IN = 5, OUT = 3, WEIGHTS = IN * OUT, PARAMS = WEIGHTS + OUT, EXAMPLES = 10, STEPS = 20 };
@@ -75,6 +76,30 @@ static void oracle_lamb(double *w, const double *direction, const double *rate, 
     for (int i = begin; i < end; i++) w[i] -= rate[i] * ratio * direction[i];
 }
 
+/* The kernel's step of Muon; the bias is AdamW's. */
+static void oracle_muon(oracle *o, const rf_optimizer_params *p, const double *g, double rate, double decay)
+{
+    static const rf_muon_params none = { 0 };
+    const rf_muon_params *muon = p->num_groups > 1 && p->groups[1].muon ? p->groups[1].muon : &none;
+    const double momentum = pick(p->momentum, 0.95);
+    double direction[WEIGHTS];
+    for (int i = 0; i < WEIGHTS; i++) {
+        double *m = &o->slot[0][i];
+        *m = momentum * *m + g[i];
+        direction[i] = muon->plain_momentum ? *m : g[i] + momentum * *m;
+    }
+    orthogonalize_doubles(direction, IN, OUT, muon->steps ? (int)muon->steps : 5);
+    const double scale =
+        muon->scale == RF_MUON_SCALE_SHAPE ? sqrt((double)IN / OUT) : pick(muon->rms_rate, 0.2) * sqrt(IN);
+    for (int i = 0; i < WEIGHTS; i++) o->w[i] -= rate * decay * o->w[i] + rate * scale * direction[i];
+}
+
+static bool muon_has_kernel(const rf_optimizer_params *p)
+{
+    const bool adamw = p->num_groups > 1 && p->groups[1].muon && p->groups[1].muon->adamw;
+    return p->kind == RF_OPTIMIZER_MUON && !adamw;
+}
+
 static void oracle_average(oracle *o, const rf_optimizer_params *p)
 {
     const double keeps = o->iteration == 1 ? 0 : pick(p->ema_momentum, 0.99);
@@ -99,7 +124,8 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
     oracle_clip(p, g);
     const double common_rate = p->schedule ? rf_schedule_value(p->schedule, o->iteration)
                                            : pick(p->learning_rate, p->kind == RF_OPTIMIZER_SGD ? 0.01 : 0.001);
-    const double common_decay = p->kind == RF_OPTIMIZER_ADAMW ? pick(p->weight_decay, 0.004) : p->weight_decay;
+    const bool decays = p->kind == RF_OPTIMIZER_ADAMW || p->kind == RF_OPTIMIZER_MUON;
+    const double common_decay = decays ? pick(p->weight_decay, 0.004) : p->weight_decay;
     const double b1 = pick(p->beta_1, 0.9), b2 = pick(p->beta_2, p->kind == RF_OPTIMIZER_LION ? 0.99 : 0.999),
                  eps = pick(p->epsilon, 1e-7);
     const double rho = pick(p->rho, 0.9), t = (double)++o->iteration;
@@ -111,6 +137,10 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
         const double rate = common_rate * (grouped ? pick(p->groups[group].rate_factor, 1) : 1);
         const double decay = grouped && p->groups[group].no_weight_decay ? 0 : common_decay;
         rates[i] = rate;
+        if (i < WEIGHTS && muon_has_kernel(p)) {
+            if (i == 0) oracle_muon(o, p, g, rate, decay);
+            continue;
+        }
         if (p->kind != RF_OPTIMIZER_LAMB) *w -= rate * decay * *w;
         switch (p->kind) {
         case RF_OPTIMIZER_SGD:
@@ -119,6 +149,7 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
             break;
         case RF_OPTIMIZER_ADAM:
         case RF_OPTIMIZER_ADAMW:
+        case RF_OPTIMIZER_MUON:
             *a = b1 * *a + (1.0 - b1) * g[i];
             *b = b2 * *b + (1.0 - b2) * g[i] * g[i];
             if (p->epsilon_form == RF_EPSILON_UNCORRECTED) /* as Keras writes it */
@@ -270,6 +301,12 @@ static void all_kinds(rf_strategy *strategy)
 {
     static const rf_parameter_group groups[] = { { .names = "gain,b?a*", .rate_factor = 0.25, .no_weight_decay = true },
                                                  { .names = "*", .rate_factor = 2 } };
+    static const rf_muon_params shape = { .scale = RF_MUON_SCALE_SHAPE, .steps = 3 },
+                                slow = { .plain_momentum = true, .rms_rate = 0.1 }, adamw = { .adamw = true };
+    static const rf_parameter_group shaped[] = { { .names = "bias", .rate_factor = 0.25, .no_weight_decay = true },
+                                                 { .names = "*", .rate_factor = 2, .muon = &shape } },
+                                    plain[] = { { .names = "bias" }, { .names = "*", .muon = &slow } },
+                                    left_out[] = { { .names = "bias" }, { .names = "kernel", .muon = &adamw } };
     static const rf_schedule schedule = {
         .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 3
     };
@@ -325,6 +362,38 @@ static void all_kinds(rf_strategy *strategy)
             .accumulation_steps = 2,
             .use_ema = true,
             .ema_momentum = 0.9 } },
+        { "muon", { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.01 } },
+        { "muon groups",
+          { .kind = RF_OPTIMIZER_MUON,
+            .learning_rate = 0.01,
+            .momentum = 0.8,
+            .weight_decay = 0.1,
+            .groups = shaped,
+            .num_groups = 2 } },
+        { "muon plain, clip norm, keras' epsilon",
+          { .kind = RF_OPTIMIZER_MUON,
+            .learning_rate = 0.01,
+            .beta_1 = 0.8,
+            .epsilon = 0.01,
+            .epsilon_form = RF_EPSILON_UNCORRECTED,
+            .clip_norm = 0.1,
+            .groups = plain,
+            .num_groups = 2 } },
+        { "muon leaves the kernel to adamw, clip value",
+          { .kind = RF_OPTIMIZER_MUON,
+            .learning_rate = 0.01,
+            .clip_value = 0.05,
+            .groups = left_out,
+            .num_groups = 2 } },
+        { "muon, clip value", { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.01, .clip_value = 0.05 } },
+        { "muon global clip norm, accumulation, average",
+          { .kind = RF_OPTIMIZER_MUON,
+            .schedule = &schedule,
+            .global_clip_norm = 0.1,
+            .accumulation_steps = 2,
+            .use_ema = true,
+            .ema_momentum = 0.9,
+            .ema_overwrite_frequency = 4 } },
         { "average", { .learning_rate = 0.1, .use_ema = true } },
         { "average of adam overwrites",
           { .kind = RF_OPTIMIZER_ADAM,
@@ -366,7 +435,7 @@ static void idle_groups(rf_strategy *strategy)
     static const rf_parameter_group groups[] = { { .names = "bias", .rate_factor = 1 }, { .names = "kern*" } };
     static const rf_optimizer_kind kinds[] = { RF_OPTIMIZER_SGD,     RF_OPTIMIZER_ADAMW, RF_OPTIMIZER_RMSPROP,
                                                RF_OPTIMIZER_ADAGRAD, RF_OPTIMIZER_NADAM, RF_OPTIMIZER_LION,
-                                               RF_OPTIMIZER_LAMB };
+                                               RF_OPTIMIZER_LAMB,    RF_OPTIMIZER_MUON };
     float initial[PARAMS], w[2][PARAMS];
     fill_noise(initial, PARAMS, 5);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {

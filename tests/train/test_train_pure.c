@@ -241,6 +241,18 @@ static void bad_optimizers(void **state)
                                       both = { .growth_steps = 10, .fixed = true };
     static const rf_parameter_group nameless = { 0 }, gap = { .names = "a,,b" }, every = { .names = "*" },
                                     backwards = { .names = "*", .rate_factor = -1 };
+    static const rf_muon_params own = { 0 }, both_ways = { .adamw = true, .steps = 3 },
+                                other = { .scale = (rf_muon_scale)2 },
+                                shaped = { .scale = RF_MUON_SCALE_SHAPE, .rms_rate = 0.5 },
+                                negative_rate = { .rms_rate = -1 }, long_steps = { .steps = 101 },
+                                all_rows = { .row_dimensions = RF_MAX_RANK };
+    static const rf_parameter_group matrices = { .names = "*", .muon = &own },
+                                    neither = { .names = "*", .muon = &both_ways },
+                                    unscaled = { .names = "*", .muon = &other },
+                                    no_rms = { .names = "*", .muon = &shaped },
+                                    shrinking = { .names = "*", .muon = &negative_rate },
+                                    endless = { .names = "*", .muon = &long_steps },
+                                    deep = { .names = "*", .muon = &all_rows };
     static const struct {
         rf_optimizer_params params;
         const char *message;
@@ -262,9 +274,19 @@ static void bad_optimizers(void **state)
         { { .kind = RF_OPTIMIZER_LION, .epsilon = 1e-8 }, "epsilon" },
         { { .kind = RF_OPTIMIZER_NADAM, .initial_accumulator_value = 1 }, "initial_accumulator_value is for Adagrad" },
         { { .kind = RF_OPTIMIZER_ADAGRAD, .beta_1 = 0.9 }, "beta_1" },
-        { { .kind = (rf_optimizer_kind)(RF_OPTIMIZER_CUSTOM + 1) }, "does not exist" },
+        { { .kind = (rf_optimizer_kind)(RF_OPTIMIZER_MUON + 1) }, "does not exist" },
         { { .kind = RF_OPTIMIZER_CUSTOM }, "need each other" },
         { { .kind = RF_OPTIMIZER_LAMB, .momentum = 0.9 }, "momentum" },
+        { { .kind = RF_OPTIMIZER_MUON, .nesterov = true }, "nesterov needs SGD" },
+        { { .kind = RF_OPTIMIZER_MUON, .rho = 0.5 }, "rho is for RMSprop" },
+        { { .groups = &matrices, .num_groups = 1 }, "groups[0].muon is for Muon" },
+        { { .kind = RF_OPTIMIZER_MUON, .groups = &neither, .num_groups = 1 }, "muon: adamw leaves no matrices" },
+        { { .kind = RF_OPTIMIZER_MUON, .groups = &unscaled, .num_groups = 1 }, "muon: scale 2 does not exist" },
+        { { .kind = RF_OPTIMIZER_MUON, .groups = &no_rms, .num_groups = 1 },
+          "muon: rms_rate is for RF_MUON_SCALE_RMS" },
+        { { .kind = RF_OPTIMIZER_MUON, .groups = &shrinking, .num_groups = 1 }, "muon: rms_rate -1 must be finite" },
+        { { .kind = RF_OPTIMIZER_MUON, .groups = &endless, .num_groups = 1 }, "muon: 101 steps, at most 100" },
+        { { .kind = RF_OPTIMIZER_MUON, .groups = &deep, .num_groups = 1 }, "row_dimensions, at most" },
         { { .ema_overwrite_frequency = 2 }, "need use_ema" },
         { { .use_ema = true, .ema_momentum = -0.5 }, "ema_momentum -0.5" },
         { { .loss_scale = &negative }, "loss_scale: initial -1 is not in [2^-100, 2^100]" },
@@ -420,6 +442,16 @@ static void optimizers_as_text(void **state)
     const rf_parameter_group groups[] = { { .names = "*bias,*gamma", .no_weight_decay = true },
                                           { .names = "head/*", .rate_factor = 10 } };
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_LION, .beta_2 = 0.9, .groups = groups, .num_groups = 2 });
+    const rf_muon_params muons[] = { { .plain_momentum = true, .embeddings = true, .rms_rate = 0.5, .steps = 7 },
+                                     { .scale = RF_MUON_SCALE_SHAPE, .row_dimensions = 2 },
+                                     { .adamw = true } };
+    const rf_parameter_group matrices[] = { { .names = "a*", .muon = &muons[0] },
+                                            { .names = "b*", .muon = &muons[1], .rate_factor = 2 },
+                                            { .names = "c*", .muon = &muons[2] },
+                                            { .names = "d*" } };
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_MUON });
+    check_text(&(rf_optimizer_params){
+        .kind = RF_OPTIMIZER_MUON, .momentum = 0.5, .beta_1 = 0.8, .groups = matrices, .num_groups = 4 });
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_NADAM, .epsilon = 1e-6 });
     check_text(&(rf_optimizer_params){
         .kind = RF_OPTIMIZER_LAMB, .weight_decay = 0.1, .use_ema = true, .ema_overwrite_frequency = 7 });

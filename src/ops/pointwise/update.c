@@ -6,7 +6,8 @@
  * corrections as factors. (A number that the optimizer passes decides where epsilon is added.) Adagrad is Duchi et
  * al.'s (2011) in Keras' form, Lion Chen et al.'s (2023), Nadam Dozat's (2016). LAMB (You et al., "Large batch
  * optimization for deep learning", 2020) is two ops, because norms are taken between them (block_norms.c); its decay is
- * part of the step. Averages of parameters are updated after the parameters.
+ * part of the step. So is Muon (Jordan et al. 2024): between its momentum and its step whole matrices are made
+ * orthogonal. Averages of parameters are updated after the parameters.
  */
 #include <math.h>
 
@@ -22,6 +23,13 @@ typedef struct update_attr {
 static bool has_hyper(const rf_op *op)
 {
     return op != &rf_op_accumulate && op != &rf_op_assign;
+}
+
+/* With Nesterov's momentum. */
+static bool looks_ahead(const rf_op_call *call)
+{
+    const bool may = call->op == &rf_op_momentum_update || call->op == &rf_op_muon_momentum;
+    return may && ((const update_attr *)call->attr)->nesterov;
 }
 
 static rf_result update_infer(rf_op_call *call)
@@ -85,6 +93,10 @@ static rf_result update_reference(const rf_op_call *call, void *const *in, void 
             param[i] = (float)(x - (double)hyper[RF_HYPER_RATE] * hyper[RF_HYPER_RATIO] * lamb_step(hyper, x, g, a[i]));
             continue;
         }
+        if (call->op == &rf_op_muon_update) {
+            param[i] = (float)(x - (double)hyper[RF_HYPER_WEIGHT_DECAY] * x - (double)hyper[RF_HYPER_RATE] * g);
+            continue;
+        }
         const double rate = hyper[RF_HYPER_RATE], clip = hyper[RF_HYPER_CLIP_VALUE],
                      momentum = hyper[RF_HYPER_MOMENTUM];
         g *= hyper[RF_HYPER_GRAD_SCALE];
@@ -95,12 +107,18 @@ static rf_result update_reference(const rf_op_call *call, void *const *in, void 
             a[i] = (float)(b2 * a[i] + (1 - b2) * g * g);
             continue;
         }
+        if (call->op == &rf_op_muon_momentum) {
+            const double m = momentum * a[i] + g;
+            param[i] = (float)(looks_ahead(call) ? g + momentum * m : m);
+            a[i] = (float)m;
+            continue;
+        }
         x -= hyper[RF_HYPER_WEIGHT_DECAY] * x;
         if (call->op == &rf_op_sgd_update) {
             x -= rate * g;
         } else if (call->op == &rf_op_momentum_update) {
             const double m = momentum * a[i] - rate * g;
-            x += ((const update_attr *)call->attr)->nesterov ? momentum * m - rate * g : m;
+            x += looks_ahead(call) ? momentum * m - rate * g : m;
             a[i] = (float)m;
         } else if (call->op == &rf_op_adam_update) {
             const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
@@ -174,7 +192,8 @@ static const rf_shader *shader_of(const rf_op *op, uint32_t form)
         { &rf_op_lion_update, FORMS(lion) },      { &rf_op_nadam_update, FORMS(nadam) },
         { &rf_op_assign, FORMS(assign) },         { &rf_op_average_update, FORMS(average) },
         { &rf_op_overwrite, FORMS(overwrite) },   { &rf_op_lamb_moments, FORMS(lamb_moments) },
-        { &rf_op_lamb_update, FORMS(lamb) },
+        { &rf_op_lamb_update, FORMS(lamb) },      { &rf_op_muon_momentum, FORMS(muon_momentum) },
+        { &rf_op_muon_update, FORMS(muon) },
     };
     uint32_t i = 0;
     while (rules[i].op != op) i++;
@@ -197,7 +216,7 @@ static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, r
         k.tensors[k.n_tensors++].write = true;
     }
     if (n < call->n_in) k.small[k.n_small++] = call->n_in - 1;
-    k.spec[k.n_spec++] = call->op == &rf_op_momentum_update && ((const update_attr *)call->attr)->nesterov;
+    k.spec[k.n_spec++] = looks_ahead(call);
     return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
 }
 
@@ -311,11 +330,21 @@ UPDATE_CASES(lion, 4, MOMENTUM_IN, SKIPPED(4, MOMENTUM_IN));
 UPDATE_CASES(nadam, 5, ADAM_IN, SKIPPED(5, ADAM_IN));
 UPDATE_CASES(lamb_moments, 4, ADAGRAD_IN, SKIPPED(4, ADAGRAD_IN));
 UPDATE_CASES(lamb, 4, ADAGRAD_IN, SKIPPED(4, ADAGRAD_IN));
+UPDATE_CASES(muon, 3, SGD_IN, SKIPPED(3, SGD_IN));
 UPDATE_CASES(average, 3, SGD_IN, SKIPPED(3, SGD_IN));
 UPDATE_CASES(overwrite, 3, SGD_IN, SKIPPED(3, SGD_IN));
 UPDATE_CASES(assign, 2, ACCUMULATE_IN, );
 UPDATE_CASES(accumulate, 2, ACCUMULATE_IN, );
 static const update_attr nesterov = { 1 };
+UPDATE_CASES(
+    muon_momentum, 4, MOMENTUM_IN, SKIPPED(4, MOMENTUM_IN),
+    { .name = "nesterov_3", .attr = &nesterov, .n_in = 4, .in = MOMENTUM_IN(3, HYPER), .rtol = 1e-5, .atol = 1e-5 },
+    { .name = "nesterov_2051",
+      .attr = &nesterov,
+      .n_in = 4,
+      .in = MOMENTUM_IN(2051, HYPER),
+      .rtol = 1e-5,
+      .atol = 1e-5 });
 static const rf_op_case momentum_cases[] = {
     SKIPPED(4, MOMENTUM_IN),
     { .name = "1", .n_in = 4, .in = MOMENTUM_IN(1, HYPER), .rtol = 1e-5, .atol = 1e-5 },
@@ -354,6 +383,9 @@ const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, 1u | 4u, lion_cases,
 const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, 1u | 4u | 8u, nadam_cases, .settings = 1u << 4);
 const rf_op rf_op_lamb_moments = UPDATE_OP("lamb_moments", 4, 1u | 4u, lamb_moments_cases, .settings = 1u << 3);
 const rf_op rf_op_lamb_update = UPDATE_OP("lamb_update", 4, 1u, lamb_cases, .settings = 1u << 3);
+const rf_op rf_op_muon_momentum = UPDATE_OP("muon_momentum", 4, 1u | 4u, muon_momentum_cases, .settings = 1u << 3,
+                                            RF_ATTRIBUTES(update_attr, update_fields));
+const rf_op rf_op_muon_update = UPDATE_OP("muon_update", 3, 1u, muon_cases, .settings = 1u << 2);
 const rf_op rf_op_average_update = UPDATE_OP("average_update", 3, 1u, average_cases, .settings = 1u << 2);
 const rf_op rf_op_overwrite = UPDATE_OP("overwrite", 3, 1u, overwrite_cases, .settings = 1u << 2);
 const rf_op rf_op_assign = UPDATE_OP("assign", 2, 1u, assign_cases, );

@@ -106,6 +106,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         if (!sig->prepared) RF_TRY(rf_updater_learn(update->updater, update->variables, update->count));
         RF_TRY(rf_updater_ensure_totals(update->updater));
         if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
+        RF_TRY(rf_updater_ensure_directions(update->updater));
     }
     if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));
     if (sig->sums.elements > 0) RF_TRY(rf_step_sums_ensure(s, sig->sums.elements));

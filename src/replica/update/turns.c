@@ -12,7 +12,7 @@ bool rf_update_can_overlap(const rf_update *update)
     const rf_updater_params *p = &update->updater->params;
     if (!s->overlap || s->num_replicas == 1 || update->transform.graph) return false;
     if (rf_updater_scales(update->updater)) return false; /* all gradients decide about each update */
-    return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm && !p->emit_norms;
+    return p->accumulation_steps == 1 && !p->variable_norms && !p->global_norm && !p->emit_norms && !p->whole;
 }
 
 static bool contains_variable(const rf_update_bucket *bucket, const rf_variable *v)

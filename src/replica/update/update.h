@@ -22,8 +22,10 @@ typedef struct rf_update {
     rf_segment_list segments;
     struct rf_update_bucket *buckets; /* of `segments`; one holds all of them where nothing overlaps */
     uint32_t num_buckets;
-    uint32_t num_hypers;                /* one per group, or per variable; HOST slot i of `apply` is hyper i */
-    struct rf_update_replica *replicas; /* [num_local] */
+    rf_segment_list wholes;              /* those of `segments` that have directions */
+    rf_bucket_exchange *wholes_exchange; /* NULL: replicas have what they need of each other's */
+    uint32_t num_hypers;                 /* one per group, or per variable; HOST slot i of `apply` is hyper i */
+    struct rf_update_replica *replicas;  /* [num_local] */
     /* room that a step needs: */
     float *hypers;     /* [num_hypers][hyper_count] */
     double *squares;   /* [num_hypers]: sums of squares, of one variable or of all */
@@ -43,8 +45,10 @@ typedef struct rf_update_replica {
     uint32_t num_norms;
     uint32_t *ratio_segments; /* segment of each result of `ratios` */
     uint32_t num_ratios;
-    rf_gpu_recording *first, *clear; /* totals = gradients; totals = 0 */
-    uint64_t begun;                  /* ticket of the latest of these; 0: none */
+    rf_program *directions, *wholes;                   /* the two steps of directions */
+    rf_gpu_recording *directions_down, *directions_up; /* staging between them */
+    rf_gpu_recording *first, *clear;                   /* totals = gradients; totals = 0 */
+    uint64_t begun;                                    /* ticket of the latest of these; 0: none */
 } rf_update_replica;
 
 /* What is exchanged and updated at once. */
@@ -70,7 +74,7 @@ static inline bool rf_update_joins(const rf_update *update)
 {
     const rf_updater *u = update->updater;
     const rf_updater_params *p = &u->params;
-    if (u->strategy->num_replicas > 1 || p->variable_norms || p->global_norm || p->emit_norms) return false;
+    if (u->strategy->num_replicas > 1 || p->variable_norms || p->global_norm || p->emit_norms || p->whole) return false;
     /* Scalars are made anew for each update by a function of the user's, which must not be called for one that may not
      * be made. */
     return !update->transform.graph && !(rf_updater_scales(u) && p->num_scalars > 0);
@@ -107,6 +111,14 @@ rf_result rf_update_unscale(rf_update *update);
 /* ---- ratios.c ---- */
 /* Where there are ratios: changes the slots and puts the ratios into the numbers of the update. Waits. */
 rf_result rf_update_take_ratios(rf_update *update);
+
+/* ---- directions.c ---- */
+/* Whether the variables that a segment's numbers are for have directions. */
+bool rf_update_is_whole(const rf_update *update, uint32_t hyper);
+/* Lists them, and how they travel, once the segments are known. */
+rf_result rf_update_list_wholes(rf_update *update);
+/* Changes the slots and makes the directions. */
+rf_result rf_update_take_directions(rf_update *update);
 
 /* ---- norms.c ---- */
 /* The replica whose sums of a segment count: the owner; of a segment that all have, the first, so that all use the same

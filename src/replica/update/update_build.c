@@ -20,15 +20,20 @@ typedef struct range_graph {
     } states;
 } range_graph;
 
-static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *buffer, uint64_t offset, uint64_t count,
-                             rf_value *out)
+static rf_result shaped_state(range_graph *g, const void *object, rf_gpu_buffer *buffer, uint64_t offset,
+                              rf_shape shape, rf_value *out)
 {
     RF_TRY(RF_VEC_GROW(&g->states));
-    const rf_tensor_desc desc = { RF_F32, RF_SHAPE((int64_t)count) };
-    RF_TRY(rf_graph_state(g->graph, object, desc, NULL, out));
+    RF_TRY(rf_graph_state(g->graph, object, (rf_tensor_desc){ RF_F32, shape }, NULL, out));
     if (g->graph->values.items[*out].slot < g->states.count) return RF_OK;
     g->states.items[g->states.count++] = (rf_location){ buffer, offset * sizeof(float) };
     return RF_OK;
+}
+
+static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *buffer, uint64_t offset, uint64_t count,
+                             rf_value *out)
+{
+    return shaped_state(g, object, buffer, offset, RF_SHAPE((int64_t)count), out);
 }
 
 /* Places in a graph are told apart by address: byte `k` of the segment stands for its k-th array. */
@@ -80,7 +85,7 @@ static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_v
 
 /* What is updated in one segment. */
 typedef struct segment_values {
-    rf_value param, grad, slots[RF_MAX_SLOTS];
+    rf_value param, grad, direction, slots[RF_MAX_SLOTS];
     rf_value *hyper;   /* [1 + num_scalars] */
     rf_value *numbers; /* [num_hypers]: those that the device has chosen; NULL: the host has */
 } segment_values;
@@ -94,8 +99,11 @@ static rf_result list_values(const build *b, range_graph *g, const rf_segment *s
                        count, &out->param));
     RF_TRY(range_state(g, place_identity(segment, 1), rf_update_gradients(b->update)->buffers[r], segment->range.begin,
                        count, &out->grad));
+    if (rf_update_is_whole(b->update, segment->hyper))
+        RF_TRY(range_state(g, place_identity(segment, 2), u->directions.buffers[r], segment->range.begin, count,
+                           &out->direction));
     for (uint32_t k = 0; k < u->params.num_slots; k++)
-        RF_TRY(range_state(g, place_identity(segment, 2 + k), u->slots[k][r], segment->slot_offset, count,
+        RF_TRY(range_state(g, place_identity(segment, 3 + k), u->slots[k][r], segment->slot_offset, count,
                            &out->slots[k]));
     return out->numbers ? RF_OK : list_hosts(b, g, segment->hyper, out->hyper);
 }
@@ -173,10 +181,27 @@ static rf_result emit_segments(const build *b, range_graph *g, segment_values *v
     const rf_updater_params *p = &b->updater->params;
     for (uint32_t i = 0; !v->numbers && i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
     for (uint32_t i = 0; i < b->bucket->num_segments; i++) {
-        if (!owned_here(b, &b->bucket->segments[i])) continue;
-        RF_TRY(list_values(b, g, &b->bucket->segments[i], v));
-        if (v->numbers) v->hyper[0] = v->numbers[b->bucket->segments[i].hyper];
-        RF_TRY(p->emit(p->user, g->graph, v->param, v->grad, v->slots, v->hyper));
+        const rf_segment *segment = &b->bucket->segments[i];
+        if (!owned_here(b, segment)) continue;
+        RF_TRY(list_values(b, g, segment, v));
+        if (v->numbers) v->hyper[0] = v->numbers[segment->hyper];
+        const rf_value along = rf_update_is_whole(b->update, segment->hyper) ? v->direction : v->grad;
+        RF_TRY(
+            p->emit(p->user, g->graph, b->update->hyper_groups[segment->hyper], v->param, along, v->slots, v->hyper));
+    }
+    return RF_OK;
+}
+
+static rf_result emit_direction_segments(const build *b, range_graph *g, segment_values *v)
+{
+    const rf_updater_params *p = &b->updater->params;
+    for (uint32_t i = 0; i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
+    for (uint32_t i = 0; i < b->update->wholes.count; i++) {
+        const rf_segment *segment = &b->update->wholes.items[i];
+        if (!owned_here(b, segment)) continue;
+        RF_TRY(list_values(b, g, segment, v));
+        RF_TRY(p->emit_direction(p->user, g->graph, b->update->hyper_groups[segment->hyper], v->direction, v->grad,
+                                 v->slots, v->hyper));
     }
     return RF_OK;
 }
@@ -213,6 +238,39 @@ static rf_result emit_ratios(const build *b, range_graph *g, rf_value *results)
     const rf_result r = v.hyper ? emit_ratio_segments(b, g, &v, results) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(v.hyper);
     return r;
+}
+
+static rf_result emit_directions(const build *b, range_graph *g, rf_value *results)
+{
+    (void)results;
+    segment_values v = { .hyper = RF_NEW_ARRAY(rf_value, 1 + b->updater->params.num_scalars) };
+    const rf_result r = v.hyper ? emit_direction_segments(b, g, &v) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(v.hyper);
+    return r;
+}
+
+/* Those that the replica owns some of: so each element is made and used by one device. */
+static rf_result emit_wholes(const build *b, range_graph *g, rf_value *results)
+{
+    const rf_updater *u = b->updater;
+    (void)results;
+    for (uint32_t i = 0; i < b->update->count; i++) {
+        const rf_variable *variable = b->update->sorted[i];
+        const rf_range span = b->update->spans[i];
+        bool owned = false;
+        for (uint32_t k = 0; k < b->update->wholes.count; k++) {
+            const rf_segment *segment = &b->update->wholes.items[k];
+            const bool meet = segment->range.begin < span.end && span.begin < segment->range.end;
+            owned = owned || (meet && owned_here(b, segment));
+        }
+        rf_value direction;
+        if (!owned) continue;
+        RF_TRY(
+            shaped_state(g, variable, u->directions.buffers[b->index], variable->offset, variable->shape, &direction));
+        const uint32_t group = b->update->hyper_groups[b->update->hyper_of[i]];
+        RF_TRY(u->params.emit_whole(u->params.user, g->graph, group, direction));
+    }
+    return RF_OK;
 }
 
 static rf_result emit_norms(const build *b, range_graph *g, rf_value *results)
@@ -366,6 +424,25 @@ static rf_result make_ratios(const build *b, rf_update_replica *at)
     return at->num_ratios > 0 ? make_program(b, "ratios", emit_ratios, at->num_ratios, &at->ratios) : RF_OK;
 }
 
+/* Nothing travels where every replica has the directions that it goes on with. */
+static rf_result make_directions(const build *b, rf_update_replica *at)
+{
+    const rf_segment_list *wholes = &b->update->wholes;
+    rf_strategy *s = b->updater->strategy;
+    bool any = false;
+    for (uint32_t i = 0; i < wholes->count; i++) any = any || owned_here(b, &wholes->items[i]);
+    if (any) RF_TRY(make_program(b, "directions", emit_directions, 0, &at->directions));
+    if (any) RF_TRY(make_program(b, "whole directions", emit_wholes, 0, &at->wholes));
+    if (!b->update->wholes_exchange || !s->replicas[b->index].staged) return RF_OK;
+    const rf_update_bucket bucket = { .segments = wholes->items, .num_segments = wholes->count };
+    const build of = { b->update, b->updater, b->index, &bucket };
+    const rf_flat *directions = &b->updater->directions;
+    RF_TRY(make_recording(&of, &(transfer){ "directions down", directions, &s->download, TRANSFER_OWNED },
+                          &at->directions_down));
+    return make_recording(&of, &(transfer){ "directions up", &s->upload, directions, TRANSFER_OTHERS },
+                          &at->directions_up);
+}
+
 static rf_result build_bucket(const build *b)
 {
     const rf_strategy *s = b->updater->strategy;
@@ -397,6 +474,7 @@ static rf_result build_replica(const build *b)
         RF_TRY(make_transform(b, &at->transform));
     if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
     RF_TRY(make_ratios(b, at));
+    RF_TRY(make_directions(b, at));
     RF_TRY(make_scaling(b, at));
     if (b->updater->params.accumulation_steps == 1) return RF_OK;
     const rf_flat *totals = &b->updater->totals;
@@ -502,6 +580,7 @@ static rf_result update_prepare(rf_update *update, bool by_bucket)
     RF_TRY(list_hypers(update));
     RF_TRY(rf_segments_restrict(&u->plan, update->spans, update->hyper_of, update->count, &update->segments));
     RF_TRY(list_buckets(update, u->strategy->num_local, by_bucket));
+    RF_TRY(rf_update_list_wholes(update));
     RF_TRY(make_room(update, u));
     for (uint32_t r = 0; r < u->strategy->num_local; r++)
         RF_TRY(rf_error_context(build_replica(&(build){ update, u, r, NULL }), "update on replica %u",
@@ -522,6 +601,10 @@ static void free_replica(rf_update_replica *at)
     rf_program_destroy(&at->transform);
     rf_program_destroy(&at->norms);
     rf_program_destroy(&at->ratios);
+    rf_program_destroy(&at->directions);
+    rf_program_destroy(&at->wholes);
+    rf_gpu_recording_destroy(&at->directions_down);
+    rf_gpu_recording_destroy(&at->directions_up);
     rf_program_destroy(&at->unscale);
     rf_program_destroy(&at->decide);
     rf_gpu_recording_destroy(&at->first);
@@ -563,6 +646,8 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->found);
     rf_free(update->counts);
     rf_free(update->frames);
+    if (update->wholes_exchange) update->updater->strategy->exchange->fns->close(&update->wholes_exchange);
+    rf_segment_list_free(&update->wholes);
     rf_segment_list_free(&update->segments);
     *update = (rf_update){ .updater = update->updater,
                            .variables = update->variables,

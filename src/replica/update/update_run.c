@@ -20,8 +20,8 @@
  *
  * Elsewhere everything is one bucket, and stage A, which was submitted as a whole, its one part: the same turns, one
  * after the other. What the step computes from gradients, and norms of them, come between reduction and
- * update. So do what an optimizer computes before it takes norms of its own (ratios.c), and before all of these the
- * decision whether there is an update at all (loss_scale.c).
+ * update. So do what an optimizer computes before it takes norms of its own (ratios.c), and what it makes of whole
+ * variables (directions.c). Before all of these comes the decision whether there is an update at all (loss_scale.c).
  */
 #include <math.h>
 #include <string.h>
@@ -318,6 +318,7 @@ static rf_result update_prepare_numbers(rf_turns *t)
     if (wants_norms(t->update->updater)) RF_TRY(rf_update_reduce_norms(t->update));
     compute_hypers(t->update);
     RF_TRY(rf_strategy_await_copy(t->strategy));
+    if (t->update->wholes.count > 0) RF_TRY(rf_update_take_directions(t->update));
     return t->update->updater->params.emit_norms ? rf_update_take_ratios(t->update) : RF_OK;
 }
 

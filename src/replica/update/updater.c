@@ -39,6 +39,7 @@ void rf_updater_release(rf_updater *u)
     free_slots(u->strategy, u->slots);
     rf_flat_free(u->strategy, &u->totals);
     rf_flat_free(u->strategy, &u->transformed);
+    rf_flat_free(u->strategy, &u->directions);
     rf_updater_free_scale(u);
     rf_strategy_release(u->strategy);
     rf_free(u);
@@ -52,6 +53,8 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     RF_REQUIRE(params->num_groups <= 1 || params->group, "updater: groups need group()");
     RF_REQUIRE(!params->emit_norms || (params->norm_block > 0 && params->ratio),
                "updater: emit_norms needs norm_block and ratio");
+    RF_REQUIRE(!params->whole || (params->emit_direction && params->emit_whole),
+               "updater: directions need emit_direction and emit_whole");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
     RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate,
@@ -73,6 +76,7 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     u->params = *params;
     u->totals.name = "accumulated gradients";
     u->transformed.name = "transformed gradients";
+    u->directions.name = "directions";
     const rf_result r = rf_updater_create_scale(u);
     if (r < 0) {
         rf_updater_release(u);
@@ -373,6 +377,14 @@ rf_result rf_updater_ensure_transformed(rf_updater *u)
     if (u->transformed.capacity == store->values.capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     return rf_flat_grow(u->strategy, &u->transformed, store->values.capacity, u->transformed.capacity);
+}
+
+rf_result rf_updater_ensure_directions(rf_updater *u)
+{
+    const rf_store *store = &u->strategy->trainable;
+    if (!u->params.whole || u->directions.capacity == store->values.capacity) return RF_OK;
+    RF_TRY(rf_strategy_wait(u->strategy));
+    return rf_flat_grow(u->strategy, &u->directions, store->values.capacity, u->directions.capacity);
 }
 
 /* ---- slots for checkpoints ---- */

@@ -22,6 +22,7 @@ struct rf_updater {
     uint64_t generation;                 /* raised with the plan */
     rf_gpu_buffer **slots[RF_MAX_SLOTS]; /* [num_local]: the owner's shard only, by rf_segment::slot_offset */
     rf_flat transformed;   /* places as in the strategy's `trainable`; only where gradients are transformed */
+    rf_flat directions;    /* the same places; only where whole variables have directions */
     const rf_flat *latest; /* what the latest update was made with */
     rf_flat totals;        /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
     struct {
@@ -41,6 +42,8 @@ void rf_updater_release(rf_updater *updater);
 rf_result rf_updater_ensure_totals(rf_updater *updater);
 /* Room for transformed gradients. */
 rf_result rf_updater_ensure_transformed(rf_updater *updater);
+/* Room for directions, where the updater has them. */
+rf_result rf_updater_ensure_directions(rf_updater *updater);
 static inline bool rf_updater_scales(const rf_updater *u)
 {
     return u->params.scaling.initial > 0;

@@ -197,13 +197,43 @@ rf_result rf_schedule_from_json(const json_t *object, rf_schedule *out)
 
 /* ---- optimizers ---- */
 
+static const char *const muon_scale_names[] = { [RF_MUON_SCALE_RMS] = "rms", [RF_MUON_SCALE_SHAPE] = "shape" };
+
+static json_t *muon_to_json(const rf_muon_params *p)
+{
+    return json_pack("{s:b, s:b, s:b, s:I, s:s, s:f, s:I}", "adamw", p->adamw, "embeddings", p->embeddings,
+                     "plain_momentum", p->plain_momentum, "row_dimensions", (json_int_t)p->row_dimensions, "scale",
+                     muon_scale_names[p->scale], "rms_rate", p->rms_rate, "steps", (json_int_t)p->steps);
+}
+
+static rf_result muon_from_json(const json_t *object, rf_muon_params *p)
+{
+    uint64_t rows = 0, steps = 0;
+    int scale = 0;
+    if (!json_is_object(object)) return fail_member("muon", "an object");
+    RF_TRY(rf_json_bool(object, "adamw", &p->adamw));
+    RF_TRY(rf_json_bool(object, "embeddings", &p->embeddings));
+    RF_TRY(rf_json_bool(object, "plain_momentum", &p->plain_momentum));
+    RF_TRY(rf_json_u64(object, "row_dimensions", &rows));
+    RF_TRY(rf_json_choice(object, "scale", muon_scale_names, 2, &scale));
+    RF_TRY(rf_json_number(object, "rms_rate", &p->rms_rate));
+    RF_TRY(rf_json_u64(object, "steps", &steps));
+    if (rows > UINT32_MAX || steps > UINT32_MAX) return fail_member("muon", "within range");
+    p->row_dimensions = (uint32_t)rows;
+    p->scale = (rf_muon_scale)scale;
+    p->steps = (uint32_t)steps;
+    return RF_OK;
+}
+
 static json_t *groups_to_json(const rf_optimizer_params *p)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < p->num_groups; i++) {
         const rf_parameter_group *g = &p->groups[i];
-        json_array_append_new(list, json_pack("{s:s, s:f, s:b}", "names", g->names, "rate_factor", g->rate_factor,
-                                              "no_weight_decay", g->no_weight_decay));
+        json_t *object = json_pack("{s:s, s:f, s:b}", "names", g->names, "rate_factor", g->rate_factor,
+                                   "no_weight_decay", g->no_weight_decay);
+        if (g->muon) (void)json_object_set_new(object, "muon", muon_to_json(g->muon));
+        json_array_append_new(list, object);
     }
     return list;
 }
@@ -212,6 +242,7 @@ static json_t *groups_to_json(const rf_optimizer_params *p)
 static rf_result groups_from_json(const json_t *list, rf_optimizer_params *p)
 {
     rf_parameter_group groups[RF_MAX_PARAMETER_GROUPS] = { 0 }, *copy;
+    rf_muon_params muon[RF_MAX_PARAMETER_GROUPS] = { 0 };
     const size_t count = json_array_size(list);
     if (count > RF_MAX_PARAMETER_GROUPS) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'groups' has %zu entries", count);
     for (size_t i = 0; i < count; i++) {
@@ -220,6 +251,9 @@ static rf_result groups_from_json(const json_t *list, rf_optimizer_params *p)
         if (!groups[i].names) return fail_member("names", "a text");
         RF_TRY(rf_json_number(object, "rate_factor", &groups[i].rate_factor));
         RF_TRY(rf_json_bool(object, "no_weight_decay", &groups[i].no_weight_decay));
+        const json_t *own = json_object_get(object, "muon");
+        if (own) RF_TRY(muon_from_json(own, &muon[i]));
+        if (own) groups[i].muon = &muon[i];
     }
     RF_TRY(rf_parameter_groups_copy(groups, (uint32_t)count, &copy));
     p->groups = copy;
@@ -289,7 +323,8 @@ json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *sc
 /* Fields that a kind does not use hold defaults, which its constructor would refuse. */
 static void drop_unused(rf_optimizer_params *p)
 {
-    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
+    const bool muon = p->kind == RF_OPTIMIZER_MUON;
+    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW || muon;
     if (!rf_optimizer_has_betas(p->kind)) p->beta_1 = p->beta_2 = 0;
     if (!adam) p->epsilon_form = RF_EPSILON_CORRECTED;
     if (p->kind == RF_OPTIMIZER_SGD || p->kind == RF_OPTIMIZER_LION) p->epsilon = 0;
@@ -301,6 +336,7 @@ rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *p, r
     int kind = 0;
     uint64_t accumulation = 1, every = 0;
     RF_TRY(rf_json_choice(object, "kind", rf_optimizer_kind_names, RF_OPTIMIZER_KINDS, &kind));
+    if (kind == RF_OPTIMIZER_CUSTOM) return fail_member("kind", "one that files hold");
     RF_TRY(rf_schedule_from_json(json_object_get(object, "learning_rate"), schedule));
     RF_TRY(rf_json_number(object, "momentum", &p->momentum));
     RF_TRY(rf_json_bool(object, "nesterov", &p->nesterov));

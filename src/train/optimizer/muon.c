@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Muon: momentum whose singular values are made about 1, as gradients that plain SGD applies. */
+/* Muon: momentum whose singular values are made about 1. As a kind of optimizer, and as gradients that plain SGD
+ * applies in a step of the caller's. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -9,41 +10,105 @@
 /* Jordan et al. 2024: a x + b x^3 + c x^5 takes singular values in (0, 1] to about 1 in few steps. */
 static const float cubic_a = 3.4445f, cubic_b = -4.7750f, cubic_c = 2.0315f;
 
-static rf_tensor scale_tensor(rf_trace *t, rf_tensor x, double factor)
+/* One step; products are square matrices of the shorter side. */
+static rf_result iterate_once(rf_graph *g, rf_value *x, bool tall)
 {
-    return rf_multiply(t, x, rf_constant(t, (float)factor));
+    rf_value square, fourth, factor, product;
+    RF_TRY(rf_emit_matmul(g, *x, *x, tall, !tall, &square));
+    RF_TRY(rf_emit_matmul(g, square, square, false, false, &fourth));
+    RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, cubic_b, square, &square));
+    RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, cubic_c, fourth, &fourth));
+    RF_TRY(rf_emit_binary(g, RF_FN_ADD, 0, square, fourth, &factor));
+    RF_TRY(rf_emit_matmul(g, tall ? *x : factor, tall ? factor : *x, false, false, &product));
+    RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, cubic_a, *x, x));
+    return rf_emit_binary(g, RF_FN_ADD, 0, *x, product, x);
 }
 
-/* One step; products are square matrices of the shorter side. */
-static rf_tensor iterate_once(rf_trace *t, rf_tensor x, bool tall)
+static rf_result emit_orthogonal(rf_graph *g, rf_value x, uint32_t steps, rf_value *out)
 {
-    const rf_tensor square = rf_matmul(t, x, x, tall, !tall);
-    const rf_tensor fourth = rf_matmul(t, square, square, false, false);
-    const rf_tensor factor = rf_add(t, scale_tensor(t, square, cubic_b), scale_tensor(t, fourth, cubic_c));
-    const rf_tensor product = tall ? rf_matmul(t, x, factor, false, false) : rf_matmul(t, factor, x, false, false);
-    return rf_add(t, scale_tensor(t, x, cubic_a), product);
+    static const int32_t matrix[] = { -2, -1 };
+    static const float least = 1e-7f;
+    const rf_shape shape = rf_graph_desc(g, x)->shape;
+    const bool tall = shape.dim[shape.rank - 2] > shape.dim[shape.rank - 1];
+    rf_value norm, epsilon;
+    RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, matrix, 2, true, &norm));
+    RF_TRY(rf_emit_unary(g, RF_FN_SQRT, 0, norm, &norm));
+    RF_TRY(rf_graph_constant(g, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &least, &epsilon));
+    RF_TRY(rf_emit_binary(g, RF_FN_ADD, 0, norm, epsilon, &norm));
+    RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, x, norm, out));
+    for (uint32_t i = 0; i < (steps ? steps : 5); i++) RF_TRY(iterate_once(g, out, tall));
+    return RF_OK;
 }
 
 rf_tensor rf_orthogonalize(rf_trace *t, rf_tensor x, uint32_t steps)
 {
-    enum { MOST = 100 };
-    static const int32_t matrix[] = { -2, -1 };
     rf_tensor_desc desc;
+    rf_value v, out = 0;
     char text[96];
-    if (!rf_operand_desc(t, x, "rf_orthogonalize: x", &desc)) return RF_NO_TENSOR;
-    const int32_t rank = desc.shape.rank;
-    if (desc.dtype != RF_F32 || rank < 2 || steps > MOST) {
+    if (!rf_operand_desc(t, x, "rf_orthogonalize: x", &desc) || !rf_operand(t, x, "rf_orthogonalize: x", &v))
+        return RF_NO_TENSOR;
+    if (desc.dtype != RF_F32 || desc.shape.rank < 2 || steps > RF_MAX_ORTHOGONAL_STEPS) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                             "rf_orthogonalize: x is %s %s, and steps %u; it must be f32 of two dimensions or more, "
                             "and steps at most %d",
-                            rf_dtype_name(desc.dtype), rf_shape_format(desc.shape, text, sizeof(text)), steps, MOST);
+                            rf_dtype_name(desc.dtype), rf_shape_format(desc.shape, text, sizeof(text)), steps,
+                            (int)RF_MAX_ORTHOGONAL_STEPS);
         return RF_NO_TENSOR;
     }
-    const bool tall = desc.shape.dim[rank - 2] > desc.shape.dim[rank - 1];
-    const rf_tensor norm = rf_sqrt(t, rf_reduce_sum(t, rf_square(t, x), matrix, 2, true));
-    rf_tensor y = rf_divide(t, x, rf_add(t, norm, rf_constant(t, 1e-7f)));
-    for (uint32_t i = 0; i < (steps ? steps : 5); i++) y = iterate_once(t, y, tall);
-    return y;
+    const rf_result r = emit_orthogonal(rf_trace_graph(t), v, steps, &out);
+    return rf_trace_emit(t, rf_error_context(r, "rf_orthogonalize"), out);
+}
+
+/* ---- the kind of optimizer ---- */
+
+static const rf_muon_params *params_of(const rf_optimizer_params *p, uint32_t group)
+{
+    static const rf_muon_params none = { 0 };
+    const uint32_t number = group % (p->num_groups + 1);
+    return number > 0 && p->groups[number - 1].muon ? p->groups[number - 1].muon : &none;
+}
+
+bool rf_muon_updates(const rf_optimizer_params *p, uint32_t group, const char *name, rf_shape shape)
+{
+    static const rf_parameter_group tables = { .names = "*embedding*,*Embedding*" };
+    const rf_muon_params *muon = params_of(p, group);
+    if (muon->adamw || (!muon->embeddings && rf_parameter_group_matches(&tables, name))) return false;
+    return shape.rank == 2 ||
+           (shape.rank > 2 && muon->row_dimensions > 0 && (int32_t)muon->row_dimensions < shape.rank);
+}
+
+rf_result rf_muon_emit_direction(const rf_optimizer_params *p, rf_graph *g, uint32_t group, rf_value direction,
+                                 rf_value grad, rf_value m, rf_value hyper)
+{
+    const uint32_t nesterov = !params_of(p, group)->plain_momentum;
+    return rf_emit_update(g, &rf_op_muon_momentum, &nesterov, (rf_value[]){ direction, grad, m, hyper }, 4);
+}
+
+static double scale_of(const rf_muon_params *muon, double rows, double columns)
+{
+    if (muon->scale == RF_MUON_SCALE_SHAPE) return rows > columns ? sqrt(rows / columns) : 1.0;
+    return (muon->rms_rate == 0.0 ? 0.2 : muon->rms_rate) * sqrt(rows > columns ? rows : columns);
+}
+
+rf_result rf_muon_emit_whole(const rf_optimizer_params *p, rf_graph *g, uint32_t group, rf_value direction)
+{
+    const rf_muon_params *muon = params_of(p, group);
+    const rf_shape shape = rf_graph_desc(g, direction)->shape;
+    const int32_t leading = shape.rank == 2 ? 1 : (int32_t)muon->row_dimensions;
+    int64_t rows = 1, columns = 1;
+    for (int32_t i = 0; i < shape.rank; i++) *(i < leading ? &rows : &columns) *= shape.dim[i];
+    rf_value x = direction;
+    if (shape.rank > 2) RF_TRY(rf_emit_reshape(g, x, RF_SHAPE(rows, columns), &x));
+    RF_TRY(emit_orthogonal(g, x, muon->steps, &x));
+    RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, (float)scale_of(muon, (double)rows, (double)columns), x, &x));
+    return rf_emit_update(g, &rf_op_assign, NULL, (rf_value[]){ direction, x }, 2);
+}
+
+/* ---- in a step of the caller's ---- */
+
+static rf_tensor scale_tensor(rf_trace *t, rf_tensor x, double factor)
+{
+    return rf_multiply(t, x, rf_constant(t, (float)factor));
 }
 
 /* Plain SGD, so that what is applied is what was orthogonalised. */

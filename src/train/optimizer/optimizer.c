@@ -34,19 +34,27 @@ static const rf_op *update_op(const rf_optimizer_params *p)
     case RF_OPTIMIZER_ADAGRAD: return &rf_op_adagrad_update;
     case RF_OPTIMIZER_NADAM: return &rf_op_nadam_update;
     case RF_OPTIMIZER_LION: return &rf_op_lion_update;
+    case RF_OPTIMIZER_MUON: return &rf_op_adam_update; /* of what is no matrix */
     case RF_OPTIMIZER_LAMB:
     case RF_OPTIMIZER_CUSTOM: break; /* more than one op */
     }
     return NULL;
 }
 
-static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, rf_value param, rf_value grad,
+static bool is_matrix(const rf_optimizer_params *p, uint32_t group)
+{
+    return p->kind == RF_OPTIMIZER_MUON && rf_muon_is_matrix(p, group);
+}
+
+static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
                            const rf_value *slots, const rf_value *hyper)
 {
     const rf_optimizer_params *p = &optimizer->config.params;
     if (optimizer->custom) return rf_custom_update_emit(optimizer->custom, p, g, param, grad, slots, hyper + 1);
     if (p->kind == RF_OPTIMIZER_LAMB)
         return rf_emit_update(g, &rf_op_lamb_update, NULL, (rf_value[]){ param, slots[0], slots[1], hyper[0] }, 4);
+    if (is_matrix(p, group))
+        return rf_emit_update(g, &rf_op_muon_update, NULL, (rf_value[]){ param, grad, hyper[0] }, 3);
     const rf_op *op = update_op(p);
     const uint32_t nesterov = p->nesterov;
     rf_value in[3 + RF_MAX_SLOTS];
@@ -58,17 +66,34 @@ static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, rf_value 
     return rf_emit_update(g, op, op == &rf_op_momentum_update ? &nesterov : NULL, in, n);
 }
 
-static rf_result emit_update(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                             const rf_value *hyper)
+static rf_result emit_update(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
+                             const rf_value *slots, const rf_value *hyper)
 {
     const rf_optimizer *optimizer = user;
     const rf_optimizer_params *p = &optimizer->config.params;
-    RF_TRY(emit_rule(optimizer, g, param, grad, slots, hyper));
+    RF_TRY(emit_rule(optimizer, g, group, param, grad, slots, hyper));
     if (!p->use_ema) return RF_OK;
     const rf_value average = slots[rf_optimizer_config_slots(&optimizer->config)];
     RF_TRY(rf_emit_update(g, &rf_op_average_update, NULL, (rf_value[]){ average, param, hyper[0] }, 3));
     if (p->ema_overwrite_frequency == 0) return RF_OK;
     return rf_emit_update(g, &rf_op_overwrite, NULL, (rf_value[]){ param, average, hyper[0] }, 3);
+}
+
+static bool is_whole(void *user, uint32_t group)
+{
+    return is_matrix(&((const rf_optimizer *)user)->config.params, group);
+}
+
+static rf_result emit_direction(void *user, rf_graph *g, uint32_t group, rf_value direction, rf_value grad,
+                                const rf_value *slots, const rf_value *hyper)
+{
+    const rf_optimizer *optimizer = user;
+    return rf_muon_emit_direction(&optimizer->config.params, g, group, direction, grad, slots[0], hyper[0]);
+}
+
+static rf_result emit_whole(void *user, rf_graph *g, uint32_t group, rf_value direction)
+{
+    return rf_muon_emit_whole(&((const rf_optimizer *)user)->config.params, g, group, direction);
 }
 
 /* LAMB's first half: moments, and what norms of weights and steps are made of. */
@@ -99,6 +124,7 @@ static rf_result emit_sum_squares(rf_graph *g, rf_value x, rf_value *out)
 static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
 {
     const rf_optimizer *optimizer = user;
+    if (is_whole(user, group)) group -= optimizer->config.params.num_groups + 1;
     rf_optimizer_hyper(&optimizer->config, iteration, norm, group, values);
     if (!optimizer->custom) return;
     rf_custom_fill(optimizer->custom, iteration, rf_optimizer_group_rate(&optimizer->config, iteration, group), values);
@@ -107,14 +133,18 @@ static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t gro
 static uint32_t group_of(void *user, const rf_variable *variable)
 {
     const rf_optimizer *optimizer = user;
-    return rf_parameter_group_of(&optimizer->config.params, rf_variable_name(variable));
+    const rf_optimizer_params *p = &optimizer->config.params;
+    const uint32_t group = rf_parameter_group_of(p, rf_variable_name(variable));
+    if (p->kind != RF_OPTIMIZER_MUON) return group;
+    const bool matrix = rf_muon_updates(p, group, rf_variable_name(variable), rf_variable_shape(variable));
+    return matrix ? group + p->num_groups + 1 : group;
 }
 
 static rf_result make_updater(rf_optimizer *optimizer)
 {
     const rf_optimizer_params *p = &optimizer->config.params;
     const uint32_t num_slots = rf_optimizer_config_slots(&optimizer->config);
-    const bool lamb = p->kind == RF_OPTIMIZER_LAMB;
+    const bool lamb = p->kind == RF_OPTIMIZER_LAMB, muon = p->kind == RF_OPTIMIZER_MUON;
     rf_updater_params updater = {
         .user = optimizer,
         .num_slots = num_slots + p->use_ema,
@@ -123,6 +153,9 @@ static rf_result make_updater(rf_optimizer *optimizer)
         .variable_norms = p->clip_norm > 0.0,
         .global_norm = p->global_clip_norm > 0.0,
         .emit = emit_update,
+        .whole = muon ? is_whole : NULL,
+        .emit_direction = emit_direction,
+        .emit_whole = emit_whole,
         .emit_norms = lamb ? emit_lamb_norms : NULL,
         .norm_block = lamb ? RF_NORM_BLOCK : 0,
         .ratio = set_ratio,
@@ -132,7 +165,7 @@ static rf_result make_updater(rf_optimizer *optimizer)
         .num_scalars = optimizer->custom ? rf_custom_num_scalars(optimizer->custom) : 0,
         .rate_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_RATE : RF_HYPER_RATE,
         .hyper = fill_hyper,
-        .num_groups = p->num_groups + 1,
+        .num_groups = (p->num_groups + 1) * (muon ? 2 : 1),
         .group = group_of,
         .scaling = { .initial = (float)optimizer->config.loss_scale.initial,
                      .growth_steps = optimizer->config.loss_scale.growth_steps,

@@ -23,7 +23,7 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
                         float *values);
 
 /* ---- parameter groups (groups.c) ---- */
-enum { RF_MAX_PARAMETER_GROUPS = 64 };
+enum { RF_MAX_PARAMETER_GROUPS = 64, RF_MAX_ORTHOGONAL_STEPS = 100 };
 rf_result rf_parameter_groups_check(const rf_optimizer_params *params);
 bool rf_parameter_group_matches(const rf_parameter_group *group, const char *name);
 /* The number of a variable's group: 1 + its place in `groups`, 0 for none. */
@@ -34,10 +34,9 @@ rf_result rf_parameter_groups_copy(const rf_parameter_group *groups, uint32_t co
 /* For checkpoints: slots and counters are the updater's. */
 const rf_optimizer_config *rf_optimizer_configuration(const rf_optimizer *optimizer);
 rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *schedule);
-/* Those that files know: all but those of callers, which come last. */
-enum { RF_OPTIMIZER_KINDS = RF_OPTIMIZER_CUSTOM };
-/* By kind: what files and messages call it. */
-extern const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS + 1];
+enum { RF_OPTIMIZER_KINDS = RF_OPTIMIZER_MUON + 1 };
+/* By kind: what files and messages call it. Files know all but those of callers. */
+extern const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS];
 /* Whether it has betas: Adam and its relatives. */
 bool rf_optimizer_has_betas(rf_optimizer_kind kind);
 /* "sgd", ..., or the name of a custom optimizer. */
@@ -46,6 +45,21 @@ const char *rf_optimizer_config_name(const rf_optimizer_config *config);
 uint32_t rf_optimizer_config_slots(const rf_optimizer_config *config);
 /* What a slot is called, e.g. "m", "average". */
 const char *rf_optimizer_config_slot(const rf_optimizer_config *config, uint32_t slot);
+
+/* ---- Muon (muon.c) ---- */
+/* How a variable of this name and shape, of a parameter group (0: of none), is updated: false by AdamW, true by its
+ * matrix. */
+bool rf_muon_updates(const rf_optimizer_params *params, uint32_t group, const char *name, rf_shape shape);
+/* The updater's groups are twice the parameter groups: without matrices, and with them. */
+static inline bool rf_muon_is_matrix(const rf_optimizer_params *params, uint32_t group)
+{
+    return group > params->num_groups;
+}
+/* Of a range: m (changed) and the gradient make the direction. */
+rf_result rf_muon_emit_direction(const rf_optimizer_params *params, rf_graph *g, uint32_t group, rf_value direction,
+                                 rf_value grad, rf_value m, rf_value hyper);
+/* The whole direction of a variable is made orthogonal, in place. */
+rf_result rf_muon_emit_whole(const rf_optimizer_params *params, rf_graph *g, uint32_t group, rf_value direction);
 
 /* ---- updates of callers (custom_params.c is pure, custom.c traces and emits) ---- */
 enum { RF_MAX_CUSTOM_NAME = 63 }; /* characters */

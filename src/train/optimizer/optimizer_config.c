@@ -9,10 +9,11 @@
 
 /* ---- names ---- */
 
-const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS + 1] = {
+const char *const rf_optimizer_kind_names[RF_OPTIMIZER_KINDS] = {
     [RF_OPTIMIZER_SGD] = "sgd",         [RF_OPTIMIZER_ADAM] = "adam",       [RF_OPTIMIZER_ADAMW] = "adamw",
     [RF_OPTIMIZER_RMSPROP] = "rmsprop", [RF_OPTIMIZER_ADAGRAD] = "adagrad", [RF_OPTIMIZER_NADAM] = "nadam",
     [RF_OPTIMIZER_LION] = "lion",       [RF_OPTIMIZER_LAMB] = "lamb",       [RF_OPTIMIZER_CUSTOM] = "custom",
+    [RF_OPTIMIZER_MUON] = "muon",
 };
 
 static const char *const slot_names[RF_OPTIMIZER_KINDS][2] = {
@@ -24,6 +25,7 @@ static const char *const slot_names[RF_OPTIMIZER_KINDS][2] = {
     [RF_OPTIMIZER_NADAM] = { "m", "v" },
     [RF_OPTIMIZER_LION] = { "m", NULL },
     [RF_OPTIMIZER_LAMB] = { "m", "v" },
+    [RF_OPTIMIZER_MUON] = { "m", "v" },
 };
 
 const char *rf_optimizer_config_name(const rf_optimizer_config *config)
@@ -50,7 +52,7 @@ const char *rf_optimizer_config_slot(const rf_optimizer_config *config, uint32_t
 bool rf_optimizer_has_betas(rf_optimizer_kind kind)
 {
     return kind == RF_OPTIMIZER_ADAM || kind == RF_OPTIMIZER_ADAMW || kind == RF_OPTIMIZER_NADAM ||
-           kind == RF_OPTIMIZER_LION || kind == RF_OPTIMIZER_LAMB;
+           kind == RF_OPTIMIZER_LION || kind == RF_OPTIMIZER_LAMB || kind == RF_OPTIMIZER_MUON;
 }
 
 /* ---- parameters ---- */
@@ -64,22 +66,23 @@ static rf_result check_number(double value, double below, const char *name)
 /* A field that the kind does not use must be left alone: a silently ignored setting is a surprise later. */
 static rf_result check_unused(const rf_optimizer_params *p)
 {
-    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
+    const bool muon = p->kind == RF_OPTIMIZER_MUON;
+    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW || muon;
     const bool betas = rf_optimizer_has_betas(p->kind), lion = p->kind == RF_OPTIMIZER_LION;
     const bool custom = p->kind == RF_OPTIMIZER_CUSTOM;
     const bool sgd = p->kind == RF_OPTIMIZER_SGD, rmsprop = p->kind == RF_OPTIMIZER_RMSPROP;
-    RF_REQUIRE(p->momentum == 0.0 || sgd || rmsprop,
-               "rf_optimizer_create: momentum is for SGD and RMSprop; use beta_1");
+    RF_REQUIRE(p->momentum == 0.0 || sgd || rmsprop || muon,
+               "rf_optimizer_create: momentum is for SGD, RMSprop and Muon; use beta_1");
     RF_REQUIRE(!p->nesterov || (sgd && p->momentum > 0.0), "rf_optimizer_create: nesterov needs SGD with a momentum");
-    RF_REQUIRE(p->beta_1 == 0.0 || betas, "rf_optimizer_create: beta_1 is for Adam, AdamW, Nadam, Lion and LAMB");
-    RF_REQUIRE(p->beta_2 == 0.0 || betas, "rf_optimizer_create: beta_2 is for Adam, AdamW, Nadam, Lion and LAMB");
+    RF_REQUIRE(p->beta_1 == 0.0 || betas, "rf_optimizer_create: beta_1 is for Adam, AdamW, Nadam, Lion, LAMB and Muon");
+    RF_REQUIRE(p->beta_2 == 0.0 || betas, "rf_optimizer_create: beta_2 is for Adam, AdamW, Nadam, Lion, LAMB and Muon");
     RF_REQUIRE(p->epsilon == 0.0 || !(sgd || lion || custom),
                "rf_optimizer_create: epsilon has no meaning for SGD, Lion and custom optimizers");
     RF_REQUIRE(p->initial_accumulator_value == 0.0 || p->kind == RF_OPTIMIZER_ADAGRAD,
                "rf_optimizer_create: initial_accumulator_value is for Adagrad");
     RF_REQUIRE(p->rho == 0.0 || rmsprop, "rf_optimizer_create: rho is for RMSprop");
     RF_REQUIRE(p->epsilon_form == RF_EPSILON_CORRECTED || adam,
-               "rf_optimizer_create: epsilon_form is for Adam and AdamW");
+               "rf_optimizer_create: epsilon_form is for Adam, AdamW and Muon");
     RF_REQUIRE(custom == (p->custom != NULL), "rf_optimizer_create: kind RF_OPTIMIZER_CUSTOM and `custom` need each "
                                               "other; set both or neither");
     RF_REQUIRE(p->use_ema || (p->ema_momentum == 0.0 && p->ema_overwrite_frequency == 0),
@@ -102,7 +105,7 @@ static rf_result check_loss_scale(const rf_loss_scale_params *p)
 
 static rf_result check_params(const rf_optimizer_params *p)
 {
-    RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind <= RF_OPTIMIZER_CUSTOM,
+    RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind < RF_OPTIMIZER_KINDS,
                "rf_optimizer_create: kind %d does not exist", (int)p->kind);
     RF_TRY(check_number(p->learning_rate, INFINITY, "learning_rate"));
     RF_TRY(check_number(p->momentum, 1.0, "momentum"));
@@ -149,7 +152,9 @@ rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer
     p.epsilon = or_default(p.epsilon, 1e-7);
     p.rho = or_default(p.rho, 0.9);
     if (p.kind == RF_OPTIMIZER_ADAGRAD) p.initial_accumulator_value = or_default(p.initial_accumulator_value, 0.1);
-    if (p.kind == RF_OPTIMIZER_ADAMW) p.weight_decay = or_default(p.weight_decay, 0.004);
+    const bool muon = p.kind == RF_OPTIMIZER_MUON;
+    if (p.kind == RF_OPTIMIZER_ADAMW || muon) p.weight_decay = or_default(p.weight_decay, 0.004);
+    if (muon) p.momentum = or_default(p.momentum, 0.95);
     if (p.accumulation_steps == 0) p.accumulation_steps = 1;
     if (p.use_ema) p.ema_momentum = or_default(p.ema_momentum, 0.99);
     out->schedule =
