@@ -31,7 +31,11 @@ typedef enum rf_schedule_kind {
      * where steps count from the end of the warm-up.
      */
     RF_SCHEDULE_COSINE_DECAY,
-    /** (initial - end) * (1 - p)^power + end, p = min(step / decay_steps, 1); power 0: 1 */
+    /**
+     * (initial - end) * (1 - p)^power + end, p = min(step / decay_steps, 1); power 0: 1. With
+     * `cycle` the decay is stretched to the next multiple of decay_steps, so that the rate rises
+     * again where it came to `end`.
+     */
     RF_SCHEDULE_POLYNOMIAL_DECAY,
     /** initial / (1 + rate * step / decay_steps); with `staircase` the quotient is rounded down. */
     RF_SCHEDULE_INVERSE_TIME_DECAY,
@@ -49,17 +53,20 @@ typedef struct rf_schedule {
     double initial, rate, alpha, end, power;
     uint64_t decay_steps;
     /**
-     * During so many steps the rate rises from 0, in a straight line, to `initial` (values[0] of a
-     * piecewise constant; INVERSE_SQRT rises to its own peak and needs at least one). All kinds but COSINE_DECAY then continue with their value at `step`, as BERT's warm-up does.
+     * During so many steps the rate goes from `warmup_initial`, in a straight line, to `initial`
+     * (values[0] of a piecewise constant; INVERSE_SQRT to its own peak, and needs at least one).
+     * All kinds but COSINE_DECAY then continue with their value at `step`, as BERT's warm-up does.
      */
     uint64_t warmup_steps;
     bool staircase;
     uint32_t num_boundaries; /**< at most 15 */
     uint64_t boundaries[15];
     double values[16];
-    double t_mul;         /**< COSINE_RESTARTS, at least 1; 0: 2 */
-    double m_mul;         /**< COSINE_RESTARTS; 0: 1 */
-    uint64_t reserved[6]; /**< zero: room for later fields */
+    double t_mul;          /**< COSINE_RESTARTS, at least 1; 0: 2 */
+    double m_mul;          /**< COSINE_RESTARTS; 0: 1 */
+    double warmup_initial; /**< where a warm-up begins */
+    bool cycle;            /**< POLYNOMIAL_DECAY */
+    uint64_t reserved[4];  /**< zero: room for later fields */
 } rf_schedule;
 /**
  * The learning rate at a step. A pure function. Thread-safe.

@@ -117,6 +117,29 @@ static void warm_ups(void **state)
     assert_close(rf_schedule_value(&s, 2), 0.4);
     assert_close(rf_schedule_value(&s, 4), 0.8);
     assert_close(rf_schedule_value(&s, 6), 0.1);
+    s.warmup_initial = 0.2;
+    assert_close(rf_schedule_value(&s, 0), 0.2);
+    assert_close(rf_schedule_value(&s, 1), 0.35);
+    assert_close(rf_schedule_value(&s, 4), 0.8);
+    /* Keras' CosineDecay(0.5, 10, warmup_target=0.1, warmup_steps=4): down to the target. */
+    s = (rf_schedule){
+        .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.1, .decay_steps = 10, .warmup_steps = 4, .warmup_initial = 0.5
+    };
+    assert_close(rf_schedule_value(&s, 1), 0.4);
+    assert_close(rf_schedule_value(&s, 9), 0.05);
+}
+
+static const rf_schedule cycling = {
+    .kind = RF_SCHEDULE_POLYNOMIAL_DECAY, .initial = 1.0, .end = 0.2, .decay_steps = 4, .cycle = true
+};
+
+/* As Keras' PolynomialDecay with cycle=True. */
+static void polynomial_cycles(void **state)
+{
+    (void)state;
+    static const double expected[] = { 1, 0.8, 0.6, 0.4, 0.2, 0.5, 0.4, 0.3, 0.2, 0.4 }; /* 4, 8, 12 steps to the end */
+    for (uint64_t step = 0; step < sizeof(expected) / sizeof(expected[0]); step++)
+        assert_close(rf_schedule_value(&cycling, step), expected[step]);
 }
 
 static void inverse_square_root(void **state)
@@ -168,6 +191,9 @@ static void bad_schedules(void **state)
         { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 1, .decay_steps = 2, .m_mul = 0.5 }, "m_mul" },
         { { .kind = RF_SCHEDULE_COSINE_RESTARTS, .initial = 1 }, "decay_steps" },
         { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .staircase = true }, "staircase" },
+        { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .cycle = true }, "cycle" },
+        { { .kind = RF_SCHEDULE_CONSTANT, .initial = 1, .warmup_initial = 1 }, "warmup_initial needs warmup_steps" },
+        { { .kind = RF_SCHEDULE_CONSTANT, .warmup_steps = 2, .warmup_initial = -1 }, "warmup_initial -1" },
         { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 1, .decay_steps = 1, .power = 2 }, "power" },
         { { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 16 }, "num_boundaries" },
         { { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT, .num_boundaries = 2, .boundaries = { 5, 5 } }, "boundaries[1]" },
@@ -433,9 +459,12 @@ static void optimizers_as_text(void **state)
                                        .clip_value = 2,
                                        .accumulation_steps = 3 });
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_RMSPROP, .rho = 0.8, .epsilon = 1e-6, .momentum = 0.5 });
-    const rf_schedule cosine = {
-        .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.5, .alpha = 0.1, .decay_steps = 40, .warmup_steps = 5
-    };
+    const rf_schedule cosine = { .kind = RF_SCHEDULE_COSINE_DECAY,
+                                 .initial = 0.5,
+                                 .alpha = 0.1,
+                                 .decay_steps = 40,
+                                 .warmup_steps = 5,
+                                 .warmup_initial = 0.25 };
     check_text(&(rf_optimizer_params){
         .kind = RF_OPTIMIZER_ADAMW, .beta_1 = 0.8, .beta_2 = 0.99, .weight_decay = 0.1, .schedule = &cosine });
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .epsilon_form = RF_EPSILON_UNCORRECTED });
@@ -465,6 +494,7 @@ static void optimizers_as_text(void **state)
                                 .boundaries = { 10, 20 },
                                 .values = { 1, 0.5, 0.25 } };
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &steps, .global_clip_norm = 1 });
+    check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &cycling });
 }
 
 static void logs_and_history(void **state)
@@ -746,6 +776,7 @@ int main(void)
         cmocka_unit_test(polynomial),
         cmocka_unit_test(inverse_time),
         cmocka_unit_test(warm_ups),
+        cmocka_unit_test(polynomial_cycles),
         cmocka_unit_test(inverse_square_root),
         cmocka_unit_test(cosine_restarts),
         cmocka_unit_test(bad_schedules),

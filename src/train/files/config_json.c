@@ -148,11 +148,12 @@ json_t *rf_schedule_to_json(const rf_schedule *s)
         json_array_append_new(boundaries, json_integer((json_int_t)s->boundaries[i]));
     for (uint32_t i = 0; piecewise && i <= s->num_boundaries; i++)
         json_array_append_new(values, json_real(s->values[i]));
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b, s:o, s:o}", "kind",
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:b, s:o, s:o}", "kind",
                      schedule_names[s->kind], "initial", s->initial, "rate", s->rate, "alpha", s->alpha, "end", s->end,
-                     "power", s->power, "t_mul", s->t_mul, "m_mul", s->m_mul, "decay_steps", (json_int_t)s->decay_steps,
-                     "warmup_steps", (json_int_t)s->warmup_steps, "staircase", s->staircase, "boundaries", boundaries,
-                     "values", values);
+                     "power", s->power, "t_mul", s->t_mul, "m_mul", s->m_mul, "warmup_initial", s->warmup_initial,
+                     "cycle", s->cycle, "decay_steps", (json_int_t)s->decay_steps, "warmup_steps",
+                     (json_int_t)s->warmup_steps, "staircase", s->staircase, "boundaries", boundaries, "values",
+                     values);
 }
 
 static rf_result read_pieces(const json_t *object, rf_schedule *s)
@@ -188,6 +189,8 @@ rf_result rf_schedule_from_json(const json_t *object, rf_schedule *out)
     RF_TRY(rf_json_number(object, "power", &out->power));
     RF_TRY(rf_json_number(object, "t_mul", &out->t_mul)); /* not in files of earlier versions, which have no restarts */
     RF_TRY(rf_json_number(object, "m_mul", &out->m_mul));
+    RF_TRY(rf_json_number(object, "warmup_initial", &out->warmup_initial));
+    RF_TRY(rf_json_bool(object, "cycle", &out->cycle));
     RF_TRY(rf_json_u64(object, "decay_steps", &out->decay_steps));
     RF_TRY(rf_json_u64(object, "warmup_steps", &out->warmup_steps));
     RF_TRY(rf_json_bool(object, "staircase", &out->staircase));

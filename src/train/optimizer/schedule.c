@@ -62,7 +62,10 @@ static double inverse_sqrt(const rf_schedule *s, uint64_t step)
 
 static double polynomial_rate(const rf_schedule *s, uint64_t step)
 {
-    const double progress = step >= s->decay_steps ? 1.0 : (double)step / (double)s->decay_steps;
+    /* Of cycles: the end of the one that the step is in, the first at step 0; at its end the rate is `end`. */
+    const uint64_t cycles = s->cycle && step > s->decay_steps ? (step - 1) / s->decay_steps + 1 : 1;
+    const double passed = (double)step / ((double)s->decay_steps * (double)cycles);
+    const double progress = passed >= 1.0 ? 1.0 : passed;
     const double power = s->power == 0.0 ? 1.0 : s->power;
     return (s->initial - s->end) * pow(1.0 - progress, power) + s->end;
 }
@@ -77,7 +80,10 @@ static double peak_rate(const rf_schedule *s)
 double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
 {
     if (!schedule || rf_schedule_check(schedule) < 0) return NAN;
-    if (step < schedule->warmup_steps) return peak_rate(schedule) * (double)step / (double)schedule->warmup_steps;
+    if (step < schedule->warmup_steps) {
+        const double begin = schedule->warmup_initial, rise = peak_rate(schedule) - begin;
+        return begin + rise * (double)step / (double)schedule->warmup_steps;
+    }
     switch (schedule->kind) {
     case RF_SCHEDULE_CONSTANT: return schedule->initial;
     case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, count_passes(schedule, step));
@@ -148,6 +154,10 @@ rf_result rf_schedule_check(const rf_schedule *s)
     RF_TRY(check_number(s, "m_mul", s->m_mul, MULTIPLIERS));
     RF_REQUIRE(s->t_mul == 0.0 || s->t_mul >= 1.0, "schedule: t_mul %g is below 1: periods cannot become shorter",
                s->t_mul);
+    RF_REQUIRE(isfinite(s->warmup_initial) && s->warmup_initial >= 0.0, "schedule: warmup_initial %g is not a rate",
+               s->warmup_initial);
+    RF_REQUIRE(s->warmup_initial == 0.0 || s->warmup_steps > 0, "schedule: warmup_initial needs warmup_steps");
+    RF_REQUIRE(!s->cycle || s->kind == RF_SCHEDULE_POLYNOMIAL_DECAY, "schedule: cycle has no meaning for %s", kind);
     RF_REQUIRE(!s->staircase || fields & STAIRCASE, "schedule: staircase has no meaning for %s", kind);
     RF_REQUIRE(s->num_boundaries == 0 || fields & BOUNDARIES, "schedule: num_boundaries has no meaning for %s", kind);
     if (fields & DECAY_STEPS)
