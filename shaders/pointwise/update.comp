@@ -4,17 +4,21 @@
  * 6 Lion, 7 Nadam, 8 LAMB's moments (m in the place of the parameter, v in that of a slot), 9 LAMB's step (m in the
  * place of the gradient, v in that of a slot), 10 average of the parameter (in its place), which stands where gradients
  * do, 11 the average into the parameter, 12 assignment, 13 Muon's momentum (in the place of a slot) and what it makes of the gradient
- * (in the place of the parameter), 14 Muon's step along what has become of that (in the place of the gradient). `precise` keeps the compiler from contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what is
- * read is read through texel buffers; tensors that are written are bound once more. */
+ * (in the place of the parameter), 14 Muon's step along what has become of that (in the place of the gradient). `precise` keeps the
+ * compiler from contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what
+ * is read is read through texel buffers; tensors that are written are bound once more. Where SHADOW is a type of 16 bits the parameter
+ * is also written in that. */
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #include "include/wide.glsl"
 #include "include/scalar_math.glsl"
+#include "include/narrow.glsl"
 
 layout(constant_id = 1) const uint HAS_TAIL = 1;
 layout(constant_id = 2) const uint NESTEROV = 0;
+layout(constant_id = 3) const uint SHADOW = 0;
 layout(push_constant) uniform Push { uint n_vec, n_tail; } p;
 
 #if RULE == 0 || RULE == 4 || (RULE >= 10 && RULE <= 12) || RULE == 14
@@ -51,7 +55,7 @@ WRITTEN(1, slot0)
 #if SLOTS_WRITTEN >= 2
 WRITTEN(2, slot1)
 #endif
-#define HYPER (SLOTS + SLOTS_WRITTEN + 3)
+#define TENSORS (SLOTS + SLOTS_WRITTEN + 3)
 #else
 #define TENSOR(i, name, access)                                                                                        \
     layout(std430, binding = i) access buffer name##V { VEC v[]; } name##_v;                                           \
@@ -64,7 +68,32 @@ TENSOR(2, slot0, SLOT_ACCESS)
 #if SLOTS >= 2
 TENSOR(3, slot1, )
 #endif
-#define HYPER (SLOTS + 2)
+#define TENSORS (SLOTS + 2)
+#endif
+
+#if RULE == 4 || RULE == 8 || RULE == 10
+#define HYPER TENSORS
+#define WRITE_SHADOW(t, x)
+#else
+#define HYPER (TENSORS + 1)
+#define SHADOWED
+#if W == 8
+layout(std430, binding = TENSORS) writeonly buffer ShadowV { u64vec2 v[]; } shadow_v;
+#else
+layout(std430, binding = TENSORS) writeonly buffer ShadowV { uvec2 v[]; } shadow_v;
+#endif
+layout(std430, binding = TENSORS) buffer ShadowW { uint w[]; } shadow_w;
+#if defined(TEXEL)
+#define WRITE_SHADOW(t, x)                                                                                             \
+    if (SHADOW != 0u) RF_WRITE_NARROW(shadow_v.v, p.n_vec, t, uvec4(rf_narrow(SHADOW, x.lo), rf_narrow(SHADOW, x.hi)))
+#elif W == 8
+#define WRITE_SHADOW(t, x)                                                                                             \
+    if (SHADOW != 0u)                                                                                                  \
+        shadow_v.v[t] = u64vec2(pack64(rf_narrow(SHADOW, x.lo)), pack64(rf_narrow(SHADOW, x.hi)));
+#else
+#define WRITE_SHADOW(t, x)                                                                                             \
+    if (SHADOW != 0u) shadow_v.v[t] = rf_narrow(SHADOW, x.lo);
+#endif
 #endif
 
 #if RULE != 4 && RULE != 12
@@ -155,6 +184,14 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
 void write_element(uint at, float x, float a, float b)
 {
     param_s.s[at] = x;
+#ifdef SHADOWED
+    /* Each half of a word is another invocation's. */
+    if (SHADOW != 0u) {
+        uint half_word = rf_narrow(SHADOW, vec4(x)).x & 0xffffu, shift = 16u * (at & 1u);
+        atomicAnd(shadow_w.w[at / 2], ~(0xffffu << shift));
+        atomicOr(shadow_w.w[at / 2], half_word << shift);
+    }
+#endif
 #if SLOTS_WRITTEN >= 1
     slot0_s.s[at] = a;
 #endif
@@ -183,6 +220,7 @@ void main()
     update(x.lo, g.lo, a.lo, b.lo);
     update(x.hi, g.hi, a.hi, b.hi);
     RF_WRITE(param_v.v, p.n_vec, t, x)
+    WRITE_SHADOW(t, x)
 #if SLOTS_WRITTEN >= 1
     RF_WRITE(slot0_v.v, p.n_vec, t, a)
 #endif
@@ -209,6 +247,7 @@ void main()
         update(x.hi, g.hi, a.hi, b.hi);
 #endif
         param_v.v[t] = rf_pack(x);
+        WRITE_SHADOW(t, x)
 #if SLOTS_WRITTEN >= 1
         slot0_v.v[t] = rf_pack(a);
 #endif

@@ -110,6 +110,9 @@ rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const r
  * where there were several. */
 rf_result rf_graph_share(rf_graph *graph, rf_value *map);
 
+/* All nodes that read `from` read `to` instead: a leaf of the same type and shape. */
+void rf_graph_substitute(rf_graph *graph, rf_value from, rf_value to);
+
 /* Rewrites, in place: dead nodes out, then fusion through the ops' hooks until nothing changes, then dead nodes out.
  * Values in `roots` keep their numbers and contents. */
 rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);

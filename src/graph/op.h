@@ -330,6 +330,7 @@ typedef struct rf_core_ops {
     rf_result (*alias)(rf_graph *graph, rf_value x, rf_value *out); /* a view of all of x: another value, no copy */
     rf_result (*cast)(rf_graph *graph, rf_value x, rf_dtype dtype,
                       rf_value *out); /* x itself where it is of the type */
+    const rf_op *conversion;          /* what `cast` appends */
 } rf_core_ops;
 
 #endif

@@ -79,6 +79,20 @@ static rf_result share_node(sharing *s, rf_node n)
     return RF_OK;
 }
 
+void rf_graph_substitute(rf_graph *graph, rf_value from, rf_value to)
+{
+    for (rf_node n = 0; n < graph->nodes.count; n++) {
+        rf_node_info *node = &graph->nodes.items[n];
+        if (node->dead) continue;
+        rf_graph_count_uses(graph, node, -1);
+        for (uint32_t i = 0; i < node->n_in; i++)
+            if (node->in[i] == from) node->in[i] = to;
+        rf_graph_count_uses(graph, node, 1);
+        if (node->op->flags & RF_OP_VIEW)
+            graph->values.items[node->out[0]].storage = graph->values.items[node->in[0]].storage;
+    }
+}
+
 rf_result rf_graph_share(rf_graph *graph, rf_value *map)
 {
     sharing s = { .graph = graph, .map = map, .updated = RF_NEW_ARRAY(rf_node, graph->values.count) };

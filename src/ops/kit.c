@@ -181,13 +181,15 @@ rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_devi
         uint32_t push[RF_MAX_PUSH / 4] = { (uint32_t)(n / job->width), (uint32_t)(n % job->width) };
         memcpy(push + 2, job->push, job->push_size);
         rf_dispatch_push(d, push, 8 + job->push_size);
-        for (uint32_t i = 0; i < job->n_tensors; i++)
+        for (uint32_t i = 0; i < job->n_tensors; i++) {
+            const uint64_t size = job->tensors[i].narrow ? sizeof(uint16_t) : sizeof(float);
             rf_bind(d, (rf_binding){ .kind = job->tensors[i].kind,
                                      .view = job->tensors[i].view,
                                      .index = job->tensors[i].index,
                                      .write = job->tensors[i].write,
-                                     .offset = start * sizeof(float),
-                                     .size = n * sizeof(float) });
+                                     .offset = start * size,
+                                     .size = rf_align_up(n * size, 4) });
+        }
         for (uint32_t i = 0; i < job->n_small; i++) rf_bind_whole(d, RF_BIND_INPUT, job->small[i]);
         rf_dispatch_items(d, caps, (uint64_t)push[0] + push[1]);
     }

@@ -127,6 +127,7 @@ typedef struct rf_flat_job {
         uint32_t index;
         bool write;
         rf_bind_view view;
+        bool narrow; /* elements of 16 bits */
     } tensors[8];
     uint32_t n_small; /* further inputs bound whole after the tensors */
     uint32_t small[2];

@@ -50,7 +50,12 @@ static rf_result node_scale(rf_graph *graph, rf_value x, rf_value scalar, rf_val
 }
 
 static const rf_core_ops core = {
-    .add = node_add, .scale = node_scale, .fill_like = rf_emit_fill_like, .alias = node_alias, .cast = rf_emit_cast
+    .add = node_add,
+    .scale = node_scale,
+    .fill_like = rf_emit_fill_like,
+    .alias = node_alias,
+    .cast = rf_emit_cast,
+    .conversion = &rf_op_cast,
 };
 
 const rf_core_ops *rf_ops_core(void)

@@ -90,7 +90,7 @@ static void make_offers(const rf_strategy *s, const rf_mirrored_params *p, rf_of
         memcpy(o->identity.name, info->name, sizeof(o->identity.name));
         memcpy(o->identity.driver_name, info->driver_name, sizeof(o->identity.driver_name));
         o->identity.driver_version = info->driver_version;
-        o->alignment = caps->buffer_alignment;
+        o->alignment = 2 * caps->buffer_alignment; /* also of variables' shadows in 16 bits */
         o->range = caps->max_storage_range;
         o->has_share = p->shares != NULL;
         o->share = p->shares ? p->shares[r] : 1;

@@ -18,6 +18,7 @@
 #include "replica/balance/balancing.h"
 #include "replica/exchange/exchange.h"
 #include "replica/store/copying.h"
+#include "replica/store/shadows.h"
 #include "replica/store/store.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
@@ -57,8 +58,9 @@ struct rf_strategy {
     bool wide;        /* layers compute in f32 all the same */
     uint64_t variables_created;
     uint32_t trace_serial;
-    rf_store trainable, fixed;            /* fixed: variables that no optimizer may touch */
-    rf_flat gradients;                    /* places as in `trainable` */
+    rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
+    rf_flat gradients;         /* places as in `trainable` */
+    rf_shadows shadows;
     rf_flat download, upload;             /* staging, places as in `trainable`; only on staged replicas of several */
     rf_flat assigned;                     /* what a step gives to variables of `fixed`; places as there */
     rf_flat fixed_download, fixed_upload; /* staging for that, on staged replicas of several */

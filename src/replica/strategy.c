@@ -31,6 +31,7 @@ static void free_store(const rf_strategy *s, rf_store *store)
 void rf_strategy_release(rf_strategy *s)
 {
     if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
+    rf_shadows_free(s);
     free_store(s, &s->trainable);
     free_store(s, &s->fixed);
     rf_flat_free(s, &s->gradients);

@@ -133,11 +133,12 @@ typedef struct rf_updater_params {
     bool variable_norms; /* hyper() is called for each variable, with the norm of its gradient */
     bool global_norm;    /* hyper() is called once for each group, with the norm over all variables of the update */
     /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read; hyper[0] is f32
-     * [hyper_count], hyper[1] and on are `num_scalars` f32 scalars. Called several times per graph; must be
-     * element-wise and leave zeros zero where param, grad and slots are all zero (padding between variables). `group`
-     * is that of the range's variables. */
+     * [hyper_count], hyper[1] and on are `num_scalars` f32 scalars. `shadow` (0: there is none) is f16 or bf16 [n]:
+     * what changes param last writes its new values there, too. Called several times per graph; must be element-wise
+     * and leave zeros zero where param, grad and slots are all zero (padding between variables). `group` is that of the
+     * range's variables. */
     rf_result (*emit)(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad, const rf_value *slots,
-                      const rf_value *hyper);
+                      const rf_value *hyper, rf_value shadow);
     /* NULL for most. Variables of groups that whole() names are updated along a direction, which emit() gets in the
      * place of the gradient. It is made in two steps: emit_direction() changes slots and writes the direction [n] of a
      * range, then emit_whole() changes that of a whole variable, of the variable's shape. */

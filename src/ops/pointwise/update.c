@@ -8,9 +8,13 @@
  * optimization for deep learning", 2020) is two ops, because norms are taken between them (block_norms.c); its decay is
  * part of the step. So is Muon (Jordan et al. 2024): between its momentum and its step whole matrices are made
  * orthogonal. Averages of parameters are updated after the parameters.
+ *
+ * What changes parameters takes one tensor more, behind all others: the parameter's shadow, f16 or bf16, which the same
+ * dispatch writes.
  */
 #include <math.h>
 
+#include "base/half.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "ops/scalar.h"
@@ -32,17 +36,28 @@ static bool looks_ahead(const rf_op_call *call)
     return may && ((const update_attr *)call->attr)->nesterov;
 }
 
+static bool has_shadow(const rf_op_call *call)
+{
+    return call->n_in > call->op->min_in;
+}
+
+static bool is_shadow(const rf_op_call *call, uint32_t i)
+{
+    return i == call->op->min_in;
+}
+
 static rf_result update_infer(rf_op_call *call)
 {
-    const uint32_t hyper = call->n_in - 1;
+    const uint32_t hyper = call->op->min_in - 1;
     const int64_t count = rf_shape_count(call->in[0].shape);
     for (uint32_t i = 0; i < call->n_in; i++) {
         const int64_t n = rf_shape_count(call->in[i].shape);
         char shape[96];
         rf_shape_format(call->in[i].shape, shape, sizeof(shape));
-        if (call->in[i].dtype != RF_F32)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is %s, not f32", call->op->name, i,
-                           rf_dtype_name(call->in[i].dtype));
+        const bool narrow = is_shadow(call, i);
+        if (narrow ? !rf_dtype_is_narrow(call->in[i].dtype) : call->in[i].dtype != RF_F32)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is %s, not %s", call->op->name, i,
+                           rf_dtype_name(call->in[i].dtype), narrow ? "f16 or bf16" : "f32");
         if (has_hyper(call->op) && i == hyper && n < RF_HYPER_COUNT)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: hyperparameters have shape %s, not [%d]", call->op->name,
                            shape, RF_HYPER_COUNT);
@@ -76,13 +91,12 @@ static double lamb_step(const float *hyper, double x, double m, double v)
            hyper[RF_HYPER_WEIGHT_DECAY] * x;
 }
 
-static rf_result update_reference(const rf_op_call *call, void *const *in, void *const *out)
+static void refer_to_rule(const rf_op_call *call, void *const *in)
 {
-    (void)out;
     const int64_t count = rf_shape_count(call->in[0].shape);
-    const float *hyper = in[call->n_in - 1];
-    if (has_hyper(call->op) && hyper[RF_HYPER_SKIP] >= 1) return RF_OK;
-    float *param = in[0], *a = call->n_in > 3 ? in[2] : NULL, *b = call->n_in > 4 ? in[3] : NULL;
+    const uint32_t n_in = call->op->min_in;
+    const float *hyper = in[n_in - 1];
+    float *param = in[0], *a = n_in > 3 ? in[2] : NULL, *b = n_in > 4 ? in[3] : NULL;
     for (int64_t i = 0; i < count; i++) {
         double g = ((const float *)in[1])[i], x = param[i];
         if (refer_to_average(call->op, hyper, &x, g)) {
@@ -153,13 +167,24 @@ static rf_result update_reference(const rf_op_call *call, void *const *in, void 
         }
         param[i] = (float)x;
     }
+}
+
+static rf_result update_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    (void)out;
+    const uint32_t last = call->op->min_in;
+    if (has_hyper(call->op) && ((const float *)in[last - 1])[RF_HYPER_SKIP] >= 1) return RF_OK;
+    refer_to_rule(call, in);
+    const float *param = in[0];
+    for (int64_t i = 0; has_shadow(call) && i < rf_shape_count(call->in[0].shape); i++)
+        ((uint16_t *)in[last])[i] = call->in[last].dtype == RF_F16 ? rf_f32_to_f16(param[i]) : rf_f32_to_bf16(param[i]);
     return RF_OK;
 }
 
-/* Number of tensors of the parameter's length. */
+/* Number of tensors of the parameter's length, its shadow left out. */
 static uint32_t num_tensors(const rf_op_call *call)
 {
-    return has_hyper(call->op) ? call->n_in - 1 : call->n_in;
+    return has_hyper(call->op) ? call->op->min_in - 1 : call->op->min_in;
 }
 
 static rf_cost update_cost(const rf_op_call *call)
@@ -168,7 +193,7 @@ static rf_cost update_cost(const rf_op_call *call)
     uint32_t written = 0;
     for (uint32_t i = 0; i < n; i++) written += call->op->mutates >> i & 1;
     return (rf_cost){ (n == 4 ? 14.0 : 4.0) * (double)rf_shape_count(call->in[0].shape),
-                      (double)(n + written) * (double)rf_tensor_bytes(&call->in[0]) };
+                      ((double)(n + written) + (has_shadow(call) ? 0.5 : 0)) * (double)rf_tensor_bytes(&call->in[0]) };
 }
 
 /* ---- kernels ---- */
@@ -200,6 +225,17 @@ static const rf_shader *shader_of(const rf_op *op, uint32_t form)
     return rules[i].shaders[form];
 }
 
+/* Where no shadow is asked for the parameter stands in its place, and is not touched. */
+static void add_shadow(const rf_op_call *call, const rf_device_caps *caps, rf_flat_job *k)
+{
+    const bool wanted = has_shadow(call);
+    const uint32_t at = wanted ? call->op->min_in : 0;
+    k->spec[k->n_spec++] = wanted ? rf_type_word(call->in[at].dtype, caps) : 0;
+    k->tensors[k->n_tensors].index = at;
+    k->tensors[k->n_tensors].narrow = wanted;
+    k->tensors[k->n_tensors++].write = wanted;
+}
+
 static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, uint32_t form)
 {
     const uint32_t n = num_tensors(call);
@@ -215,8 +251,9 @@ static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, r
         k.tensors[k.n_tensors].index = i;
         k.tensors[k.n_tensors++].write = true;
     }
-    if (n < call->n_in) k.small[k.n_small++] = call->n_in - 1;
+    if (has_hyper(call->op)) k.small[k.n_small++] = n;
     k.spec[k.n_spec++] = looks_ahead(call);
+    if (call->op->max_in > call->op->min_in) add_shadow(call, caps, &k);
     return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
 }
 
@@ -294,46 +331,67 @@ static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel
           .benchmark = true },                                                                                         \
         __VA_ARGS__                                                                                                    \
     }
+/* Shadows: one rounding to 16 bits of what may differ in its last bits. */
+#define SHADOW_F16(n) RF_TENSOR(RF_F16, RF_FILL_NORMAL, 0, 1, 1, n)
+#define SHADOW_BF16(n) RF_TENSOR(RF_BF16, RF_FILL_NORMAL, 0, 1, 1, n)
+#define ROUNDED(label, n_inputs, tolerance, ...)                                                                       \
+    {                                                                                                                  \
+        .name = label, .n_in = n_inputs + 1, .in = __VA_ARGS__, .rtol = tolerance, .atol = tolerance * 1e-2            \
+    }
+#define SHADOWED(n_inputs, inputs, f16, bf16)                                                                          \
+    ROUNDED("f16_1", n_inputs, f16, inputs(1, HYPER, SHADOW_F16(1))),                                                  \
+        ROUNDED("f16_3", n_inputs, f16, inputs(3, HYPER, SHADOW_F16(3))),                                              \
+        ROUNDED("f16_255", n_inputs, f16, inputs(255, HYPER, SHADOW_F16(255))),                                        \
+        ROUNDED("f16_2051", n_inputs, f16, inputs(2051, HYPER, SHADOW_F16(2051))),                                     \
+        ROUNDED("bf16_7", n_inputs, bf16, inputs(7, HYPER, SHADOW_BF16(7))),                                           \
+        ROUNDED("bf16_2048", n_inputs, bf16, inputs(2048, HYPER, SHADOW_BF16(2048)))
+#define SKIPPED_SHADOW(n_inputs, inputs) ROUNDED("f16_skipped_261", n_inputs, 0, inputs(261, SKIP, SHADOW_F16(261)))
+#define CHANGES_PARAMETER(n_inputs, inputs)                                                                            \
+    SKIPPED(n_inputs, inputs), SHADOWED(n_inputs, inputs, 0x1p-10, 0x1p-7), SKIPPED_SHADOW(n_inputs, inputs)
 #define SKIPPED(n_inputs, inputs)                                                                                      \
     {                                                                                                                  \
         .name = "skipped_261", .n_in = n_inputs, .in = inputs(261, SKIP)                                               \
     }
-#define SGD_IN(n, hyper)                                                                                               \
+#define SGD_IN(n, ...)                                                                                                 \
     {                                                                                                                  \
-        VECTOR(n), VECTOR(n), hyper                                                                                    \
+        VECTOR(n), VECTOR(n), __VA_ARGS__                                                                              \
     }
-#define MOMENTUM_IN(n, hyper)                                                                                          \
+#define MOMENTUM_IN(n, ...)                                                                                            \
     {                                                                                                                  \
-        VECTOR(n), VECTOR(n), VECTOR(n), hyper                                                                         \
+        VECTOR(n), VECTOR(n), VECTOR(n), __VA_ARGS__                                                                   \
     }
-#define ADAM_IN(n, hyper)                                                                                              \
+#define ADAM_IN(n, ...)                                                                                                \
     {                                                                                                                  \
-        VECTOR(n), VECTOR(n), VECTOR(n), POSITIVE(n), hyper                                                            \
+        VECTOR(n), VECTOR(n), VECTOR(n), POSITIVE(n), __VA_ARGS__                                                      \
     }
-#define RMSPROP_IN(n, hyper)                                                                                           \
+#define RMSPROP_IN(n, ...)                                                                                             \
     {                                                                                                                  \
-        VECTOR(n), VECTOR(n), POSITIVE(n), VECTOR(n), hyper                                                            \
+        VECTOR(n), VECTOR(n), POSITIVE(n), VECTOR(n), __VA_ARGS__                                                      \
     }
-#define ADAGRAD_IN(n, hyper)                                                                                           \
+#define ADAGRAD_IN(n, ...)                                                                                             \
     {                                                                                                                  \
-        VECTOR(n), VECTOR(n), POSITIVE(n), hyper                                                                       \
+        VECTOR(n), VECTOR(n), POSITIVE(n), __VA_ARGS__                                                                 \
     }
 #define ACCUMULATE_IN(n, hyper)                                                                                        \
     {                                                                                                                  \
         VECTOR(n), VECTOR(n)                                                                                           \
     }
-UPDATE_CASES(sgd, 3, SGD_IN, SKIPPED(3, SGD_IN));
-UPDATE_CASES(adam, 5, ADAM_IN, SKIPPED(5, ADAM_IN));
-UPDATE_CASES(rmsprop, 5, RMSPROP_IN, SKIPPED(5, RMSPROP_IN));
-UPDATE_CASES(adagrad, 4, ADAGRAD_IN, SKIPPED(4, ADAGRAD_IN));
-UPDATE_CASES(lion, 4, MOMENTUM_IN, SKIPPED(4, MOMENTUM_IN));
-UPDATE_CASES(nadam, 5, ADAM_IN, SKIPPED(5, ADAM_IN));
+#define ASSIGN_IN(n, hyper, ...)                                                                                       \
+    {                                                                                                                  \
+        VECTOR(n), VECTOR(n), __VA_ARGS__                                                                              \
+    }
+UPDATE_CASES(sgd, 3, SGD_IN, CHANGES_PARAMETER(3, SGD_IN));
+UPDATE_CASES(adam, 5, ADAM_IN, CHANGES_PARAMETER(5, ADAM_IN));
+UPDATE_CASES(rmsprop, 5, RMSPROP_IN, CHANGES_PARAMETER(5, RMSPROP_IN));
+UPDATE_CASES(adagrad, 4, ADAGRAD_IN, CHANGES_PARAMETER(4, ADAGRAD_IN));
+UPDATE_CASES(lion, 4, MOMENTUM_IN, CHANGES_PARAMETER(4, MOMENTUM_IN));
+UPDATE_CASES(nadam, 5, ADAM_IN, CHANGES_PARAMETER(5, ADAM_IN));
 UPDATE_CASES(lamb_moments, 4, ADAGRAD_IN, SKIPPED(4, ADAGRAD_IN));
-UPDATE_CASES(lamb, 4, ADAGRAD_IN, SKIPPED(4, ADAGRAD_IN));
-UPDATE_CASES(muon, 3, SGD_IN, SKIPPED(3, SGD_IN));
+UPDATE_CASES(lamb, 4, ADAGRAD_IN, CHANGES_PARAMETER(4, ADAGRAD_IN));
+UPDATE_CASES(muon, 3, SGD_IN, CHANGES_PARAMETER(3, SGD_IN));
 UPDATE_CASES(average, 3, SGD_IN, SKIPPED(3, SGD_IN));
-UPDATE_CASES(overwrite, 3, SGD_IN, SKIPPED(3, SGD_IN));
-UPDATE_CASES(assign, 2, ACCUMULATE_IN, );
+UPDATE_CASES(overwrite, 3, SGD_IN, CHANGES_PARAMETER(3, SGD_IN));
+UPDATE_CASES(assign, 2, ACCUMULATE_IN, SHADOWED(2, ASSIGN_IN, 0, 0));
 UPDATE_CASES(accumulate, 2, ACCUMULATE_IN, );
 static const update_attr nesterov = { 1 };
 UPDATE_CASES(
@@ -346,7 +404,7 @@ UPDATE_CASES(
       .rtol = 1e-5,
       .atol = 1e-5 });
 static const rf_op_case momentum_cases[] = {
-    SKIPPED(4, MOMENTUM_IN),
+    CHANGES_PARAMETER(4, MOMENTUM_IN),
     { .name = "1", .n_in = 4, .in = MOMENTUM_IN(1, HYPER), .rtol = 1e-5, .atol = 1e-5 },
     { .name = "255", .n_in = 4, .in = MOMENTUM_IN(255, HYPER), .rtol = 1e-5, .atol = 1e-5 },
     { .name = "2048", .n_in = 4, .in = MOMENTUM_IN(2048, HYPER), .rtol = 1e-5, .atol = 1e-5 },
@@ -366,30 +424,35 @@ static const rf_op_case momentum_cases[] = {
       .benchmark = true },
 };
 
-#define UPDATE_OP(op_name, n_inputs, mutated, op_cases, ...)                                                           \
+#define UPDATE_OP(op_name, n_inputs, shadows, mutated, op_cases, ...)                                                  \
     {                                                                                                                  \
-        .name = op_name, .min_in = n_inputs, .max_in = n_inputs, .flags = RF_OP_NO_ONNX, .mutates = mutated,           \
-        .infer = update_infer, .reference = update_reference, .cost = update_cost, RF_KERNELS(kernels),                \
-        RF_CASES(op_cases), __VA_ARGS__                                                                                \
+        .name = op_name, .min_in = n_inputs, .max_in = n_inputs + shadows, .flags = RF_OP_NO_ONNX,                     \
+        .mutates = mutated | shadows << n_inputs, .infer = update_infer, .reference = update_reference,                \
+        .cost = update_cost, RF_KERNELS(kernels), RF_CASES(op_cases), __VA_ARGS__                                      \
     }
+/* Whether the op takes a shadow. */
+#define SHADOW 1u
+#define NO_SHADOW 0u
 static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(update_attr, nesterov) };
-const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, 1u, sgd_cases, .settings = 1u << 2);
-const rf_op rf_op_momentum_update = UPDATE_OP("momentum_update", 4, 1u | 4u, momentum_cases, .settings = 1u << 3,
-                                              RF_ATTRIBUTES(update_attr, update_fields));
-const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, 1u | 4u | 8u, adam_cases, .settings = 1u << 4);
-const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, 1u | 4u | 8u, rmsprop_cases, .settings = 1u << 4);
-const rf_op rf_op_adagrad_update = UPDATE_OP("adagrad_update", 4, 1u | 4u, adagrad_cases, .settings = 1u << 3);
-const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, 1u | 4u, lion_cases, .settings = 1u << 3);
-const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, 1u | 4u | 8u, nadam_cases, .settings = 1u << 4);
-const rf_op rf_op_lamb_moments = UPDATE_OP("lamb_moments", 4, 1u | 4u, lamb_moments_cases, .settings = 1u << 3);
-const rf_op rf_op_lamb_update = UPDATE_OP("lamb_update", 4, 1u, lamb_cases, .settings = 1u << 3);
-const rf_op rf_op_muon_momentum = UPDATE_OP("muon_momentum", 4, 1u | 4u, muon_momentum_cases, .settings = 1u << 3,
-                                            RF_ATTRIBUTES(update_attr, update_fields));
-const rf_op rf_op_muon_update = UPDATE_OP("muon_update", 3, 1u, muon_cases, .settings = 1u << 2);
-const rf_op rf_op_average_update = UPDATE_OP("average_update", 3, 1u, average_cases, .settings = 1u << 2);
-const rf_op rf_op_overwrite = UPDATE_OP("overwrite", 3, 1u, overwrite_cases, .settings = 1u << 2);
-const rf_op rf_op_assign = UPDATE_OP("assign", 2, 1u, assign_cases, );
-const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, 1u, accumulate_cases, );
+const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, SHADOW, 1u, sgd_cases, .settings = 1u << 2);
+const rf_op rf_op_momentum_update = UPDATE_OP("momentum_update", 4, SHADOW, 1u | 4u, momentum_cases,
+                                              .settings = 1u << 3, RF_ATTRIBUTES(update_attr, update_fields));
+const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, SHADOW, 1u | 4u | 8u, adam_cases, .settings = 1u << 4);
+const rf_op rf_op_rmsprop_update =
+    UPDATE_OP("rmsprop_update", 5, SHADOW, 1u | 4u | 8u, rmsprop_cases, .settings = 1u << 4);
+const rf_op rf_op_adagrad_update = UPDATE_OP("adagrad_update", 4, SHADOW, 1u | 4u, adagrad_cases, .settings = 1u << 3);
+const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, SHADOW, 1u | 4u, lion_cases, .settings = 1u << 3);
+const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, SHADOW, 1u | 4u | 8u, nadam_cases, .settings = 1u << 4);
+const rf_op rf_op_lamb_moments =
+    UPDATE_OP("lamb_moments", 4, NO_SHADOW, 1u | 4u, lamb_moments_cases, .settings = 1u << 3);
+const rf_op rf_op_lamb_update = UPDATE_OP("lamb_update", 4, SHADOW, 1u, lamb_cases, .settings = 1u << 3);
+const rf_op rf_op_muon_momentum = UPDATE_OP("muon_momentum", 4, NO_SHADOW, 1u | 4u, muon_momentum_cases,
+                                            .settings = 1u << 3, RF_ATTRIBUTES(update_attr, update_fields));
+const rf_op rf_op_muon_update = UPDATE_OP("muon_update", 3, SHADOW, 1u, muon_cases, .settings = 1u << 2);
+const rf_op rf_op_average_update = UPDATE_OP("average_update", 3, NO_SHADOW, 1u, average_cases, .settings = 1u << 2);
+const rf_op rf_op_overwrite = UPDATE_OP("overwrite", 3, SHADOW, 1u, overwrite_cases, .settings = 1u << 2);
+const rf_op rf_op_assign = UPDATE_OP("assign", 2, SHADOW, 1u, assign_cases, );
+const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, NO_SHADOW, 1u, accumulate_cases, );
 
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in)
 {

@@ -108,6 +108,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
         RF_TRY(rf_updater_ensure_directions(update->updater));
     }
+    RF_TRY(rf_shadows_ensure(s));
     if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));
     if (sig->sums.elements > 0) RF_TRY(rf_step_sums_ensure(s, sig->sums.elements));
     return sig->updates.count > 0 ? rf_staging_ensure(s) : RF_OK;
@@ -144,20 +145,22 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
 {
     RF_TRY(ready_updaters(f->strategy, sig));
     const uint64_t now = buffer_generation(f->strategy, sig);
-    if (sig->prepared && sig->generation == now) return RF_OK;
-    const rf_result r = signature_rebuild(f, sig);
-    if (r < 0) {
-        drop_programs(sig, f->strategy->num_local);
-        return r;
+    if (!sig->prepared || sig->generation != now) {
+        const rf_result r = signature_rebuild(f, sig);
+        if (r < 0) {
+            drop_programs(sig, f->strategy->num_local);
+            return r;
+        }
+        sig->generation = now;
+        sig->prepared = true;
     }
-    sig->generation = now;
-    sig->prepared = true;
-    return RF_OK;
+    return sig->reads_shadows ? rf_shadows_refresh(f->strategy) : RF_OK;
 }
 
 static rf_location state_location(const rf_state_ref *ref, uint32_t index)
 {
     if (ref->local) return (rf_location){ ref->local->values.buffers[index], 0 };
+    if (ref->shadow) return rf_shadows_location(ref->variable->strategy, index, ref->variable->offset);
     const rf_flat *flat = &rf_variable_store(ref->variable)->values;
     return (rf_location){ flat->buffers[index], ref->variable->offset * sizeof(float) };
 }

@@ -499,6 +499,48 @@ static rf_result share_equal(rf_signature *sig, uint32_t num_outputs)
     return r;
 }
 
+/* Variables that the step updates, by slot. */
+static void list_updated(const rf_signature *sig, bool *updated)
+{
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        for (uint32_t i = 0; i < sig->updates.items[u].count; i++)
+            for (uint32_t slot = 0; slot < sig->states.count; slot++)
+                if (sig->states.items[slot].variable == sig->updates.items[u].variables[i]) updated[slot] = true;
+}
+
+/* What is also read otherwise, as a result, is cast all the same. */
+static rf_result read_shadow(rf_trace *t, rf_value v, rf_value source)
+{
+    rf_signature *sig = t->signature;
+    rf_variable *variable = sig->states.items[sig->graph->values.items[source].slot].variable;
+    const rf_tensor_desc desc = *rf_graph_desc(sig->graph, v);
+    const rf_value shadow = state_value(t, &variable->shadowed, desc, variable->name,
+                                        (rf_state_ref){ .variable = variable, .shadow = true });
+    if (shadow == 0) return rf_trace_status(t);
+    rf_graph_substitute(sig->graph, v, shadow);
+    rf_shadows_add(t->strategy, variable);
+    sig->reads_shadows = true;
+    return RF_OK;
+}
+
+static rf_result use_shadows(rf_trace *t)
+{
+    rf_signature *sig = t->signature;
+    const rf_value count = sig->graph->values.count;
+    bool *updated = RF_NEW_ARRAY(bool, sig->states.count);
+    rf_value *source = RF_NEW_ARRAY(rf_value, count);
+    rf_result r = updated && source ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        list_updated(sig, updated);
+        t->strategy->shadows.type = rf_shadows_plan(sig->graph, updated, t->strategy->shadows.type, source);
+    }
+    for (rf_value v = 0; r >= 0 && v < count; v++)
+        if (source[v]) r = read_shadow(t, v, source[v]);
+    rf_free(updated);
+    rf_free(source);
+    return r;
+}
+
 static rf_result trace_step(rf_trace *t)
 {
     rf_function *f = t->function;
@@ -518,6 +560,7 @@ static rf_result trace_step(rf_trace *t)
     RF_TRY(check_transforms(t->signature));
     RF_TRY(rf_trace_weigh_assigned(t));
     RF_TRY(share_equal(t->signature, f->params.num_outputs));
+    RF_TRY(use_shadows(t));
     rf_signature *sig = t->signature;
     sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
     RF_TRY(rf_trace_check_shapes(sig));

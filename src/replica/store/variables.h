@@ -13,15 +13,17 @@ struct rf_variable {
     rf_shape shape;
     uint64_t count, offset; /* elements */
     bool trainable;
-    bool frozen; /* by its layer: models leave it out of what they train */
+    bool shadowed; /* see shadows.h */
+    bool frozen;   /* by its layer: models leave it out of what they train */
     rf_updater
         *updater; /* the last one that updated it; not a counted reference: an updater that is destroyed clears it */
 };
 
-/* What stands behind a STATE slot of a graph. Exactly one is set. */
+/* What stands behind a STATE slot of a graph: a variable or a local state. */
 typedef struct rf_state_ref {
     rf_variable *variable;
     rf_local_state *local;
+    bool shadow; /* the variable's, not its value */
 } rf_state_ref;
 
 static inline rf_store *rf_variable_store(const rf_variable *v)

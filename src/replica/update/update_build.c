@@ -20,14 +20,20 @@ typedef struct range_graph {
     } states;
 } range_graph;
 
+static rf_result located_state(range_graph *g, const void *object, rf_location at, rf_tensor_desc desc, rf_value *out)
+{
+    RF_TRY(RF_VEC_GROW(&g->states));
+    RF_TRY(rf_graph_state(g->graph, object, desc, NULL, out));
+    if (g->graph->values.items[*out].slot < g->states.count) return RF_OK;
+    g->states.items[g->states.count++] = at;
+    return RF_OK;
+}
+
 static rf_result shaped_state(range_graph *g, const void *object, rf_gpu_buffer *buffer, uint64_t offset,
                               rf_shape shape, rf_value *out)
 {
-    RF_TRY(RF_VEC_GROW(&g->states));
-    RF_TRY(rf_graph_state(g->graph, object, (rf_tensor_desc){ RF_F32, shape }, NULL, out));
-    if (g->graph->values.items[*out].slot < g->states.count) return RF_OK;
-    g->states.items[g->states.count++] = (rf_location){ buffer, offset * sizeof(float) };
-    return RF_OK;
+    const rf_location at = { buffer, offset * sizeof(float) };
+    return located_state(g, object, at, (rf_tensor_desc){ RF_F32, shape }, out);
 }
 
 static rf_result range_state(range_graph *g, const void *object, rf_gpu_buffer *buffer, uint64_t offset, uint64_t count,
@@ -85,7 +91,7 @@ static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_v
 
 /* What is updated in one segment. */
 typedef struct segment_values {
-    rf_value param, grad, direction, slots[RF_MAX_SLOTS];
+    rf_value param, grad, direction, slots[RF_MAX_SLOTS], shadow;
     rf_value *hyper;   /* [1 + num_scalars] */
     rf_value *numbers; /* [num_hypers]: those that the device has chosen; NULL: the host has */
 } segment_values;
@@ -106,6 +112,17 @@ static rf_result list_values(const build *b, range_graph *g, const rf_segment *s
         RF_TRY(range_state(g, place_identity(segment, 3 + k), u->slots[k][r], segment->slot_offset, count,
                            &out->slots[k]));
     return out->numbers ? RF_OK : list_hosts(b, g, segment->hyper, out->hyper);
+}
+
+/* What is written beside the segment's values; 0: nothing. */
+static rf_result shadow_state(const build *b, range_graph *g, const rf_segment *segment, rf_value *out)
+{
+    const rf_strategy *s = b->updater->strategy;
+    *out = 0;
+    if (!rf_shadows_are_written(s, segment->range)) return RF_OK;
+    const rf_tensor_desc desc = { s->shadows.type, RF_SHAPE((int64_t)(segment->range.end - segment->range.begin)) };
+    return located_state(g, place_identity(segment, 3 + RF_MAX_SLOTS),
+                         rf_shadows_location(s, b->index, segment->range.begin), desc, out);
 }
 
 /* ---- gradients of scaled losses ---- */
@@ -186,8 +203,9 @@ static rf_result emit_segments(const build *b, range_graph *g, segment_values *v
         RF_TRY(list_values(b, g, segment, v));
         if (v->numbers) v->hyper[0] = v->numbers[segment->hyper];
         const rf_value along = rf_update_is_whole(b->update, segment->hyper) ? v->direction : v->grad;
-        RF_TRY(
-            p->emit(p->user, g->graph, b->update->hyper_groups[segment->hyper], v->param, along, v->slots, v->hyper));
+        RF_TRY(shadow_state(b, g, segment, &v->shadow));
+        RF_TRY(p->emit(p->user, g->graph, b->update->hyper_groups[segment->hyper], v->param, along, v->slots, v->hyper,
+                       v->shadow));
     }
     return RF_OK;
 }

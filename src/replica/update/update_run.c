@@ -412,6 +412,7 @@ static rf_result run_due(rf_turns *t, rf_frame *const *frames, const uint32_t *e
     const rf_result r = take_turns(t, frames, examples);
     if (r < 0) return give_up(t, r);
     if (t->exchanges) rf_exchange_count(t->strategy, &mark, t->exposed);
+    if (t->gathers) t->strategy->shadows.stale = true;
     return RF_OK;
 }
 

@@ -184,7 +184,7 @@ static rf_result emit_source(rf_graph *g, rf_value source, rf_value target, rf_v
 }
 
 rf_result rf_custom_update_emit(const rf_custom_update *c, const rf_optimizer_params *p, rf_graph *g, rf_value param,
-                                rf_value grad, const rf_value *slots, const rf_value *scalars)
+                                rf_value grad, const rf_value *slots, const rf_value *scalars, rf_value shadow)
 {
     rf_value sources[1 + RF_MAX_CUSTOM_SLOTS];
     rf_value *map = RF_NEW_ARRAY(rf_value, c->graph->values.count);
@@ -194,7 +194,9 @@ rf_result rf_custom_update_emit(const rf_custom_update *c, const rf_optimizer_pa
         r = emit_source(g, map[c->results[i]], i == 0 ? param : slots[i - 1], &sources[i]);
     for (uint32_t i = 0; r >= 0 && i < 1 + c->params.num_slots; i++)
         if (sources[i])
-            r = rf_emit_update(g, &rf_op_assign, NULL, (rf_value[]){ i == 0 ? param : slots[i - 1], sources[i] }, 2);
+            r = rf_emit_update(g, &rf_op_assign, NULL,
+                               (rf_value[]){ i == 0 ? param : slots[i - 1], sources[i], shadow },
+                               2 + (i == 0 && shadow != 0));
     rf_free(map);
     return r;
 }

@@ -47,36 +47,41 @@ static bool is_matrix(const rf_optimizer_params *p, uint32_t group)
 }
 
 static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
-                           const rf_value *slots, const rf_value *hyper)
+                           const rf_value *slots, const rf_value *hyper, rf_value shadow)
 {
     const rf_optimizer_params *p = &optimizer->config.params;
-    if (optimizer->custom) return rf_custom_update_emit(optimizer->custom, p, g, param, grad, slots, hyper + 1);
+    if (optimizer->custom) return rf_custom_update_emit(optimizer->custom, p, g, param, grad, slots, hyper + 1, shadow);
     if (p->kind == RF_OPTIMIZER_LAMB)
-        return rf_emit_update(g, &rf_op_lamb_update, NULL, (rf_value[]){ param, slots[0], slots[1], hyper[0] }, 4);
+        return rf_emit_update(g, &rf_op_lamb_update, NULL, (rf_value[]){ param, slots[0], slots[1], hyper[0], shadow },
+                              4 + (shadow != 0));
     if (is_matrix(p, group))
-        return rf_emit_update(g, &rf_op_muon_update, NULL, (rf_value[]){ param, grad, hyper[0] }, 3);
+        return rf_emit_update(g, &rf_op_muon_update, NULL, (rf_value[]){ param, grad, hyper[0], shadow },
+                              3 + (shadow != 0));
     const rf_op *op = update_op(p);
     const uint32_t nesterov = p->nesterov;
-    rf_value in[3 + RF_MAX_SLOTS];
+    rf_value in[4 + RF_MAX_SLOTS];
     uint32_t n = 0;
     in[n++] = param;
     in[n++] = grad;
     for (uint32_t i = 0; i < rf_optimizer_config_slots(&optimizer->config); i++) in[n++] = slots[i];
     in[n++] = hyper[0];
+    if (shadow) in[n++] = shadow;
     return rf_emit_update(g, op, op == &rf_op_momentum_update ? &nesterov : NULL, in, n);
 }
 
 static rf_result emit_update(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
-                             const rf_value *slots, const rf_value *hyper)
+                             const rf_value *slots, const rf_value *hyper, rf_value shadow)
 {
     const rf_optimizer *optimizer = user;
     const rf_optimizer_params *p = &optimizer->config.params;
-    RF_TRY(emit_rule(optimizer, g, group, param, grad, slots, hyper));
+    const bool overwritten = p->use_ema && p->ema_overwrite_frequency > 0;
+    RF_TRY(emit_rule(optimizer, g, group, param, grad, slots, hyper, overwritten ? 0 : shadow));
     if (!p->use_ema) return RF_OK;
     const rf_value average = slots[rf_optimizer_config_slots(&optimizer->config)];
     RF_TRY(rf_emit_update(g, &rf_op_average_update, NULL, (rf_value[]){ average, param, hyper[0] }, 3));
-    if (p->ema_overwrite_frequency == 0) return RF_OK;
-    return rf_emit_update(g, &rf_op_overwrite, NULL, (rf_value[]){ param, average, hyper[0] }, 3);
+    if (!overwritten) return RF_OK;
+    return rf_emit_update(g, &rf_op_overwrite, NULL, (rf_value[]){ param, average, hyper[0], shadow },
+                          3 + (shadow != 0));
 }
 
 static bool is_whole(void *user, uint32_t group)

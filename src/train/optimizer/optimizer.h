@@ -82,7 +82,8 @@ static inline uint32_t rf_custom_num_scalars(const rf_custom_update *update)
 }
 /* Appends the update of a range; `scalars` are those that rf_custom_fill() fills in. */
 rf_result rf_custom_update_emit(const rf_custom_update *update, const rf_optimizer_params *params, rf_graph *g,
-                                rf_value param, rf_value grad, const rf_value *slots, const rf_value *scalars);
+                                rf_value param, rf_value grad, const rf_value *slots, const rf_value *scalars,
+                                rf_value shadow);
 /* `values`: RF_HYPER_COUNT numbers of rf_optimizer_hyper(), then the scalars to fill in. `rate` is that of the group.
  */
 void rf_custom_fill(const rf_custom_update *update, uint64_t iteration, double rate, float *values);
