@@ -3,13 +3,15 @@
 /* UNIFORM: y is the number's 23 upper bits, in the middle of steps of 2^-23 between 0 and 1. Else:
  * y = x * scale where the element's random number says "keep", else 0. The number is word (position & 3) of the Philox
  * block (position >> 2), position being the element's place in the global batch. An invocation handles one block of four
- * elements; ALIGNED says that blocks start at multiples of four elements. */
+ * elements; ALIGNED says that blocks start at multiples of four elements, which may then be stored in 16 bits. */
 #extension GL_GOOGLE_include_directive : require
 #define W 4
 #include "include/wide.glsl"
 #include "include/philox.glsl"
 
 layout(constant_id = 1) const uint ALIGNED = 0;
+#define RF_TYPES_ID 2
+#include "include/stored.glsl"
 layout(push_constant) uniform Push {
     uint count, start_low, start_high; /* of this dispatch's elements within the replica's tensor */
     uint per_example, threshold, stream;
@@ -22,16 +24,16 @@ vec4 result4(uint t, uvec4 bits) { return (vec4(bits >> 9) + 0.5) * 1.1920929e-7
 float result(uint at, uint bits) { return (float(bits >> 9) + 0.5) * 1.1920929e-7; }
 #else
 #define FIRST 1
-layout(std430, binding = 0) readonly buffer InV { vec4 xv[]; };
+RF_STORED4(0, x, readonly)
 layout(std430, binding = 0) readonly buffer InS { float xs[]; };
 vec4 result4(uint t, uvec4 bits)
 {
-    return mix(vec4(0), xv[t] * p.scale, greaterThanEqual(bits >> 8, uvec4(p.threshold)));
+    return mix(vec4(0), RF_LOAD4(0, x, t) * p.scale, greaterThanEqual(bits >> 8, uvec4(p.threshold)));
 }
 float result(uint at, uint bits) { return bits >> 8 >= p.threshold ? xs[at] * p.scale : 0.0; }
 #endif
 layout(std430, binding = FIRST) readonly buffer Random { uint random[]; };
-layout(std430, binding = FIRST + 1) writeonly buffer OutV { vec4 yv[]; };
+RF_STORED4(FIRST + 1, y, writeonly)
 layout(std430, binding = FIRST + 1) writeonly buffer OutS { float ys[]; };
 
 void main()
@@ -52,7 +54,7 @@ void main()
     uvec4 bits = rf_philox(uvec2(seed.x, seed.y ^ random[3]), uvec4(block, block_high, random[2], p.stream));
     uint at = t * 4 - ahead; /* wraps around below 0: not < count then */
     if (ALIGNED != 0u) {
-        if (at + 3 < p.count) yv[t] = result4(t, bits);
+        if (at + 3 < p.count) RF_STORE4(FIRST + 1, y, t, result4(t, bits))
     } else {
         if (at < p.count) ys[at] = result(at, bits.x);
         if (at + 1 < p.count) ys[at + 1] = result(at + 1, bits.y);

@@ -2,7 +2,7 @@
 // Sums down the columns of [rows, columns], W columns an invocation, over a slice of the rows. batch_total.comp puts slices together.
 //   without a definition: of x, to its sum, its mean, and the sum of squared deviations from that
 //   PRODUCTS: to the sums of dy * (x - mean) and of dy
-// TEXEL: reads through texel buffers.
+// Tensors may be stored in 16 bits, but not with TEXEL, which reads through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -17,16 +17,25 @@
 layout(binding = 0) uniform samplerBuffer x;
 #define X(i) texelFetch(x, int(i))
 #else
-layout(std430, binding = 0) readonly buffer Input { VEC x[]; };
-#define X(i) x[i]
+#define RF_TYPES_ID 1
+#include "include/stored.glsl"
+#if W == 4
+#define STORED(i, name) RF_STORED4(i, name, readonly)
+#define LOAD RF_LOAD4
+#else
+#define STORED RF_STORED1
+#define LOAD RF_LOAD1
+#endif
+STORED(0, x)
+#define X(i) LOAD(0, x, i)
 #endif
 #ifdef PRODUCTS
 #ifdef TEXEL
 layout(binding = 1) uniform samplerBuffer dy;
 #define DY(i) texelFetch(dy, int(i))
 #else
-layout(std430, binding = 1) readonly buffer InputDy { VEC dy[]; };
-#define DY(i) dy[i]
+STORED(1, dy)
+#define DY(i) LOAD(1, dy, i)
 #endif
 layout(std430, binding = 2) readonly buffer Mean { VEC mean[]; };
 layout(std430, binding = 3) writeonly buffer Lists { VEC lists[]; };

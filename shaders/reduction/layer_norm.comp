@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layer or (RMS) root mean square normalisation of rows, or (GRAD) the gradient of x. The variance is the mean of squares of
-// centred values. One invocation a row; VEC4: four columns at a time, with TEXEL through texel buffers; GROUP: one workgroup a
-// row, for GPUs.
+// centred values. One invocation a row; VEC4: four columns at a time, in types of 16 bits, too, or with TEXEL through texel
+// buffers; GROUP: one workgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/row_group.glsl"
@@ -12,7 +12,12 @@
 #ifdef VEC4
 #define T vec4
 #define WIDTH 4
-#define ALL_SUM(v) ((v.x + v.y) + (v.z + v.w))
+#define ALL_SUM(v) rf_row_sum((v.x + v.y) + (v.z + v.w))
+#ifndef TEXEL
+#define STORED
+#define RF_TYPES_ID 4
+#include "include/stored.glsl"
+#endif
 #else
 #define T float
 #define WIDTH 1
@@ -26,7 +31,12 @@ layout(push_constant) uniform Push { uint rows, columns; float epsilon; };
 
 // What there is no gamma or beta for is bound to other inputs, which are not read.
 #ifdef GRAD
-#ifdef TEXEL
+#ifdef STORED
+RF_STORED4(0, dy, readonly)
+RF_STORED4(1, x, readonly)
+#define BINDING_dy 0
+#define BINDING_x 1
+#elif defined(TEXEL)
 layout(binding = 0) uniform samplerBuffer dy;
 layout(binding = 1) uniform samplerBuffer x;
 #else
@@ -35,7 +45,12 @@ layout(std430, binding = 1) readonly buffer InputX { T x[]; };
 #endif
 layout(std430, binding = 2) readonly buffer InputMean { float mean_of[]; };
 layout(std430, binding = 3) readonly buffer InputInverse { float inverse_of[]; };
-#ifdef TEXEL
+#ifdef STORED
+RF_STORED4(4, gamma, readonly)
+RF_STORED4(5, dx, writeonly)
+#define BINDING_gamma 4
+#define BINDING_dx 5
+#elif defined(TEXEL)
 layout(binding = 4) uniform samplerBuffer gamma;
 layout(std430, binding = 5) writeonly buffer Dx { u64vec2 dx[]; };
 #else
@@ -43,7 +58,16 @@ layout(std430, binding = 4) readonly buffer Gamma { T gamma[]; };
 layout(std430, binding = 5) writeonly buffer Dx { T dx[]; };
 #endif
 #else
-#ifdef TEXEL
+#ifdef STORED
+RF_STORED4(0, x, readonly)
+RF_STORED4(1, gamma, readonly)
+RF_STORED4(2, beta, readonly)
+RF_STORED4(3, y, writeonly)
+#define BINDING_x 0
+#define BINDING_gamma 1
+#define BINDING_beta 2
+#define BINDING_y 3
+#elif defined(TEXEL)
 layout(binding = 0) uniform samplerBuffer x;
 layout(binding = 1) uniform samplerBuffer gamma;
 layout(binding = 2) uniform samplerBuffer beta;
@@ -58,7 +82,10 @@ layout(std430, binding = 4) writeonly buffer OutputMean { float mean_of[]; };
 layout(std430, binding = 5) writeonly buffer OutputInverse { float inverse_of[]; };
 #endif
 
-#ifdef TEXEL
+#ifdef STORED
+#define AT(tensor, i) RF_LOAD4(BINDING_##tensor, tensor, i)
+#define PUT(tensor, i, v) RF_STORE4(BINDING_##tensor, tensor, i, v)
+#elif defined(TEXEL)
 #define AT(tensor, i) texelFetch(tensor, int(i))
 #define PUT(tensor, i, v) RF_WRITE4(tensor, live, i, v)
 #else

@@ -4,7 +4,10 @@
 #extension GL_GOOGLE_include_directive : require
 #include "reduce.glsl"
 
-layout(std430, binding = 0) readonly buffer X { float x[]; };
+#define RF_TYPES_ID 2
+#include "include/stored.glsl"
+RF_STORED1(0, x)
+#define X(i) RF_LOAD1(0, x, i)
 layout(std430, binding = 1) writeonly buffer Y { float y[]; };
 
 void main()
@@ -20,7 +23,7 @@ void main()
         const uint block_end = min(block + BLOCK, end);
         float part = rf_start();
         for (uint r = block; r < block_end; r++) {
-            part = rf_combine(part, rf_apply(x[base + r0 * red_stride0 + r1 * red_stride1 + r2 * red_stride2]));
+            part = rf_combine(part, rf_apply(X(base + r0 * red_stride0 + r1 * red_stride1 + r2 * red_stride2)));
             if (++r2 == red2) {
                 r2 = 0;
                 if (++r1 == red1) {

@@ -9,8 +9,10 @@
 layout(binding = 0) uniform samplerBuffer x;
 #define X(i) texelFetch(x, int(i))
 #else
-layout(std430, binding = 0) readonly buffer Input { vec4 x[]; };
-#define X(i) x[i]
+#define RF_TYPES_ID 2
+#include "include/stored.glsl"
+RF_STORED4(0, x, readonly)
+#define X(i) RF_LOAD4(0, x, i)
 #endif
 layout(std430, binding = 1) writeonly buffer Y { vec4 y[]; };
 

@@ -10,11 +10,20 @@
 layout(binding = 0) uniform samplerBuffer x;
 #define X(i) texelFetch(x, int(i))
 #else
-layout(std430, binding = 0) readonly buffer Input { vec4 x[]; };
-#define X(i) x[i]
+#define RF_TYPES_ID 2
+#include "include/stored.glsl"
+RF_STORED4(0, x, readonly)
+#define X(i) RF_LOAD4(0, x, i)
 #endif
 layout(std430, binding = 1) writeonly buffer Y { float y[]; };
+#ifdef TEXEL
 layout(std430, binding = 2) readonly buffer XTail { float x_tail[]; };
+#define TAIL(i) x_tail[i]
+#else
+// Bit 2 of the types is bit 0.
+RF_STORED1(2, x_tail)
+#define TAIL(i) RF_LOAD1(2, x_tail, i)
+#endif
 
 void main()
 {
@@ -31,6 +40,6 @@ void main()
         result = rf_combine(result, part);
     }
     float whole = rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w));
-    for (uint r = end / 4 * 4; r < end; r++) whole = rf_combine(whole, rf_apply(x_tail[r]));
+    for (uint r = end / 4 * 4; r < end; r++) whole = rf_combine(whole, rf_apply(TAIL(r)));
     y[first_slice * n_out + t] = whole * scale;
 }

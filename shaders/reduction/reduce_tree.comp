@@ -5,7 +5,10 @@
 #extension GL_GOOGLE_include_directive : require
 #include "reduce.glsl"
 
-layout(std430, binding = 0) readonly buffer X { float x[]; };
+#define RF_TYPES_ID 2
+#include "include/stored.glsl"
+RF_STORED1(0, x)
+#define X(i) RF_LOAD1(0, x, i)
 layout(std430, binding = 1) writeonly buffer Y { float y[]; };
 
 shared float parts[256];
@@ -20,7 +23,7 @@ void main()
     const uint first = s * slice_len, end = min(first + slice_len, total);
     float result = rf_start();
     for (uint r = first + lane; r < end; r += gl_WorkGroupSize.x)
-        result = rf_combine(result, rf_apply(x[base + r * red_stride2]));
+        result = rf_combine(result, rf_apply(X(base + r * red_stride2)));
     parts[lane] = result;
     barrier();
     for (uint width = gl_WorkGroupSize.x / 2; width > 0; width /= 2) {

@@ -236,6 +236,18 @@ void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint6
         (rf_row_tensor){ .kind = kind, .index = index, .write = kind != RF_BIND_INPUT, .row_bytes = row_bytes };
 }
 
+uint32_t rf_row_job_types(const rf_row_job *job, const rf_op_call *call, const rf_device_caps *caps)
+{
+    uint32_t types = 0;
+    for (uint32_t i = 0; i < job->n_tensors; i++) {
+        const rf_row_tensor *t = &job->tensors[i];
+        if (t->kind != RF_BIND_INPUT && t->kind != RF_BIND_OUTPUT) continue;
+        const rf_dtype type = (t->kind == RF_BIND_INPUT ? call->in : call->out)[t->index].dtype;
+        if (rf_dtype_is_narrow(type)) types |= 1u << i | rf_type_word(type, caps) << 8;
+    }
+    return types;
+}
+
 static bool row_job_grid(const rf_row_job *job, const rf_device_caps *caps, uint64_t rows, uint32_t grid[3])
 {
     switch (job->grid) {

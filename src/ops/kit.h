@@ -164,6 +164,13 @@ typedef struct rf_row_job {
     uint32_t push[RF_MAX_PUSH / 4]; /* push[0] is overwritten with the rows of the dispatch */
 } rf_row_job;
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes);
+/* A row of the tensor, as it is stored. */
+static inline uint64_t rf_row_bytes(const rf_tensor_desc *desc)
+{
+    return rf_desc_columns(desc) * rf_dtype_size(desc->dtype);
+}
+/* What shaders/include/stored.glsl calls TYPES. */
+uint32_t rf_row_job_types(const rf_row_job *job, const rf_op_call *call, const rf_device_caps *caps);
 /* Rows that one dispatch may take, so that every tensor's chunk fits a descriptor and starts where descriptors may, and
  * the grid fits; 0 when not even one may. */
 uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);

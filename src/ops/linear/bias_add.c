@@ -64,12 +64,44 @@ static double score_wide(const rf_op_call *call, const rf_device_caps *caps)
     return wide_possible(call) && score_naive(call, caps) > 0 ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
+/* Elements of a chunk: of 16 bits, whole alignments of both sizes. */
+static uint64_t chunk_elements(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const uint64_t step = rf_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
+    return rf_call_is_narrow(call) ? step / caps->buffer_alignment * caps->buffer_alignment : step;
+}
+
+static bool wide_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return chunk_elements(call, caps) > 0;
+}
+
+static uint32_t stored_types(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_dtype stored[] = { call->in[0].dtype, call->in[1].dtype, call->out[0].dtype };
+    uint32_t types = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        if (rf_dtype_is_narrow(stored[i])) types |= 1u << i | rf_type_word(stored[i], caps) << 8;
+    return types;
+}
+
+/* Where elements are of 16 bits chunks begin where descriptors do: base and first count none. */
+static void bind_chunk(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps, rf_bind_kind kind,
+                       uint64_t at, uint64_t chunk)
+{
+    const size_t size = rf_dtype_size((kind == RF_BIND_INPUT ? &call->in[0] : &call->out[0])->dtype);
+    if (rf_call_is_narrow(call))
+        rf_bind_bytes(d, kind, 0, at * size, chunk * size);
+    else
+        rf_bind_elements(d, caps, kind, 0, at, chunk);
+}
+
 /* In chunks where x is larger than a descriptor may span. */
 static rf_result plan_chunks(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
                              const rf_shader *shader, uint32_t width)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), columns = (uint64_t)call->in[1].shape.dim[0];
-    const uint64_t step = rf_min((caps->max_storage_range - caps->buffer_alignment) / 16 * 4, INT32_MAX / 2 / 4 * 4);
+    const uint64_t step = chunk_elements(call, caps);
     const uint32_t local = rf_local_size(caps, 128);
     for (uint64_t at = 0; at < count; at += step) {
         const uint64_t chunk = rf_min(step, count - at);
@@ -78,10 +110,11 @@ static rf_result plan_chunks(const rf_op_call *call, const rf_device_caps *caps,
         rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, local);
+        if (width == 4) rf_dispatch_spec(d, stored_types(call, caps));
         rf_dispatch_push(d, push, sizeof(push));
-        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, at, chunk);
+        bind_chunk(d, call, caps, RF_BIND_INPUT, at, chunk);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
-        rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, at, chunk);
+        bind_chunk(d, call, caps, RF_BIND_OUTPUT, at, chunk);
         rf_dispatch_items(d, caps, chunk / width);
         d->concurrent = at > 0;
     }
@@ -103,7 +136,8 @@ rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out
     return rf_graph_add(g, &rf_op_bias_add, NULL, (const rf_value[]){ x, bias }, 2, out);
 }
 
-static const rf_kernel naive = { "naive", score_naive, plan_naive }, wide = { "wide", score_wide, plan_wide };
+static const rf_kernel naive = { "naive", score_naive, plan_naive },
+                       wide = { "wide", score_wide, plan_wide, .narrow = wide_narrow };
 static const rf_kernel *const kernels[] = { &naive, &wide };
 
 #define VEC(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)

@@ -95,6 +95,22 @@ static double random_score(const rf_op_call *call, const rf_device_caps *caps)
     return per_example(call) < 1ull << 32 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
+/* Blocks of four begin at multiples of four elements, and none is incomplete. */
+static bool random_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return per_example(call) % 4 == 0 && rf_shape_count(call->out[0].shape) % 4 == 0;
+}
+
+static uint32_t stored_types(const rf_op_call *call, const rf_device_caps *caps, bool dropout)
+{
+    uint32_t types = 0;
+    if (dropout && rf_dtype_is_narrow(call->in[0].dtype)) types |= 1u | rf_type_word(call->in[0].dtype, caps) << 8;
+    if (rf_dtype_is_narrow(call->out[0].dtype))
+        types |= (dropout ? 4u : 2u) | rf_type_word(call->out[0].dtype, caps) << 8;
+    return types;
+}
+
 static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_dropout_attr *attr = call->attr;
@@ -109,6 +125,7 @@ static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps,
         d->concurrent = start > 0;
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
         rf_dispatch_spec(d, aligned);
+        rf_dispatch_spec(d, stored_types(call, caps, dropout));
         struct {
             uint32_t count, start[2], per_example, threshold, stream;
             float scale;
@@ -121,9 +138,10 @@ static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps,
                    kept_scale(attr->rate),
                    { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
         rf_dispatch_push(d, &push, sizeof(push));
-        if (dropout) rf_bind_bytes(d, RF_BIND_INPUT, 0, start * 4, n * 4);
+        const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
+        if (dropout) rf_bind_bytes(d, RF_BIND_INPUT, 0, start * from, n * from);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
-        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * 4, n * 4);
+        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * to, n * to);
         rf_dispatch_items(d, caps, aligned ? n / 4 : n / 4 + 2);
     }
     return RF_OK;
@@ -155,7 +173,7 @@ static const rf_op_case cases[] = {
     DROPOUT_CASE("4M", half, F32(2, 4096, 1024), .large = true, .benchmark = true),
 };
 
-static const rf_kernel kernel = { "philox", random_score, random_plan };
+static const rf_kernel kernel = { "philox", random_score, random_plan, .narrow = random_narrow };
 static const rf_kernel *const kernels[] = { &kernel };
 
 static const rf_attr_field dropout_fields[] = {

@@ -147,7 +147,8 @@ static bool make_slicing(const rf_op_call *call, const rf_device_caps *caps, sum
                     .width = way == WAY_SCALAR ? 1 : 4,
                     .lists = call->op == &rf_op_batch_moments ? 3 : 2 };
     if (s->columns % s->width != 0) return false;
-    const uint64_t row_bytes = s->columns * sizeof(float), step = aligned_rows(caps, row_bytes);
+    const uint64_t row_bytes = s->columns * sizeof(float);
+    const uint64_t step = aligned_rows(caps, rf_call_is_narrow(call) ? row_bytes / 2 : row_bytes);
     uint64_t range = caps->max_storage_range;
     if (way == WAY_TEXEL && range > 16ull * caps->max_texel_elements) range = 16ull * caps->max_texel_elements;
     const uint64_t most_rows = range / row_bytes; /* of a dispatch */
@@ -187,7 +188,8 @@ static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, s
     };
     const bool products = call->op == &rf_op_batch_sums;
     const uint64_t rows = rf_min(s->chunk, s->rows - first), slices = rf_div_up(rows, s->slice);
-    const uint64_t columns = s->columns / s->width, row_bytes = s->columns * sizeof(float);
+    const uint64_t columns = s->columns / s->width;
+    uint32_t types = 0;
     rf_dispatch *d = rf_kernel_plan_add(plan, shaders[products][way], s->slice + 4);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, 64));
@@ -200,9 +202,14 @@ static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, s
     rf_dispatch_push(d, push, sizeof(push));
     for (uint32_t i = 0; i <= (uint32_t)products; i++) {
         const uint32_t input = products ? 1 - i : 0; /* x comes first */
-        rf_binding *b = rf_bind_bytes(d, RF_BIND_INPUT, input, first * row_bytes, rows * row_bytes);
+        const rf_tensor_desc *desc = &call->in[input];
+        const uint64_t row_bytes = rf_row_bytes(desc);
+        rf_binding *b =
+            rf_bind_bytes(d, RF_BIND_INPUT, input, first * row_bytes, rf_align_up(rows * row_bytes, sizeof(uint32_t)));
         if (way == WAY_TEXEL) b->view = RF_VIEW_TEXEL_RGBA32F;
+        if (rf_dtype_is_narrow(desc->dtype)) types |= 1u << i | rf_type_word(desc->dtype, caps) << 8;
     }
+    if (way != WAY_TEXEL) rf_dispatch_spec(d, types);
     if (products) rf_bind_whole(d, RF_BIND_INPUT, 2);
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace);
     rf_dispatch_items(d, caps, slices * columns);
@@ -233,8 +240,15 @@ static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, 
 }
 
 RF_VARIANT(static, kernel_texel, "texel", batch_score, batch_plan, WAY_TEXEL);
-RF_VARIANT(static, kernel_vec4, "vec4", batch_score, batch_plan, WAY_VEC4);
-RF_VARIANT(static, kernel_scalar, "scalar", batch_score, batch_plan, WAY_SCALAR);
+/* The means are f32. */
+static bool batch_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return call->op == &rf_op_batch_moments || call->in[2].dtype == RF_F32;
+}
+
+RF_NARROW_VARIANT(static, kernel_vec4, "vec4", batch_score, batch_plan, WAY_VEC4, batch_narrow);
+RF_NARROW_VARIANT(static, kernel_scalar, "scalar", batch_score, batch_plan, WAY_SCALAR, batch_narrow);
 static const rf_kernel *const kernels[] = { &kernel_texel, &kernel_vec4, &kernel_scalar };
 
 /* ---- cases ---- */

@@ -187,19 +187,21 @@ static rf_cost norm_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP, WAY_ROW_TEXEL } norm_way;
+typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP, WAY_GROUP_VEC4, WAY_ROW_TEXEL } norm_way;
 
 static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
 {
-    static const rf_shader *const shaders[2][5] = {
-        { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group, &rf_shader_layer_norm_texel8,
-          &rf_shader_layer_norm_texel16 },
+    static const rf_shader *const shaders[2][6] = {
+        { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group,
+          &rf_shader_layer_norm_group_vec4, &rf_shader_layer_norm_texel8, &rf_shader_layer_norm_texel16 },
         { &rf_shader_layer_norm_grad, &rf_shader_layer_norm_grad_vec4, &rf_shader_layer_norm_grad_group,
-          &rf_shader_layer_norm_grad_texel8, &rf_shader_layer_norm_grad_texel16 },
+          &rf_shader_layer_norm_grad_group_vec4, &rf_shader_layer_norm_grad_texel8,
+          &rf_shader_layer_norm_grad_texel16 },
     };
     const rf_layer_norm_attr *attr = call->attr;
     const bool grad = call->op == &rf_op_layer_norm_grad;
-    const uint64_t columns = rf_desc_columns(&call->in[0]), row_bytes = columns * sizeof(float);
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    const uint64_t row_bytes = rf_row_bytes(&call->in[0]);
     const uint32_t gamma = grad ? 4 : 1;
     rf_row_job job = { .shader = shaders[grad][way + (way == WAY_ROW_TEXEL && caps->subgroup_size != 8)],
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
@@ -210,9 +212,10 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
                        .n_spec = 3,
                        .spec = { attr->rms, attr->scale, attr->center } };
     if (way == WAY_GROUP) rf_row_job_group(&job, caps, job.shader, columns, 3);
+    if (way == WAY_GROUP_VEC4) rf_row_job_group(&job, caps, job.shader, rf_div_up(columns, 4), 3);
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, row_bytes);
     if (grad) {
-        rf_row_job_tensor(&job, RF_BIND_INPUT, 1, row_bytes);
+        rf_row_job_tensor(&job, RF_BIND_INPUT, 1, rf_row_bytes(&call->in[1]));
         rf_row_job_tensor(&job, RF_BIND_INPUT, 2, sizeof(float));
         rf_row_job_tensor(&job, RF_BIND_INPUT, 3, sizeof(float));
         rf_row_job_tensor(&job, RF_BIND_INPUT, attr->scale ? gamma : 0, attr->scale ? 0 : row_bytes);
@@ -220,11 +223,12 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
         rf_row_job_tensor(&job, RF_BIND_INPUT, attr->scale ? gamma : 0, attr->scale ? 0 : row_bytes);
         rf_row_job_tensor(&job, RF_BIND_INPUT, attr->center ? gamma + attr->scale : 0, attr->center ? 0 : row_bytes);
     }
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, row_bytes);
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
     for (uint32_t i = 1; i < call->n_out; i++) rf_row_job_tensor(&job, RF_BIND_OUTPUT, i, sizeof(float));
     static const uint32_t texels[2] = { 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 4 }; /* bindings */
     for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < job.n_tensors; i++)
         if (texels[grad] >> i & 1) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4) job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
     job.push[1] = (uint32_t)columns;
     job.push[2] = rf_float_word(attr->epsilon);
     return job;
@@ -237,6 +241,7 @@ static double norm_score(const rf_op_call *call, const rf_device_caps *caps, nor
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
+    if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? score : RF_SCORE_RESERVE;
     /* Tensors that are the same for all rows are bound whole. */
     if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
@@ -249,10 +254,20 @@ static rf_result norm_plan(const rf_op_call *call, const rf_device_caps *caps, n
 }
 
 RF_VARIANT(static, kernel_row, "row", norm_score, norm_plan, WAY_ROW);
-RF_VARIANT(static, kernel_row_vec4, "row_vec4", norm_score, norm_plan, WAY_ROW_VEC4);
+/* What is one number a row stays f32. */
+static bool norm_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return call->op != &rf_op_layer_norm_grad || (call->in[2].dtype == RF_F32 && call->in[3].dtype == RF_F32);
+}
+
+RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", norm_score, norm_plan, WAY_ROW_VEC4, norm_narrow);
 RF_VARIANT(static, kernel_row_texel, "row_texel", norm_score, norm_plan, WAY_ROW_TEXEL);
 RF_VARIANT(static, kernel_group, "group", norm_score, norm_plan, WAY_GROUP);
-static const rf_kernel *const kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel, &kernel_group };
+/* Of 16 bits: in front of the one that converts. */
+RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", norm_score, norm_plan, WAY_GROUP_VEC4, norm_narrow);
+static const rf_kernel *const kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel, &kernel_group_vec4,
+                                            &kernel_group };
 
 /* ---- cases ---- */
 

@@ -164,9 +164,10 @@ static uint64_t reduce_loops(const reduce_variant *v, uint32_t local, uint64_t s
     return v->per_group ? rf_div_up(len, local) + 16 : len + 2 * rf_div_up(len, 64) + 2;
 }
 
-/* One dispatch; `in` and `out` say where from and to, push->n_out * push->slices results. */
+/* One dispatch over what is stored in a type; `in` and `out` say where from and to, push->n_out * push->slices results.
+ */
 static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, const reduce_variant *v, uint32_t kind,
-                              const reduce_push *push, const rf_binding *in, const rf_binding *out)
+                              rf_dtype type, const reduce_push *push, const rf_binding *in, const rf_binding *out)
 {
     const uint32_t local = rf_local_size(caps, v->per_group ? 128 : 64);
     rf_dispatch *d = rf_kernel_plan_add(plan, v->shader, reduce_loops(v, local, push->slice_len));
@@ -174,6 +175,9 @@ static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, 
     const uint64_t results = (uint64_t)push->n_out * push->slices / v->vector;
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, kind);
+    /* The input, and the second view of it. */
+    if (!v->texel)
+        rf_dispatch_spec(d, rf_dtype_is_narrow(type) ? 1u << 0 | 1u << 2 | rf_type_word(type, caps) << 8 : 0);
     rf_dispatch_push(d, push, sizeof(*push));
     rf_bind(d, *in);
     rf_bind(d, *out);
@@ -201,7 +205,7 @@ static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps
     const rf_binding in = { .kind = RF_BIND_WORKSPACE, .size = slices * n_out * sizeof(float) };
     const bool tree = slices > rf_loop_limit(caps) / 2 || (!caps->is_cpu && slices >= 64);
     const uint32_t combined = kind == KIND_MAX || kind == KIND_MIN ? kind : KIND_SUM;
-    return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, combined, &push, &in, out);
+    return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, combined, RF_F32, &push, &in, out);
 }
 
 static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
@@ -227,7 +231,9 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
         const uint64_t total = f->lead_reduced ? f->total / f->lead * chunk : f->total;
         const uint64_t n_out = f->lead_reduced ? f->n_out : f->n_out / f->lead * chunk;
         const uint64_t slices = rf_div_up(total, l.slice_len);
-        rf_binding in = { .kind = RF_BIND_INPUT, .offset = first * in_unit, .size = chunk * in_unit };
+        rf_binding in = { .kind = RF_BIND_INPUT,
+                          .offset = first * in_unit,
+                          .size = rf_align_up(chunk * in_unit, sizeof(uint32_t)) };
         rf_binding out = { .kind = RF_BIND_OUTPUT,
                            .write = true,
                            .offset = f->lead_reduced ? 0 : first * out_unit,
@@ -246,7 +252,8 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
             push.kept_stride[i] = (uint32_t)f->kept_stride[i];
             push.red_stride[i] = (uint32_t)f->red_stride[i];
         }
-        RF_TRY(reduce_stage(plan, caps, v, kind, &push, &in, l.total_slices > 1 ? &workspace : &out));
+        RF_TRY(
+            reduce_stage(plan, caps, v, kind, call->in[0].dtype, &push, &in, l.total_slices > 1 ? &workspace : &out));
         plan->items[plan->count - 1].concurrent = f->lead_reduced && first > 0;
         if (f->lead_reduced) first_slice += slices;
         if (!f->lead_reduced && l.total_slices > 1)
@@ -305,12 +312,14 @@ static double tree_score_of(const rf_op_call *call, const rf_device_caps *caps, 
 }
 
 #define KERNEL(id, text, score_of) RF_VARIANT(static, kernel_##id, text, score_of, reduce_plan_variant, &variant_##id)
-KERNEL(any, "any", any_score_of);
-KERNEL(columns, "columns_vec4", columns_score_of);
+#define NARROW_KERNEL(id, text, score_of)                                                                              \
+    RF_NARROW_VARIANT(static, kernel_##id, text, score_of, reduce_plan_variant, &variant_##id, rf_always_narrow)
+NARROW_KERNEL(any, "any", any_score_of);
+NARROW_KERNEL(columns, "columns_vec4", columns_score_of);
 KERNEL(columns_texel, "columns_texel", columns_score_of);
-KERNEL(rows, "rows_vec4", rows_score_of);
+NARROW_KERNEL(rows, "rows_vec4", rows_score_of);
 KERNEL(rows_texel, "rows_texel", rows_score_of);
-KERNEL(tree, "tree", tree_score_of);
+NARROW_KERNEL(tree, "tree", tree_score_of);
 const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = {
     [RF_REDUCE_ANY] = &kernel_any,
     [RF_REDUCE_COLUMNS] = &kernel_columns,

@@ -105,18 +105,19 @@ static rf_cost softmax_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-typedef enum softmax_way { WAY_ROW, WAY_ROW_VEC4, WAY_ROW_TEXEL, WAY_GROUP, WAY_COUNT } softmax_way;
+typedef enum softmax_way { WAY_ROW, WAY_ROW_VEC4, WAY_ROW_TEXEL, WAY_GROUP, WAY_GROUP_VEC4, WAY_COUNT } softmax_way;
 
 static const rf_shader *softmax_shader(const rf_op *op, softmax_way way)
 {
     static const rf_shader *const shaders[4][WAY_COUNT] = {
-        { &rf_shader_softmax, &rf_shader_softmax_vec4, &rf_shader_softmax_texel, &rf_shader_softmax_group },
+        { &rf_shader_softmax, &rf_shader_softmax_vec4, &rf_shader_softmax_texel, &rf_shader_softmax_group,
+          &rf_shader_softmax_group_vec4 },
         { &rf_shader_log_softmax, &rf_shader_log_softmax_vec4, &rf_shader_log_softmax_texel,
-          &rf_shader_log_softmax_group },
+          &rf_shader_log_softmax_group, &rf_shader_log_softmax_group_vec4 },
         { &rf_shader_softmax_grad, &rf_shader_softmax_grad_vec4, &rf_shader_softmax_grad_texel,
-          &rf_shader_softmax_grad_group },
+          &rf_shader_softmax_grad_group, &rf_shader_softmax_grad_group_vec4 },
         { &rf_shader_log_softmax_grad, &rf_shader_log_softmax_grad_vec4, &rf_shader_log_softmax_grad_texel,
-          &rf_shader_log_softmax_grad_group },
+          &rf_shader_log_softmax_grad_group, &rf_shader_log_softmax_grad_group_vec4 },
     };
     const int row = op == &rf_op_softmax ? 0 : op == &rf_op_log_softmax ? 1 : op == &rf_op_softmax_grad ? 2 : 3;
     return shaders[row][way];
@@ -134,8 +135,10 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
                        .loops = rf_row_loops(columns, 1, passes),
                        .n_push = 2 };
     if (way == WAY_GROUP) rf_row_job_group(&job, caps, job.shader, columns, passes);
-    for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, columns * sizeof(float));
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
+    if (way == WAY_GROUP_VEC4) rf_row_job_group(&job, caps, job.shader, rf_div_up(columns, 4), passes);
+    for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, rf_row_bytes(&call->in[i]));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
+    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4) job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
     for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < call->n_in; i++) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     job.push[1] = (uint32_t)columns;
     return job;
@@ -148,6 +151,7 @@ static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, 
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
+    if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? score : RF_SCORE_RESERVE;
     return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
                                                                                           : RF_SCORE_RESERVE;
 }
@@ -159,10 +163,14 @@ static rf_result softmax_plan(const rf_op_call *call, const rf_device_caps *caps
 }
 
 RF_VARIANT(static, kernel_row, "row", softmax_score, softmax_plan, WAY_ROW);
-RF_VARIANT(static, kernel_row_vec4, "row_vec4", softmax_score, softmax_plan, WAY_ROW_VEC4);
+RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", softmax_score, softmax_plan, WAY_ROW_VEC4, rf_always_narrow);
 RF_VARIANT(static, kernel_row_texel, "row_texel", softmax_score, softmax_plan, WAY_ROW_TEXEL);
 RF_VARIANT(static, kernel_group, "group", softmax_score, softmax_plan, WAY_GROUP);
-static const rf_kernel *const softmax_kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel, &kernel_group };
+/* Of 16 bits: in front of the one that converts. */
+RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", softmax_score, softmax_plan, WAY_GROUP_VEC4,
+                  rf_always_narrow);
+static const rf_kernel *const softmax_kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel,
+                                                    &kernel_group_vec4, &kernel_group };
 
 /* ---- cases ---- */
 
