@@ -126,7 +126,13 @@ typedef struct rf_bench_kernels_params {
     const char *op;     /**< only ops whose name contains this text; NULL: all */
     bool all_cases;     /**< the tests' cases as well, not only the benchmark's */
     rf_device_options options;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /**
+     * #RF_F16, #RF_BF16: the cases with their floats stored in this type, of every second case
+     * those of the highest rank alone, and of the kernels those that read and write it themselves.
+     * 0: f32, and kernels on cooperative matrices in all types.
+     */
+    rf_dtype type;
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_bench_kernels_params;
 /**
  * Compiles every eligible kernel of the operations on one device, which it opens and closes, and

@@ -56,17 +56,25 @@ static rf_result keep_failure(planned *p, rf_result r)
 
 /* ---- planning and compiling ---- */
 
-/* Of cases in 16 bits the kernels that there are for those alone. */
+/* Of cases in 16 bits the kernels that there are for those alone, or where the type was asked for those that convert
+ * nothing in passes of their own. */
+static bool wants_kernel(const kernels_bench *b, const rf_kernel *kernel, const rf_op_call *call, rf_dtype type)
+{
+    if (rf_kernel_score(kernel, call, &b->on.exec->caps) <= 0) return false;
+    if (b->params->type != RF_DTYPE_INVALID) return !rf_kernel_widens(kernel, call, &b->on.exec->caps);
+    return type == RF_F32 || kernel->cooperative;
+}
+
 static rf_result plan_stored(kernels_bench *b, const rf_op *op, const rf_op_case *c, rf_dtype type, planned_list *list)
 {
     rf_case_data data;
-    const rf_op_case stored = type == RF_F32 ? *c : rf_case_stored_in(op, c, type, false);
+    const bool highest_alone = b->params->type != RF_DTYPE_INVALID && (c - op->cases) % 2 != 0;
+    const rf_op_case stored = type == RF_F32 ? *c : rf_case_stored_in(op, c, type, highest_alone);
     RF_TRY(rf_case_data_describe(op, &stored, &data));
     const rf_kernel *chosen = NULL;
     if (rf_exec_choose(b->on.exec, &data.call, &chosen) < 0) chosen = NULL; /* nothing that could be compiled either */
     for (uint32_t i = 0; i < op->num_kernels; i++) {
-        if (type != RF_F32 && !op->kernels[i]->cooperative) continue;
-        if (rf_kernel_score(op->kernels[i], &data.call, &b->on.exec->caps) <= 0) continue;
+        if (!wants_kernel(b, op->kernels[i], &data.call, type)) continue;
         RF_TRY(RF_VEC_GROW(list));
         planned *p = &list->items[list->count++];
         p->op_case = c;
@@ -82,6 +90,7 @@ static rf_result plan_case(kernels_bench *b, const rf_op *op, const rf_op_case *
 {
     static const rf_dtype types[] = { RF_F32, RF_F16, RF_BF16 };
     bool cooperative = false;
+    if (b->params->type != RF_DTYPE_INVALID) return plan_stored(b, op, c, b->params->type, list);
     for (uint32_t i = 0; i < op->num_kernels; i++) cooperative |= op->kernels[i]->cooperative;
     for (size_t i = 0; i < (cooperative ? sizeof(types) / sizeof(types[0]) : 1); i++)
         RF_TRY(plan_stored(b, op, c, types[i], list));
@@ -214,6 +223,7 @@ static rf_result plan_report(kernels_bench *b, const planned *p)
 
 static bool takes_part(const kernels_bench *b, const rf_op *op, const rf_op_case *c)
 {
+    if (b->params->type != RF_DTYPE_INVALID && !op->widen) return false;
     return !(op->flags & RF_OP_VIEW) && (b->params->all_cases || c->benchmark) &&
            (!b->params->op || strstr(op->name, b->params->op));
 }
@@ -244,13 +254,16 @@ static rf_result bench_all(kernels_bench *b)
         for (uint32_t i = 0; i < ops[o]->num_cases; i++) found += takes_part(b, ops[o], &ops[o]->cases[i]);
     if (found == 0)
         return RF_FAIL(RF_ERROR_NOT_FOUND, "no operation with %s case has '%s' in its name",
-                       b->params->all_cases ? "a" : "a benchmark", b->params->op);
+                       b->params->all_cases ? "a" : "a benchmark", b->params->op ? b->params->op : "");
     const rf_bench_open_params open = { .device = b->params->device, .options = &b->params->options, .explain = true };
     RF_TRY(rf_bench_device_open(&open, &b->on));
     /* Nothing is to run, whatever the environment says. */
     b->on.exec->tune_unknown = false;
     b->on.exec->matrices_tried[0] = b->on.exec->matrices_tried[1] = true;
     for (uint32_t o = 0; o < count; o++) RF_TRY(bench_op(b, ops[o]));
+    if (b->params->type != RF_DTYPE_INVALID && b->told.count == 0)
+        return RF_FAIL(RF_ERROR_NOT_FOUND, "no kernel of operations with '%s' in their names reads %s itself",
+                       b->params->op ? b->params->op : "", rf_dtype_name(b->params->type));
     return rf_bench_device_check(&b->on);
 }
 
@@ -258,6 +271,8 @@ RF_API rf_result rf_bench_kernels(const rf_bench_kernels_params *params, rf_benc
 {
     RF_TRY(RF_PARAMS_CHECK(rf_bench_kernels_params, params));
     RF_REQUIRE(fn, "rf_bench_kernels: fn is NULL");
+    RF_REQUIRE(!params || params->type == RF_DTYPE_INVALID || rf_dtype_is_narrow(params->type),
+               "rf_bench_kernels: type %s is not f16 or bf16", rf_dtype_name(params->type));
     const rf_bench_kernels_params defaults = { 0 };
     kernels_bench b = { .params = params ? params : &defaults, .fn = fn, .user = user };
     const rf_result r = bench_all(&b);

@@ -98,6 +98,19 @@ class Cli(unittest.TestCase):
         before.write_text(json.dumps({**document, "device": "Voodoo 2"}))
         self.fails(programs.run(*look, "--compare", before), str(before), "Voodoo 2", "llvmpipe")
 
+    def test_stored_kernels(self):
+        """Of operands in 16 bits only kernels that read these themselves."""
+        look = (RINGFIRE, "bench", "kernels", "--device", "llvmpipe", "--type")
+        done = programs.run(*look, "bf16", "--op", "softmax", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)["kernels"]
+        self.assertEqual({k["shader"].split("_")[-1] for k in rows}, {"vec4"})
+        self.assertTrue(all(k["failure"] is None and k["case"].endswith(" bf16") for k in rows))
+        self.fails(programs.run(*look, "f16", "--op", "argmax"), "argmax", "reads f16 itself")
+        done = programs.run(*look, "f64", "--op", "softmax")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--type f64: possible are f16 and bf16", done.stderr)
+
     def test_no_driver(self):
         env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
         self.fails(programs.run(RINGFIRE, "devices", env=env), "Vulkan", "driver")

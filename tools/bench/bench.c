@@ -48,7 +48,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'a': o->all_kernels = true; return 0;
     case 't': o->tune = true; return 0;
     case 'p': o->profile = true; return 0;
-    case 'x': o->mixed = bench_mixed_type(state, text); return 0;
+    case 'x': o->mixed = bench_narrow_type(state, "--mixed", text); return 0;
     case 'c':
         if (strcmp(text, "device") != 0 && strcmp(text, "host") != 0)
             argp_error(state, "--clock %s: possible are device and host", text);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/net.h"
 #include "bench/report.h"
 #include "commands.h"
 #include "options.h"
@@ -13,6 +14,7 @@
 typedef struct kernels_options {
     const char *device, *op, *json_path, *compare, *code;
     bool all_cases;
+    rf_dtype type;
 } kernels_options;
 
 typedef struct kernels_report {
@@ -33,6 +35,8 @@ static const struct argp_option argp_options[] = {
     { "all-cases", 'a', NULL, 0, "The shapes of the tests as well, not only those of the benchmark", 0 },
     { "compare", 'c', "FILE", 0,
       "Print what is worse than in FILE, which --json wrote on the same device; fail if anything is", 0 },
+    { "type", 't', "TYPE", 0,
+      "With operands stored in f16 or bf16: of those kernels that read and write the type themselves", 0 },
     { "code", 'm', "DIR", 0, "Write the machine code of each pipeline to a file in DIR, which exists", 0 },
     JSON_OPTION,
     { 0 },
@@ -46,6 +50,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'o': o->op = text; return 0;
     case 'a': o->all_cases = true; return 0;
     case 'c': o->compare = text; return 0;
+    case 't': o->type = bench_narrow_type(state, "--type", text); return 0;
     case 'm': o->code = text; return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected", text); return 0;
@@ -302,7 +307,8 @@ static int kernels_look(const kernels_options *o, const json_t *old)
     kernels_report report = { .options = o, .list = json_array(), .progress = isatty(STDERR_FILENO) != 0 };
     report.ok = table_begin(&report.rows, headings, 15);
     const rf_result r = rf_bench_kernels(
-        &(rf_bench_kernels_params){ .device = o->device, .op = o->op, .all_cases = o->all_cases }, add_kernel, &report);
+        &(rf_bench_kernels_params){ .device = o->device, .op = o->op, .all_cases = o->all_cases, .type = o->type },
+        add_kernel, &report);
     if (report.progress) fprintf(stderr, "\r\033[K");
     if (r < 0) {
         json_decref(report.list);

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-rf_dtype bench_mixed_type(struct argp_state *state, const char *text)
+rf_dtype bench_narrow_type(struct argp_state *state, const char *option, const char *text)
 {
     if (strcmp(text, "f16") == 0) return RF_F16;
     if (strcmp(text, "bf16") == 0) return RF_BF16;
-    argp_error(state, "--mixed %s: possible are f16 and bf16", text);
+    argp_error(state, "%s %s: possible are f16 and bf16", option, text);
     return RF_F32;
 }
 

@@ -162,7 +162,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case 'p': o->profile = true; return 0;
     case 'f': o->first = true; return 0;
-    case 'x': o->mixed = bench_mixed_type(state, text); return 0;
+    case 'x': o->mixed = bench_narrow_type(state, "--mixed", text); return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case ARGP_KEY_END:
         if (o->profile && !o->model) argp_error(state, "--profile needs --model=NAME");
