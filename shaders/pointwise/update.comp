@@ -71,7 +71,7 @@ TENSOR(3, slot1, )
 #define TENSORS (SLOTS + 2)
 #endif
 
-#if RULE == 4 || RULE == 8 || RULE == 10
+#if RULE == 4 || RULE == 8 || RULE == 10 || RULE == 13
 #define HYPER TENSORS
 #define WRITE_SHADOW(t, x)
 #else

@@ -212,6 +212,7 @@ static const struct {
     { "nadam", { .kind = RF_OPTIMIZER_NADAM, RATE, .accumulation_steps = 2 } },
     { "lion", { .kind = RF_OPTIMIZER_LION, RATE } },
     { "lamb", { .kind = RF_OPTIMIZER_LAMB, RATE } },
+    { "muon", { .kind = RF_OPTIMIZER_MUON, RATE } },
     { "custom", { .kind = RF_OPTIMIZER_CUSTOM, RATE, .custom = &own } },
     { "averages", { .kind = RF_OPTIMIZER_ADAM, RATE, .use_ema = true, .ema_momentum = 0.9 } },
     { "overwrite", { .kind = RF_OPTIMIZER_ADAM, RATE, .use_ema = true, .ema_overwrite_frequency = 2 } },

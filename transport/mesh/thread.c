@@ -442,7 +442,7 @@ static bool doze_until(const loop *l, uint64_t time, uint64_t now)
 
 /* A worker of a large job does this most of the time: as little memory as possible is touched. Returns when something
  * else is to be done: the time at which it meant to wake at the latest. */
-static uint64_t doze(loop *l, uint64_t now)
+static uint64_t loop_doze(loop *l, uint64_t now)
 {
     const uint64_t late = l->mesh->assembly.table.heartbeat_interval_ns / 2;
     for (;;) {
@@ -543,7 +543,7 @@ static void run_loop(loop *l)
         if (flush_until && flush_until < wake) wake = flush_until;
         if (l->board && l->write_at < wake) wake = l->write_at;
         if (may_doze(l, idle, now)) {
-            wake = doze(l, now);
+            wake = loop_doze(l, now);
             more = true; /* what has come, if anything, is looked at without waiting */
             now = rf_now_ns();
         }
