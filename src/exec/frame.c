@@ -78,8 +78,8 @@ void rf_frame_destroy(rf_frame **frame_pointer)
 
 rf_result rf_frame_wait(const rf_frame *frame)
 {
-    rf_gpu_device *device = frame->instance->program->exec->device;
-    return rf_gpu_is_done(device, frame->ticket) ? RF_OK : rf_gpu_wait(device, frame->ticket, RF_GPU_TIMEOUT_NS);
+    if (!frame->ticket) return RF_OK;
+    return rf_gpu_wait(frame->instance->program->exec->device, frame->ticket, RF_GPU_TIMEOUT_NS);
 }
 
 rf_gpu_commands rf_frame_commands(const rf_frame *frame)
