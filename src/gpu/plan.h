@@ -54,6 +54,7 @@ typedef struct rf_gpu_plan {
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
     bool cooperative_matrix, bfloat16_matrix; /* the extensions as well */
     bool preserve_nans;                       /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
+    bool specialize;                          /* modules, before the driver sees them (specialize.c) */
     bool device_fault;                        /* the driver is asked why it lost the device (diagnosis.c) */
     rf_device_caps caps;                      /* host_visible as far as the memory types alone tell */
 } rf_gpu_plan;

@@ -268,6 +268,18 @@ static void test_preserve_nans(void **state)
     assert_false(plan.preserve_nans);
 }
 
+static void test_specialize(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    rf_gpu_snapshot s = discrete();
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_true(plan.specialize);
+    s.properties12.driverID = VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.specialize);
+}
+
 static void test_alignment(void **state)
 {
     (void)state;
@@ -357,7 +369,7 @@ int main(void)
         cmocka_unit_test(test_subgroups),     cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_texels),        cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_describe),      cmocka_unit_test(test_compute_units),
-        cmocka_unit_test(test_preserve_nans),
+        cmocka_unit_test(test_preserve_nans), cmocka_unit_test(test_specialize),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
