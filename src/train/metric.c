@@ -302,6 +302,16 @@ static rf_tensor count_hits(rf_trace *t, rf_tensor labels, rf_tensor predictions
     return rf_trace_emit(t, r, out);
 }
 
+/* One-hot labels may be whole numbers; classes, which have an axis less, must be. */
+static rf_tensor rows_in_f32(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+{
+    rf_tensor_desc l, p;
+    if (!rf_operand_desc(t, labels, "rf_metric_update: labels", &l) ||
+        !rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p))
+        return RF_NO_TENSOR;
+    return l.shape.rank == p.shape.rank && l.dtype != RF_F32 ? rf_cast(t, labels, RF_F32) : labels;
+}
+
 /* 1 where fewer than k classes have a larger prediction than the label's. What is gathered for a label that does not
  * exist is NaN, which does not equal itself: it is never among them. */
 static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions, uint32_t k)
@@ -355,7 +365,7 @@ static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor lab
     case RF_METRIC_NDCG: return rank_gain(t, metric, rf_class_labels(t, labels, predictions), predictions);
     case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY:
         return hits_of_k(t, rf_argmax(t, rf_regression_labels(t, labels, predictions)), predictions, metric->k);
-    default: return count_hits(t, rf_regression_labels(t, labels, predictions), predictions);
+    default: return count_hits(t, rows_in_f32(t, labels, predictions), predictions);
     }
 }
 
