@@ -307,9 +307,10 @@ static void test_long_line(void **state)
 static void test_damaged(void **state)
 {
     (void)state;
-    char text[600], bytes[1024];
+    enum { SIZE = 600 };
+    char text[SIZE + 1], bytes[1024];
     for (int i = 0; i < 100; i++) snprintf(text + 6 * i, 7, "%05d\n", i * 7919 % 100000);
-    const char *path = write_gzipped("whole", text, sizeof(text), 1);
+    const char *path = write_gzipped("whole", text, SIZE, 1);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     const size_t size = fread(bytes, 1, sizeof(bytes), f);

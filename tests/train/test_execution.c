@@ -197,8 +197,10 @@ static void same_bits_of(rf_strategy *strategy, bool averages, bool reads)
             assert_memory_equal(&many.losses[s], &one.losses[s], sizeof(double));
             assert_memory_equal(&many.accuracies[s], &one.accuracies[s], sizeof(double));
         }
+        rf_history_free(&of_many);
         close_trainer(&many);
     }
+    rf_history_free(&of_one);
     close_trainer(&one);
 }
 
