@@ -78,8 +78,9 @@ void rf_frame_destroy(rf_frame **frame_pointer)
 
 rf_result rf_frame_wait(const rf_frame *frame)
 {
-    if (!frame->ticket) return RF_OK;
-    return rf_gpu_wait(frame->instance->program->exec->device, frame->ticket, RF_GPU_TIMEOUT_NS);
+    /* Not waited for where it has ended: that tells how long groups of runs should be (rf_gpu_num_drains()). */
+    rf_gpu_device *device = frame->instance->program->exec->device;
+    return rf_gpu_is_done(device, frame->ticket) ? RF_OK : rf_gpu_wait(device, frame->ticket, RF_GPU_TIMEOUT_NS);
 }
 
 rf_gpu_commands rf_frame_commands(const rf_frame *frame)

@@ -153,7 +153,7 @@ bool rf_gpu_has_held(const rf_gpu_device *device);
 uint64_t rf_gpu_num_submissions(const rf_gpu_device *device);
 /* How many times something waited until the device had nothing left to do. */
 uint64_t rf_gpu_num_drains(const rf_gpu_device *device);
-/* True when the timeline has reached `ticket`, as far as can be told without waiting. */
+/* True when the timeline has reached `ticket`, as far as can be told without waiting; results can then be read. */
 bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket);
 /* RF_ERROR_TIMEOUT after timeout_ns (0: only look). Device loss sticks. */
 rf_result rf_gpu_wait(rf_gpu_device *device, uint64_t ticket, uint64_t timeout_ns);

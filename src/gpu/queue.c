@@ -16,7 +16,7 @@ static rf_result update_completed(rf_gpu_device *device)
 bool rf_gpu_is_done(rf_gpu_device *device, uint64_t ticket)
 {
     if (ticket > device->completed && !device->lost) (void)update_completed(device);
-    return ticket <= device->completed;
+    return ticket <= device->completed && rf_gpu_memory_invalidate(device) >= 0;
 }
 
 static rf_result submit_commands(rf_gpu_device *device, const VkCommandBuffer *commands, uint32_t count)
