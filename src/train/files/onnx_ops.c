@@ -493,6 +493,14 @@ static rf_result add_axis(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
+/* What an index that names nothing gives: NaN, in whole numbers something without meaning. */
+static char *nothing_of(rf_onnx *o, rf_dtype type)
+{
+    static const int32_t zero;
+    if (type == RF_F32) return NUM(NAN);
+    return rf_onnx_tensor(o, "nothing", type == RF_U8 ? RF_ONNX_UINT8 : RF_ONNX_INT32, RF_SCALAR_SHAPE, &zero);
+}
+
 /* ONNX's own counts negative indices from the end and refuses those beyond it: they take row 0 there, and then become
  * NaN.
  */
@@ -521,7 +529,8 @@ static rf_result add_gather(rf_onnx *o, const rf_node_info *node)
         rf_onnx_int(o, "axis", attr->axis);
     }
     if (num_inner > 0) known = OP2("Unsqueeze", known, rf_onnx_list(o, inner, num_inner));
-    set_result(o, node, OP3("Where", known, y, NUM(NAN)), false);
+    set_result(o, node, OP3("Where", known, y, nothing_of(o, rf_graph_desc(o->source->graph, node->in[0])->dtype)),
+               false);
     return RF_OK;
 }
 
