@@ -54,9 +54,8 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 
 layout(local_size_x_id = 0) in;
 
-/* The end of a product takes a few sums of a lane in each turn of a loop. Written out for all of them it was half of what the driver's
- * compiler has to do for the whole kernel, and three quarters of what it does when it knows the kernel from before; a choice among the
- * turns costs a tenth of what the stores cost. */
+/* The end of lanes_gather.comp takes a few sums of a lane in each turn of a loop. Written out for all of them it was half of what the
+ * driver's compiler has to do for the whole kernel, and three quarters of what it does when it knows the kernel from before. */
 #define SUMS_OF_TURN 4
 #define END_TURNS (SUMS / SUMS_OF_TURN)
 /* value = OF(i) for sum i, the r-th of this turn. */

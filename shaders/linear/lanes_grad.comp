@@ -115,6 +115,7 @@ void main()
         }
     }
 
+    /* Written out: with turns as in lanes_gather.comp the loop above ran at 0.67 to 0.88 of its speed on lavapipe. */
     int c_first = part * c_split + z * c_z;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * ROW_LANES + column_lane) * 4;

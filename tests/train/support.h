@@ -24,6 +24,20 @@ static inline void assert_near(double is, double expected, double rtol, double a
     }
 }
 
+/* Bit for bit; of at most 512 elements each. */
+static inline void assert_same_variables(rf_variable_list a, rf_variable_list b)
+{
+    assert_int_equal(a.count, b.count);
+    for (uint32_t i = 0; i < a.count; i++) {
+        float left[512], right[512];
+        const size_t count = (size_t)rf_shape_count(rf_variable_shape(a.items[i]));
+        assert_in_range(count, 1, 512);
+        OK(rf_variable_read(a.items[i], left));
+        OK(rf_variable_read(b.items[i], right));
+        assert_memory_equal(left, right, count * sizeof(float));
+    }
+}
+
 /* Strategies that every test of semantics runs on: one device of each driver, two drivers, one driver twice. */
 static const char *const device_lists[] = { "llvmpipe", "SwiftShader", "llvmpipe,SwiftShader", "llvmpipe,llvmpipe" };
 enum { NUM_DEVICE_LISTS = sizeof(device_lists) / sizeof(device_lists[0]) };

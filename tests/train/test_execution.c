@@ -153,19 +153,6 @@ static void train(trainer *t, bool reads, rf_history *history)
                     history));
 }
 
-static void assert_same_variables(rf_variable_list a, rf_variable_list b)
-{
-    assert_int_equal(a.count, b.count);
-    for (uint32_t i = 0; i < a.count; i++) {
-        float left[512], right[512];
-        const size_t count = (size_t)rf_shape_count(rf_variable_shape(a.items[i]));
-        assert_in_range(count, 1, 512);
-        OK(rf_variable_read(a.items[i], left));
-        OK(rf_variable_read(b.items[i], right));
-        assert_memory_equal(left, right, count * sizeof(float));
-    }
-}
-
 static void assert_same_history(const rf_history *a, const rf_history *b)
 {
     assert_int_equal(a->num_epochs, b->num_epochs);

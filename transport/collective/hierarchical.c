@@ -226,8 +226,9 @@ static rf_result chain_scatter(rf_collective_schedule *s, const hierarchy *h, co
     return RF_OK;
 }
 
-static rf_result scatter_build(rf_collective_schedule *s, const hierarchy *h, const shard_map *map)
+static rf_result scatter_build(rf_collective_schedule *s, const hierarchy *h, const shard_map *map, uint32_t rank)
 {
+    (void)rank;
     const uint32_t round = h->longest - 1;
     const uint64_t all = map->hosts[h->among.size];
     rf_space source;
@@ -238,18 +239,27 @@ static rf_result scatter_build(rf_collective_schedule *s, const hierarchy *h, co
     return chain_scatter(s, h, map, round + h->among.size);
 }
 
-rf_result rf_hierarchical_reduce_scatter(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
+/* `flat` where all ranks are of one host. */
+static rf_result build_for_shards(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all,
+                                  rf_result (*flat)(rf_collective_schedule *, const rf_group *, const uint64_t *),
+                                  rf_result (*build)(rf_collective_schedule *, const hierarchy *, const shard_map *,
+                                                     uint32_t rank))
 {
     hierarchy h = { 0 };
     shard_map map = { 0 };
     rf_result r = survey_hosts(task, &h);
     if (r == RF_OK && h.among.size == 1)
-        r = rf_ring_reduce_scatter(s, all, task->counts);
+        r = flat(s, all, task->counts);
     else if (r == RF_OK && (r = map_shards(task, &h, &map)) == RF_OK)
-        r = scatter_build(s, &h, &map);
+        r = build(s, &h, &map, task->rank);
     map_free(&map);
     hierarchy_free(&h);
     return r;
+}
+
+rf_result rf_hierarchical_reduce_scatter(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
+{
+    return build_for_shards(s, task, all, rf_ring_reduce_scatter, scatter_build);
 }
 
 /* ---- all-gather ---- */
@@ -300,14 +310,5 @@ static rf_result gather_build(rf_collective_schedule *s, const hierarchy *h, con
 
 rf_result rf_hierarchical_all_gather(rf_collective_schedule *s, const rf_collective_task *task, const rf_group *all)
 {
-    hierarchy h = { 0 };
-    shard_map map = { 0 };
-    rf_result r = survey_hosts(task, &h);
-    if (r == RF_OK && h.among.size == 1)
-        r = rf_ring_all_gather(s, all, task->counts);
-    else if (r == RF_OK && (r = map_shards(task, &h, &map)) == RF_OK)
-        r = gather_build(s, &h, &map, task->rank);
-    map_free(&map);
-    hierarchy_free(&h);
-    return r;
+    return build_for_shards(s, task, all, rf_ring_all_gather, gather_build);
 }
