@@ -2,13 +2,11 @@
 #include "job.h"
 #include "../support/clock.h"
 #include "../support/noise.h"
+#include "../support/port.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,19 +29,6 @@ rf_result job_unexpected(worker *w, int line, const char *what, rf_result got)
     snprintf(w->report->message, sizeof(w->report->message), "line %d: %s: %s: %s", line, what, rf_result_name(got),
              rf_error_message());
     return RF_ERROR_INTERNAL;
-}
-
-/* One that was free a moment ago. */
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof(address);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 uint32_t num_devices(const char *list)

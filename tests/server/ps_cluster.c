@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ps_cluster.h"
+#include "../../tools/ports.h"
 #include "../support/clock.h"
 #include "../support/noise.h"
 #include "custom_op/swish.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -303,22 +301,6 @@ void cluster_start_task(cluster *c, uint32_t task)
     _exit(0);
 }
 
-/* Ports that were free a moment ago, all held until all are known. */
-static void find_ports(cluster *c)
-{
-    int fds[MAX_TASKS];
-    for (uint32_t i = 0; i < num_tasks(c); i++) {
-        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-        socklen_t size = sizeof(address);
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_true(fds[i] >= 0);
-        assert_int_equal(bind(fds[i], (struct sockaddr *)&address, size), 0);
-        assert_int_equal(getsockname(fds[i], (struct sockaddr *)&address, &size), 0);
-        c->ports[i] = ntohs(address.sin_port);
-    }
-    for (uint32_t i = 0; i < num_tasks(c); i++) close(fds[i]);
-}
-
 /* Skips the test where its device is not installed, instead of waiting for a cluster that cannot begin. Looked for in a
  * process of its own: the tasks are forked from this one, which opens no driver. */
 static void require_device(void)
@@ -346,7 +328,7 @@ void cluster_start(cluster *c, const cluster_params *params)
     if (!c->params.chief) c->params.chief = train_all;
     c->shared = mmap(NULL, sizeof(*c->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(c->shared != MAP_FAILED);
-    find_ports(c);
+    assert_true(free_ports(c->ports, num_tasks(c)));
     for (uint32_t i = 0; i < num_tasks(c); i++) cluster_start_task(c, i);
 }
 

@@ -25,6 +25,7 @@
 
 #include <cmocka.h>
 
+#include "../../tools/ports.h"
 #include "../support/clock.h"
 #include "../support/folder.h"
 #include "base/platform.h"
@@ -68,17 +69,6 @@ static void store_destroy(void *store)
     (void)store;
 }
 
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof(address);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
 static uint64_t connections = 3000;
 
 static server server_start(void)
@@ -90,7 +80,7 @@ static server server_start(void)
     snprintf(s.key_file, sizeof(s.key_file), "%s/key", s.folder);
     assert_int_equal(rf_key_file_create(s.key_file), RF_OK);
     assert_int_equal(rf_key_read(s.key_file, s.job.key), RF_OK);
-    for (int i = 0; i < WORLD; i++) s.ports[i] = free_port();
+    assert_true(free_ports(s.ports, WORLD));
     s.message = mmap(NULL, 1024, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(s.message != MAP_FAILED);
     snprintf(

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../support/port.h"
 #include "base/platform.h"
 #include "faults.h"
 #include "ranks.h"
@@ -94,7 +95,7 @@ static training_job *job_start(uint32_t world, uint32_t absent, bool own_network
     if (job == MAP_FAILED) abort();
     job->world = world;
     job->absent = absent;
-    job->port = ranks_free_port();
+    job->port = free_port();
     job->floats = 600000 + random_below(1200000);
     snprintf(job->folder, sizeof(job->folder), "/tmp/ringfire-faults-%d", (int)getpid());
     mkdir(job->folder, 0700);

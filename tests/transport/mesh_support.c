@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mesh_support.h"
+#include "../support/port.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -45,18 +46,6 @@ int open_descriptors(void)
     while (readdir(directory)) count++;
     closedir(directory);
     return count;
-}
-
-uint16_t free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t length = sizeof(address);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 fleet *fleet_create(uint32_t world, rank_fn fn)

@@ -41,7 +41,6 @@ struct fleet { /* shared memory */
     pthread_t threads[FLEET_MAX];
 };
 
-uint16_t free_port(void);
 /* Peer timeout 1 s, bootstrap 10 s, a key, a port of its own; tests change jobs[] before they start. */
 fleet *fleet_create(uint32_t world, rank_fn fn);
 /* Gives the ranks a board, a peer timeout of 1.5 s and, as large jobs have it, a third of that as interval. */

@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 #include "../support/clock.h"
+#include "../support/port.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-uint16_t ranks_free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof(address);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-        abort();
-    close(fd);
-    return ntohs(address.sin_port);
-}
 
 static void pretend_host(uint32_t host)
 {
@@ -59,7 +45,7 @@ ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user)
 {
     ranks_result result = { 0 };
     pid_t pids[RANKS_MAX];
-    const uint16_t port = ranks_free_port();
+    const uint16_t port = free_port();
     const double end = seconds_now() + (params->limit > 0 ? params->limit : 60);
     fflush(NULL);
     for (uint32_t i = 0; i < params->world_size; i++) {
@@ -89,6 +75,6 @@ ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user)
 
 int ranks_run_with_port(uint32_t world_size, ranks_fn fn)
 {
-    uint16_t port = ranks_free_port();
+    uint16_t port = free_port();
     return ranks_run(&(ranks_params){ .world_size = world_size }, fn, &port).failures;
 }

@@ -35,8 +35,6 @@ typedef struct ranks_result {
 ranks_result ranks_run(const ranks_params *params, ranks_fn fn, void *user);
 /* The same for a function that makes another mesh: `user` is a free port for it. Returns how many ranks failed. */
 int ranks_run_with_port(uint32_t world_size, ranks_fn fn);
-/* A port that is free now. */
-uint16_t ranks_free_port(void);
 
 #define EXPECT(condition)                                                                                              \
     do {                                                                                                               \

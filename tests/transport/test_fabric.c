@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../support/port.h"
 #include "ranks.h"
 #include "transport/collective/comm_engine.h"
 #include "transport/fabric/internal.h"
@@ -106,7 +107,7 @@ static int strangers(rf_comm *comm, void *user)
     rf_fabric f = { .job = &job, .mesh = mesh, .rank = 1, .world_size = 2, .wait_fd = -1, .wake_fd = -1 };
     /* Where rank 0 would connect to: nothing listens there. */
     const struct sockaddr_in nowhere = { .sin_family = AF_INET,
-                                         .sin_port = htons(ranks_free_port()),
+                                         .sin_port = htons(free_port()),
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     rf_fabric_card mine = { .address_size = sizeof(nowhere) }, cards[2];
     memcpy(mine.address, &nowhere, sizeof(nowhere));

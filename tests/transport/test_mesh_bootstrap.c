@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../support/port.h"
 #include "base/platform.h"
 #include "mesh_support.h"
 #include "transport/channel/channel.h"
