@@ -21,7 +21,7 @@ static VkMappedMemoryRange whole_range(const rf_gpu_buffer *buffer)
 
 rf_result rf_gpu_memory_flush_buffer(const rf_gpu_buffer *buffer)
 {
-    if (is_coherent(buffer->device, buffer->kind)) return RF_OK;
+    if (buffer->imported || is_coherent(buffer->device, buffer->kind)) return RF_OK;
     const VkMappedMemoryRange range = whole_range(buffer);
     RF_VK_TRY(buffer->device, buffer->device->vk.FlushMappedMemoryRanges(buffer->device->device, 1, &range),
               "flushing buffer '%s'", buffer->name);
@@ -54,7 +54,7 @@ rf_result rf_gpu_memory_invalidate(rf_gpu_device *device)
 
 void rf_gpu_memory_list(rf_gpu_buffer *buffer)
 {
-    if (!buffer->mapped || is_coherent(buffer->device, buffer->kind)) return;
+    if (!buffer->mapped || buffer->imported || is_coherent(buffer->device, buffer->kind)) return;
     buffer->next = buffer->device->incoherent[buffer->kind];
     buffer->device->incoherent[buffer->kind] = buffer;
 }

@@ -23,7 +23,7 @@ static rf_result create_device(rf_gpu_device *device)
 {
     const rf_gpu_snapshot *snapshot = &device->snapshot;
     rf_gpu_plan *plan = &device->plan;
-    const char *extensions[6];
+    const char *extensions[7];
     uint32_t num_extensions = 0;
     const bool size_control = plan->subgroup_features.subgroupSizeControl;
     if (size_control && snapshot->properties.apiVersion < VK_API_VERSION_1_3)
@@ -33,6 +33,7 @@ static rf_result create_device(rf_gpu_device *device)
     if (device->explains) extensions[num_extensions++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
 
     if (plan->device_fault) extensions[num_extensions++] = VK_EXT_DEVICE_FAULT_EXTENSION_NAME;
+    if (plan->import_alignment) extensions[num_extensions++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
 
     if (plan->cooperative_matrix) extensions[num_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (plan->bfloat16_matrix) extensions[num_extensions++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;

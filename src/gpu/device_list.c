@@ -80,6 +80,30 @@ static uint32_t count_compute_units(const rf_gpu *gpu, VkPhysicalDevice physical
     return nv.shaderSMCount + amd.activeComputeUnitCount + arm.shaderCoreCount; /* two of them are 0 */
 }
 
+/* Of host memory that buffers like ours can be made of. Some drivers have the extension and take such memory for images
+ * alone. */
+static uint64_t find_import_alignment(const rf_gpu *gpu, VkPhysicalDevice physical)
+{
+    if (!gpu->vk.GetPhysicalDeviceExternalBufferProperties) return 0;
+    const VkPhysicalDeviceExternalBufferInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+        .usage = RF_GPU_BUFFER_USAGE,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+    };
+    VkExternalBufferProperties buffers = { .sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES };
+    gpu->vk.GetPhysicalDeviceExternalBufferProperties(physical, &info, &buffers);
+    const VkExternalMemoryFeatureFlags features = buffers.externalMemoryProperties.externalMemoryFeatures;
+    if (!(features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) ||
+        features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT)
+        return 0;
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT,
+    };
+    VkPhysicalDeviceProperties2 p2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &host };
+    gpu->vk.GetPhysicalDeviceProperties2(physical, &p2);
+    return host.minImportedHostPointerAlignment;
+}
+
 static void take_features(const rf_gpu *gpu, VkPhysicalDevice physical, bool size_control, rf_gpu_snapshot *out)
 {
     out->subgroup_features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
@@ -114,6 +138,7 @@ void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_s
     take_properties(gpu, physical, size_control, vulkan13 || out->extensions.maintenance4, out);
     take_features(gpu, physical, size_control, out);
     out->compute_units = count_compute_units(gpu, physical, &out->extensions);
+    if (out->extensions.external_memory_host) out->import_alignment = find_import_alignment(gpu, physical);
     rf_gpu_matrices_take(gpu, physical, out);
     uint32_t count = RF_GPU_MAX_QUEUE_FAMILIES;
     gpu->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, out->families);

@@ -57,6 +57,14 @@ typedef enum rf_gpu_memory {
  * to it whole: bindings, copies and fills may reach to their end. */
 rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint64_t size, const char *name,
                                rf_gpu_buffer **out);
+/* Where a buffer can begin in host memory that it is made of, and what its size must be a multiple of; 0: the device
+ * takes no such memory. */
+uint64_t rf_gpu_import_alignment(const rf_gpu_device *device);
+/* The same kind of buffer, in `memory`, which the caller keeps until the buffer is gone, and which stays as it is.
+ * Devices that have imported the same memory and the host see each other's writes after a wait, and a submission after
+ * that. RF_ERROR_UNSUPPORTED where the driver takes no such memory, or not this. */
+rf_result rf_gpu_buffer_import(rf_gpu_device *device, void *memory, uint64_t size, const char *name,
+                               rf_gpu_buffer **out);
 void rf_gpu_buffer_destroy(rf_gpu_buffer **buffer);
 void *rf_gpu_buffer_mapped(const rf_gpu_buffer *buffer); /* NULL when not mapped */
 uint64_t rf_gpu_buffer_size(const rf_gpu_buffer *buffer);

@@ -108,6 +108,11 @@ struct rf_gpu_device {
     uint64_t cache_hash;
 };
 
+/* Of every buffer: so they all want the same memory. */
+#define RF_GPU_BUFFER_USAGE                                                                                            \
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |                                   \
+     VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT)
+
 struct rf_gpu_buffer {
     rf_gpu_device *device;
     char *name;
@@ -116,6 +121,7 @@ struct rf_gpu_buffer {
     VkDeviceMemory memory;
     void *mapped;
     rf_gpu_memory kind;
+    bool imported;       /* `mapped` is memory of the caller's, and coherent */
     rf_gpu_buffer *next; /* in device->incoherent */
 };
 

@@ -3,16 +3,12 @@
 
 #include "gpu/internal.h"
 
-#define BUFFER_USAGE                                                                                                   \
-    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |                                   \
-     VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT)
-
 static rf_result create_vk_buffer(rf_gpu_device *device, uint64_t size, const char *name, VkBuffer *out)
 {
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = size,
-        .usage = BUFFER_USAGE,
+        .usage = RF_GPU_BUFFER_USAGE,
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
     RF_VK_CREATE(device, *out, device->vk.CreateBuffer(device->device, &info, NULL, out),

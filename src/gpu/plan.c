@@ -269,6 +269,7 @@ void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan
     /* SwiftShader optimises modules itself, once more with what is known then: for some it takes gigabytes. */
     out->specialize = s->properties12.driverID != VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
     out->device_fault = s->device_fault;
+    out->import_alignment = s->import_alignment;
     fill_caps(s, out, &out->caps);
     rf_gpu_matrices_plan(s, out);
     if (clamp_limits) rf_device_caps_clamp(&out->caps);

@@ -29,8 +29,9 @@ typedef struct rf_gpu_snapshot {
     VkPhysicalDeviceVulkan12Properties properties12;
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup; /* zero without size control */
     uint64_t max_buffer_size;
-    uint32_t compute_units; /* 0 where no extension tells */
-    bool device_fault;      /* the feature of that extension */
+    uint32_t compute_units;    /* 0 where no extension tells */
+    bool device_fault;         /* the feature of that extension */
+    uint64_t import_alignment; /* of host memory that buffers can be made of; 0: of none */
     VkPhysicalDeviceFeatures features;
     VkPhysicalDeviceVulkan11Features features11;
     VkPhysicalDeviceVulkan12Features features12;
@@ -56,7 +57,8 @@ typedef struct rf_gpu_plan {
     bool preserve_nans;                       /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
     bool specialize;                          /* modules, before the driver sees them (specialize.c) */
     bool device_fault;                        /* the driver is asked why it lost the device (diagnosis.c) */
-    rf_device_caps caps;                      /* host_visible as far as the memory types alone tell */
+    uint64_t import_alignment; /* buffers can be made of host memory at its multiples (import.c); 0: they cannot */
+    rf_device_caps caps;       /* host_visible as far as the memory types alone tell */
 } rf_gpu_plan;
 
 void rf_gpu_plan_device(const rf_gpu_snapshot *snapshot, bool clamp_limits, rf_gpu_plan *out);

@@ -31,6 +31,7 @@
     REQUIRED(CreateDevice)                                                                                             \
     REQUIRED(GetDeviceProcAddr)                                                                                        \
     OPTIONAL(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                          \
+    OPTIONAL(GetPhysicalDeviceExternalBufferProperties)                                                                \
     OPTIONAL(CreateDebugUtilsMessengerEXT)                                                                             \
     OPTIONAL(DestroyDebugUtilsMessengerEXT)
 
@@ -89,6 +90,7 @@
     REQUIRED(CmdResetQueryPool)                                                                                        \
     REQUIRED(CmdWriteTimestamp)                                                                                        \
     OPTIONAL(GetDeviceFaultInfoEXT)                                                                                    \
+    OPTIONAL(GetMemoryHostPointerPropertiesEXT)                                                                        \
     OPTIONAL(GetPipelineExecutablePropertiesKHR)                                                                       \
     OPTIONAL(GetPipelineExecutableStatisticsKHR)                                                                       \
     OPTIONAL(GetPipelineExecutableInternalRepresentationsKHR)                                                          \

@@ -17,6 +17,7 @@
 #include "exec/exec.h"
 #include "replica/balance/balancing.h"
 #include "replica/exchange/exchange.h"
+#include "replica/exchange/meeting.h"
 #include "replica/store/copying.h"
 #include "replica/store/shadows.h"
 #include "replica/store/store.h"
@@ -62,6 +63,7 @@ struct rf_strategy {
     rf_flat gradients;         /* places as in `trainable` */
     rf_shadows shadows;
     rf_flat download, upload;             /* staging, places as in `trainable`; only on staged replicas of several */
+    rf_meeting meeting;                   /* instead of staging, where devices can; `gradients` and `trainable` */
     rf_flat assigned;                     /* what a step gives to variables of `fixed`; places as there */
     rf_flat fixed_download, fixed_upload; /* staging for that, on staged replicas of several */
     rf_flat summands, sums;               /* of sums over replicas within a step: what a replica adds, and the sums */

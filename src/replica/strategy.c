@@ -35,6 +35,7 @@ void rf_strategy_release(rf_strategy *s)
     free_store(s, &s->trainable);
     free_store(s, &s->fixed);
     rf_flat_free(s, &s->gradients);
+    rf_meeting_free(s);
     rf_flat_free(s, &s->download);
     rf_flat_free(s, &s->upload);
     rf_flat_free(s, &s->assigned);
@@ -213,6 +214,7 @@ static rf_strategy *strategy_allocate(void)
     s->gradients.name = "gradients";
     s->download.name = "download";
     s->upload.name = "upload";
+    s->meeting.arrays.name = "meeting";
     s->assigned.name = "assigned values";
     s->fixed_download.name = "download of assigned values";
     s->fixed_upload.name = "upload of assigned values";

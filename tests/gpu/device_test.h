@@ -27,4 +27,8 @@ void test_device_fault(void **state);
 void test_device_lost_sticks(void **state);
 void test_every_failure(void **state);
 
+/* test_import.c */
+void test_import(void **state);
+void test_import_refused(void **state);
+
 #endif

@@ -61,6 +61,7 @@ static const snapshot_field snapshot_fields[] = {
     SNAPSHOT_U32(subgroup.requiredSubgroupSizeStages),
     SNAPSHOT_U64(max_buffer_size),
     SNAPSHOT_U32(compute_units),
+    SNAPSHOT_U64(import_alignment),
     SNAPSHOT_U32(features.shaderInt64),
     SNAPSHOT_U32(features.shaderInt16),
     SNAPSHOT_U32(features11.storageBuffer16BitAccess),

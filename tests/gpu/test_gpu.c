@@ -685,6 +685,8 @@ int main(void)
         DEVICE_TEST(test_staged_memory),
         DEVICE_TEST(test_incoherent_memory),
         DEVICE_TEST(test_memory_limits),
+        DEVICE_TEST(test_import),
+        DEVICE_TEST(test_import_refused),
         DEVICE_TEST(test_dispatch),
         DEVICE_TEST(test_dispatch_parts),
         DEVICE_TEST(test_preserve_nans),

@@ -211,6 +211,8 @@ static void test_devices(void **state)
         assert_memory_equal(&c->matrix_f16, &e->f16, sizeof(e->f16));
         assert_memory_equal(&c->matrix_bf16, &e->bf16, sizeof(e->bf16));
         assert_int_equal(c->is_cpu, strcmp(e->name, "lavapipe") == 0);
+        const bool imports = e->driver == RF_DRIVER_AMD || e->driver == RF_DRIVER_LAVAPIPE; /* host memory */
+        assert_int_equal(plan.import_alignment, imports ? 4096 : 0);
         /* A queue that computes and tells the time. */
         assert_true(s.families[plan.queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT);
         assert_true(plan.timestamp_bits > 0);

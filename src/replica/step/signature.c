@@ -97,6 +97,18 @@ static uint64_t buffer_generation(const rf_strategy *s, const rf_signature *sig)
     return sum;
 }
 
+/* Memory in which gradients and values travel: of all devices where updates can do with that, else staging. */
+static rf_result ready_exchange(rf_strategy *s, const rf_signature *sig)
+{
+    bool stages = false;
+    RF_TRY(rf_meeting_ensure(s));
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        const rf_update *update = &sig->updates.items[u];
+        stages = stages || !rf_update_meets(update) || update->updater->params.whole;
+    }
+    return stages ? rf_staging_ensure(s) : RF_OK;
+}
+
 static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
 {
     for (uint32_t u = 0; u < sig->updates.count; u++) {
@@ -111,7 +123,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
     RF_TRY(rf_shadows_ensure(s));
     if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));
     if (sig->sums.elements > 0) RF_TRY(rf_step_sums_ensure(s, sig->sums.elements));
-    return sig->updates.count > 0 ? rf_staging_ensure(s) : RF_OK;
+    return sig->updates.count > 0 ? ready_exchange(s, sig) : RF_OK;
 }
 
 static rf_result signature_rebuild(rf_function *f, rf_signature *sig)

@@ -111,6 +111,7 @@ rf_result rf_turns_create(const rf_traced_states *traced, rf_update *update, boo
     t->overlaps = by_bucket && update->num_buckets > 1;
     t->exchanges = t->strategy->num_replicas > 1;
     t->gathers = t->exchanges && t->strategy->update_mode == RF_UPDATE_SHARDED;
+    t->meets = rf_update_meets(update);
     const rf_result r = turns_create(t);
     if (r < 0) rf_turns_free(&update->turns);
     return r;

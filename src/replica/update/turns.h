@@ -16,6 +16,7 @@ typedef struct rf_traced_states {
 
 typedef struct rf_turn_bucket_replica {
     rf_frame *frame;   /* of the update; NULL: it owns nothing of the bucket */
+    rf_frame *sum;     /* of gradients that meet; NULL: the host adds them up */
     uint32_t last_use; /* part of the replica's run that touches its variables last */
     uint64_t ticket;   /* of the update */
 } rf_turn_bucket_replica;
@@ -41,6 +42,7 @@ typedef struct rf_turns {
     bool overlaps;       /* stage A is submitted in parts */
     bool exchanges;      /* there are several replicas */
     bool gathers;        /* values come from their owners */
+    bool meets;          /* devices do both among themselves */
     uint32_t *bucket_of; /* by variable of the update */
     rf_overlap_plan plan;
     rf_turn_bucket *buckets;

@@ -60,6 +60,7 @@ typedef struct rf_update_bucket {
 
 typedef struct rf_update_bucket_replica {
     rf_program *apply;                                                         /* NULL: it owns nothing of the bucket */
+    rf_program *sum;                                                           /* of gradients that meet; or NULL */
     rf_gpu_recording *gradients_down, *gradients_up, *values_down, *values_up; /* staging */
 } rf_update_bucket_replica;
 
@@ -67,6 +68,14 @@ typedef struct rf_update_bucket_replica {
 static inline rf_flat *rf_update_gradients(const rf_update *update)
 {
     return update->transform.graph ? &update->updater->transformed : rf_updater_gradients(update->updater);
+}
+
+/* Gradients are added up by their owners' devices, in memory that all devices have (meeting.h). Transforms take all
+ * sums on all replicas. */
+static inline bool rf_update_meets(const rf_update *update)
+{
+    const rf_updater *u = update->updater;
+    return u->strategy->meeting.memory && !update->transform.graph && u->params.emit_accumulate;
 }
 
 /* The whole update goes with stage A: nothing comes between that the host waits for. */

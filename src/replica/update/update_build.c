@@ -75,6 +75,30 @@ static rf_result emit_accumulate(const build *b, range_graph *g, rf_value *resul
     return RF_OK;
 }
 
+/* Of the owner's segments: gradients of all replicas but the first, added to that one's in their order. Nothing needs
+ * room beside what is added up. */
+static rf_result emit_sum(const build *b, range_graph *g, rf_value *results)
+{
+    (void)results;
+    const rf_strategy *s = b->updater->strategy;
+    const rf_flat *gradients = rf_updater_gradients(b->updater);
+    for (uint32_t i = 0; i < b->bucket->num_segments; i++) {
+        const rf_segment *segment = &b->bucket->segments[i];
+        const uint64_t count = segment->range.end - segment->range.begin;
+        rf_value total, x;
+        if (!owned_here(b, segment)) continue;
+        RF_TRY(range_state(g, place_identity(segment, 0), gradients->buffers[b->index], segment->range.begin, count,
+                           &total));
+        for (uint32_t r = 1; r < s->num_local; r++) {
+            const uint64_t at = rf_meeting_array(&s->meeting, r) + segment->range.begin;
+            RF_TRY(range_state(g, rf_meeting_mapped(&s->meeting) + at, s->meeting.arrays.buffers[b->index], at, count,
+                               &x));
+            RF_TRY(b->updater->params.emit_accumulate(g->graph, total, x));
+        }
+    }
+    return RF_OK;
+}
+
 /* Numbers of one group or variable; HOST slots are in the order of the first calls. Behind several rows of them stands
  * what the host knew when it made them. */
 static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_value *out)
@@ -326,31 +350,30 @@ static rf_result make_program(const build *b, const char *name,
 
 /* ---- recordings ---- */
 
-static rf_result copy_range(rf_gpu_recording *rec, rf_gpu_buffer *from, rf_gpu_buffer *to, rf_range range)
-{
-    const uint64_t at = range.begin * sizeof(float);
-    return rf_gpu_record_copy(rec, from, at, to, at, (range.end - range.begin) * sizeof(float));
-}
-
 typedef struct transfer {
     const char *name;
     const rf_flat *from; /* NULL: zeros */
     const rf_flat *to;
     enum { TRANSFER_RUNS, TRANSFER_SEGMENTS, TRANSFER_OWNED, TRANSFER_OTHERS } what; /* RUNS: of the whole update */
+    uint64_t from_array, to_array; /* where the arrays begin in their buffers, in elements */
 } transfer;
+
+static rf_result copy_range(const build *b, const transfer *t, rf_gpu_recording *rec, rf_range range)
+{
+    const uint64_t to = (t->to_array + range.begin) * sizeof(float), size = (range.end - range.begin) * sizeof(float);
+    if (!t->from) return rf_gpu_record_fill(rec, t->to->buffers[b->index], to, size, 0);
+    return rf_gpu_record_copy(rec, t->from->buffers[b->index], (t->from_array + range.begin) * sizeof(float),
+                              t->to->buffers[b->index], to, size);
+}
 
 static rf_result record_transfer(const build *b, const transfer *t, rf_gpu_recording *rec)
 {
-    rf_gpu_buffer *from = t->from ? t->from->buffers[b->index] : NULL, *to = t->to->buffers[b->index];
-    for (uint32_t i = 0; t->what == TRANSFER_RUNS && i < b->update->num_runs; i++) {
-        const rf_range run = b->update->runs[i];
-        RF_TRY(from ? copy_range(rec, from, to, run)
-                    : rf_gpu_record_fill(rec, to, run.begin * sizeof(float), (run.end - run.begin) * sizeof(float), 0));
-    }
+    for (uint32_t i = 0; t->what == TRANSFER_RUNS && i < b->update->num_runs; i++)
+        RF_TRY(copy_range(b, t, rec, b->update->runs[i]));
     for (uint32_t i = 0; t->what != TRANSFER_RUNS && i < b->bucket->num_segments; i++) {
         const rf_segment *segment = &b->bucket->segments[i];
         if (t->what == TRANSFER_SEGMENTS || owned_here(b, segment) == (t->what == TRANSFER_OWNED))
-            RF_TRY(copy_range(rec, from, to, segment->range));
+            RF_TRY(copy_range(b, t, rec, segment->range));
     }
     return RF_OK;
 }
@@ -376,6 +399,26 @@ static rf_result make_staging(const build *b, rf_update_bucket_replica *at)
     if (s->update_mode == RF_UPDATE_LOCAL) return RF_OK;
     RF_TRY(make_recording(b, &values_down, &at->values_down));
     return make_recording(b, &values_up, &at->values_up);
+}
+
+/* The owner takes the first replica's gradients, and the program adds those of the others. */
+static rf_result make_meeting(const build *b, rf_update_bucket_replica *at)
+{
+    rf_strategy *s = b->updater->strategy;
+    const rf_flat *gradients = rf_updater_gradients(b->updater), *values = &s->trainable.values,
+                  *arrays = &s->meeting.arrays;
+    const uint64_t own = rf_meeting_array(&s->meeting, b->index), first = rf_meeting_array(&s->meeting, 0),
+                   shared = rf_meeting_array(&s->meeting, s->num_local);
+    const transfer down = { "gradients to all", gradients, arrays, TRANSFER_SEGMENTS, .to_array = own },
+                   up = { "first gradients of all", arrays, gradients, TRANSFER_OWNED, .from_array = first },
+                   values_down = { "values to all", values, arrays, TRANSFER_OWNED, .to_array = shared },
+                   values_up = { "values of all", arrays, values, TRANSFER_OTHERS, .from_array = shared };
+    RF_TRY(make_recording(b, &down, &at->gradients_down));
+    RF_TRY(make_recording(b, &values_up, &at->values_up));
+    if (!at->apply) return RF_OK;
+    RF_TRY(make_recording(b, &up, &at->gradients_up));
+    RF_TRY(make_program(b, "sum of gradients", emit_sum, 0, &at->sum));
+    return make_recording(b, &values_down, &at->values_down);
 }
 
 /* ---- transforms ---- */
@@ -469,6 +512,7 @@ static rf_result build_bucket(const build *b)
     for (uint32_t i = 0; i < b->bucket->num_segments; i++) any = any || owned_here(b, &b->bucket->segments[i]);
     const uint32_t num_results = rf_update_num_rows(b->update) > 1;
     if (any) RF_TRY(make_program(b, "update", emit_apply, num_results, &at->apply));
+    if (rf_update_meets(b->update)) return make_meeting(b, at);
     return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
 }
 
@@ -636,6 +680,7 @@ static void free_bucket(rf_update_bucket *bucket, uint32_t num_local)
     for (uint32_t r = 0; bucket->replicas && r < num_local; r++) {
         rf_update_bucket_replica *at = &bucket->replicas[r];
         rf_program_destroy(&at->apply);
+        rf_program_destroy(&at->sum);
         rf_gpu_recording *recs[] = { at->gradients_down, at->gradients_up, at->values_down, at->values_up };
         for (size_t i = 0; i < sizeof(recs) / sizeof(recs[0]); i++) rf_gpu_recording_destroy(&recs[i]);
     }

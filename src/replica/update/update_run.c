@@ -175,10 +175,11 @@ static rf_result update_begin(rf_turns *t, rf_frame *const *frames, const uint32
         at->submitted = 0;
         for (uint32_t b = 0; b < t->plan.num_buckets; b++) {
             rf_turn_bucket_replica *br = &t->buckets[b].replicas[r];
-            br->frame = NULL;
+            br->frame = br->sum = NULL;
             br->ticket = 0;
-            rf_program *apply = t->update->buckets[b].replicas[r].apply;
-            if (apply) RF_TRY(rf_replica_context(s, r, rf_program_acquire(apply, 0, &br->frame)));
+            const rf_update_bucket_replica *made = &t->update->buckets[b].replicas[r];
+            if (made->sum) RF_TRY(rf_replica_context(s, r, rf_program_acquire(made->sum, 0, &br->sum)));
+            if (made->apply) RF_TRY(rf_replica_context(s, r, rf_program_acquire(made->apply, 0, &br->frame)));
         }
         RF_TRY(rf_replica_context(s, r, learn_uses(t, r)));
     }
@@ -234,9 +235,32 @@ static rf_result finish_part(rf_turns *t, uint32_t r, uint32_t part)
 
 /* ---- buckets ---- */
 
+static void count_met(rf_turns *t, uint32_t b)
+{
+    const rf_update_bucket *bucket = &t->update->buckets[b];
+    for (uint32_t i = 0; i < bucket->num_segments; i++)
+        t->strategy->exchange->bytes +=
+            (bucket->segments[i].range.end - bucket->segments[i].range.begin) * sizeof(float);
+}
+
+/* All gradients have met: what is not there is made to add nothing. */
+static void reduce_met(rf_turns *t, uint32_t b)
+{
+    const rf_update_bucket *bucket = &t->update->buckets[b];
+    for (uint32_t r = 0; r < t->strategy->num_local; r++)
+        for (uint32_t i = 0; !t->locals[r].contributes && i < bucket->num_segments; i++)
+            rf_meeting_leave_out(&t->strategy->meeting, r, bucket->segments[i].range.begin,
+                                 bucket->segments[i].range.end);
+    count_met(t, b);
+}
+
 static rf_result start_reduce(rf_turns *t, uint32_t b)
 {
     rf_strategy *s = t->strategy;
+    if (t->meets) {
+        reduce_met(t, b);
+        return RF_OK;
+    }
     const rf_flat *gradients = rf_updater_gradients(t->update->updater);
     for (uint32_t r = 0; r < s->num_local; r++) {
         t->from[r] = t->locals[r].contributes ? rf_replica_reachable(s, r, gradients, &s->download) : NULL;
@@ -251,6 +275,7 @@ static rf_result start_reduce(rf_turns *t, uint32_t b)
 
 static rf_result finish_exchange(rf_turns *t, uint32_t b)
 {
+    if (t->meets) return RF_OK;
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
     RF_TRY(t->strategy->exchange->fns->finish(t->buckets[b].exchange));
     count_exposed(t, begun);
@@ -258,13 +283,16 @@ static rf_result finish_exchange(rf_turns *t, uint32_t b)
     return RF_OK;
 }
 
-/* Sums that owners got become visible to their devices. */
+/* Sums that owners got become visible to their devices, or are made there. */
 static rf_result upload_gradients(rf_turns *t, uint32_t b)
 {
     for (uint32_t r = 0; r < t->strategy->num_local; r++) {
         const rf_update_bucket_replica *at = &t->update->buckets[b].replicas[r];
+        rf_replica *replica = &t->strategy->replicas[r];
+        rf_frame *sum = t->buckets[b].replicas[r].sum;
         if (!at->apply) continue;
-        RF_TRY(rf_replica_context(t->strategy, r, rf_replica_submit_one(&t->strategy->replicas[r], at->gradients_up)));
+        RF_TRY(rf_replica_context(t->strategy, r, rf_replica_submit_one(replica, at->gradients_up)));
+        if (sum) RF_TRY(rf_replica_context(t->strategy, r, rf_replica_submit_frames(replica, &sum, 1)));
     }
     return RF_OK;
 }
@@ -344,9 +372,13 @@ static rf_result start_gather(rf_turns *t, uint32_t b)
         t->from[r] = rf_replica_reachable(s, r, &s->trainable.values, &s->download);
         t->to[r] = rf_replica_reachable(s, r, &s->trainable.values, &s->upload);
     }
+    t->buckets[b].gathering = true;
+    if (t->meets) {
+        count_met(t, b);
+        return RF_OK;
+    }
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
     RF_TRY(s->exchange->fns->start_gather(t->buckets[b].exchange, t->from, t->to));
-    t->buckets[b].gathering = true;
     count_exposed(t, begun);
     rf_span_end_with(span, "replica", "gather", (rf_span_arg){ "bucket", b }, (rf_span_arg){ NULL, 0 });
     return RF_OK;
@@ -359,7 +391,7 @@ static rf_result finish_gathers(rf_turns *t, bool all)
     for (uint32_t k = 0; k < t->plan.num_buckets; k++) {
         const uint32_t b = t->plan.order[k];
         rf_turn_bucket *at = &t->buckets[b];
-        if (!at->gathering || (!all && !s->exchange->fns->done(at->exchange))) continue;
+        if (!at->gathering || (!all && !t->meets && !s->exchange->fns->done(at->exchange))) continue;
         at->gathering = false;
         RF_TRY(finish_exchange(t, b));
         for (uint32_t r = 0; r < s->num_local; r++)
