@@ -11,8 +11,13 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
-NEEDED = ("bash", "cat", "dirname", "env", "mktemp", "readlink", "rm", "sed", "sort", "tail")
+NEEDED = ("bash", "cat", "cmp", "cp", "dirname", "env", "mkdir", "mktemp", "mv", "readlink", "rm", "sed", "sort", "tail", "timeout")
 OWN_MOUNTS = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+FAKE_NPM = """#!/usr/bin/env bash
+echo "$*" >>"${0%/*}/npm.log"
+[ ! -e "${0%/*}/no-network" ] || { echo "npm error no network" >&2; exit 1; }
+[ "$1 $2" = "ci --prefix" ] && mkdir -p "$3"/node_modules/onnxruntime-node/bin/napi-v3/{darwin,linux,win32}
+"""
 FAKE_APT = """#!/usr/bin/env bash
 echo "$*" >>"${0%/*}/apt.log"
 [ ! -e "${0%/*}/no-network" ] || { echo "E: no network" >&2; exit 100; }
@@ -40,10 +45,13 @@ class Setup(unittest.TestCase):
         # ./dev looks for commands in /usr/sbin as well.
         script = 'mount -t tmpfs none /usr/sbin && mount --bind "$1" /etc/os-release && shift && PATH=$1 exec "$2" setup "$3"'
         return subprocess.run([*OWN_MOUNTS, "sh", "-c", script, "sh", release, self.bin, ROOT / "dev", what], text=True, timeout=60,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"})
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C", "XDG_CACHE_HOME": str(self.bin / "cache")})
 
     def installed(self):
-        log = self.bin / "apt.log"
+        return self.logged("apt.log")
+
+    def logged(self, name):
+        log = self.bin / name
         return log.read_text().splitlines() if log.exists() else []
 
     def test_others_are_told_their_names(self):
@@ -69,8 +77,9 @@ class Setup(unittest.TestCase):
             with self.subTest(distribution):
                 done = self.setup(distribution)
                 self.assertEqual(done.returncode, 0, done.stdout)
-                update, install = self.installed()[-2:]
-                self.assertEqual(update, "update")
+                update, install, again, node = self.installed()[-4:]
+                self.assertEqual((update, again), ("update", "update"))
+                self.assertEqual(node.split()[3:], ["nodejs", "npm"])
                 words = install.split()
                 self.assertEqual(words[:3], ["install", "-y", "--no-install-recommends"])
                 self.assertLessEqual({"gcc", "ninja-build", "clang", "g++"}, set(words))
@@ -86,7 +95,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.installed()[-1].split()[3:], ["debootstrap"])
         for other in "demo", "test":
             self.assertEqual(self.setup("ID=debian", other).returncode, 0)
-            self.assertNotIn("debootstrap", self.installed()[-1].split())
+            self.assertNotIn("debootstrap", " ".join(self.installed()[2:]).split())
 
     def test_other_words_are_refused(self):
         done = self.setup("ID=debian", "everything")
@@ -102,7 +111,32 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.installed(), [])
         self.command("sudo", "#!/usr/bin/env bash\nexec \"$@\"\n")
         self.assertEqual(self.setup("ID=debian").returncode, 0)
-        self.assertEqual(len(self.installed()), 2)
+        self.assertEqual(len(self.installed()), 4)
+
+    def test_onnx_runtime(self):
+        """Is installed once, without its scripts, and again when its version changes; where it cannot be had, the rest is well all the same."""
+        for name in "node", "npm":
+            self.command(name, FAKE_NPM)
+        target = self.bin / "cache/ringfire/onnxruntime"
+        for _ in range(2):
+            done = self.setup("ID=debian")
+            self.assertEqual(done.returncode, 0, done.stdout)
+        calls = self.logged("npm.log")
+        self.assertEqual(len(calls), 1)
+        self.assertIn("--ignore-scripts", calls[0].split())
+        self.assertEqual([p.name for p in target.glob("node_modules/onnxruntime-node/bin/napi-v3/*")], ["linux"])
+        (target / "package-lock.json").write_text("another version")
+        self.assertEqual(self.setup("ID=debian", "demo").returncode, 0)
+        self.assertEqual(len(self.logged("npm.log")), 1)
+        self.assertEqual(self.setup("ID=debian").returncode, 0)
+        self.assertEqual(len(self.logged("npm.log")), 2)
+        shutil.rmtree(target)
+        self.command("npm", FAKE_NPM.replace('-e "${0%/*}/no-network"', "yes"))
+        done = self.setup("ID=debian")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("npm error no network", done.stdout)
+        self.assertIn("No ONNX Runtime: test 'train_onnx runtime' will be skipped", done.stdout)
+        self.assertEqual(list(target.parent.iterdir()), [])
 
     def test_a_failure_is_shown(self):
         (self.bin / "no-network").touch()

@@ -3,7 +3,7 @@
 
 FOLDER/manifest.json lists models with the raw files of their inputs and of what their outputs should be.
   checker: python3-onnx's checker, with shape inference
-  runtime: ONNX Runtime for node, package onnxruntime-node, found through NODE_PATH
+  runtime: ONNX Runtime for node, package onnxruntime-node, which `./dev setup test` puts into the user's cache; another one through NODE_PATH
 Exits with 77, and says why, where that is not installed."""
 import os
 import shutil
@@ -82,7 +82,10 @@ if mode == "checker":
     leave_out("no Python module onnx (Debian: python3-onnx)")
 node = shutil.which("node")
 if not node:
-    leave_out("no node, to run ONNX Runtime with")
-if subprocess.run([node, "-e", "require('onnxruntime-node')"], stderr=subprocess.DEVNULL).returncode != 0:
-    leave_out("node finds no package onnxruntime-node; set NODE_PATH to the node_modules it is in")
-sys.exit(subprocess.run([node, "-e", RUN, folder]).returncode)
+    leave_out("no node, to run ONNX Runtime with; ./dev setup test installs both")
+cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+places = [os.environ.get("NODE_PATH"), os.path.join(cache, "ringfire/onnxruntime/node_modules")]
+environment = {**os.environ, "NODE_PATH": ":".join(filter(None, places))}
+if subprocess.run([node, "-e", "require('onnxruntime-node')"], stderr=subprocess.DEVNULL, env=environment).returncode != 0:
+    leave_out("no ONNX Runtime (package onnxruntime-node); ./dev setup test installs it")
+sys.exit(subprocess.run([node, "-e", RUN, folder], env=environment).returncode)
