@@ -66,6 +66,32 @@ def densenet(growth=12, blocks=3, layers=2):
     return nn.Sequential(*parts)
 
 
+class Cut(nn.Module):
+    """Removes what a transposed convolution makes beyond twice its input."""
+    def forward(self, x):
+        return x[:, :, :-1, :-1]
+
+
+class Vae(nn.Module):
+    """That of examples/vae: logits of the image, mean and logarithm of the variance."""
+    def __init__(self, filters=(32, 64), latent=2):
+        super().__init__()
+        a, b = filters
+        self.encoder = nn.Sequential(nn.Conv2d(1, a, 3, 2), nn.ReLU(), nn.Conv2d(a, b, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(36 * b, 2 * latent))
+        self.decoder = nn.Sequential(nn.Linear(latent, 49 * a), nn.ReLU(), nn.Unflatten(1, (a, 7, 7)), nn.ConvTranspose2d(a, b, 3, 2), Cut(), nn.ReLU(),
+                                     nn.ConvTranspose2d(b, a, 3, 2), Cut(), nn.ReLU(), nn.ConvTranspose2d(a, 1, 3, 1, 1))
+
+    def forward(self, x):
+        mean, log_variance = self.encoder(x).chunk(2, dim=1)
+        return self.decoder(mean + torch.exp(log_variance / 2) * torch.randn_like(mean)), mean, log_variance
+
+
+def vae_loss(outputs, images):
+    logits, mean, log_variance = outputs
+    divergence = (mean.square() + log_variance.exp() - log_variance - 1).sum() / 2
+    return (F.binary_cross_entropy_with_logits(logits, images, reduction="sum") + divergence) / len(images)
+
+
 class Gain(nn.Module):
     """Layer normalization without a bias."""
     def __init__(self, width):
@@ -240,4 +266,4 @@ class Ncf(nn.Module):
         return self.logit(torch.cat([self.factors[0](user) * self.factors[1](item), features], 1))
 
 
-NETWORKS = {"resnet": resnet, "densenet": densenet, "gpt": Gpt, "bert": Bert, "transformer": Transformer, "gru": Gru, "lstm": Lstm, "ncf": Ncf}
+NETWORKS = {"cnn": cnn, "resnet": resnet, "densenet": densenet, "vae": Vae, "gpt": Gpt, "bert": Bert, "transformer": Transformer, "gru": Gru, "lstm": Lstm, "ncf": Ncf}

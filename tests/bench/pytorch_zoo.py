@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 import kept_memory  # noqa: E402
 SIDE, CLASSES, BLOCK, VOCABULARY = 28, 10, 64, 96
 PAIR, WORDS, USERS, ITEMS = 16, 100, 6040, 3706  # lengths of translations and texts, rows of the tables
-UNITS = {"resnet": ("images", 1), "densenet": ("images", 1), "gpt": ("tokens", BLOCK), "bert": ("tokens", 64), "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR),
-         "lstm": ("texts", 1), "ncf": ("ratings", 1)}
+UNITS = {"cnn": ("images", 1), "resnet": ("images", 1), "densenet": ("images", 1), "vae": ("images", 1), "gpt": ("tokens", BLOCK), "bert": ("tokens", 64),
+         "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR), "lstm": ("texts", 1), "ncf": ("ratings", 1)}
 
 
 def measure_torch(name, batch, seconds, threads):
@@ -41,8 +41,12 @@ def measure_torch(name, batch, seconds, threads):
 
     network = networks.NETWORKS[name]()
     criterion, optimizer = F.cross_entropy, torch.optim.Adam(network.parameters())
-    if UNITS[name][0] == "images":
-        optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, nesterov=True)
+    if name == "vae":
+        labels = (torch.arange(batch * SIDE * SIDE) % 2).float().reshape(batch, 1, SIDE, SIDE)
+        inputs, criterion = [labels], networks.vae_loss
+    elif UNITS[name][0] == "images":
+        if name != "cnn":
+            optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, nesterov=True)
         inputs, labels = [torch.rand(batch, 1, SIDE, SIDE)], torch.arange(batch) % CLASSES
     elif name == "gpt":
         inputs, labels = [numbers(VOCABULARY, batch, BLOCK)], numbers(VOCABULARY, batch * BLOCK)

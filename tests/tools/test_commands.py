@@ -176,7 +176,7 @@ class Commands(unittest.TestCase):
                   (("trace", "merge", "a"), "IN"), (("run",), "PROGRAM is missing"), (("run", "-n"), "-- 'n'"),
                   (("run", "--insecure", "--encrypt", "true"), "--encrypt"), (("run", "-H", "a:b", "true"), "'a:b'"),
                   (("run", "--nnodes", "3:2", "true"), "--nnodes 3:2"), (("bench", "allreduce", "--algorithm", "fast"), "'fast'"),
-                  (("bench", "zoo", "--model", "vgg"), "resnet, densenet, gpt, bert, transformer, gru, lstm, ncf"),
+                  (("bench", "zoo", "--model", "vgg"), "cnn, resnet, densenet, vae, gpt, bert, transformer, gru, lstm, ncf"),
                   (("bench", "zoo", "--profile", "--first-step", "--model", "gpt"), "say one of them"),
                   (("bench", "allreduce", "--wire", "f8"), "'f8'"), (("bench", "allreduce", "--size", "3x"), "'3x'"),
                   (("bench", "scale"), "say --model or --workers LIST"), (("bench", "scale", "--model", "--workers", "2"), "one of them"),

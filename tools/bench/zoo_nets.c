@@ -8,6 +8,7 @@
 #include "../../examples/ncf/model.h"
 #include "../../examples/nmt/model.h"
 #include "../../examples/resnet/model.h"
+#include "../../examples/vae/model.h"
 
 enum { GPT_BLOCK = 64, GPT_VOCABULARY = 96, NMT_LENGTH = 16, GRU_VOCABULARY = 2000, TRANSFORMER_VOCABULARY = 4000 };
 
@@ -84,6 +85,13 @@ static rf_result bert_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     return rf_trace_status(t);
 }
 
+static rf_result vae_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const zoo_net *n = user;
+    const vae_losses losses = vae_call(t, n->network, in[0], (rf_tensor){ 0 }, RF_TRAINING);
+    return losses_minimize(t, n, rf_add(t, losses.reconstruction, losses.divergence), out);
+}
+
 rf_result zoo_create_step(zoo_net *n, const zoo_entry *entry)
 {
     if (!entry->step) return bench_net_create_step(&n->net);
@@ -100,6 +108,22 @@ static const rf_shape image = { 3, { BENCH_SIDE, BENCH_SIDE, 1 } };
 static rf_result make_images(zoo_net *n, uint32_t count)
 {
     return bench_net_make_batch(&n->net, count, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
+}
+
+/* A model that nothing else owns. */
+static void destroy_model(zoo_net *n)
+{
+    rf_model *model = n->network;
+    rf_model_destroy(&model);
+}
+
+static rf_result create_cnn(zoo_net *n)
+{
+    rf_layer *layers[BENCH_CNN_LAYERS];
+    TRY(bench_cnn_layers(layers));
+    TRY(rf_model_create_sequential(n->net.strategy, layers, BENCH_CNN_LAYERS, &image, &n->net.model));
+    n->network = n->net.model;
+    return RF_OK;
 }
 
 static rf_result create_resnet(zoo_net *n)
@@ -130,6 +154,27 @@ static void destroy_densenet(zoo_net *n)
 {
     densenet *d = n->network;
     densenet_destroy(&d);
+}
+
+static rf_result create_vae(zoo_net *n)
+{
+    vae *v;
+    TRY(vae_create(n->net.strategy, &vae_tutorial, &v));
+    n->network = v;
+    n->net.model = vae_model(v);
+    return RF_OK;
+}
+
+static void destroy_vae(zoo_net *n)
+{
+    vae *v = n->network;
+    vae_destroy(&v);
+}
+
+/* Black and white, as the autoencoder's loss wants them. */
+static rf_result make_pictures(zoo_net *n, uint32_t count)
+{
+    return make_floats(n, 0, RF_SHAPE(count, vae_tutorial.side, vae_tutorial.side, 1), false);
 }
 
 /* ---- text ---- */
@@ -283,13 +328,6 @@ static rf_result make_ratings(zoo_net *n, uint32_t count)
     return make_labels(n, 2, count);
 }
 
-/* A model that nothing else owns. */
-static void destroy_model(zoo_net *n)
-{
-    rf_model *model = n->network;
-    rf_model_destroy(&model);
-}
-
 /* ---- all of them ---- */
 
 #define MOMENTUM                                                                                                       \
@@ -308,8 +346,10 @@ static void destroy_model(zoo_net *n)
     }
 
 const zoo_entry zoo_entries[] = {
+    { "cnn", "images", 64, 1, ADAM, create_cnn, destroy_model, make_images, NULL },
     { "resnet", "images", 64, 1, MOMENTUM, create_resnet, destroy_resnet, make_images, NULL },
     { "densenet", "images", 64, 1, MOMENTUM, create_densenet, destroy_densenet, make_images, NULL },
+    { "vae", "images", 32, 1, ADAM, create_vae, destroy_vae, make_pictures, vae_step },
     { "gpt", "tokens", 12, GPT_BLOCK, ADAM, create_gpt, destroy_gpt, make_tokens, NULL },
     { "bert", "tokens", 32, 64, ADAMW, create_bert, destroy_bert, make_passages, bert_step },
     { "transformer", "tokens", 64, NMT_LENGTH, ADAM, create_transformer, destroy_nmt, make_transformer_pairs,
