@@ -30,6 +30,9 @@ typedef struct rf_bench_row {
      * changes its input or has several stages */
     double overlapped_seconds;
     bool device_clock; /**< measured by timestamps of the device */
+    /** of a recurrent operation: `gflops` of what it multiplies in a step as a product alone, one
+     * after the other; 0 for others */
+    double product_gflops;
 } rf_bench_row;
 /** Receives one row. A negative result ends the measurement, which returns it. */
 typedef rf_result (*rf_bench_fn)(void *user, const rf_bench_row *row);

@@ -22,7 +22,7 @@ typedef struct op_bench {
 /* ---- measuring ---- */
 
 static rf_result op_report(op_bench *b, const rf_op_case *c, const rf_op_call *call, const rf_kernel *kernel,
-                           const rf_kernel_timing *timing, bool chosen)
+                           const rf_kernel_timing *timing, bool chosen, double product_gflops)
 {
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     const rf_bench_row row = {
@@ -37,10 +37,34 @@ static rf_result op_report(op_bench *b, const rf_op_case *c, const rf_op_call *c
         .median_seconds = timing->median,
         .overlapped_seconds = timing->overlapped_seconds,
         .device_clock = timing->clock == RF_CLOCK_DEVICE,
+        .product_gflops = product_gflops,
     };
     const uint64_t before = rf_error_count();
     return rf_error_context(rf_error_of_user(b->fn(b->user, &row), before, "the function"), "rf_bench_ops: %s, %s",
                             row.op, row.case_name);
+}
+
+static rf_kernel_timing bench_timing(const op_bench *b, bool overlapped)
+{
+    return (rf_kernel_timing){ .clock = (rf_clock)b->params->clock,
+                               .min_seconds = b->params->min_seconds > 0 ? b->params->min_seconds : 0.2,
+                               .overlapped = overlapped };
+}
+
+/* The rate of the kernel that a product alone would run; 0: the case names none. */
+static rf_result product_rate(op_bench *b, const rf_op_case *c, double *gflops)
+{
+    rf_case_data data;
+    rf_kernel_timing timing = bench_timing(b, false);
+    *gflops = 0;
+    if (!c) return RF_OK;
+    rf_result r = rf_case_data_make(&rf_op_matmul, c, 1, &data);
+    rf_kernel_run run = { .call = &data.call, .in = data.in, .out = data.out, .timing = &timing };
+    if (r >= 0) r = rf_exec_choose(b->on.exec, &data.call, &run.kernel);
+    if (r >= 0) r = rf_kernel_execute(b->on.exec, &run);
+    if (r >= 0) *gflops = rf_op_matmul.cost(&data.call).flops / timing.best * 1e-9;
+    rf_case_data_free(&data);
+    return r;
 }
 
 static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data)
@@ -53,12 +77,12 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
         const rf_kernel *kernel = call->op->kernels[i];
         if (kernel != chosen && (!b->params->all_kernels || rf_kernel_score(kernel, call, &b->on.exec->caps) <= 0))
             continue;
-        rf_kernel_timing timing = { .clock = (rf_clock)b->params->clock,
-                                    .min_seconds = b->params->min_seconds > 0 ? b->params->min_seconds : 0.2,
-                                    .overlapped = true };
+        rf_kernel_timing timing = bench_timing(b, true);
+        double product_gflops;
         rf_kernel_run run = { .call = call, .kernel = kernel, .in = data->in, .out = data->out, .timing = &timing };
         RF_TRY(rf_kernel_execute(b->on.exec, &run));
-        RF_TRY(op_report(b, c, call, kernel, &timing, kernel == chosen));
+        RF_TRY(product_rate(b, c->products, &product_gflops));
+        RF_TRY(op_report(b, c, call, kernel, &timing, kernel == chosen, product_gflops));
     }
     return RF_OK;
 }

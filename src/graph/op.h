@@ -201,9 +201,11 @@ typedef struct rf_op_case {
     double rtol, atol;   /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
     bool check_gradient; /* compare the gradient with finite differences of the reference (keep such cases small) */
     bool benchmark;      /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
-    bool large;          /* left out of the quick test run */
-    bool unattended;     /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
-    bool saturates;      /* numbers do not fit the result's type, which other programs need not clamp */
+    /* What a recurrent op multiplies in a step, as a case of matmul: the benchmark has its rate beside the op's. */
+    const struct rf_op_case *products;
+    bool large;      /* left out of the quick test run */
+    bool unattended; /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
+    bool saturates;  /* numbers do not fit the result's type, which other programs need not clamp */
 } rf_op_case;
 
 /* ---- the op ---- */

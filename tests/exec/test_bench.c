@@ -11,6 +11,8 @@
 
 #include <ringfire/bench.h>
 
+#include "../skip.h"
+
 typedef struct tally {
     uint32_t rows, chosen;
     char last_case[64];
@@ -26,6 +28,7 @@ static rf_result count(void *user, const rf_bench_row *row)
     assert_true(row->seconds > 0 && row->gbytes > 0 && row->gflops >= 0);
     assert_true(strlen(row->device) > 0 && strlen(row->kernel) > 0);
     assert_true(row->median_seconds >= row->seconds && row->overlapped_seconds >= 0);
+    assert_true(row->product_gflops == 0);
     if (t->clock) assert_true(row->device_clock == (t->clock == RF_BENCH_CLOCK_DEVICE));
     if (strcmp(t->last_case, row->case_name) != 0) {
         if (t->rows > 0) assert_int_equal(t->chosen_of_case, 1);
@@ -36,6 +39,28 @@ static rf_result count(void *user, const rf_bench_row *row)
     t->chosen += row->chosen;
     t->chosen_of_case += row->chosen;
     return t->answer;
+}
+
+static rf_result read_products(void *user, const rf_bench_row *row)
+{
+    uint32_t *rows = user;
+    assert_true(row->gflops > 0 && row->product_gflops > 0);
+    rows[strcmp(row->op, "rnn_grad") == 0]++;
+    return RF_OK;
+}
+
+/* What a recurrent operation multiplies is measured beside it, on the device of the fastest kernels. */
+static void test_products(void **state)
+{
+    (void)state;
+    uint32_t rows[2] = { 0, 0 };
+    const rf_bench_ops_params params = {
+        .op = "rnn", .device = "llvmpipe", .min_seconds = 1e-6, .options = { .no_cache = true }
+    };
+    const rf_result r = rf_bench_ops(&params, read_products, rows);
+    if (r == RF_ERROR_NOT_FOUND) SKIP("not installed: llvmpipe");
+    assert_int_equal(r, RF_OK);
+    assert_true(rows[0] > 0 && rows[1] > 0);
 }
 
 static void test_ops(void **state)
@@ -127,10 +152,8 @@ static void test_memcpy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_memcpy),
+        cmocka_unit_test(test_ops),      cmocka_unit_test(test_products), cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_memcpy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,31 +79,33 @@ typedef struct ops_report {
 static rf_result add_op(void *user, const rf_bench_row *row)
 {
     ops_report *report = user;
-    char time[32], median[32], overlapped[32], gflops[32], gbytes[32];
+    char time[32], median[32], overlapped[32], gflops[32], gbytes[32], part[32];
     snprintf(time, sizeof(time), "%.4f", row->seconds * 1e3);
     snprintf(median, sizeof(median), "%.4f", row->median_seconds * 1e3);
     snprintf(overlapped, sizeof(overlapped), row->overlapped_seconds > 0 ? "%.4f" : "-", row->overlapped_seconds * 1e3);
     snprintf(gflops, sizeof(gflops), row->gflops > 0 ? "%.1f" : "-", row->gflops);
+    const double products = row->product_gflops > 0 ? row->gflops / row->product_gflops : 0;
+    snprintf(part, sizeof(part), products > 0 ? "%.2f" : "-", products);
     snprintf(gbytes, sizeof(gbytes), "%.1f", row->gbytes);
-    const char *cells[] = { row->op, row->case_name, row->kernel,           time, median, overlapped,
-                            gflops,  gbytes,         row->chosen ? "*" : "" };
+    const char *cells[] = { row->op,    row->case_name, row->kernel, time,   median,
+                            overlapped, gflops,         part,        gbytes, row->chosen ? "*" : "" };
     report->ok &= table_row(&report->rows, cells);
-    json_array_append_new(report->list,
-                          json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:b,s:s}", "device", row->device, "op",
-                                    row->op, "case", row->case_name, "kernel", row->kernel, "seconds", row->seconds,
-                                    "median_seconds", row->median_seconds, "overlapped_seconds",
-                                    row->overlapped_seconds, "gflops", row->gflops, "gbytes", row->gbytes, "chosen",
-                                    row->chosen, "clock", row->device_clock ? "device" : "host"));
+    json_array_append_new(
+        report->list,
+        json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:b,s:s,s:f}", "device", row->device, "op", row->op, "case",
+                  row->case_name, "kernel", row->kernel, "seconds", row->seconds, "median_seconds", row->median_seconds,
+                  "overlapped_seconds", row->overlapped_seconds, "gflops", row->gflops, "gbytes", row->gbytes, "chosen",
+                  row->chosen, "clock", row->device_clock ? "device" : "host", "product_gflops", row->product_gflops));
     if (report->progress) fprintf(stderr, "\r\033[K%s %s %s", row->op, row->case_name, row->kernel);
     return RF_OK;
 }
 
 static int bench_ops(const bench_options *o, double memcpy_rate)
 {
-    static const char *const headings[] = { "Op",          "Case",     "Kernel", ">ms",   ">Median",
-                                            ">Overlapped", ">GFLOP/s", ">GB/s",  "Chosen" };
+    static const char *const headings[] = { "Op",          "Case",     "Kernel",       ">ms",   ">Median",
+                                            ">Overlapped", ">GFLOP/s", ">Of products", ">GB/s", "Chosen" };
     ops_report report = { .progress = isatty(STDERR_FILENO) != 0, .ok = true, .list = json_array() };
-    report.ok = table_begin(&report.rows, headings, 9);
+    report.ok = table_begin(&report.rows, headings, 10);
     const rf_result r = rf_bench_ops(&(rf_bench_ops_params){ .device = o->device,
                                                              .op = o->op,
                                                              .all_kernels = o->all_kernels,

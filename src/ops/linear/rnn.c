@@ -527,6 +527,11 @@ static const rf_kernel *const grad_kernels[] = { &kernel_steps, &rf_rnn_grad_lan
 /* clang-format off */
 #define ATTR(...) .attr = &(const rf_rnn_attr){ __VA_ARGS__ }
 /* clang-format on */
+static const rf_op_case step_of_64x128 = { .name = "step", .n_in = 2, .in = { X(2, 64, 128), SMALL(2, 128, 384) } };
+static const rf_op_case grad_step_of_64x128 = { .name = "step",
+                                                .n_in = 2,
+                                                .in = { X(2, 64, 384), SMALL(2, 128, 384) },
+                                                .attr = &(const rf_matmul_attr){ .transpose_b = 1 } };
 static const rf_op_case rnn_cases[] = {
     { CASE("gru_1x1x1", 3, 1e-5, GIVEN(3, 1, 1, 1)), ATTR(.kind = RF_RNN_GRU), .check_gradient = true },
     { CASE("gru_2x3x2", 5, 1e-5, GIVEN(3, 2, 3, 2), STATE(2, 2), MASK(2, 3)),
@@ -555,7 +560,7 @@ static const rf_op_case rnn_cases[] = {
     { CASE("simple_17x5x40", 5, 2e-5, GIVEN(1, 17, 5, 40), STATE(17, 40), MASK(17, 5)),
       ATTR(.kind = RF_RNN_SIMPLE, .state = 1, .mask = 1) },
     { CASE("gru_64x64x128", 3, 2e-5, X(3, 64, 64, 384), SMALL(2, 128, 384), X(1, 384)), ATTR(.kind = RF_RNN_GRU),
-      .benchmark = true, .large = true },
+      .benchmark = true, .products = &step_of_64x128, .large = true },
     /* more examples than a descriptor spans, where those are short */
     { CASE("gru_before_331x2x3", 5, 1e-5, GIVEN(3, 331, 2, 3), STATE(331, 3), MASK(331, 2)),
       ATTR(.kind = RF_RNN_GRU, .reset_before = 1, .state = 1, .mask = 1) },
@@ -581,7 +586,7 @@ static const rf_op_case grad_cases[] = {
     { CASE("simple_17x5x40", 6, 1e-4, FLOWS(1, 17, 5, 40), MASK(17, 5)), ATTR(.kind = RF_RNN_SIMPLE, .mask = 1) },
     { CASE("gru_64x64x128", 5, 1e-4, X(3, 64, 64, 128), SMALL(2, 128, 384), X(3, 64, 64, 384), X(3, 64, 64, 384),
            X(3, 64, 64, 128)),
-      ATTR(.kind = RF_RNN_GRU), .benchmark = true, .large = true },
+      ATTR(.kind = RF_RNN_GRU), .benchmark = true, .products = &grad_step_of_64x128, .large = true },
     { CASE("gru_331x2x3", 6, 1e-5, FLOWS(3, 331, 2, 3), MASK(331, 2)), ATTR(.kind = RF_RNN_GRU, .mask = 1) },
     { CASE("simple_3x2x5", 5, 1e-5, FLOWS(1, 3, 2, 5)), ATTR(.kind = RF_RNN_SIMPLE) },
 };
