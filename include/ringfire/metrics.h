@@ -52,16 +52,34 @@ typedef enum rf_metric_kind {
     RF_METRIC_HIT_RATE,
     RF_METRIC_NDCG,
 } rf_metric_kind;
+/**
+ * How precision, recall and F1 become one value, as `average` of Keras' F1Score. With all but the
+ * first, the last axis of predictions is that of classes, and labels are one-hot, or classes i32
+ * with an axis less.
+ */
+typedef enum rf_metric_average {
+    RF_METRIC_AVERAGE_ELEMENTS, /**< all elements together, each above the threshold or not */
+    RF_METRIC_AVERAGE_NONE,     /**< a value of each class: rf_metric_results() */
+    RF_METRIC_AVERAGE_MICRO,    /**< of the counts of all classes together */
+    RF_METRIC_AVERAGE_MACRO,    /**< the mean over classes, also those that never occur */
+    RF_METRIC_AVERAGE_WEIGHTED, /**< the mean over classes, weighted by how often labels are of it
+                                 */
+} rf_metric_average;
 /** A metric before it is created. */
 typedef struct rf_metric_params {
     rf_metric_kind kind;
     const char *name; /**< NULL: that of the kind */
-    /** BINARY_ACCURACY, PRECISION, RECALL, F1: above it, a probability is taken for 1. 0: 0.5 */
+    /**
+     * BINARY_ACCURACY, PRECISION, RECALL, F1: above it, a probability is taken for 1. 0: 0.5, and
+     * with an average of classes as in Keras the largest of an example is
+     */
     float threshold;
     bool from_logits;        /**< of the same four, both AUC, PERPLEXITY: predictions are logits */
     uint32_t k;              /**< both TOP_K; 0: 5. HIT_RATE and NDCG; 0: 10 */
     uint64_t num_thresholds; /**< both AUC: 3 to 10000, evenly over [0, 1]; 0: 200 */
-    uint64_t reserved[5];    /**< zero: room for later fields */
+    rf_metric_average average; /**< PRECISION, RECALL, F1 */
+    uint32_t num_classes;      /**< with an average of classes: 1 to 10000, required */
+    uint64_t reserved[4];      /**< zero: room for later fields */
 } rf_metric_params;
 /**
  * Creates a metric. Values are accumulated on the devices, as sums and counts that stay exact
@@ -77,15 +95,28 @@ RF_API void rf_metric_destroy(rf_metric **metric);
 /**
  * In a step: adds the values of this batch to the metric.
  * Accuracies of classes take labels and predictions (logits or probabilities) of at least two
- * classes, and so do perplexity and rankings. Those of single elements, precision, recall, F1, AUC
+ * classes, and so do perplexity and rankings, and precision, recall and F1 with an average of
+ * classes. Those of single elements, otherwise precision, recall, F1, AUC
  * and errors take labels and predictions of one shape; labels [n] match predictions [n, 1]. MEAN
  * and SUM take the value as `predictions` and the invalid tensor as `labels`. `sample_weight` is
  * zeroed for none.
  */
 RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
                                   rf_tensor predictions, rf_tensor sample_weight);
-/** Value over all replicas; 0 when nothing was accumulated. Collective; blocking. */
+/**
+ * Value over all replicas; 0 when nothing was accumulated. Of ::RF_METRIC_AVERAGE_NONE the mean of
+ * the values, which fit logs. Collective; blocking.
+ */
 RF_API RF_MUST_USE rf_result rf_metric_result(rf_metric *metric, double *out);
+/**
+ * All values over all replicas: of ::RF_METRIC_AVERAGE_NONE one for each class, of others the one
+ * of rf_metric_result(). Collective; blocking.
+ * @param[out] out has room for `capacity` values.
+ * @param[out] count number of values; NULL: not wanted.
+ * @return RF_ERROR_INVALID_ARGUMENT when they do not fit; `*count` is then set all the same.
+ */
+RF_API RF_MUST_USE rf_result rf_metric_results(rf_metric *metric, double *out, uint32_t capacity,
+                                               uint32_t *count);
 /**
  * Value over the replicas of this worker only: for progress lines, which are drawn by the clock.
  * Not collective; blocking.

@@ -262,6 +262,13 @@ typedef struct rf_compile_params {
  * and "NAME_METRIC"; all of them at most 7.
  */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
+/**
+ * The metric that logs have under a name, such as "f1_score": that of training, or with "val_" that
+ * of evaluation and validation, for rf_metric_results(). A callback may read it, on all workers.
+ * Owned by the model, until that is compiled again or destroyed. NULL when there is none, or the
+ * name is that of a loss.
+ */
+RF_API rf_metric *rf_model_metric(const rf_model *model, const char *name);
 
 /** The largest number of values in ::rf_logs. */
 #define RF_MAX_LOGS 16

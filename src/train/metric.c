@@ -12,6 +12,7 @@
 #include "train/fit/logs.h"
 #include "train/loss.h"
 #include "train/metric_curve.h"
+#include "train/metric_scores.h"
 #include "train/trace_util.h"
 
 /* Of each column: sums and what they could not hold. */
@@ -24,8 +25,10 @@ struct rf_metric {
     rf_metric_kind kind;
     float threshold; /* of predictions as they come: a logit where these are logits */
     bool from_logits;
-    uint32_t k;
-    uint32_t columns; /* one for each threshold of a curve, else 1 */
+    rf_metric_average average;
+    bool largest; /* with an average of classes: the largest is predicted */
+    uint32_t k, num_classes;
+    uint32_t columns; /* one for each threshold of a curve, two for each class that is counted, else 1 */
     char *name;
     rf_local_state *state;
 };
@@ -92,6 +95,14 @@ static rf_result check_params(const rf_metric_params *p, const char *function)
     RF_REQUIRE(rf_metric_kind_name(p->kind), "%s: kind %d does not exist", function, (int)p->kind);
     RF_REQUIRE(p->threshold >= 0.0f && p->threshold < 1.0f, "%s: threshold %g is not in [0, 1)", function,
                (double)p->threshold);
+    const bool scored = p->kind == RF_METRIC_PRECISION || p->kind == RF_METRIC_RECALL || p->kind == RF_METRIC_F1;
+    RF_REQUIRE((uint32_t)p->average <= RF_METRIC_AVERAGE_WEIGHTED, "%s: average %d does not exist", function,
+               (int)p->average);
+    RF_REQUIRE(p->average == RF_METRIC_AVERAGE_ELEMENTS || scored, "%s: average is for precision, recall and F1",
+               function);
+    RF_REQUIRE((p->average != RF_METRIC_AVERAGE_ELEMENTS) == (p->num_classes != 0) && p->num_classes <= 10000,
+               "%s: num_classes %u is not in 1 .. 10000, for an average of classes, or 0, without one", function,
+               p->num_classes);
     RF_REQUIRE(p->threshold == 0.0f || has_threshold(p->kind),
                "%s: threshold is for binary accuracy, precision, recall and F1", function);
     RF_REQUIRE(!p->from_logits || has_threshold(p->kind) || is_curve(p->kind) || p->kind == RF_METRIC_PERPLEXITY,
@@ -115,7 +126,13 @@ static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p,
     metric->threshold = p->from_logits ? logf(threshold / (1.0f - threshold)) : threshold;
     metric->from_logits = p->from_logits;
     metric->k = p->k != 0 ? p->k : is_ranking(p->kind) ? 10 : 5;
-    metric->columns = !is_curve(p->kind) ? 1 : p->num_thresholds == 0 ? 200 : (uint32_t)p->num_thresholds;
+    metric->average = p->average;
+    metric->largest = p->threshold == 0.0f;
+    metric->num_classes = p->num_classes;
+    metric->columns = p->num_classes != 0      ? 2 * p->num_classes
+                      : !is_curve(p->kind)     ? 1
+                      : p->num_thresholds == 0 ? 200
+                                               : (uint32_t)p->num_thresholds;
     metric->name = rf_strdup(p->name ? p->name : rf_metric_kind_name(p->kind));
     const rf_result r =
         metric->name ? rf_local_state_create(strategy, metric->columns * STATE_COUNT, metric->name, &metric->state)
@@ -222,10 +239,29 @@ static rf_result combine_curve(const rf_metric *metric, const float *states, uin
     return RF_OK;
 }
 
-/* The value of a metric from its state on some replicas. */
-static rf_result combine_states(const rf_metric *metric, const float *states, uint32_t num_replicas, double *out)
+/* Columns of hits among what is predicted to be of each class, then among what is. */
+static rf_result combine_classes(const rf_metric *metric, const float *states, uint32_t num_replicas, bool all,
+                                 double *out)
+{
+    const uint32_t n = metric->num_classes, count = metric->columns * STATE_COUNT;
+    rf_class_counts *counts = RF_NEW_ARRAY(rf_class_counts, n);
+    if (!counts) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t c = 0; c < n; c++) {
+        add_up(states, count, num_replicas, c, &counts[c].hits, &counts[c].predicted);
+        add_up(states, count, num_replicas, n + c, &counts[c].hits, &counts[c].labelled);
+        if (all) out[c] = rf_class_score(metric->kind, &counts[c]);
+    }
+    if (!all) *out = rf_class_scores_average(metric->kind, metric->average, counts, n);
+    rf_free(counts);
+    return RF_OK;
+}
+
+/* The value of a metric, or all of them, from its state on some replicas. */
+static rf_result combine_states(const rf_metric *metric, const float *states, uint32_t num_replicas, bool all,
+                                double *out)
 {
     double total, weight;
+    if (metric->num_classes != 0) return combine_classes(metric, states, num_replicas, all, out);
     if (is_curve(metric->kind)) return combine_curve(metric, states, num_replicas, out);
     add_up(states, STATE_COUNT, num_replicas, 0, &total, &weight);
     const double mean = weight != 0.0 ? total / weight : 0.0;
@@ -266,12 +302,12 @@ void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uin
 }
 
 static rf_result read_metric(rf_metric *metric, uint32_t num_replicas, rf_result (*read)(rf_local_state *, float *),
-                             double *out)
+                             bool all, double *out)
 {
     float *values = RF_NEW_ARRAY(float, (size_t)num_replicas * metric->columns * STATE_COUNT);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = read(metric->state, values);
-    if (r >= 0) r = combine_states(metric, values, num_replicas, out);
+    if (r >= 0) r = combine_states(metric, values, num_replicas, all, out);
     rf_free(values);
     return r;
 }
@@ -281,7 +317,20 @@ rf_result rf_metric_result(rf_metric *metric, double *out)
     RF_REQUIRE(out, "rf_metric_result: out is NULL");
     *out = 0.0;
     RF_REQUIRE(metric, "rf_metric_result: metric is NULL");
-    return read_metric(metric, rf_strategy_num_replicas_in_sync(metric->strategy), rf_local_state_read, out);
+    return read_metric(metric, rf_strategy_num_replicas_in_sync(metric->strategy), rf_local_state_read, false, out);
+}
+
+rf_result rf_metric_results(rf_metric *metric, double *out, uint32_t capacity, uint32_t *count)
+{
+    if (count) *count = 0;
+    RF_REQUIRE(metric, "rf_metric_results: metric is NULL");
+    const uint32_t needed = metric->average == RF_METRIC_AVERAGE_NONE ? metric->num_classes : 1;
+    if (count) *count = needed;
+    RF_REQUIRE(out, "rf_metric_results: out is NULL");
+    RF_REQUIRE(capacity >= needed, "rf_metric_results: metric '%s' has %u values, and there is room for %u",
+               metric->name, needed, capacity);
+    return read_metric(metric, rf_strategy_num_replicas_in_sync(metric->strategy), rf_local_state_read,
+                       metric->average == RF_METRIC_AVERAGE_NONE, out);
 }
 
 rf_result rf_metric_local_result(rf_metric *metric, double *out)
@@ -289,7 +338,7 @@ rf_result rf_metric_local_result(rf_metric *metric, double *out)
     RF_REQUIRE(out, "rf_metric_local_result: out is NULL");
     *out = 0.0;
     RF_REQUIRE(metric, "rf_metric_local_result: metric is NULL");
-    return read_metric(metric, rf_strategy_num_local_replicas(metric->strategy), rf_local_state_read_local, out);
+    return read_metric(metric, rf_strategy_num_local_replicas(metric->strategy), rf_local_state_read_local, false, out);
 }
 
 /* 1 where the label's class is the one with the largest prediction, else 0. */
@@ -463,6 +512,55 @@ static rf_result accumulate_curve(rf_trace *t, rf_metric *metric, rf_tensor labe
     return metric_accumulate(t, metric, hit, positive);
 }
 
+/* One-hot labels in f32, of the predictions' shape. */
+static rf_tensor labels_of_classes(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
+{
+    rf_tensor_desc l, p;
+    char text[96];
+    if (!rf_operand_desc(t, labels, "rf_metric_update: labels", &l) ||
+        !rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p))
+        return RF_NO_TENSOR;
+    if (p.shape.rank < 2 || p.shape.dim[p.shape.rank - 1] != (int64_t)metric->num_classes) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_metric_update: predictions %s of metric '%s' are not of its %u classes",
+                            rf_shape_format(p.shape, text, sizeof(text)), metric->name, metric->num_classes);
+        return RF_NO_TENSOR;
+    }
+    const bool one_hot = l.shape.rank == p.shape.rank && l.shape.dim[l.shape.rank - 1] == p.shape.dim[p.shape.rank - 1];
+    if (metric->num_classes == 1 || one_hot) return labels_of_elements(t, metric, labels, predictions);
+    return rf_one_hot(t, rf_class_labels(t, labels, predictions), (int32_t)metric->num_classes);
+}
+
+/* 1 for what is predicted, in rows of classes. Keras leaves out a largest probability of 0. */
+static rf_tensor predicted_classes(rf_trace *t, const rf_metric *metric, rf_tensor rows)
+{
+    static const int32_t last = -1;
+    if (!metric->largest) return rf_compare(t, RF_GREATER, rows, rf_constant(t, metric->threshold));
+    const rf_tensor first = rf_compare(t, RF_GREATER_EQUAL, rows, rf_reduce_max(t, rows, &last, 1, true));
+    if (metric->from_logits) return first;
+    return rf_multiply(t, first, rf_compare(t, RF_GREATER, rf_abs(t, rows), rf_constant(t, 1e-9f)));
+}
+
+/* A column of each class for labels among predictions, and one for predictions among labels. */
+static rf_result accumulate_classes(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                                    rf_tensor weight)
+{
+    const rf_shape rows = RF_SHAPE(-1, (int64_t)metric->num_classes);
+    labels = labels_of_classes(t, metric, labels, predictions);
+    if (rf_trace_status(t) < 0) return rf_trace_status(t);
+    const rf_tensor y = rf_reshape(t, labels, rows);
+    const rf_tensor positive = predicted_classes(t, metric, rf_reshape(t, predictions, rows));
+    const rf_tensor sides[2] = { y, positive };
+    rf_tensor among[2] = { positive, y };
+    if (weight.id != 0) {
+        const rf_tensor w = rf_reshape(t, rf_spread_weight(t, weight, predictions), rows);
+        for (int i = 0; i < 2; i++) among[i] = rf_multiply(t, among[i], w);
+    }
+    const rf_tensor x = rf_concat(t, sides, 2, 1), parts = rf_concat(t, among, 2, 1);
+    RF_TRY(rf_trace_status(t));
+    return metric_accumulate(t, metric, x, parts);
+}
+
 rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                            rf_tensor sample_weight)
 {
@@ -480,6 +578,7 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
                              "rf_metric_update: metric '%s' takes only a value; pass the invalid tensor as labels",
                              metric->name);
     }
+    if (metric->num_classes != 0) return accumulate_classes(t, metric, labels, predictions, sample_weight);
     if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
     const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
     RF_TRY(rf_trace_status(t));

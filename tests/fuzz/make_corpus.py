@@ -220,6 +220,8 @@ def model():
     weighted = {"kind": "mean_absolute_error", "output": 0, "threshold": 0.0, "from_logits": False, "k": 0, "num_thresholds": 0, "weighted": True}
     seed("model", "training_weighted", "\1" + compact({**training, "metrics": [weighted], "loss": {
         "kind": "mean_squared_error", "reduction": "mean_with_sample_weight"}}))
+    classes = {**weighted, "kind": "f1_score", "weighted": False, "average": "macro", "num_classes": 10}
+    seed("model", "training_classes", "\1" + compact({**training, "metrics": [classes]}))
     top = {"kind": "sparse_top_k_categorical_accuracy", "output": 1, "name": "top", "threshold": 0.0, "from_logits": False, "k": 3,
            "num_thresholds": 0}
     seed("model", "training_two_outputs", "\1" + compact({**training, "losses": [training["loss"], {"kind": "mean_squared_error"}],

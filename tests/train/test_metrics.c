@@ -41,6 +41,10 @@ static const rf_metric_params metrics[] = {
     { .kind = RF_METRIC_HIT_RATE, .k = 2 },
     { .kind = RF_METRIC_NDCG, .k = 3 },
     { .kind = RF_METRIC_NDCG, .name = "of all" },
+    { .kind = RF_METRIC_F1, .average = RF_METRIC_AVERAGE_NONE, .num_classes = C, .from_logits = true, .name = "each" },
+    { .kind = RF_METRIC_F1, .average = RF_METRIC_AVERAGE_MACRO, .num_classes = C, .threshold = 0.7f, .name = "macro" },
+    { .kind = RF_METRIC_PRECISION, .average = RF_METRIC_AVERAGE_MICRO, .num_classes = C, .name = "micro" },
+    { .kind = RF_METRIC_RECALL, .average = RF_METRIC_AVERAGE_WEIGHTED, .num_classes = C, .threshold = 0.2f },
 };
 enum { NUM_METRICS = sizeof(metrics) / sizeof(metrics[0]) };
 
@@ -49,9 +53,10 @@ typedef struct meters {
     bool weighted;
 } meters;
 
-static bool of_elements(rf_metric_kind kind)
+static bool of_elements(const rf_metric_params *p)
 {
-    return kind == RF_METRIC_F1 || kind == RF_METRIC_AUC_ROC || kind == RF_METRIC_AUC_PR;
+    return p->num_classes == 0 &&
+           (p->kind == RF_METRIC_F1 || p->kind == RF_METRIC_AUC_ROC || p->kind == RF_METRIC_AUC_PR);
 }
 
 static rf_result metric_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -62,7 +67,7 @@ static rf_result metric_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     (void)out;
     for (int i = 0; i < NUM_METRICS; i++) {
         const rf_metric_params *p = &metrics[i];
-        if (of_elements(p->kind))
+        if (of_elements(p))
             (void)rf_metric_update(t, m->items[i], in[1], p->from_logits ? in[5] : in[0], weight);
         else
             (void)rf_metric_update(t, m->items[i], in[4], p->kind == RF_METRIC_PERPLEXITY ? finite : in[2], weight);
@@ -143,10 +148,52 @@ static double of_candidates(const inputs *batches, const rf_metric_params *p, bo
     return p->kind == RF_METRIC_PERPLEXITY ? exp(total / weight) : total / weight;
 }
 
+/* Whether class c is predicted for a row of candidates: it is above the threshold, or none is larger. */
+static bool predicts(const rf_metric_params *p, const float *x, int c)
+{
+    float limit = p->threshold;
+    if (p->threshold > 0) return p->from_logits ? x[c] > logf(limit / (1 - limit)) : x[c] > limit;
+    for (int i = 0; i < C; i++)
+        if (x[i] > x[c]) return false;
+    return p->from_logits || x[c] != 0;
+}
+
+static double score_of(rf_metric_kind kind, double hits, double predicted, double labelled)
+{
+    const double precision = predicted > 0 ? hits / predicted : 0, recall = labelled > 0 ? hits / labelled : 0;
+    if (kind == RF_METRIC_PRECISION) return precision;
+    if (kind == RF_METRIC_RECALL) return recall;
+    return precision + recall > 0 ? 2 * precision * recall / (precision + recall) : 0;
+}
+
+/* scores: of each class; returns the average. */
+static double of_classes(const inputs *batches, const rf_metric_params *p, bool weighted, double scores[C])
+{
+    double all[3] = { 0 }, mean = 0, by_label = 0;
+    for (int c = 0; c < C; c++) {
+        double counts[3] = { 0 };
+        for (int i = 0; i < 2 * N; i++) {
+            const inputs *in = &batches[i / N];
+            const double w = weighted ? (double)in->weights[i % N] : 1;
+            const bool predicted = predicts(p, &in->candidates[(i % N) * C], c), is = in->classes[i % N] == c;
+            counts[0] += predicted && is ? w : 0;
+            counts[1] += predicted ? w : 0;
+            counts[2] += is ? w : 0;
+        }
+        scores[c] = score_of(p->kind, counts[0], counts[1], counts[2]);
+        mean += scores[c] / C;
+        by_label += scores[c] * counts[2];
+        for (int k = 0; k < 3; k++) all[k] += counts[k];
+    }
+    if (p->average == RF_METRIC_AVERAGE_MICRO) return score_of(p->kind, all[0], all[1], all[2]);
+    return p->average == RF_METRIC_AVERAGE_WEIGHTED ? by_label / all[2] : mean;
+}
+
 static double expect(const inputs *batches, const rf_metric_params *p, bool weighted)
 {
-    double hits, positives, ones, all;
-    if (!of_elements(p->kind)) return of_candidates(batches, p, weighted);
+    double hits, positives, ones, all, scores[C];
+    if (p->num_classes) return of_classes(batches, p, weighted, scores);
+    if (!of_elements(p)) return of_candidates(batches, p, weighted);
     if (p->kind == RF_METRIC_AUC_PR) return area(batches, weighted, (int)p->num_thresholds, false);
     if (p->num_thresholds) return area(batches, weighted, (int)p->num_thresholds, true);
     if (p->kind == RF_METRIC_AUC_ROC) return pairs_in_order(batches, weighted);
@@ -167,6 +214,26 @@ static void free_meters(meters *m, rf_function **function)
     for (int i = 0; i < NUM_METRICS; i++) rf_metric_destroy(&m->items[i]);
 }
 
+/* rf_metric_results(): one for each class, or that of rf_metric_result() alone. */
+static void check_results(const inputs *batches, rf_metric *metric, const rf_metric_params *p, bool weighted)
+{
+    double got[C], scores[C];
+    uint32_t count = 0;
+    const bool each = p->average == RF_METRIC_AVERAGE_NONE && p->num_classes;
+    OK(rf_metric_results(metric, got, C, &count));
+    assert_int_equal(count, each ? C : 1);
+    if (!each) {
+        OK(rf_metric_result(metric, &scores[0]));
+        assert_true(got[0] == scores[0]);
+        return;
+    }
+    (void)of_classes(batches, p, weighted, scores);
+    for (int c = 0; c < C; c++) assert_near(got[c], scores[c], 2e-6, 0, "class");
+    FAILS(rf_metric_results(metric, got, C - 1, &count), RF_ERROR_INVALID_ARGUMENT,
+          "metric 'each' has 5 values, and there is room for 4");
+    assert_int_equal(count, C);
+}
+
 static void metric_values(rf_strategy *strategy)
 {
     inputs batches[2];
@@ -184,6 +251,7 @@ static void metric_values(rf_strategy *strategy)
         for (int i = 0; i < NUM_METRICS; i++) {
             OK(rf_metric_result(m.items[i], &value));
             assert_near(value, expect(batches, &metrics[i], weighted), 2e-6, 0, rf_metric_name(m.items[i]));
+            check_results(batches, m.items[i], &metrics[i], weighted);
         }
         free_meters(&m, &function);
     }
@@ -222,6 +290,121 @@ static void large_counts(rf_strategy *strategy)
     assert_near(value, 1.0 / 3, 1e-12, 0, "auc"); /* one 1 of three is above what is 0 */
     rf_function_destroy(&function);
     for (int i = 0; i < 2; i++) rf_metric_destroy(&of[i]);
+}
+
+/* ---- classes ---- */
+
+static rf_result class_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)out;
+    return rf_metric_update(t, user, in[0], in[1], (rf_tensor){ 0 });
+}
+
+/* What Keras' documentation of F1Score has, of labels with several classes each. */
+static void documented_scores(rf_strategy *strategy)
+{
+    float labels[] = { 1, 1, 1, 1, 0, 0, 1, 1, 0 };
+    float scores[] = { 0.2f, 0.6f, 0.7f, 0.2f, 0.6f, 0.6f, 0.6f, 0.8f, 0.0f };
+    static const struct {
+        rf_metric_kind kind;
+        rf_metric_average average;
+        float threshold;
+        double values[3];
+    } cases[] = {
+        { RF_METRIC_F1, RF_METRIC_AVERAGE_NONE, 0.5f, { 0.5, 0.8, 2.0 / 3 } },
+        { RF_METRIC_F1, RF_METRIC_AVERAGE_MICRO, 0.5f, { 2.0 / 3 } },
+        { RF_METRIC_F1, RF_METRIC_AVERAGE_MACRO, 0.5f, { (0.5 + 0.8 + 2.0 / 3) / 3 } },
+        { RF_METRIC_F1, RF_METRIC_AVERAGE_WEIGHTED, 0.5f, { (3 * 0.5 + 2 * 0.8 + 2.0 / 3) / 6 } },
+        { RF_METRIC_PRECISION, RF_METRIC_AVERAGE_NONE, 0.5f, { 1, 2.0 / 3, 0.5 } },
+        { RF_METRIC_RECALL, RF_METRIC_AVERAGE_NONE, 0.5f, { 1.0 / 3, 1, 1 } },
+        /* the largest: 2, 1 and 2 (a tie), 1 */
+        { RF_METRIC_F1, RF_METRIC_AVERAGE_NONE, 0, { 0, 0.5, 2.0 / 3 } },
+    };
+    enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+    rf_element batch = { 2, { array_f32(RF_SHAPE(3, 3), labels), array_f32(RF_SHAPE(3, 3), scores) } };
+    for (int i = 0; i < CASES; i++) {
+        rf_metric *metric;
+        rf_function *function;
+        double got[3];
+        uint32_t count;
+        OK(rf_metric_create_with(
+            strategy,
+            &(rf_metric_params){
+                .kind = cases[i].kind, .average = cases[i].average, .threshold = cases[i].threshold, .num_classes = 3 },
+            &metric));
+        OK(rf_function_create(strategy, &(rf_function_params){ .step = class_step, .user = metric }, &function));
+        run_once(strategy, function, &batch, NULL, 0);
+        OK(rf_metric_results(metric, got, 3, &count));
+        for (uint32_t c = 0; c < count; c++) assert_near(got[c], cases[i].values[c], 1e-12, 0, "score");
+        OK(rf_metric_reset(metric));
+        OK(rf_metric_results(metric, got, 3, &count));
+        for (uint32_t c = 0; c < count; c++) assert_true(got[c] == 0);
+        rf_function_destroy(&function);
+        rf_metric_destroy(&metric);
+    }
+}
+
+/* Reads the classes' values at the end of an epoch, as a program would. */
+static rf_result read_classes(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    double *seen = user, mean = NAN;
+    OK(rf_metric_results(rf_model_metric(state->model, "val_f1_score"), seen, 3, NULL));
+    assert_true(rf_logs_get(logs, "val_f1_score", &mean));
+    assert_near((seen[0] + seen[1] + seen[2]) / 3, mean, 1e-12, 0, "mean of classes");
+    assert_true(rf_model_metric(state->model, "f1_score") != rf_model_metric(state->model, "val_f1_score"));
+    assert_null(rf_model_metric(state->model, "loss"));
+    assert_null(rf_model_metric(NULL, "f1_score"));
+    return RF_OK;
+}
+
+static void fitted_classes(rf_strategy *strategy)
+{
+    enum { ROWS = 24 };
+    float x[ROWS * 3];
+    int32_t y[ROWS];
+    double seen[3] = { -1, -1, -1 }, again[3];
+    fill_noise(x, ROWS * 3, 4);
+    for (int i = 0; i < ROWS; i++) y[i] = x[3 * i] > 0 ? 0 : x[3 * i + 1] > 0 ? 1 : 2;
+    const rf_array arrays[2] = { array_f32(RF_SHAPE(ROWS, 3), x), array_i32(RF_SHAPE(ROWS), y) };
+    rf_dataset *slices, *data;
+    rf_layer *layer;
+    rf_model *model, *loaded;
+    rf_optimizer *optimizer;
+    rf_callback *callback;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
+    OK(rf_dataset_batch(slices, 8, false, &data));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 3 }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(3), &model));
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.1 },
+                           &optimizer));
+    const rf_output_metric f1 = {
+        .metric = { .kind = RF_METRIC_F1, .average = RF_METRIC_AVERAGE_NONE, .num_classes = 3, .from_logits = true }
+    };
+    const rf_compile_params params = { .optimizer = optimizer,
+                                       .loss = { .kind = RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, .from_logits = true },
+                                       .output_metrics = &f1,
+                                       .num_output_metrics = 1 };
+    OK(rf_model_compile(model, &params));
+    OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = read_classes }, seen, &callback));
+    const rf_fit_params fit = {
+        .data = data, .validation_data = data, .epochs = 20, .callbacks = &callback, .num_callbacks = 1
+    };
+    OK(rf_model_fit(model, &fit, NULL));
+    for (int c = 0; c < 3; c++)
+        if (!(seen[c] > 0.8)) fail_msg("class %d: %g", c, seen[c]);
+    /* The file keeps the average and the number of classes. */
+    rf_logs logs;
+    OK(rf_model_save(model, in_folder("classes"), NULL));
+    OK(rf_model_load(strategy, in_folder("classes"), &loaded));
+    OK(rf_model_evaluate(loaded, data, &logs));
+    OK(rf_metric_results(rf_model_metric(loaded, "val_f1_score"), again, 3, NULL));
+    for (int c = 0; c < 3; c++) assert_true(again[c] == seen[c]);
+    rf_callback_destroy(&callback);
+    rf_model_destroy(&loaded);
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&slices);
 }
 
 /* ---- checkpoints ---- */
@@ -306,6 +489,11 @@ static void refused_metrics(rf_strategy *strategy)
           "from_logits is for metrics of probabilities, not for ndcg" },
         { { .kind = RF_METRIC_PERPLEXITY, .k = 3 }, "k is for top-k accuracies and rankings" },
         { { .kind = RF_METRIC_F1, .num_thresholds = 9 }, "num_thresholds is for areas under curves" },
+        { { .kind = RF_METRIC_AUC_ROC, .average = RF_METRIC_AVERAGE_MACRO, .num_classes = 3 },
+          "average is for precision, recall and F1" },
+        { { .kind = RF_METRIC_F1, .average = (rf_metric_average)9, .num_classes = 3 }, "average 9 does not exist" },
+        { { .kind = RF_METRIC_F1, .average = RF_METRIC_AVERAGE_NONE }, "num_classes 0 is not in 1 .. 10000" },
+        { { .kind = RF_METRIC_F1, .num_classes = 3 }, "or 0, without one" },
         { { .kind = RF_METRIC_AUC_ROC, .num_thresholds = 2 }, "num_thresholds 2 is not in 3 .. 10000" },
     };
     rf_metric *metric;
@@ -316,16 +504,25 @@ static void refused_metrics(rf_strategy *strategy)
 ON_TWO(metric_values)
 ON_TWO(large_counts)
 ON_TWO(continued_on_one)
+ON_TWO(documented_scores)
+ON_TWO(fitted_classes)
 ON_ONE(refused_metrics)
 
-int main(void)
+/* With an argument: what a job of two workers runs as well. */
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metric_values_on_two),
-        cmocka_unit_test(large_counts_on_two),
+    const struct CMUnitTest alone[] = {
         cmocka_unit_test_setup_teardown(continued_on_one_on_two, make_folder, remove_folder),
         cmocka_unit_test(test_bleu),
         cmocka_unit_test(refused_metrics_on_one),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest values[] = {
+        cmocka_unit_test(metric_values_on_two),
+        cmocka_unit_test(large_counts_on_two),
+        cmocka_unit_test(documented_scores_on_two),
+        cmocka_unit_test_setup_teardown(fitted_classes_on_two, make_folder, remove_folder),
+    };
+    (void)argv;
+    const int failed = argc > 1 ? 0 : cmocka_run_group_tests(alone, NULL, NULL);
+    return failed + cmocka_run_group_tests(values, NULL, NULL);
 }

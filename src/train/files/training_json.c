@@ -10,6 +10,7 @@
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size",
                                                "mean_with_sample_weight" };
+static const char *const average_names[] = { "elements", "none", "micro", "macro", "weighted" };
 
 /* ---- writing ---- */
 
@@ -28,12 +29,16 @@ static json_t *metric_to_json(const rf_output_metric *m)
     rest.kind = plain.kind;
     const char *kind = rf_metric_kind_names[m->metric.kind];
     if (m->output == 0 && !m->weighted && !rest.name && rest.threshold == 0.0f && !rest.from_logits && rest.k == 0 &&
-        rest.num_thresholds == 0)
+        rest.num_thresholds == 0 && rest.average == RF_METRIC_AVERAGE_ELEMENTS)
         return json_string(kind);
     json_t *object = json_pack("{s:s, s:I, s:f, s:b, s:I, s:I}", "kind", kind, "output", (json_int_t)m->output,
                                "threshold", (double)rest.threshold, "from_logits", rest.from_logits, "k",
                                (json_int_t)rest.k, "num_thresholds", (json_int_t)rest.num_thresholds);
     if (object && m->weighted) (void)json_object_set_new(object, "weighted", json_true());
+    if (object && rest.average != RF_METRIC_AVERAGE_ELEMENTS) {
+        (void)json_object_set_new(object, "average", json_string(average_names[rest.average]));
+        (void)json_object_set_new(object, "num_classes", json_integer(rest.num_classes));
+    }
     if (object && rest.name) (void)json_object_set_new(object, "name", json_string(rest.name));
     return object;
 }
@@ -133,7 +138,8 @@ static rf_result read_metric(const json_t *value, rf_arena *names, rf_output_met
     rf_metric_params *m = &out->metric;
     if (json_is_string(value)) return read_metric_kind(json_string_value(value), &m->kind);
     const char *name = json_string_value(json_object_get(value, "name"));
-    uint64_t output = 0, k = 0;
+    uint64_t output = 0, k = 0, num_classes = 0;
+    int average = 0;
     RF_TRY(read_metric_kind(json_string_value(json_object_get(value, "kind")), &m->kind));
     RF_TRY(rf_json_u64(value, "output", &output));
     RF_TRY(rf_json_bool(value, "weighted", &out->weighted));
@@ -141,8 +147,12 @@ static rf_result read_metric(const json_t *value, rf_arena *names, rf_output_met
     RF_TRY(rf_json_bool(value, "from_logits", &m->from_logits));
     RF_TRY(rf_json_u64(value, "k", &k));
     RF_TRY(rf_json_u64(value, "num_thresholds", &m->num_thresholds));
-    if (output >= RF_MAX_COMPONENTS || k > UINT32_MAX)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric's 'output' or 'k' is out of range");
+    RF_TRY(rf_json_u64(value, "num_classes", &num_classes));
+    RF_TRY(rf_json_choice(value, "average", average_names, COUNT(average_names), &average));
+    if (output >= RF_MAX_COMPONENTS || k > UINT32_MAX || num_classes > UINT32_MAX)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric's 'output', 'k' or 'num_classes' is out of range");
+    m->average = (rf_metric_average)average;
+    m->num_classes = (uint32_t)num_classes;
     if (name && !(m->name = rf_arena_strdup(names, name))) return RF_ERROR_OUT_OF_HOST_MEMORY;
     out->output = (uint32_t)output;
     m->k = (uint32_t)k;

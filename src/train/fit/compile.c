@@ -426,6 +426,18 @@ rf_result rf_check_dataset(const rf_model *model, const rf_dataset *data, bool l
     return RF_OK;
 }
 
+rf_metric *rf_model_metric(const rf_model *model, const char *name)
+{
+    const rf_compiled *c = model ? model->compiled : NULL;
+    if (!c || !name) return NULL;
+    const uint32_t first = 1 + c->train_meters.num_output_losses;
+    for (uint32_t i = 0; i < c->num_metrics; i++) {
+        if (strcmp(c->names[first + i], name) == 0) return c->train_meters.metrics[i];
+        if (strcmp(c->val_names[first + i], name) == 0) return c->evaluate_meters.metrics[i];
+    }
+    return NULL;
+}
+
 rf_result rf_run_batch(rf_compiled *compiled, rf_function *function, rf_meters *meters, const rf_element *batch)
 {
     const bool rows = function == compiled->train && compiled->device_data;
