@@ -3,8 +3,14 @@
 /* Lists of the places of a gather that take the same, in order: for devices on which one invocation is fast. Places are split
  * into parts, whose lists nobody else touches. CLEAR: lists without places. Otherwise an invocation makes the lists of a part
  * and begins with its last place, so that the first one becomes the head. FEW: one part, whose lists nobody has cleared; those
- * of choices without places hold anything afterwards. */
+ * of choices without places hold anything afterwards. LANES: a subgroup makes the lists of a part, of a lane's width of places at
+ * once: each looks first for what it takes among those after it there. */
 #extension GL_GOOGLE_include_directive : require
+#ifdef LANES
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 #include "include/reduction.glsl"
 #include "include/division.glsl"
 
@@ -17,7 +23,12 @@ layout(push_constant) uniform Push {
 } p;
 
 layout(std430, binding = 0) readonly buffer Indices { uint indices[]; };
+#ifdef LANES
+layout(constant_id = 1) const uint SUBGROUP = 8; /* lanes of one */
+layout(std430, binding = 1) coherent buffer Heads { uint heads[]; };
+#else
 layout(std430, binding = 1) buffer Heads { uint heads[]; };
+#endif
 layout(std430, binding = 2) writeonly buffer Next { uint next[]; };
 
 /* Of a place: the number of its list in a part; `keys` where this dispatch has not got its choice. */
@@ -32,6 +43,29 @@ void main()
 #ifdef CLEAR
     const uint t = rf_thread();
     if (t < p.count) heads[t] = 0u;
+#elif defined(LANES)
+    const uint lane = gl_SubgroupInvocationID, part = rf_thread() / SUBGROUP;
+    if (part >= p.parts) return;
+    const uint first = part * p.part_size, end = min(first + p.part_size, p.count);
+    uint block = (end - first + SUBGROUP - 1) / SUBGROUP * SUBGROUP;
+    do { /* tests at its end: lavapipe would run the body of others once more */
+        block -= SUBGROUP;
+        const uint place = first + block + lane;
+        const uint key = place < end ? key_of(place) : p.keys, at = part * p.keys + key;
+        uint after = 0u; /* one more than a place, as in the lists */
+        bool is_first = key != p.keys;
+        [[unroll]] for (uint step = 1; step < SUBGROUP; step++) {
+            const uint other = subgroupShuffle(key, (lane + step) % SUBGROUP);
+            const bool same = other == key, later = lane + step < SUBGROUP;
+            after = same && later && after == 0u ? place + step + 1 : after;
+            is_first = is_first && !(same && !later);
+        }
+        if (key != p.keys && after == 0u) after = heads[at];
+        subgroupMemoryBarrierBuffer();
+        if (key != p.keys) next[place] = after;
+        if (is_first) heads[at] = place + 1;
+        subgroupMemoryBarrierBuffer();
+    } while (block != 0u);
 #else
     const uint part = rf_thread();
     if (part >= p.parts) return;

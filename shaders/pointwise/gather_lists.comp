@@ -4,22 +4,22 @@
  * choice, in the order of the places, which stand in lists (gather_list.comp). An invocation has SPAN vectors of W elements of a row: what
  * a list holds is looked up once for all of them. They are `inner` apart, so that neighbours read and write neighbours. Without FEW
  * each choice has its invocations; with it, where places are fewer, each place has, of which the first of its choice adds and the
- * others rest: dx is zeros before. FEW takes lists of one part. */
+ * others rest: dx is zeros before. FEW takes lists of one part. TEXEL never needs it: a choice without places costs it no more than zeros do. */
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#ifdef FEW
 #extension GL_KHR_shader_subgroup_vote : require
-#endif
 #endif
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 #include "include/division.glsl"
 
+layout(constant_id = 1) const uint CONTINUES = 0; /* whether dx holds the sum of places before */
 layout(push_constant) uniform Push {
     uint count, inner, inner_magic, inner_shift, outer, outer_magic, outer_shift; /* inner: invocations for a row */
     uint places, places_magic, places_shift, choices, choices_magic, choices_shift;
     uint parts, keys;      /* lists of a choice; choices of all batches */
-    uint first, continues; /* first choice of this dispatch; whether dx holds the sum of places before */
+    uint first;            /* choice of this dispatch */
+    uint unused;           /* here: other kernels push the same */
     uint dy_offset, indices_offset, dx_offset;
 } p;
 
@@ -27,7 +27,6 @@ layout(std430, binding = 2) buffer Dx { VEC dx[]; };
 #if W == 8
 /* For lavapipe, which fetches texels at once and copies their bits, also those of integers. */
 layout(binding = 0) uniform samplerBuffer dy; /* of fours */
-layout(binding = 1) uniform samplerBuffer indices;
 layout(binding = 3) uniform samplerBuffer heads;
 layout(binding = 4) uniform samplerBuffer next;
 #define WORD(buffer, i) floatBitsToUint(texelFetch(buffer, int(i)).x)
@@ -39,6 +38,44 @@ layout(std430, binding = 4) readonly buffer Next { uint next[]; };   /* of each 
 #define WORD(buffer, i) buffer[i]
 #endif
 
+#ifdef TEXEL
+void main()
+{
+    const uint t = rf_invocation(), item = min(t, p.count - 1); /* all invocations take part in writing */
+    const uint row = rf_divide(item, p.inner_magic, p.inner_shift), k = item - row * p.inner, pitch = p.inner * SPAN;
+    const uint slab = rf_divide(row, p.choices_magic, p.choices_shift), choice = row - slab * p.choices;
+    const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift), outer = slab - batch * p.outer;
+    const uint key = batch * p.choices + choice, goal = p.dx_offset + row * pitch + k;
+    const uint skipped = batch * (p.outer - 1) * p.places + outer * p.places;
+    Reg sum[SPAN];
+    for (uint j = 0; j < SPAN; j++) sum[j] = rf_splat(0.0);
+    if (CONTINUES != 0u)
+        for (uint j = 0; j < SPAN; j++) sum[j] = rf_unpack(dx[goal + j * p.inner]);
+    uint part = 0;
+    do {
+        uint after = WORD(heads, part * p.keys + key);
+        /* All leave at once, after as many turns as the longest list has places. A loop that each leaves by itself takes one turn more,
+         * in which software devices do all the work for nobody. */
+        for (;;) {
+            const bool counts = after != 0;
+            const uint place = counts ? after - 1 : 0, from = p.dy_offset + (place + skipped) * pitch + k;
+            for (uint j = 0; j < SPAN; j++) {
+                const int low = int(2 * (from + j * p.inner));
+                const vec4 one = texelFetch(dy, low), other = texelFetch(dy, low + 1);
+                sum[j].lo += counts ? one : vec4(0.0);
+                sum[j].hi += counts ? other : vec4(0.0);
+            }
+            after = counts ? WORD(next, place) : 0u;
+            if (!subgroupAny(after != 0)) break;
+        }
+        part++;
+    } while (part < p.parts);
+    for (uint j = 0; j < SPAN; j++) {
+        const uint to = t < p.count ? goal + j * p.inner : ~0u;
+        RF_WRITE(dx, ~0u, to, sum[j])
+    }
+}
+#else
 void main()
 {
     const uint t = rf_invocation();
@@ -59,37 +96,15 @@ void main()
     const uint skipped = batch * (p.outer - 1) * p.places + outer * p.places;
     Reg sum[SPAN];
     for (uint j = 0; j < SPAN; j++) sum[j] = rf_splat(0.0);
-    if (p.continues != 0u)
+    if (CONTINUES != 0u)
         for (uint j = 0; j < SPAN; j++) sum[j] = rf_unpack(dx[goal + j * p.inner]);
-#if defined(FEW) && W == 8
-    /* All leave at once, after as many turns as the longest list has places. A loop that each leaves by itself takes one turn more, in
-     * which software devices do all the work for nobody. */
-    for (uint after = at + 1;;) {
-        const bool counts = after != 0;
-        const uint place = counts ? after - 1 : at, from = p.dy_offset + (place + skipped) * pitch + k;
-        for (uint j = 0; j < SPAN; j++) {
-            const int low = int(2 * (from + j * p.inner));
-            const vec4 one = texelFetch(dy, low), other = texelFetch(dy, low + 1);
-            sum[j].lo += counts ? one : vec4(0.0);
-            sum[j].hi += counts ? other : vec4(0.0);
-        }
-        after = counts ? WORD(next, place) : 0u;
-        if (!subgroupAny(after != 0)) break;
-    }
-#else
     for (uint part = 0; part < p.parts; part++)
         for (uint after = WORD(heads, part * p.keys + key); after != 0; after = WORD(next, after - 1)) {
             const uint from = p.dy_offset + (after - 1 + skipped) * pitch + k;
             for (uint j = 0; j < SPAN; j++) {
-#if W == 8
-                const int low = int(2 * (from + j * p.inner));
-                sum[j].lo += texelFetch(dy, low);
-                sum[j].hi += texelFetch(dy, low + 1);
-#else
                 sum[j].lo += rf_unpack(dy[from + j * p.inner]).lo;
-#endif
             }
         }
-#endif
     for (uint j = 0; j < SPAN; j++) dx[goal + j * p.inner] = rf_pack(sum[j]);
 }
+#endif

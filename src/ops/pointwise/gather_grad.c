@@ -376,22 +376,42 @@ static const rf_kernel sorted = { "sorted", sorted_score, sorted_plan };
 
 #define SPAN 4          /* vectors of an invocation, which looks up a list once for all of them */
 #define SPAN_LEAST 1024 /* invocations that this must leave */
+#define MOST_PARTS 4    /* of lists that subgroups make */
+
+/* How the lists are added: in vectors of so many elements, so many of them an invocation. */
+typedef struct list_form {
+    uint32_t width, span;
+} list_form;
 
 typedef struct listing {
     uint64_t count, keys; /* of places; of choices that they may take */
+    list_form form;
     bool few;             /* go through the places, over zeros */
     uint64_t parts, part; /* parts that have lists of their own, places of each */
     uint64_t next, end;   /* offsets; heads stand first */
 } listing;
 
-static listing listing_of(const rf_gather_chunk *chunk, const rf_device_caps *caps)
+static list_form form_of(uint64_t count, uint64_t keys, uint64_t outer, const rf_device_caps *caps,
+                         const rf_gather_shape *all)
+{
+    list_form f = { .width = rf_gather_width(all, all->places, caps), .span = 1 };
+    const uint64_t texels = caps->max_texel_elements, room = caps->buffer_alignment / sizeof(uint32_t);
+    if (f.width == 8 && (MOST_PARTS * keys > texels || count + room > texels)) f.width = 4;
+    if (f.width == 8 && all->inner % (8 * SPAN) == 0 && keys * outer * all->inner / 8 / SPAN >= SPAN_LEAST)
+        f.span = SPAN;
+    return f;
+}
+
+static listing listing_of(const rf_gather_chunk *chunk, const rf_device_caps *caps, const rf_gather_shape *all)
 {
     const rf_gather_shape *n = &chunk->size;
     const uint64_t lanes = 2ull * caps->subgroup_size;
     listing l = { .count = n->batch * n->places, .keys = n->batch * n->choices };
-    l.few = 2 * l.count <= l.keys;
+    l.form = form_of(l.count, l.keys, n->outer, caps, all);
+    l.few = l.form.width != 8 && 2 * l.count <= l.keys;
     /* Every choice asks each part, which must not take longer than adding. */
-    l.parts = l.keys * lanes <= l.count ? lanes : 1;
+    const uint64_t parts = l.form.width == 8 ? MOST_PARTS : lanes;
+    l.parts = l.keys * parts <= l.count ? parts : 1;
     l.part = rf_div_up(l.count, l.parts);
     l.next = rf_align_up(l.parts * l.keys * sizeof(uint32_t), caps->buffer_alignment);
     l.end = l.next + rf_align_up(l.count * sizeof(uint32_t), caps->buffer_alignment);
@@ -410,16 +430,25 @@ static double lists_score(const rf_op_call *call, const rf_device_caps *caps)
     rf_gather_chunk chunk = { 0 };
     if (!caps->is_cpu || size.choices == 0 || size.places == 0) return RF_SCORE_NONE;
     (void)rf_gather_chunk_next(&all, &size, &chunk); /* the largest */
-    const listing l = listing_of(&chunk, caps);
+    const listing l = listing_of(&chunk, caps, &all);
     if (list_loops(&l) > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double bytes = (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[0]);
-    return rf_score_of_time(1e-4 + (double)l.part * 3e-8 + bytes * 1e-10);
+    return rf_score_of_time(1e-4 + (double)l.part * (l.form.width == 8 ? 1e-8 : 3e-8) + bytes * 1e-10);
 }
 
 static void bind_lists(rf_dispatch *d, const listing *l, bool write)
 {
     bind_work(d, 0, l->parts * l->keys * sizeof(uint32_t), write);
     bind_work(d, l->next, l->count * sizeof(uint32_t), write);
+}
+
+/* What makes the lists of a part, and by how many invocations. */
+static const rf_shader *list_maker(const listing *l, const rf_device_caps *caps, uint32_t *lanes)
+{
+    *lanes = l->form.width == 8 ? caps->subgroup_size : 1;
+    if (l->form.width == 8)
+        return caps->subgroup_size == 8 ? &rf_shader_gather_list_lanes8 : &rf_shader_gather_list_lanes16;
+    return l->few ? &rf_shader_gather_few_list : &rf_shader_gather_list;
 }
 
 static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
@@ -438,55 +467,44 @@ static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, c
                .keys = (uint32_t)l->keys,
                .parts = (uint32_t)l->parts,
                .part = (uint32_t)l->part };
-    const rf_shader *make = l->few ? &rf_shader_gather_few_list : &rf_shader_gather_list;
+    uint32_t lanes;
+    const rf_shader *make = list_maker(l, caps, &lanes);
     for (int clear = !l->few; clear >= 0; clear--, push.count = (uint32_t)l->count) {
         rf_dispatch *d =
             rf_kernel_plan_add(plan, clear ? &rf_shader_gather_list_clear : make, clear ? RF_NO_LOOPS : l->part + 1);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, clear ? grad_local(caps) : rf_local_size(caps, caps->subgroup_size));
+        if (!clear && lanes > 1) rf_dispatch_spec(d, lanes);
         push.indices_offset = rf_gather_bind_indices(d, caps, all, chunk);
         bind_lists(d, l, true);
         rf_dispatch_push(d, &push, sizeof(push));
-        rf_dispatch_items(d, caps, clear ? heads : l->parts);
+        rf_dispatch_items(d, caps, clear ? heads : l->parts * lanes);
     }
     return RF_OK;
 }
 
-/* How the lists are added: in vectors of so many elements, so many of them an invocation. */
-typedef struct list_form {
-    uint32_t width, span;
-} list_form;
-
-static list_form form_of(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
-                         const rf_gather_chunk *chunk)
+static const rf_shader *list_shader(const listing *l, const rf_device_caps *caps)
 {
-    list_form f = { .width = rf_gather_width(all, all->places, caps), .span = 1 };
-    const uint64_t texels = caps->max_texel_elements, room = caps->buffer_alignment / sizeof(uint32_t);
-    if (f.width == 8 && (l->parts * l->keys > texels || l->count + room > texels)) f.width = 4;
-    const uint64_t vectors = (l->few ? l->count : l->keys) * chunk->size.outer * all->inner / 8;
-    if (f.width == 8 && all->inner % (8 * SPAN) == 0 && vectors / SPAN >= SPAN_LEAST) f.span = SPAN;
-    return f;
-}
-
-static const rf_shader *list_shader(bool few, list_form f)
-{
-    static const rf_shader *const shaders[2][4] = {
-        { &rf_shader_gather_lists_w1, &rf_shader_gather_lists_w4, &rf_shader_gather_lists_w8,
-          &rf_shader_gather_lists_w8_span4 },
-        { &rf_shader_gather_few_lists_w1, &rf_shader_gather_few_lists_w4, &rf_shader_gather_few_lists_w8,
-          &rf_shader_gather_few_lists_w8_span4 },
+    static const rf_shader *const texel[2][2] = {
+        { &rf_shader_gather_lists_texel8, &rf_shader_gather_lists_texel16 },
+        { &rf_shader_gather_lists_span4_texel8, &rf_shader_gather_lists_span4_texel16 },
     };
-    return shaders[few][f.span > 1 ? 3 : f.width / 4];
+    static const rf_shader *const others[2][2] = {
+        { &rf_shader_gather_lists_w1, &rf_shader_gather_lists_w4 },
+        { &rf_shader_gather_few_lists_w1, &rf_shader_gather_few_lists_w4 },
+    };
+    return l->form.width == 8 ? texel[l->form.span > 1][caps->subgroup_size != 8] : others[l->few][l->form.width == 4];
 }
 
 static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
                                 const rf_gather_chunk *chunk, rf_kernel_plan *plan)
 {
-    const list_form f = form_of(l, caps, all, chunk);
+    const list_form f = l->form;
     grad_push push = push_of(chunk, f.width * f.span);
-    rf_dispatch *d = rf_kernel_plan_add(plan, list_shader(l->few, f), list_loops(l));
+    rf_dispatch *d = rf_kernel_plan_add(plan, list_shader(l, caps), list_loops(l));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, grad_local(caps));
+    rf_dispatch_spec(d, chunk->place > 0); /* adds to what places before have given */
     push.count = (uint32_t)((l->few ? l->count : l->keys) * chunk->size.outer * push.inner);
     push.length = (uint32_t)l->parts;
     push.unknown = (uint32_t)l->keys;
@@ -505,7 +523,7 @@ static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, 
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
-        const listing l = listing_of(&chunk, caps);
+        const listing l = listing_of(&chunk, caps, &all);
         if (plan->count == 0 && l.few) RF_TRY(zeros_plan(call, caps, plan));
         if (l.end > plan->workspace) plan->workspace = l.end;
         RF_TRY(make_lists_plan(&l, caps, &all, &chunk, plan));
