@@ -7,6 +7,7 @@
 
 extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
 extern const rf_kernel rf_conv2d_depthwise, rf_conv2d_data_grad_depthwise, rf_conv2d_filter_grad_depthwise;
+extern const rf_kernel rf_conv2d_walk, rf_conv2d_data_grad_walk, rf_conv2d_filter_grad_walk;
 extern const rf_kernel rf_conv2d_few, rf_conv2d_few_16, rf_conv2d_few_32;
 /* Also of conv2d_pool_filter_grad. */
 extern const rf_kernel rf_conv2d_filter_grad_few_16, rf_conv2d_filter_grad_few_32;
@@ -16,7 +17,7 @@ RF_LANES_DECLARE(conv2d_data_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
-#define RF_CONV2D_DATA_NUM_KERNELS 15
+#define RF_CONV2D_DATA_NUM_KERNELS 16
 /* What conv2d_data_grad and conv2d_transpose share. */
 extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */
@@ -36,10 +37,10 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
 
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 58
-#define RF_CONV2D_DATA_GRAD_NUM_CASES 34
+#define RF_CONV2D_NUM_CASES 64
+#define RF_CONV2D_DATA_GRAD_NUM_CASES 40
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 35
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 41
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];

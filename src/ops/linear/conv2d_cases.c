@@ -69,6 +69,23 @@ static const rf_conv2d_attr depthwise_strided_bias = {
 static const rf_conv2d_attr depthwise_64 = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 64
 };
+/* Columns that fill no tile, kernels of both sizes in both steps, paddings that are even, odd and lopsided. */
+#define WALK(name, step, channels, ...)                                                                                \
+    static const rf_conv2d_attr name = { .padding = RF_PADDING_EXPLICIT,                                               \
+                                         .stride = { step, step },                                                     \
+                                         .dilation = { 1, 1 },                                                         \
+                                         .groups = channels,                                                           \
+                                         __VA_ARGS__ }
+WALK(walk_3, 1, 24, .explicit_padding = { 1, 0, 2, 1 });
+WALK(walk_3_2, 2, 16, .explicit_padding = { 1, 1, 0, 1 });
+WALK(walk_5, 1, 8, .explicit_padding = { 2, 2, 0, 3 });
+WALK(walk_5_2, 2, 40, .explicit_padding = { 2, 1, 3, 1 });
+WALK(walk_3_bias, 1, 24, .explicit_padding = { 1, 0, 2, 1 }, .bias_gradient = 1);
+WALK(walk_5_2_bias, 2, 40, .explicit_padding = { 2, 1, 3, 1 }, .bias_gradient = 1);
+WALK(walk_3_relu, 1, 24, .explicit_padding = { 1, 0, 2, 1 }, .activation = RF_ACTIVATION_RELU);
+static const rf_conv2d_attr depthwise_halving = {
+    .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 64
+};
 static const rf_conv2d_attr same_relu = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_RELU
 };
@@ -139,6 +156,12 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define DEPTHWISE (2, 6, 7, 8, 3, 3, 1, 8, 6, 7)
 #define DEPTHWISE_UNEVEN (3, 11, 13, 20, 3, 2, 1, 20, 5, 5)
 #define DEPTHWISE_STRIDED (5, 9, 12, 40, 5, 3, 1, 40, 5, 6)
+#define WALK_3 (2, 21, 10, 24, 3, 3, 1, 24, 20, 11)
+#define WALK_3_2 (3, 37, 13, 16, 3, 3, 1, 16, 19, 6)
+#define WALK_5 (1, 19, 6, 8, 5, 5, 1, 8, 19, 5)
+#define WALK_5_2 (3, 22, 11, 40, 5, 5, 1, 40, 11, 6)
+#define DEPTHWISE_HALVING (32, 28, 28, 64, 3, 3, 1, 64, 14, 14)
+#define DEPTHWISE_5 (16, 28, 28, 64, 5, 5, 1, 64, 28, 28)
 #define DEPTHWISE_64 (32, 28, 28, 64, 3, 3, 1, 64, 28, 28)
 #define ONE_CHANNEL (5, 9, 10, 1, 3, 3, 1, 8, 7, 8)
 #define RGB (2, 12, 11, 3, 5, 5, 3, 16, 8, 7)
@@ -202,6 +225,22 @@ const rf_op_case rf_conv2d_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(9) },
+    { .name = "walk_3", .attr = &walk_3_relu, FORWARD_BIAS(WALK_3, 24), TOLERANCE(9) },
+    { .name = "walk_3_2", .attr = &walk_3_2, FORWARD(WALK_3_2), TOLERANCE(9) },
+    { .name = "walk_5", .attr = &walk_5, FORWARD(WALK_5), TOLERANCE(25) },
+    { .name = "walk_5_2", .attr = &walk_5_2, FORWARD(WALK_5_2), TOLERANCE(25) },
+    { .name = "depthwise_halving",
+      .attr = &depthwise_halving,
+      FORWARD(DEPTHWISE_HALVING),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
+    { .name = "depthwise_5",
+      .attr = &depthwise_64,
+      FORWARD(DEPTHWISE_5),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(25) },
     { .name = "one_channel", .attr = &valid, FORWARD(ONE_CHANNEL), TOLERANCE(9) },
     { .name = "rgb", .attr = &valid, FORWARD(RGB), TOLERANCE(75) },
     { .name = "deep", .attr = &valid_relu, FORWARD_BIAS(DEEP, 24), TOLERANCE(612) },
@@ -300,6 +339,22 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(9) },
+    { .name = "walk_3", .attr = &walk_3, DATA(WALK_3), TOLERANCE(9) },
+    { .name = "walk_3_2", .attr = &walk_3_2, DATA(WALK_3_2), TOLERANCE(9) },
+    { .name = "walk_5", .attr = &walk_5, DATA(WALK_5), TOLERANCE(25) },
+    { .name = "walk_5_2", .attr = &walk_5_2, DATA(WALK_5_2), TOLERANCE(25) },
+    { .name = "depthwise_halving",
+      .attr = &depthwise_halving,
+      DATA(DEPTHWISE_HALVING),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(9) },
+    { .name = "depthwise_5",
+      .attr = &depthwise_64,
+      DATA(DEPTHWISE_5),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(25) },
     { .name = "one_channel", .attr = &valid, DATA(ONE_CHANNEL), TOLERANCE(72) },
     { .name = "rgb", .attr = &valid, DATA(RGB), TOLERANCE(400) },
     { .name = "deep", .attr = &valid, DATA(DEEP), TOLERANCE(216) },
@@ -359,6 +414,22 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(25088) },
+    { .name = "walk_3", .attr = &walk_3_bias, FILTER(WALK_3), TOLERANCE(440) },
+    { .name = "walk_3_2", .attr = &walk_3_2, FILTER(WALK_3_2), TOLERANCE(342) },
+    { .name = "walk_5", .attr = &walk_5, FILTER(WALK_5), TOLERANCE(95) },
+    { .name = "walk_5_2", .attr = &walk_5_2_bias, FILTER(WALK_5_2), TOLERANCE(198) },
+    { .name = "depthwise_halving",
+      .attr = &depthwise_halving,
+      FILTER(DEPTHWISE_HALVING),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(6272) },
+    { .name = "depthwise_5",
+      .attr = &depthwise_64,
+      FILTER(DEPTHWISE_5),
+      .benchmark = true,
+      .large = true,
+      TOLERANCE(12544) },
     { .name = "one_channel", .attr = &valid_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, FILTER(RGB), TOLERANCE(112) },
     { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },

@@ -77,9 +77,9 @@ rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void
     return RF_OK;
 }
 
-const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive, &rf_conv2d_data_grad_depthwise,
-                                                    RF_LANES_LIST(conv2d_data_grad, ), RF_BLOCK_LIST(conv2d_data_grad),
-                                                    RF_COOP_LIST(conv2d_data_grad) };
+const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive,      &rf_conv2d_data_grad_depthwise,
+                                                    &rf_conv2d_data_grad_walk,       RF_LANES_LIST(conv2d_data_grad, ),
+                                                    RF_BLOCK_LIST(conv2d_data_grad), RF_COOP_LIST(conv2d_data_grad) };
 
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i)
 {
@@ -186,11 +186,15 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
     return true;
 }
 
-static const rf_kernel *const filter_kernels[] = {
-    &rf_conv2d_filter_grad_naive,      &rf_conv2d_filter_grad_depthwise,    &rf_conv2d_filter_grad_few_16,
-    &rf_conv2d_filter_grad_few_32,     RF_LANES_LIST(conv2d_filter_grad, ), RF_LANES_LIST(conv2d_filter_grad, _scalar),
-    RF_BLOCK_LIST(conv2d_filter_grad), RF_COOP_LIST(conv2d_filter_grad)
-};
+static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive,
+                                                   &rf_conv2d_filter_grad_depthwise,
+                                                   &rf_conv2d_filter_grad_walk,
+                                                   &rf_conv2d_filter_grad_few_16,
+                                                   &rf_conv2d_filter_grad_few_32,
+                                                   RF_LANES_LIST(conv2d_filter_grad, ),
+                                                   RF_LANES_LIST(conv2d_filter_grad, _scalar),
+                                                   RF_BLOCK_LIST(conv2d_filter_grad),
+                                                   RF_COOP_LIST(conv2d_filter_grad) };
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",
