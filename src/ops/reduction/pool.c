@@ -349,6 +349,12 @@ static rf_cost pool_cost(const rf_op_call *call)
           .n_in = 1,                                                                                                   \
           .in = { fill(2, 7, 7, 4) },                                                                                  \
           __VA_ARGS__ },                                                                                               \
+        { .name = "3x3_s2_walk_3x21x34x24",                                                                            \
+          ATTR(3, 3, 2, 2, EXPLICIT(1, 2, 0, 1)),                                                                      \
+          .n_in = 1,                                                                                                   \
+          .in = { fill(3, 21, 34, 24) },                                                                               \
+          __VA_ARGS__ },                                                                                               \
+        { .name = "3x3_s2_walk_1x5x4x8", ATTR(3, 3, 2, 2, SAME), .n_in = 1, .in = { fill(1, 5, 4, 8) }, __VA_ARGS__ }, \
         { .name = "3x3_s2_2x33x31x31",                                                                                 \
           ATTR(3, 3, 2, 2, VALID),                                                                                     \
           .n_in = 1,                                                                                                   \
@@ -405,6 +411,9 @@ static const rf_op_case avg_pool_cases[] = {
         CASE("3x3_s2_explicit_2x13x11x12", ATTR(3, 3, 2, 2, EXPLICIT(1, 2, 0, 1)), (2, 7, 5, 12), (2, 13, 11, 12)),    \
         CASE("3x3_s3_same_3x17x16x4", ATTR(3, 3, 3, 3, SAME), (3, 6, 6, 4), (3, 17, 16, 4)),                           \
         CASE("2x2_s2_explicit_2x7x7x4", ATTR(2, 2, 2, 2, EXPLICIT(1, 1, 1, 0)), (2, 4, 4, 4), (2, 7, 7, 4)),           \
+        CASE("3x3_s2_walk_3x21x34x24", ATTR(3, 3, 2, 2, EXPLICIT(1, 2, 0, 1)), (3, 11, 17, 24), (3, 21, 34, 24)),      \
+        CASE("3x3_s2_walk_2x22x9x16", ATTR(3, 3, 2, 2, EXPLICIT(2, 0, 1, 2)), (2, 11, 5, 16), (2, 22, 9, 16)),         \
+        CASE("2x2_s2_walk_2x23x38x8", ATTR(2, 2, 2, 2, EXPLICIT(1, 0, 0, 1)), (2, 12, 19, 8), (2, 23, 38, 8)),         \
         CASE("3x3_s2_2x33x31x31", ATTR(3, 3, 2, 2, VALID), (2, 16, 15, 31), (2, 33, 31, 31)),                          \
         CASE("257_images_4x4x4", ATTR(2, 2, 2, 2, VALID), (257, 2, 2, 4), (257, 4, 4, 4)),                             \
         CASE("16x16_s1_1x37x38x3", ATTR(16, 16, 1, 1, VALID), (1, 22, 23, 3), (1, 37, 38, 3)),                         \
@@ -433,6 +442,7 @@ static const rf_op_case max_pool_grad_cases[] = {
       .large = true },
     MAX_GRAD("masked_2x2_3x9x11x8", ATTR(2, 2, 2, 2, MASKED), (3, 4, 5, 8), (3, 9, 11, 8)),
     MAX_GRAD("masked_same_3x3_s2_2x9x8x3", ATTR(3, 3, 2, 2, MASKED_SAME), (2, 5, 4, 3), (2, 9, 8, 3)),
+    MAX_GRAD("masked_same_3x3_s2_2x9x8x16", ATTR(3, 3, 2, 2, MASKED_SAME), (2, 5, 4, 16), (2, 9, 8, 16)),
     MAX_GRAD("masked_same_3x3_s3_2x9x8x4", ATTR(3, 3, 3, 3, MASKED_SAME), (2, 3, 3, 4), (2, 9, 8, 4)),
     { .name = "64x26x26x32",
       ATTR(2, 2, 2, 2, MASKED),
@@ -469,6 +479,14 @@ static const rf_op_case avg_pool_grad_cases[] = {
       .rtol = 2e-6,
       .atol = 1e-6,
       .benchmark = true },
+    { .name = "64x56x56x64_3x3_s2",
+      ATTR(3, 3, 2, 2, SAME),
+      .n_in = 2,
+      .in = { NORMAL(64, 28, 28, 64), NORMAL(64, 56, 56, 64) },
+      .rtol = 2e-6,
+      .atol = 1e-6,
+      .benchmark = true,
+      .large = true },
 };
 
 /* ---- the ops ---- */

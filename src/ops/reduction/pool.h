@@ -21,13 +21,18 @@ static inline uint32_t rf_pool_x_input(const rf_op_call *call)
     return call->n_in > 1 ? 1 : 0;
 }
 
-#define RF_NUM_MAX_POOL_KERNELS 6
+/* All that is read and written is stored in 16 bits. */
+bool rf_pool_is_narrow(const rf_op_call *call);
+extern const rf_kernel rf_pool_walk_max, rf_pool_walk_max_grad, rf_pool_walk_avg, rf_pool_walk_avg_grad,
+    rf_pool_walk_avg_grad_2;
+
+#define RF_NUM_MAX_POOL_KERNELS 7
 extern const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS];
-#define RF_NUM_MAX_POOL_GRAD_KERNELS 10
+#define RF_NUM_MAX_POOL_GRAD_KERNELS 11
 extern const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS];
-#define RF_NUM_AVG_POOL_KERNELS 4
+#define RF_NUM_AVG_POOL_KERNELS 5
 extern const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS];
-#define RF_NUM_AVG_POOL_GRAD_KERNELS 4
+#define RF_NUM_AVG_POOL_GRAD_KERNELS 6
 extern const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS];
 
 #endif

@@ -127,8 +127,7 @@ static uint64_t image_bytes(const rf_tensor_desc *desc, const rf_pool_geometry *
     return rf_tensor_bytes(desc) / (uint64_t)p->images;
 }
 
-/* All that is read and written is stored in 16 bits. */
-static bool pool_is_narrow(const rf_op_call *call)
+bool rf_pool_is_narrow(const rf_op_call *call)
 {
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only >> i & 1) && !rf_dtype_is_narrow(call->in[i].dtype)) return false;
@@ -137,7 +136,7 @@ static bool pool_is_narrow(const rf_op_call *call)
 
 static bool pool_takes_narrow(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
 {
-    return v->vector == 4 && pool_is_narrow(call) && (!v->texel || rf_texels_narrow(call, caps));
+    return v->vector == 4 && rf_pool_is_narrow(call) && (!v->texel || rf_texels_narrow(call, caps));
 }
 
 /* Makes the type part of the pipeline: constant 5. */
@@ -160,7 +159,7 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
     if (v->loops == LOOPS_BOTH && loops > MAX_GATHER_LOOPS) return false;
     if (!image_job(&p, caps, v->shader, loops, rows, columns, v->vector, job)) return false;
     if (v->fixed) fix_sides(&p, caps, job);
-    if (pool_is_narrow(call)) fix_type(call, caps, job);
+    if (rf_pool_is_narrow(call)) fix_type(call, caps, job);
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only & 1u << i)) rf_row_job_tensor(job, RF_BIND_INPUT, i, image_bytes(&call->in[i], &p));
     for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
@@ -436,8 +435,9 @@ KERNEL(max_texel, "texel", &rf_shader_pool_max_texel, WALK_WINDOWS, LOOPS_WINDOW
 KERNEL(max_2x2, "2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
 KERNEL(max_2x2_texel, "2x2_texel", &rf_shader_pool_max_2x2_texel, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2,
        RF_SCORE_DRIVER, .texel = true);
-const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS] = { &max_any, &max_vec4,      &max_texel,
-                                                                        &max_2x2, &max_2x2_texel, &max_sides };
+const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS] = { &max_any,         &max_vec4,      &max_texel,
+                                                                        &max_2x2,         &max_2x2_texel, &max_sides,
+                                                                        &rf_pool_walk_max };
 
 KERNEL(max_grad_gather, "gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING,
        RF_SCORE_ANY);
@@ -451,8 +451,9 @@ KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE
 KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
        RF_SCORE_DRIVER, .texel = true);
 const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
-    &max_grad_gather,    &max_grad_gather_vec4, &max_grad_cells,  &max_grad_cells_vec4,  &max_grad_2x2,
-    &max_grad_2x2_texel, &max_grad_sides,       &max_grad_places, &max_grad_places_vec4, &max_grad_places_texel
+    &max_grad_gather,      &max_grad_gather_vec4,  &max_grad_cells,       &max_grad_cells_vec4,
+    &max_grad_2x2,         &max_grad_2x2_texel,    &max_grad_sides,       &max_grad_places,
+    &max_grad_places_vec4, &max_grad_places_texel, &rf_pool_walk_max_grad
 };
 
 KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
@@ -460,12 +461,14 @@ KERNEL(avg_vec4, "vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4
        .fixed = true);
 KERNEL(avg_texel, "texel", &rf_shader_pool_avg_texel, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_SHAPE,
        .fixed = true, .texel = true);
-const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS] = { &avg_any, &avg_vec4, &avg_texel, &avg_sides };
+const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS] = { &avg_any, &avg_vec4, &avg_texel, &avg_sides,
+                                                                        &rf_pool_walk_avg };
 
 KERNEL(avg_grad_any, "any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, RF_SCORE_ANY);
 KERNEL(avg_grad_vec4, "vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
        RF_SCORE_WIDE, .fixed = true);
 KERNEL(avg_grad_texel, "texel", &rf_shader_pool_avg_grad_texel, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
        RF_SCORE_SHAPE, .fixed = true, .texel = true);
-const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS] = { &avg_grad_any, &avg_grad_vec4,
-                                                                                  &avg_grad_texel, &avg_grad_sides };
+const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS] = {
+    &avg_grad_any, &avg_grad_vec4, &avg_grad_texel, &avg_grad_sides, &rf_pool_walk_avg_grad, &rf_pool_walk_avg_grad_2
+};
