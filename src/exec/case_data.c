@@ -84,8 +84,8 @@ rf_op_case rf_case_stored_in(const rf_op *op, const rf_op_case *c, rf_dtype type
     for (uint32_t i = 0; i < c->n_in; i++)
         if (c->in[i].desc.shape.rank > highest) highest = c->in[i].desc.shape.rank;
     for (uint32_t i = 0; i < c->n_in; i++) {
-        const bool stays =
-            ((op->settings | op->mutates) >> i & 1) || (highest_alone && c->in[i].desc.shape.rank < highest);
+        const bool lower = c->in[i].desc.shape.rank < highest || (op->row_numbers >> i & 1);
+        const bool stays = ((op->settings | op->mutates) >> i & 1) || (highest_alone && lower);
         if (c->in[i].desc.dtype == RF_F32 && !stays) stored.in[i].desc.dtype = type;
     }
     stored.rtol += type == RF_F16 ? 0x1p-10 : 0x1p-7;

@@ -283,6 +283,10 @@ struct rf_op {
     rf_result (*widen)(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                        rf_kernel_plan *plan);
     uint32_t narrow;
+    /* Bit i: input i has a number for each row of another one, and no say in how results are stored. */
+    uint32_t row_numbers;
+    /* Whether the attributes ask for output 0 in f32, whatever inputs are stored in. NULL: none do. */
+    bool (*makes_f32)(const rf_op_call *call);
     /* Appends to the plan of a kernel that does not do it by itself (rf_kernel.finishes) what further outputs are made
      * with, of outputs that the kernel makes. NULL: kernels make all. */
     rf_result (*finish)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);

@@ -61,9 +61,9 @@ static bool is_promoted(const rf_op_call *call)
     int32_t highest = 0;
     for (uint32_t i = 0; i < call->n_in; i++)
         if (call->in[i].shape.rank > highest) highest = call->in[i].shape.rank;
+    const uint32_t silent = call->op->shape_only | call->op->row_numbers;
     for (uint32_t i = 0; i < call->n_in; i++)
-        if (call->in[i].dtype == RF_F32 && call->in[i].shape.rank == highest && !(call->op->shape_only >> i & 1))
-            return true;
+        if (call->in[i].dtype == RF_F32 && call->in[i].shape.rank == highest && !(silent >> i & 1)) return true;
     return false;
 }
 
@@ -74,7 +74,8 @@ rf_result rf_call_infer(rf_op_call *call)
     RF_TRY(common_type(call, &type));
     rf_op_call wide = rf_call_widened(call);
     RF_TRY(call->op->infer(&wide));
-    const uint32_t narrow = is_promoted(call) ? 0 : call->op->narrow;
+    uint32_t narrow = is_promoted(call) ? 0 : call->op->narrow;
+    if (call->op->makes_f32 && call->op->makes_f32(call)) narrow &= ~1u;
     call->n_out = wide.n_out;
     memcpy(call->out, wide.out, sizeof(call->out));
     for (uint32_t i = 0; i < call->n_out && i < RF_MAX_OUTPUTS; i++)

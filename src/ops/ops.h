@@ -107,6 +107,7 @@ typedef struct rf_matmul_attr {
      * of a dense layer's kernel, where they are the bias' gradient. A kernel that does not make them refuses. */
     uint32_t bias_gradient;
     uint32_t relu_mask; /* 1: input 2 is no bias but like the product, which counts only where that is > 0 */
+    uint32_t f32;       /* 1: the product is stored so, whatever a and b are stored in */
 } rf_matmul_attr;
 rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out);
 rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out);
@@ -118,8 +119,9 @@ typedef struct rf_conv2d_attr {
     uint32_t relu_mask;     /* gradient ops with an extra input y: dy counts only where y > 0 */
     uint32_t bias_gradient; /* filter_grad: 1 asks for its second output */
     uint32_t max_pool;      /* conv2d: 1 asks for its second output, the maxima of 2 x 2 windows side by side */
+    uint32_t f32;           /* filter_grad: 1 asks for its first output in f32, whatever x and dy are stored in */
 } rf_conv2d_attr;
-extern const rf_attr_field rf_conv2d_fields[9]; /* of all four */
+extern const rf_attr_field rf_conv2d_fields[10]; /* of all four */
 rf_result rf_emit_conv2d(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params, rf_value *out);
 rf_result rf_emit_conv2d_transpose(rf_graph *g, rf_value x, rf_value kernel, const rf_conv2d_params *params,
                                    rf_value *out);

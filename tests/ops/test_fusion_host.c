@@ -355,6 +355,43 @@ static void test_a_classifier_is_short(void **state)
     rf_graph_destroy(&g);
 }
 
+/* Gradients of weights that were cast to 16 bits are made in f32: not rounded, and nothing casts them. A gradient that
+ * something else reads as well stays what it was. */
+static void test_products_make_f32(void **state)
+{
+    (void)state;
+    static const rf_shape image = { 4, { 1, 4, 4, 2 } };
+    for (int read_twice = 0; read_twice < 2; read_twice++) {
+        rf_graph *g;
+        rf_value x, kernel, filter, narrow[3], y, z, loss, sum, grads[2], roots[3];
+        OK(rf_graph_create(rf_ops_core(), &g));
+        OK(rf_graph_input(g, 0, (rf_tensor_desc){ RF_F32, image }, &x));
+        OK(rf_graph_input(g, 1, FLOATS(8, 5), &kernel));
+        OK(rf_graph_input(g, 2, FLOATS(3, 3, 2, 2), &filter));
+        OK(rf_emit_cast(g, x, RF_F16, &narrow[0]));
+        OK(rf_emit_cast(g, kernel, RF_F16, &narrow[1]));
+        OK(rf_emit_cast(g, filter, RF_F16, &narrow[2]));
+        OK(rf_emit_conv2d(g, narrow[0], narrow[2], NULL, &y));
+        OK(rf_emit_reshape(g, y, RF_SHAPE(1, 8), &y));
+        OK(rf_emit_matmul(g, y, narrow[1], false, false, &z));
+        OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, z, NULL, 0, false, &loss));
+        OK(rf_graph_differentiate(g, loss, (rf_value[]){ kernel, filter }, 2, grads));
+        const rf_node_info *cast = &g->nodes.items[g->values.items[grads[0]].producer];
+        assert_ptr_equal(cast->op, &rf_op_cast);
+        OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, cast->in[0], NULL, 0, false, &sum));
+        memcpy(roots, (rf_value[]){ grads[0], grads[1], sum }, sizeof(roots));
+        OK(rf_graph_optimize(g, &(rf_graph_roots){ roots, 2 + (uint32_t)read_twice }));
+        const rf_op *ops[2];
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(rf_graph_desc(g, grads[i])->dtype, RF_F32);
+            ops[i] = g->nodes.items[g->values.items[grads[i]].producer].op;
+        }
+        assert_ptr_equal(ops[0], read_twice ? &rf_op_cast : &rf_op_matmul);
+        assert_ptr_equal(ops[1], &rf_op_conv2d_filter_grad);
+        rf_graph_destroy(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_batch_normalization_takes_five_walks),
         cmocka_unit_test(test_broadcasts_go_into_what_reads_them),
         cmocka_unit_test(test_a_classifier_is_short),
+        cmocka_unit_test(test_products_make_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

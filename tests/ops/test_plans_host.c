@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../support/invented.h"
 #include "base/error.h"
 #include "ops/linear/blocks.h"
 #include "ops/ops.h"
@@ -22,14 +23,6 @@ typedef struct profile {
     rf_device_caps caps;
     bool tight; /* loops and workgroups both so small that the largest cases are refused */
 } profile;
-
-#define SUBGROUPS(size)                                                                                                \
-    .subgroup_size = size, .subgroup_shuffle = true, .subgroup_ballot = true, .subgroup_arithmetic = true,             \
-    .subgroup_quad = true, .full_subgroups = true
-#define LIMITS(threads, range, texels, alignment)                                                                      \
-    .max_workgroup_size = { threads, threads, 64 }, .max_workgroup_invocations = threads,                              \
-    .max_grid = { 65535, 65535, 65535 }, .max_shared_memory = 32768, .max_push_constants = 128,                        \
-    .max_storage_range = range, .max_texel_elements = texels, .buffer_alignment = alignment
 
 static const profile profiles[] = {
     { "lavapipe, 8 lanes",

@@ -107,6 +107,7 @@ const rf_attr_field rf_conv2d_fields[] = {
     RF_ATTR_FLAG(rf_conv2d_attr, relu_mask),
     RF_ATTR_FLAG(rf_conv2d_attr, bias_gradient),
     RF_ATTR_FLAG(rf_conv2d_attr, max_pool),
+    RF_ATTR_FLAG(rf_conv2d_attr, f32),
 };
 
 static const rf_kernel *const kernels[] = { &rf_conv2d_naive,        &rf_conv2d_depthwise,

@@ -116,6 +116,15 @@ static const rf_conv2d_attr valid_sigmoid = {
     .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .activation = RF_ACTIVATION_SIGMOID
 };
 
+static const rf_conv2d_attr f32_bias = {
+    .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1, .f32 = 1
+};
+static const rf_conv2d_attr f32_same_2 = {
+    .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1, .f32 = 1
+};
+static const rf_conv2d_attr f32_depthwise = {
+    .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 8, .f32 = 1
+};
 static const rf_conv2d_attr valid_bias = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1 };
 static const rf_conv2d_attr same_bias = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1, .bias_gradient = 1
@@ -430,6 +439,10 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(12544) },
+    { .name = "f32", .attr = &f32_bias, FILTER(ODD_CHANNELS), TOLERANCE(105) },
+    { .name = "f32_same_2", .attr = &f32_same_2, FILTER(SAME_2), TOLERANCE(40) },
+    { .name = "f32_few", .attr = &f32_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
+    { .name = "f32_depthwise", .attr = &f32_depthwise, FILTER(DEPTHWISE), TOLERANCE(84) },
     { .name = "one_channel", .attr = &valid_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, FILTER(RGB), TOLERANCE(112) },
     { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },

@@ -167,8 +167,7 @@ static rf_result filter_reference(const rf_op_call *call, void *const *in, void 
 }
 
 /* The bias' gradient, a sum of the same dy over all axes but the last, becomes output 1. */
-static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused,
-                                  uint32_t *other_out)
+static bool filter_absorb_sums(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
 {
     const rf_node_info *s = &graph->nodes.items[self], *o = &graph->nodes.items[other];
     if (o->op != &rf_op_reduce || o->in[0] != s->in[1]) return false;
@@ -184,6 +183,19 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
     memcpy(fused->attr, &attr, sizeof(attr));
     *other_out = 1;
     return true;
+}
+
+static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused,
+                                  uint32_t *other_out)
+{
+    *other_out = 0;
+    return rf_linear_absorb_cast(graph, self, other, offsetof(rf_conv2d_attr, f32), fused) ||
+           filter_absorb_sums(graph, self, other, fused, other_out);
+}
+
+static bool filter_makes_f32(const rf_op_call *call)
+{
+    return ((const rf_conv2d_attr *)call->attr)->f32;
 }
 
 static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive,
@@ -208,6 +220,7 @@ const rf_op rf_op_conv2d_filter_grad = {
     .met_by_padding = rf_linear_met_column,
     .unbatched_out = 1u << 0 | 1u << 1,
     RF_STORES_16(1),
+    .makes_f32 = filter_makes_f32,
     .infer = filter_infer,
     .gradient = filter_gradient,
     .reference = filter_reference,

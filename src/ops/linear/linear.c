@@ -63,6 +63,18 @@ bool rf_linear_absorb(const rf_graph *graph, rf_node producer, rf_node consumer,
     return activation != RF_ACTIVATION_LINEAR;
 }
 
+bool rf_linear_absorb_cast(const rf_graph *graph, rf_node self, rf_node other, size_t f32_offset, rf_fused *fused)
+{
+    const rf_node_info *s = &graph->nodes.items[self], *o = &graph->nodes.items[other];
+    const uint32_t yes = 1;
+    if (o->op != &rf_op_cast || o->in[0] != s->out[0] || rf_graph_desc(graph, o->out[0])->dtype != RF_F32) return false;
+    *fused = (rf_fused){ .op = s->op, .n_in = s->n_in };
+    memcpy(fused->in, s->in, sizeof(s->in));
+    memcpy(fused->attr, s->attr, s->op->attr_size);
+    memcpy(fused->attr + f32_offset, &yes, sizeof(yes));
+    return true;
+}
+
 /* ---- convolution geometry ---- */
 
 static bool axis_make(const rf_conv2d_attr *attr, int axis, int64_t size, int64_t kernel, int64_t *out, int64_t *before)

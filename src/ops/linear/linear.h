@@ -16,6 +16,9 @@ double rf_linear_activate(uint32_t activation, double x);
 bool rf_linear_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, size_t activation_offset,
                       rf_fused *fused);
 
+/* Does `other` convert output 0 of `self` to f32? Fills in *fused: `self` with its field `f32`, which makes it so. */
+bool rf_linear_absorb_cast(const rf_graph *graph, rf_node self, rf_node other, size_t f32_offset, rf_fused *fused);
+
 /* ---- convolution geometry ---- */
 typedef struct rf_conv_geometry {
     int64_t n, h, w, cin, oh, ow, cout, kh, kw;

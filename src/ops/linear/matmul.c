@@ -267,7 +267,7 @@ static rf_result append_mask(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 /* The bias' gradient, a sum of the rows of the same b, becomes output 1. */
-static bool absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+static bool absorb_sums(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
 {
     const rf_node_info *s = &graph->nodes.items[self], *o = &graph->nodes.items[other];
     if (o->op != &rf_op_reduce || o->in[0] != s->in[1] || s->n_in != 2) return false;
@@ -282,6 +282,13 @@ static bool absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, r
     memcpy(fused->attr, &attr, sizeof(attr));
     *other_out = 1;
     return true;
+}
+
+static bool absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+{
+    *other_out = 0;
+    return rf_linear_absorb_cast(graph, self, other, offsetof(rf_matmul_attr, f32), fused) ||
+           absorb_sums(graph, self, other, fused, other_out);
 }
 
 rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out)
@@ -302,7 +309,13 @@ static const rf_attr_field fields[] = {
     RF_ATTR_NAMED(rf_matmul_attr, activation, RF_ACTIVATION_SOFTMAX, rf_activation_name),
     RF_ATTR_FLAG(rf_matmul_attr, bias_gradient),
     RF_ATTR_FLAG(rf_matmul_attr, relu_mask),
+    RF_ATTR_FLAG(rf_matmul_attr, f32),
 };
+
+static bool makes_f32(const rf_op_call *call)
+{
+    return ((const rf_matmul_attr *)call->attr)->f32;
+}
 
 static rf_elements met_by_padding(const rf_op_call *call, int64_t i)
 {
@@ -319,6 +332,7 @@ const rf_op rf_op_matmul = {
     .unbatched_out = 1u << 1,
     .met_by_padding = met_by_padding,
     RF_STORES_16(1),
+    .makes_f32 = makes_f32,
     .finish = append_mask,
     .infer = matmul_infer,
     .gradient = matmul_gradient,

@@ -8,6 +8,7 @@
 #define ATTR(ta, tb, act) (&(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_##act, 0 })
 #define MASKED(ta, tb) .attr = &(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_LINEAR, 0, 1 }, .n_in = 3
 #define WITH_SUMS .attr = &(const rf_matmul_attr){ 1, 0, RF_ACTIVATION_LINEAR, 1 }, .n_in = 2
+#define AS_F32(ta, tb, sums) .attr = &(const rf_matmul_attr){ ta, tb, RF_ACTIVATION_LINEAR, sums, 0, 1 }, .n_in = 2
 
 /* Sums of k products of N(0,1) numbers, each rounded at the size of the partial sums: the error grows as k does at
  * worst. */
@@ -262,6 +263,11 @@ const rf_op_case rf_matmul_cases[] = {
     { .name = "sums_parts", WITH_SUMS, .in = { MAT(1031, 37), MAT(1031, 41) }, TOLERANCE(1031) },
     { .name = "sums_dense", WITH_SUMS, .in = { MAT(64, 1600), MAT(64, 64) }, .benchmark = true, TOLERANCE(64) },
     { .name = "sums_logits", WITH_SUMS, .in = { MAT(64, 64), MAT(64, 10) }, .benchmark = true, TOLERANCE(64) },
+    { .name = "f32_1", AS_F32(0, 0, 0), .in = { MAT(1, 1), MAT(1, 1) }, TOLERANCE(1) },
+    { .name = "f32_3x5x2", AS_F32(0, 1, 0), .in = { MAT(3, 5), MAT(2, 5) }, TOLERANCE(5) },
+    { .name = "f32_sums_17x63x10", AS_F32(1, 0, 1), .in = { MAT(17, 63), MAT(17, 10) }, TOLERANCE(17) },
+    { .name = "f32_sums_tile", AS_F32(1, 0, 1), .in = { MAT(64, 64), MAT(64, 64) }, TOLERANCE(64) },
+    { .name = "f32_sums_parts", AS_F32(1, 0, 1), .in = { MAT(1031, 37), MAT(1031, 41) }, TOLERANCE(1031) },
     { .name = "sums_long", WITH_SUMS, .in = { MAT(70001, 2), MAT(70001, 3) }, .large = true, TOLERANCE(70001) },
     { .name = "long_batch", .n_in = 2, .in = { BATCH(3, 1, 70000), BATCH(3, 70000, 2) }, TOLERANCE(70000) },
     /* Few rows. */

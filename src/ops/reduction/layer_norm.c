@@ -241,7 +241,7 @@ static double norm_score(const rf_op_call *call, const rf_device_caps *caps, nor
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
-    if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? score : RF_SCORE_RESERVE;
+    if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? norm_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
     /* Tensors that are the same for all rows are bound whole. */
     if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
@@ -345,6 +345,7 @@ const rf_op rf_op_layer_norm_grad = {
     .n_out = 1,
     .flags = RF_OP_LAST_AXIS | RF_OP_NO_ONNX,
     .unbatched_in = 1u << 4,
+    .row_numbers = 1u << 2 | 1u << 3,
     RF_STORES_16(1),
     .infer = grad_infer,
     .reference = grad_reference,
