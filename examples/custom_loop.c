@@ -73,8 +73,8 @@ static int create_layers(rf_layer *layers[7])
     return 0;
 }
 
-/* One pass over the training set, or what is left of it after a restart. Metrics are over the whole pass: checkpoints
- * hold them. */
+/* One pass over the training set, or what is left of it after a restart: nothing where a test was interrupted. Metrics
+ * are over the whole pass: checkpoints hold them. */
 static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset *data, app *a, double *rate)
 {
     if (!a->train_iterator) TRY(rf_iterator_create(data, a->epoch, &a->train_iterator));
@@ -107,7 +107,6 @@ static int train_epoch(rf_strategy *strategy, rf_function *step, const rf_datase
     }
     *rate = progress_end(&bar);
     TRY(r);
-    if (!rf_strategy_stop_agreed(strategy)) rf_iterator_destroy(&a->train_iterator);
     return 0;
 }
 
@@ -118,7 +117,7 @@ static int test_epoch(rf_strategy *strategy, rf_function *step, const rf_dataset
     const rf_element *batch;
     rf_result r;
     while ((r = rf_iterator_next(it, &batch)) == RF_OK)
-        if ((r = rf_strategy_run(strategy, step, batch, NULL)) < 0) break;
+        if ((r = rf_strategy_run(strategy, step, batch, NULL)) < 0 || rf_strategy_stop_agreed(strategy)) break;
     rf_iterator_destroy(&it);
     TRY(r);
     return 0;
@@ -191,6 +190,8 @@ static int train(const example_options *options, app *a)
         if (train_epoch(a->strategy, a->train_function, a->train_data, a, &rate) < 0) return -1;
         if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
         if (test(a, &test_loss, &test_accuracy) < 0) return -1;
+        if (rf_strategy_stop_agreed(a->strategy)) return stop(a); /* the test is made again */
+        rf_iterator_destroy(&a->train_iterator);
         tested = true;
         TRY(rf_metric_result(a->train_loss, &loss));
         TRY(rf_metric_result(a->train_accuracy, &accuracy));
@@ -202,6 +203,7 @@ static int train(const example_options *options, app *a)
         if ((a->epoch % 2 == 0 || a->epoch == options->epochs) && save(a) < 0) return -1;
     }
     if (!tested && test(a, &test_loss, &test_accuracy) < 0) return -1;
+    if (rf_strategy_stop_agreed(a->strategy)) return example_stopped();
     example_print("Test accuracy: %.2f %%\n", 100 * test_accuracy);
     if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
     return 0;

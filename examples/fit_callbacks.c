@@ -134,7 +134,9 @@ static int fit(const example_options *options, app *a)
         TRY(r);
     }
     rf_logs logs;
-    TRY(rf_model_evaluate(a->model, a->test_data, &logs));
+    /* There is nothing to go on from when training has ended. */
+    const int result = example_outcome(rf_model_evaluate(a->model, a->test_data, &logs));
+    if (result != 0) return result == STOPPED ? 0 : -1;
     double loss = 0, accuracy = 0;
     rf_logs_get(&logs, "loss", &loss);
     rf_logs_get(&logs, "accuracy", &accuracy);

@@ -158,14 +158,11 @@ static int tune(tuning *u, const bert *pretrained, double *accuracy)
     if (r >= 0 && pretrained) r = bert_copy_encoder(pretrained, b);
     if (r >= 0) r = compile(u, bert_model(b), &optimizer);
     if (r >= 0) r = fit(u, bert_model(b));
-    const bool stopped = r >= 0 && rf_strategy_stop_agreed(u->strategy);
-    if (r >= 0 && !stopped) r = rf_model_evaluate(bert_model(b), u->test_data, &logs);
+    if (r >= 0 && !rf_strategy_stop_agreed(u->strategy)) r = rf_model_evaluate(bert_model(b), u->test_data, &logs);
     rf_optimizer_destroy(&optimizer);
     bert_destroy(&b);
-    TRY(r);
     (void)rf_logs_get(&logs, "accuracy", accuracy);
-    if (stopped) example_print("Stopped on request\n");
-    return stopped ? STOPPED : 0;
+    return r >= 0 && rf_strategy_stop_agreed(u->strategy) ? example_stopped() : example_outcome(r);
 }
 
 static int compare(tuning *u, const bert *pretrained)

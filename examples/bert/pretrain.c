@@ -16,8 +16,10 @@ typedef struct pretraining {
     rf_dataset *data, *test_data;
     rf_optimizer *optimizer;
     rf_function *train_function, *test_function;
-    rf_metric *loss, *accuracy, *next; /* of masked words; of next sentences */
+    rf_metric *loss, *accuracy, *next; /* of masked words; of next sentences; in training */
+    rf_metric *test_loss, *test_accuracy, *test_next;
     /* What checkpoints hold besides: */
+    uint64_t reported;         /* steps when the latest report was made */
     rf_iterator *iterator;     /* NULL between passes */
     uint64_t pass;             /* over the text */
     rf_checkpoint *checkpoint; /* NULL: none are kept */
@@ -29,13 +31,14 @@ typedef struct pretraining {
 /* The loss, whose parts the metrics have. */
 static rf_tensor compute_loss(rf_trace *t, const pretraining *p, const rf_tensor *in, rf_mode mode)
 {
+    const bool training = mode == RF_TRAINING;
     const rf_tensor inputs[] = { in[PAIR_TOKENS], in[PAIR_SEGMENTS], in[PAIR_POSITIONS] };
     rf_tensor logits[2];
     (void)rf_model_apply(t, bert_model(p->bert), inputs, 3, mode, logits, 2);
     const rf_tensor each = rf_sparse_categorical_crossentropy(t, in[PAIR_WORDS], logits[0], true);
-    rf_metric_update(t, p->loss, no_tensor, each, in[PAIR_WEIGHTS]);
-    rf_metric_update(t, p->accuracy, in[PAIR_WORDS], logits[0], in[PAIR_WEIGHTS]);
-    rf_metric_update(t, p->next, in[PAIR_LABEL], logits[1], no_tensor);
+    rf_metric_update(t, training ? p->loss : p->test_loss, no_tensor, each, in[PAIR_WEIGHTS]);
+    rf_metric_update(t, training ? p->accuracy : p->test_accuracy, in[PAIR_WORDS], logits[0], in[PAIR_WEIGHTS]);
+    rf_metric_update(t, training ? p->next : p->test_next, in[PAIR_LABEL], logits[1], no_tensor);
     return bert_pretraining_loss(t, logits, in[PAIR_WORDS], in[PAIR_WEIGHTS], in[PAIR_LABEL]);
 }
 
@@ -71,10 +74,14 @@ static int create_objects(pretraining *p)
         .step = train_step, .user = p, .num_outputs = 1, .name = "train_step", .training = true
     };
     const rf_function_params test = { .step = test_step, .user = p, .num_outputs = 1, .name = "test_step" };
+    const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
     if (create_optimizer(p) < 0) return -1;
     TRY(rf_metric_create(p->strategy, RF_METRIC_MEAN, "loss", &p->loss));
-    TRY(rf_metric_create(p->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &p->accuracy));
-    TRY(rf_metric_create(p->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "next_sentence", &p->next));
+    TRY(rf_metric_create(p->strategy, accuracy, "accuracy", &p->accuracy));
+    TRY(rf_metric_create(p->strategy, accuracy, "next_sentence", &p->next));
+    TRY(rf_metric_create(p->strategy, RF_METRIC_MEAN, "test_loss", &p->test_loss));
+    TRY(rf_metric_create(p->strategy, accuracy, "test_accuracy", &p->test_accuracy));
+    TRY(rf_metric_create(p->strategy, accuracy, "test_next_sentence", &p->test_next));
     TRY(rf_function_create(p->strategy, &train, &p->train_function));
     TRY(rf_function_create(p->strategy, &test, &p->test_function));
     return 0;
@@ -123,6 +130,7 @@ static int open_checkpoints(const example_options *options, pretraining *p)
     TRY(rf_checkpoint_add_metric(p->checkpoint, "next_sentence", p->next));
     TRY(rf_checkpoint_add_iterator(p->checkpoint, "iterator", &p->iterator, p->data));
     TRY(rf_checkpoint_add_counter(p->checkpoint, "pass", &p->pass));
+    TRY(rf_checkpoint_add_counter(p->checkpoint, "reported", &p->reported));
     const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir,
                                                   .save = { .async = true, .sharded = options->sharded_checkpoints } };
     TRY(rf_checkpoint_manager_create(p->checkpoint, &params, &p->manager));
@@ -141,9 +149,8 @@ static int save(pretraining *p)
 
 /* ---- training ---- */
 
-static int take_metrics(pretraining *p, double values[NUM_METRICS])
+static int take_metrics(rf_metric *const metrics[NUM_METRICS], double values[NUM_METRICS])
 {
-    rf_metric *metrics[NUM_METRICS] = { p->loss, p->accuracy, p->next };
     for (int i = 0; i < NUM_METRICS; i++) {
         TRY(rf_metric_result(metrics[i], &values[i]));
         TRY(rf_metric_reset(metrics[i]));
@@ -159,7 +166,9 @@ static rf_result run_test(pretraining *p)
     rf_result r = rf_iterator_create(p->test_data, 0, &iterator); /* the same masks each time */
     if (r < 0) return r;
     while ((r = rf_iterator_next(iterator, &batch)) == RF_OK)
-        if ((r = rf_strategy_run(p->strategy, p->test_function, batch, results)) < 0) break;
+        if ((r = rf_strategy_run(p->strategy, p->test_function, batch, results)) < 0 ||
+            rf_strategy_stop_agreed(p->strategy))
+            break;
     rf_iterator_destroy(&iterator);
     return r;
 }
@@ -202,33 +211,40 @@ static int run_steps(const example_options *options, pretraining *p, uint64_t la
     return example_check_loss((double)loss, 0, rf_optimizer_iterations(p->optimizer));
 }
 
+/* After a test. What the metrics held is forgotten. */
 static int report(pretraining *p, double rate)
 {
+    rf_metric *const of_training[] = { p->loss, p->accuracy, p->next };
+    rf_metric *const of_test[] = { p->test_loss, p->test_accuracy, p->test_next };
     double train[NUM_METRICS], test[NUM_METRICS];
-    if (take_metrics(p, train) < 0) return -1;
-    TRY(run_test(p));
-    if (take_metrics(p, test) < 0) return -1;
+    if (take_metrics(of_training, train) < 0 || take_metrics(of_test, test) < 0) return -1;
     example_print("Step %u: masked words: loss %.4f, held out %.4f, %.1f %% right; next sentence: %.1f %% right, held "
                   "out %.1f %%  (%.0f pairs/s)\n",
                   (unsigned)rf_optimizer_iterations(p->optimizer), train[0], test[0], 100 * test[1], 100 * train[2],
                   100 * test[2], rate);
+    p->reported = rf_optimizer_iterations(p->optimizer);
     return save(p);
+}
+
+static int stop(pretraining *p)
+{
+    example_print("Stopped on request after step %u\n", (unsigned)rf_optimizer_iterations(p->optimizer));
+    if (save(p) < 0) return -1;
+    if (p->checkpoint) TRY(rf_checkpoint_wait(p->checkpoint));
+    return STOPPED;
 }
 
 static int train(const example_options *options, pretraining *p)
 {
     const bert_settings *s = p->settings;
     double rate;
-    uint64_t step;
-    while ((step = rf_optimizer_iterations(p->optimizer)) < s->steps) {
-        const uint64_t border = step - step % s->report + s->report, last = border < s->steps ? border : s->steps;
-        if (run_steps(options, p, last, &rate) < 0) return -1;
-        if (rf_strategy_stop_agreed(p->strategy)) {
-            example_print("Stopped on request after step %u\n", (unsigned)rf_optimizer_iterations(p->optimizer));
-            if (save(p) < 0) return -1;
-            if (p->checkpoint) TRY(rf_checkpoint_wait(p->checkpoint));
-            return STOPPED;
-        }
+    while (p->reported < s->steps) {
+        const uint64_t border = p->reported - p->reported % s->report + s->report;
+        const uint64_t last = border < s->steps ? border : s->steps;
+        if (run_steps(options, p, last, &rate) < 0) return -1; /* none where a test was interrupted */
+        if (rf_strategy_stop_agreed(p->strategy)) return stop(p);
+        TRY(run_test(p));
+        if (rf_strategy_stop_agreed(p->strategy)) return stop(p); /* the test is made again */
         /* What has no more steps to make needs no place in the text: fine-tuning may begin with another one. */
         if (last == s->steps) rf_iterator_destroy(&p->iterator);
         if (report(p, rate) < 0) return -1;
@@ -246,6 +262,9 @@ static void end_pretraining(pretraining *p)
     rf_iterator_destroy(&p->iterator);
     rf_function_destroy(&p->train_function);
     rf_function_destroy(&p->test_function);
+    rf_metric_destroy(&p->test_next);
+    rf_metric_destroy(&p->test_accuracy);
+    rf_metric_destroy(&p->test_loss);
     rf_metric_destroy(&p->next);
     rf_metric_destroy(&p->accuracy);
     rf_metric_destroy(&p->loss);

@@ -53,6 +53,19 @@ void example_print(const char *format, ...)
     if (fflush(stdout) != 0 && !output_error) output_error = errno;
 }
 
+int example_stopped(void)
+{
+    example_print("Stopped on request\n");
+    return STOPPED;
+}
+
+int example_outcome(rf_result r)
+{
+    if (r == RF_ERROR_CANCELLED && rf_strategy_stop_agreed(running)) return example_stopped();
+    TRY(r);
+    return 0;
+}
+
 int example_exit_status(int result)
 {
     if (fflush(stdout) != 0 && !output_error) output_error = errno;

@@ -64,6 +64,9 @@ int example_create_strategy(const example_options *options, rf_strategy **strate
 void example_destroy_strategy(rf_strategy **strategy);
 /* What functions return that ended early because of a request, with a checkpoint to go on from. */
 enum { STOPPED = 1 };
+int example_stopped(void); /* says so and returns that */
+/* The same where `r` is that of a call which a request has ended early; -1 after saying what failed; else 0. */
+int example_outcome(rf_result r);
 /* What to exit with: `result` is that of the program. RF_EXIT_RESTARTABLE when it was STOPPED or failed because another
  * worker was lost. */
 int example_exit_status(int result);

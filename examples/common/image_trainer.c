@@ -176,9 +176,7 @@ static int train(const example_options *options, app *a)
                                        .callbacks = a->callbacks,
                                        .num_callbacks = a->num_callbacks },
                      NULL));
-    if (!rf_strategy_stop_agreed(a->strategy)) return 0;
-    example_print("Stopped on request\n");
-    return STOPPED;
+    return rf_strategy_stop_agreed(a->strategy) ? example_stopped() : 0;
 }
 
 /* ---- program ---- */

@@ -225,9 +225,7 @@ static int train(const example_options *options, app *a)
                                 .callbacks = a->callbacks,
                                 .num_callbacks = a->num_callbacks };
     TRY(rf_model_fit(gpt_model(a->gpt), &fit, NULL));
-    if (!rf_strategy_stop_agreed(a->strategy)) return 0;
-    example_print("Stopped on request\n");
-    return STOPPED;
+    return rf_strategy_stop_agreed(a->strategy) ? example_stopped() : 0;
 }
 
 /* ---- writing ---- */
@@ -272,6 +270,10 @@ static int write_tokens(const example_options *options, app *a, writer *w)
         writer_add(w, token);
         const char *bytes = text_of(&a->text, token, &size);
         example_print("%.*s", (int)size, bytes);
+        if (rf_strategy_stop_agreed(a->strategy)) {
+            example_print("\n");
+            return example_stopped();
+        }
     }
     example_print("\n");
     if (s->sample_length > WARM_UP)

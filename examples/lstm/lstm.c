@@ -182,11 +182,9 @@ static int train(const example_options *options, app *a)
                                    .callbacks = a->callbacks,
                                    .num_callbacks = a->num_callbacks };
     TRY(rf_model_fit(a->model, &params, NULL));
-    if (rf_strategy_stop_agreed(a->strategy)) {
-        example_print("Stopped on request\n");
-        return STOPPED;
-    }
-    TRY(rf_model_evaluate(a->model, a->test_data, &logs));
+    if (rf_strategy_stop_agreed(a->strategy)) return example_stopped();
+    const int result = example_outcome(rf_model_evaluate(a->model, a->test_data, &logs));
+    if (result != 0) return result;
     (void)rf_logs_get(&logs, "accuracy", &accuracy);
     example_print("Test: %.2f %% of %u texts right\n", 100 * accuracy, a->test.count);
     return 0;
@@ -224,9 +222,10 @@ static int classify(app *a)
     const uint32_t count = s->num_texts ? s->num_texts : shown;
     const char *const *texts = s->num_texts ? s->texts : a->test.texts;
     float probabilities[MAX_TEXTS];
-    TRY(predict(a, texts, count, probabilities));
-    for (uint32_t i = 0; i < count; i++) example_print("%6.2f %%  %s\n", 100 * (double)probabilities[i], texts[i]);
-    return 0;
+    const int result = example_outcome(predict(a, texts, count, probabilities));
+    for (uint32_t i = 0; i < count && result == 0; i++)
+        example_print("%6.2f %%  %s\n", 100 * (double)probabilities[i], texts[i]);
+    return result;
 }
 
 /* A line u8 [n] -> as many tokens as the network reads. */
@@ -286,8 +285,7 @@ static int classify_lines(app *a)
     if (r >= 0) r = show_lines(lines, &logits);
     rf_array_free(&logits);
     rf_dataset_destroy(&lines);
-    TRY(r);
-    return 0;
+    return example_outcome(r);
 }
 
 static int save(const app *a)

@@ -137,6 +137,7 @@ static rf_result rank_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     return rf_metric_update(t, a->ndcg, zero, scores, (rf_tensor){ 0 });
 }
 
+/* RF_ERROR_CANCELLED where a stop is agreed meanwhile. */
 static rf_result rank_all(app *a, double *hit_rate, double *ndcg)
 {
     rf_iterator *it;
@@ -144,8 +145,13 @@ static rf_result rank_all(app *a, double *hit_rate, double *ndcg)
     rf_result r = rf_metric_reset(a->hit_rate);
     if (r >= 0) r = rf_metric_reset(a->ndcg);
     if (r < 0 || (r = rf_iterator_create(a->test_data, 0, &it)) < 0) return r;
-    while ((r = rf_iterator_next(it, &batch)) == RF_OK)
+    while ((r = rf_iterator_next(it, &batch)) == RF_OK) {
         if ((r = rf_strategy_run(a->strategy, a->rank, batch, NULL)) < 0) break;
+        if (rf_strategy_stop_agreed(a->strategy)) {
+            r = RF_ERROR_CANCELLED;
+            break;
+        }
+    }
     rf_iterator_destroy(&it);
     if (r >= 0) r = rf_metric_result(a->hit_rate, hit_rate);
     return r < 0 ? r : rf_metric_result(a->ndcg, ndcg);
@@ -158,6 +164,7 @@ static rf_result report_ranks(void *user, rf_fit_state *state, const rf_logs *lo
     (void)logs;
     const rf_result r = rank_all(a, &hit_rate, &ndcg);
     if (r < 0) return r;
+    (void)progress_end(&a->bar.bar);
     example_print("Epoch %u/%u: HR@%d %.4f, NDCG@%d %.4f\n", state->epoch + 1, state->num_epochs, RANKED, hit_rate,
                   RANKED, ndcg);
     return RF_OK;
@@ -194,9 +201,10 @@ static int create_objects(app *a)
 
 static int train(app *a)
 {
-    TRY(epoch_bar_create_callback(&a->bar, &a->callbacks[a->num_callbacks]));
-    a->num_callbacks++;
+    /* First: a stop during the ranking leaves out what follows, and an epoch that is continued has all of it once. */
     TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = report_ranks }, a, &a->callbacks[a->num_callbacks]));
+    a->num_callbacks++;
+    TRY(epoch_bar_create_callback(&a->bar, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
     if (example_add_callbacks(a->options, a->callbacks, &a->num_callbacks) < 0) return -1;
     TRY(rf_model_fit(a->model,
@@ -205,16 +213,15 @@ static int train(app *a)
                                        .callbacks = a->callbacks,
                                        .num_callbacks = a->num_callbacks },
                      NULL));
-    if (!rf_strategy_stop_agreed(a->strategy)) return 0;
-    example_print("Stopped on request\n");
-    return STOPPED;
+    return rf_strategy_stop_agreed(a->strategy) ? example_stopped() : 0;
 }
 
 /* What the network reached, next to what the truth behind planted ratings does. */
 static int report(app *a)
 {
     double hit_rate, ndcg, best_hit_rate, best_ndcg;
-    TRY(rank_all(a, &hit_rate, &ndcg));
+    const int result = example_outcome(rank_all(a, &hit_rate, &ndcg));
+    if (result != 0) return result;
     example_print("Test: HR@%d %.4f, NDCG@%d %.4f\n", RANKED, hit_rate, RANKED, ndcg);
     if (a->settings->file) return 0;
     ratings_ceiling(&a->ratings, a->settings->test_negatives, a->options->seed, UINT32_MAX, &best_hit_rate, &best_ndcg);

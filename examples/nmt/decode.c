@@ -147,6 +147,7 @@ static int translate(decoder *d, const int32_t *sources, uint32_t count, int32_t
             advance(d, d->now + s * beam, d->then + s * beam, place,
                     (const float *)log_probabilities.data + (size_t)s * beam * d->params.config->target_vocabulary);
         rf_array_free(&log_probabilities);
+        if (rf_strategy_stop_agreed(d->strategy)) return example_stopped();
         hypothesis *now = d->now;
         d->now = d->then;
         d->then = now;
@@ -161,9 +162,9 @@ int decoder_run(decoder *d, const int32_t *sources, uint32_t count, int32_t *tra
     const nmt_config *c = d->params.config;
     for (uint32_t done = 0; done < count; done += d->sources) {
         const uint32_t some = count - done < d->sources ? count - done : d->sources;
-        if (translate(d, sources + (size_t)done * c->source_length, some,
-                      translations + (size_t)done * c->target_length) < 0)
-            return -1;
+        const int result = translate(d, sources + (size_t)done * c->source_length, some,
+                                     translations + (size_t)done * c->target_length);
+        if (result != 0) return result;
     }
     return 0;
 }

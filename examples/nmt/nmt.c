@@ -467,7 +467,8 @@ static int translate(app *a)
         int32_t tokens[TASK_MAX_LENGTH], translation[TASK_MAX_LENGTH];
         char text[TASK_MAX_TEXT];
         (void)task_encode_source(&a->task, source, tokens);
-        if (decoder_run(a->decoder, tokens, 1, translation) < 0) return -1;
+        const int result = decoder_run(a->decoder, tokens, 1, translation);
+        if (result != 0) return result;
         if (task_decode_target(&a->task, translation, text) < 0) return -1;
         if (i < s->num_texts) example_print("%s: %s\n", source, text);
         if (i == 0 && s->picture && paint_attention(a, tokens, translation, source) < 0) return -1;

@@ -218,7 +218,7 @@ static rf_result run_epoch(app *a, progress *bar, float *loss)
     return r;
 }
 
-/* One pass over the training set, or what is left of it after a restart. */
+/* One pass over the training set, or what is left of it after a restart: nothing where a test was interrupted. */
 static int train_epoch(app *a, double *rate)
 {
     if (!a->train_iterator) TRY(rf_iterator_create(a->train_data, a->epoch, &a->train_iterator));
@@ -233,7 +233,6 @@ static int train_epoch(app *a, double *rate)
     *rate = progress_end(&bar);
     TRY(r);
     if (example_check_loss((double)loss, a->epoch + 1, rf_optimizer_iterations(a->optimizer)) < 0) return -1;
-    if (!rf_strategy_stop_agreed(a->strategy)) rf_iterator_destroy(&a->train_iterator);
     return 0;
 }
 
@@ -245,7 +244,9 @@ static int test(app *a, double *loss)
     const rf_element *batch;
     rf_result r;
     while ((r = rf_iterator_next(it, &batch)) == RF_OK)
-        if ((r = rf_strategy_run(a->strategy, a->test_function, batch, NULL)) < 0) break;
+        if ((r = rf_strategy_run(a->strategy, a->test_function, batch, NULL)) < 0 ||
+            rf_strategy_stop_agreed(a->strategy))
+            break;
     rf_iterator_destroy(&it);
     TRY(r);
     TRY(rf_metric_result(a->test_loss, loss));
@@ -260,6 +261,8 @@ static int train(app *a)
         if (train_epoch(a, &rate) < 0) return -1;
         if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
         if (test(a, &test_loss) < 0) return -1;
+        if (rf_strategy_stop_agreed(a->strategy)) return stop(a); /* the test is made again */
+        rf_iterator_destroy(&a->train_iterator);
         TRY(rf_metric_result(a->train_loss, &loss));
         TRY(rf_metric_result(a->train_divergence, &divergence));
         a->epoch++;
@@ -286,7 +289,8 @@ static void put_rows(picture *p, const float *images, int64_t count, uint32_t fi
 static int put_predictions(picture *p, rf_model *model, const rf_dataset *data, uint32_t first)
 {
     rf_array images;
-    TRY(rf_model_predict(model, data, &images));
+    const int result = example_outcome(rf_model_predict(model, data, &images));
+    if (result != 0) return result;
     put_rows(p, images.data, images.shape.dim[0], first, 1);
     rf_array_free(&images);
     return 0;

@@ -441,8 +441,11 @@ typedef struct rf_fit_params {
  * weights, in each step over all replicas. "loss" of an epoch is the mean of that of its batches,
  * each as often as it has examples. Metrics take the weight where rf_output_metric::weighted says
  * so.
- * When a stop is agreed (rf_strategy_request_stop()) training ends after that batch: the end of the
- * epoch is left out, on_train_end is called, and the result is RF_OK.
+ * When a stop is agreed (rf_strategy_request_stop()) training or validation ends after that batch:
+ * the end of the epoch is left out, on_train_end is called, and the result is RF_OK. The same
+ * happens when an on_epoch_end returns ::RF_ERROR_CANCELLED then, as rf_model_evaluate() in it does.
+ * The callbacks after it are not called. A fit that is resumed from a backup repeats the end of the
+ * epoch, so that such callbacks should be the first ones.
  * A callback that fails on one worker ends the job on all.
  * @param history may be NULL. The caller frees it with rf_history_free(), also after a failure: it
  *   then holds the epochs before it.
@@ -456,6 +459,8 @@ RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *
 /**
  * Loss and metrics over a dataset. Collective; blocking.
  * @return RF_ERROR_NOT_FINITE, with `out` filled in, when the loss is infinite or NaN;
+ *   RF_ERROR_CANCELLED, on all workers after the same batch, when a stop is agreed meanwhile
+ *   (rf_strategy_request_stop(); one that was agreed before does not matter);
  *   RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite.
  */
 RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data,
@@ -465,7 +470,7 @@ RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset
  * Collective; blocking.
  * @param[out] out `data` is owned by the caller, who frees it with rf_array_free().
  * @return RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite, or the model has several
- *   outputs (rf_model_predict_many()).
+ *   outputs (rf_model_predict_many()); RF_ERROR_CANCELLED as rf_model_evaluate().
  */
 RF_API RF_MUST_USE rf_result rf_model_predict(rf_model *model, const rf_dataset *data,
                                               rf_array *out);

@@ -18,7 +18,7 @@ import digits  # noqa: E402
 
 TRAINER, FIT, HEADER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
 RESTARTABLE = int(re.search(r"#define RF_EXIT_RESTARTABLE (\d+)", pathlib.Path(HEADER).read_text()).group(1))
-EPOCHS, TRAIN, TEST = 4, 240, 100
+EPOCHS, TRAIN, TEST, LONG_TEST = 4, 240, 100, 6000
 
 
 def images(count):
@@ -112,6 +112,27 @@ class Restart(unittest.TestCase):
         whole = self.epochs(self.whole)
         self.assertEqual(self.epochs(text), {n: whole[n] for n in (1, 2)})
         self.assertEqual(self.epochs(again), {n: whole[n] for n in (3, 4)})
+
+    def test_sigterm_in_test(self):
+        """Two steps, then a test that takes seconds: it ends early, and is made again when the program is."""
+        folder = self.folder / "much-to-test"
+        folder.mkdir()
+        digits.write_both(folder, images, 16, LONG_TEST)
+        for trainer, epoch, stopped in ((TRAINER, "Epoch %d, ", "Stopped on request in epoch 2\n"), (FIT, "Epoch %d/3: ", "Stopped on request\n")):
+            name = pathlib.Path(trainer).name + "-tests"
+            options = {"trainer": trainer, "epochs": 3, "options": ("--data", str(folder))}
+            process = self.start(name, **options)
+            self.wait_for(process, epoch % 1)
+            time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            text = self.finish(process, RESTARTABLE)
+            self.assertIn(stopped, text)
+            self.assertNotIn(epoch % 2, text)
+            again = self.finish(self.start(name, **options))
+            whole = self.finish(self.start(name + "-whole", **options))
+            lines = re.compile(r"^%s(.*?)(?: +\([^)]*images/s\))?$" % (epoch.replace("%d", r"\d")), re.M)
+            self.assertEqual(lines.findall(text) + lines.findall(again), lines.findall(whole))
+            self.assertEqual(len(lines.findall(whole)), 3)
 
     def test_killed(self):
         # Saves go on beside training: on a slow disk an epoch is printed long before what was saved after the one before it is there.

@@ -19,6 +19,7 @@ typedef struct fit_run {
     const rf_fit_params *params;
     rf_fit_progress at;
     bool reads_batches; /* some callback reads values after batches */
+    bool cut_short;     /* a stop was agreed while an epoch ended */
     uint64_t epoch_start_ns;
     rf_logs logs; /* of the latest epoch */
 } fit_run;
@@ -46,6 +47,12 @@ static rf_result call_one(const rf_callback *callback, fit_event event, rf_fit_s
     return end ? end(callback->user, state, logs) : RF_OK;
 }
 
+/* A callback at the end of an epoch that was itself stopped, as rf_model_evaluate() in it was. */
+static bool callback_stopped(const fit_run *run, fit_event event, rf_result r)
+{
+    return event == EPOCH_END && r == RF_ERROR_CANCELLED && rf_strategy_stop_agreed(run->model->strategy);
+}
+
 static rf_result call_all(fit_run *run, fit_event event, const rf_logs *logs)
 {
     run->at.state.seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
@@ -53,6 +60,10 @@ static rf_result call_all(fit_run *run, fit_event event, const rf_logs *logs)
         const uint64_t before = rf_error_count();
         const rf_result r =
             rf_error_of_user(call_one(run->params->callbacks[i], event, &run->at.state, logs), before, "it");
+        if (callback_stopped(run, event, r)) {
+            run->cut_short = true;
+            break;
+        }
         if (r < 0) return rf_error_context(r, "rf_model_fit: callbacks[%u], %s", i, event_names[event]);
     }
     return RF_OK;
@@ -172,25 +183,36 @@ static rf_result train_batches(fit_run *run)
     return in_group > 0 ? end_execution(run, false) : RF_OK;
 }
 
-/* Values of the epoch that has ended, validation included, and its callbacks. */
+static rf_result validate(fit_run *run)
+{
+    rf_compiled *c = run->compiled;
+    RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data", &run->cut_short));
+    if (run->cut_short) return RF_OK;
+    RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
+    char where[96];
+    snprintf(where, sizeof(where), "rf_model_fit: validation after epoch %" PRIu32, run->at.state.epoch + 1);
+    return rf_logs_check_finite(&run->logs, c->val_names[0], where);
+}
+
+/* The end of an epoch is whole or not at all: where it was cut short, a resumed fit repeats it, as all that it begins
+ * with, the weights and the values of the training, is unchanged. */
 static rf_result end_epoch(fit_run *run, rf_history *history)
 {
     rf_compiled *c = run->compiled;
+    rf_strategy *s = run->model->strategy;
     run->logs = (rf_logs){ 0 };
     RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs)); /* waits for the devices */
     RF_TRY(check_loss(run, &run->logs));
     run->at.state.train_seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
-    if (run->params->validation_data) {
-        RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data"));
-        RF_TRY(rf_meters_read(&c->evaluate_meters, c->val_names, &run->logs));
-        char where[96];
-        snprintf(where, sizeof(where), "rf_model_fit: validation after epoch %" PRIu32, run->at.state.epoch + 1);
-        RF_TRY(rf_logs_check_finite(&run->logs, c->val_names[0], where));
-    }
+    if (run->params->validation_data) RF_TRY(validate(run));
+    if (run->cut_short) return report_progress(run, RF_FIT_STOPPED);
     rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
-    if (history) RF_TRY(rf_history_add(history, &run->logs));
     RF_TRY(call_all(run, EPOCH_END, &run->logs));
-    RF_TRY(rf_strategy_any(run->model->strategy, run->at.state.stop_training, &run->at.state.stop_training));
+    /* Only one worker's callback may have been stopped. */
+    if (rf_strategy_stop_agreed(s)) RF_TRY(rf_strategy_any(s, run->cut_short, &run->cut_short));
+    if (run->cut_short) return report_progress(run, RF_FIT_STOPPED);
+    if (history) RF_TRY(rf_history_add(history, &run->logs));
+    RF_TRY(rf_strategy_any(s, run->at.state.stop_training, &run->at.state.stop_training));
     if (run->params->steps_per_epoch == 0) rf_iterator_destroy(&run->at.iterator);
     run->at.state.epoch++;
     run->at.batches = 0;
@@ -235,9 +257,9 @@ static rf_result fit_run_train(fit_run *run, rf_history *history)
     RF_TRY(fit_run_resume(run));
     RF_TRY(fit_run_begin(run));
     while (state->epoch < state->num_epochs && !state->stop_training) {
-        if (rf_strategy_stop_agreed(run->model->strategy)) break; /* perhaps during the validation */
+        if (rf_strategy_stop_agreed(run->model->strategy)) break; /* by a callback, which went on all the same */
         RF_TRY(train_epoch(run, history));
-        if (run->at.batches > 0) break; /* stopped within the epoch */
+        if (run->at.batches > 0) break; /* stopped within the epoch, or at its end */
     }
     /* Not where training was interrupted, to be resumed. */
     if (run->at.batches == 0 && !rf_strategy_stop_agreed(run->model->strategy))

@@ -68,6 +68,7 @@ static rf_result predict_batches(rf_model *model, rf_iterator *iterator, rf_join
 {
     /* A batch is read back only after the next one was submitted, so that devices and host work at the same time. */
     rf_per_replica *pending[RF_MAX_COMPONENTS] = { NULL };
+    const bool before = rf_strategy_stop_agreed(model->strategy);
     for (;;) {
         const rf_element *batch;
         rf_result r = rf_iterator_next(iterator, &batch);
@@ -79,6 +80,8 @@ static rf_result predict_batches(rf_model *model, rf_iterator *iterator, rf_join
         memcpy(inputs.component, batch->component, model->num_inputs * sizeof(inputs.component[0]));
         rf_per_replica *values[RF_MAX_COMPONENTS];
         RF_TRY(rf_strategy_run(model->strategy, model->predict, &inputs, values));
+        if (!before && rf_strategy_stop_agreed(model->strategy))
+            return RF_FAIL(RF_ERROR_CANCELLED, "rf_model_predict: stopped on request before the end of data");
         if (pending[0]) RF_TRY(joined_collect(model, pending, joined));
         memcpy(pending, values, model->num_outputs * sizeof(values[0]));
     }
