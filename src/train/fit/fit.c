@@ -183,7 +183,7 @@ static rf_result train_batches(fit_run *run)
     return in_group > 0 ? end_execution(run, false) : RF_OK;
 }
 
-static rf_result validate(fit_run *run)
+static rf_result run_validation(fit_run *run)
 {
     rf_compiled *c = run->compiled;
     RF_TRY(rf_evaluate_pass(c, run->params->validation_data, "rf_model_fit: validation_data", &run->cut_short));
@@ -204,7 +204,7 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
     RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs)); /* waits for the devices */
     RF_TRY(check_loss(run, &run->logs));
     run->at.state.train_seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
-    if (run->params->validation_data) RF_TRY(validate(run));
+    if (run->params->validation_data) RF_TRY(run_validation(run));
     if (run->cut_short) return report_progress(run, RF_FIT_STOPPED);
     rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
     RF_TRY(call_all(run, EPOCH_END, &run->logs));
