@@ -136,6 +136,9 @@ typedef struct rf_flat_job {
 } rf_flat_job;
 rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan);
 
+/* Output 0, in f32: one value everywhere (broadcast.c). */
+rf_result rf_fill_plan(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan);
+
 /* ---- row jobs ---- */
 
 typedef enum rf_row_grid {

@@ -220,15 +220,8 @@ rf_result rf_box_copy_plan_texels(const rf_box_copy *copy, const rf_device_caps 
 
 rf_result rf_box_plan_background(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    rf_flat_job fill = { .shader = &rf_shader_fill,
-                         .width = 4,
-                         .n_tensors = 1,
-                         .push_size = sizeof(float),
-                         .push = { rf_float_word(value) } };
-    fill.tensors[0].kind = RF_BIND_OUTPUT;
-    fill.tensors[0].write = true;
     if (rf_desc_count(&call->in[0]) == rf_desc_count(&call->out[0])) return RF_OK;
-    return rf_flat_job_plan(&fill, rf_desc_count(&call->out[0]), caps, plan);
+    return rf_fill_plan(call, value, caps, plan);
 }
 
 double rf_box_score(const rf_device_caps *caps)

@@ -399,13 +399,25 @@ static double fill_score(const rf_op_call *call, const rf_device_caps *caps)
     return RF_SCORE_ANY;
 }
 
+rf_result rf_fill_plan(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_flat_job job = { .shader = &rf_shader_fill,
+                        .width = 4,
+                        .n_tensors = 1,
+                        .push_size = sizeof(float),
+                        .push = { rf_float_word(value) } };
+    if (caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps)) {
+        job.shader = caps->subgroup_size == 8 ? &rf_shader_fill_texel8 : &rf_shader_fill_texel16;
+        job.width = 32;
+    }
+    job.tensors[0].kind = RF_BIND_OUTPUT;
+    job.tensors[0].write = true;
+    return rf_flat_job_plan(&job, rf_desc_count(&call->out[0]), caps, plan);
+}
+
 static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    rf_flat_job k = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1, .push_size = sizeof(float) };
-    k.tensors[0].kind = RF_BIND_OUTPUT;
-    k.tensors[0].write = true;
-    memcpy(k.push, call->attr, sizeof(float));
-    return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->out[0].shape), caps, plan);
+    return rf_fill_plan(call, *(const float *)call->attr, caps, plan);
 }
 
 static const float fill_value = 0.75f;
@@ -417,11 +429,12 @@ static const rf_op_case fill_cases[] = {
     FILL_CASE("scalar", F32(0, 0), .large = false),
     FILL_CASE("3", F32(1, 3), .large = false),
     FILL_CASE("5x51", F32(2, 5, 51), .large = false),
+    FILL_CASE("3x1357", F32(2, 3, 1357), .large = false),
     FILL_CASE("1024", F32(1, 1024), .large = false),
     FILL_CASE("like_i32", RF_DESC(RF_I32, 1, 257), .large = false),
     FILL_CASE("4M", F32(1, 4194304), .large = true, .benchmark = true),
 };
-static const rf_kernel fill_kernel = { "vec4", fill_score, fill_plan };
+static const rf_kernel fill_kernel = { "any", fill_score, fill_plan };
 static const rf_kernel *const fill_kernels[] = { &fill_kernel };
 
 typedef struct fill_attr {

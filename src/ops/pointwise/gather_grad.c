@@ -345,24 +345,12 @@ static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf
     return RF_OK;
 }
 
-static rf_result zeros_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const bool wide = caps->is_cpu && caps->int64;
-    rf_flat_job zeros = { .shader = wide ? &rf_shader_fill_w32 : &rf_shader_fill,
-                          .width = wide ? 32 : 4,
-                          .n_tensors = 1,
-                          .push_size = sizeof(float) };
-    zeros.tensors[0].kind = RF_BIND_OUTPUT;
-    zeros.tensors[0].write = true;
-    return rf_flat_job_plan(&zeros, rf_desc_count(&call->out[0]), caps, plan);
-}
-
 static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, SORT_WORDS);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         const sorting s = sorting_of(&chunk, caps);
-        if (plan->count == 0 && are_few(&s)) RF_TRY(zeros_plan(call, caps, plan));
+        if (plan->count == 0 && are_few(&s)) RF_TRY(rf_fill_plan(call, 0, caps, plan));
         if (s.end > plan->workspace) plan->workspace = s.end;
         RF_TRY(sort_plan(&s, caps, &all, &chunk, plan));
         RF_TRY(add_plan(&s, caps, &all, &chunk, plan));
@@ -524,7 +512,7 @@ static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, 
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         const listing l = listing_of(&chunk, caps, &all);
-        if (plan->count == 0 && l.few) RF_TRY(zeros_plan(call, caps, plan));
+        if (plan->count == 0 && l.few) RF_TRY(rf_fill_plan(call, 0, caps, plan));
         if (l.end > plan->workspace) plan->workspace = l.end;
         RF_TRY(make_lists_plan(&l, caps, &all, &chunk, plan));
         RF_TRY(add_lists_plan(&l, caps, &all, &chunk, plan));

@@ -469,13 +469,13 @@ static double strided_score(const rf_op_call *call, const rf_device_caps *caps)
 }
 
 /* One dispatch for the box of a0 <= index of the input's outermost dimension < a1, b0 <= index of the output's < b1. */
-static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps, rf_kernel_plan *plan, uint64_t a0,
-                          uint64_t a1, uint64_t b0, uint64_t b1)
+static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps, uint32_t width, rf_kernel_plan *plan,
+                          uint64_t a0, uint64_t a1, uint64_t b0, uint64_t b1)
 {
     const uint32_t in = outermost_input(l), out = l->rank - 1;
-    const uint32_t width = l->in_stride[0] == 1 && l->size[0] % 4 == 0 ? 4 : 1;
-    rf_dispatch *d =
-        rf_kernel_plan_add(plan, width == 4 ? &rf_shader_transpose_w4 : &rf_shader_transpose_w1, RF_NO_LOOPS);
+    const rf_shader *texel = caps->subgroup_size == 8 ? &rf_shader_transpose_texel8 : &rf_shader_transpose_texel16;
+    const rf_shader *shader = width == 8 ? texel : width == 4 ? &rf_shader_transpose_w4 : &rf_shader_transpose_w1;
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     d->concurrent = plan->count > 1;
     const uint64_t in_first = a0 * l->in_stride[in], out_first = b0 * l->out_stride[out];
@@ -505,6 +505,7 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     rf_dispatch_spec(d, l->rank);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_bind_elements(d, caps, RF_BIND_INPUT, 0, in_first, (a1 - a0) * l->in_stride[in]);
+    if (width == 8) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
     rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, out_first, (b1 - b0) * l->out_stride[out]);
     rf_dispatch_items(d, caps, count);
     return RF_OK;
@@ -517,25 +518,53 @@ static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps
     transpose_layout_of(&words, &l);
     if (rf_shape_count(call->in[0].shape) == 0) return RF_OK;
     const uint32_t in = outermost_input(&l), out = l.rank - 1;
+    const uint32_t width = l.in_stride[0] == 1 && l.size[0] % 4 == 0 ? 4 : 1;
     uint64_t a = box_steps(caps, l.size[in], l.in_stride[in]), b = box_steps(caps, l.size[out], l.out_stride[out]);
     if (a == 0 || b == 0) return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
     if (in == out) {
         if (b < a) a = b;
         for (uint64_t i = 0; i < l.size[in]; i += a) {
             const uint64_t end = rf_min(i + a, l.size[in]);
-            RF_TRY(box_plan(&l, caps, plan, i, end, i, end));
+            RF_TRY(box_plan(&l, caps, width, plan, i, end, i, end));
         }
         return RF_OK;
     }
     for (uint64_t i = 0; i < l.size[in]; i += a)
         for (uint64_t j = 0; j < l.size[out]; j += b)
-            RF_TRY(box_plan(&l, caps, plan, i, rf_min(i + a, l.size[in]), j, rf_min(j + b, l.size[out])));
+            RF_TRY(box_plan(&l, caps, width, plan, i, rf_min(i + a, l.size[in]), j, rf_min(j + b, l.size[out])));
     return RF_OK;
 }
 
+/* ---- where the last dimension stays, on drivers that fetch texels at once ---- */
+
+static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_op_call words = rf_call_in_words(call);
+    const uint64_t bytes = rf_tensor_bytes(&words.in[0]);
+    transpose_layout l;
+    transpose_layout_of(&words, &l);
+    if (caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps) || bytes == 0) return RF_SCORE_NONE;
+    if (bytes > caps->max_storage_range || bytes / 16 > caps->max_texel_elements) return RF_SCORE_NONE;
+    return l.in_stride[0] == 1 && l.size[0] % 8 == 0 ? RF_SCORE_DRIVER : RF_SCORE_NONE;
+}
+
+static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_op_call words = rf_call_in_words(call);
+    transpose_layout l;
+    transpose_layout_of(&words, &l);
+    return box_plan(&l, caps, 8, plan, 0, l.size[outermost_input(&l)], 0, l.size[l.rank - 1]);
+}
+
+static bool takes_word_texels(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return takes_words(call, caps) && rf_texels_narrow(call, caps);
+}
+
 static const transpose_attr swap2 = { { 1, 0 } }, swap3 = { { 0, 2, 1 } }, rotate3 = { { 2, 0, 1 } },
-                            outer3 = { { 1, 0, 2 } }, same3 = { { 0, 1, 2 } }, reverse6 = { { 5, 4, 3, 2, 1, 0 } },
-                            mixed6 = { { 3, 0, 5, 1, 4, 2 } }, channels = { { 0, 3, 1, 2 } };
+                            outer3 = { { 1, 0, 2 } }, heads = { { 0, 2, 1, 3 } }, same3 = { { 0, 1, 2 } },
+                            reverse6 = { { 5, 4, 3, 2, 1, 0 } }, mixed6 = { { 3, 0, 5, 1, 4, 2 } },
+                            channels = { { 0, 3, 1, 2 } };
 #define TRANSPOSE_CASE(label, attributes, shape, ...)                                                                  \
     {                                                                                                                  \
         .name = label, .attr = &attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } }, __VA_ARGS__          \
@@ -557,12 +586,15 @@ static const rf_op_case transpose_cases[] = {
     TRANSPOSE_CASE("mixed_rank6", mixed6, F32(6, 2, 3, 4, 5, 2, 3), .check_gradient = false),
     TRANSPOSE_CASE("nhwc_to_nchw", channels, F32(4, 2, 7, 9, 5), .large = false),
     TRANSPOSE_CASE("i32", swap2, RF_DESC(RF_I32, 2, 31, 33), .large = false),
+    TRANSPOSE_CASE("heads_3x17x5x16", heads, F32(4, 3, 17, 5, 16), .large = false),
+    TRANSPOSE_CASE("heads_8x128x8x64", heads, F32(4, 8, 128, 8, 64), .large = true, .benchmark = true),
     TRANSPOSE_CASE("2048x2048", swap2, F32(2, 2048, 2048), .large = true, .benchmark = true),
     TRANSPOSE_CASE("64x26x26x32_to_nchw", channels, F32(4, 64, 26, 26, 32), .large = true, .benchmark = true),
 };
 static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan };
 static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan, .narrow = takes_words };
-static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_strided };
+static const rf_kernel transpose_texel = { "texel", texel_score, texel_plan, .narrow = takes_word_texels };
+static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_strided, &transpose_texel };
 
 static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,
                                                                RF_MAX_RANK - 1) };
