@@ -287,7 +287,67 @@ static rf_result plan_texels(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 static const rf_kernel texels = { "texel", score_texels, plan_texels };
-static const rf_kernel *const upsample_kernels[] = { &any, &vec4, &texels };
+
+/* ---- twice as high and wide, on lavapipe: an invocation walks along a strip of a few lines ---- */
+
+static bool make_walk(const rf_op_call *call, const rf_device_caps *caps, rf_row_job *job)
+{
+    enum { TILE = 2, VECTOR = 8, WANTED = 1024, LEAST_COLUMNS = 8 };
+    static const rf_shader *const shaders[2][2] = {
+        { &rf_shader_upsample_walk_texel8, &rf_shader_upsample_walk_texel16 },
+        { &rf_shader_upsample_walk_grad_texel8, &rf_shader_upsample_walk_grad_texel16 },
+    };
+    const enlargement e = enlargement_of(call);
+    const int64_t vectors = e.channels / VECTOR, tiles = (e.height + TILE - 1) / TILE, pixels = e.height * e.width;
+    if (caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps) || e.channels % VECTOR != 0) return false;
+    if (e.factor[0] != 2 || e.factor[1] != 2 || 4 * pixels > INT32_MAX / e.channels) return false;
+    /* Strips as long as there is enough to do side by side: what lies between two of them is read twice. */
+    const uint64_t wanted = rf_div_up(WANTED, (uint64_t)(e.images * tiles * vectors));
+    const uint64_t most = rf_min(wanted, (uint64_t)e.width / LEAST_COLUMNS);
+    const uint64_t columns = rf_div_up((uint64_t)e.width, most > 1 ? most : 1);
+    const uint64_t strips = rf_div_up((uint64_t)e.width, columns), pixel = (uint64_t)e.channels * sizeof(float);
+    const bool gradient = call->op == &rf_op_upsample2d_grad;
+    const uint32_t push[] = { 0,
+                              (uint32_t)vectors,
+                              (uint32_t)e.height,
+                              (uint32_t)e.width,
+                              (uint32_t)tiles,
+                              (uint32_t)strips,
+                              (uint32_t)columns };
+    *job = (rf_row_job){ .shader = shaders[gradient][caps->subgroup_size != 8],
+                         .grid = RF_GRID_IMAGES,
+                         .local = rf_local_size(caps, caps->subgroup_size),
+                         .rows = (uint64_t)e.images,
+                         .threads_per_row = (uint64_t)(tiles * vectors) * strips,
+                         .loops = columns + 3,
+                         .n_spec = 1,
+                         .spec = { e.bilinear },
+                         .n_push = RF_LENGTH(push) };
+    memcpy(job->push, push, sizeof(push));
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, (uint64_t)pixels * (gradient ? 4 : 1) * pixel);
+    job->tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, (uint64_t)pixels * (gradient ? 1 : 4) * pixel);
+    return true;
+}
+
+static double score_walk(const rf_op_call *call, const rf_device_caps *caps)
+{
+    rf_row_job job;
+    if (!make_walk(call, caps, &job) || job.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
+    const uint64_t chunk = rf_row_job_chunk(&job, caps);
+    return chunk == 0 ? RF_SCORE_NONE : chunk < job.rows ? RF_SCORE_RESERVE : RF_SCORE_DRIVER;
+}
+
+static rf_result plan_walk(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_row_job job;
+    if (!make_walk(call, caps, &job))
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: no images to walk through", call->op->name);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel walk = { "walk", score_walk, plan_walk };
+static const rf_kernel *const upsample_kernels[] = { &any, &vec4, &texels, &walk };
 
 /* ---- gradients for large factors: along the lines, then across them ---- */
 
@@ -329,7 +389,7 @@ static rf_result plan_sides(const rf_op_call *call, const rf_device_caps *caps, 
 }
 
 static const rf_kernel sides = { "sides", score_sides, plan_sides };
-static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, &sides };
+static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, &sides, &walk };
 
 /* ---- cases ---- */
 
@@ -356,6 +416,9 @@ static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, 
         CASE("nearest_512x1_1x2x1x2", 512, 1, NEAREST, (4, 1, 2, 1, 2), (4, 1, 1024, 1, 2), .large = false),           \
         CASE("bilinear_1x512_1x1x3x1", 1, 512, BILINEAR, (4, 1, 1, 3, 1), (4, 1, 1, 1536, 1), .large = false),         \
         CASE("bilinear_200_1x2x2x1", 200, 200, BILINEAR, (4, 1, 2, 2, 1), (4, 1, 400, 400, 1), .large = false),        \
+        CASE("nearest_2_walk_3x5x19x24", 2, 2, NEAREST, (4, 3, 5, 19, 24), (4, 3, 10, 38, 24), .large = false),        \
+        CASE("bilinear_2_walk_2x7x33x16", 2, 2, BILINEAR, (4, 2, 7, 33, 16), (4, 2, 14, 66, 16), .large = false),      \
+        CASE("bilinear_2_walk_1x1x2x8", 2, 2, BILINEAR, (4, 1, 1, 2, 8), (4, 1, 2, 4, 8), .large = false),             \
         CASE("nearest_2_32x28x28x16", 2, 2, NEAREST, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,          \
              .benchmark = true),                                                                                       \
         CASE("bilinear_2_32x28x28x16", 2, 2, BILINEAR, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,        \
