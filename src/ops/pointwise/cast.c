@@ -109,6 +109,14 @@ static bool plan_copy(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
     return true;
 }
 
+/* What converts by itself: bytes in sixteens where texels are fetched at once. */
+static const rf_shader *shader_of(const rf_device_caps *caps, rf_dtype from, rf_dtype to, uint64_t count)
+{
+    const bool sixteens = from == RF_U8 && to == RF_F32 && count % 16 == 0 && count / 16 <= caps->max_texel_elements;
+    if (!sixteens || caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps)) return &rf_shader_cast;
+    return caps->subgroup_size == 8 ? &rf_shader_cast_bytes_texel8 : &rf_shader_cast_bytes_texel16;
+}
+
 rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_side from, rf_cast_side to,
                       uint64_t count, bool concurrent)
 {
@@ -123,7 +131,8 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = rf_min(count - start, chunk);
         const uint32_t push = (uint32_t)n;
-        rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_cast, RF_NO_LOOPS);
+        const rf_shader *shader = shader_of(caps, from.dtype, to.dtype, n);
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = concurrent || start > 0;
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
@@ -134,7 +143,8 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
         rf_bind_bytes(d, from.kind, from.index, from.offset + start * from_size, rf_align_up(n * from_size, 4))->write =
             false;
         rf_bind_bytes(d, to.kind, to.index, to.offset + start * to_size, rf_align_up(n * to_size, 4))->write = true;
-        rf_dispatch_items(d, caps, rf_div_up(n, 4));
+        if (shader != &rf_shader_cast) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
+        rf_dispatch_items(d, caps, rf_div_up(n, shader != &rf_shader_cast ? 8 : 4));
     }
     return RF_OK;
 }
@@ -167,6 +177,8 @@ static const rf_op_case cases[] = {
     CAST_CASE("f32_tiny_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 3e-7f, .large = false),
     CAST_CASE("f32_huge_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 60000, .saturates = true),
     CAST_CASE("f32_huge_to_i32", to_i32, RF_F32, 4096, RF_FILL_NORMAL, 0, 2e9f, .saturates = true),
+    CAST_CASE("u8_4112_to_f32", to_f32, RF_U8, 4112, RF_FILL_INTEGER, 0, 256, .large = false),
+    CAST_CASE("u8_16_to_f32", to_f32, RF_U8, 16, RF_FILL_INTEGER, 0, 256, .large = false),
     CAST_CASE("u8_1_to_f32", to_f32, RF_U8, 1, RF_FILL_INTEGER, 0, 256, .large = false),
     CAST_CASE("f32_1_to_u8", to_u8, RF_F32, 1, RF_FILL_UNIFORM, 0, 256, .large = false),
     CAST_CASE("f32_3_to_u8", to_u8, RF_F32, 3, RF_FILL_UNIFORM, 0, 256, .large = false),
