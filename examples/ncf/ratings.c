@@ -349,45 +349,35 @@ int32_t ratings_draw_other(const ratings *r, uint32_t user, rf_random_key key, u
     return item;
 }
 
-static rf_result replace_negative(void *user, rf_random_key key, const rf_element *in, rf_element *out)
-{
-    const ratings *r = user;
-    const int32_t owner = *(const int32_t *)in->component[0].data;
-    const float label = *(const float *)in->component[2].data;
-    uint64_t draw = 0;
-    *(int32_t *)out->component[0].data = owner;
-    *(int32_t *)out->component[1].data =
-        label != 0.0f ? *(const int32_t *)in->component[1].data : ratings_draw_other(r, (uint32_t)owner, key, &draw);
-    *(float *)out->component[2].data = label;
-    return RF_OK;
-}
-
 rf_result ratings_training(const ratings *r, uint32_t negatives, uint64_t seed, rf_dataset **out)
 {
-    const uint64_t count = r->first[r->num_users], rows = count * (1 + negatives);
-    rf_array arrays[] = { { RF_I32, RF_SHAPE((int64_t)rows), calloc(rows, sizeof(int32_t)) },
-                          { RF_I32, RF_SHAPE((int64_t)rows), calloc(rows, sizeof(int32_t)) },
-                          { RF_F32, RF_SHAPE((int64_t)rows, 1), calloc(rows, sizeof(float)) } };
-    int32_t *users = arrays[0].data, *items = arrays[1].data;
-    float *labels = arrays[2].data;
-    const rf_element_spec spec = {
-        3, { RF_I32, RF_I32, RF_F32 }, { RF_SCALAR_SHAPE, RF_SCALAR_SHAPE, RF_SHAPE(1) }, { 0 }
-    };
-    rf_dataset *fixed = NULL;
-    rf_result result = users && items && labels ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t user = 0; result >= 0 && user < r->num_users; user++)
-        for (uint64_t i = r->first[user]; i < r->first[user + 1]; i++)
-            for (uint32_t k = 0; k <= negatives; k++) {
-                const uint64_t row = i * (1 + negatives) + k;
-                users[row] = (int32_t)user;
-                items[row] = r->items[i];
-                labels[row] = k == 0;
-            }
+    const int64_t count = (int64_t)r->first[r->num_users];
+    int32_t *users = calloc((size_t)count, sizeof(int32_t)), *tested = calloc(r->num_users, sizeof(int32_t));
+    int32_t *held_out = calloc(r->num_users, sizeof(int32_t));
+    int64_t num_tested = 0;
+    rf_result result = users && tested && held_out ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t user = 0; result >= 0 && user < r->num_users; user++) {
+        for (uint64_t i = r->first[user]; i < r->first[user + 1]; i++) users[i] = (int32_t)user;
+        if (r->held_out[user] < 0) continue;
+        tested[num_tested] = (int32_t)user;
+        held_out[num_tested++] = r->held_out[user];
+    }
+    const rf_array arrays[] = { { RF_I32, RF_SHAPE(count), users },
+                                { RF_I32, RF_SHAPE(count), r->items },
+                                { RF_I32, RF_SHAPE(num_tested), tested },
+                                { RF_I32, RF_SHAPE(num_tested), held_out } };
     if (result >= 0)
-        result = rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 3 }, &fixed);
-    if (result >= 0) result = rf_dataset_map_random(fixed, replace_negative, (void *)(uintptr_t)r, seed, &spec, out);
-    rf_dataset_destroy(&fixed);
-    for (int i = 0; i < 3; i++) free(arrays[i].data);
+        result = rf_dataset_with_negatives(&(rf_negatives_params){ .users = &arrays[0],
+                                                                   .items = &arrays[1],
+                                                                   .other_users = &arrays[2],
+                                                                   .other_items = &arrays[3],
+                                                                   .num_items = r->num_items,
+                                                                   .negatives = negatives,
+                                                                   .seed = seed },
+                                           out);
+    free(users);
+    free(tested);
+    free(held_out);
     return result;
 }
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/gettext.h"
+#include <ringfire/dataset.h>
+#include <ringfire/readers.h>
 
 static int out_of_memory(void)
 {
@@ -59,25 +60,51 @@ static int by_hash(const void *a, const void *b)
     return order ? order : strcmp(x->translation, y->translation);
 }
 
+/* NULL: there is no memory. */
+static char *copy_text(const rf_array *text)
+{
+    return strndup(text->data, (size_t)text->shape.dim[0]);
+}
+
+static int append(messages *m, const rf_element *pair, uint32_t most_words)
+{
+    message new = { copy_text(&pair->component[0]), copy_text(&pair->component[1]) };
+    const bool copied = new.source &&new.translation;
+    const bool wanted = copied && fits(new.source, most_words) && fits(new.translation, most_words) &&
+                        strcmp(new.source, new.translation) != 0;
+    message *items = wanted ? realloc(m->items, (m->count + (size_t)1) * sizeof(*items)) : NULL;
+    if (items) {
+        m->items = items;
+        m->items[m->count++] = new;
+        return 0;
+    }
+    free(new.source);
+    free(new.translation);
+    return copied && !wanted ? 0 : out_of_memory();
+}
+
 static int add(messages *m, const char *path, uint32_t most_words, bool quiet)
 {
-    mo_catalogue *catalogues = realloc(m->catalogues, (m->num_catalogues + 1) * sizeof(*catalogues));
-    if (!catalogues) return out_of_memory();
-    m->catalogues = catalogues;
-    mo_catalogue *c = &catalogues[m->num_catalogues];
-    const char *problem = mo_read(path, c);
-    if (problem && !quiet) fprintf(stderr, "%s: left out %s: %s\n", program_invocation_short_name, path, problem);
-    if (problem) return 0;
-    m->num_catalogues++;
-    if (c->count == 0) return 0;
-    message *items = realloc(m->items, (m->count + (size_t)c->count) * sizeof(*items));
-    if (!items) return out_of_memory();
-    m->items = items;
-    for (uint32_t i = 0; i < c->count; i++)
-        if (fits(c->pairs[i].source, most_words) && fits(c->pairs[i].translation, most_words) &&
-            strcmp(c->pairs[i].source, c->pairs[i].translation) != 0)
-            items[m->count++] = (message){ c->pairs[i].source, c->pairs[i].translation };
-    return 0;
+    rf_dataset *catalogue;
+    rf_iterator *it;
+    const rf_element *pair;
+    int result = 0;
+    if (rf_dataset_from_gettext(&(rf_gettext_params){ .paths = &path, .num_paths = 1 }, &catalogue) < 0) {
+        if (!quiet) fprintf(stderr, "%s: left out %s\n", program_invocation_short_name, rf_error_message());
+        return 0;
+    }
+    rf_result r = rf_iterator_create(catalogue, 0, &it);
+    while (r == RF_OK && result == 0 && (r = rf_iterator_next(it, &pair)) == RF_OK)
+        result = append(m, pair, most_words);
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&catalogue);
+    return r < 0 ? out_of_memory() : result;
+}
+
+static void free_message(message *m)
+{
+    free(m->source);
+    free(m->translation);
 }
 
 /* Of messages with one source the first translation. */
@@ -86,8 +113,12 @@ static void sort(messages *m)
     uint32_t kept = 0;
     if (m->count == 0) return;
     qsort(m->items, m->count, sizeof(*m->items), by_hash);
-    for (uint32_t i = 0; i < m->count; i++)
-        if (i == 0 || strcmp(m->items[i].source, m->items[kept - 1].source) != 0) m->items[kept++] = m->items[i];
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (i == 0 || strcmp(m->items[i].source, m->items[kept - 1].source) != 0)
+            m->items[kept++] = m->items[i];
+        else
+            free_message(&m->items[i]);
+    }
     m->count = kept;
 }
 
@@ -113,9 +144,7 @@ int messages_read(const char *locales, const char *language, uint32_t most_words
 
 void messages_free(messages *m)
 {
-    mo_catalogue *catalogues = m->catalogues;
-    for (uint32_t i = 0; i < m->num_catalogues; i++) mo_free(&catalogues[i]);
-    free(catalogues);
+    for (uint32_t i = 0; i < m->count; i++) free_message(&m->items[i]);
     free(m->items);
     *m = (messages){ 0 };
 }

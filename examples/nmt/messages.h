@@ -12,13 +12,11 @@
 #define MESSAGES_LOCALES "/usr/share/locale"
 
 typedef struct message {
-    const char *source, *translation;
+    char *source, *translation;
 } message;
 typedef struct messages {
     message *items; /* in an order that looks random, the same wherever the same catalogues are; no source twice */
     uint32_t count;
-    void *catalogues; /* what the texts lie in */
-    uint32_t num_catalogues;
 } messages;
 
 /* Those of one line and at most `most_words` words on either side. Lists of names, such as ISO's of languages, are left

@@ -94,6 +94,29 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_arrays(const rf_dataset_arrays_para
 RF_API RF_MUST_USE rf_result rf_dataset_windows(const rf_array *tokens, uint32_t length,
                                                 uint32_t step, rf_dataset **out);
 
+/** Pairs for rf_dataset_with_negatives(). All that it points to is read by the call only. */
+typedef struct rf_negatives_params {
+    const rf_array *users, *items; /**< i32 [n]: who took what; numbers from 0 on */
+    /** i32 [m]: pairs that are no elements, but not drawn either, as those kept for a test; NULL */
+    const rf_array *other_users, *other_items;
+    uint32_t num_items;   /**< items are 0 to num_items - 1 */
+    uint32_t negatives;   /**< that are drawn for each pair: 1 to 1000000 */
+    uint64_t seed;        /**< of the draws */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_negatives_params;
+/**
+ * For models that learn from what users took alone (recommenders): elements are (user i32 [], item
+ * i32 [], label f32 [1]), each pair with the label 1, and after it `negatives` times its user with
+ * an item and the label 0. Those items are drawn anew in each pass, evenly from all that the user
+ * does not have; one may come twice. They depend on the seed, the pass and the place in it alone:
+ * not on threads, on the number of workers, or on where training was interrupted. Elements are
+ * fetched by number: a shuffle of all of them is a permutation.
+ * The memory is that of the pairs, twice, and 8 bytes for each number up to the largest user.
+ * @return RF_ERROR_INVALID_ARGUMENT when a number is out of range, or a user has every item.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_with_negatives(const rf_negatives_params *params,
+                                                       rf_dataset **out);
+
 /**
  * Several pairs of IDX files in sequence, as if they were one; all images must have the same size.
  * Blocking: reads the header of every file. The data of a file is loaded when it is first needed

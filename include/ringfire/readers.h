@@ -92,6 +92,31 @@ typedef struct rf_text_lines_params {
 RF_API RF_MUST_USE rf_result rf_dataset_from_text_lines(const rf_text_lines_params *params,
                                                         rf_dataset **out);
 
+/* ---- catalogues of messages ---- */
+
+/** Files for rf_dataset_from_gettext(). All that it points to is read by the call only. */
+typedef struct rf_gettext_params {
+    const char *const *paths;
+    uint32_t num_paths;
+    /** pairs of which a text has more are left out, and each element takes so much; 0: 4096 */
+    uint32_t max_bytes;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_gettext_params;
+/**
+ * The messages of gettext's catalogues (.mo), one file after the other, with their translations:
+ * elements are (msgid u8 [n], msgstr u8 [m]), for rf_dataset_map() and rf_dataset_padded_batch().
+ * Both are UTF-8, and neither is empty: pairs that lack a translation or are in another encoding
+ * are left out, and so is the entry that describes the file. Of plural forms the first one counts;
+ * contexts are no part of a message. The order is that of the files; a message may be in several.
+ *
+ * Blocking: reads the files, which stay in memory. Elements are fetched by number: a shuffle of all
+ * of them is a permutation.
+ * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the file; RF_ERROR_CORRUPT_DATA for one that is
+ *   damaged or no catalogue, RF_ERROR_UNSUPPORTED for one that says to be in another encoding.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_gettext(const rf_gettext_params *params,
+                                                     rf_dataset **out);
+
 /* ---- records of TensorFlow ---- */
 
 /** A feature of the records, which makes one component. */

@@ -67,6 +67,8 @@ LAYOUT(rf_interleave_params, { 0 });
 LAYOUT(rf_csv_component, { 0 });
 LAYOUT(rf_csv_params, ARRAY(rf_csv_params, components, rf_csv_component, num_components));
 LAYOUT(rf_text_lines_params, { 0 });
+LAYOUT(rf_gettext_params, { 0 });
+LAYOUT(rf_negatives_params, { 0 });
 LAYOUT(rf_tfrecord_feature, { 0 });
 LAYOUT(rf_tfrecord_params, ARRAY(rf_tfrecord_params, features, rf_tfrecord_feature, num_features));
 LAYOUT(rf_image_directory_params, { 0 });
@@ -181,6 +183,8 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_csv_component_layout,
     &rf_csv_params_layout,
     &rf_text_lines_params_layout,
+    &rf_gettext_params_layout,
+    &rf_negatives_params_layout,
     &rf_tfrecord_feature_layout,
     &rf_tfrecord_params_layout,
     &rf_image_directory_params_layout,

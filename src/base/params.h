@@ -48,6 +48,8 @@ extern const rf_params_layout rf_csv_params_layout;
 extern const rf_params_layout rf_tfrecord_feature_layout;
 extern const rf_params_layout rf_tfrecord_params_layout;
 extern const rf_params_layout rf_text_lines_params_layout;
+extern const rf_params_layout rf_gettext_params_layout;
+extern const rf_params_layout rf_negatives_params_layout;
 extern const rf_params_layout rf_image_directory_params_layout;
 extern const rf_params_layout rf_event_writer_params_layout;
 extern const rf_params_layout rf_hparam_layout;

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The examples' reader of gettext's catalogues: pairs of texts that lie within the file, in UTF-8. */
-#include <stdbool.h>
+/* gettext's catalogues: pairs of texts that lie within the file, in UTF-8. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8.h"
-#include "common/gettext.h"
+#include "data/gettext.h"
 #include "fuzz.h"
 
-static void check_text(const mo_catalogue *c, const char *text, size_t size)
+enum { MOST = 64 };
+
+static void check_text(const uint8_t *bytes, size_t size, const char *text, uint32_t length)
 {
-    PROMISE(text >= c->bytes && text < c->bytes + size);
-    const char *end = memchr(text, '\0', (size_t)(c->bytes + size - text));
-    PROMISE(end && end > text && rf_utf8_valid(text, (size_t)(end - text)));
+    const uintptr_t place = (uintptr_t)text - (uintptr_t)bytes;
+    PROMISE(length > 0 && length <= MOST && place < size && length < size - place);
+    PROMISE(text[length] == '\0' && strlen(text) == length && rf_utf8_valid(text, length));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    mo_catalogue c;
-    char *bytes = malloc(size ? size : 1);
-    PROMISE(bytes);
-    if (size) memcpy(bytes, data, size);
-    const char *problem = mo_parse(bytes, size, &c);
-    PROMISE(!problem || (problem[0] && !c.bytes && !c.pairs && c.count == 0));
-    for (uint32_t i = 0; i < c.count; i++) {
-        check_text(&c, c.pairs[i].source, size);
-        check_text(&c, c.pairs[i].translation, size);
+    rf_gettext_pair *pairs;
+    uint32_t count;
+    const rf_result r = rf_gettext_parse(data, size, MOST, &pairs, &count);
+    PROMISE(r == RF_OK || (rf_error_message()[0] && !pairs && count == 0));
+    for (uint32_t i = 0; i < count; i++) {
+        check_text(data, size, pairs[i].source, pairs[i].source_size);
+        check_text(data, size, pairs[i].translation, pairs[i].translation_size);
     }
-    mo_free(&c);
+    rf_free(pairs);
     return 0;
 }

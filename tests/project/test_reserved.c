@@ -284,6 +284,8 @@ static void test_data(void **state)
     REFUSED(rf_dataset_generator_params, rf_dataset_from_generator(&params, &source));
     REFUSED(rf_csv_params, rf_dataset_from_csv(&params, &source));
     REFUSED(rf_text_lines_params, rf_dataset_from_text_lines(&params, &source));
+    REFUSED(rf_gettext_params, rf_dataset_from_gettext(&params, &source));
+    REFUSED(rf_negatives_params, rf_dataset_with_negatives(&params, &source));
     REFUSED(rf_tfrecord_params, rf_dataset_from_tfrecord(&params, &source));
     REFUSED(rf_image_directory_params, rf_dataset_from_image_directory(&params, &source));
     rf_dataset_generator_params p = {
