@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/common.h"
-
 /* ---- made ---- */
 
 static const char *const things[] = { "the cast",   "the music",   "the plot",     "the script",  "the ending",
@@ -133,46 +131,52 @@ int reviews_make_all(uint64_t seed, uint32_t count, bool for_training, reviews *
 
 /* ---- read ---- */
 
-static int report_line(const char *path, uint64_t line, const char *what)
+static const char *take_line(const char *line, size_t size, reviews *out)
 {
-    fprintf(stderr, "%s: %s, line %llu: %s; a line is 0 or 1, a tab and a text\n", program_invocation_short_name, path,
-            (unsigned long long)line + 1, what);
-    return -1;
+    if (size == 0) return NULL;
+    if (memchr(line, '\0', size)) return "a zero byte";
+    if (size < 2 || (line[0] != '0' && line[0] != '1') || line[1] != '\t') return "no class";
+    if (size == 2) return "no text";
+    out->labels[out->count] = line[0] - '0';
+    out->texts[out->count++] = line + 2;
+    return NULL;
 }
 
-static int take_lines(const char *path, reviews *out)
+const char *reviews_take(rf_text_lines *lines, reviews *out, uint64_t *line)
 {
-    const uint64_t count = rf_text_lines_count(out->lines);
-    const char *const *lines = rf_text_lines_texts(out->lines);
-    for (uint64_t i = 0; i < count; i++) {
-        const char *line = lines[i];
-        if (!*line) continue;
-        if ((line[0] != '0' && line[0] != '1') || line[1] != '\t') return report_line(path, i, "no class");
-        if (!line[2]) return report_line(path, i, "no text");
-        out->labels[out->count] = line[0] - '0';
-        out->texts[out->count++] = line + 2;
+    const uint64_t count = rf_text_lines_count(lines);
+    const char *problem = NULL;
+    *out = (reviews){ .lines = lines };
+    *line = 0;
+    if (count < UINT32_MAX) {
+        out->texts = calloc(count + 1, sizeof(*out->texts));
+        out->labels = calloc(count + 1, sizeof(*out->labels));
     }
-    if (out->count >= 2) return 0;
-    fprintf(stderr, "%s: %s has %u texts; there must be some to train on and some to test on\n",
-            program_invocation_short_name, path, out->count);
-    return -1;
+    if (!out->texts || !out->labels) problem = "too many texts for the memory";
+    for (uint64_t i = 0; !problem && i < count; i++) {
+        problem = take_line(rf_text_lines_texts(lines)[i], rf_text_lines_sizes(lines)[i], out);
+        if (problem) *line = i + 1;
+    }
+    if (!problem && out->count < 2) problem = "there must be a text to train on and one to test on";
+    if (problem) reviews_free(out);
+    return problem;
 }
 
 int reviews_read(const char *path, reviews *out)
 {
     rf_text_lines *lines;
+    uint64_t line;
     *out = (reviews){ 0 };
-    TRY(rf_text_lines_read(&path, 1, &lines));
-    const uint64_t count = rf_text_lines_count(lines);
-    int result = count > UINT32_MAX ? report_memory(count) : allocate(out, count + 1);
-    if (result < 0) {
-        rf_text_lines_destroy(&lines);
+    if (rf_text_lines_read(&path, 1, &lines) < 0) {
+        fprintf(stderr, "%s: %s\n", program_invocation_short_name, rf_error_message());
         return -1;
     }
-    out->lines = lines;
-    result = take_lines(path, out);
-    if (result < 0) reviews_free(out);
-    return result;
+    const char *problem = reviews_take(lines, out, &line);
+    if (!problem) return 0;
+    fprintf(stderr, "%s: %s", program_invocation_short_name, path);
+    if (line > 0) fprintf(stderr, ", line %llu", (unsigned long long)line);
+    fprintf(stderr, line > 0 ? ": %s; a line is 0 or 1, a tab and a text\n" : ": %s\n", problem);
+    return -1;
 }
 
 int reviews_split(reviews *all, uint32_t count, reviews *tail)

@@ -26,6 +26,8 @@ int32_t reviews_make(uint64_t seed, uint64_t index, bool for_training, char text
 int reviews_make_all(uint64_t seed, uint32_t count, bool for_training, reviews *out);
 /* Of a file's lines, each a class (0 or 1), a tab and a text. */
 int reviews_read(const char *path, reviews *out);
+/* The same of lines, which it takes over. Returns what is wrong, with the line or 0; NULL: nothing. */
+const char *reviews_take(rf_text_lines *lines, reviews *out, uint64_t *line);
 /* Moves the last `count` of them to `tail`. */
 int reviews_split(reviews *all, uint32_t count, reviews *tail);
 void reviews_free(reviews *r);

@@ -562,6 +562,14 @@ def ratings():
     seed("ratings", "twice", "7\t1\n7\t1\n7\t2\n8;3;1e3;-2.5\n8;4\n")
 
 
+def reviews():
+    seed("reviews", "plain", "1\tthe plot was never dull\n0\tthe cast was awful, although the music was not bad\n1\tgood\r\n\n0\tbad")
+    seed("reviews", "marked", b"\xef\xbb\xbf0\ta\n1\tb\n")
+    seed("reviews", "class", "1\tgood\n2\tneither\n")
+    seed("reviews", "text", "1\tgood\n0\t\n")
+    seed("reviews", "zero", b"1\tgood\n0\tb\0d\n\0")
+
+
 def document():
     seed("document", "markdown", "# Title\n\nOne sentence is here. Another one\ngoes on.\n* an entry\n* more: of it\n\n## Part\n```\nint a;\n```\n| a | b |\n")
     seed("document", "header", "/** What it\n * does, e.g. this.\n *\n * And it ends. */\nint f(int a,\n      int b);\n/* ---- more ---- */\n@file\n")
@@ -569,5 +577,5 @@ def document():
     seed("document", "odd", b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in document, graph, gettext, ratings, text, tokenizer, safetensors, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, text_lines, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item:
+for make in document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, text_lines, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item:
     make()
