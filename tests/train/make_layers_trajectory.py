@@ -9,10 +9,12 @@ import pathlib
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import _VF
 
 import trajectory
+from recurrent import gates, weights
 
-CLASSES, BATCH, STEPS = 4, 8, 20
+CLASSES, UNITS, BATCH, STEPS = 4, 5, 8, 20
 IMAGE, SEQUENCE = (7, 6, 4), (17, 6)
 
 
@@ -63,8 +65,17 @@ def sequences(v, x, labels):
     return F.cross_entropy(x @ v["dense/kernel"] + v["dense/bias"], labels)
 
 
+def both_ways(function, v, name, x, order=lambda w: w):
+    """The two directions of a recurrent layer over the sequences of x, apart, and what each of them ends with."""
+    zeros = torch.zeros(2, len(x), UNITS, dtype=x.dtype)
+    states = (zeros, zeros) if function is _VF.lstm else zeros
+    flat = weights(v, name + "/forward", order) + weights(v, name + "/backward", order)
+    y, last = function(x, states, flat, True, 1, 0.0, True, True, True)[:2]
+    return y.chunk(2, 2), last
+
+
 def merged(v, x, labels):
-    """Two convolutions that meet in many ways, and once more after pooling."""
+    """Two convolutions that meet in many ways, and once more after pooling; and sequences whose two directions do."""
     def convolve(x, name):
         return torch.tanh(F.conv2d(x, v[name + "/kernel"].permute(3, 2, 0, 1), v[name + "/bias"]))
 
@@ -72,8 +83,12 @@ def merged(v, x, labels):
     a, b = convolve(x, "conv2d"), convolve(x, "conv2d_1")
     low, high = torch.minimum(a, b), torch.maximum(a, b)
     x = torch.cat([(high - low + a * b + a) / 3, low], 1)
-    x = convolve(F.avg_pool2d(x, 2), "conv2d_2")
-    x = torch.cat([F.max_pool2d(x, 2).flatten(1), x.mean((2, 3))], 1)
+    x = F.avg_pool2d(x, 2)
+    (ahead, back), _ = both_ways(_VF.gru, v, "bidirectional", x.flatten(2).permute(0, 2, 1), gates)
+    (ahead, back), _ = both_ways(_VF.lstm, v, "bidirectional_1", ahead + back)
+    _, last = both_ways(_VF.rnn_tanh, v, "bidirectional_2", ahead * back)
+    x = convolve(x, "conv2d_2")
+    x = torch.cat([F.max_pool2d(x, 2).flatten(1), x.mean((2, 3)), (last[0] + last[1]) / 2], 1)
     return F.cross_entropy(x @ v["dense/kernel"] + v["dense/bias"], labels)
 
 
@@ -89,6 +104,12 @@ def write(name, seed, shape, initial, loss):
     trajectory.write(pathlib.Path(__file__).parent / "fixtures" / name, variables, [batch() for _ in range(STEPS)], loss)
 
 
+def recurrent(name, inputs, count, *biases):
+    """Shapes of the weights of a bidirectional layer with so many gates."""
+    return {"%s/%s/%s" % (name, way, kind): shape for way in ("forward", "backward") for kind, shape in (
+        ("kernel", (inputs, count * UNITS)), ("recurrent_kernel", (UNITS, count * UNITS)), *((b, (count * UNITS,)) for b in ("bias", *biases)))}
+
+
 write("layers_images.traj", 21, IMAGE, {
     "depthwise_conv2d/kernel": (3, 3, 4, 2), "depthwise_conv2d/bias": (8,), "p_re_lu/alpha": (1, 1, 8),
     "separable_conv2d/depthwise_kernel": (3, 2, 8, 2), "separable_conv2d/pointwise_kernel": (1, 1, 16, 6), "separable_conv2d/bias": (6,),
@@ -98,4 +119,6 @@ write("layers_sequences.traj", 22, SEQUENCE, {
     "conv1d_2/kernel": (2, 8, 12), "dense/kernel": (4, CLASSES), "dense/bias": (CLASSES,)}, sequences)
 write("layers_merged.traj", 23, (7, 7, 4), {
     "conv2d/kernel": (3, 3, 4, 5), "conv2d/bias": (5,), "conv2d_1/kernel": (3, 3, 4, 5), "conv2d_1/bias": (5,),
-    "conv2d_2/kernel": (2, 2, 10, 3), "conv2d_2/bias": (3,), "dense/kernel": (6, CLASSES), "dense/bias": (CLASSES,)}, merged)
+    "conv2d_2/kernel": (2, 2, 10, 3), "conv2d_2/bias": (3,), **recurrent("bidirectional", 10, 3, "recurrent_bias"),
+    **recurrent("bidirectional_1", UNITS, 4), **recurrent("bidirectional_2", UNITS, 1), "dense/kernel": (6 + UNITS, CLASSES),
+    "dense/bias": (CLASSES,)}, merged)

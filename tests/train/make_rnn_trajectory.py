@@ -13,6 +13,7 @@ from torch import _VF
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import trajectory
+from recurrent import gates, weights
 
 TOKENS, WIDTH, UNITS, LENGTH, BATCH, STEPS, CLASSES = 12, 5, 4, 6, 6, 20, 3
 
@@ -36,18 +37,6 @@ def initial(rng):
     layer("simple_rnn", UNITS, 1)
     add("dense/kernel", UNITS, CLASSES)
     return variables
-
-
-def gates(x):
-    """Columns in the order update, reset, candidate -> rows in PyTorch's: reset, update, candidate."""
-    update, reset, candidate = x.split(UNITS, -1)
-    return torch.cat([reset, update, candidate], -1)
-
-
-def weights(v, name, order=lambda x: x):
-    bias = order(v[name + "/bias"])
-    recurrent = order(v[name + "/recurrent_bias"]) if name + "/recurrent_bias" in v else torch.zeros_like(bias)
-    return [order(v[name + "/kernel"]).T.contiguous(), order(v[name + "/recurrent_kernel"]).T.contiguous(), bias, recurrent]
 
 
 def loss(v, tokens, labels):

@@ -226,10 +226,19 @@ static void disturb(rf_strategy *strategy, rf_layer *layer, rf_shape shape, floa
     rf_model_destroy(&model);
 }
 
-/* Mean and deviation within five of their own deviations. */
+/* Mean, deviation, what is further than two of these from the mean, and what neighbours have in common: within five of
+ * their own deviations. */
 static void check_normal(const float *y, double mean, double deviation)
 {
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, products = 0;
+    int far = 0;
+    for (int i = 0; i < COUNT; i++) {
+        const double d = ((double)y[i] - mean) / deviation;
+        far += fabs(d) > 2;
+        if (i > 0) products += d * ((double)y[i - 1] - mean) / deviation;
+    }
+    assert_near(far, 0.0455 * COUNT, 0, 5 * sqrt(0.0455 * 0.9545 * COUNT), "far from the mean");
+    assert_near(products / COUNT, 0, 0, 5 / sqrt(COUNT), "neighbours");
     for (int i = 0; i < COUNT; i++) sum += (double)y[i];
     for (int i = 0; i < COUNT; i++) squares += ((double)y[i] - sum / COUNT) * ((double)y[i] - sum / COUNT);
     assert_near(sum / COUNT, mean, 0, 5 * deviation / sqrt(COUNT), "mean");
@@ -272,6 +281,66 @@ static void disturbs(rf_strategy *strategy)
     check_channels(y, STEPS);
 }
 ON_TWO(disturbs)
+
+/* What a layer makes of x, and its gradient. */
+static rf_result slope_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
+    return rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, false), in, 1, &out[1]);
+}
+
+static void disturb_twice(rf_strategy *strategy, rf_layer *layer, float *x, float y[2][COUNT], float *slope)
+{
+    const rf_shape image = RF_SHAPE(N, STEPS / 8, 8, C);
+    const rf_element batch = { .num_components = 1, .component = { array_f32(image, x) } };
+    rf_model *model;
+    rf_function *function;
+    rf_per_replica *results[2];
+    rf_array is[2];
+    OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(STEPS / 8, 8, C), &model));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = slope_step, .user = model, .num_outputs = 2, .training = true },
+        &function));
+    for (int run = 0; run < 2; run++) {
+        OK(rf_strategy_run(strategy, function, &batch, results));
+        for (int k = 0; k < 2; k++) OK(rf_strategy_gather(strategy, results[k], &is[k]));
+        memcpy(y[run], is[0].data, sizeof(y[0]));
+        memcpy(slope, is[1].data, sizeof(y[0])); /* of the last run */
+        for (int k = 0; k < 2; k++) rf_array_free(&is[k]);
+    }
+    assert_memory_not_equal(y[0], y[1], sizeof(y[0])); /* other noise in each step */
+    rf_function_destroy(&function);
+    rf_model_destroy(&model);
+}
+
+/* Noise is added whatever the numbers are, or multiplies them; and what it multiplied, its gradient multiplies too. */
+static void passes_gradients(rf_strategy *strategy)
+{
+    static float x[COUNT], y[2][COUNT], slope[COUNT], difference[COUNT];
+    static const float values[] = { 2, 0, -1, 0.5f };
+    rf_layer *layer;
+    double common = 0, squares = 0;
+    for (int i = 0; i < COUNT; i++) x[i] = values[i % 4];
+    OK(rf_layer_gaussian_noise(0.5f, 3, &layer));
+    disturb_twice(strategy, layer, x, y, slope);
+    for (int i = 0; i < COUNT; i++) {
+        difference[i] = y[1][i] - x[i];
+        common += (double)difference[i] * (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+        assert_true(slope[i] == 1.0f);
+    }
+    check_normal(difference, 0, 0.5);
+    assert_near(common, 0, 0, 5 * 0.5 * sqrt(squares), "noise and numbers");
+    OK(rf_layer_gaussian_dropout(0.2f, 3, &layer));
+    disturb_twice(strategy, layer, x, y, slope);
+    check_normal(slope, 1, 0.5);
+    for (int i = 0; i < COUNT; i++) assert_near((double)y[1][i], (double)slope[i] * (double)x[i], 1e-6, 0, "y");
+    OK(rf_layer_spatial_dropout2d(0.5f, 3, &layer));
+    disturb_twice(strategy, layer, x, y, slope);
+    check_channels(slope, STEPS);
+    for (int i = 0; i < COUNT; i++) assert_true(y[1][i] == slope[i] * x[i]);
+}
+ON_TWO(passes_gradients)
 
 /* ---- mistakes ---- */
 
@@ -436,6 +505,7 @@ int main(void)
         cmocka_unit_test(sequences_follow_on_two),
         cmocka_unit_test_setup_teardown(lasts_on_two, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(disturbs_on_two, make_folder, remove_folder),
+        cmocka_unit_test(passes_gradients_on_two),
         cmocka_unit_test(enlarges_on_two),
         cmocka_unit_test(refuses_inputs_on_one),
         cmocka_unit_test(refuses_params),

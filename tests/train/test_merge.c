@@ -268,10 +268,18 @@ static rf_result concatenate_last(rf_layer **layer)
     return rf_layer_concatenate(-1, layer);
 }
 
-/* Two convolutions that meet in many ways, and once more after pooling. */
+static rf_symbol go_both_ways(rf_model_builder *b, rf_rnn_kind kind, rf_merge merge, bool sequences, rf_symbol x)
+{
+    rf_layer *forward, *both;
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .kind = kind, .units = 5, .return_sequences = sequences }, &forward));
+    OK(rf_layer_bidirectional(forward, merge, NULL, &both));
+    return rf_model_builder_call(b, both, x);
+}
+
+/* Two convolutions that meet in many ways, and once more after pooling; and sequences whose two directions do. */
 static rf_model *build_merged(rf_strategy *strategy)
 {
-    rf_layer *average, *means, *maxima, *flat, *whole, *dense;
+    rf_layer *average, *means, *maxima, *flat, *whole, *sequence, *all, *dense;
     rf_model_builder *b;
     rf_model *model;
     OK(rf_layer_average(&average));
@@ -279,6 +287,8 @@ static rf_model *build_merged(rf_strategy *strategy)
     OK(rf_layer_max_pool2d(NULL, &maxima));
     OK(rf_layer_flatten(&flat));
     OK(rf_layer_global_avg_pool2d(&whole));
+    OK(rf_layer_reshape(RF_SHAPE(9, 10), &sequence));
+    OK(rf_layer_concatenate(-1, &all));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 4 }, &dense));
     OK(rf_model_builder_create(strategy, &b));
     rf_symbol x = rf_model_builder_input(b, RF_F32, trajectory_example_shape(&trajectory_reference), NULL);
@@ -287,10 +297,15 @@ static rf_model *build_merged(rf_strategy *strategy)
     const rf_symbol range = merge_two(b, rf_layer_subtract, merge_two(b, rf_layer_maximum, first, second), low);
     const rf_symbol three[] = { range, merge_two(b, rf_layer_multiply, first, second), first };
     x = merge_two(b, concatenate_last, rf_model_builder_call_many(b, average, three, 3), low);
-    x = convolve(b, 3, 2, RF_PADDING_VALID, rf_model_builder_call(b, means, x));
-    x = merge_two(b, concatenate_last, rf_model_builder_call(b, flat, rf_model_builder_call(b, maxima, x)),
-                  rf_model_builder_call(b, whole, x));
-    x = rf_model_builder_call(b, dense, x);
+    x = rf_model_builder_call(b, means, x);
+    rf_symbol y = rf_model_builder_call(b, sequence, x);
+    y = go_both_ways(b, RF_RNN_GRU, RF_MERGE_SUM, true, y);
+    y = go_both_ways(b, RF_RNN_LSTM, RF_MERGE_MULTIPLY, true, y);
+    y = go_both_ways(b, RF_RNN_SIMPLE, RF_MERGE_AVERAGE, false, y);
+    x = convolve(b, 3, 2, RF_PADDING_VALID, x);
+    const rf_symbol parts[] = { rf_model_builder_call(b, flat, rf_model_builder_call(b, maxima, x)),
+                                rf_model_builder_call(b, whole, x), y };
+    x = rf_model_builder_call(b, dense, rf_model_builder_call_many(b, all, parts, 3));
     OK(rf_model_builder_finish(&b, &x, 1, NULL, &model));
     return model;
 }
