@@ -223,6 +223,24 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
     job->loops = rf_row_loops(columns, job->local, passes);
 }
 
+uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns)
+{
+    const uint64_t most = 32; /* MOST_HELD */
+    if (!rf_flat_texels(caps) || columns < 4ull * caps->subgroup_size) return 0;
+    /* Of others than multiples of four a row may begin with the last element of one. */
+    const uint64_t held = rf_div_up(columns % 4 == 0 ? columns : columns + 3, 4ull * caps->subgroup_size);
+    return held <= most ? (uint32_t)held : 0;
+}
+
+void rf_row_job_hold(rf_row_job *job, const rf_device_caps *caps, uint64_t columns)
+{
+    job->threads_per_row = caps->subgroup_size;
+    job->local = rf_local_size(caps, 4 * caps->subgroup_size);
+    job->loops = RF_NO_LOOPS;
+    job->spec[job->n_spec++] = rf_held_fours(caps, columns);
+    job->spec[job->n_spec++] = columns % 4 != 0;
+}
+
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps)
 {
     if (job->loops > rf_loop_limit(caps) || rf_row_job_chunk(job, caps) == 0) return RF_SCORE_NONE;

@@ -191,6 +191,11 @@ uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_
 /* Makes the job one of workgroups: its grid, local size and loops. */
 void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
                       uint32_t passes);
+/* How many fours of a row each lane of a subgroup holds, where a subgroup reads every element once (shaders/include/
+ * held_rows.glsl); 0: the device has no such subgroups, or rows are too short or too long for them. */
+uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns);
+/* Makes the job one of such subgroups, a row each: local size, invocations and the shader's next constants. */
+void rf_row_job_hold(rf_row_job *job, const rf_device_caps *caps, uint64_t columns);
 /* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors. Otherwise the score of
  * one of the two ways: rows for software devices, workgroups for GPUs. */
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);

@@ -187,23 +187,36 @@ static rf_cost norm_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP, WAY_GROUP_VEC4, WAY_ROW_TEXEL } norm_way;
+/* Places in the lists of shaders below; of the last two there is a shader for each size of subgroups. */
+typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP, WAY_GROUP_VEC4, WAY_ROW_TEXEL, WAY_HELD = 6 } norm_way;
+
+/* Each subgroup takes several rows where there are many, and reads gamma and beta once for all of them. */
+static void hold_rows(rf_row_job *job, const rf_device_caps *caps, uint64_t columns)
+{
+    const uint32_t rows_each = job->rows >= 512 ? 8 : job->rows >= 128 ? 2 : 1;
+    rf_row_job_hold(job, caps, columns);
+    job->threads_per_row /= rows_each;
+    job->loops = rows_each + 1;
+    job->push[job->n_push++] = rows_each;
+}
 
 static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
 {
-    static const rf_shader *const shaders[2][6] = {
+    static const rf_shader *const shaders[2][8] = {
         { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group,
-          &rf_shader_layer_norm_group_vec4, &rf_shader_layer_norm_texel8, &rf_shader_layer_norm_texel16 },
+          &rf_shader_layer_norm_group_vec4, &rf_shader_layer_norm_texel8, &rf_shader_layer_norm_texel16,
+          &rf_shader_layer_norm_held8, &rf_shader_layer_norm_held16 },
         { &rf_shader_layer_norm_grad, &rf_shader_layer_norm_grad_vec4, &rf_shader_layer_norm_grad_group,
-          &rf_shader_layer_norm_grad_group_vec4, &rf_shader_layer_norm_grad_texel8,
-          &rf_shader_layer_norm_grad_texel16 },
+          &rf_shader_layer_norm_grad_group_vec4, &rf_shader_layer_norm_grad_texel8, &rf_shader_layer_norm_grad_texel16,
+          &rf_shader_layer_norm_grad_held8, &rf_shader_layer_norm_grad_held16 },
     };
     const rf_layer_norm_attr *attr = call->attr;
     const bool grad = call->op == &rf_op_layer_norm_grad;
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     const uint64_t row_bytes = rf_row_bytes(&call->in[0]);
     const uint32_t gamma = grad ? 4 : 1;
-    rf_row_job job = { .shader = shaders[grad][way + (way == WAY_ROW_TEXEL && caps->subgroup_size != 8)],
+    const bool texel = way == WAY_ROW_TEXEL || way == WAY_HELD;
+    rf_row_job job = { .shader = shaders[grad][way + (texel && caps->subgroup_size != 8)],
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = 1,
@@ -211,6 +224,7 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
                        .n_push = 3,
                        .n_spec = 3,
                        .spec = { attr->rms, attr->scale, attr->center } };
+    if (way == WAY_HELD) hold_rows(&job, caps, columns);
     if (way == WAY_GROUP) rf_row_job_group(&job, caps, job.shader, columns, 3);
     if (way == WAY_GROUP_VEC4) rf_row_job_group(&job, caps, job.shader, rf_div_up(columns, 4), 3);
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, row_bytes);
@@ -226,7 +240,7 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
     for (uint32_t i = 1; i < call->n_out; i++) rf_row_job_tensor(&job, RF_BIND_OUTPUT, i, sizeof(float));
     static const uint32_t texels[2] = { 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 4 }; /* bindings */
-    for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < job.n_tensors; i++)
+    for (uint32_t i = 0; texel && i < job.n_tensors; i++)
         if (texels[grad] >> i & 1) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4) job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
     job.push[1] = (uint32_t)columns;
@@ -244,6 +258,7 @@ static double norm_score(const rf_op_call *call, const rf_device_caps *caps, nor
     if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? norm_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
     /* Tensors that are the same for all rows are bound whole. */
     if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
+    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
@@ -263,11 +278,12 @@ static bool norm_narrow(const rf_op_call *call, const rf_device_caps *caps)
 
 RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", norm_score, norm_plan, WAY_ROW_VEC4, norm_narrow);
 RF_VARIANT(static, kernel_row_texel, "row_texel", norm_score, norm_plan, WAY_ROW_TEXEL);
+RF_VARIANT(static, kernel_held, "held", norm_score, norm_plan, WAY_HELD);
 RF_VARIANT(static, kernel_group, "group", norm_score, norm_plan, WAY_GROUP);
 /* Of 16 bits: in front of the one that converts. */
 RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", norm_score, norm_plan, WAY_GROUP_VEC4, norm_narrow);
-static const rf_kernel *const kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel, &kernel_group_vec4,
-                                            &kernel_group };
+static const rf_kernel *const kernels[] = { &kernel_row,       &kernel_row_vec4,   &kernel_held,
+                                            &kernel_row_texel, &kernel_group_vec4, &kernel_group };
 
 /* ---- cases ---- */
 
@@ -292,6 +308,8 @@ static const rf_op_case norm_cases[] = {
     { CASE("257x31", both, 3, 2e-5, ROWS(257, 31), VECTOR(31), VECTOR(31)) },
     { CASE("rms_65x1009", rms, 2, 2e-5, ROWS(65, 1009), VECTOR(1009)) },
     { CASE("31x1024", scaled, 2, 2e-5, ROWS(31, 1024), VECTOR(1024)) },
+    { CASE("131x100", both, 3, 2e-5, ROWS(131, 100), VECTOR(100), VECTOR(100)) },
+    { CASE("rms_517x36", rms, 2, 2e-5, ROWS(517, 36), VECTOR(36)) },
     { CASE("2048x128", both, 3, 2e-5, ROWS(2048, 128), VECTOR(128), VECTOR(128)), .benchmark = true },
     /* rows longer than some drivers let one invocation walk */
     { CASE("3x70001", both, 3, 2e-5, ROWS(3, 70001), VECTOR(70001), VECTOR(70001)) },
@@ -306,6 +324,8 @@ static const rf_op_case grad_cases[] = {
     { CASE("257x31", both, 5, 2e-5, GRAD(257, 31), VECTOR(31)) },
     { CASE("rms_65x1009", rms, 5, 2e-5, GRAD(65, 1009), VECTOR(1009)) },
     { CASE("31x1024", scaled, 5, 2e-5, GRAD(31, 1024), VECTOR(1024)) },
+    { CASE("131x100", both, 5, 2e-5, GRAD(131, 100), VECTOR(100)) },
+    { CASE("rms_517x36", rms, 5, 2e-5, GRAD(517, 36), VECTOR(36)) },
     { CASE("2048x128", both, 5, 2e-5, GRAD(2048, 128), VECTOR(128)), .benchmark = true },
     { CASE("3x70001", both, 5, 5e-5, GRAD(3, 70001), VECTOR(70001)) },
     { CASE("rms_plain_2x70004", rms_plain, 4, 5e-5, GRAD(2, 70004)) },

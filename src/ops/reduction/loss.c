@@ -266,8 +266,16 @@ static rf_cost loss_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, bool group)
+/* One invocation a row, one workgroup, or a subgroup that holds it in registers. */
+typedef enum loss_way { WAY_ROW, WAY_GROUP, WAY_HELD } loss_way;
+
+static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, loss_way way)
 {
+    static const rf_shader *const held[3][2] = {
+        { &rf_shader_sparse_crossentropy_held8, &rf_shader_sparse_crossentropy_held16 },
+        { &rf_shader_sparse_crossentropy_grad_held8, &rf_shader_sparse_crossentropy_grad_held16 },
+        { &rf_shader_sparse_crossentropy_both_held8, &rf_shader_sparse_crossentropy_both_held16 },
+    };
     /* dense; losses, gradients, both; row, group */
     static const rf_shader *const shaders[2][3][2] = {
         { { &rf_shader_sparse_crossentropy, &rf_shader_sparse_crossentropy_group },
@@ -303,13 +311,33 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, b
     job.spec[2] = attr->with_hits;
     job.push[1] = (uint32_t)columns;
     memcpy(&job.push[2], &attr->numerator, sizeof(attr->numerator));
-    if (group) rf_row_job_group(&job, caps, shaders[dense][what][1], columns, passes);
+    if (way == WAY_GROUP) rf_row_job_group(&job, caps, shaders[dense][what][1], columns, passes);
+    if (way != WAY_HELD) return job;
+    job.shader = held[what][caps->subgroup_size != 8];
+    job.tensors[1].view = RF_VIEW_TEXEL_RGBA32F;
+    job.n_spec = 3; /* all of crossentropy.comp's, wanted or not */
+    rf_row_job_hold(&job, caps, columns);
     return job;
 }
 
-/* One invocation a row, or one workgroup. */
-RF_ROW_KERNEL(loss_row, "row", loss_job(call, caps, false));
-RF_ROW_KERNEL(loss_group, "group", loss_job(call, caps, true));
+RF_ROW_KERNEL(loss_row, "row", loss_job(call, caps, WAY_ROW));
+RF_ROW_KERNEL(loss_group, "group", loss_job(call, caps, WAY_GROUP));
+
+static double held_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const bool fits = !is_dense(call->op) && from_logits(call) && rf_held_fours(caps, rf_desc_columns(&call->in[1]));
+    if (!fits) return RF_SCORE_NONE;
+    const rf_row_job job = loss_job(call, caps, WAY_HELD);
+    if (rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
+}
+
+static rf_result held_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_row_job job = loss_job(call, caps, WAY_HELD);
+    return rf_row_job_plan(&job, caps, plan);
+}
+static const rf_kernel loss_held = { "held", held_score, held_plan };
 
 /* ---- the sum of the losses ---- */
 
@@ -326,7 +354,7 @@ static double total_score(const rf_op_call *call, const rf_device_caps *caps)
     const bool wanted = !is_dense(call->op) && call->n_out > 1 && attr_of(call)->total;
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
     if (!wanted || rows > MOST_ROWS || columns > MOST_COLUMNS || !rf_fits_storage(call, caps)) return RF_SCORE_NONE;
-    const rf_row_job job = loss_job(call, caps, false);
+    const rf_row_job job = loss_job(call, caps, WAY_ROW);
     return total_loops(&job) <= rf_loop_limit(caps) ? RF_SCORE_EXACT : RF_SCORE_NONE;
 }
 
@@ -334,7 +362,7 @@ static double total_score(const rf_op_call *call, const rf_device_caps *caps)
 static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_loss_attr *attr = attr_of(call);
-    const rf_row_job job = loss_job(call, caps, false);
+    const rf_row_job job = loss_job(call, caps, WAY_ROW);
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sparse_crossentropy_total, total_loops(&job));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t push[] = { (uint32_t)job.rows, job.push[1], job.push[2] };
@@ -369,7 +397,7 @@ static rf_result append_total(const rf_op_call *call, const rf_device_caps *caps
     return rf_plan_append(plan, &quotient, caps, (const rf_plan_tensor[]){ total, { RF_BIND_INPUT, 2 } }, &total);
 }
 
-static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group, &loss_total };
+static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group, &loss_held, &loss_total };
 
 /* ---- cases ---- */
 
@@ -419,6 +447,8 @@ static const rf_op_case sparse_cases[] = {
       .rtol = 2e-5,
       .atol = 1e-4 },
     { .name = "out_of_range_31x4", LOGITS, .n_in = 2, .in = { CLASSES(-3, 8, 1, 31), X(1, 2, 31, 4) }, CLOSE },
+    { .name = "out_of_range_37x102", LOGITS, .n_in = 2, .in = { CLASSES(-9, 111, 1, 37), X(2, 2, 37, 102) }, CLOSE },
+    { .name = "logits_9x1021", LOGITS, .n_in = 2, .in = { CLASSES(0, 1021, 1, 9), X(3, 2, 9, 1021) }, CLOSE },
     { .name = "probabilities_3x4",
       .n_in = 2,
       .in = { CLASSES(0, 4, 1, 3), P(2, 3, 4) },
@@ -466,6 +496,16 @@ static const rf_op_case sparse_grad_cases[] = {
       .n_in = 3,
       .in = { CLASSES(-3, 8, 1, 31), X(1, 2, 31, 4), X(1, 1, 31) },
       CLOSE },
+    { .name = "out_of_range_37x102",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(-9, 111, 1, 37), X(2, 2, 37, 102), X(1, 1, 37) },
+      CLOSE },
+    { .name = "logits_9x1021",
+      LOGITS,
+      .n_in = 3,
+      .in = { CLASSES(0, 1021, 1, 9), X(3, 2, 9, 1021), X(1, 1, 9) },
+      CLOSE },
     { .name = "probabilities_2x3x33",
       .n_in = 3,
       .in = { CLASSES(0, 33, 2, 2, 3), P(3, 2, 3, 33), X(1, 2, 2, 3) },
@@ -496,6 +536,7 @@ static const rf_op_case sparse_grad_cases[] = {
       .n_in = 3,
       .in = { CLASSES(0, 31, 1, 257), X(3, 2, 257, 31), X(1, 1, 257) },
       CLOSE },
+    { .name = "both_quotient_37x102", FUSED(1, QUOTIENT, 3, 1), .n_in = 3, SPARSE_FUSED(-9, 111, 37, 102), CLOSE },
     { .name = "both_probabilities_65x33",
       FUSED(0, QUOTIENT, 1, 1),
       .n_in = 3,

@@ -105,19 +105,31 @@ static rf_cost softmax_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-typedef enum softmax_way { WAY_ROW, WAY_ROW_VEC4, WAY_ROW_TEXEL, WAY_GROUP, WAY_GROUP_VEC4, WAY_COUNT } softmax_way;
+/* Places in the lists of shaders; of the last there is a shader for each size of subgroups. */
+typedef enum softmax_way {
+    WAY_ROW,
+    WAY_ROW_VEC4,
+    WAY_ROW_TEXEL,
+    WAY_GROUP,
+    WAY_GROUP_VEC4,
+    WAY_HELD,
+    WAY_COUNT = WAY_HELD + 2
+} softmax_way;
 
 static const rf_shader *softmax_shader(const rf_op *op, softmax_way way)
 {
     static const rf_shader *const shaders[4][WAY_COUNT] = {
         { &rf_shader_softmax, &rf_shader_softmax_vec4, &rf_shader_softmax_texel, &rf_shader_softmax_group,
-          &rf_shader_softmax_group_vec4 },
+          &rf_shader_softmax_group_vec4, &rf_shader_softmax_held8, &rf_shader_softmax_held16 },
         { &rf_shader_log_softmax, &rf_shader_log_softmax_vec4, &rf_shader_log_softmax_texel,
-          &rf_shader_log_softmax_group, &rf_shader_log_softmax_group_vec4 },
+          &rf_shader_log_softmax_group, &rf_shader_log_softmax_group_vec4, &rf_shader_log_softmax_held8,
+          &rf_shader_log_softmax_held16 },
         { &rf_shader_softmax_grad, &rf_shader_softmax_grad_vec4, &rf_shader_softmax_grad_texel,
-          &rf_shader_softmax_grad_group, &rf_shader_softmax_grad_group_vec4 },
+          &rf_shader_softmax_grad_group, &rf_shader_softmax_grad_group_vec4, &rf_shader_softmax_grad_held8,
+          &rf_shader_softmax_grad_held16 },
         { &rf_shader_log_softmax_grad, &rf_shader_log_softmax_grad_vec4, &rf_shader_log_softmax_grad_texel,
-          &rf_shader_log_softmax_grad_group, &rf_shader_log_softmax_grad_group_vec4 },
+          &rf_shader_log_softmax_grad_group, &rf_shader_log_softmax_grad_group_vec4, &rf_shader_log_softmax_grad_held8,
+          &rf_shader_log_softmax_grad_held16 },
     };
     const int row = op == &rf_op_softmax ? 0 : op == &rf_op_log_softmax ? 1 : op == &rf_op_softmax_grad ? 2 : 3;
     return shaders[row][way];
@@ -127,7 +139,7 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     const uint32_t passes = call->n_in > 1 ? 2 : 3; /* over a row: (the maximum,) the sum, the results */
-    rf_row_job job = { .shader = softmax_shader(call->op, way),
+    rf_row_job job = { .shader = softmax_shader(call->op, way + (way == WAY_HELD && caps->subgroup_size != 8)),
                        /* A row is much work for one invocation: workgroups are small, so that there are several. */
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
@@ -139,7 +151,9 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
     for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, rf_row_bytes(&call->in[i]));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
     if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4) job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
-    for (uint32_t i = 0; way == WAY_ROW_TEXEL && i < call->n_in; i++) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+    for (uint32_t i = 0; (way == WAY_ROW_TEXEL || way == WAY_HELD) && i < call->n_in; i++)
+        job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+    if (way == WAY_HELD) rf_row_job_hold(&job, caps, columns);
     job.push[1] = (uint32_t)columns;
     return job;
 }
@@ -149,7 +163,8 @@ static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, 
     const rf_row_job job = softmax_job(call, caps, way);
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
-    if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
+    if (way != WAY_HELD && rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
+    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
     if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? softmax_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
     return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
@@ -165,12 +180,13 @@ static rf_result softmax_plan(const rf_op_call *call, const rf_device_caps *caps
 RF_VARIANT(static, kernel_row, "row", softmax_score, softmax_plan, WAY_ROW);
 RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", softmax_score, softmax_plan, WAY_ROW_VEC4, rf_always_narrow);
 RF_VARIANT(static, kernel_row_texel, "row_texel", softmax_score, softmax_plan, WAY_ROW_TEXEL);
+RF_VARIANT(static, kernel_held, "held", softmax_score, softmax_plan, WAY_HELD);
 RF_VARIANT(static, kernel_group, "group", softmax_score, softmax_plan, WAY_GROUP);
 /* Of 16 bits: in front of the one that converts. */
 RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", softmax_score, softmax_plan, WAY_GROUP_VEC4,
                   rf_always_narrow);
-static const rf_kernel *const softmax_kernels[] = { &kernel_row, &kernel_row_vec4, &kernel_row_texel,
-                                                    &kernel_group_vec4, &kernel_group };
+static const rf_kernel *const softmax_kernels[] = { &kernel_row,       &kernel_row_vec4,   &kernel_held,
+                                                    &kernel_row_texel, &kernel_group_vec4, &kernel_group };
 
 /* ---- cases ---- */
 
@@ -195,6 +211,10 @@ static const rf_op_case softmax_cases[] = {
       .atol = 1e-7,
       .benchmark = true,
       .large = true },
+    /* rows that a subgroup holds, some of whose lanes have less than others */
+    { .name = "37x100", .n_in = 1, .in = { X(3, 2, 37, 100) }, .rtol = 2e-5, .atol = 5e-6 },
+    { .name = "37x102", .n_in = 1, .in = { X(3, 2, 37, 102) }, .rtol = 2e-5, .atol = 5e-6 },
+    { .name = "9x1021", .n_in = 1, .in = { X(3, 2, 9, 1021) }, .rtol = 2e-5, .atol = 5e-6 },
     /* rows longer than some drivers let one invocation walk */
     { .name = "3x70001", .n_in = 1, .in = { X(3, 2, 3, 70001) }, .rtol = 2e-5, .atol = 1e-7 },
     { .name = "2x70004", .n_in = 1, .in = { X(3, 2, 2, 70004) }, .rtol = 2e-5, .atol = 1e-7 },
@@ -208,6 +228,10 @@ static const rf_op_case log_softmax_cases[] = {
     { .name = "33x1009", .n_in = 1, .in = { X(3, 2, 33, 1009) }, .rtol = 1e-5, .atol = 5e-6 },
     { .name = "large_logits_65x32", .n_in = 1, .in = { X(300, 2, 65, 32) }, .rtol = 1e-5, .atol = 1e-4 },
     { .name = "64x10", .n_in = 1, .in = { X(1, 2, 64, 10) }, .rtol = 1e-5, .atol = 1e-6, .benchmark = true },
+    /* rows that a subgroup holds, some of whose lanes have less than others */
+    { .name = "37x100", .n_in = 1, .in = { X(3, 2, 37, 100) }, .rtol = 2e-5, .atol = 5e-6 },
+    { .name = "37x102", .n_in = 1, .in = { X(3, 2, 37, 102) }, .rtol = 2e-5, .atol = 5e-6 },
+    { .name = "9x1021", .n_in = 1, .in = { X(3, 2, 9, 1021) }, .rtol = 2e-5, .atol = 5e-6 },
     /* rows longer than some drivers let one invocation walk */
     { .name = "3x70001", .n_in = 1, .in = { X(3, 2, 3, 70001) }, .rtol = 1e-5, .atol = 1e-5 },
     { .name = "2x70004", .n_in = 1, .in = { X(3, 2, 2, 70004) }, .rtol = 1e-5, .atol = 1e-5 },
@@ -218,6 +242,8 @@ static const rf_op_case log_softmax_cases[] = {
         { .name = "5x3", .n_in = 2, .in = { X(1, 2, 5, 3), second(2, 5, 3) }, .rtol = sd, .atol = sd },                \
         { .name = "2x3x32", .n_in = 2, .in = { X(1, 3, 2, 3, 32), second(3, 2, 3, 32) }, .rtol = sd, .atol = sd },     \
         { .name = "257x33", .n_in = 2, .in = { X(1, 2, 257, 33), second(2, 257, 33) }, .rtol = sd, .atol = sd },       \
+        { .name = "37x100", .n_in = 2, .in = { X(1, 2, 37, 100), second(2, 37, 100) }, .rtol = sd, .atol = sd },       \
+        { .name = "37x102", .n_in = 2, .in = { X(1, 2, 37, 102), second(2, 37, 102) }, .rtol = sd, .atol = sd },       \
         { .name = "31x1009",                                                                                           \
           .n_in = 2,                                                                                                   \
           .in = { X(1, 2, 31, 1009), second(2, 31, 1009) },                                                            \
