@@ -33,11 +33,9 @@ layout(push_constant) uniform P {
 };
 
 layout(binding = 0) uniform samplerBuffer x_in;
-layout(binding = 1) uniform samplerBuffer dy4;
-layout(binding = 2) uniform samplerBuffer dy1;
-layout(binding = 3) uniform samplerBuffer y4;
-layout(binding = 4) uniform samplerBuffer y1;
-layout(std430, binding = 5) writeonly buffer Partial { float partial[]; };
+layout(binding = 1) uniform samplerBuffer dy;
+layout(binding = 2) uniform samplerBuffer y;
+layout(std430, binding = 3) writeonly buffer Partial { float partial[]; };
 
 #define TAPS 9
 #define ABREAST (LANES / COLUMN_LANES)
@@ -45,17 +43,23 @@ layout(std430, binding = 5) writeonly buffer Partial { float partial[]; };
 #define FROM_LANE(value, lane) subgroupShuffle(value, uint(lane))
 
 struct Reg { vec4 lo, hi; };
-/* Eight columns of what starts at element `row`. */
+/* Eight elements from the `skip`-th of these twelve on. */
+Reg skip_some(int skip, vec4 a, vec4 b, vec4 c)
+{
+    bvec4 one = bvec4((skip & 1) != 0), two = bvec4((skip & 2) != 0);
+    a = mix(a, vec4(a.yzw, b.x), one);
+    b = mix(b, vec4(b.yzw, c.x), one);
+    c.xy = mix(c.xy, c.yz, one.xy);
+    return Reg(mix(a, vec4(a.zw, b.xy), two), mix(b, vec4(b.zw, c.xy), two));
+}
+
+/* Eight columns of what starts at element `row`; what is beyond the last column counts for nothing. */
 #define LOAD_REG(to, name, row)                                                                                        \
     {                                                                                                                  \
-        int at = (row) + column;                                                                                       \
-        if (EIGHTS != 0) {                                                                                             \
-            at = column < columns ? at >> 2 : 0;                                                                       \
-            to = Reg(texelFetch(name##4, at), texelFetch(name##4, at + 1));                                            \
-        } else [[unroll]] for (int j = 0; j < 4; j++) {                                                                \
-            to.lo[j] = texelFetch(name##1, column + j < columns ? at + j : 0).x;                                       \
-            to.hi[j] = texelFetch(name##1, column + 4 + j < columns ? at + 4 + j : 0).x;                               \
-        }                                                                                                              \
+        int at = column < columns ? (row) + column : 0, four = at >> 2;                                                \
+        if (EIGHTS != 0) to = Reg(texelFetch(name, four), texelFetch(name, four + 1));                                 \
+        else to = skip_some(at & 3, texelFetch(name, four), texelFetch(name, min(four + 1, last_##name)),              \
+                            texelFetch(name, min(four + 2, last_##name)));                                             \
     }
 
 bvec4 takes_place(vec4 v, vec4 best)
@@ -101,6 +105,7 @@ void main()
     int window = (part * ABREAST + own_window) * split, left = min(split, windows - window), from = left > 0 ? window : 0;
     int all_lines = int(rf_divide(uint(from), by_line, line_shift)), image = int(rf_divide(uint(all_lines), by_lines, lines_shift));
     int wx = from - all_lines * line, wy = all_lines - image * lines;
+    int last_dy = textureSize(dy) - 1, last_y = textureSize(y) - 1;
     Reg sums[TAPS], of_dy = Reg(vec4(0.0), vec4(0.0));
     [[unroll]] for (int j = 0; j < TAPS; j++) sums[j] = Reg(vec4(0.0), vec4(0.0));
 

@@ -40,12 +40,12 @@ rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the d
 #define RF_CONV2D_NUM_CASES 64
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 40
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 45
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 46
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];
 extern const rf_op_case rf_conv2d_filter_grad_cases[RF_CONV2D_FILTER_GRAD_NUM_CASES];
-#define RF_CONV2D_POOL_FILTER_GRAD_NUM_CASES 9
+#define RF_CONV2D_POOL_FILTER_GRAD_NUM_CASES 10
 extern const rf_op_case rf_conv2d_pool_filter_grad_cases[RF_CONV2D_POOL_FILTER_GRAD_NUM_CASES];
 #define RF_CONV2D_NUM_GPU_CASES 5
 extern const rf_op_case rf_conv2d_gpu_cases[RF_CONV2D_NUM_GPU_CASES];

@@ -180,6 +180,7 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define FEW_STRIDED (5, 13, 11, 4, 3, 2, 4, 12, 7, 6)
 #define FEW_MANY (67, 9, 8, 3, 3, 3, 3, 16, 7, 6)
 #define FEW_LINE (2, 3, 70, 2, 2, 3, 2, 48, 2, 68)
+#define FEW_ODD (5, 9, 8, 2, 3, 3, 2, 45, 7, 6)
 #define DEEP (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
 /* Batches for tiles that go through the images first; several tiles of rows, none of them whole. */
 #define MANY_SAME (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
@@ -453,6 +454,7 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "few_padded", .attr = &same_bias, FILTER(FEW_PADDED), TOLERANCE(200) },
     { .name = "few_strided", .attr = &same_2, FILTER(FEW_STRIDED), TOLERANCE(210) },
     { .name = "few_line", .attr = &valid_bias, FILTER(FEW_LINE), TOLERANCE(280) },
+    { .name = "few_odd", .attr = &valid_bias, FILTER(FEW_ODD), TOLERANCE(210) },
     { .name = "conv2_b64", .attr = &valid_bias, FILTER(CONV2), .benchmark = true, .large = true, TOLERANCE(7744) },
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },
@@ -475,6 +477,7 @@ const rf_op_case rf_conv2d_pool_filter_grad_cases[] = {
     { .name = "few_strided", .attr = &same_2, POOL_FILTER(FEW_STRIDED), TOLERANCE(210) },
     { .name = "few_line", .attr = &valid_bias, POOL_FILTER(FEW_LINE), TOLERANCE(280) },
     { .name = "few_many", .attr = &masked_bias, POOL_FILTER(FEW_MANY), TOLERANCE(2814) },
+    { .name = "few_odd", .attr = &masked_bias, POOL_FILTER(FEW_ODD), TOLERANCE(210) },
     { .name = "conv1_b64",
       .attr = &masked_bias,
       POOL_FILTER(CONV1),

@@ -225,7 +225,7 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps, v
     if (!filter_push_make(call, caps, v, &p, &parts) || (uint64_t)parts + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
     /* Seconds of a turn, as measured: loads take as long as products. More lanes along columns share them better. */
     double turn = is_pooled(call) ? 0.2e-6 : 0.27e-6;
-    if (p.columns % CHANNELS_AT_ONCE != 0) turn *= 3;
+    if (p.columns % CHANNELS_AT_ONCE != 0) turn *= 1.4;
     if (v.column_lanes == 2) turn *= 1.1;
     if (caps->driver != RF_DRIVER_LAVAPIPE) turn *= 10;
     return rf_score_of_time((double)p.total * p.split * turn + 6e-5);
@@ -250,12 +250,8 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
     rf_dispatch_spec(d, pooled && ((const rf_conv2d_attr *)call->attr)->relu_mask);
     rf_dispatch_push(d, &p, sizeof(p));
     rf_lanes_bind(d, rf_lanes_input(call, 0), RF_VIEW_TEXEL_R32F, false);
-    const rf_bind_view fours = g.cout % 4 == 0 ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
-    for (uint32_t i = 0; i < 2; i++) {
-        const rf_binding dy = rf_lanes_input(call, i && pooled ? 3 : 1);
-        rf_lanes_bind(d, dy, fours, false);
-        rf_lanes_bind(d, dy, RF_VIEW_TEXEL_R32F, false);
-    }
+    rf_lanes_bind(d, rf_lanes_input(call, 1), RF_VIEW_TEXEL_RGBA32F, false);
+    rf_lanes_bind(d, rf_lanes_input(call, pooled ? 3 : 1), RF_VIEW_TEXEL_RGBA32F, false);
     rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_dispatch_groups(d, caps, (uint64_t)p.total);
     const uint64_t extra = call->n_out > 1 ? (uint64_t)g.cout : 0;

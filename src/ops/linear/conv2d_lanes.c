@@ -197,15 +197,16 @@ static rf_result plan_filter_scalar(rf_lanes_plan *p)
 /* `a`: channels that are summed over or become rows, per group; `columns`: those that become columns. */
 static double lanes_conv2d_score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
                                  const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows, int64_t a, int64_t columns,
-                                 bool pack_kernel)
+                                 bool pack_second)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!window_travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
     const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, columns);
     const double waste = (double)rf_align_up((uint64_t)a, 4) / (double)a *
                          (double)rf_align_up((uint64_t)columns, tile->columns) / (double)columns;
-    const double packed = a % 4 ? (double)rf_tensor_bytes(&call->in[0]) * 4 / (double)(a < 4 ? a : 4) : 0;
-    return rf_lanes_score(set, caps, call->op->cost(call).flops * waste, packed, 1u + (a % 4 != 0) + pack_kernel);
+    const double packed = (a % 4 ? (double)rf_tensor_bytes(&call->in[0]) * 4 / (double)(a < 4 ? a : 4) : 0) +
+                          (pack_second ? (double)rf_tensor_bytes(&call->in[1]) : 0);
+    return rf_lanes_score(set, caps, call->op->cost(call).flops * waste, packed, 1u + (a % 4 != 0) + pack_second);
 }
 
 static double score_forward(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
