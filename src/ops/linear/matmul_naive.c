@@ -50,10 +50,10 @@ static double naive_matmul_score(const rf_op_call *call, const rf_device_caps *c
 }
 
 /* One dispatch of `total` elements of c, of `summands` products each. */
-static rf_dispatch *naive_dispatch_add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps,
-                                       uint64_t total, uint64_t summands)
+static rf_dispatch *naive_dispatch_add(rf_kernel_plan *plan, const rf_shader *shader, const rf_matmul_geometry *g,
+                                       const rf_device_caps *caps, uint64_t total, uint64_t summands)
 {
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_naive, summands + 1);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, summands + 1);
     if (!d) return NULL;
     const uint32_t local = rf_local_size(caps, 128);
     rf_dispatch_spec(d, local);
@@ -81,8 +81,10 @@ static push push_make(const rf_matmul_geometry *g)
 
 /* Matrices bound whole; as many summands at a time as an invocation may loop over. The sums of b's rows are one row
  * more. */
-static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, bool texel, rf_kernel_plan *plan)
 {
+    const rf_shader *shader = texel ? &rf_shader_matmul_naive_texel : &rf_shader_matmul_naive;
+    const rf_bind_view view = texel ? RF_VIEW_TEXEL_R32F : RF_VIEW_STORAGE;
     const uint64_t k = (uint64_t)g->k, step = rf_min(k, rf_loop_limit(caps) - 1);
     push p = push_make(g);
     if (g->bias_gradient) p.ones = p.m++;
@@ -99,10 +101,10 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         p.b_base = (int32_t)at * p.b_k;
         p.accumulate = at > 0;
         p.last = at + count == k;
-        rf_dispatch *d = naive_dispatch_add(plan, g, caps, (uint64_t)p.total, count);
+        rf_dispatch *d = naive_dispatch_add(plan, shader, g, caps, (uint64_t)p.total, count);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_bind_whole(d, RF_BIND_INPUT, 0);
-        rf_bind_whole(d, RF_BIND_INPUT, 1);
+        rf_dispatch_bind(d, RF_BIND_INPUT, 0, view, false);
+        rf_dispatch_bind(d, RF_BIND_INPUT, 1, view, false);
         rf_bind_whole(d, RF_BIND_INPUT, g->bias ? 2 : 1);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, g->bias_gradient);
@@ -134,7 +136,7 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     p.bias_base = (int32_t)from.n;
     p.accumulate = from.k > 0;
     p.last = from.k + count.k == k;
-    rf_dispatch *d = naive_dispatch_add(plan, g, caps, (uint64_t)p.total, count.k);
+    rf_dispatch *d = naive_dispatch_add(plan, &rf_shader_matmul_naive, g, caps, (uint64_t)p.total, count.k);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (g->bias_gradient)
         rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
@@ -168,7 +170,7 @@ static rf_result plan_chunks(rf_matmul_geometry g, const rf_device_caps *caps, r
 static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    if (rf_fits_storage(call, caps)) return plan_whole(&g, caps, out);
+    if (rf_fits_storage(call, caps)) return plan_whole(&g, caps, false, out);
     rf_matmul_geometry product = g, sums = g;
     product.bias_gradient = false;
     sums.m = 1;
@@ -181,3 +183,21 @@ static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps 
 }
 
 const rf_kernel rf_matmul_naive = { "naive", naive_matmul_score, naive_matmul_plan, .last_resort = true };
+
+/* lavapipe reads single texels in a third of the time of single elements. */
+static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const double score = naive_matmul_score(call, caps);
+    for (uint32_t i = 0; i < 2; i++)
+        if ((uint64_t)rf_shape_count(call->in[i].shape) > caps->max_texel_elements) return RF_SCORE_NONE;
+    if (!rf_fits_storage(call, caps)) return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? 1.1 * score : RF_SCORE_FOREIGN * score;
+}
+
+static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    return plan_whole(&g, caps, true, out);
+}
+
+const rf_kernel rf_matmul_naive_texel = { "naive_texel", texel_score, texel_plan };
