@@ -4,6 +4,7 @@
  * get, four of each in a lane, and walks the rows of the other side four at a time. Scores are never written whole (Dao et al. 2022; the
  * running maximum and sum are those of Milakov and Gimelshein 2018).
  *   FORWARD: rows are queries, the others keys and values
+ *   DELTA: the gradient's first pass, slope . output of each query, of which a lane has one
  *   VALUES: rows are keys, the others queries and slopes of the output; makes the gradient of values, and leaves the weights of its items
  *   and keys behind
  *   KEYS: rows are values, the others slopes and queries; makes the gradient of keys, and puts the gradients through scores in place of
@@ -23,7 +24,7 @@
 #include "include/write_fours.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int CAUSAL = 0;
-layout(constant_id = 2) const int MASKED = 0;
+layout(constant_id = 2) const int MASKED = 0; /* DELTA: there are gradients of the sums' logarithms */
 
 layout(push_constant) uniform P {
     int total, tiles;         /* workgroups: all, of an item */
@@ -39,8 +40,11 @@ layout(push_constant) uniform P {
 
 layout(binding = 0) uniform samplerBuffer row_a; /* QUERIES: gradients through scores */
 layout(binding = 1) uniform samplerBuffer other_a; /* QUERIES: keys */
-#ifdef QUERIES
+#if defined(QUERIES)
 layout(std430, binding = 2) buffer Output { vec4 result[]; };
+#elif defined(DELTA)
+layout(std430, binding = 2) writeonly buffer Output { float result[]; };
+layout(binding = 3) uniform samplerBuffer level;
 #else
 layout(binding = 2) uniform samplerBuffer other_b;
 layout(binding = 3) uniform samplerBuffer mask;
@@ -61,7 +65,22 @@ layout(binding = 7) uniform samplerBuffer weights;
 
 int lane;
 
-#ifdef QUERIES
+#ifdef DELTA
+void main()
+{
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), depth = width, k = 0;
+    int row = id * LANES + int(gl_SubgroupInvocationID), at = min(row, rows - 1) * depth;
+    if (id >= total) return;
+    vec4 sum = vec4(0.0);
+    do {
+        sum += texelFetch(row_a, at + k) * texelFetch(other_a, at + k);
+        k++;
+    } while (k < depth);
+    float all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    if (MASKED != 0) all -= texelFetch(level, min(row, rows - 1)).x;
+    if (row < rows) result[row] = all;
+}
+#elif defined(QUERIES)
 #define ROW_GROUPS (ROWS / LANES)
 vec4 sum[ROWS][GROUPS];
 
@@ -139,36 +158,49 @@ void main()
         }                                                                                                              \
     }
 
-/* acc[q] += products of row q of the others with a lane's rows. */
-#define DOT_ONE(acc, x, own, c)                                                                                        \
-    acc += FROM_LANE(x[(c) / LANES][0], (c) % LANES) * own[4 * (c)];                                                   \
-    acc += FROM_LANE(x[(c) / LANES][1], (c) % LANES) * own[4 * (c) + 1];                                               \
-    acc += FROM_LANE(x[(c) / LANES][2], (c) % LANES) * own[4 * (c) + 2];                                               \
-    acc += FROM_LANE(x[(c) / LANES][3], (c) % LANES) * own[4 * (c) + 3];
-#define DOT(acc, x, own)                                                                                               \
+/* score[q] = products of row q of the others with a lane's rows. */
+#define DOT_ONE(score, x, own, c)                                                                                      \
+    score += FROM_LANE(x[(c) / LANES][0], (c) % LANES) * own[4 * (c)];                                                 \
+    score += FROM_LANE(x[(c) / LANES][1], (c) % LANES) * own[4 * (c) + 1];                                             \
+    score += FROM_LANE(x[(c) / LANES][2], (c) % LANES) * own[4 * (c) + 2];                                             \
+    score += FROM_LANE(x[(c) / LANES][3], (c) % LANES) * own[4 * (c) + 3];
+#define DOT(score, x, own)                                                                                             \
+    [[unroll]] for (int q = 0; q < 4; q++) score[q] = vec4(0.0);                                                       \
     [[unroll]] for (int c = 0; c < FOURS; c++) {                                                                       \
-        DOT_ONE(acc[0], x[0], own, c)                                                                                  \
-        DOT_ONE(acc[1], x[1], own, c)                                                                                  \
-        DOT_ONE(acc[2], x[2], own, c)                                                                                  \
-        DOT_ONE(acc[3], x[3], own, c)                                                                                  \
-    }
+        DOT_ONE(score[0], x[0], own, c)                                                                                \
+        DOT_ONE(score[1], x[1], own, c)                                                                                \
+        DOT_ONE(score[2], x[2], own, c)                                                                                \
+        DOT_ONE(score[3], x[3], own, c)                                                                                \
+    }                                                                                                                  \
+    tie(score, no_bits);
 
-/* sums[column] += the others' columns times their weights for a lane's rows. */
-#define ADD_ONE(sums, x, w, c, i)                                                                                      \
-    sums[4 * (c) + i] += FROM_LANE(x[0][(c) / LANES][i], (c) % LANES) * w[0];                                          \
-    sums[4 * (c) + i] += FROM_LANE(x[1][(c) / LANES][i], (c) % LANES) * w[1];                                          \
-    sums[4 * (c) + i] += FROM_LANE(x[2][(c) / LANES][i], (c) % LANES) * w[2];                                          \
-    sums[4 * (c) + i] += FROM_LANE(x[3][(c) / LANES][i], (c) % LANES) * w[3];
-#define ADD(sums, x, w)                                                                                                \
-    [[unroll]] for (int c = 0; c < FOURS; c++) {                                                                       \
-        ADD_ONE(sums, x, w, c, 0)                                                                                      \
-        ADD_ONE(sums, x, w, c, 1)                                                                                      \
-        ADD_ONE(sums, x, w, c, 2)                                                                                      \
-        ADD_ONE(sums, x, w, c, 3)                                                                                      \
+/* Makes each score depend on all of them, through bits of which none is set. LLVM would otherwise put the sums of one behind those of the
+ * other, so that each addition waits for the last one, and keep what they share on the stack. */
+void tie(inout vec4 score[4], uint no_bits)
+{
+    uvec4 some = floatBitsToUint(score[0]) | floatBitsToUint(score[1]) | floatBitsToUint(score[2]) | floatBitsToUint(score[3]);
+    uint none = (some[0] | some[1] | some[2] | some[3]) & no_bits;
+    [[unroll]] for (int q = 0; q < 4; q++) score[q] = uintBitsToFloat(floatBitsToUint(score[q]) ^ uvec4(none));
+}
+
+/* sum += the others' columns times their weights for a lane's rows. */
+#define ADD_ONE(x, w, c, i, r)                                                                                         \
+    sum[4 * (c) + i][r] += FROM_LANE(x[0][(c) / LANES][i], (c) % LANES) * w[0][r];                                     \
+    sum[4 * (c) + i][r] += FROM_LANE(x[1][(c) / LANES][i], (c) % LANES) * w[1][r];                                     \
+    sum[4 * (c) + i][r] += FROM_LANE(x[2][(c) / LANES][i], (c) % LANES) * w[2][r];                                     \
+    sum[4 * (c) + i][r] += FROM_LANE(x[3][(c) / LANES][i], (c) % LANES) * w[3][r];
+#define ADD(x, w)                                                                                                      \
+    [[unroll]] for (int c = 0; c < FOURS; c++) [[unroll]] for (int i = 0; i < 4; i++) {                                \
+        ADD_ONE(x, w, c, i, 0)                                                                                         \
+        ADD_ONE(x, w, c, i, 1)                                                                                         \
+        ADD_ONE(x, w, c, i, 2)                                                                                         \
+        ADD_ONE(x, w, c, i, 3)                                                                                         \
     }
 
 /* Columns of the rows that a lane has, four rows in each. */
-vec4 own[4 * FOURS], sum[4 * FOURS];
+vec4 own[4 * FOURS];
+/* The same of the result, as scalars: of vectors the selections would stand at the loop's end, and all sums wait for them on the stack. */
+float sum[4 * FOURS][4];
 
 void main()
 {
@@ -177,6 +209,7 @@ void main()
     if (id >= total) return;
     int all_rows = rows, all_others = others, depth_a = width, depth_b = value_width, last = last_key;
     float factor = scale;
+    uint no_bits = uint(total) >> 31;
     int own_item = id / tiles, tile = id - own_item * tiles, item = first_item + own_item;
     int query_step = mask_query, key_step = mask_key, masks = item / heads * mask_item + item % heads * mask_head;
     int other = 0, end = all_others;
@@ -193,7 +226,7 @@ void main()
     int item_rows = item * all_rows, item_others = item * all_others, last_other = all_others - 1;
     ivec4 own_row = ivec4(first_row + lane * 4) + ivec4(0, 1, 2, 3), there = min(own_row, ivec4(all_rows - 1)), row_at = item_rows + there;
     [[unroll]] for (int c = 0; c < FOURS; c++) FETCH_ROWS(own, row_a, row_at, depth_a, c)
-    [[unroll]] for (int c = 0; c < 4 * FOURS; c++) sum[c] = vec4(0.0);
+    [[unroll]] for (int c = 0; c < 4 * FOURS; c++) [[unroll]] for (int r = 0; r < 4; r++) sum[c][r] = 0.0;
 #ifdef FORWARD
     vec4 most = vec4(LOWEST), sums = vec4(0.0);
 #endif
@@ -202,7 +235,6 @@ void main()
         bvec4 live[4];
         FETCH_OTHERS(a, other_a, depth_a)
         FETCH_OTHERS(b, other_b, depth_b)
-        [[unroll]] for (int q = 0; q < 4; q++) score[q] = vec4(0.0);
         DOT(score, a, own)
         [[unroll]] for (int q = 0; q < 4; q++) {
             int here = other + q;
@@ -238,10 +270,11 @@ void main()
             score[q] = mix(vec4(0.0), rf_exp(score[q] - larger), live[q]);
             sums += score[q];
         }
-        [[unroll]] for (int c = 0; c < 4 * FOURS; c++) sum[c] *= shrunk;
+        [[unroll]] for (int c = 0; c < 4 * FOURS; c++) [[unroll]] for (int r = 0; r < 4; r++) sum[c][r] *= shrunk[r];
 #else
+        float levels = texelFetch(level, item_others + min(other + lane % 4, last_other)).x;
         [[unroll]] for (int q = 0; q < 4; q++) {
-            float other_level = texelFetch(level, item_others + min(other + q, last_other)).x;
+            float other_level = FROM_LANE(levels, q);
             int at = fours_at + min(other + q, last_other) * LANES;
 #ifdef VALUES
             score[q] = mix(vec4(0.0), rf_exp(score[q] * factor - other_level), live[q]);
@@ -251,13 +284,13 @@ void main()
             RF_WRITE4(fours, other + q < all_others, uint(at), score[q])
         }
 #endif
-        ADD(sum, b, score)
+        ADD(b, score)
         other += 4;
     } while (other < end);
 #ifdef FORWARD
     bvec4 nothing = equal(sums, vec4(0.0));
     vec4 inverse = mix(1.0 / sums, vec4(0.0), nothing), log_sum = mix(most + rf_log(sums), vec4(-LOWEST), nothing);
-    [[unroll]] for (int c = 0; c < 4 * FOURS; c++) sum[c] *= inverse;
+    [[unroll]] for (int c = 0; c < 4 * FOURS; c++) [[unroll]] for (int r = 0; r < 4; r++) sum[c][r] *= inverse[r];
     [[unroll]] for (int i = 0; i < 4; i++) if (own_row[i] < all_rows) lse[item_rows + own_row[i]] = log_sum[i];
 #endif
     [[unroll]] for (int c = 0; c < FOURS; c++) [[unroll]] for (int i = 0; i < 4; i++)

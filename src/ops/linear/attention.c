@@ -276,6 +276,7 @@ static const rf_op_case grad_cases[] = {
     { CASE("causal_1x4x610x580", causal, 6, 1e-4, FLOWS(1, 4, 610, 580, 4, 8)), .unattended = true },
     { CASE("causal_2x4x512x64", causal_eighth, 6, 1e-4, FLOWS(2, 4, 512, 512, 64, 64)), .large = true,
       .benchmark = true, .unattended = true },
+    { CASE("2x4x512x64", eighth, 6, 1e-4, FLOWS(2, 4, 512, 512, 64, 64)), .large = true, .benchmark = true },
 };
 
 /* ---- the ops ---- */

@@ -22,11 +22,8 @@ static inline int64_t rf_attention_last_key(const rf_attention_geometry *g)
     return g->s - g->t;
 }
 
-/* attention_rows.c: for any shape. The gradient's first dispatches, which leave dout . out of each query in the
- * workspace at `to`, are those of every kernel. */
+/* attention_rows.c: for any shape. */
 extern const rf_kernel rf_attention_rows, rf_attention_grad_rows;
-rf_result rf_attention_plan_delta(const rf_attention_geometry *g, const rf_device_caps *caps, const rf_binding *to,
-                                  rf_kernel_plan *plan);
 /* attention_lanes.c */
 extern const rf_kernel rf_attention_lanes8, rf_attention_grad_lanes8;
 

@@ -20,7 +20,7 @@ static bool elements_fit(const rf_device_caps *caps, int64_t elements)
            (uint64_t)elements <= caps->max_texel_elements;
 }
 
-/* Walks go over four rows at a time. */
+/* Walks go over four rows, or columns, at a time. */
 static uint64_t count_loops(int64_t others)
 {
     return (uint64_t)others / 4 + 2;
@@ -67,6 +67,7 @@ typedef struct lanes_pass {
     int64_t first_item, items;
     int64_t first, past;     /* rows of an item, of those of the dispatch */
     int64_t first_key, keys; /* whose weights the workspace holds */
+    bool option;             /* there is a mask; of the pass that has none, gradients of the sums' logarithms */
     uint32_t count;
     rf_binding bindings[RF_MAX_BINDINGS];
 } lanes_pass;
@@ -87,6 +88,7 @@ static void bind_floats(lanes_pass *pass, rf_binding binding)
 
 static void bind_mask(lanes_pass *pass, const rf_op_call *call, const rf_attention_geometry *g)
 {
+    pass->option = g->mask != 0;
     bind_floats(pass, rf_lanes_input(call, g->mask ? g->mask : g->query));
 }
 
@@ -126,7 +128,7 @@ static rf_result add_pass(rf_lanes_plan *p, const rf_attention_geometry *g, cons
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, LANES);
     rf_dispatch_spec(d, g->causal);
-    rf_dispatch_spec(d, g->mask != 0);
+    rf_dispatch_spec(d, pass->option);
     rf_dispatch_push(d, &push, sizeof(push));
     for (uint32_t i = 0; i < pass->count; i++) rf_bind(d, pass->bindings[i]);
     rf_dispatch_groups(d, p->caps, (uint64_t)push.total);
@@ -157,6 +159,24 @@ typedef struct gradient_operands {
     rf_binding slope, query, key, value, lse, delta;
     rf_binding weights; /* then the gradients through the scores */
 } gradient_operands;
+
+/* A row in each lane. */
+static rf_result add_delta(rf_lanes_plan *p, const rf_attention_geometry *g, const gradient_operands *o)
+{
+    const int64_t rows = g->items * g->t;
+    lanes_pass pass = { .shaders = { &rf_shader_attention_lanes8_delta, &rf_shader_attention_lanes8_delta },
+                        .rows = rows,
+                        .others = g->v, /* what it walks */
+                        .width = g->v,
+                        .items = 1,
+                        .past = (rows + LANES - 1) / LANES * ROWS,
+                        .option = g->level != 0 };
+    bind_texels(&pass, o->slope);
+    bind_texels(&pass, rf_lanes_input(p->call, 4));
+    bind_storage(&pass, o->delta, true);
+    bind_floats(&pass, rf_lanes_input(p->call, g->level ? g->level : 5));
+    return add_pass(p, g, &pass);
+}
 
 /* Of a chunk's keys, or values, which are its rows. */
 static lanes_pass pass_of_keys(const rf_attention_geometry *g, const lanes_pass *chunk)
@@ -237,8 +257,7 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
                             .value = rf_lanes_input(call, 3),
                             .lse = rf_lanes_input(call, 5) };
     o.delta = rf_lanes_workspace(&p, (uint64_t)(g.items * g.t) * sizeof(float));
-    o.delta.write = true;
-    RF_TRY(rf_attention_plan_delta(&g, caps, &o.delta, plan));
+    RF_TRY(add_delta(&p, &g, &o));
     o.weights = rf_lanes_workspace(&p, (uint64_t)(chunk.items * g.t * chunk.keys) * sizeof(float));
     for (int64_t item = 0; item < g.items; item += chunk.items)
         for (int64_t key = 0; key < g.s; key += chunk.keys) {

@@ -246,18 +246,12 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
     return plan_pass(&output, caps, plan);
 }
 
-rf_result rf_attention_plan_delta(const rf_attention_geometry *g, const rf_device_caps *caps, const rf_binding *to,
-                                  rf_kernel_plan *plan)
-{
-    const rows_pass delta = delta_pass(g, to);
-    return plan_pass(&delta, caps, plan);
-}
-
 static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rows_pass delta = delta_pass(&g, &delta_place);
     plan->workspace = (uint64_t)(g.items * g.t) * sizeof(float);
-    RF_TRY(rf_attention_plan_delta(&g, caps, &delta_place, plan));
+    RF_TRY(plan_pass(&delta, caps, plan));
     for (int keys = 0; keys < 2; keys++) {
         const rows_pass pass = gradient_pass(&g, keys, &delta_place);
         RF_TRY(plan_pass(&pass, caps, plan));
