@@ -88,6 +88,10 @@ static const struct argp_option all_options[] = {
     { "batch-size", 'b', "N", 0, "Examples per replica and step", 0 },
     { "seed", 's', "N", 0, "Seed of initial values and shuffling (default: 1)", 0 },
     { "learning-rate", 'r', "X", 0, "Learning rate", 0 },
+    { "strategy", 'y', "NAME", 0,
+      "mirrored (the default): every device, of all workers, has the variables and updates its share of them; "
+      "central_storage: the first device of LIST has them and makes all updates; one_device: the only one of LIST",
+      0 },
     { "balance", 'B', NULL, 0, "Split batches by the measured speed of the devices instead of evenly", 0 },
     { "compression", 'C', "KIND", 0,
       "Gradients between workers: none, f16, bf16, or top-k for the largest hundredth (top-k=0.1: the largest tenth)",
@@ -137,6 +141,26 @@ const rf_loss_scale_params *example_loss_scale(const example_options *options)
     return options->mixed == RF_F16 ? &scale : NULL;
 }
 
+static example_strategy parse_strategy(struct argp_state *state, const char *text)
+{
+    static const char *const names[] = { [STRATEGY_MIRRORED] = "mirrored",
+                                         [STRATEGY_CENTRAL_STORAGE] = "central_storage",
+                                         [STRATEGY_ONE_DEVICE] = "one_device" };
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(text, names[i]) == 0) return (example_strategy)i;
+    argp_error(state, "there is no strategy '%s': mirrored, central_storage or one_device", text);
+    return STRATEGY_MIRRORED;
+}
+
+/* What only some strategies have. */
+static void check_strategy(struct argp_state *state, const example_options *o)
+{
+    if (o->compression != RF_COMPRESSION_NONE && o->strategy != STRATEGY_MIRRORED)
+        argp_error(state, "--compression is for workers, which only --strategy mirrored has");
+    if (o->balance && o->strategy == STRATEGY_ONE_DEVICE)
+        argp_error(state, "--balance is for several devices; leave it out, or use --strategy mirrored");
+}
+
 static rf_device_cache parse_cache(struct argp_state *state, const char *text)
 {
     static const char *const names[] = {
@@ -176,6 +200,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state, "%s", rf_error_message());
         return 0;
     case 'S': o->synchronous = true; return 0;
+    case 'y': o->strategy = parse_strategy(state, text); return 0;
+    case ARGP_KEY_END: check_strategy(state, o); return 0;
     case 'k': o->device_cache = parse_cache(state, text); return 0;
     case 'm': o->mixed = parse_type(state, text); return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
@@ -201,7 +227,7 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
     snprintf(batch, sizeof(batch), "Examples per replica and step (default: %u)", options->batch_size);
     for (int i = 0, n = 0; i < NUM_OPTIONS; i++) {
         const int key = all_options[i].key;
-        if (!strchr(letters, key == 'C' ? 'B' : key)) continue;
+        if (!strchr(letters, key == 'C' || key == 'y' ? 'B' : key)) continue;
         offered[n] = all_options[i];
         if (offered[n].key == 'e') offered[n].doc = epochs;
         if (offered[n].key == 'r') offered[n].doc = rate;
@@ -249,14 +275,44 @@ static void stop_on_signals(rf_strategy *strategy)
     sigaction(SIGINT, &action, NULL);
 }
 
+/* Each worker would train alone, and all of them write the same files. */
+static int refuse_job(void)
+{
+    rf_comm *comm;
+    TRY(rf_comm_create(NULL, &comm));
+    const uint32_t size = rf_comm_world_size(comm);
+    if (size > 1) /* on each: the first one that ends is the one whose last line the launcher shows */
+        fprintf(stderr, "%s: this job has %u workers, which only --strategy mirrored spans\n",
+                program_invocation_short_name, size);
+    rf_comm_destroy(&comm);
+    return size > 1 ? -1 : 0;
+}
+
+static int open_strategy(const example_options *options, rf_strategy **strategy)
+{
+    const rf_mirrored_params mirrored = { .devices = options->devices,
+                                          .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF };
+    if (options->strategy != STRATEGY_MIRRORED && refuse_job() < 0) return -1;
+    switch (options->strategy) {
+    case STRATEGY_MIRRORED:
+        TRY(rf_strategy_create_multi_worker(&(rf_multi_worker_params){ .mirrored = mirrored,
+                                                                       .compression = options->compression,
+                                                                       .top_k_share = options->top_k_share },
+                                            strategy));
+        break;
+    case STRATEGY_CENTRAL_STORAGE:
+        TRY(rf_strategy_create_central_storage(&(rf_central_storage_params){ .mirrored = mirrored }, strategy));
+        break;
+    case STRATEGY_ONE_DEVICE:
+        TRY(rf_strategy_create_one_device(&(rf_one_device_params){ .device = options->devices }, strategy));
+        break;
+    }
+    return 0;
+}
+
 int example_create_strategy(const example_options *options, rf_strategy **strategy)
 {
-    TRY(rf_strategy_create_multi_worker(
-        &(rf_multi_worker_params){
-            .mirrored = { .devices = options->devices, .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF },
-            .compression = options->compression,
-            .top_k_share = options->top_k_share },
-        strategy));
+    if (open_strategy(options, strategy) < 0) return -1;
     own_rank = rf_strategy_rank(*strategy);
     num_workers = rf_strategy_world_size(*strategy);
     stop_on_signals(*strategy);

@@ -23,6 +23,12 @@ void example_report_failure(void); /* "program: message" on stderr */
 /* printf on the chief alone: the workers of a job share a terminal as a rule. */
 void example_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+typedef enum example_strategy {
+    STRATEGY_MIRRORED, /* over the devices of all workers */
+    STRATEGY_CENTRAL_STORAGE,
+    STRATEGY_ONE_DEVICE
+} example_strategy;
+
 typedef struct example_options {
     const char *devices, *data;
     uint32_t epochs, batch_size; /* batch_size is per replica */
@@ -32,6 +38,7 @@ typedef struct example_options {
     const char *logdir;         /* for TensorBoard's event files; NULL: none */
     const char *checkpoint_dir; /* NULL: none */
     bool sharded_checkpoints;   /* every worker writes its part of them */
+    example_strategy strategy;
     bool balance;               /* shares follow the measured speed */
     rf_compression compression; /* of gradients between workers */
     double top_k_share;
@@ -42,9 +49,8 @@ typedef struct example_options {
 /* Options -d --devices, -D --data, -e --epochs, -b --batch-size, -s --seed, -r --learning-rate, -n --limit, -l
  * --logdir, -c --checkpoint-dir, -P --sharded-checkpoints, -B --balance, -S --synchronous, -m --mixed, -k
  * --device-cache: those whose
- * letters `letters` holds ("dDebsrn" for all), and with B also -C --compression. Fields keep what they hold where an
- * option is not given. Exits after
- * --help or a wrong option, as argp does. */
+ * letters `letters` holds ("dDebsrn" for all), and with B also -C --compression and -y --strategy. Fields keep what
+ * they hold where an option is not given. Exits after --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
 /* With options of the example's own besides: `own` gets `own_input` as its input. batch_size stays 0 where it is not
  * given and was 0 before, so that it may depend on them. */
@@ -57,9 +63,10 @@ double example_parse_rate(struct argp_state *state, const char *text); /* the sa
 /* For the optimizer: gradients in f16 need it, others do not. */
 const rf_loss_scale_params *example_loss_scale(const example_options *options);
 
-/* Mirrored over options->devices of this worker, and over the workers of the job that the environment describes. Prints
- * one line per replica and "Number of devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all
- * workers agree on; a second SIGINT ends the program at once. */
+/* The strategy that was chosen, on options->devices of this worker; mirrored ones are over the workers of the job that
+ * the environment describes, the others are refused in a job of several. Prints one line per replica and "Number of
+ * devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all workers agree on; a second SIGINT
+ * ends the program at once. */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
 void example_destroy_strategy(rf_strategy **strategy);
 /* What functions return that ended early because of a request, with a checkpoint to go on from. */
