@@ -11,7 +11,7 @@
 /* Signal handlers have no other way to find the strategy. */
 static rf_strategy *volatile running;
 static uint32_t own_rank, num_workers = 1;
-static bool peer_lost;
+static bool peer_lost, quiet;
 static int output_error; /* errno of what was first printed in vain */
 
 void example_report_failure(void)
@@ -44,7 +44,7 @@ static void log_to_stderr(void)
 
 void example_print(const char *format, ...)
 {
-    if (own_rank != 0) return;
+    if (own_rank != 0 || quiet) return;
     progress_break();
     va_list arguments;
     va_start(arguments, format);
@@ -74,7 +74,7 @@ int example_exit_status(int result)
                 strerror(output_error));
         return EXIT_FAILURE;
     }
-    if (result == 0) return EXIT_SUCCESS;
+    if (result == 0 || result == SERVED) return EXIT_SUCCESS;
     if (result == STOPPED) return RF_EXIT_RESTARTABLE;
     return peer_lost ? RF_EXIT_RESTARTABLE : EXIT_FAILURE;
 }
@@ -90,7 +90,8 @@ static const struct argp_option all_options[] = {
     { "learning-rate", 'r', "X", 0, "Learning rate", 0 },
     { "strategy", 'y', "NAME", 0,
       "mirrored (the default): every device, of all workers, has the variables and updates its share of them; "
-      "central_storage: the first device of LIST has them and makes all updates; one_device: the only one of LIST",
+      "central_storage: the first device of LIST has them and makes all updates; one_device: the only one of LIST; "
+      "parameter_server: tasks of the cluster that TF_CONFIG describes have them (examples/run_parameter_server.sh)",
       0 },
     { "balance", 'B', NULL, 0, "Split batches by the measured speed of the devices instead of evenly", 0 },
     { "compression", 'C', "KIND", 0,
@@ -145,16 +146,32 @@ static example_strategy parse_strategy(struct argp_state *state, const char *tex
 {
     static const char *const names[] = { [STRATEGY_MIRRORED] = "mirrored",
                                          [STRATEGY_CENTRAL_STORAGE] = "central_storage",
-                                         [STRATEGY_ONE_DEVICE] = "one_device" };
+                                         [STRATEGY_ONE_DEVICE] = "one_device",
+                                         [STRATEGY_PARAMETER_SERVER] = "parameter_server" };
     for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(text, names[i]) == 0) return (example_strategy)i;
-    argp_error(state, "there is no strategy '%s': mirrored, central_storage or one_device", text);
+    argp_error(state, "there is no strategy '%s': mirrored, central_storage, one_device or parameter_server", text);
     return STRATEGY_MIRRORED;
 }
 
-/* What only some strategies have. */
-static void check_strategy(struct argp_state *state, const example_options *o)
+static const char servers_refused[] = "--strategy parameter_server: %s; use --strategy mirrored";
+
+static void check_servers(struct argp_state *state, const char *letters, const example_options *o)
 {
+    if (!strchr(letters, 'S'))
+        argp_error(state, servers_refused, o->no_servers ? o->no_servers : "examples/parameter_server.c shows them");
+    if (o->checkpoint_dir)
+        argp_error(state, "--checkpoint-dir: servers do not hand out the optimizer's state; leave it out");
+    if (o->logdir) argp_error(state, "--logdir: events are those of fit, which is not used; leave it out");
+}
+
+/* What only some strategies have. */
+static void check_strategy(struct argp_state *state, const char *letters, const example_options *o)
+{
+    if (!strchr(letters, 'B')) return;
+    if (o->strategy == STRATEGY_PARAMETER_SERVER) check_servers(state, letters, o);
+    if (o->synchronous && o->strategy != STRATEGY_PARAMETER_SERVER)
+        argp_error(state, "--synchronous is for --strategy parameter_server; the others are so anyway");
     if (o->compression != RF_COMPRESSION_NONE && o->strategy != STRATEGY_MIRRORED)
         argp_error(state, "--compression is for workers, which only --strategy mirrored has");
     if (o->balance && o->strategy == STRATEGY_ONE_DEVICE)
@@ -175,6 +192,7 @@ static rf_device_cache parse_cache(struct argp_state *state, const char *text)
 /* What argp's callbacks share. */
 typedef struct parse_input {
     example_options *options;
+    const char *letters;
     void *own; /* of the example's own options */
 } parse_input;
 
@@ -201,7 +219,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'S': o->synchronous = true; return 0;
     case 'y': o->strategy = parse_strategy(state, text); return 0;
-    case ARGP_KEY_END: check_strategy(state, o); return 0;
+    case ARGP_KEY_END: check_strategy(state, input->letters, o); return 0;
     case 'k': o->device_cache = parse_cache(state, text); return 0;
     case 'm': o->mixed = parse_type(state, text); return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
@@ -237,7 +255,7 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
     const struct argp_child children[] = { { own, 0, NULL, 0 }, { 0 } };
     const struct argp parser = { offered, parse_option, NULL, purpose, children, NULL, NULL };
     if (!options->seed) options->seed = 1;
-    argp_parse(&parser, argc, argv, 0, NULL, &(parse_input){ options, own_input });
+    argp_parse(&parser, argc, argv, 0, NULL, &(parse_input){ options, letters, own_input });
     log_to_stderr();
 }
 
@@ -275,6 +293,36 @@ static void stop_on_signals(rf_strategy *strategy)
     sigaction(SIGINT, &action, NULL);
 }
 
+int example_refuse_servers(const char *why)
+{
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    fprintf(stderr, servers_refused, why);
+    fprintf(stderr, "\n");
+    return -1;
+}
+
+/* On the first of the devices. */
+static int serve(const char *devices)
+{
+    char first[256];
+    snprintf(first, sizeof(first), "%.*s", devices ? (int)strcspn(devices, ",") : 0, devices ? devices : "");
+    TRY(rf_parameter_server_run(&(rf_parameter_server_params){ .device = { .device = devices ? first : NULL } }));
+    return SERVED;
+}
+
+/* Each task has a strategy of its own devices, but servers, which need nothing of the program. The chief alone prints.
+ */
+static int join_cluster(const example_options *options, const rf_mirrored_params *mirrored, rf_strategy **strategy)
+{
+    rf_cluster_task task;
+    TRY(rf_cluster_task_get(&task));
+    quiet = task.role != RF_ROLE_CHIEF;
+    if (task.role == RF_ROLE_PARAMETER_SERVER) return serve(options->devices);
+    if (task.role == RF_ROLE_EVALUATOR) return SERVED; /* the chief evaluates */
+    TRY(rf_strategy_create_mirrored(mirrored, strategy));
+    return 0;
+}
+
 /* Each worker would train alone, and all of them write the same files. */
 static int refuse_job(void)
 {
@@ -292,6 +340,7 @@ static int open_strategy(const example_options *options, rf_strategy **strategy)
 {
     const rf_mirrored_params mirrored = { .devices = options->devices,
                                           .balance = options->balance ? RF_BALANCE_AUTO : RF_BALANCE_OFF };
+    if (options->strategy == STRATEGY_PARAMETER_SERVER) return join_cluster(options, &mirrored, strategy);
     if (options->strategy != STRATEGY_MIRRORED && refuse_job() < 0) return -1;
     switch (options->strategy) {
     case STRATEGY_MIRRORED:
@@ -300,6 +349,7 @@ static int open_strategy(const example_options *options, rf_strategy **strategy)
                                                                        .top_k_share = options->top_k_share },
                                             strategy));
         break;
+    case STRATEGY_PARAMETER_SERVER: /* above */ break;
     case STRATEGY_CENTRAL_STORAGE:
         TRY(rf_strategy_create_central_storage(&(rf_central_storage_params){ .mirrored = mirrored }, strategy));
         break;
@@ -312,10 +362,11 @@ static int open_strategy(const example_options *options, rf_strategy **strategy)
 
 int example_create_strategy(const example_options *options, rf_strategy **strategy)
 {
-    if (open_strategy(options, strategy) < 0) return -1;
+    const int opened = open_strategy(options, strategy);
+    if (opened != 0) return opened;
     own_rank = rf_strategy_rank(*strategy);
     num_workers = rf_strategy_world_size(*strategy);
-    stop_on_signals(*strategy);
+    if (options->strategy != STRATEGY_PARAMETER_SERVER) stop_on_signals(*strategy);
     rf_strategy_set_seed(*strategy, options->seed);
     TRY(rf_strategy_set_dtype_policy(*strategy, &(rf_dtype_policy){ .compute = options->mixed }));
     const uint32_t count = rf_strategy_num_replicas_in_sync(*strategy);

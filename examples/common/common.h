@@ -26,7 +26,8 @@ void example_print(const char *format, ...) __attribute__((format(printf, 1, 2))
 typedef enum example_strategy {
     STRATEGY_MIRRORED, /* over the devices of all workers */
     STRATEGY_CENTRAL_STORAGE,
-    STRATEGY_ONE_DEVICE
+    STRATEGY_ONE_DEVICE,
+    STRATEGY_PARAMETER_SERVER /* see servers.h */
 } example_strategy;
 
 typedef struct example_options {
@@ -39,6 +40,7 @@ typedef struct example_options {
     const char *checkpoint_dir; /* NULL: none */
     bool sharded_checkpoints;   /* every worker writes its part of them */
     example_strategy strategy;
+    const char *no_servers;     /* why the trainer cannot use parameter servers, where letters do not hold S */
     bool balance;               /* shares follow the measured speed */
     rf_compression compression; /* of gradients between workers */
     double top_k_share;
@@ -64,10 +66,16 @@ double example_parse_rate(struct argp_state *state, const char *text); /* the sa
 const rf_loss_scale_params *example_loss_scale(const example_options *options);
 
 /* The strategy that was chosen, on options->devices of this worker; mirrored ones are over the workers of the job that
- * the environment describes, the others are refused in a job of several. Prints one line per replica and "Number of
+ * the environment describes, the others are refused in a job of several. With parameter servers it is that of one task,
+ * which signals end. Prints one line per replica and "Number of
  * devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all workers agree on; a second SIGINT
  * ends the program at once. */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
+/* What functions return in tasks of a cluster with parameter servers that have done their part when the chief has ended
+ * the job. example_create_strategy() is where a server does its part. */
+enum { SERVED = 2 };
+/* Says why there can be no parameter servers and returns -1. */
+int example_refuse_servers(const char *why);
 void example_destroy_strategy(rf_strategy **strategy);
 /* What functions return that ended early because of a request, with a checkpoint to go on from. */
 enum { STOPPED = 1 };

@@ -214,7 +214,8 @@ static void destroy(app *a)
 
 int image_trainer_main(int argc, char **argv, const image_trainer *trainer)
 {
-    example_options options = { .learning_rate = trainer->learning_rate };
+    example_options options = { .learning_rate = trainer->learning_rate,
+                                .no_servers = "steps average what batch normalization sees, which servers cannot" };
     settings own = { .trainer = trainer };
     parse(argc, argv, trainer, &options, &own);
     app a = { .settings = &own };

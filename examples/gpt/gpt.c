@@ -328,7 +328,7 @@ static void destroy(app *a)
 
 int main(int argc, char **argv)
 {
-    example_options options = { 0 };
+    example_options options = { .no_servers = "gradients are clipped by their norm, but no server has all of them" };
     settings own = { .sample_length = 400, .max_tokens = 1024, .prompt = "\n", .temperature = 0.8 };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
     example_parse_with(argc, argv, "Trains a small GPT on text and lets it write.", "dbsrlcPBm", &options, &own_parser,

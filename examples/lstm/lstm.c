@@ -6,6 +6,7 @@
 
 #include "../common/common.h"
 #include "../common/epoch_bar.h"
+#include "../common/servers.h"
 #include "model.h"
 #include "reviews.h"
 
@@ -91,7 +92,7 @@ static void parse(int argc, char **argv, example_options *options, settings *own
     example_parse_with(argc, argv,
                        "Trains a bidirectional LSTM to tell texts of two classes apart: by default reviews made by a "
                        "program, of which the order of the words tells whether they are favourable.",
-                       "dbslcPB", options, &own_parser, own);
+                       "dbslcPBS", options, &own_parser, own);
     if (!own->epochs) own->epochs = own->full ? 10 : 5;
     if (!own->limit && !own->file) own->limit = 4000;
     if (!options->batch_size) options->batch_size = 64;
@@ -130,6 +131,7 @@ static int batch(const example_options *options, app *a, rf_dataset **data, bool
     const uint32_t rows = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *next = NULL;
     if (training) {
+        if (servers_take_part(options, data) < 0) return -1;
         const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
         const rf_result r = rf_dataset_shuffle(*data, count, options->seed, true, &next);
         rf_dataset_destroy(data);
@@ -154,13 +156,12 @@ static int prepare_data(const example_options *options, app *a)
 
 /* ---- training ---- */
 
-static int compile(app *a)
+static const rf_loss loss = { .kind = RF_LOSS_BINARY_CROSSENTROPY, .from_logits = true };
+
+static int compile(const example_options *options, const rf_optimizer_params *adam, app *a)
 {
-    static const rf_loss loss = { .kind = RF_LOSS_BINARY_CROSSENTROPY, .from_logits = true };
     static const rf_output_metric metric = { .metric = { .kind = RF_METRIC_BINARY_ACCURACY, .from_logits = true } };
-    TRY(rf_optimizer_create(
-        a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = a->settings->learning_rate },
-        &a->optimizer));
+    if (servers_create_optimizer(options, a->strategy, adam, &a->optimizer) < 0) return -1;
     TRY(rf_model_compile(a->model, &(rf_compile_params){ .optimizer = a->optimizer,
                                                          .losses = &loss,
                                                          .num_losses = 1,
@@ -170,10 +171,8 @@ static int compile(app *a)
     return 0;
 }
 
-static int train(const example_options *options, app *a)
+static int fit(const example_options *options, app *a)
 {
-    rf_logs logs;
-    double accuracy = 0;
     TRY(epoch_bar_create_callback(&a->bar, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
     if (example_add_callbacks(options, a->callbacks, &a->num_callbacks) < 0) return -1;
@@ -182,8 +181,31 @@ static int train(const example_options *options, app *a)
                                    .callbacks = a->callbacks,
                                    .num_callbacks = a->num_callbacks };
     TRY(rf_model_fit(a->model, &params, NULL));
-    if (rf_strategy_stop_agreed(a->strategy)) return example_stopped();
-    const int result = example_outcome(rf_model_evaluate(a->model, a->test_data, &logs));
+    return rf_strategy_stop_agreed(a->strategy) ? example_stopped() : 0;
+}
+
+static int fit_with_servers(const example_options *options, const rf_optimizer_params *adam, app *a)
+{
+    return servers_train(&(server_training){ .options = options,
+                                             .strategy = a->strategy,
+                                             .model = a->model,
+                                             .optimizer = adam,
+                                             .loss = &loss,
+                                             .minimizer = a->optimizer,
+                                             .data = a->train_data,
+                                             .examples = a->train.count,
+                                             .epochs = a->settings->epochs });
+}
+
+static int train(const example_options *options, app *a)
+{
+    const rf_optimizer_params adam = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = a->settings->learning_rate };
+    const bool servers = options->strategy == STRATEGY_PARAMETER_SERVER;
+    rf_logs logs;
+    double accuracy = 0;
+    if (compile(options, &adam, a) < 0) return -1;
+    int result = servers ? fit_with_servers(options, &adam, a) : fit(options, a);
+    if (result == 0) result = example_outcome(rf_model_evaluate(a->model, a->test_data, &logs));
     if (result != 0) return result;
     (void)rf_logs_get(&logs, "accuracy", &accuracy);
     example_print("Test: %.2f %% of %u texts right\n", 100 * accuracy, a->test.count);
@@ -308,7 +330,8 @@ static int run(const example_options *options, app *a)
     };
     a->config = a->settings->full ? lstm_stacked : small;
     if (load(options, a) < 0 || create_tokenizer(a) < 0) return -1;
-    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    const int created = example_create_strategy(options, &a->strategy);
+    if (created != 0) return created;
     a->bar.visible = rf_strategy_is_chief(a->strategy);
     a->bar.total = a->train.count;
     if (prepare_data(options, a) < 0) return -1;
@@ -316,7 +339,6 @@ static int run(const example_options *options, app *a)
     example_print("%u texts, %d words, %llu parameters, global batch %u\n", a->train.count, (int)a->config.vocabulary,
                   (unsigned long long)rf_model_count_params(a->model),
                   options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
-    if (compile(a) < 0) return -1;
     int result = train(options, a);
     if (result == 0) result = classify(a);
     if (result == 0) result = classify_lines(a);

@@ -5,6 +5,7 @@
 
 #include "../common/common.h"
 #include "../common/epoch_bar.h"
+#include "../common/servers.h"
 #include "model.h"
 #include "ratings.h"
 
@@ -24,6 +25,7 @@ typedef struct app {
     rf_strategy *strategy;
     rf_dataset *train_data, *test_data;
     rf_model *model;
+    rf_optimizer_params adam;
     rf_optimizer *optimizer;
     rf_function *rank;
     rf_metric *hit_rate, *ndcg;
@@ -83,7 +85,7 @@ static void parse(int argc, char **argv, example_options *options, settings *own
     example_parse_with(argc, argv,
                        "Trains NeuMF, neural collaborative filtering, to rank items for users: by default on planted "
                        "ratings, of which it is known how well they can be ranked.",
-                       "dbslcPB", options, &own_parser, own);
+                       "dbslcPBS", options, &own_parser, own);
     if (!own->epochs) own->epochs = own->full ? 14 : 6;
     if (own->learning_rate == 0.0) own->learning_rate = own->full ? 1e-3 : 5e-3;
     if (!options->batch_size) options->batch_size = own->full ? 99000 : 1000;
@@ -111,7 +113,9 @@ static int prepare_data(app *a)
     rf_dataset *next = NULL;
     TRY(ratings_training(&a->ratings, s->negatives, seed, &a->train_data));
     a->bar.total = rf_dataset_cardinality(a->train_data);
-    const rf_result r = rf_dataset_shuffle(a->train_data, (uint64_t)a->bar.total, seed, true, &next);
+    if (servers_take_part(a->options, &a->train_data) < 0) return -1;
+    const uint64_t count = (uint64_t)rf_dataset_cardinality(a->train_data);
+    const rf_result r = rf_dataset_shuffle(a->train_data, count, seed, true, &next);
     if (put(r, &a->train_data, &next) < 0) return -1;
     if (put(rf_dataset_batch(a->train_data, batch, false, &next), &a->train_data, &next) < 0) return -1;
     TRY(ratings_tests(&a->ratings, s->test_negatives, seed, UINT32_MAX, &a->test_data));
@@ -157,34 +161,44 @@ static rf_result rank_all(app *a, double *hit_rate, double *ndcg)
     return r < 0 ? r : rf_metric_result(a->ndcg, ndcg);
 }
 
-static rf_result report_ranks(void *user, rf_fit_state *state, const rf_logs *logs)
+static rf_result report_epoch(app *a, uint32_t epoch)
 {
-    app *a = user;
     double hit_rate, ndcg;
-    (void)logs;
     const rf_result r = rank_all(a, &hit_rate, &ndcg);
     if (r < 0) return r;
     (void)progress_end(&a->bar.bar);
-    example_print("Epoch %u/%u: HR@%d %.4f, NDCG@%d %.4f\n", state->epoch + 1, state->num_epochs, RANKED, hit_rate,
-                  RANKED, ndcg);
+    example_print("Epoch %u/%u: HR@%d %.4f, NDCG@%d %.4f\n", epoch + 1, a->settings->epochs, RANKED, hit_rate, RANKED,
+                  ndcg);
     return RF_OK;
+}
+
+static rf_result report_ranks(void *user, rf_fit_state *state, const rf_logs *logs)
+{
+    (void)logs;
+    return report_epoch(user, state->epoch);
+}
+
+static int report_ranks_with_servers(void *user, uint32_t epoch)
+{
+    TRY(report_epoch(user, epoch));
+    return 0;
 }
 
 /* ---- training ---- */
 
+static const rf_loss loss = { .kind = RF_LOSS_BINARY_CROSSENTROPY, .from_logits = true };
+
 static int create_objects(app *a)
 {
-    static const rf_loss loss = { .kind = RF_LOSS_BINARY_CROSSENTROPY, .from_logits = true };
     static const rf_output_metric metric = { .metric = { .kind = RF_METRIC_BINARY_ACCURACY, .from_logits = true } };
     ncf_config config = ncf_movielens_1m;
     config.num_users = (int32_t)a->ratings.num_users;
     config.num_items = (int32_t)a->ratings.num_items;
     TRY(ncf_create(a->strategy, &config, &a->model));
-    TRY(rf_optimizer_create(a->strategy,
-                            &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM,
-                                                    .learning_rate = a->settings->learning_rate,
-                                                    .epsilon = 1e-8 },
-                            &a->optimizer));
+    a->adam = (rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM,
+                                     .learning_rate = a->settings->learning_rate,
+                                     .epsilon = 1e-8 };
+    if (servers_create_optimizer(a->options, a->strategy, &a->adam, &a->optimizer) < 0) return -1;
     TRY(rf_model_compile(a->model, &(rf_compile_params){ .optimizer = a->optimizer,
                                                          .losses = &loss,
                                                          .num_losses = 1,
@@ -199,8 +213,24 @@ static int create_objects(app *a)
     return 0;
 }
 
+static int fit_with_servers(app *a)
+{
+    return servers_train(&(server_training){ .options = a->options,
+                                             .strategy = a->strategy,
+                                             .model = a->model,
+                                             .optimizer = &a->adam,
+                                             .loss = &loss,
+                                             .minimizer = a->optimizer,
+                                             .data = a->train_data,
+                                             .examples = (uint64_t)a->bar.total,
+                                             .epochs = a->settings->epochs,
+                                             .end_epoch = report_ranks_with_servers,
+                                             .user = a });
+}
+
 static int train(app *a)
 {
+    if (a->options->strategy == STRATEGY_PARAMETER_SERVER) return fit_with_servers(a);
     /* First: a stop during the ranking leaves out what follows, and an epoch that is continued has all of it once. */
     TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = report_ranks }, a, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
@@ -242,7 +272,8 @@ static int load(app *a)
 static int run(app *a)
 {
     if (load(a) < 0) return -1;
-    if (example_create_strategy(a->options, &a->strategy) < 0) return -1;
+    const int created = example_create_strategy(a->options, &a->strategy);
+    if (created != 0) return created;
     a->bar.visible = rf_strategy_is_chief(a->strategy);
     if (prepare_data(a) < 0 || create_objects(a) < 0) return -1;
     example_print("%u users, %u items, %llu ratings%s, %llu parameters, global batch %u\n", a->ratings.num_users,

@@ -7,6 +7,7 @@
 
 #include "../common/common.h"
 #include "../common/picture.h"
+#include "../common/servers.h"
 #include "decode.h"
 #include "task.h"
 
@@ -29,6 +30,8 @@ typedef struct app {
     rf_strategy *strategy;
     rf_dataset *train_data;
     nmt *nmt;
+    rf_schedule schedule;
+    rf_optimizer_params adam;
     rf_optimizer *optimizer;
     rf_function *train_function;
     rf_metric *loss, *accuracy; /* per token */
@@ -102,7 +105,7 @@ static void parse(int argc, char **argv, example_options *options, settings *own
     example_parse_with(
         argc, argv,
         "Trains a network to translate what programs say, or dates into ISO 8601's form, and translates some.",
-        "dbscPB", options, &own_parser, own);
+        "dbscPBS", options, &own_parser, own);
     if (!options->batch_size) options->batch_size = 64;
 }
 
@@ -203,25 +206,24 @@ static rf_schedule choose_schedule(const app *a, uint64_t steps)
                           .decay_steps = steps - warmup };
 }
 
-static int create_optimizer(app *a)
+static int create_optimizer(const example_options *options, app *a)
 {
     const uint64_t steps = (uint64_t)rf_dataset_cardinality(a->train_data) * a->epochs;
-    const rf_schedule schedule = choose_schedule(a, steps);
-    rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAM, .schedule = &schedule };
+    a->schedule = choose_schedule(a, steps);
+    a->adam = (rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &a->schedule };
     if (a->settings->gru) {
-        params.global_clip_norm = 1;
+        a->adam.global_clip_norm = 1;
     } else {
-        params.beta_2 = 0.98;
-        params.epsilon = 1e-9;
+        a->adam.beta_2 = 0.98;
+        a->adam.epsilon = 1e-9;
     }
-    TRY(rf_optimizer_create(a->strategy, &params, &a->optimizer));
-    return 0;
+    return servers_create_optimizer(options, a->strategy, &a->adam, &a->optimizer);
 }
 
-static int create_objects(app *a)
+static int create_objects(const example_options *options, app *a)
 {
     TRY(nmt_create(a->strategy, &a->config, &a->nmt));
-    if (create_optimizer(a) < 0) return -1;
+    if (create_optimizer(options, a) < 0) return -1;
     TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "loss", &a->loss));
     TRY(rf_metric_create(a->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &a->accuracy));
     TRY(rf_function_create(
@@ -241,8 +243,8 @@ static int prepare_data(const example_options *options, app *a)
 {
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *pairs, *shuffled;
-    if (task_dataset(&a->task, &pairs) < 0) return -1;
-    rf_result r = rf_dataset_shuffle(pairs, a->task.num_train, options->seed, true, &shuffled);
+    if (task_dataset(&a->task, &pairs) < 0 || servers_take_part(options, &pairs) < 0) return -1;
+    rf_result r = rf_dataset_shuffle(pairs, (uint64_t)rf_dataset_cardinality(pairs), options->seed, true, &shuffled);
     rf_dataset_destroy(&pairs);
     TRY(r);
     r = rf_dataset_batch(shuffled, batch, false, &a->train_data);
@@ -343,6 +345,18 @@ static int train(app *a)
     }
     if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
     return 0;
+}
+
+static int train_with_servers(const example_options *options, app *a)
+{
+    return servers_train(&(server_training){ .options = options,
+                                             .strategy = a->strategy,
+                                             .model = nmt_model(a->nmt),
+                                             .optimizer = &a->adam,
+                                             .step = a->train_function,
+                                             .data = a->train_data,
+                                             .examples = a->task.num_train,
+                                             .epochs = a->epochs });
 }
 
 /* ---- translating ---- */
@@ -480,18 +494,22 @@ static int translate(app *a)
 
 static int run(const example_options *options, app *a)
 {
+    const bool servers = options->strategy == STRATEGY_PARAMETER_SERVER;
+    if (servers && a->settings->gru)
+        return example_refuse_servers("with --network gru gradients are clipped by their norm, but no server has all");
     if (create_task(options, a->settings, &a->task) < 0 || check_texts(a) < 0) return -1;
     a->config = choose_model(a->settings, &a->task);
     a->epochs = choose_epochs(a);
-    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    const int created = example_create_strategy(options, &a->strategy);
+    if (created != 0) return created;
     if (a->settings->picture && rf_strategy_is_chief(a->strategy) && picture_check_path(a->settings->picture) < 0)
         return -1;
-    if (prepare_data(options, a) < 0 || create_objects(a) < 0) return -1;
+    if (prepare_data(options, a) < 0 || create_objects(options, a) < 0) return -1;
     example_print("%llu %s, %llu parameters, global batch %u\n", (unsigned long long)a->task.num_train, a->task.name,
                   (unsigned long long)rf_model_count_params(nmt_model(a->nmt)),
                   options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
     if (open_checkpoints(options, a) < 0) return -1;
-    int result = train(a);
+    int result = servers ? train_with_servers(options, a) : train(a);
     if (result == 0) result = test(a);
     return result == 0 ? translate(a) : result;
 }

@@ -6,6 +6,7 @@
 
 #include "../common/common.h"
 #include "../common/picture.h"
+#include "../common/servers.h"
 #include "model.h"
 
 enum { COLUMNS = 16, SAMPLE_ROWS = 8, PICTURE_ROWS = 2 + SAMPLE_ROWS };
@@ -24,7 +25,9 @@ typedef struct app {
     rf_strategy *strategy;
     rf_dataset *train_data, *test_data;
     rf_dataset *shown; /* test images for the picture, one batch */
+    uint64_t num_train;
     vae *vae;
+    rf_optimizer_params adam;
     rf_optimizer *optimizer;
     rf_function *train_function, *test_function;
     rf_metric *train_loss, *train_divergence, *test_loss;
@@ -66,7 +69,7 @@ static void parse(int argc, char **argv, example_options *options, settings *own
 {
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
     example_parse_with(argc, argv, "Trains a variational autoencoder on Fashion-MNIST, and paints what it has learnt.",
-                       "dDbscPB", options, &own_parser, own);
+                       "dDbscPBS", options, &own_parser, own);
     if (!own->epochs) own->epochs = own->full ? 10 : 1;
     if (!(own->learning_rate > 0)) own->learning_rate = own->full ? 1e-4 : 1e-3;
     if (!options->batch_size) options->batch_size = 32;
@@ -97,6 +100,8 @@ static rf_result replace(rf_result r, rf_dataset **data, rf_dataset *const *next
 static int prepare(const example_options *options, app *a, rf_dataset **data, bool training)
 {
     const rf_element_spec spec = { 1, { RF_F32 }, { RF_SHAPE(vae_tutorial.side, vae_tutorial.side, 1) }, { 0 } };
+    if (training) a->num_train = (uint64_t)rf_dataset_cardinality(*data);
+    if (training && servers_take_part(options, data) < 0) return -1;
     const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *next = NULL;
@@ -140,12 +145,11 @@ static rf_result test_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     return rf_trace_status(t);
 }
 
-static int create_objects(app *a)
+static int create_objects(const example_options *options, app *a)
 {
     TRY(vae_create(a->strategy, &vae_tutorial, &a->vae));
-    TRY(rf_optimizer_create(
-        a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = a->settings->learning_rate },
-        &a->optimizer));
+    a->adam = (rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = a->settings->learning_rate };
+    if (servers_create_optimizer(options, a->strategy, &a->adam, &a->optimizer) < 0) return -1;
     TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "train_loss", &a->train_loss));
     TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "train_divergence", &a->train_divergence));
     TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "test_loss", &a->test_loss));
@@ -276,6 +280,28 @@ static int train(app *a)
     return 0;
 }
 
+static int end_epoch_with_servers(void *user, uint32_t epoch)
+{
+    double test_loss;
+    if (test(user, &test_loss) < 0) return -1;
+    example_print("Epoch %u, Test ELBO: %.3f\n", epoch + 1, -test_loss);
+    return 0;
+}
+
+static int train_with_servers(const example_options *options, app *a)
+{
+    return servers_train(&(server_training){ .options = options,
+                                             .strategy = a->strategy,
+                                             .model = vae_model(a->vae),
+                                             .optimizer = &a->adam,
+                                             .step = a->train_function,
+                                             .data = a->train_data,
+                                             .examples = a->num_train,
+                                             .epochs = a->settings->epochs,
+                                             .end_epoch = end_epoch_with_servers,
+                                             .user = a });
+}
+
 /* ---- picture ---- */
 
 static void put_rows(picture *p, const float *images, int64_t count, uint32_t first, uint32_t distance)
@@ -343,16 +369,18 @@ static int paint(app *a)
 
 static int run(const example_options *options, app *a)
 {
-    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    const int created = example_create_strategy(options, &a->strategy);
+    if (created != 0) return created;
     if (rf_strategy_is_chief(a->strategy) && picture_check_path(a->settings->picture) < 0) return -1;
     if (example_load_images(options, &a->train_data, &a->test_data) < 0) return -1;
     if (prepare(options, a, &a->train_data, true) < 0) return -1;
     if (prepare(options, a, &a->test_data, false) < 0) return -1;
-    if (create_objects(a) < 0) return -1;
+    if (create_objects(options, a) < 0) return -1;
     example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(vae_model(a->vae)),
                   options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
     if (open_checkpoints(options, a) < 0) return -1;
-    const int result = train(a);
+    const bool servers = options->strategy == STRATEGY_PARAMETER_SERVER;
+    const int result = servers ? train_with_servers(options, a) : train(a);
     return result == 0 ? paint(a) : result;
 }
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategies that trainers of examples/ offer: with central storage over two replicas each of them computes what it does with mirrored
 variables, to the last bit but where gradients are clipped by their norm, whose squares are added shard by shard; a job of several workers and options that a strategy does not have are refused.
+With parameter servers a synchronous training of one worker reports what a mirrored one does, and two workers of two servers train to the end.
 
-Usage: test_strategies.py RINGFIRE EXAMPLES"""
+Usage: test_strategies.py RINGFIRE EXAMPLES SOURCES"""
+import os
 import pathlib
 import re
 import sys
@@ -15,10 +17,12 @@ import programs  # noqa: E402
 
 BY_NORM = "gpt", "nmt"
 DIFFERENCE = re.compile(r"differs: \S+, by up to (\S+)")
-RINGFIRE, EXAMPLES = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+RINGFIRE, EXAMPLES, SOURCES = (pathlib.Path(argument) for argument in sys.argv[1:4])
 
 
 class Strategies(unittest.TestCase):
+    clusters = 0
+
     @classmethod
     def setUpClass(cls):
         holder = tempfile.TemporaryDirectory()
@@ -68,6 +72,53 @@ class Strategies(unittest.TestCase):
         done = programs.run(*command, "llvmpipe,llvmpipe")
         self.assertEqual(done.returncode, 1)
         self.assertIn("'llvmpipe,llvmpipe' is a list", done.stderr)
+
+    def serve(self, name, *arguments, workers=1, servers=1):
+        Strategies.clusters += 1
+        port = 20000 + (os.getpid() + self.clusters) * 8 % 12000  # below those that systems hand out by themselves
+        done = programs.run("sh", SOURCES / "run_parameter_server.sh", EXAMPLES / name, *arguments, "--devices", "llvmpipe", "--strategy", "parameter_server",
+                            env={"PORT": str(port), "WORKERS": str(workers), "SERVERS": str(servers), "RINGFIRE": str(RINGFIRE), "TF_CONFIG": ""})
+        self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+        return done
+
+    def test_parameter_servers(self):
+        """One worker takes the batches that a program of one process takes; losses of nmt are of pairs there, and of tokens here."""
+        same = {"lstm": [r"loss: (0\.\d+)", r"(\S+) %"], "ncf": [r"loss: (0\.\d\d\d)", r"HR@10 (\S+)", r"NDCG@10 (\S+)"],
+                "nmt": [r"(?m)^(.*: .* \(wrong\))$", r"Test: (\S+) %"], "vae": [r"(?:Loss|loss): (\d+\.\d\d)", r"ELBO: (\S+)"]}
+        for name, patterns in same.items():
+            arguments = [*self.trainers[name], *(["--network", "transformer"] if name == "nmt" else [])]
+            with self.subTest(name):
+                served = self.serve(name, *arguments, "--synchronous")
+                alone = programs.run(EXAMPLES / name, *arguments, "--devices", "llvmpipe")
+                self.assertIn("1 workers, 1 parameter servers, synchronous\n", served.stdout)
+                for pattern in patterns:
+                    found = re.findall(pattern, served.stdout)
+                    self.assertTrue(found, served.stdout)
+                    self.assertEqual(found, re.findall(pattern, alone.stdout), pattern)
+
+    def test_several_workers(self):
+        for how in [], ["--synchronous"]:
+            done = self.serve("lstm", *self.trainers["lstm"], "--epochs", "4", *how, workers=2, servers=2)
+            losses = [float(loss) for loss in re.findall(r"Epoch \d/4: loss: (\S+)", done.stdout)]
+            self.assertEqual(len(losses), 4, done.stdout)
+            self.assertLess(losses[-1], losses[0])
+            self.assertEqual(done.stdout.count("2 workers, 2 parameter servers"), 1)
+
+    def test_no_servers(self):
+        servers = ["--strategy", "parameter_server"]
+        for name, arguments, text in (("resnet", [], "which servers cannot; use --strategy mirrored"), ("densenet", [], "which servers cannot"),
+                                      ("gpt", [], "no server has all of them; use --strategy mirrored"), ("bert", [], "no server has all of them"),
+                                      ("nmt", [], "no server has all; use --strategy mirrored"),
+                                      ("custom_loop", [], "examples/parameter_server.c shows them"),
+                                      ("lstm", [], "TF_CONFIG is not set"), ("lstm", ["--logdir", self.folder / "logs"], "--logdir: "),
+                                      ("vae", ["--checkpoint-dir", self.folder / "none"], "--checkpoint-dir: "),
+                                      ("ncf", ["--compression", "f16"], "--compression is for workers")):
+            done = programs.run(EXAMPLES / name, *servers, *arguments, env={"TF_CONFIG": ""})
+            self.assertGreater(done.returncode, 0, name)
+            self.assertIn(text, done.stderr)
+        done = programs.run(EXAMPLES / "lstm", "--synchronous")
+        self.assertIn("--synchronous is for --strategy parameter_server", done.stderr)
+        self.assertGreater(done.returncode, 0)
 
     def test_refused(self):
         for name in self.trainers:

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --strategy parameter_server: every task of the cluster that TF_CONFIG describes runs the same trainer. Servers hold
+ * the variables and update them, workers compute gradients on their part of the data, and the chief trains and
+ * evaluates as the only process would. */
+#ifndef EXAMPLE_SERVERS_H
+#define EXAMPLE_SERVERS_H
+
+#include "common.h"
+
+/* An optimizer for models of this strategy; with parameter servers they have the one of `params`, and this one leaves
+ * the gradients to them. */
+int servers_create_optimizer(const example_options *options, rf_strategy *strategy, const rf_optimizer_params *params,
+                             rf_optimizer **out);
+
+/* A worker of parameter servers reads its own part of the training set, the others all of it. Before it is shuffled. */
+int servers_take_part(const example_options *options, rf_dataset **data);
+
+typedef struct server_training {
+    const example_options *options;
+    rf_strategy *strategy;
+    rf_model *model;
+    const rf_optimizer_params *optimizer;
+    /* What a worker runs on a batch. Its first output is the average loss; NULL: `loss` of the model's only output. */
+    rf_function *step;
+    const rf_loss *loss;
+    rf_optimizer *minimizer; /* of servers_create_optimizer(); for `loss` */
+    const rf_dataset *data;  /* batches of this task's part */
+    uint64_t examples;       /* of all parts */
+    uint32_t epochs;
+    int (*end_epoch)(void *user, uint32_t epoch); /* on the chief, whose model has the weights; NULL: nothing to do */
+    void *user;
+} server_training;
+
+/* Does what this task has to do in the training. The chief returns 0 and has a trained model; a worker returns SERVED
+ * when the chief has ended the job. Says what is wrong and returns -1. */
+int servers_train(const server_training *training);
+
+#endif
