@@ -61,6 +61,10 @@ void main()
             is_first = is_first && !(same && !later);
         }
         if (key != p.keys && after == 0u) after = heads[at];
+#ifdef FEW
+        const uint head = clamp(after, 1u, end); /* as below: a later place, and of this choice */
+        if (after <= place + 1 || after > end || key_of(head - 1) != key) after = 0u;
+#endif
         subgroupMemoryBarrierBuffer();
         if (key != p.keys) next[place] = after;
         if (is_first) heads[at] = place + 1;

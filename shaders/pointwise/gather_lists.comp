@@ -4,7 +4,7 @@
  * choice, in the order of the places, which stand in lists (gather_list.comp). An invocation has SPAN vectors of W elements of a row: what
  * a list holds is looked up once for all of them. They are `inner` apart, so that neighbours read and write neighbours. Without FEW
  * each choice has its invocations; with it, where places are fewer, each place has, of which the first of its choice adds and the
- * others rest: dx is zeros before. FEW takes lists of one part. TEXEL never needs it: a choice without places costs it no more than zeros do. */
+ * others rest: dx is zeros before. FEW takes lists of one part. */
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_vote : require
@@ -27,6 +27,9 @@ layout(std430, binding = 2) buffer Dx { VEC dx[]; };
 #if W == 8
 /* For lavapipe, which fetches texels at once and copies their bits, also those of integers. */
 layout(binding = 0) uniform samplerBuffer dy; /* of fours */
+#ifdef FEW
+layout(binding = 1) uniform samplerBuffer indices;
+#endif
 layout(binding = 3) uniform samplerBuffer heads;
 layout(binding = 4) uniform samplerBuffer next;
 #define WORD(buffer, i) floatBitsToUint(texelFetch(buffer, int(i)).x)
@@ -43,9 +46,18 @@ void main()
 {
     const uint t = rf_invocation(), item = min(t, p.count - 1); /* all invocations take part in writing */
     const uint row = rf_divide(item, p.inner_magic, p.inner_shift), k = item - row * p.inner, pitch = p.inner * SPAN;
-    const uint slab = rf_divide(row, p.choices_magic, p.choices_shift), choice = row - slab * p.choices;
+#ifdef FEW
+    const uint at = rf_divide(row, p.outer_magic, p.outer_shift), outer = row - at * p.outer;
+    const uint choice = WORD(indices, p.indices_offset + at) - p.first, batch = rf_divide(at, p.places_magic, p.places_shift);
+    const uint key = batch * p.choices + min(choice, p.choices - 1);
+    const bool has = t < p.count && choice < p.choices && WORD(heads, key) == at + 1;
+    const uint goal = p.dx_offset + (key + (batch * (p.outer - 1) + outer) * p.choices) * pitch + k;
+#else
+    const uint at = 0u, slab = rf_divide(row, p.choices_magic, p.choices_shift), choice = row - slab * p.choices;
     const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift), outer = slab - batch * p.outer;
     const uint key = batch * p.choices + choice, goal = p.dx_offset + row * pitch + k;
+    const bool has = t < p.count;
+#endif
     const uint skipped = batch * (p.outer - 1) * p.places + outer * p.places;
     Reg sum[SPAN];
     for (uint j = 0; j < SPAN; j++) sum[j] = rf_splat(0.0);
@@ -53,12 +65,16 @@ void main()
         for (uint j = 0; j < SPAN; j++) sum[j] = rf_unpack(dx[goal + j * p.inner]);
     uint part = 0;
     do {
+#ifdef FEW
+        uint after = has ? at + 1 : 0u;
+#else
         uint after = WORD(heads, part * p.keys + key);
+#endif
         /* All leave at once, after as many turns as the longest list has places. A loop that each leaves by itself takes one turn more,
          * in which software devices do all the work for nobody. */
         for (;;) {
             const bool counts = after != 0;
-            const uint place = counts ? after - 1 : 0, from = p.dy_offset + (place + skipped) * pitch + k;
+            const uint place = counts ? after - 1 : at, from = p.dy_offset + (place + skipped) * pitch + k;
             for (uint j = 0; j < SPAN; j++) {
                 const int low = int(2 * (from + j * p.inner));
                 const vec4 one = texelFetch(dy, low), other = texelFetch(dy, low + 1);
@@ -71,7 +87,7 @@ void main()
         part++;
     } while (part < p.parts);
     for (uint j = 0; j < SPAN; j++) {
-        const uint to = t < p.count ? goal + j * p.inner : ~0u;
+        const uint to = has ? goal + j * p.inner : ~0u;
         RF_WRITE(dx, ~0u, to, sum[j])
     }
 }

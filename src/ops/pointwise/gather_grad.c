@@ -379,13 +379,14 @@ typedef struct listing {
     uint64_t next, end;   /* offsets; heads stand first */
 } listing;
 
-static list_form form_of(uint64_t count, uint64_t keys, uint64_t outer, const rf_device_caps *caps,
+/* Of so many rows that have invocations. */
+static list_form form_of(uint64_t rows, const listing *l, uint64_t outer, const rf_device_caps *caps,
                          const rf_gather_shape *all)
 {
     list_form f = { .width = rf_gather_width(all, all->places, caps), .span = 1 };
     const uint64_t texels = caps->max_texel_elements, room = caps->buffer_alignment / sizeof(uint32_t);
-    if (f.width == 8 && (MOST_PARTS * keys > texels || count + room > texels)) f.width = 4;
-    if (f.width == 8 && all->inner % (8 * SPAN) == 0 && keys * outer * all->inner / 8 / SPAN >= SPAN_LEAST)
+    if (f.width == 8 && (MOST_PARTS * l->keys > texels || l->count + room > texels)) f.width = 4;
+    if (f.width == 8 && all->inner % (8 * SPAN) == 0 && rows * outer * all->inner / 8 / SPAN >= SPAN_LEAST)
         f.span = SPAN;
     return f;
 }
@@ -395,8 +396,8 @@ static listing listing_of(const rf_gather_chunk *chunk, const rf_device_caps *ca
     const rf_gather_shape *n = &chunk->size;
     const uint64_t lanes = 2ull * caps->subgroup_size;
     listing l = { .count = n->batch * n->places, .keys = n->batch * n->choices };
-    l.form = form_of(l.count, l.keys, n->outer, caps, all);
-    l.few = l.form.width != 8 && 2 * l.count <= l.keys;
+    l.few = 2 * l.count <= l.keys;
+    l.form = form_of(l.few ? l.count : l.keys, &l, n->outer, caps, all);
     /* Every choice asks each part, which must not take longer than adding. */
     const uint64_t parts = l.form.width == 8 ? MOST_PARTS : lanes;
     l.parts = l.keys * parts <= l.count ? parts : 1;
@@ -433,9 +434,12 @@ static void bind_lists(rf_dispatch *d, const listing *l, bool write)
 /* What makes the lists of a part, and by how many invocations. */
 static const rf_shader *list_maker(const listing *l, const rf_device_caps *caps, uint32_t *lanes)
 {
+    static const rf_shader *const texel[2][2] = {
+        { &rf_shader_gather_list_lanes8, &rf_shader_gather_list_lanes16 },
+        { &rf_shader_gather_few_list_lanes8, &rf_shader_gather_few_list_lanes16 },
+    };
     *lanes = l->form.width == 8 ? caps->subgroup_size : 1;
-    if (l->form.width == 8)
-        return caps->subgroup_size == 8 ? &rf_shader_gather_list_lanes8 : &rf_shader_gather_list_lanes16;
+    if (l->form.width == 8) return texel[l->few][caps->subgroup_size != 8];
     return l->few ? &rf_shader_gather_few_list : &rf_shader_gather_list;
 }
 
@@ -473,15 +477,18 @@ static rf_result make_lists_plan(const listing *l, const rf_device_caps *caps, c
 
 static const rf_shader *list_shader(const listing *l, const rf_device_caps *caps)
 {
-    static const rf_shader *const texel[2][2] = {
-        { &rf_shader_gather_lists_texel8, &rf_shader_gather_lists_texel16 },
-        { &rf_shader_gather_lists_span4_texel8, &rf_shader_gather_lists_span4_texel16 },
+    static const rf_shader *const texel[2][2][2] = {
+        { { &rf_shader_gather_lists_texel8, &rf_shader_gather_lists_texel16 },
+          { &rf_shader_gather_lists_span4_texel8, &rf_shader_gather_lists_span4_texel16 } },
+        { { &rf_shader_gather_few_lists_texel8, &rf_shader_gather_few_lists_texel16 },
+          { &rf_shader_gather_few_lists_span4_texel8, &rf_shader_gather_few_lists_span4_texel16 } },
     };
     static const rf_shader *const others[2][2] = {
         { &rf_shader_gather_lists_w1, &rf_shader_gather_lists_w4 },
         { &rf_shader_gather_few_lists_w1, &rf_shader_gather_few_lists_w4 },
     };
-    return l->form.width == 8 ? texel[l->form.span > 1][caps->subgroup_size != 8] : others[l->few][l->form.width == 4];
+    return l->form.width == 8 ? texel[l->few][l->form.span > 1][caps->subgroup_size != 8]
+                              : others[l->few][l->form.width == 4];
 }
 
 static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, const rf_gather_shape *all,
