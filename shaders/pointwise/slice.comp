@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A box of up to six dimensions out of a tensor, evenly spaced along each, in the order of the box. With SCATTER the other way: what
- * is dense goes back into the box. One element (W 1) or four neighbours (W 4) an invocation; TEXEL: twice four, read as texels. ONES:
+ * is dense goes back into the box. One element (W 1) or four neighbours (W 4) an invocation; TEXEL: twice four, read as texels, or with EIGHTS eight neighbours. ONES:
  * four elements of the box, which are apart in the tensor and read by texels of one; lines of the box are at least as long.
  */
 #extension GL_GOOGLE_include_directive : require
@@ -15,7 +15,7 @@
 
 layout(constant_id = 1) const uint RANK = 6;
 layout(push_constant) uniform Push {
-    uint count, tensor_offset, box_offset; /* in units of W elements (four with TEXEL), as the strides */
+    uint count, tensor_offset, box_offset; /* in units of W elements (four with TEXEL, eight with EIGHTS), as the strides */
     uint shifts;                           /* of the divisions by size, five bits each */
     uint size[6], magic[6], stride[6];     /* innermost first; negative strides wrap around */
 } p;
@@ -37,7 +37,11 @@ uint place(uint t)
 
 #ifdef TEXEL
 layout(binding = 0) uniform samplerBuffer from;
+#ifdef EIGHTS
+layout(std430, binding = 1) writeonly buffer To { u64vec4 to[]; };
+#else
 layout(std430, binding = 1) writeonly buffer To { u64vec2 to[]; };
+#endif
 
 #ifdef ONES
 layout(std430, binding = 1) writeonly buffer ToOne { float to_one[]; };
@@ -60,6 +64,18 @@ void main()
     if (!whole)
         [[unroll]] for (uint k = 0; k < 3; k++)
             if (first + k < p.count) to_one[first + k] = x[k];
+}
+#elif defined(EIGHTS)
+void main()
+{
+    uint t = rf_invocation(), item = t < p.count ? t : 0u, tensor = place(item), box = p.box_offset + item;
+#ifdef SCATTER
+    uint at = box, goal = tensor;
+#else
+    uint at = tensor, goal = box;
+#endif
+    goal = t < p.count ? goal : ~0u;
+    RF_WRITE(to, ~0u, goal, Reg(texelFetch(from, int(2 * at)), texelFetch(from, int(2 * at + 1))))
 }
 #else
 void main()

@@ -92,17 +92,18 @@ typedef struct chunk {
     uint64_t at;
 } chunk;
 
-/* Whether fours of neighbours in the box are neighbours in the tensor, at places where fours may be read and written.
- */
-static bool is_of_fours(const chunk *p, const rf_device_caps *caps)
+/* Whether vectors of neighbours in the box, of so many elements, are neighbours in the tensor, at places where such
+ * vectors may be read and written. */
+static bool is_of_vectors(const chunk *p, const rf_device_caps *caps, uint32_t width)
 {
     const layout *l = p->l;
     uint64_t before;
     (void)box_reach(l, p->rank, &before);
-    bool fours = l->stride[0] == 1 && l->size[0] % 4 == 0 && p->first % 4 == 0 && p->at % 4 == 0 &&
-                 rf_element_base(caps, (uint64_t)p->first - before) % 4 == 0 && rf_element_base(caps, p->at) % 4 == 0;
-    for (uint32_t d = 1; d < p->rank; d++) fours = fours && l->stride[d] % 4 == 0;
-    return fours;
+    bool vectors = l->stride[0] == 1 && l->size[0] % width == 0 && (uint64_t)p->first % width == 0 &&
+                   p->at % width == 0 && rf_element_base(caps, (uint64_t)p->first - before) % width == 0 &&
+                   rf_element_base(caps, p->at) % width == 0;
+    for (uint32_t d = 1; d < p->rank; d++) vectors = vectors && l->stride[d] % (int32_t)width == 0;
+    return vectors;
 }
 
 /* Appends the dispatch of a chunk, `width` elements an item. */
@@ -143,7 +144,7 @@ static rf_result box_plan(const rf_box_copy *copy, const chunk *p, const rf_devi
 {
     static const rf_shader *const shaders[2][2] = { { &rf_shader_slice_w1, &rf_shader_slice_w4 },
                                                     { &rf_shader_slice_grad_w1, &rf_shader_slice_grad_w4 } };
-    const bool fours = is_of_fours(p, caps);
+    const bool fours = is_of_vectors(p, caps, 4);
     return chunk_plan(copy, p, shaders[copy->scatter][fours], fours ? 4 : 1, caps, plan) ? RF_OK
                                                                                          : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -179,8 +180,8 @@ rf_result rf_box_copy_plan(const rf_box_copy *copy, const rf_device_caps *caps, 
     return chunks_plan(copy, l, l.rank, l.first, 0, caps, plan);
 }
 
-/* How a copy goes by texels: of four elements, or of one where those are apart. */
-typedef enum texel_way { TEXELS_NONE, TEXELS_OF_FOUR, TEXELS_OF_ONE } texel_way;
+/* How a copy goes by texels: of four elements, one or two an item, or of one where elements are apart. */
+typedef enum texel_way { TEXELS_NONE, TEXELS_OF_FOUR, TEXELS_IN_PAIRS, TEXELS_OF_ONE } texel_way;
 
 static texel_way way_of(const rf_box_copy *copy, const layout *l, const rf_device_caps *caps)
 {
@@ -190,7 +191,8 @@ static texel_way way_of(const rf_box_copy *copy, const layout *l, const rf_devic
     if (!rf_flat_texels(caps) || box_steps(l, l->rank, caps) < l->size[l->rank - 1]) return TEXELS_NONE;
     const uint64_t read =
         copy->scatter ? count : box_reach(l, l->rank, &before) + caps->buffer_alignment / sizeof(float);
-    if (is_of_fours(&all, caps)) return read / 4 < caps->max_texel_elements ? TEXELS_OF_FOUR : TEXELS_NONE;
+    const texel_way fours = is_of_vectors(&all, caps, 8) ? TEXELS_IN_PAIRS : TEXELS_OF_FOUR;
+    if (is_of_vectors(&all, caps, 4)) return read / 4 < caps->max_texel_elements ? fours : TEXELS_NONE;
     const bool long_lines = l->rank == 1 || l->size[0] >= 4;
     return !copy->scatter && long_lines && read < caps->max_texel_elements ? TEXELS_OF_ONE : TEXELS_NONE;
 }
@@ -203,18 +205,23 @@ bool rf_box_copy_fits_texels(const rf_box_copy *copy, const rf_device_caps *caps
 
 rf_result rf_box_copy_plan_texels(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    static const rf_shader *const shaders[3][2] = { { &rf_shader_slice_texel8, &rf_shader_slice_texel16 },
-                                                    { &rf_shader_slice_grad_texel8, &rf_shader_slice_grad_texel16 },
-                                                    { &rf_shader_slice_ones8, &rf_shader_slice_ones16 } };
+    static const rf_shader *const shaders[2][4][2] = {
+        { [TEXELS_OF_FOUR] = { &rf_shader_slice_texel8, &rf_shader_slice_texel16 },
+          [TEXELS_IN_PAIRS] = { &rf_shader_slice_eights8, &rf_shader_slice_eights16 },
+          [TEXELS_OF_ONE] = { &rf_shader_slice_ones8, &rf_shader_slice_ones16 } },
+        { [TEXELS_OF_FOUR] = { &rf_shader_slice_grad_texel8, &rf_shader_slice_grad_texel16 },
+          [TEXELS_IN_PAIRS] = { &rf_shader_slice_grad_eights8, &rf_shader_slice_grad_eights16 } },
+    };
+    static const uint32_t widths[] = { 0, 4, 8, 1 }, items[] = { 1, 2, 1, 4 }; /* of an item; of an invocation */
     const layout l = layout_of(copy);
     const chunk all = { &l, l.rank, l.first, 0 };
     if (layout_count(&l, l.rank) == 0) return RF_OK;
-    const bool ones = way_of(copy, &l, caps) == TEXELS_OF_ONE;
-    const rf_shader *shader = shaders[ones ? 2 : copy->scatter][caps->subgroup_size != 8];
-    rf_dispatch *d = chunk_plan(copy, &all, shader, ones ? 1 : 4, caps, plan);
+    const texel_way way = way_of(copy, &l, caps);
+    rf_dispatch *d =
+        chunk_plan(copy, &all, shaders[copy->scatter][way][caps->subgroup_size != 8], widths[way], caps, plan);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    d->bind[0].view = ones ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
-    rf_dispatch_items(d, caps, rf_div_up(d->push[0], ones ? 4 : 2)); /* elements, or fours of them */
+    d->bind[0].view = way == TEXELS_OF_ONE ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
+    rf_dispatch_items(d, caps, rf_div_up(d->push[0], items[way]));
     return RF_OK;
 }
 
