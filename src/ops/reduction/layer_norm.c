@@ -250,6 +250,7 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
 
 static double norm_score(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
 {
+    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     const rf_row_job job = norm_job(call, caps, way);
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
@@ -258,7 +259,6 @@ static double norm_score(const rf_op_call *call, const rf_device_caps *caps, nor
     if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? norm_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
     /* Tensors that are the same for all rows are bound whole. */
     if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
-    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 

@@ -160,11 +160,11 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
 
 static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
 {
+    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     const rf_row_job job = softmax_job(call, caps, way);
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (way != WAY_HELD && rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
-    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
     if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? softmax_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
     return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
