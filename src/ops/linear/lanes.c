@@ -333,7 +333,8 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
     const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1,
                                                [RF_LANES_NARROW] = 1.25,
                                                [RF_LANES_ABREAST] = 1.35,
-                                               [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02 };
+                                               [RF_LANES_TALL] = tiles == set->gather_transposed ? 0.99 : 1.02,
+                                               [RF_LANES_SLIM] = 3 };
     const rf_lanes_tile *best = NULL;
     double least = 0;
     for (int i = 0; i < RF_LANES_SHAPES; i++) {
@@ -417,6 +418,8 @@ const rf_lanes_set rf_lanes8_texel = {
     SHADERS(lanes8_texel, 32, 32),
     .gather[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_abreast, 64, 16),
     .gather[RF_LANES_TALL] = TILE(lanes8_texel_gather_tall, 64, 32),
+    .gather[RF_LANES_SLIM] = TILE(lanes8_texel_gather_slim, 64, 4),
+    .gather_transposed[RF_LANES_SLIM] = TILE(lanes8_texel_gather_t_slim, 64, 4),
     .gather_transposed[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_t_abreast, 64, 16),
     .gather_transposed[RF_LANES_TALL] = TILE(lanes8_texel_gather_t_tall, 64, 32),
     .gather_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_s_abreast, 64, 16),
