@@ -12,7 +12,8 @@
  *   QUERIES: adds up the gradient of queries from those. Here each lane has four columns of all rows
  * GROUPS: columns / (4 * LANES), rounded up. Widths are multiples of four. Loops test at their end: lavapipe would run the body of others
  * once more, and what a loop changes costs it a selection in each iteration. So a loop takes as much at once as caches of instructions
- * hold: one that makes the gradients of keys and values together is slower than two.
+ * hold: one that makes the gradients of keys and values together is slower than two. Results are written in turns, which is shorter to
+ * compile and to fetch than all of them written out.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -41,14 +42,15 @@ layout(push_constant) uniform P {
 layout(binding = 0) uniform samplerBuffer row_a; /* QUERIES: gradients through scores */
 layout(binding = 1) uniform samplerBuffer other_a; /* QUERIES: keys */
 #if defined(QUERIES)
-layout(std430, binding = 2) buffer Output { vec4 result[]; };
+layout(std430, binding = 2) writeonly buffer Output { u64vec2 result[]; };
+layout(binding = 3) uniform samplerBuffer result_before; /* the same */
 #elif defined(DELTA)
 layout(std430, binding = 2) writeonly buffer Output { float result[]; };
 layout(binding = 3) uniform samplerBuffer level;
 #else
 layout(binding = 2) uniform samplerBuffer other_b;
 layout(binding = 3) uniform samplerBuffer mask;
-layout(std430, binding = 4) writeonly buffer Output { vec4 result[]; };
+layout(std430, binding = 4) writeonly buffer Output { u64vec2 result[]; };
 #ifdef FORWARD
 layout(std430, binding = 5) writeonly buffer Sums { float lse[]; };
 #else
@@ -101,7 +103,7 @@ void main()
     [[unroll]] for (int g = 0; g < GROUPS; g++) column[g] = min(g * LANES + lane, depth_a - 1);
     bool more = first_key > 0;
     [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) {
-        vec4 before = result[(item_rows + min(first_row + r, all_rows - 1)) * depth_a + column[g]];
+        vec4 before = texelFetch(result_before, (item_rows + min(first_row + r, all_rows - 1)) * depth_a + column[g]);
         sum[r][g] = more ? before : vec4(0.0);
     }
     int k = 0, first_other = item_others + first_key, tile_fours = all_rows * LANES;
@@ -131,8 +133,16 @@ void main()
         }
         k += 2;
     } while (k * 4 < end);
-    [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++)
-        if (first_row + r < all_rows && g * LANES + lane < depth_a) result[(item_rows + first_row + r) * depth_a + column[g]] = sum[r][g];
+    int turn = 0;
+    do {
+        [[unroll]] for (int r = 0; r < 4; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+            int row = first_row + turn * 4 + r;
+            vec4 x = sum[r][g];
+            [[unroll]] for (int t = 1; t < ROWS / 4; t++) x = turn == t ? sum[t * 4 + r][g] : x;
+            RF_WRITE4(result, row < all_rows && g * LANES + lane < depth_a, uint((item_rows + row) * depth_a + column[g]), x)
+        }
+        turn++;
+    } while (turn < ROWS / 4);
 }
 #else
 #define LOWEST -1e30
@@ -290,11 +300,20 @@ void main()
 #ifdef FORWARD
     bvec4 nothing = equal(sums, vec4(0.0));
     vec4 inverse = mix(1.0 / sums, vec4(0.0), nothing), log_sum = mix(most + rf_log(sums), vec4(-LOWEST), nothing);
-    [[unroll]] for (int c = 0; c < 4 * FOURS; c++) [[unroll]] for (int r = 0; r < 4; r++) sum[c][r] *= inverse[r];
     [[unroll]] for (int i = 0; i < 4; i++) if (own_row[i] < all_rows) lse[item_rows + own_row[i]] = log_sum[i];
 #endif
-    [[unroll]] for (int c = 0; c < FOURS; c++) [[unroll]] for (int i = 0; i < 4; i++)
-        if (own_row[i] < all_rows && c < depth_b)
-            result[row_at[i] * depth_b + c] = vec4(sum[4 * c][i], sum[4 * c + 1][i], sum[4 * c + 2][i], sum[4 * c + 3][i]);
+    int turn = 0;
+    do {
+        [[unroll]] for (int i = 0; i < 4; i++) {
+            vec4 x = vec4(sum[0][i], sum[1][i], sum[2][i], sum[3][i]);
+            [[unroll]] for (int c = 1; c < FOURS; c++)
+                x = turn == c ? vec4(sum[4 * c][i], sum[4 * c + 1][i], sum[4 * c + 2][i], sum[4 * c + 3][i]) : x;
+#ifdef FORWARD
+            x *= inverse[i];
+#endif
+            RF_WRITE4(result, own_row[i] < all_rows, uint(row_at[i] * depth_b + turn), x)
+        }
+        turn++;
+    } while (turn < depth_b);
 }
 #endif

@@ -20,10 +20,10 @@ static bool elements_fit(const rf_device_caps *caps, int64_t elements)
            (uint64_t)elements <= caps->max_texel_elements;
 }
 
-/* Walks go over four rows, or columns, at a time. */
+/* Walks go over four rows, or columns, at a time; results are written in turns, four columns of four rows in each. */
 static uint64_t count_loops(int64_t others)
 {
-    return (uint64_t)others / 4 + 2;
+    return (uint64_t)others / 4 + 2 + WIDEST / 4;
 }
 
 /* What the gradient takes at a time: items, and keys of each. Their weights lie in the workspace, which grows with the
@@ -243,6 +243,7 @@ static rf_result add_queries(rf_lanes_plan *p, const rf_attention_geometry *g, c
     bind_texels(&pass, o->weights);
     bind_texels(&pass, o->key);
     bind_output(&pass, 0);
+    bind_texels(&pass, (rf_binding){ .kind = RF_BIND_OUTPUT });
     return add_pass(p, g, &pass);
 }
 
