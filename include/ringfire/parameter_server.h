@@ -145,7 +145,13 @@ typedef struct rf_worker_params {
     rf_variable_list variables; /**< e.g. rf_model_variables(); names and shapes as the chief's */
     const rf_worker_function *functions;
     uint32_t num_functions;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /**
+     * Limits the norm of all gradients of a share before they are pushed, as the optimizers of
+     * tf.distribute's workers do; 0: off. With one worker that is the `global_clip_norm` of an
+     * optimizer. Several synchronous workers each limit their share, not the sum.
+     */
+    double global_clip_norm;
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_worker_params;
 
 /**
@@ -170,7 +176,7 @@ typedef struct rf_coordinator_params {
     rf_variable_list variables; /**< trainable; their values become the servers' */
     /**
      * What the servers run; NULL: the defaults. Clipping by norm is refused: it needs whole
-     * gradients, which no server has.
+     * gradients, which no server has; workers can do it (rf_worker_params::global_clip_norm).
      */
     const rf_optimizer_params *optimizer;
     bool synchronous;

@@ -2,6 +2,7 @@
 /* The side of parameter servers, workers and the chief that knows optimizers, functions and datasets. */
 #include <ringfire/parameter_server.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -39,7 +40,8 @@ rf_result rf_coordinator_create(const rf_coordinator_params *params, rf_coordina
     rf_optimizer_config config;
     RF_TRY(rf_error_context(rf_optimizer_configure(params->optimizer, &config), "rf_coordinator_create"));
     RF_REQUIRE(config.params.clip_norm == 0 && config.params.global_clip_norm == 0,
-               "rf_coordinator_create: no server has the whole gradient that a norm needs; use clip_value");
+               "rf_coordinator_create: no server has the whole gradient that a norm needs; use clip_value, or "
+               "rf_worker_params::global_clip_norm");
     RF_REQUIRE(config.params.kind != RF_OPTIMIZER_LAMB,
                "rf_coordinator_create: no server has whole variables, whose norms LAMB needs; use RF_OPTIMIZER_ADAMW, "
                "or a mirrored strategy");
@@ -116,6 +118,19 @@ static rf_result make_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_el
                             (unsigned long long)work->first, (unsigned long long)work->first + work->count);
 }
 
+/* As optimizers do it: a NaN is not clipped away. */
+static void limit_norm(float *gradients, rf_variable_list variables, double limit)
+{
+    uint64_t count = 0;
+    double squares = 0;
+    for (uint32_t i = 0; i < variables.count; i++)
+        count += (uint64_t)rf_shape_count(rf_variable_shape(variables.items[i]));
+    for (uint64_t i = 0; i < count; i++) squares += (double)gradients[i] * (double)gradients[i];
+    const double norm = sqrt(squares);
+    if (!(norm > limit)) return;
+    for (uint64_t i = 0; i < count; i++) gradients[i] = (float)((double)gradients[i] * (limit / norm));
+}
+
 static rf_result do_work(void *user, const rf_ps_work *work, const float *values, float *gradients, rf_ps_outcome *out)
 {
     worker *w = user;
@@ -133,7 +148,10 @@ static rf_result do_work(void *user, const rf_ps_work *work, const float *values
     RF_TRY(rf_strategy_run(p->strategy, function->function, &batch, results));
     for (uint32_t i = 0; i < function->num_results; i++)
         RF_TRY(rf_strategy_reduce(p->strategy, RF_REDUCE_SUM, results[i], &out->results[i]));
-    if (!function->no_update) RF_TRY(rf_ps_variables_read_gradients(p->variables, gradients));
+    if (!function->no_update) {
+        RF_TRY(rf_ps_variables_read_gradients(p->variables, gradients));
+        if (p->global_clip_norm > 0) limit_norm(gradients, p->variables, p->global_clip_norm);
+    }
     out->num_results = function->num_results;
     out->push = !function->no_update;
     out->examples = (uint64_t)batch.component[0].shape.dim[0];
@@ -169,6 +187,9 @@ rf_result rf_worker_run(const rf_worker_params *params)
     RF_REQUIRE(params->strategy, "rf_worker_run: strategy is NULL");
     RF_TRY(rf_ps_variables_check("rf_worker_run", params->strategy, params->variables));
     RF_TRY(check_functions(params));
+    RF_REQUIRE(isfinite(params->global_clip_norm) && params->global_clip_norm >= 0,
+               "rf_worker_run: global_clip_norm is %g; it must be a finite number, 0 or more",
+               params->global_clip_norm);
     worker w = { .params = params, .readings = RF_NEW_ARRAY(reading, params->num_functions) };
     if (!w.readings) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_strategy_set_remote(params->strategy, true);

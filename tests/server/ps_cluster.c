@@ -193,7 +193,8 @@ static rf_result run_worker(cluster *c, uint32_t index)
                                       .strategy = strategy,
                                       .variables = rf_model_variables(train.model),
                                       .functions = list,
-                                      .num_functions = 2 };
+                                      .num_functions = 2,
+                                      .global_clip_norm = p->worker_clip_norm };
     const rf_result r = rf_worker_run(&params);
     rf_function_destroy(&functions[0]);
     rf_function_destroy(&functions[1]);
@@ -380,7 +381,9 @@ static rf_result run_alone(cluster *c)
     GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
     GO(create_model(p, strategy, HIDDEN, &train.model));
     evaluate.model = train.model;
-    GO(rf_optimizer_create(strategy, &p->optimizer, &train.optimizer));
+    rf_optimizer_params clipping = p->optimizer;
+    clipping.global_clip_norm = p->worker_clip_norm;
+    GO(rf_optimizer_create(strategy, &clipping, &train.optimizer));
     GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
     GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
     for (uint32_t i = 0; i < p->steps; i++) {

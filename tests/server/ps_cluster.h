@@ -52,6 +52,7 @@ typedef struct cluster_params {
     uint32_t steps, batch;
     uint64_t max_shard_bytes;
     rf_optimizer_params optimizer;
+    double worker_clip_norm; /* alone it is the optimizer's */
     double peer_timeout;
     uint32_t slow_worker;      /* + 1: one whose batches take long */
     uint64_t failing_first;    /* a range that begins here fails; 0: none */

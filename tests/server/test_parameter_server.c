@@ -73,6 +73,19 @@ static void synchronous_otherwise(void **state)
     unlink(path);
 }
 
+/* The worker limits what it pushes, by far: an optimizer that clips does the same. */
+static void clipping_worker(void **state)
+{
+    (void)state;
+    check_synchronous(&(cluster_params){ .num_workers = 1,
+                                         .num_servers = 2,
+                                         .synchronous = true,
+                                         .steps = 60,
+                                         .batch = 32,
+                                         .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 15 },
+                                         .worker_clip_norm = 0.02 });
+}
+
 /* A worker dies in the middle: the same bits as without. */
 static void synchronous_with_a_loss(void **state)
 {
@@ -442,7 +455,7 @@ static void strangers(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest synchronous_tests[] = { cmocka_unit_test(synchronous) };
+    const struct CMUnitTest synchronous_tests[] = { cmocka_unit_test(synchronous), cmocka_unit_test(clipping_worker) };
     const struct CMUnitTest asynchronous_tests[] = { cmocka_unit_test(asynchronous),
                                                      cmocka_unit_test(assigned_variable),
                                                      cmocka_unit_test(batch_normalization),
