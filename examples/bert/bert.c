@@ -114,7 +114,8 @@ static int run(const example_options *options, const arguments *a, corpus *c, be
 
 int main(int argc, char **argv)
 {
-    example_options options = { .no_servers = "gradients are clipped by their norm, but no server has all of them" };
+    example_options options = { .no_servers =
+                                    "some parameters do not decay, but servers do not know which ones they hold" };
     arguments own = { .settings = { .labels = 64 } };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
     example_parse_with(argc, argv,

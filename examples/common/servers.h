@@ -19,13 +19,14 @@ typedef struct server_training {
     const example_options *options;
     rf_strategy *strategy;
     rf_model *model;
-    const rf_optimizer_params *optimizer;
+    const rf_optimizer_params *optimizer; /* global_clip_norm is that of each worker */
     /* What a worker runs on a batch. Its first output is the average loss; NULL: `loss` of the model's only output. */
     rf_function *step;
     const rf_loss *loss;
     rf_optimizer *minimizer; /* of servers_create_optimizer(); for `loss` */
     const rf_dataset *data;  /* batches of this task's part */
-    uint64_t examples;       /* of all parts */
+    uint64_t examples;       /* in all parts */
+    uint64_t steps;          /* of an epoch; 0: as many as all examples make */
     uint32_t epochs;
     int (*end_epoch)(void *user, uint32_t epoch); /* on the chief, whose model has the weights; NULL: nothing to do */
     void *user;

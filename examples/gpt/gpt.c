@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../common/common.h"
+#include "../common/servers.h"
 #include "../common/text.h"
 #include "model.h"
 #include "writer.h"
@@ -25,6 +26,8 @@ typedef struct app {
     text text;
     rf_dataset *train_data, *validation_data;
     gpt *gpt;
+    rf_schedule schedule;
+    rf_optimizer_params optimizer_params;
     rf_optimizer *optimizer;
     rf_callback *callbacks[MAX_CALLBACKS];
     uint32_t num_callbacks;
@@ -126,6 +129,7 @@ static int prepare_data(const example_options *options, app *a)
     const uint64_t border = a->text.length - a->text.length / 10; /* the last tenth is for validation */
     rf_dataset *windows, *shuffled, *held_out = NULL;
     if (text_windows(&a->text, 0, border, block, 1, &windows) < 0) return -1;
+    if (servers_take_part(options, &windows) < 0) return -1;
     rf_result r =
         rf_dataset_shuffle(windows, (uint64_t)rf_dataset_cardinality(windows), options->seed, true, &shuffled);
     rf_dataset_destroy(&windows);
@@ -193,31 +197,59 @@ static int create_callbacks(const example_options *options, app *a)
 static int create_optimizer(const example_options *options, app *a)
 {
     const uint32_t steps = a->settings->steps, warmup = steps / 20;
-    const rf_schedule schedule = { .kind = RF_SCHEDULE_COSINE_DECAY,
-                                   .initial = options->learning_rate,
-                                   .alpha = 0.1,
-                                   .warmup_steps = warmup,
-                                   .decay_steps = steps - warmup };
-    TRY(rf_optimizer_create(a->strategy,
-                            &(rf_optimizer_params){ .kind = a->settings->muon ? RF_OPTIMIZER_MUON : RF_OPTIMIZER_ADAMW,
-                                                    .schedule = &schedule,
-                                                    .beta_2 = 0.99,
-                                                    .epsilon = 1e-8,
-                                                    .weight_decay = 0.1,
-                                                    .global_clip_norm = 1.0,
-                                                    .loss_scale = example_loss_scale(options) },
-                            &a->optimizer));
+    a->schedule = (rf_schedule){ .kind = RF_SCHEDULE_COSINE_DECAY,
+                                 .initial = options->learning_rate,
+                                 .alpha = 0.1,
+                                 .warmup_steps = warmup,
+                                 .decay_steps = steps - warmup };
+    a->optimizer_params = (rf_optimizer_params){ .kind = a->settings->muon ? RF_OPTIMIZER_MUON : RF_OPTIMIZER_ADAMW,
+                                                 .schedule = &a->schedule,
+                                                 .beta_2 = 0.99,
+                                                 .epsilon = 1e-8,
+                                                 .weight_decay = 0.1,
+                                                 .global_clip_norm = 1.0,
+                                                 .loss_scale = example_loss_scale(options) };
+    return servers_create_optimizer(options, a->strategy, &a->optimizer_params, &a->optimizer);
+}
+
+static const rf_loss loss = { .kind = RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, .from_logits = true };
+
+static int report_with_servers(void *user, uint32_t epoch)
+{
+    const app *a = user;
+    rf_logs logs;
+    double value = 0;
+    (void)epoch;
+    TRY(rf_model_evaluate(gpt_model(a->gpt), a->validation_data, &logs));
+    rf_logs_get(&logs, "loss", &value);
+    example_print("Validation: %.4f\n", value);
     return 0;
+}
+
+static int train_with_servers(const example_options *options, app *a, uint32_t report)
+{
+    return servers_train(&(server_training){ .options = options,
+                                             .strategy = a->strategy,
+                                             .model = gpt_model(a->gpt),
+                                             .optimizer = &a->optimizer_params,
+                                             .loss = &loss,
+                                             .minimizer = a->optimizer,
+                                             .data = a->train_data,
+                                             .steps = report,
+                                             .epochs = a->settings->steps / report,
+                                             .end_epoch = report_with_servers,
+                                             .user = a });
 }
 
 static int train(const example_options *options, app *a)
 {
     const rf_compile_params compile = { .optimizer = a->optimizer,
-                                        .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
+                                        .loss = loss,
                                         .steps_per_execution = STEPS_PER_CALLBACK };
-    TRY(rf_model_compile(gpt_model(a->gpt), &compile));
-    if (create_callbacks(options, a) < 0) return -1;
     const uint32_t steps = a->settings->steps, report = steps < STEPS_PER_REPORT ? steps : STEPS_PER_REPORT;
+    TRY(rf_model_compile(gpt_model(a->gpt), &compile));
+    if (options->strategy == STRATEGY_PARAMETER_SERVER) return train_with_servers(options, a, report);
+    if (create_callbacks(options, a) < 0) return -1;
     const rf_fit_params fit = { .data = a->train_data,
                                 .validation_data = a->validation_data,
                                 .steps_per_epoch = report,
@@ -301,9 +333,12 @@ static int write_text(const example_options *options, app *a)
 static int run(const example_options *options, app *a)
 {
     settings *s = a->settings;
+    if (options->strategy == STRATEGY_PARAMETER_SERVER && (s->muon || example_loss_scale(options)))
+        return example_refuse_servers("no server has whole matrices or all gradients, as Muon and scaled losses need");
     if (text_load(s->texts, s->num_texts, s->byte_pairs, s->max_tokens, &a->text) < 0) return -1;
     s->model.vocabulary = a->text.vocabulary;
-    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    const int created = example_create_strategy(options, &a->strategy);
+    if (created != 0) return created;
     if (prepare_data(options, a) < 0) return -1;
     TRY(gpt_create(a->strategy, &s->model, &a->gpt));
     if (create_optimizer(options, a) < 0) return -1;
@@ -328,10 +363,10 @@ static void destroy(app *a)
 
 int main(int argc, char **argv)
 {
-    example_options options = { .no_servers = "gradients are clipped by their norm, but no server has all of them" };
+    example_options options = { 0 };
     settings own = { .sample_length = 400, .max_tokens = 1024, .prompt = "\n", .temperature = 0.8 };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
-    example_parse_with(argc, argv, "Trains a small GPT on text and lets it write.", "dbsrlcPBm", &options, &own_parser,
+    example_parse_with(argc, argv, "Trains a small GPT on text and lets it write.", "dbsrlcPBmS", &options, &own_parser,
                        &own);
     choose_model(&own, &options);
     app a = { .settings = &own };

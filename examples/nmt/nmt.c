@@ -495,8 +495,6 @@ static int translate(app *a)
 static int run(const example_options *options, app *a)
 {
     const bool servers = options->strategy == STRATEGY_PARAMETER_SERVER;
-    if (servers && a->settings->gru)
-        return example_refuse_servers("with --network gru gradients are clipped by their norm, but no server has all");
     if (create_task(options, a->settings, &a->task) < 0 || check_texts(a) < 0) return -1;
     a->config = choose_model(a->settings, &a->task);
     a->epochs = choose_epochs(a);

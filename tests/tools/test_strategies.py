@@ -83,11 +83,13 @@ class Strategies(unittest.TestCase):
 
     def test_parameter_servers(self):
         """One worker takes the batches that a program of one process takes; losses of nmt are of pairs there, and of tokens here."""
-        same = {"lstm": [r"loss: (0\.\d+)", r"(\S+) %"], "ncf": [r"loss: (0\.\d\d\d)", r"HR@10 (\S+)", r"NDCG@10 (\S+)"],
-                "nmt": [r"(?m)^(.*: .* \(wrong\))$", r"Test: (\S+) %"], "vae": [r"(?:Loss|loss): (\d+\.\d\d)", r"ELBO: (\S+)"]}
-        for name, patterns in same.items():
-            arguments = [*self.trainers[name], *(["--network", "transformer"] if name == "nmt" else [])]
-            with self.subTest(name):
+        same = {"gpt": [r"loss:? (\d+\.\d\d\d)", r"[vV]alidation:? (\d\S+\d)"], "lstm": [r"loss: (0\.\d+)", r"(\S+) %"], "ncf": [r"loss: (0\.\d\d\d)", r"HR@10 (\S+)", r"NDCG@10 (\S+)"],
+                "nmt": [r"(?m)^(.*: .* \(wrong\))$", r"Test: (\S+) %"],
+                "nmt transformer": [r"(?m)^(.*: .* \(wrong\))$", r"Test: (\S+) %"], "vae": [r"(?:Loss|loss): (\d+\.\d\d)", r"ELBO: (\S+)"]}
+        for what, patterns in same.items():
+            name, *network = what.split()
+            arguments = [*self.trainers[name], *(["--network", *network] if network else [])]
+            with self.subTest(what):
                 served = self.serve(name, *arguments, "--synchronous")
                 alone = programs.run(EXAMPLES / name, *arguments, "--devices", "llvmpipe")
                 self.assertIn("1 workers, 1 parameter servers, synchronous\n", served.stdout)
@@ -107,8 +109,8 @@ class Strategies(unittest.TestCase):
     def test_no_servers(self):
         servers = ["--strategy", "parameter_server"]
         for name, arguments, text in (("resnet", [], "which servers cannot; use --strategy mirrored"), ("densenet", [], "which servers cannot"),
-                                      ("gpt", [], "no server has all of them; use --strategy mirrored"), ("bert", [], "no server has all of them"),
-                                      ("nmt", [], "no server has all; use --strategy mirrored"),
+                                      ("bert", [], "servers do not know which ones they hold; use --strategy mirrored"),
+                                      ("gpt", ["--muon"], "no server has whole matrices"), ("gpt", ["--mixed", "f16"], "no server has whole matrices"),
                                       ("custom_loop", [], "examples/parameter_server.c shows them"),
                                       ("lstm", [], "TF_CONFIG is not set"), ("lstm", ["--logdir", self.folder / "logs"], "--logdir: "),
                                       ("vae", ["--checkpoint-dir", self.folder / "none"], "--checkpoint-dir: "),
