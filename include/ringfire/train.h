@@ -443,10 +443,10 @@ typedef struct rf_fit_params {
  * so.
  * When a stop is agreed (rf_strategy_request_stop()) training or validation ends after that batch:
  * the end of the epoch is left out, on_train_end is called, and the result is RF_OK. The same
- * happens when an on_epoch_end returns ::RF_ERROR_CANCELLED then, as rf_model_evaluate() in it does.
- * The callbacks after it are not called. A fit that is resumed from a backup repeats the end of the
- * epoch, so that such callbacks should be the first ones.
- * A callback that fails on one worker ends the job on all.
+ * happens when an on_epoch_end returns ::RF_ERROR_CANCELLED then, as rf_model_evaluate() in it
+ * does. The callbacks after it are not called. A fit that is resumed from a backup repeats the end
+ * of the epoch, so that such callbacks should be the first ones. A callback that fails on one
+ * worker ends the job on all.
  * @param history may be NULL. The caller frees it with rf_history_free(), also after a failure: it
  *   then holds the epochs before it.
  * @return RF_ERROR_NOT_FINITE when the loss (or "val_loss") is infinite or NaN, which is noticed

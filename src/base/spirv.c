@@ -31,6 +31,7 @@ static const shape_row shapes[] = {
     { 83, 84, { 2, IDS, 4, true, false } },        /* OpCopyObject, OpTranspose */
     { 95, 95, { 2, 2, 5, true, false } },          /* OpImageFetch, of texel buffers, which have no level of detail */
     { 100, 100, { 2, IDS, 4, true, false } },      /* OpImage */
+    { 104, 104, { 2, IDS, 4, true, false } },      /* OpImageQuerySize */
     { 109, 115, { 2, IDS, 4, true, false } },      /* conversions */
     { 124, 124, { 2, IDS, 4, true, false } },      /* OpBitcast */
     { 126, 127, { 2, IDS, 4, true, false } },      /* OpSNegate, OpFNegate */
