@@ -139,7 +139,7 @@ static rf_result check_binding(const rf_exec *exec, const rf_op_call *call, cons
                        call->op->name, kernel, b->offset, b->size, whole);
     const uint64_t size = b->size ? b->size : whole - b->offset;
     if (b->view != RF_VIEW_STORAGE) {
-        const uint64_t elements = rf_div_up(size, b->view == RF_VIEW_TEXEL_RGBA32F ? 16 : 4);
+        const uint64_t elements = rf_div_up(size, rf_view_texel_bytes(b->view));
         if (elements > exec->caps.max_texel_elements)
             return RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) binds %" PRIu64 " texels; the device allows %u",
                            call->op->name, kernel, elements, exec->caps.max_texel_elements);
@@ -203,10 +203,12 @@ static void binding_resolve(const rf_binding *b, const rf_span *in, const rf_spa
     *binding = (rf_gpu_binding){ .buffer = span.buffer,
                                  .offset = span.offset + b->offset,
                                  .size = b->size ? b->size : whole - b->offset };
-    if (b->view == RF_VIEW_TEXEL_R32F) binding->texel_components = 1;
-    if (b->view == RF_VIEW_TEXEL_RGBA32F) binding->texel_components = 4;
-    /* A texel view holds whole texels: the last one may reach into the padding behind a tensor; every buffer has it. */
-    if (binding->texel_components) binding->size = rf_align_up(binding->size, 4 * (uint64_t)binding->texel_components);
+    if (b->view != RF_VIEW_STORAGE) {
+        binding->texel_half = b->view == RF_VIEW_TEXEL_RGBA16F || b->view == RF_VIEW_TEXEL_R16F;
+        binding->texel_components = b->view == RF_VIEW_TEXEL_R32F || b->view == RF_VIEW_TEXEL_R16F ? 1 : 4;
+        /* Whole texels: the last one may reach into the padding behind a tensor; every buffer has it. */
+        binding->size = rf_align_up(binding->size, rf_view_texel_bytes(b->view));
+    }
     *access = (rf_access){ span.buffer, binding->offset, binding->offset + binding->size, b->write };
 }
 

@@ -110,6 +110,7 @@ typedef struct rf_gpu_binding {
     rf_gpu_buffer *buffer;
     uint64_t offset, size;
     uint32_t texel_components; /* 0: storage buffer, 1: r32f texel view, 4: rgba32f texel view */
+    bool texel_half;           /* r16f and rgba16f instead */
 } rf_gpu_binding;
 rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu_recording **out);
 /* Refuses what the device cannot do or the pipeline does not have. A grid with a zero in it records nothing. */

@@ -218,6 +218,7 @@ typedef struct rf_gpu_view { /* a texel view, shared by the dispatches of a reco
     VkBuffer buffer;
     uint64_t offset, size;
     uint32_t components;
+    bool half;
     VkBufferView view;
 } rf_gpu_view;
 typedef struct rf_gpu_view_list {

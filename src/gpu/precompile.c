@@ -52,7 +52,8 @@ static rf_gpu_binding binding_like(const lane *l, const rf_gpu_variant *v, uint3
     if (!(v->pipeline->layout->texel_mask >> i & 1)) return (rf_gpu_binding){ l->plain, 0, SHORT_SPAN, 0 };
     return (rf_gpu_binding){ .buffer = v->forms.power_of_two >> i & 1 ? l->power_of_two : l->plain,
                              .size = v->forms.short_span >> i & 1 ? SHORT_SPAN : LONG_SPAN,
-                             .texel_components = v->forms.rgba >> i & 1 ? 4 : 1 };
+                             .texel_components = v->forms.rgba >> i & 1 ? 4 : 1,
+                             .texel_half = v->forms.half >> i & 1 };
 }
 
 static rf_result compile_variant(const lane *l, const rf_gpu_variant *v)

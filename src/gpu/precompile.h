@@ -15,10 +15,11 @@
  * for every format, for buffers whose size is a power of two, and (it reads the size as a mipmap range) for views whose
  * size has nothing in bits 8 to 15. Bits of storage buffers are zero. */
 typedef struct rf_gpu_texel_forms {
-    uint32_t rgba, power_of_two, short_span;
+    uint32_t rgba, half, power_of_two, short_span;
 } rf_gpu_texel_forms;
-void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t binding, uint32_t components, uint64_t buffer_size,
-                            uint64_t view_size);
+/* What is bound there, in a buffer of so many bytes. */
+void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t at, const rf_gpu_binding *binding,
+                            uint64_t buffer_size);
 /* Devices to open besides the first, for so many variants on so many CPUs. */
 uint32_t rf_gpu_precompile_helpers(uint32_t variants, uint32_t cpus);
 

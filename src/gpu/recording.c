@@ -151,17 +151,19 @@ static rf_result get_view(rf_gpu_recording *rec, const rf_gpu_binding *binding, 
     for (uint32_t i = 0; i < rec->views.count; i++) {
         const rf_gpu_view *v = &rec->views.items[i];
         if (v->buffer == buffer && v->offset == binding->offset && v->size == binding->size &&
-            v->components == binding->texel_components) {
+            v->components == binding->texel_components && v->half == binding->texel_half) {
             *out = v->view;
             return RF_OK;
         }
     }
+    static const VkFormat formats[2][2] = { { VK_FORMAT_R32_SFLOAT, VK_FORMAT_R32G32B32A32_SFLOAT },
+                                            { VK_FORMAT_R16_SFLOAT, VK_FORMAT_R16G16B16A16_SFLOAT } };
     rf_gpu_device *device = rec->device;
     RF_TRY(RF_VEC_GROW(&rec->views));
     const VkBufferViewCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
         .buffer = buffer,
-        .format = binding->texel_components == 4 ? VK_FORMAT_R32G32B32A32_SFLOAT : VK_FORMAT_R32_SFLOAT,
+        .format = formats[binding->texel_half][binding->texel_components == 4],
         .offset = binding->offset,
         .range = binding->size,
     };
@@ -172,6 +174,7 @@ static rf_result get_view(rf_gpu_recording *rec, const rf_gpu_binding *binding, 
         .offset = binding->offset,
         .size = binding->size,
         .components = binding->texel_components,
+        .half = binding->texel_half,
         .view = *out,
     };
     return RF_OK;
@@ -196,7 +199,7 @@ static rf_result check_binding(const rf_gpu_recording *rec, const char *shader, 
     RF_REQUIRE(b->offset % alignment == 0, "%s: binding %u: offset %llu is not a multiple of %llu", shader, i,
                (unsigned long long)b->offset, (unsigned long long)alignment);
     if (texel) {
-        const uint64_t element = 4ull * b->texel_components;
+        const uint64_t element = (b->texel_half ? 2ull : 4ull) * b->texel_components;
         RF_REQUIRE(b->size % element == 0, "%s: binding %u: %llu bytes are not a whole number of texels", shader, i,
                    (unsigned long long)b->size);
         RF_REQUIRE(b->size / element <= device->plan.caps.max_texel_elements,

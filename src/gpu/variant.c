@@ -5,13 +5,13 @@
 
 #include "gpu/internal.h"
 
-void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t binding, uint32_t components, uint64_t buffer_size,
-                            uint64_t view_size)
+void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t at, const rf_gpu_binding *binding, uint64_t buffer_size)
 {
-    const uint32_t bit = 1u << binding;
-    if (components == 4) forms->rgba |= bit;
+    const uint32_t bit = 1u << at;
+    if (binding->texel_components == 4) forms->rgba |= bit;
+    if (binding->texel_half) forms->half |= bit;
     if ((buffer_size & (buffer_size - 1)) == 0) forms->power_of_two |= bit;
-    if ((view_size & 0xff00) == 0) forms->short_span |= bit;
+    if ((binding->size & 0xff00) == 0) forms->short_span |= bit;
 }
 
 static rf_result find_variant(rf_gpu_pipeline *pipeline, const rf_gpu_texel_forms *forms, rf_gpu_variant **out)
@@ -46,8 +46,7 @@ rf_result rf_gpu_variant_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, 
     rf_gpu_texel_forms forms = { 0 };
     for (uint32_t i = 0; i < pipeline->layout->num_bindings; i++)
         if (pipeline->layout->texel_mask >> i & 1)
-            rf_gpu_texel_forms_add(&forms, i, bindings[i].texel_components, bindings[i].buffer->capacity,
-                                   bindings[i].size);
+            rf_gpu_texel_forms_add(&forms, i, &bindings[i], bindings[i].buffer->capacity);
     rf_gpu_variant *v;
     RF_TRY(find_variant(pipeline, &forms, &v));
     if (v->compiled) return RF_OK;

@@ -92,7 +92,19 @@ typedef struct rf_attr_field {
 /* ---- kernels ---- */
 
 typedef enum rf_bind_kind { RF_BIND_INPUT, RF_BIND_OUTPUT, RF_BIND_WORKSPACE, RF_BIND_COUNTERS } rf_bind_kind;
-typedef enum rf_bind_view { RF_VIEW_STORAGE, RF_VIEW_TEXEL_RGBA32F, RF_VIEW_TEXEL_R32F } rf_bind_view;
+typedef enum rf_bind_view {
+    RF_VIEW_STORAGE,
+    RF_VIEW_TEXEL_RGBA32F,
+    RF_VIEW_TEXEL_R32F,
+    RF_VIEW_TEXEL_RGBA16F,
+    RF_VIEW_TEXEL_R16F,
+} rf_bind_view;
+/* Of one texel; 0: storage. */
+static inline uint32_t rf_view_texel_bytes(rf_bind_view view)
+{
+    static const uint32_t bytes[] = { 0, 16, 4, 8, 2 };
+    return bytes[view];
+}
 
 /* Binding i of a dispatch is `layout(binding = i)`, set 0. */
 typedef struct rf_binding {

@@ -9,13 +9,41 @@
 typedef struct widening {
     const rf_op_call *call;
     const rf_device_caps *caps;
-    uint64_t own; /* bytes of the kernel's */
+    uint32_t fetched; /* bit i: input i is read as it is */
+    uint64_t own;     /* bytes of the kernel's */
     uint64_t in[RF_MAX_INPUTS], out[RF_MAX_OUTPUTS];
 } widening;
 
-static bool is_read(const rf_op_call *call, uint32_t i)
+static bool is_narrow(const rf_op_call *call, uint32_t i)
 {
     return rf_dtype_is_narrow(call->in[i].dtype) && !(call->op->shape_only >> i & 1);
+}
+
+static bool is_converted(const widening *w, uint32_t i)
+{
+    return is_narrow(w->call, i) && !(w->fetched >> i & 1);
+}
+
+/* Texels of f16 become floats where they are fetched: what a kernel reads through texels alone needs no conversion. */
+static uint32_t find_fetched(const widening *w, const rf_kernel_plan *inner)
+{
+    uint32_t fetched = 0;
+    for (uint32_t i = 0; i < w->call->n_in; i++)
+        if (is_narrow(w->call, i) && w->call->in[i].dtype == RF_F16) fetched |= 1u << i;
+    for (uint32_t k = 0; k < inner->count; k++)
+        for (uint32_t b = 0; b < inner->items[k].n_bind; b++) {
+            const rf_binding *bound = &inner->items[k].bind[b];
+            const bool fits = bound->view != RF_VIEW_STORAGE && bound->offset / 2 % w->caps->buffer_alignment == 0;
+            if (bound->kind == RF_BIND_INPUT && !fits) fetched &= ~(1u << bound->index);
+        }
+    return fetched;
+}
+
+static void fetch_halves(rf_binding *b)
+{
+    b->view = b->view == RF_VIEW_TEXEL_RGBA32F ? RF_VIEW_TEXEL_RGBA16F : RF_VIEW_TEXEL_R16F;
+    b->offset /= 2;
+    b->size = rf_div_up(b->size, 2);
 }
 
 /* Kernels may read whole vectors of four. */
@@ -30,7 +58,7 @@ static uint64_t place_tensors(widening *w)
     uint64_t at = rf_align_up(w->own, w->caps->buffer_alignment);
     for (uint32_t i = 0; i < call->n_in; i++) {
         w->in[i] = at;
-        if (is_read(call, i)) at = rf_align_up(at + wide_bytes(&call->in[i]), w->caps->buffer_alignment);
+        if (is_converted(w, i)) at = rf_align_up(at + wide_bytes(&call->in[i]), w->caps->buffer_alignment);
     }
     for (uint32_t i = 0; i < call->n_out; i++) {
         w->out[i] = at;
@@ -52,7 +80,9 @@ static void bind_in_workspace(rf_binding *b, uint64_t base, uint64_t whole)
 static void move_binding(const widening *w, rf_binding *b)
 {
     const rf_op_call *call = w->call;
-    if (b->kind == RF_BIND_INPUT && is_read(call, b->index))
+    if (b->kind == RF_BIND_INPUT && is_narrow(call, b->index) && !is_converted(w, b->index))
+        fetch_halves(b);
+    else if (b->kind == RF_BIND_INPUT && is_converted(w, b->index))
         bind_in_workspace(b, w->in[b->index], wide_bytes(&call->in[b->index]));
     else if (b->kind == RF_BIND_OUTPUT && rf_dtype_is_narrow(call->out[b->index].dtype))
         bind_in_workspace(b, w->out[b->index], wide_bytes(&call->out[b->index]));
@@ -76,7 +106,7 @@ static rf_result append_all(const widening *w, const rf_kernel_plan *inner, rf_k
 {
     const rf_op_call *call = w->call;
     for (uint32_t i = 0; i < call->n_in; i++) {
-        if (!is_read(call, i)) continue;
+        if (!is_converted(w, i)) continue;
         const rf_cast_side from = { RF_BIND_INPUT, i, 0, call->in[i].dtype },
                            to = { RF_BIND_WORKSPACE, 0, w->in[i], RF_F32 };
         RF_TRY(rf_cast_add(plan, w->caps, from, to, rf_desc_count(&call->in[i]), plan->count > 0));
@@ -100,6 +130,7 @@ rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_dev
     rf_kernel_plan inner = { 0 };
     rf_result r = rf_kernel_plan_whole(kernel, &wide, caps, &inner);
     w.own = inner.workspace;
+    w.fetched = find_fetched(&w, &inner);
     if (r >= 0) {
         plan->workspace = place_tensors(&w);
         plan->counters = inner.counters;

@@ -235,7 +235,7 @@ static void check_range(const rf_op_call *call, const rf_kernel_plan *plan, cons
     if (b->view == RF_VIEW_STORAGE)
         assert_true(size <= caps->max_storage_range);
     else
-        assert_true(rf_div_up(size, b->view == RF_VIEW_TEXEL_RGBA32F ? 16 : 4) <= caps->max_texel_elements);
+        assert_true(rf_div_up(size, rf_view_texel_bytes(b->view)) <= caps->max_texel_elements);
 }
 
 /* Plans every kernel that takes the call; how many there are. */

@@ -30,12 +30,19 @@ static void test_texel_forms(void **state)
 {
     (void)state;
     rf_gpu_texel_forms f = { 0 };
-    rf_gpu_texel_forms_add(&f, 0, 1, 1536, 256);
-    assert_true(f.rgba == 0 && f.power_of_two == 0 && f.short_span == 0);
-    rf_gpu_texel_forms_add(&f, 1, 4, 1536, 256);
-    rf_gpu_texel_forms_add(&f, 2, 1, 4096, 512);
-    rf_gpu_texel_forms_add(&f, 3, 1, 1536, 16);
-    rf_gpu_texel_forms_add(&f, 4, 4, 1u << 20, 1u << 16);
+    static const struct {
+        rf_gpu_binding binding;
+        uint64_t buffer_size;
+    } bound[] = { { { .size = 256, .texel_components = 1 }, 1536 },
+                  { { .size = 256, .texel_components = 4 }, 1536 },
+                  { { .size = 512, .texel_components = 1 }, 4096 },
+                  { { .size = 16, .texel_components = 1, .texel_half = true }, 1536 },
+                  { { .size = 1u << 16, .texel_components = 4 }, 1u << 20 } };
+    for (uint32_t i = 0; i < 5; i++) {
+        rf_gpu_texel_forms_add(&f, i, &bound[i].binding, bound[i].buffer_size);
+        if (i == 0) assert_true(f.rgba == 0 && f.half == 0 && f.power_of_two == 0 && f.short_span == 0);
+    }
+    assert_int_equal(f.half, 1u << 3);
     assert_int_equal(f.rgba, 1u << 1 | 1u << 4);
     assert_int_equal(f.power_of_two, 1u << 2 | 1u << 4);
     assert_int_equal(f.short_span, 1u << 3 | 1u << 4);

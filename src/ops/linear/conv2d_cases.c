@@ -472,6 +472,7 @@ const rf_op_case rf_conv2d_pool_filter_grad_cases[] = {
     { .name = "small", .attr = &valid_bias, POOL_FILTER(SMALL), TOLERANCE(16) },
     { .name = "one_channel", .attr = &masked_bias, POOL_FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, POOL_FILTER(RGB), TOLERANCE(112) },
+    { .name = "f32_few_odd", .attr = &f32_bias, POOL_FILTER(RGB), TOLERANCE(112) },
     { .name = "few_dilated", .attr = &dilated, POOL_FILTER(FEW_DILATED), TOLERANCE(300) },
     { .name = "few_padded", .attr = &masked_same_bias, POOL_FILTER(FEW_PADDED), TOLERANCE(200) },
     { .name = "few_strided", .attr = &same_2, POOL_FILTER(FEW_STRIDED), TOLERANCE(210) },

@@ -193,7 +193,7 @@ static bool filter_absorb_sibling(const rf_graph *graph, rf_node self, rf_node o
            filter_absorb_sums(graph, self, other, fused, other_out);
 }
 
-static bool filter_makes_f32(const rf_op_call *call)
+bool rf_conv2d_makes_f32(const rf_op_call *call)
 {
     return ((const rf_conv2d_attr *)call->attr)->f32;
 }
@@ -220,7 +220,7 @@ const rf_op rf_op_conv2d_filter_grad = {
     .met_by_padding = rf_linear_met_column,
     .unbatched_out = 1u << 0 | 1u << 1,
     RF_STORES_16(1),
-    .makes_f32 = filter_makes_f32,
+    .makes_f32 = rf_conv2d_makes_f32,
     .infer = filter_infer,
     .gradient = filter_gradient,
     .reference = filter_reference,

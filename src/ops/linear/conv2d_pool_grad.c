@@ -123,7 +123,9 @@ static rf_result steps_plan(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_plan_append(plan, &filter, caps, filter_in, filter_out);
 }
 
-static const rf_kernel steps = { .name = "steps", .score = steps_score, .plan = steps_plan, .cuts_up = true };
+static const rf_kernel steps = {
+    .name = "steps", .score = steps_score, .plan = steps_plan, .cuts_up = true, .narrow = rf_always_narrow
+};
 
 /* ---- from the two nodes ---- */
 
@@ -133,10 +135,8 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
     const rf_pool2d_attr *attr = pool->attr;
     if (filter->op != &rf_op_conv2d_filter_grad || filter->in[1] != pool->out[0]) return false;
     rf_conv2d_attr conv = *(const rf_conv2d_attr *)filter->attr;
-    const rf_tensor_desc *x = rf_graph_desc(graph, filter->in[0]), *y = rf_graph_desc(graph, pool->in[1]);
     if (memcmp(attr, attr->relu_mask ? &masked_windows : &windows, sizeof(*attr)) != 0 || conv.groups > 1 ||
-        x->shape.dim[3] > MOST_CHANNELS || x->dtype != RF_F32 || y->dtype != RF_F32 ||
-        rf_graph_desc(graph, pool->in[0])->dtype != RF_F32)
+        rf_graph_desc(graph, filter->in[0])->shape.dim[3] > MOST_CHANNELS)
         return false;
     conv.relu_mask = attr->relu_mask;
     *fused = (rf_fused){ .op = &rf_op_conv2d_pool_filter_grad,
@@ -145,6 +145,12 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
                          .all_outputs = true };
     memcpy(fused->attr, &conv, sizeof(conv));
     return true;
+}
+
+static bool absorb_cast(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out)
+{
+    *other_out = 0;
+    return rf_linear_absorb_cast(graph, self, other, offsetof(rf_conv2d_attr, f32), fused);
 }
 
 static const rf_kernel *const kernels[] = { &steps, &rf_conv2d_filter_grad_few_16, &rf_conv2d_filter_grad_few_32 };
@@ -161,9 +167,11 @@ const rf_op rf_op_conv2d_pool_filter_grad = {
     .unbatched_out = 1u << 0 | 1u << 1,
     .met_by_padding = rf_linear_met_column,
     RF_STORES_16(1),
+    .makes_f32 = rf_conv2d_makes_f32,
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = grad_cost,
+    .absorb_sibling = absorb_cast,
     RF_KERNELS(kernels),
     RF_CASES(rf_conv2d_pool_filter_grad_cases),
 };

@@ -40,8 +40,8 @@ void rf_compiled_destroy(rf_compiled **compiled);
  */
 rf_result rf_check_dataset(const rf_model *model, const rf_dataset *data, bool labels, const char *argument);
 /* One pass over the dataset through the evaluate function; the meters hold the result. Fails for an empty one.
- * `stopped`: a stop was agreed meanwhile, by all workers after the same batch, and the pass ended there. A stop that was
- * agreed before is known to the caller, who evaluates all the same. */
+ * `stopped`: a stop was agreed meanwhile, by all workers after the same batch, and the pass ended there. A stop that
+ * was agreed before is known to the caller, who evaluates all the same. */
 rf_result rf_evaluate_pass(rf_compiled *compiled, const rf_dataset *data, const char *argument, bool *stopped);
 /* Runs one batch and counts its examples. */
 rf_result rf_run_batch(rf_compiled *compiled, rf_function *function, rf_meters *meters, const rf_element *batch);
