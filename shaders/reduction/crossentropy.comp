@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross-entropy of each row, or (GRAD) its gradient, or (GRAD, WITH_LOSS) both; labels are one class number a row or (DENSE) a weight for each class.
-// Predictions are logits, or probabilities, which are normalised and clipped. One invocation a row, or (GROUP) one
-// workgroup. TOTAL: one workgroup takes all rows, one an invocation at a time, and adds up their losses.
+// Predictions are logits, or probabilities, which are normalised and clipped; they, weights and gradients may be stored in 16 bits,
+// gradients where rows have even lengths. One invocation a row, or (GROUP) one workgroup. TOTAL: one workgroup takes all rows, one an invocation at a time, and adds up their losses.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/row_group.glsl"
 #include "include/scalar_math.glsl"
+#define RF_TYPES_ID 5
+#include "include/stored.glsl"
 
 layout(constant_id = 1) const bool FROM_LOGITS = false;
 
 #ifdef DENSE
-layout(std430, binding = 0) readonly buffer Labels { float label[]; };
+RF_STORED1(0, label)
+#define WEIGHT(i) RF_LOAD1(0, label, i)
 #else
 layout(std430, binding = 0) readonly buffer Labels { int label[]; };
 #endif
-layout(std430, binding = 1) readonly buffer X { float x[]; };
+RF_STORED1(1, x)
+#define X(i) RF_LOAD1(1, x, i)
 #ifdef GRAD
 layout(std430, binding = 2) readonly buffer Dloss { float dloss[]; };
 layout(std430, binding = 3) writeonly buffer Dx { float dx[]; };
+layout(std430, binding = 3) writeonly buffer DxWords { uint dx_words[]; };
 #ifdef WITH_LOSS
 layout(std430, binding = 4) writeonly buffer Loss { float loss[]; };
 #ifndef DENSE
@@ -46,6 +51,27 @@ bool is_unclipped(float q) { return (q >= LOW && q <= HIGH) || rf_is_nan(q); }
 
 float log_of_clipped(float q) { return rf_keep_nan(log(clamp(q, LOW, HIGH)), q); }
 
+#ifdef GRAD
+// The gradient of each column c of a row, or of two columns at a time.
+#define PUT_ROW(gradient)                                                                                              \
+    if (!RF_NARROW(3)) {                                                                                               \
+        for (uint c = FIRST; c < columns; c += STEP) dx[base + c] = gradient;                                          \
+    } else {                                                                                                           \
+        for (uint pair = FIRST; 2 * pair < columns; pair += STEP) {                                                    \
+            vec4 both = vec4(0.0);                                                                                     \
+            for (uint i = 0; i < 2; i++) {                                                                             \
+                const uint c = 2 * pair + i;                                                                           \
+                both[i] = gradient;                                                                                    \
+            }                                                                                                          \
+            dx_words[base / 2 + pair] = rf_narrow(RF_STORED_TYPE, both).x;                                             \
+        }                                                                                                              \
+    }
+
+#ifdef DENSE
+float part_of(float q, float l) { return is_unclipped(q) && l != 0.0 ? l / q : 0.0; }
+#endif
+#endif
+
 // Makes what is asked for of one row; where FIRST is 0 this is its loss.
 float row_make(uint row)
 {
@@ -55,7 +81,7 @@ float row_make(uint row)
     if (wanted < 0 || wanted >= int(columns)) {
         const float nan = uintBitsToFloat(0x7fc00000u);
 #ifdef GRAD
-        for (uint c = FIRST; c < columns; c += STEP) dx[base + c] = nan;
+        PUT_ROW(nan)
 #endif
 #ifdef WITH_LOSS
         if (FIRST == 0) loss[row] = nan;
@@ -69,15 +95,15 @@ float row_make(uint row)
 
     float total = 0.0, shift = 0.0;
     if (FROM_LOGITS) {
-        shift = x[base];
-        for (uint c = FIRST; c < columns; c += STEP) shift = rf_larger(shift, x[base + c]);
+        shift = X(base);
+        for (uint c = FIRST; c < columns; c += STEP) shift = rf_larger(shift, X(base + c));
         shift = rf_row_max(shift);
     }
     // In blocks: the rounding error of one long sum would show in its logarithm.
     for (uint block = FIRST; block < columns; block += 64 * STEP) {
         float part = 0.0;
         for (uint c = block; c < min(block + 64 * STEP, columns); c += STEP)
-            part += FROM_LOGITS ? exp(x[base + c] - shift) : x[base + c];
+            part += FROM_LOGITS ? exp(X(base + c) - shift) : X(base + c);
         total += part;
     }
     total = rf_row_sum(total);
@@ -89,28 +115,22 @@ float row_make(uint row)
 #ifdef DENSE
     float weight = 0.0; // probabilities: of the classes that were not clipped
     for (uint c = FIRST; c < columns; c += STEP) {
-        const float q = x[base + c] * scale;
-        if (FROM_LOGITS || is_unclipped(q)) weight += label[base + c];
+        const float q = X(base + c) * scale;
+        if (FROM_LOGITS || is_unclipped(q)) weight += WEIGHT(base + c);
     }
     weight = rf_row_sum(weight);
-    for (uint c = FIRST; c < columns; c += STEP) {
-        const float l = label[base + c], v = x[base + c];
-        if (FROM_LOGITS) {
-            dx[base + c] = g * (exp(v - shift) * scale * weight - l);
-        } else {
-            const float q = v * scale;
-            dx[base + c] = g * scale * (weight - (is_unclipped(q) && l != 0.0 ? l / q : 0.0));
-        }
+    if (FROM_LOGITS) {
+        PUT_ROW(g * (exp(X(base + c) - shift) * scale * weight - WEIGHT(base + c)))
+    } else {
+        PUT_ROW(g * scale * (weight - part_of(X(base + c) * scale, WEIGHT(base + c))))
     }
 #else
-    const float q = x[base + wanted] * scale;
+    const float q = X(base + wanted) * scale;
     const bool counts = FROM_LOGITS || is_unclipped(q);
-    for (uint c = FIRST; c < columns; c += STEP) {
-        const bool own = int(c) == wanted;
-        if (FROM_LOGITS)
-            dx[base + c] = g * (exp(x[base + c] - shift) * scale - (own ? 1.0 : 0.0));
-        else
-            dx[base + c] = g * scale * (counts ? 1.0 - (own ? 1.0 / q : 0.0) : 0.0);
+    if (FROM_LOGITS) {
+        PUT_ROW(g * (exp(X(base + c) - shift) * scale - (int(c) == wanted ? 1.0 : 0.0)))
+    } else {
+        PUT_ROW(g * scale * (counts ? 1.0 - (int(c) == wanted ? 1.0 / q : 0.0) : 0.0))
     }
 #endif
 #endif
@@ -119,21 +139,21 @@ float row_make(uint row)
 #ifdef DENSE
     float result = 0.0;
     for (uint c = FIRST; c < columns; c += STEP) {
-        const float l = label[base + c], v = x[base + c];
+        const float l = WEIGHT(base + c), v = X(base + c);
         // A class of weight 0 has no part in the loss even where its logarithm is infinite.
         if (l != 0.0) result -= l * (FROM_LOGITS ? v - shift - log_total : log_of_clipped(v * scale));
     }
     result = rf_row_sum(result);
     if (FIRST == 0) loss[row] = result;
 #else
-    const float own_x = x[base + wanted];
+    const float own_x = X(base + wanted);
     const float result = FROM_LOGITS ? log_total - (own_x - shift) : -log_of_clipped(own_x * scale);
     if (FIRST == 0) loss[row] = result;
 #ifdef GRAD
     if (WITH_HITS) {
         float before = 0.0; // that come before the wanted one among the largest
         for (uint c = FIRST; c < columns; c += STEP) {
-            const float v = x[base + c];
+            const float v = X(base + c);
             const bool own_exceeds = int(c) < wanted && rf_exceeds(own_x, v);
             if (int(c) < wanted ? !own_exceeds : rf_exceeds(v, own_x)) before += 1.0;
         }

@@ -262,7 +262,9 @@ rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_
     }                                                                                                                  \
     linkage const rf_kernel id = { text, id##_score, id##_plan, __VA_ARGS__ }
 /* Defines a kernel that is one row job: an expression in which `call` and `caps` stand for those of the kernel. */
-#define RF_ROW_KERNEL(id, text, make_job)                                                                              \
+#define RF_ROW_KERNEL(id, text, make_job) RF_NARROW_ROW_KERNEL(id, text, make_job, NULL)
+/* The same with rf_kernel.narrow. */
+#define RF_NARROW_ROW_KERNEL(id, text, make_job, narrow_of)                                                            \
     static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
     {                                                                                                                  \
         const rf_row_job job = make_job;                                                                               \
@@ -273,6 +275,6 @@ rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_
         const rf_row_job job = make_job;                                                                               \
         return rf_row_job_plan(&job, caps, plan);                                                                      \
     }                                                                                                                  \
-    static const rf_kernel id = { text, id##_score, id##_plan }
+    static const rf_kernel id = { text, id##_score, id##_plan, .narrow = narrow_of }
 
 #endif

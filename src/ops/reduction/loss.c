@@ -286,7 +286,7 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, l
           { &rf_shader_crossentropy_both, &rf_shader_crossentropy_both_group } },
     };
     const rf_loss_attr *attr = attr_of(call);
-    const uint64_t columns = rf_desc_columns(&call->in[1]), row_bytes = columns * sizeof(float);
+    const uint64_t columns = rf_desc_columns(&call->in[1]);
     const bool dense = is_dense(call->op), grad = call->n_in == 3, both = call->n_out > 1;
     /* For the maximum, for the sum; dense labels are summed as well; gradients are written in a walk of their own. */
     const uint32_t passes = 2u + dense + grad + both, what = (uint32_t)grad + both;
@@ -296,11 +296,11 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, l
                        .threads_per_row = 1,
                        .loops = rf_row_loops(columns, 1, passes),
                        .n_push = 2u + grad,
-                       .n_spec = 1u + grad + (both && !dense) };
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, dense ? row_bytes : sizeof(int32_t));
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 1, row_bytes);
+                       .n_spec = 5 };
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, dense ? rf_row_bytes(&call->in[0]) : sizeof(int32_t));
+    rf_row_job_tensor(&job, RF_BIND_INPUT, 1, rf_row_bytes(&call->in[1]));
     if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, attr->dloss == RF_DLOSS_ROWS ? sizeof(float) : 0);
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? row_bytes : sizeof(float));
+    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? rf_row_bytes(&call->out[0]) : sizeof(float));
     if (both) rf_row_job_tensor(&job, RF_BIND_OUTPUT, 1, sizeof(float));
     if (both && !dense) {
         rf_row_job_tensor(&job, RF_BIND_OUTPUT, attr->with_hits ? 2 : 1, sizeof(float));
@@ -309,6 +309,8 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, l
     job.spec[0] = from_logits(call);
     job.spec[1] = attr->dloss;
     job.spec[2] = attr->with_hits;
+    job.spec[3] = attr->total == RF_TOTAL_QUOTIENT;
+    job.spec[4] = rf_row_job_types(&job, call, caps);
     job.push[1] = (uint32_t)columns;
     memcpy(&job.push[2], &attr->numerator, sizeof(attr->numerator));
     if (way == WAY_GROUP) rf_row_job_group(&job, caps, shaders[dense][what][1], columns, passes);
@@ -320,8 +322,18 @@ static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, l
     return job;
 }
 
-RF_ROW_KERNEL(loss_row, "row", loss_job(call, caps, WAY_ROW));
-RF_ROW_KERNEL(loss_group, "group", loss_job(call, caps, WAY_GROUP));
+/* Two gradients are a word, and what flows in is read as f32. */
+static bool loss_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    const bool grad = call->n_in == 3;
+    return !grad ||
+           (call->in[2].dtype == RF_F32 && (call->out[0].dtype == RF_F32 || rf_desc_columns(&call->out[0]) % 2 == 0));
+}
+
+/* One invocation a row, or one workgroup. */
+RF_NARROW_ROW_KERNEL(loss_row, "row", loss_job(call, caps, WAY_ROW), loss_narrow);
+RF_NARROW_ROW_KERNEL(loss_group, "group", loss_job(call, caps, WAY_GROUP), loss_narrow);
 
 static double held_score(const rf_op_call *call, const rf_device_caps *caps)
 {
@@ -368,7 +380,6 @@ static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, 
     const uint32_t push[] = { (uint32_t)job.rows, job.push[1], job.push[2] };
     rf_dispatch_spec(d, job.local);
     for (uint32_t i = 0; i < job.n_spec; i++) rf_dispatch_spec(d, job.spec[i]);
-    rf_dispatch_spec(d, attr->total == RF_TOTAL_QUOTIENT);
     rf_dispatch_push(d, push, sizeof(push));
     for (uint32_t i = 0; i < 3; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
     const uint32_t outputs[] = { 0, 1, attr->with_hits ? 2 : 1, call->n_out - 1 };
@@ -377,7 +388,7 @@ static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, 
     rf_dispatch_groups(d, caps, 1);
     return RF_OK;
 }
-static const rf_kernel loss_total = { "total", total_score, total_plan, .finishes = true };
+static const rf_kernel loss_total = { "total", total_score, total_plan, .finishes = true, .narrow = loss_narrow };
 
 static rf_result append_total(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
