@@ -25,7 +25,8 @@
 #include "include/write_fours.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int CAUSAL = 0;
-layout(constant_id = 2) const int MASKED = 0; /* DELTA: there are gradients of the sums' logarithms */
+/* 1: there is a mask, 2: one that tells keys apart alone. DELTA: there are gradients of the sums' logarithms. */
+layout(constant_id = 2) const int MASKED = 0;
 
 layout(push_constant) uniform P {
     int total, tiles;         /* workgroups: all, of an item */
@@ -207,6 +208,8 @@ void tie(inout vec4 score[4], uint no_bits)
         ADD_ONE(x, w, c, i, 3)                                                                                         \
     }
 
+bool is_set(float x) { return (floatBitsToInt(x) & 0x7fffffff) != 0; }
+
 /* Columns of the rows that a lane has, four rows in each. */
 vec4 own[4 * FOURS];
 /* The same of the result, as scalars: of vectors the selections would stand at the loop's end, and all sums wait for them on the stack. */
@@ -235,6 +238,11 @@ void main()
 #endif
     int item_rows = item * all_rows, item_others = item * all_others, last_other = all_others - 1;
     ivec4 own_row = ivec4(first_row + lane * 4) + ivec4(0, 1, 2, 3), there = min(own_row, ivec4(all_rows - 1)), row_at = item_rows + there;
+    ivec4 live_row = own_row; /* past the last: that has no part in anything */
+#ifndef FORWARD
+    if (MASKED == 2)
+        [[unroll]] for (int i = 0; i < 4; i++) live_row[i] = is_set(texelFetch(mask, masks + there[i] * key_step).x) ? own_row[i] : all_rows;
+#endif
     [[unroll]] for (int c = 0; c < FOURS; c++) FETCH_ROWS(own, row_a, row_at, depth_a, c)
     [[unroll]] for (int c = 0; c < 4 * FOURS; c++) [[unroll]] for (int r = 0; r < 4; r++) sum[c][r] = 0.0;
 #ifdef FORWARD
@@ -246,9 +254,17 @@ void main()
         FETCH_OTHERS(a, other_a, depth_a)
         FETCH_OTHERS(b, other_b, depth_b)
         DOT(score, a, own)
+#ifdef FORWARD
+        float key_mask = 1.0;
+        if (MASKED == 2) key_mask = texelFetch(mask, masks + min(other + lane % 4, last_other) * key_step).x;
+#endif
         [[unroll]] for (int q = 0; q < 4; q++) {
             int here = other + q;
-            live[q] = lessThan(own_row, ivec4(here < all_others ? all_rows : 0));
+            bool live_other = here < all_others;
+#ifdef FORWARD
+            if (MASKED == 2) live_other = live_other && is_set(FROM_LANE(key_mask, q));
+#endif
+            live[q] = lessThan(live_row, ivec4(live_other ? all_rows : 0));
             if (CAUSAL != 0) {
 #ifdef FORWARD
                 bvec4 attends = lessThanEqual(ivec4(here), own_row + last);
@@ -257,14 +273,14 @@ void main()
 #endif
                 live[q] = bvec4(ivec4(live[q]) & ivec4(attends));
             }
-            if (MASKED != 0)
+            if (MASKED == 1)
                 [[unroll]] for (int i = 0; i < 4; i++) {
 #ifdef FORWARD
                     int at = masks + there[i] * query_step + min(here, last_other) * key_step;
 #else
                     int at = masks + min(here, last_other) * query_step + there[i] * key_step;
 #endif
-                    live[q][i] = live[q][i] && (floatBitsToInt(texelFetch(mask, at).x) & 0x7fffffff) != 0;
+                    live[q][i] = live[q][i] && is_set(texelFetch(mask, at).x);
                 }
         }
 #ifdef FORWARD

@@ -244,6 +244,7 @@ static const rf_op_case attention_cases[] = {
       .unattended = true },
     { CASE("both_2x3x33x65", both, 4, 2e-5, QKV(2, 3, 33, 65, 8, 12), MASK(4, 1, 3, 33, 65)), .unattended = true },
     { CASE("masked_3x1x31x9", masked, 4, 2e-5, QKV(3, 1, 31, 9, 4, 4), MASK(4, 3, 1, 31, 1)), .unattended = true },
+    { CASE("masked_2x3x33x13", masked, 4, 2e-5, QKV(2, 3, 33, 13, 8, 12), MASK(4, 2, 1, 1, 13)), .unattended = true },
     { CASE("1x3x67x31x20x36", plain, 3, 2e-5, QKV(1, 3, 67, 31, 20, 36)) },
     { CASE("1x2x21x19x40x8", eighth, 3, 2e-5, QKV(1, 2, 21, 19, 40, 8)) },
     { CASE("causal_2x2x64x64", causal_eighth, 3, 2e-5, QKV(2, 2, 64, 64, 64, 64)), .unattended = true },
@@ -253,6 +254,8 @@ static const rf_op_case attention_cases[] = {
     { CASE("causal_2x4x512x64", causal_eighth, 3, 2e-5, QKV(2, 4, 512, 512, 64, 64)), .large = true, .benchmark = true,
       .unattended = true },
     { CASE("2x4x512x64", eighth, 3, 2e-5, QKV(2, 4, 512, 512, 64, 64)), .large = true, .benchmark = true },
+    { CASE("masked_2x4x512x64", masked, 4, 2e-5, QKV(2, 4, 512, 512, 64, 64), MASK(4, 2, 1, 1, 512)), .large = true,
+      .benchmark = true, .unattended = true },
 };
 /* Sums of exponentials beyond those of random scores, so that weights stay small. */
 #define LSE(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 4, 6, __VA_ARGS__)
@@ -277,6 +280,8 @@ static const rf_op_case grad_cases[] = {
     { CASE("causal_2x4x512x64", causal_eighth, 6, 1e-4, FLOWS(2, 4, 512, 512, 64, 64)), .large = true,
       .benchmark = true, .unattended = true },
     { CASE("2x4x512x64", eighth, 6, 1e-4, FLOWS(2, 4, 512, 512, 64, 64)), .large = true, .benchmark = true },
+    { CASE("masked_2x4x512x64", masked, 7, 1e-4, FLOWS(2, 4, 512, 512, 64, 64), MASK(4, 2, 1, 1, 512)), .large = true,
+      .benchmark = true, .unattended = true },
 };
 
 /* ---- the ops ---- */

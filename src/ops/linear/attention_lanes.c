@@ -67,7 +67,7 @@ typedef struct lanes_pass {
     int64_t first_item, items;
     int64_t first, past;     /* rows of an item, of those of the dispatch */
     int64_t first_key, keys; /* whose weights the workspace holds */
-    bool option;             /* there is a mask; of the pass that has none, gradients of the sums' logarithms */
+    uint32_t option;         /* 1: there is a mask, 2: for keys alone; of the pass that has none, gradients of levels */
     uint32_t count;
     rf_binding bindings[RF_MAX_BINDINGS];
 } lanes_pass;
@@ -88,7 +88,7 @@ static void bind_floats(lanes_pass *pass, rf_binding binding)
 
 static void bind_mask(lanes_pass *pass, const rf_op_call *call, const rf_attention_geometry *g)
 {
-    pass->option = g->mask != 0;
+    pass->option = !g->mask ? 0 : g->mask_query ? 1 : 2;
     bind_floats(pass, rf_lanes_input(call, g->mask ? g->mask : g->query));
 }
 
