@@ -249,7 +249,7 @@ static int train(app *a)
 /* What the network reached, next to what the truth behind planted ratings does. */
 static int report(app *a)
 {
-    double hit_rate, ndcg, best_hit_rate, best_ndcg;
+    double hit_rate = 0, ndcg = 0, best_hit_rate, best_ndcg;
     const int result = example_outcome(rank_all(a, &hit_rate, &ndcg));
     if (result != 0) return result;
     example_print("Test: HR@%d %.4f, NDCG@%d %.4f\n", RANKED, hit_rate, RANKED, ndcg);
