@@ -178,3 +178,11 @@ rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec
     rf_element_place(&stage->element, spec, stage->element_memory);
     return RF_OK;
 }
+
+rf_result rf_stage_open_in_place(rf_stage *stage)
+{
+    stage->indexed = true;
+    stage->count = (uint64_t)stage->dataset->cardinality;
+    stage->element.num_components = stage->dataset->spec.num_components;
+    return RF_OK;
+}

@@ -136,14 +136,6 @@ static void free_list(rf_dataset *dataset)
     rf_free(list);
 }
 
-static rf_result open_texts(rf_stage *stage)
-{
-    stage->indexed = true;
-    stage->count = (uint64_t)stage->dataset->cardinality;
-    stage->element.num_components = 2;
-    return RF_OK;
-}
-
 static rf_result get_texts(rf_stage *stage, uint64_t index, const rf_element **out)
 {
     const rf_gettext_pair *pair = &((const pair_list *)stage->dataset->data)->pairs[index];
@@ -157,7 +149,7 @@ static rf_result get_texts(rf_stage *stage, uint64_t index, const rf_element **o
 
 const rf_dataset_kind rf_dataset_kind_gettext = {
     .name = "gettext",
-    .open = open_texts,
+    .open = rf_stage_open_in_place,
     .get = get_texts,
     .free_dataset = free_list,
 };

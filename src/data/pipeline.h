@@ -110,6 +110,8 @@ size_t rf_element_bytes(const rf_element_spec *spec); /* sum, each component ali
 /* Points an element's arrays into `memory`, laid out by rf_element_bytes. */
 void rf_element_place(rf_element *element, const rf_element_spec *spec, void *memory);
 rf_result rf_stage_allocate_element(rf_stage *stage, const rf_element_spec *spec);
+/* `open` of sources whose elements lie in memory and are reached by number. */
+rf_result rf_stage_open_in_place(rf_stage *stage);
 
 /* Appends a file of CIFAR-10 or CIFAR-100, by the number of classes, to images u8 [n, 32, 32, 3] and labels i32 [n],
  * which begin empty. The caller frees both with rf_array_free(), also when this fails; `path` is for messages. */

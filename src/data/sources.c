@@ -20,14 +20,6 @@ static void free_arrays(rf_dataset *dataset)
     rf_free(source);
 }
 
-static rf_result open_arrays(rf_stage *stage)
-{
-    stage->indexed = true;
-    stage->count = (uint64_t)stage->dataset->cardinality;
-    stage->element.num_components = stage->dataset->spec.num_components;
-    return RF_OK;
-}
-
 static rf_result get_from_arrays(rf_stage *stage, uint64_t index, const rf_element **out)
 {
     const array_source *source = stage->dataset->data;
@@ -43,7 +35,7 @@ static rf_result get_from_arrays(rf_stage *stage, uint64_t index, const rf_eleme
 
 const rf_dataset_kind rf_dataset_kind_arrays = {
     .name = "arrays",
-    .open = open_arrays,
+    .open = rf_stage_open_in_place,
     .get = get_from_arrays,
     .free_dataset = free_arrays,
 };

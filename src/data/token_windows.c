@@ -9,14 +9,6 @@ static void free_tokens(rf_dataset *dataset)
     rf_free(dataset->data);
 }
 
-static rf_result open_windows(rf_stage *stage)
-{
-    stage->indexed = true;
-    stage->count = (uint64_t)stage->dataset->cardinality;
-    stage->element.num_components = 2;
-    return RF_OK;
-}
-
 static rf_result get_window(rf_stage *stage, uint64_t index, const rf_element **out)
 {
     const rf_dataset *d = stage->dataset;
@@ -29,7 +21,7 @@ static rf_result get_window(rf_stage *stage, uint64_t index, const rf_element **
 
 const rf_dataset_kind rf_dataset_kind_token_windows = {
     .name = "windows",
-    .open = open_windows,
+    .open = rf_stage_open_in_place,
     .get = get_window,
     .free_dataset = free_tokens,
 };
