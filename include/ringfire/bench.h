@@ -53,8 +53,13 @@ typedef struct rf_bench_ops_params {
     bool tune;          /**< store the fastest kernel in the tuning cache */
     double min_seconds; /**< time spent on each row; 0: 0.2 */
     rf_device_options options;
-    uint64_t clock;       /**< an rf_bench_clock */
-    uint64_t reserved[7]; /**< zero: room for later fields */
+    uint64_t clock; /**< an rf_bench_clock */
+    /**
+     * An rf_dtype, #RF_F16 or #RF_BF16: what the cases' floats are stored in; cases that the device
+     * has no kernel for in this type are left out. 0: f32.
+     */
+    uint64_t type;
+    uint64_t reserved[6]; /**< zero: room for later fields */
 } rf_bench_ops_params;
 /**
  * Runs the benchmark cases of the operations on one device, which it opens and closes.

@@ -3,6 +3,7 @@
 #include <ringfire/bench.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/params.h"
@@ -24,12 +25,15 @@ typedef struct op_bench {
 static rf_result op_report(op_bench *b, const rf_op_case *c, const rf_op_call *call, const rf_kernel *kernel,
                            const rf_kernel_timing *timing, bool chosen, double product_gflops)
 {
+    char name[128];
+    snprintf(name, sizeof(name), "%s%s%s", c->name, b->params->type ? " " : "",
+             b->params->type ? rf_dtype_name((rf_dtype)b->params->type) : "");
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     const rf_bench_row row = {
         .device = rf_gpu_info(b->on.device)->name,
         .op = call->op->name,
         .kernel = kernel->name,
-        .case_name = c->name,
+        .case_name = name,
         .seconds = timing->best,
         .gflops = cost.flops / timing->best * 1e-9,
         .gbytes = cost.bytes / timing->best * 1e-9,
@@ -71,8 +75,13 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
 {
     const rf_op_call *call = &data->call;
     const rf_kernel *chosen;
-    if (b->params->tune) RF_TRY(rf_exec_tune(b->on.exec, call));
-    RF_TRY(rf_exec_choose(b->on.exec, call, &chosen));
+    const rf_result r = rf_exec_choose(b->on.exec, call, &chosen);
+    if (r == RF_ERROR_UNSUPPORTED && b->params->type) return RF_OK; /* not every operation is for numbers of 16 bits */
+    RF_TRY(r);
+    if (b->params->tune) {
+        RF_TRY(rf_exec_tune(b->on.exec, call));
+        RF_TRY(rf_exec_choose(b->on.exec, call, &chosen));
+    }
     for (uint32_t i = 0; i < call->op->num_kernels; i++) {
         const rf_kernel *kernel = call->op->kernels[i];
         if (kernel != chosen && (!b->params->all_kernels || rf_kernel_score(kernel, call, &b->on.exec->caps) <= 0))
@@ -90,7 +99,8 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
 static rf_result bench_case(op_bench *b, const rf_op *op, const rf_op_case *c)
 {
     rf_case_data data;
-    rf_result r = rf_case_data_make(op, c, 1, &data);
+    const rf_op_case stored = b->params->type ? rf_case_stored_in(op, c, (rf_dtype)b->params->type, false) : *c;
+    rf_result r = rf_case_data_make(op, &stored, 1, &data);
     if (r >= 0) r = bench_data(b, c, &data);
     rf_case_data_free(&data);
     return rf_error_context(r, "benchmark %s/%s", op->name, c->name);
@@ -132,6 +142,8 @@ RF_API rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn,
     RF_REQUIRE(fn, "rf_bench_ops: fn is NULL");
     RF_REQUIRE(!params || params->clock <= RF_BENCH_CLOCK_DEVICE, "rf_bench_ops: unknown clock %" PRIu64,
                params->clock);
+    RF_REQUIRE(!params || !params->type || params->type == RF_F16 || params->type == RF_BF16,
+               "rf_bench_ops: floats are stored in RF_F16 or RF_BF16 (0: RF_F32), not in type %" PRIu64, params->type);
     const rf_bench_ops_params defaults = { 0 };
     op_bench b = { .params = params ? params : &defaults, .fn = fn, .user = user };
     const rf_result r = bench_all(&b);

@@ -68,7 +68,7 @@ def copy_layer(folder):
 
 
 def fill(build, folder):
-    programs = ["tools/ringfire", "tests/" + phases.WALK, *("tests/" + name for name in phases.TESTS)]
+    programs = ["tools/ringfire", *("tests/" + name for name in phases.PROGRAMS)]
     missing = [name for name in programs if not (build / name).exists()]
     if missing:
         sys.exit("bundle: %s has no %s; build them first, as ./dev gpu-bundle does" % (build, ", ".join(missing)))
@@ -100,7 +100,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         fill(build, pathlib.Path(place) / NAME)
         part = target.with_name(target.name + ".part")
-        with tarfile.open(part, "w:xz", preset=6) as archive:
+        with tarfile.open(part, "w:xz", preset=3) as archive:
             archive.add(pathlib.Path(place) / NAME, NAME)
     megabytes = part.stat().st_size / 1e6
     if megabytes > MOST_MEGABYTES:

@@ -6,7 +6,7 @@ Runs in phases (phases.py), each with a limit. Every step is written to report.j
 measured before a machine is taken away is not lost. Standard library only; PyTorch is measured where a Python has it. Ends with 0
 when every test passed, whatever the speed.
 
-Usage: gpu_report.py [--out DIR] [--budget SECONDS] [--small] [--programs DIR] [--pytorch PYTHON]"""
+Usage: gpu_report.py [--out DIR] [--budget SECONDS] [--only PHASE,...] [--small] [--programs DIR] [--pytorch PYTHON]"""
 import argparse
 import concurrent.futures
 import json
@@ -148,20 +148,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(os.environ.get("OUT", "gpu-report")))
     parser.add_argument("--budget", type=float, default=phases.BUDGET, help="seconds for everything")
+    parser.add_argument("--only", metavar="PHASE,...", type=lambda text: text.split(","), help="these phases, which keep their own limits: " + ", ".join(phases.NAMES))
     parser.add_argument("--small", action="store_true", help="what a software driver does in a minute")
     parser.add_argument("--programs", type=pathlib.Path, default=HERE.parent, help="a build directory with tests, or an unpacked bundle")
     parser.add_argument("--pytorch", metavar="PYTHON", help="the Python that has PyTorch")
     o = parser.parse_args()
     o.out, o.programs = o.out.resolve(), o.programs.resolve()
+    if unknown := [name for name in o.only or () if name not in phases.NAMES]:
+        parser.error("there is no phase '%s'; there are %s" % (unknown[0], ", ".join(phases.NAMES)))
     if not (o.programs / "tools/ringfire").exists():
         parser.error("%s holds no tools/ringfire: name a build directory, or a bundle's folder, with --programs" % o.programs)
     o.out.mkdir(parents=True, exist_ok=True)
     environment = environment_for(o)
     python = python_with_pytorch(o.pytorch)
-    baseline = [python, HERE / "baseline.py", *(["--small"] if o.small else [])] if python else None
+    # Its libraries are its own: a bundle's may be older.
+    own = "LD_LIBRARY_PATH=" + os.environ.get("LD_LIBRARY_PATH", "")
+    baseline = ["env", own, python, HERE / "baseline.py", *(["--small"] if o.small else [])] if python else None
     day = Day(o.out, environment)
     deadline = day.start + o.budget
-    for phase in phases.make(o.programs, os.cpu_count() or 1, o.budget, o.small, baseline):
+    for phase in phases.make(o.programs, os.cpu_count() or 1, o.budget, o.small, baseline, o.only):
         day.run(phase, deadline)
     wrong = verdict.failures(day.records)
     print("%d failures; the report: %s" % (len(wrong), o.out / "report.md"))

@@ -7,12 +7,15 @@ import dataclasses
 import pathlib
 
 BUDGET = 585  # seconds, of which machines that are lent for ten minutes leave room for the start
+NAMES = ("inventory", "correct", "device", "kernels", "network", "baseline", "soak")  # of the phases, in order
 PRODUCTS = (256, 512, 1024, 2048, 4096)  # squares that baseline.py multiplies too
 # Tests that take any device. The walk over the operations is cut into shares, one for each process.
 TESTS = ("gpu/test_gpu_system", "exec/test_exec", "exec/test_programs", "ops/test_small_limits", "train/test_trajectory", "train/test_resnet",
          "train/test_gpt")
 FIXTURES = ("trajectory.bin", "resnet_8.traj", "resnet_bottleneck.traj", "gpt.traj")  # that they read
 WALK = "ops/test_ops"
+SNAPSHOT = "gpu/dump_snapshot"  # what the device says of itself, as tests/gpu/snapshots keeps it for tests of plans
+PROGRAMS = (WALK, SNAPSHOT, *TESTS)  # below tests/
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +51,9 @@ def bench(programs, name, *options, seconds, what=None):
     return Step(what or name, (programs / "tools/ringfire", "bench", name, *options, "--json"), seconds, json=True)
 
 
-def make(programs, processes, budget=BUDGET, small=False, baseline=None):
-    """All phases. `small`: what fits a minute on a software driver; `baseline`: the command that measures PyTorch, or None where there is
-    none."""
+def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=None):
+    """All phases, or those that `only` names. `small`: what fits a minute on a software driver; `baseline`: the command that measures
+    PyTorch, or None where there is none."""
     scale = min(1.0, budget / BUDGET)
 
     def limit(seconds):
@@ -59,11 +62,13 @@ def make(programs, processes, budget=BUDGET, small=False, baseline=None):
     each = "0.02" if small else "0.1"
     phases = [
         Phase("inventory", limit(20), (Step("devices", (programs / "tools/ringfire", "devices", "--json"), limit(20), json=True),
+                                       Step("snapshot", (programs / "tests" / SNAPSHOT,), limit(20)),
                                        Step("nvidia-smi", ("nvidia-smi", "-q"), limit(20)))),
         Phase("correct", limit(120), correct(programs, processes, limit(115), small), parallel=max(1, processes)),
         Phase("device", limit(45), (bench(programs, "device", "--seconds", each, seconds=limit(45)),)),
         Phase("kernels", limit(120), tuple(
-            [bench(programs, "ops", "--op", "matmul", "--seconds", each, seconds=limit(30), what="products")]
+            [bench(programs, "ops", "--op", "matmul", "--seconds", each, seconds=limit(30), what="products"),
+             bench(programs, "ops", "--op", "matmul", "--mixed", "bf16", "--seconds", each, seconds=limit(30), what="products in bfloat16")]
             + ([] if small else [bench(programs, "kernels", seconds=limit(40)),
                                  bench(programs, "ops", "--all-kernels", "--tune", "--seconds", each, seconds=limit(100), what="operations")]))),
         Phase("network", limit(60), tuple(
@@ -76,4 +81,4 @@ def make(programs, processes, budget=BUDGET, small=False, baseline=None):
         phases.append(Phase("baseline", limit(120), (Step("pytorch", tuple(baseline), limit(115), json=True),)))
     if not small:
         phases.append(Phase("soak", limit(60), (bench(programs, "model", "--seconds", "%.0f" % limit(40), seconds=limit(60), what="cnn for long"),)))
-    return phases
+    return [phase for phase in phases if not only or phase.name in only]

@@ -42,6 +42,11 @@ class Phases(unittest.TestCase):
         names = [p.name for p in phases.make(pathlib.Path("p"), 2)]
         self.assertLess(names.index("correct"), names.index("kernels"))
         self.assertNotIn("baseline", names)
+        self.assertEqual(phases.NAMES, tuple(p.name for p in phases.make(pathlib.Path("p"), 2, baseline=("python3",))))
+
+    def test_only_some(self):
+        made = phases.make(pathlib.Path("p"), 2, only=["soak", "inventory"])
+        self.assertEqual([p.name for p in made], ["inventory", "soak"])
 
 
 class Driver(unittest.TestCase):

@@ -36,7 +36,7 @@ def result(records, phase, step):
 
 
 def operations(records):
-    return result(records, "kernels", "operations").get("ops", []) + result(records, "kernels", "products").get("ops", [])
+    return [row for step in ("operations", "products", "products in bfloat16") for row in result(records, "kernels", step).get("ops", [])]
 
 
 def chosen_rate(records, op, case):
@@ -51,7 +51,7 @@ def goals(records):
     best = {kind: max((v for k, v in images.items() if k.startswith(kind)), default=None) for kind in ("eager", "graph")}
     missing = "" if baseline else "no PyTorch was measured"
     absent = "no such product was measured"
-    product, half = (chosen_rate(records, "matmul", "%s_%d" % (kind, LARGE)) for kind in ("square", "bf16"))
+    product, half = (chosen_rate(records, "matmul", "square_%d%s" % (LARGE, kind)) for kind in ("", " bf16"))
     return [
         Goal("float32 product, %d cubed, against the vendor's library" % LARGE, "GFLOP/s",
              product, rates.get("float32 %d" % LARGE), 0.8, absent if product is None else missing),
