@@ -65,6 +65,19 @@ static void fill_probability(const rf_case_input *input, rf_rng *rng, void *byte
     }
 }
 
+/* Values of large tensors repeat: to draw all of them takes longer than to compute with them. The period is a prime number,
+ * so that no two lines are the same. */
+#define PERIOD 1000003
+
+static void fill_independent(const rf_case_input *input, rf_rng *rng, void *bytes, int64_t count)
+{
+    const size_t size = rf_dtype_size(input->desc.dtype);
+    const int64_t drawn = count < PERIOD ? count : PERIOD;
+    for (int64_t i = 0; i < drawn; i++) value_store(input->desc.dtype, bytes, i, independent_value(input, rng));
+    for (int64_t at = drawn; at < count; at += PERIOD)
+        memcpy((char *)bytes + (size_t)at * size, bytes, (size_t)(count - at < PERIOD ? count - at : PERIOD) * size);
+}
+
 static rf_result input_fill(const rf_case_input *input, uint64_t key, void *bytes)
 {
     const int64_t count = rf_shape_count(input->desc.shape);
@@ -73,7 +86,7 @@ static rf_result input_fill(const rf_case_input *input, uint64_t key, void *byte
     if (input->fill == RF_FILL_PROBABILITY)
         fill_probability(input, &rng, bytes, count);
     else
-        for (int64_t i = 0; i < count; i++) value_store(input->desc.dtype, bytes, i, independent_value(input, &rng));
+        fill_independent(input, &rng, bytes, count);
     return RF_OK;
 }
 
