@@ -65,8 +65,8 @@ static void fill_probability(const rf_case_input *input, rf_rng *rng, void *byte
     }
 }
 
-/* Values of large tensors repeat: to draw all of them takes longer than to compute with them. The period is a prime number,
- * so that no two lines are the same. */
+/* Values of large tensors repeat: to draw all of them takes longer than to compute with them. The period is a prime
+ * number, so that no two lines are the same. */
 #define PERIOD 1000003
 
 static void fill_independent(const rf_case_input *input, rf_rng *rng, void *bytes, int64_t count)
