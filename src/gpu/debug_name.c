@@ -10,5 +10,7 @@ void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, 
         .objectHandle = handle,
         .pObjectName = name,
     };
+    rf_gpu_lock_drivers();
     (void)device->vk.SetDebugUtilsObjectNameEXT(device->device, &info); /* only a debugging aid */
+    rf_gpu_unlock_drivers();
 }

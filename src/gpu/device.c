@@ -86,12 +86,13 @@ static rf_result create_device(rf_gpu_device *device)
     };
     rf_gpu_lock_drivers();
     const VkResult created = device->gpu->vk.CreateDevice(device->physical, &info, NULL, &device->device);
+    const rf_result r = created < 0 ? RF_OK : load_device_functions(device);
     rf_gpu_unlock_drivers();
     if (created < 0) {
         device->device = VK_NULL_HANDLE;
         return RF_GPU_FAIL(device, created, "opening the device");
     }
-    RF_TRY(load_device_functions(device));
+    RF_TRY(r);
     device->vk.GetDeviceQueue(device->device, plan->queue_family, 0, &device->queue);
     return RF_OK;
 }

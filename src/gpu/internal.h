@@ -156,7 +156,8 @@ rf_result rf_gpu_check_lost(const rf_gpu_device *device);
 /* ---- loader.c ---- */
 /* Drivers set up process-wide state when they are loaded or open a device (LLVM's options, for one), and nothing
  * promises that two instances may make them do so at once: loading, opening, closing and unloading happen one at a
- * time. */
+ * time. So does what makes the loader look through the devices of all instances, namely asking for a device's entry
+ * points and naming its objects: loaders keep that list without a lock, and hold half-made devices in it. */
 void rf_gpu_lock_drivers(void);
 void rf_gpu_unlock_drivers(void);
 

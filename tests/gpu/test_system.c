@@ -5,9 +5,11 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/internal.h"
 
@@ -345,6 +347,124 @@ static void test_instances_in_threads(void **state)
         if (workers[i].result < 0) fail_msg("worker %u: %s", i, workers[i].message);
 }
 
+/* The entry points through which the loader looks at the list of all devices, or changes it, with a moment's rest in
+ * each, so that two threads would meet there. */
+static struct {
+    rf_vk_instance instance;
+    PFN_vkDestroyDevice destroy_device;
+    PFN_vkSetDebugUtilsObjectNameEXT set_name;
+    atomic_uint inside, met, named;
+} lists;
+
+static void list_enter(void)
+{
+    if (atomic_fetch_add(&lists.inside, 1) > 0) atomic_fetch_add(&lists.met, 1);
+    usleep(20);
+}
+
+static void list_leave(void)
+{
+    atomic_fetch_sub(&lists.inside, 1);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL watch_create(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                                                   const VkAllocationCallbacks *allocator, VkDevice *device)
+{
+    list_enter();
+    const VkResult r = lists.instance.CreateDevice(physical, info, allocator, device);
+    list_leave();
+    return r;
+}
+
+static VKAPI_ATTR void VKAPI_CALL watch_destroy(VkDevice device, const VkAllocationCallbacks *allocator)
+{
+    list_enter();
+    lists.destroy_device(device, allocator);
+    list_leave();
+}
+
+static VKAPI_ATTR void VKAPI_CALL watch_destroy_instance(VkInstance instance, const VkAllocationCallbacks *allocator)
+{
+    list_enter();
+    lists.instance.DestroyInstance(instance, allocator);
+    list_leave();
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL watch_name(VkDevice device, const VkDebugUtilsObjectNameInfoEXT *info)
+{
+    list_enter();
+    const VkResult r = lists.set_name(device, info);
+    list_leave();
+    atomic_fetch_add(&lists.named, 1);
+    return r;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL watch_proc_addr(VkDevice device, const char *name)
+{
+    list_enter();
+    PFN_vkVoidFunction found = lists.instance.GetDeviceProcAddr(device, name);
+    if (found && strcmp(name, "vkDestroyDevice") == 0) {
+        lists.destroy_device = (PFN_vkDestroyDevice)found;
+        found = (PFN_vkVoidFunction)watch_destroy;
+    }
+    if (found && strcmp(name, "vkSetDebugUtilsObjectNameEXT") == 0) {
+        lists.set_name = (PFN_vkSetDebugUtilsObjectNameEXT)found;
+        found = (PFN_vkVoidFunction)watch_name;
+    }
+    list_leave();
+    return found;
+}
+
+/* Opens a device of an instance of its own, names things, and closes both, in turn. */
+static void *run_namer(void *argument)
+{
+    worker *w = argument;
+    rf_result r = RF_OK;
+    for (int round = 0; round < 5 && r >= 0; round++) {
+        rf_gpu *gpu = NULL;
+        rf_gpu_device *device = NULL;
+        rf_gpu_recording *rec = NULL;
+        RF_TRY_GOTO(rf_gpu_create(NULL, &gpu), done);
+        gpu->vk.CreateDevice = watch_create;
+        gpu->vk.DestroyInstance = watch_destroy_instance;
+        gpu->vk.GetDeviceProcAddr = watch_proc_addr;
+        RF_TRY_GOTO(rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = w->index }, &device), done);
+        for (int named = 0; named < 200 && r >= 0; named++) {
+            r = rf_gpu_recording_begin(device, "named", &rec);
+            rf_gpu_recording_destroy(&rec);
+        }
+    done:
+        if (r < 0) snprintf(w->message, sizeof(w->message), "%s", rf_error_message());
+        rf_gpu_device_close(&device);
+        rf_gpu_destroy(&gpu);
+    }
+    w->result = r;
+    return NULL;
+}
+
+/* The loader keeps one list of the devices of all instances, without a lock: who names something of one device while
+ * another thread opens or closes another reads a device that is half made, or freed. */
+static void test_names_beside_opening(void **state)
+{
+    (void)state;
+    rf_gpu *gpu;
+    CHECK(rf_gpu_create(NULL, &gpu)); /* keeps the drivers loaded */
+    lists.instance = gpu->vk;
+    rf_device_info infos[MAX_DEVICES];
+    const uint32_t count = list_devices(gpu, infos);
+    uint32_t index = 0;
+    while (index < count && !infos[index].usable) index++;
+    assert_true(index < count);
+    worker workers[3] = { { .index = index }, { .index = index }, { .index = index } };
+    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&workers[i].thread, NULL, run_namer, &workers[i]), 0);
+    for (int i = 0; i < 3; i++) pthread_join(workers[i].thread, NULL);
+    for (int i = 0; i < 3; i++)
+        if (workers[i].result < 0) fail_msg("worker %d: %s", i, workers[i].message);
+    assert_int_equal(atomic_load(&lists.met), 0);
+    assert_true(atomic_load(&lists.named) > 0 || !gpu->debug_utils);
+    rf_gpu_destroy(&gpu);
+}
+
 /* ---- validation ---- */
 
 static bool open_validated(rf_gpu **gpu)
@@ -449,6 +569,7 @@ int main(void)
         cmocka_unit_test_teardown(test_no_validation_layer, restore_environment),
         cmocka_unit_test(test_all_devices_twice),
         cmocka_unit_test(test_instances_in_threads),
+        cmocka_unit_test(test_names_beside_opening),
         cmocka_unit_test(test_validation_counts_errors),
         cmocka_unit_test(test_validation_names_rules),
         cmocka_unit_test(test_validation_sees_missing_barrier),
