@@ -16,6 +16,7 @@
 #include "../support/invented.h"
 #include "base/error.h"
 #include "ops/linear/blocks.h"
+#include "ops/linear/matmul.h"
 #include "ops/ops.h"
 
 typedef struct profile {
@@ -261,6 +262,54 @@ static void tiles_follow_the_device(void **state)
     }
 }
 
+/* What has few rows or columns is shared out along its summands: at weights' gradients, at layers of one output, at
+ * logits. Where both are many it is not, and never on a CPU. */
+static void thin_products_share_their_sums(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t m, n, k;
+        bool thin;
+    } rows[] = { { 16, 1, 10000, true }, { 128, 1, 1024, true }, { 10000, 1, 16, true },   { 64, 10, 64, true },
+                 { 1, 1000, 128, true }, { 32, 4, 2304, true },  { 16, 1, 65536, true },   { 32, 2, 128, true },
+                 { 4, 512, 512, true },  { 64, 64, 64, false },  { 512, 512, 512, false }, { 100000, 32, 288, false } };
+    const rf_device_caps devices[] = { gpu(RF_DRIVER_NVIDIA, 132, 49152), gpu(RF_DRIVER_AMD, 60, 65536),
+                                       gpu(RF_DRIVER_INTEL, 32, 65536) };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_op_call call = product(rows[i].m, rows[i].n, rows[i].k);
+        for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++)
+            if ((best_kernel(&call, &devices[d]) == &rf_matmul_thin) != rows[i].thin)
+                fail_msg("row %zu on device %zu: %s", i, d, best_kernel(&call, &devices[d])->name);
+        assert_ptr_not_equal(best_kernel(&call, &profiles[0].caps), &rf_matmul_thin);
+    }
+}
+
+/* GPUs look for places in shared memory where a table has up to thousands of rows; for more they sort. */
+static void few_choices_are_marked(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t choices, inner, places;
+        const char *kernel;
+    } rows[] = { { 6040, 32, 10000, "marks" }, { 3706, 8, 10000, "marks" },     { 8192, 128, 2048, "marks" },
+                 { 2, 128, 2048, "marks" },    { 400, 64, 16384, "marks" },     { 1000, 64, 1024, "marks" },
+                 { 10, 8, 4, "direct" },       { 1000000, 64, 65536, "sorted" } };
+    const rf_device_caps devices[] = { gpu(RF_DRIVER_NVIDIA, 132, 49152), gpu(RF_DRIVER_AMD, 60, 65536) };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static const rf_gather_attr attr = { 0 };
+        const rf_tensor_desc dy = { RF_F32, RF_SHAPE(rows[i].places, rows[i].inner) },
+                             x = { RF_F32, RF_SHAPE(rows[i].choices, rows[i].inner) };
+        rf_op_call call = { .op = &rf_op_gather_grad, .attr = &attr, .n_in = 3, .n_out = 1 };
+        call.in[0] = dy;
+        call.in[1] = (rf_tensor_desc){ RF_I32, RF_SHAPE(rows[i].places) };
+        call.in[2] = call.out[0] = x;
+        for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++)
+            if (strcmp(best_kernel(&call, &devices[d])->name, rows[i].kernel) != 0)
+                fail_msg("row %zu on device %zu: %s", i, d, best_kernel(&call, &devices[d])->name);
+        assert_string_not_equal(best_kernel(&call, &profiles[0].caps)->name, "marks");
+    }
+}
+
 /* Parts cover the sum, none is empty, and they are there where there is nothing else to do side by side. */
 static void sums_are_cut_where_tiles_are_few(void **state)
 {
@@ -458,6 +507,8 @@ int main(void)
         cmocka_unit_test(loops_are_tested_beyond_the_limit),
         cmocka_unit_test(attention_is_fused_where_it_pays),
         cmocka_unit_test(tiles_follow_the_device),
+        cmocka_unit_test(thin_products_share_their_sums),
+        cmocka_unit_test(few_choices_are_marked),
         cmocka_unit_test(sums_are_cut_where_tiles_are_few),
         cmocka_unit_test(parts_are_counted),
         cmocka_unit_test(large_tiles_need_registers),

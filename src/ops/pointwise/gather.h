@@ -43,4 +43,7 @@ uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_ki
 uint32_t rf_gather_bind_indices(rf_dispatch *d, const rf_device_caps *caps, const rf_gather_shape *all,
                                 const rf_gather_chunk *chunk);
 
+/* Of gather_grad, for GPUs (gather_marks.c). */
+extern const rf_kernel rf_gather_grad_marks;
+
 #endif
