@@ -500,6 +500,61 @@ static void many_elements_are_sorted(void **state)
     }
 }
 
+/* ---- recurrent layers ---- */
+
+static rf_op_call recurrent_layer(bool grad, const rf_rnn_attr *attr, int64_t rows, int64_t steps, int64_t units)
+{
+    const int64_t width = units * (attr->kind == RF_RNN_LSTM ? 4 : attr->kind == RF_RNN_GRU ? 3 : 1);
+    const rf_tensor_desc x = { RF_F32, RF_SHAPE(rows, steps, width) }, kernel = { RF_F32, RF_SHAPE(units, width) };
+    const rf_tensor_desc states = { RF_F32, RF_SHAPE(rows, steps, units) }, bias = { RF_F32, RF_SHAPE(width) };
+    rf_op_call call = { .op = &rf_op_rnn, .attr = attr, .n_in = 3, .n_out = 2, .in = { x, kernel, bias } };
+    if (grad)
+        call = (rf_op_call){
+            .op = &rf_op_rnn_grad, .attr = attr, .n_in = 5, .n_out = 3, .in = { states, kernel, x, x, states }
+        };
+    assert_int_equal(rf_call_infer(&call), RF_OK);
+    return call;
+}
+
+/* GPUs with registers walk all steps in one dispatch; with how many fours of weights in an invocation's registers. */
+static void layers_are_walked_where_weights_are_held(void **state)
+{
+    (void)state;
+    static const rf_rnn_attr gru = { .kind = RF_RNN_GRU }, before = { .kind = RF_RNN_GRU, .reset_before = 1 };
+    static const rf_rnn_attr lstm = { .kind = RF_RNN_LSTM }, simple = { .kind = RF_RNN_SIMPLE };
+    static const struct {
+        rf_driver driver;
+        bool grad;
+        const rf_rnn_attr *attr;
+        int64_t steps, units;
+        uint32_t local, held; /* 0: a dispatch for each step */
+    } rows[] = {
+        { RF_DRIVER_NVIDIA, false, &lstm, 100, 64, 256, 16 },  { RF_DRIVER_NVIDIA, true, &lstm, 100, 64, 256, 8 },
+        { RF_DRIVER_NVIDIA, false, &gru, 16, 128, 384, 32 },   { RF_DRIVER_NVIDIA, true, &gru, 16, 128, 256, 12 },
+        { RF_DRIVER_AMD, false, &lstm, 100, 128, 512, 22 }, /* of 32 */
+        { RF_DRIVER_AMD, true, &lstm, 100, 256, 512, 5 },   /* of 32 */
+        { RF_DRIVER_NVIDIA, false, &lstm, 20, 260, 0, 0 },     { RF_DRIVER_NVIDIA, true, &simple, 20, 260, 0, 0 },
+        { RF_DRIVER_NVIDIA, false, &simple, 20, 42, 0, 0 },    { RF_DRIVER_NVIDIA, false, &before, 20, 64, 0, 0 },
+        { RF_DRIVER_NVIDIA, false, &simple, 16385, 64, 0, 0 }, { RF_DRIVER_INTEL, false, &lstm, 100, 64, 0, 0 },
+        { RF_DRIVER_OTHER, true, &lstm, 100, 64, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_device_caps caps = gpu(rows[i].driver, 132, 49152);
+        const rf_op_call call = recurrent_layer(rows[i].grad, rows[i].attr, 64, rows[i].steps, rows[i].units);
+        const rf_kernel *best = best_kernel(&call, &caps);
+        if (!best || strcmp(best->name, rows[i].held ? "held" : "steps") != 0)
+            fail_msg("row %zu: %s", i, best ? best->name : "none");
+        if (rows[i].held == 0) continue;
+        rf_kernel_plan plan = { 0 };
+        assert_int_equal(rf_kernel_plan_make(best, &call, &caps, &plan), RF_OK);
+        assert_int_equal(plan.count, 1);
+        if (plan.items[0].spec[0] != rows[i].local || plan.items[0].spec[3] != rows[i].held)
+            fail_msg("row %zu: %u invocations that hold %u", i, plan.items[0].spec[0], plan.items[0].spec[3]);
+        assert_int_equal(plan.items[0].grid[0] * plan.items[0].grid[1], 64);
+        rf_kernel_plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +567,7 @@ int main(void)
         cmocka_unit_test(sums_are_cut_where_tiles_are_few),
         cmocka_unit_test(parts_are_counted),
         cmocka_unit_test(large_tiles_need_registers),
+        cmocka_unit_test(layers_are_walked_where_weights_are_held),
         cmocka_unit_test(few_registers_need_small_tiles),
         cmocka_unit_test(block_widths),
         cmocka_unit_test(strided_gradients_multiply_no_zeros),

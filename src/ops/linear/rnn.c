@@ -431,18 +431,40 @@ static rf_cost rnn_cost(const rf_op_call *call)
 
 /* ---- kernels: a dispatch for each step and phase ---- */
 
-enum { OPTION_MASK = 1, OPTION_OTHER = 2 };
-
 static void bind_rows(rf_row_job *job, const rf_op_call *call, rf_bind_kind kind, uint32_t index)
 {
     const rf_tensor_desc *desc = kind == RF_BIND_INPUT ? &call->in[index] : &call->out[index];
     rf_row_job_tensor(job, kind, index, rf_tensor_bytes(desc) / job->rows);
 }
 
+void rf_rnn_bind(rf_row_job *job, const rf_op_call *call)
+{
+    const rf_rnn_attr *attr = call->attr;
+    const bool lstm = attr->kind == RF_RNN_LSTM;
+    bind_rows(job, call, RF_BIND_INPUT, 0);
+    rf_row_job_tensor(job, RF_BIND_INPUT, 1, 0);
+    if (call->op == &rf_op_rnn_grad) {
+        for (uint32_t i = 2; i < 5; i++) bind_rows(job, call, RF_BIND_INPUT, i);
+        bind_rows(job, call, RF_BIND_INPUT, attr->state ? 5 : 0);
+        bind_rows(job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_grad_mask_input(attr) : 0);
+        bind_rows(job, call, RF_BIND_OUTPUT, 0);
+        bind_rows(job, call, RF_BIND_OUTPUT, rf_rnn_resets_after(attr) ? 2 : 0);
+        bind_rows(job, call, RF_BIND_OUTPUT, 1);
+        bind_rows(job, call, RF_BIND_OUTPUT, lstm ? 2 : 1);
+        return;
+    }
+    rf_row_job_tensor(job, RF_BIND_INPUT, 2, 0);
+    bind_rows(job, call, RF_BIND_INPUT, attr->state ? 3 : 0);
+    bind_rows(job, call, RF_BIND_INPUT, attr->state ? rf_rnn_cell_input(attr) : 0);
+    bind_rows(job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_mask_input(attr) : 0);
+    bind_rows(job, call, RF_BIND_OUTPUT, 0);
+    bind_rows(job, call, RF_BIND_OUTPUT, lstm);
+}
+
 static rf_row_job rnn_job(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_rnn_attr *attr = call->attr;
-    const bool grad = call->op == &rf_op_rnn_grad, lstm = attr->kind == RF_RNN_LSTM;
+    const bool grad = call->op == &rf_op_rnn_grad;
     const uint64_t units = (uint64_t)call->in[1].shape.dim[0];
     rf_row_job job = { .shader = grad ? &rf_shader_rnn_grad : &rf_shader_rnn,
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
@@ -451,30 +473,13 @@ static rf_row_job rnn_job(const rf_op_call *call, const rf_device_caps *caps)
                        .loops = rf_row_loops(grad ? rf_rnn_gates(attr) * units : units, 1, 1),
                        .n_push = 6,
                        .n_spec = 4,
-                       .spec = { attr->kind, attr->reset_before, 0,
-                                 (attr->mask ? OPTION_MASK : 0) | (attr->state ? OPTION_OTHER : 0) } };
-    bind_rows(&job, call, RF_BIND_INPUT, 0);
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 1, 0);
-    if (grad) {
-        for (uint32_t i = 2; i < 5; i++) bind_rows(&job, call, RF_BIND_INPUT, i);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->state ? 5 : 0);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_grad_mask_input(attr) : 0);
+                       .spec = { attr->kind, attr->reset_before, 0, rf_rnn_options(attr) } };
+    rf_rnn_bind(&job, call);
+    if (grad) return job;
+    if (rf_rnn_resets_before(attr))
+        rf_row_job_tensor(&job, RF_BIND_WORKSPACE, 0, 2 * units * sizeof(float));
+    else
         bind_rows(&job, call, RF_BIND_OUTPUT, 0);
-        bind_rows(&job, call, RF_BIND_OUTPUT, rf_rnn_resets_after(attr) ? 2 : 0);
-        bind_rows(&job, call, RF_BIND_OUTPUT, 1);
-        bind_rows(&job, call, RF_BIND_OUTPUT, lstm ? 2 : 1);
-    } else {
-        rf_row_job_tensor(&job, RF_BIND_INPUT, 2, 0);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->state ? 3 : 0);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->state ? rf_rnn_cell_input(attr) : 0);
-        bind_rows(&job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_mask_input(attr) : 0);
-        bind_rows(&job, call, RF_BIND_OUTPUT, 0);
-        bind_rows(&job, call, RF_BIND_OUTPUT, lstm);
-        if (rf_rnn_resets_before(attr))
-            rf_row_job_tensor(&job, RF_BIND_WORKSPACE, 0, 2 * units * sizeof(float));
-        else
-            bind_rows(&job, call, RF_BIND_OUTPUT, 0);
-    }
     return job;
 }
 
@@ -511,8 +516,8 @@ static rf_result rnn_plan(const rf_op_call *call, const rf_device_caps *caps, rf
 }
 
 static const rf_kernel kernel_steps = { "steps", rnn_score, rnn_plan };
-static const rf_kernel *const kernels[] = { &kernel_steps, &rf_rnn_lanes8 };
-static const rf_kernel *const grad_kernels[] = { &kernel_steps, &rf_rnn_grad_lanes8 };
+static const rf_kernel *const kernels[] = { &kernel_steps, &rf_rnn_lanes8, &rf_rnn_held };
+static const rf_kernel *const grad_kernels[] = { &kernel_steps, &rf_rnn_grad_lanes8, &rf_rnn_held };
 
 /* ---- cases ---- */
 
@@ -523,6 +528,7 @@ static const rf_kernel *const grad_kernels[] = { &kernel_steps, &rf_rnn_grad_lan
 #define CASE(text, count, tolerance, ...)                                                                              \
     .name = text, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
 #define GIVEN(gates, n, t, u) X(3, n, t, gates *(u)), X(2, u, gates *(u)), X(1, gates *(u))
+#define EASY(gates, n, t, u) X(3, n, t, gates *(u)), SMALL(2, u, gates *(u)), X(1, gates *(u))
 #define STATE(n, u) X(2, n, u)
 /* clang-format off */
 #define ATTR(...) .attr = &(const rf_rnn_attr){ __VA_ARGS__ }
@@ -565,9 +571,22 @@ static const rf_op_case rnn_cases[] = {
     { CASE("gru_before_331x2x3", 5, 1e-5, GIVEN(3, 331, 2, 3), STATE(331, 3), MASK(331, 2)),
       ATTR(.kind = RF_RNN_GRU, .reset_before = 1, .state = 1, .mask = 1) },
     { CASE("simple_1x150x3", 4, 2e-5, GIVEN(1, 1, 150, 3), MASK(1, 150)), ATTR(.kind = RF_RNN_SIMPLE, .mask = 1) },
+    /* kernels that an invocation can hold a part of, up to the widest */
+    { CASE("gru_3x2x132", 5, 2e-5, EASY(3, 3, 2, 132), STATE(3, 132), MASK(3, 2)),
+      ATTR(.kind = RF_RNN_GRU, .state = 1, .mask = 1, .backwards = 1) },
+    { CASE("lstm_2x3x256", 3, 2e-5, EASY(4, 2, 3, 256)), ATTR(.kind = RF_RNN_LSTM) },
+    { CASE("simple_2x3x260", 3, 2e-5, EASY(1, 2, 3, 260)), ATTR(.kind = RF_RNN_SIMPLE) },
+};
+static const rf_op_case rnn_gpu_cases[] = {
+    { CASE("lstm_64x100x64", 3, 2e-5, EASY(4, 64, 100, 64)), ATTR(.kind = RF_RNN_LSTM), .benchmark = true },
+    { CASE("lstm_64x64x128", 3, 2e-5, EASY(4, 64, 64, 128)), ATTR(.kind = RF_RNN_LSTM), .benchmark = true },
+    { CASE("lstm_64x64x256", 3, 2e-5, EASY(4, 64, 64, 256)), ATTR(.kind = RF_RNN_LSTM), .benchmark = true },
+    { CASE("gru_64x1x128", 3, 2e-5, EASY(3, 64, 1, 128)), ATTR(.kind = RF_RNN_GRU), .benchmark = true },
 };
 #define FLOWS(gates, n, t, u)                                                                                          \
     X(3, n, t, u), X(2, u, gates *(u)), X(3, n, t, gates *(u)), X(3, n, t, gates *(u)), X(3, n, t, u)
+#define EASY_FLOWS(gates, n, t, u)                                                                                     \
+    X(3, n, t, u), SMALL(2, u, gates *(u)), X(3, n, t, gates *(u)), X(3, n, t, gates *(u)), X(3, n, t, u)
 static const rf_op_case grad_cases[] = {
     { CASE("gru_1x1x1", 5, 1e-5, FLOWS(3, 1, 1, 1)), ATTR(.kind = RF_RNN_GRU) },
     { CASE("gru_5x4x13", 6, 1e-5, FLOWS(3, 5, 4, 13), MASK(5, 4)), ATTR(.kind = RF_RNN_GRU, .mask = 1) },
@@ -589,6 +608,16 @@ static const rf_op_case grad_cases[] = {
       ATTR(.kind = RF_RNN_GRU), .benchmark = true, .products = &grad_step_of_64x128, .large = true },
     { CASE("gru_331x2x3", 6, 1e-5, FLOWS(3, 331, 2, 3), MASK(331, 2)), ATTR(.kind = RF_RNN_GRU, .mask = 1) },
     { CASE("simple_3x2x5", 5, 1e-5, FLOWS(1, 3, 2, 5)), ATTR(.kind = RF_RNN_SIMPLE) },
+    { CASE("gru_3x2x132", 6, 1e-4, EASY_FLOWS(3, 3, 2, 132), MASK(3, 2)),
+      ATTR(.kind = RF_RNN_GRU, .mask = 1, .backwards = 1) },
+    { CASE("lstm_2x3x256", 6, 1e-4, EASY_FLOWS(4, 2, 3, 256), X(3, 2, 3, 256)), ATTR(.kind = RF_RNN_LSTM, .state = 1) },
+    { CASE("simple_2x3x260", 5, 1e-4, EASY_FLOWS(1, 2, 3, 260)), ATTR(.kind = RF_RNN_SIMPLE) },
+};
+static const rf_op_case grad_gpu_cases[] = {
+    { CASE("lstm_64x100x64", 5, 1e-4, EASY_FLOWS(4, 64, 100, 64)), ATTR(.kind = RF_RNN_LSTM), .benchmark = true },
+    { CASE("lstm_64x64x128", 5, 1e-4, EASY_FLOWS(4, 64, 64, 128)), ATTR(.kind = RF_RNN_LSTM), .benchmark = true },
+    { CASE("lstm_64x64x256", 5, 1e-4, EASY_FLOWS(4, 64, 64, 256)), ATTR(.kind = RF_RNN_LSTM), .benchmark = true },
+    { CASE("gru_64x1x128", 5, 1e-4, EASY_FLOWS(3, 64, 1, 128)), ATTR(.kind = RF_RNN_GRU), .benchmark = true },
 };
 
 /* ---- the ops ---- */
@@ -620,6 +649,7 @@ const rf_op rf_op_rnn = {
     .cost = rnn_cost,
     RF_KERNELS(kernels),
     RF_CASES(rnn_cases),
+    RF_GPU_CASES(rnn_gpu_cases),
 };
 
 const rf_op rf_op_rnn_grad = {
@@ -635,4 +665,5 @@ const rf_op rf_op_rnn_grad = {
     .cost = rnn_cost,
     RF_KERNELS(grad_kernels),
     RF_CASES(grad_cases),
+    RF_GPU_CASES(grad_gpu_cases),
 };

@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 
 extern const rf_kernel rf_rnn_lanes8, rf_rnn_grad_lanes8;
+extern const rf_kernel rf_rnn_held; /* of both ops */
 
 static inline uint32_t rf_rnn_gates(const rf_rnn_attr *attr)
 {
@@ -44,5 +45,13 @@ static inline int64_t rf_rnn_place(const rf_rnn_attr *attr, int64_t steps, int64
 }
 
 enum { RF_RNN_STEP_FIRST = 1, RF_RNN_STEP_FINISH = 2 };
+
+/* What rnn.comp and rnn_held.comp call OPTIONS. */
+static inline uint32_t rf_rnn_options(const rf_rnn_attr *attr)
+{
+    return attr->mask | attr->state << 1;
+}
+/* Binds the tensors that both read and write, in their order, by examples. */
+void rf_rnn_bind(rf_row_job *job, const rf_op_call *call);
 
 #endif
