@@ -33,8 +33,10 @@ static const struct argp_option argp_options[] = {
       "ops: whose clock to measure by, device or host (default: the device's where it has timestamps)", 0 },
     { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
     { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
-    { "mixed", 'x', "TYPE", 0, "model: compute with f16 (and scaled losses) or bf16 where layers can; ops: "
-      "store the cases' floats in f16 or bf16", 0 },
+    { "mixed", 'x', "TYPE", 0,
+      "model: compute with f16 (and scaled losses) or bf16 where layers can; ops: "
+      "store the cases' floats in f16 or bf16",
+      0 },
     { "seconds", 's', "X", 0, "Time spent per measurement (default: 0.2 for ops, 5 for model)", 0 },
     JSON_OPTION,
     { 0 },
