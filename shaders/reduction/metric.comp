@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds weighted values to a metric's state by Neumaier's compensated summation (A. Neumaier, "Rundungsfehleranalyse einiger
 // Verfahren zur Summation endlicher Summen", ZAMM 54, 1974). One workgroup for each column: each invocation adds up a run of
-// rows, the first one adds up theirs.
+// rows, the first one adds up theirs. Where there are many, halves of them take over the others' before.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -12,7 +12,7 @@ layout(std430, binding = 1) readonly buffer X { float x[]; };
 #ifdef WEIGHTED
 layout(std430, binding = 2) readonly buffer W { float w[]; };
 #endif
-layout(push_constant) uniform Push { uint count, columns; };
+layout(push_constant) uniform Push { uint count, columns, halves; }; // half of the invocations, or 0
 
 shared float totals[128], rests[128], weights[128], weight_rests[128];
 
@@ -57,12 +57,27 @@ void main()
     weights[lane] = weight;
     weight_rests[lane] = weight_rest;
     barrier();
+    for (uint width = halves; width > 0; width /= 2) {
+        if (lane < width) {
+            const uint other = lane + width;
+            add(total, rest, totals[other]);
+            rest += rests[other];
+            add(weight, weight_rest, weights[other]);
+            weight_rest += weight_rests[other];
+            totals[lane] = total;
+            rests[lane] = rest;
+            weights[lane] = weight;
+            weight_rests[lane] = weight_rest;
+        }
+        barrier();
+    }
     if (lane != 0) return;
     total = state[at];
     rest = state[at + 1];
     weight = state[at + 2];
     weight_rest = state[at + 3];
-    for (uint l = 0; l < lanes; l++) {
+    const uint left = halves > 0 ? 1 : lanes;
+    for (uint l = 0; l < left; l++) {
         add(total, rest, totals[l]);
         rest += rests[l];
         add(weight, weight_rest, weights[l]);

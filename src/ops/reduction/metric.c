@@ -85,19 +85,23 @@ static uint64_t metric_step(const rf_op_call *call, const rf_device_caps *caps)
     return step == count ? count : step / aligned * aligned;
 }
 
-static double metric_score(const rf_op_call *call, const rf_device_caps *caps)
+/* `tree`: invocations merge their totals side by side, not the first one all of them. On a GPU that would take longer
+ * than all the rest. */
+static double metric_score(const rf_op_call *call, const rf_device_caps *caps, bool tree)
 {
-    return metric_step(call, caps) > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
+    if (metric_step(call, caps) == 0) return RF_SCORE_NONE;
+    return !tree ? RF_SCORE_ANY : caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
 }
 
-static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, bool tree, rf_kernel_plan *plan)
 {
     const uint32_t columns = metric_columns(call);
     const uint64_t count = rf_desc_count(&call->in[1]) / columns, step = metric_step(call, caps);
     const uint64_t row = (uint64_t)columns * sizeof(float);
     const uint32_t lanes = metric_lanes(call, caps);
     for (uint64_t first = 0; first < count; first += step) {
-        const uint32_t chunk = (uint32_t)rf_min(count - first, step), push[2] = { chunk, columns };
+        const uint32_t chunk = (uint32_t)rf_min(count - first, step), halves = tree ? lanes / 2 : 0;
+        const uint32_t push[3] = { chunk, columns, halves };
         /* A run of neighbours, then one turn for each invocation. */
         const uint64_t loops = rf_div_up(chunk, lanes) + lanes + 2;
         rf_dispatch *d =
@@ -112,8 +116,9 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static const rf_kernel metric_kernel = { "group", metric_score, metric_plan };
-static const rf_kernel *const metric_kernels[] = { &metric_kernel };
+RF_VARIANT(static, metric_group, "group", metric_score, metric_plan, false);
+RF_VARIANT(static, metric_tree, "tree", metric_score, metric_plan, true);
+static const rf_kernel *const metric_kernels[] = { &metric_group, &metric_tree };
 
 #define STATE RF_TENSOR(RF_F32, RF_FILL_ZERO, 0, 0, 1, 4)
 #define VALUES(n) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0, 3, 1, n)
