@@ -11,12 +11,14 @@
 layout(constant_id = 1) const uint KIND = 0;
 const uint KIND_SUM = 0, KIND_MAX = 1, KIND_SQUARES = 2, KIND_ABS = 3, KIND_MIN = 4;
 
+#ifndef OWN_PUSH
 layout(push_constant) uniform Push {
     uint n_out, slices, slice_len, total, first_slice;
     float scale;
     uint kept1, kept2, kept_stride0, kept_stride1, kept_stride2;
     uint red1, red2, red_stride0, red_stride1, red_stride2;
 };
+#endif
 
 // Additions run in blocks of this many, so that rounding errors grow with the number of blocks and not of elements.
 const uint BLOCK = 64;
@@ -48,10 +50,12 @@ vec4 rf_apply(vec4 v)
     return KIND == KIND_SQUARES ? v * v : KIND == KIND_ABS ? abs(v) : v;
 }
 
+#ifndef OWN_PUSH
 uint rf_kept_offset(uint o)
 {
     const uint outer = o / kept2;
     return outer / kept1 * kept_stride0 + outer % kept1 * kept_stride1 + o % kept2 * kept_stride2;
 }
+#endif
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "exec/case_data.h"
 #include "graph/op.h"
+#include "ops/kit.h"
 #include "ops/ops.h"
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
@@ -346,6 +347,66 @@ static void test_descriptors(void **state)
     assert_int_equal(found, 4 * sizeof(wanted) / sizeof(wanted[0]));
 }
 
+/* The kernel that is chosen for a call, and its plan. */
+static const char *plan_best(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_kernel *kernel = rf_best_kernel(call, caps);
+    assert_non_null(kernel);
+    OK(rf_kernel_plan_make(kernel, call, caps, plan));
+    return kernel->name;
+}
+
+/* Sums down columns: GPUs cut the rows into parts that occupy them, none of which is a long chain of loads, and not
+ * into so many that adding the parts up is one. */
+static void check_strips(const char *name, const rf_device_caps *caps, rf_op_call *call)
+{
+    rf_kernel_plan plan = { 0 };
+    OK(rf_call_infer(call));
+    const bool strips = strcmp(plan_best(call, caps, &plan), "strips") == 0;
+    const uint64_t bytes = rf_tensor_bytes(&call->in[0]);
+    if (strips == caps->is_cpu) fail_msg("%s: %s of %llu bytes", name, call->op->name, (unsigned long long)bytes);
+    uint64_t loops = 0;
+    for (uint32_t d = 0; d < plan.count; d++) loops += plan.items[d].loops;
+    const uint64_t groups = (uint64_t)plan.items[0].grid[0] * plan.items[0].grid[1];
+    const bool short_chains = loops <= 60 + bytes / caps->compute_units / 16384;
+    const bool busy = groups >= rf_min(caps->compute_units, bytes / 32768);
+    if (strips && (!short_chains || !busy || plan.count > 1))
+        fail_msg("%s: %s of %llu bytes has %u workgroups and %u loops", name, call->op->name, (unsigned long long)bytes,
+                 (unsigned)groups, (unsigned)loops);
+    rf_kernel_plan_free(&plan);
+}
+
+static void test_strips(void **state)
+{
+    (void)state;
+    static const rf_reduce_attr sum = { RF_REDUCE_KIND_SUM, 1, 0 };
+    static const rf_batch_sums_attr usual = { 1e-3f };
+    static const int64_t shapes[][2] = { { 65536, 16 }, { 16384, 32 }, { 4096, 64 },  { 50176, 24 },
+                                         { 65536, 3 },  { 8192, 17 },  { 100000, 1 }, { 3136, 512 },
+                                         { 64, 2048 },  { 7, 10 },     { 500000, 64 } };
+    for (size_t i = 0; i <= NUM_DEVICES; i++) {
+        const char *name = i < NUM_DEVICES ? devices[i].name : "h100";
+        const rf_gpu_snapshot s = read_snapshot(name);
+        rf_gpu_plan device;
+        rf_gpu_plan_device(&s, false, &device);
+        for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+            const rf_tensor_desc x = { RF_F32, RF_SHAPE(shapes[k][0], shapes[k][1]) };
+            const rf_tensor_desc c = { RF_F32, RF_SHAPE(shapes[k][1]) };
+            rf_op_call moments = { .op = &rf_op_batch_moments, .n_in = 1, .n_out = 2, .in = { x } };
+            rf_op_call sums = {
+                .op = &rf_op_batch_sums, .attr = &usual, .n_in = 5, .n_out = 4, .in = { x, x, c, c, c }
+            };
+            rf_op_call reduced = { .op = &rf_op_reduce, .attr = &sum, .n_in = 1, .n_out = 1, .in = { x } };
+            rf_op_call like = { .op = &rf_op_sum_to_like, .n_in = 2, .n_out = 1, .in = { x, c } };
+            check_strips(name, &device.caps, &moments);
+            check_strips(name, &device.caps, &sums);
+            if (shapes[k][1] == 1) continue; /* a row */
+            check_strips(name, &device.caps, &reduced);
+            check_strips(name, &device.caps, &like);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -357,6 +418,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_plans),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_strips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

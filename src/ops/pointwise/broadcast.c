@@ -343,7 +343,9 @@ RF_VARIANT(static, sum_columns, "columns_texel", reduce_score, reduce_plan, RF_R
 RF_VARIANT(static, sum_rows, "rows_vec4", reduce_score, reduce_plan, RF_REDUCE_ROWS);
 RF_VARIANT(static, sum_rows_texel, "rows_texel", reduce_score, reduce_plan, RF_REDUCE_ROWS_TEXEL);
 RF_VARIANT(static, sum_tree, "tree", reduce_score, reduce_plan, RF_REDUCE_TREE);
-static const rf_kernel *const sum_kernels[] = { &sum_kernel, &sum_columns, &sum_rows, &sum_rows_texel, &sum_tree };
+RF_VARIANT(static, sum_strips, "strips", reduce_score, reduce_plan, RF_REDUCE_STRIPS);
+static const rf_kernel *const sum_kernels[] = { &sum_kernel,     &sum_columns, &sum_rows,
+                                                &sum_rows_texel, &sum_tree,    &sum_strips };
 
 const rf_op rf_op_sum_to_like = {
     .name = "sum_to_like",

@@ -7,6 +7,7 @@
 
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "ops/reduction/strips.h"
 #include "rf_shaders.h"
 
 static rf_result expect_channels(const rf_op_call *call, uint32_t input)
@@ -249,7 +250,59 @@ static bool batch_narrow(const rf_op_call *call, const rf_device_caps *caps)
 
 RF_NARROW_VARIANT(static, kernel_vec4, "vec4", batch_score, batch_plan, WAY_VEC4, batch_narrow);
 RF_NARROW_VARIANT(static, kernel_scalar, "scalar", batch_score, batch_plan, WAY_SCALAR, batch_narrow);
-static const rf_kernel *const kernels[] = { &kernel_texel, &kernel_vec4, &kernel_scalar };
+
+/* ---- a kernel for GPUs: strips of columns, whose lines are put together in shared memory ---- */
+
+static rf_strips strips_of(const rf_op_call *call, const rf_device_caps *caps, uint32_t *width)
+{
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    *width = columns % 4 == 0 ? 4 : 1;
+    return rf_strips_make(caps, 1, rf_desc_rows(&call->in[0]), columns / *width, *width);
+}
+
+/* A part leaves two numbers for each column. */
+static uint64_t strips_workspace(const rf_op_call *call, const rf_strips *s)
+{
+    return s->parts > 1 ? s->parts * 2 * rf_desc_columns(&call->in[0]) * sizeof(float) : 0;
+}
+
+static double strips_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    uint32_t width;
+    const rf_strips s = strips_of(call, caps, &width);
+    if (!rf_fits_storage(call, caps) || !rf_strips_fit(caps, &s, strips_workspace(call, &s))) return RF_SCORE_NONE;
+    return caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
+}
+
+static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    static const rf_shader *const shaders[2][2] = {
+        { &rf_shader_batch_strips_moments, &rf_shader_batch_strips_moments_vec4 },
+        { &rf_shader_batch_strips_products, &rf_shader_batch_strips_products_vec4 },
+    };
+    const bool products = call->op == &rf_op_batch_sums;
+    uint32_t width, types = 0;
+    const rf_strips s = strips_of(call, caps, &width);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[products][width == 4], s.loops);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        const uint32_t input = products && i < 2 ? 1 - i : i; /* x comes first */
+        const rf_dtype dtype = call->in[input].dtype;
+        rf_bind_whole(d, RF_BIND_INPUT, input);
+        if (rf_dtype_is_narrow(dtype)) types |= 1u << i | rf_type_word(dtype, caps) << 8;
+    }
+    for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
+    rf_dispatch_spec(d, s.local);
+    rf_dispatch_spec(d, types);
+    const float epsilon = products ? ((const rf_batch_sums_attr *)call->attr)->epsilon : 0;
+    const uint32_t push[RF_STRIPS_PUSH + 1] = { [RF_STRIPS_PUSH] = rf_float_word(epsilon) };
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_strips_plan(caps, plan, d, &s, strips_workspace(call, &s));
+    return RF_OK;
+}
+
+static const rf_kernel kernel_strips = { "strips", strips_score, strips_plan, .narrow = batch_narrow };
+static const rf_kernel *const kernels[] = { &kernel_texel, &kernel_vec4, &kernel_scalar, &kernel_strips };
 
 /* ---- cases ---- */
 
@@ -262,6 +315,9 @@ static const rf_op_case moments_cases[] = {
     { CASE("3x5", 1, 1e-6, X(0, 2, 3, 5)), .check_gradient = true },
     { CASE("2x3x4", 1, 1e-6, X(0, 3, 2, 3, 4)), .check_gradient = true },
     { CASE("17x8", 1, 1e-5, X(0, 2, 17, 8)) },
+    { CASE("131x17", 1, 1e-5, X(0, 2, 131, 17)) },
+    { CASE("33x2048", 1, 1e-5, X(0, 2, 33, 2048)) },
+    { CASE("1201x516", 1, 1e-5, X(2, 2, 1201, 516)) },
     /* the mean is a thousand deviations */
     { CASE("off_centre_1009x12", 1, 1e-5, X(1000, 2, 1009, 12)) },
     { CASE("7x5x9x67", 1, 1e-5, X(1, 4, 7, 5, 9, 67)) },
@@ -280,6 +336,8 @@ static const rf_op_case sums_cases[] = {
     { SUMS("3x5", 1e-5, 5, 2, 3, 5) },
     { SUMS("2x3x4", 1e-5, 4, 3, 2, 3, 4) },
     { SUMS("17x8", 1e-5, 8, 2, 17, 8) },
+    { SUMS("131x17", 1e-4, 17, 2, 131, 17) },
+    { SUMS("33x2048", 1e-4, 2048, 2, 33, 2048) },
     { SUMS("1009x12", 1e-4, 12, 2, 1009, 12) },
     { SUMS("2003x67", 2e-4, 67, 2, 2003, 67) },
     { SUMS("20011x3", 1e-3, 3, 2, 20011, 3) },

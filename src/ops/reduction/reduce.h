@@ -17,10 +17,11 @@ enum {
     RF_REDUCE_ROWS,
     RF_REDUCE_ROWS_TEXEL,
     RF_REDUCE_TREE,
+    RF_REDUCE_STRIPS,
     RF_NUM_REDUCE_KERNELS
 };
 extern const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS];
-#define RF_NUM_REDUCE_CASES 50
+#define RF_NUM_REDUCE_CASES 53
 extern const rf_op_case rf_reduce_cases[RF_NUM_REDUCE_CASES];
 
 #endif

@@ -5,6 +5,7 @@
  * shapes and device only.
  */
 #include "ops/reduction/reduce.h"
+#include "ops/reduction/strips.h"
 
 /* As in shaders/reduction/reduce.glsl. */
 enum { KIND_SUM, KIND_MAX, KIND_SQUARES, KIND_ABS, KIND_MIN };
@@ -208,19 +209,35 @@ static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps
     return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, combined, RF_F32, &push, &in, out);
 }
 
-static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
-                                     rf_kernel_plan *plan)
+static uint32_t kind_given(const rf_op_call *call)
+{
+    const rf_reduce_attr *attr = call->attr;
+    return attr != NULL ? attr->kind : RF_REDUCE_KIND_SUM;
+}
+
+/* What shaders do, of which the mean is a sum and a factor. */
+static uint32_t kind_of(const rf_op_call *call)
 {
     static const uint32_t kinds[] = { [RF_REDUCE_KIND_SUM] = KIND_SUM,     [RF_REDUCE_KIND_MEAN] = KIND_SUM,
                                       [RF_REDUCE_KIND_MAX] = KIND_MAX,     [RF_REDUCE_KIND_SUM_SQUARES] = KIND_SQUARES,
                                       [RF_REDUCE_KIND_SUM_ABS] = KIND_ABS, [RF_REDUCE_KIND_MIN] = KIND_MIN };
-    const rf_reduce_attr *attr = call->attr;
-    const uint32_t given = attr != NULL ? attr->kind : RF_REDUCE_KIND_SUM, kind = kinds[given];
+    return kinds[kind_given(call)];
+}
+
+static float scale_of(const rf_op_call *call, const reduce_form *f)
+{
+    return kind_given(call) == RF_REDUCE_KIND_MEAN ? (float)(1.0 / (double)f->total) : 1.0f;
+}
+
+static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
+                                     rf_kernel_plan *plan)
+{
+    const uint32_t kind = kind_of(call);
     reduce_layout l;
     if (!reduce_layout_make(call, caps, v, &l))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "reduce: the tensor is too large for this kernel");
     const reduce_form *f = &l.form;
-    const float scale = given == RF_REDUCE_KIND_MEAN ? (float)(1.0 / (double)f->total) : 1.0f;
+    const float scale = scale_of(call, f);
     const uint64_t in_unit = rf_tensor_bytes(&call->in[0]) / f->lead;
     const uint64_t out_unit = rf_tensor_bytes(&call->out[0]) / f->lead;
     const rf_binding workspace = { .kind = RF_BIND_WORKSPACE, .write = true, .size = l.workspace };
@@ -263,6 +280,58 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
         const rf_binding out = { .kind = RF_BIND_OUTPUT, .write = true };
         RF_TRY(reduce_combine(plan, caps, kind, first_slice, f->n_out, scale, &out));
     }
+    return RF_OK;
+}
+
+/* ---- strips of columns, for GPUs ---- */
+
+typedef struct strips_job {
+    reduce_form form;
+    uint32_t width; /* elements of a vector */
+    rf_strips strips;
+    uint64_t workspace;
+} strips_job;
+
+/* The last dimension stays, and one group of dimensions before it is reduced. */
+static bool strips_job_make(const rf_op_call *call, const rf_device_caps *caps, strips_job *s)
+{
+    *s = (strips_job){ 0 };
+    const reduce_form *f = &s->form;
+    reduce_form_make(call, &s->form);
+    if (f->n_red != 1 || f->n_kept < 1 || f->kept_stride[2] != 1 || !rf_fits_storage(call, caps)) return false;
+    s->width = f->kept[2] % 4 == 0 ? 4 : 1;
+    s->strips = rf_strips_make(caps, f->n_out / f->kept[2], f->total, f->kept[2] / s->width, s->width);
+    s->workspace = s->strips.parts > 1 ? s->strips.parts * f->n_out * sizeof(float) : 0;
+    return rf_strips_fit(caps, &s->strips, s->workspace);
+}
+
+static double strips_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    strips_job s;
+    if (!strips_job_make(call, caps, &s)) return RF_SCORE_NONE;
+    /* With so many columns an invocation for each is enough to do for all units. */
+    const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 16;
+    const bool wide = s.form.n_out / s.width >= 512 * units;
+    return caps->is_cpu || (s.width == 4 && wide) ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
+}
+
+static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    strips_job s;
+    if (!strips_job_make(call, caps, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not eligible", call->op->name);
+    const rf_dtype type = call->in[0].dtype;
+    rf_dispatch *d = rf_kernel_plan_add(plan, s.width == 4 ? &rf_shader_reduce_strips_vec4 : &rf_shader_reduce_strips,
+                                        s.strips.loops);
+    if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, s.strips.local);
+    rf_dispatch_spec(d, kind_of(call));
+    rf_dispatch_spec(d, rf_dtype_is_narrow(type) ? 1u | rf_type_word(type, caps) << 8 : 0);
+    const uint32_t push[RF_STRIPS_PUSH + 2] = { [RF_STRIPS_PUSH] = (uint32_t)s.strips.matrices,
+                                                [RF_STRIPS_PUSH + 1] = rf_float_word(scale_of(call, &s.form)) };
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_strips_plan(caps, plan, d, &s.strips, s.workspace);
     return RF_OK;
 }
 
@@ -320,6 +389,7 @@ KERNEL(columns_texel, "columns_texel", columns_score_of);
 NARROW_KERNEL(rows, "rows_vec4", rows_score_of);
 KERNEL(rows_texel, "rows_texel", rows_score_of);
 NARROW_KERNEL(tree, "tree", tree_score_of);
+static const rf_kernel kernel_strips = { "strips", strips_score, strips_plan, .narrow = rf_always_narrow };
 const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = {
     [RF_REDUCE_ANY] = &kernel_any,
     [RF_REDUCE_COLUMNS] = &kernel_columns,
@@ -327,4 +397,5 @@ const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS] = {
     [RF_REDUCE_ROWS] = &kernel_rows,
     [RF_REDUCE_ROWS_TEXEL] = &kernel_rows_texel,
     [RF_REDUCE_TREE] = &kernel_tree,
+    [RF_REDUCE_STRIPS] = &kernel_strips,
 };
