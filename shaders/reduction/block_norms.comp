@@ -4,6 +4,7 @@
 // keeps the compiler from contracting, so that the order of additions is the same everywhere.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "include/reduction.glsl"
 
 const uint BLOCK = 1024, LANES = 64;
@@ -61,9 +62,12 @@ void main()
     if (block >= blocks) return;
     const uint lane = gl_LocalInvocationID.x;
     precise SUM sum = SUM(0);
-    for (uint i = lane; i < BLOCK; i += LANES) {
-        const uint at = block * BLOCK + i;
-        if (at < count) sum += squares(at);
+    // Four loads are under way at once. What is not there adds 0, which changes no sum of squares.
+    for (uint i = lane; i < BLOCK; i += 4 * LANES) {
+        SUM four[4];
+        [[unroll]] for (uint k = 0; k < 4; k++) four[k] = squares(min(block * BLOCK + i + k * LANES, count - 1));
+        [[unroll]] for (uint k = 0; k < 4; k++)
+            sum += block * BLOCK + i + k * LANES < count ? four[k] : SUM(0);
     }
     parts[lane] = sum;
     barrier();
