@@ -106,4 +106,7 @@ void rf_gpu_matrices_plan(const rf_gpu_snapshot *s, rf_gpu_plan *plan)
     plan->cooperative_matrix = caps->matrix_f16.m > 0 || caps->matrix_bf16.m > 0;
     plan->bfloat16_matrix = caps->matrix_bf16.m > 0;
     plan->features12.vulkanMemoryModel = plan->cooperative_matrix;
+    /* Atomics of kernels without matrices are of the device's scope, which the model forbids without this. */
+    plan->features12.vulkanMemoryModelDeviceScope =
+        plan->cooperative_matrix && s->features12.vulkanMemoryModelDeviceScope;
 }

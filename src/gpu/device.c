@@ -109,6 +109,19 @@ static rf_result create_timeline(rf_gpu_device *device)
     return RF_OK;
 }
 
+/* Once for all devices of an instance. */
+static void tell_of_unvalidated(rf_gpu_device *device)
+{
+    const char *names = device->snapshot.extensions.unvalidated;
+    const uint32_t version = device->gpu->layer_version;
+    if (names && !atomic_exchange(&device->gpu->told_of_off, true))
+        rf_log_message(RF_LOG_INFO,
+                       "%s: %s left off, which the validation layer, for Vulkan %u.%u.%u, does not know; install a "
+                       "newer one to validate them",
+                       device->info.name, names, VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
+                       VK_API_VERSION_PATCH(version));
+}
+
 rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf_gpu_device **out)
 {
     RF_REQUIRE(out, "out is NULL");
@@ -134,6 +147,7 @@ rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf
         goto error;
     }
     device->explains = params->explain && rf_gpu_can_explain(gpu, device->physical, &device->snapshot);
+    tell_of_unvalidated(device);
     RF_TRY_GOTO(create_device(device), error);
     RF_TRY_GOTO(create_timeline(device), error);
     RF_TRY_GOTO(rf_gpu_memory_setup(device), error);

@@ -133,6 +133,7 @@ void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_s
     if (out->properties.apiVersion < VK_API_VERSION_1_2) return;
 
     find_extensions(gpu, physical, &out->extensions);
+    out->extensions.unvalidated = rf_gpu_leave_unvalidated(gpu->layer_version, &out->extensions);
     const bool vulkan13 = out->properties.apiVersion >= VK_API_VERSION_1_3;
     const bool size_control = vulkan13 || out->extensions.subgroup_size_control;
     take_properties(gpu, physical, size_control, vulkan13 || out->extensions.maintenance4, out);

@@ -21,6 +21,8 @@ struct rf_gpu {
     rf_vk_instance vk;
     VkInstance instance;
     bool debug_utils;
+    uint32_t layer_version;  /* of Vulkan that the validation layer knows; 0: it does not watch */
+    atomic_bool told_of_off; /* that extensions are off because the layer does not know them */
     VkDebugUtilsMessengerEXT messenger;
     VkPhysicalDevice *physical_devices;
     uint32_t num_physical_devices;

@@ -97,16 +97,17 @@ static rf_result load_instance_functions(rf_gpu *gpu)
 
 /* ---- what the loader offers ---- */
 
-static rf_result has_layer(const rf_gpu *gpu, const char *name, bool *found)
+/* *version: of Vulkan that the layer was written for; 0: there is no such layer. */
+static rf_result find_layer(const rf_gpu *gpu, const char *name, uint32_t *version)
 {
-    *found = false;
+    *version = 0;
     uint32_t count = 0;
     RF_VK_TRY(NULL, gpu->global.EnumerateInstanceLayerProperties(&count, NULL), "listing Vulkan layers");
     VkLayerProperties *list = RF_NEW_ARRAY(VkLayerProperties, count);
     if (!list) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const VkResult r = gpu->global.EnumerateInstanceLayerProperties(&count, list);
     for (uint32_t i = 0; r >= 0 && i < count; i++)
-        if (strcmp(list[i].layerName, name) == 0) *found = true;
+        if (strcmp(list[i].layerName, name) == 0) *version = list[i].specVersion;
     rf_free(list);
     RF_VK_TRY(NULL, r, "listing Vulkan layers");
     return RF_OK;
@@ -166,10 +167,11 @@ static bool validation_wanted(const rf_gpu_params *params)
     return value && strcmp(value, "0") != 0;
 }
 
-static rf_result require_validation_layer(const rf_gpu *gpu)
+static rf_result require_validation_layer(rf_gpu *gpu)
 {
-    bool layer, features = false;
-    RF_TRY(has_layer(gpu, VALIDATION_LAYER, &layer));
+    bool features = false;
+    RF_TRY(find_layer(gpu, VALIDATION_LAYER, &gpu->layer_version));
+    const bool layer = gpu->layer_version > 0;
     if (layer)
         RF_TRY(has_instance_extension(gpu, VALIDATION_LAYER, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME, &features));
     if (!layer || !features)

@@ -8,6 +8,19 @@
 /* Not in the oldest headers we build with. */
 #define DRIVER_ID_MESA_NVK 24
 
+const char *rf_gpu_leave_unvalidated(uint32_t layer, rf_gpu_extensions *extensions)
+{
+    /* The headers in which they first stood: 1.3.255 and 1.4.311. */
+    const bool matrix = extensions->cooperative_matrix && layer > 0 && layer < VK_MAKE_API_VERSION(0, 1, 3, 255);
+    const bool bfloat16 = extensions->bfloat16 && layer > 0 && layer < VK_MAKE_API_VERSION(0, 1, 4, 311);
+    if (matrix) extensions->cooperative_matrix = false;
+    if (bfloat16) extensions->bfloat16 = false;
+    return matrix && bfloat16 ? "VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16"
+           : matrix           ? "VK_KHR_cooperative_matrix"
+           : bfloat16         ? "VK_KHR_shader_bfloat16"
+                              : NULL;
+}
+
 static rf_driver driver_of(const rf_gpu_snapshot *s)
 {
     switch ((int)s->properties12.driverID) {

@@ -18,6 +18,7 @@
 typedef struct rf_gpu_extensions {
     bool subgroup_size_control, maintenance4, external_memory_host, bfloat16, cooperative_matrix, portability_subset,
         executable_properties, memory_budget, device_fault;
+    const char *unvalidated;                          /* what rf_gpu_leave_unvalidated() has left off */
     bool sm_builtins, core_properties, core_builtins; /* of NVIDIA, AMD and ARM: they count compute units */
 } rf_gpu_extensions;
 
@@ -61,6 +62,13 @@ typedef struct rf_gpu_plan {
     rf_device_caps caps;       /* host_visible as far as the memory types alone tell */
 } rf_gpu_plan;
 
+/*
+ * A validation layer that is older than an extension takes it for a mistake at every device that is opened with it,
+ * and kernels that use it for more of them. With validation on, such extensions are therefore left off, so that
+ * messages are about the rest. `layer`: the version of Vulkan that the layer knows, 0 where it does not watch.
+ * Returns what is left off, as a text; NULL: nothing.
+ */
+const char *rf_gpu_leave_unvalidated(uint32_t layer, rf_gpu_extensions *extensions);
 void rf_gpu_plan_device(const rf_gpu_snapshot *snapshot, bool clamp_limits, rf_gpu_plan *out);
 /* Best memory type for a kind among those in `allowed_bits`; -1 when none will do. */
 int rf_gpu_plan_memory(const rf_gpu_snapshot *snapshot, rf_gpu_memory kind, uint32_t allowed_bits);

@@ -360,6 +360,30 @@ static void test_describe(void **state)
     assert_string_equal(rf_device_type_name((rf_device_type)99), "other");
 }
 
+static const char *left_off(uint32_t layer, bool matrix, bool bfloat16, bool matrix_stays, bool bfloat16_stays)
+{
+    rf_gpu_extensions e = { .cooperative_matrix = matrix, .bfloat16 = bfloat16, .device_fault = true };
+    const char *names = rf_gpu_leave_unvalidated(layer, &e);
+    assert_int_equal(e.cooperative_matrix, matrix_stays);
+    assert_int_equal(e.bfloat16, bfloat16_stays);
+    assert_true(e.device_fault);
+    return names ? names : "";
+}
+
+static void test_unvalidated(void **state)
+{
+    (void)state;
+    const uint32_t debian12 = VK_MAKE_API_VERSION(0, 1, 3, 239), debian13 = VK_MAKE_API_VERSION(0, 1, 4, 309);
+    assert_string_equal(left_off(0, true, true, true, true), ""); /* nothing watches */
+    assert_string_equal(left_off(debian12, true, true, false, false),
+                        "VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16");
+    assert_string_equal(left_off(debian12, true, false, false, false), "VK_KHR_cooperative_matrix");
+    assert_string_equal(left_off(debian12, false, false, false, false), "");
+    assert_string_equal(left_off(VK_MAKE_API_VERSION(0, 1, 3, 255), true, false, true, false), "");
+    assert_string_equal(left_off(debian13, true, true, true, false), "VK_KHR_shader_bfloat16");
+    assert_string_equal(left_off(VK_MAKE_API_VERSION(0, 1, 4, 311), true, true, true, true), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_texels),        cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_describe),      cmocka_unit_test(test_compute_units),
         cmocka_unit_test(test_preserve_nans), cmocka_unit_test(test_specialize),
+        cmocka_unit_test(test_unvalidated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
