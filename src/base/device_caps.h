@@ -39,6 +39,7 @@ typedef struct rf_device_caps {
         max_loop_iterations;   /* of all loops of an invocation together, and of invocations that share a SIMD register
                                   and branch apart; 0: no limit. lavapipe leaves loops silently after 65535 by its own
                                   count, which nested loops reach early: half of that is what plans rely on. */
+    bool whole_dispatches;     /* parts of dispatches (rf_kernel_plan_split()) come out wrong */
     bool compiles_at_dispatch; /* creating a pipeline compiles nothing; its first dispatch does, one after the other */
     bool fp16, int8, int64;    /* shader arithmetic */
     rf_matrix_shape matrix_f16, matrix_bf16; /* of operands in these types */

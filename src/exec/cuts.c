@@ -73,6 +73,7 @@ static double node_seconds(const rf_instance *in, uint32_t i)
 static rf_result split_plan(const rf_instance *in, uint32_t i)
 {
     rf_node_plan *node = &in->nodes[i];
+    if (in->program->exec->caps.whole_dispatches) return RF_OK;
     double *seconds = RF_NEW_ARRAY(double, node->plan.count);
     uint32_t *pieces = RF_NEW_ARRAY(uint32_t, node->plan.count);
     rf_result r = seconds && pieces ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;

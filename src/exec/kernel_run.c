@@ -282,6 +282,8 @@ static rf_result make_plan(kernel_image *image)
     const rf_kernel_run *run = image->run;
     RF_TRY(rf_node_plan_make(image->exec, run->call, run->kernel, &image->plan));
     if (run->pieces > 1) {
+        if (image->exec->caps.whole_dispatches)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "the driver runs dispatches as a whole only");
         uint32_t *pieces = RF_NEW_ARRAY(uint32_t, image->plan.plan.count);
         if (!pieces) return RF_ERROR_OUT_OF_HOST_MEMORY;
         for (uint32_t i = 0; i < image->plan.plan.count; i++) pieces[i] = run->pieces;

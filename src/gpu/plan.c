@@ -178,6 +178,13 @@ static bool misreads_texels(const rf_gpu_snapshot *s, const rf_device_caps *caps
     return caps->driver == RF_DRIVER_LAVAPIPE && caps->subgroup_size > 8 && mesa >= 23 && mesa <= 25;
 }
 
+/* NVIDIA's own driver (580.159 on an H100): of a dispatch of two workgroups in two parts, what the second part should
+ * have written was not written. Only programs that a watchdog may stop take dispatches apart, which are few there. */
+static bool misplaces_parts(const rf_gpu_snapshot *s)
+{
+    return s->properties12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+}
+
 static uint32_t max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -206,6 +213,7 @@ static void fill_caps(const rf_gpu_snapshot *s, const rf_gpu_plan *plan, rf_devi
     caps->driver_version = s->properties.driverVersion;
     caps->is_cpu = s->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     caps->max_loop_iterations = caps->driver == RF_DRIVER_LAVAPIPE ? 32767 : 0;
+    caps->whole_dispatches = misplaces_parts(s);
     caps->compiles_at_dispatch = caps->driver == RF_DRIVER_LAVAPIPE;
     caps->subgroup_size = max_u32(s->properties11.subgroupSize, 1);
     const VkSubgroupFeatureFlags ops = s->properties11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT

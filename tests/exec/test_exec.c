@@ -552,8 +552,7 @@ static void body_kernel(rf_exec *exec)
     check_floats(a, expected, count);
 }
 
-/* Timing runs a kernel many times and changes nothing of what comes back, by either clock; pieces of dispatches make
- * the same results. */
+/* Timing runs a kernel many times and changes nothing of what comes back, by either clock. */
 static void body_timing(rf_exec *exec)
 {
     enum { count = 3 * COLUMNS };
@@ -570,7 +569,6 @@ static void body_timing(rf_exec *exec)
         rf_kernel_timing t = { .clock = clock, .overlapped = true };
         rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .timing = &t };
         r.in = (void *[]){ a, b };
-        r.pieces = clock;
         CHECK(rf_kernel_execute(exec, &r));
         check_floats(a, expected, count);
         assert_true(t.best > 0 && t.median >= t.best && t.median < 10 && t.samples >= 3 && !t.gave_up);
@@ -589,6 +587,34 @@ static void body_timing(rf_exec *exec)
         CHECK(rf_kernel_execute(exec, &r));
         assert_true(t.gave_up && t.samples == 1 && t.best > t.give_up);
     }
+}
+
+/* Pieces of dispatches make the same results. */
+static void body_pieces(rf_exec *exec)
+{
+    enum { count = 3 * COLUMNS };
+    const test_attr attr = { .factor = 2 };
+    float a[count], b[count], expected[count];
+    for (uint32_t pieces = 1; pieces <= 3; pieces++) {
+        rf_op_call call = axpy_call(&op_update, &attr, 3);
+        call.n_out = 0;
+        fill_floats(a, count, 1);
+        fill_floats(b, count, 2);
+        for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
+        rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .in = (void *[]){ a, b }, .pieces = pieces };
+        if (pieces > 1 && exec->caps.whole_dispatches) {
+            FAILS(rf_kernel_execute(exec, &r), RF_ERROR_UNSUPPORTED, "as a whole");
+            continue;
+        }
+        CHECK(rf_kernel_execute(exec, &r));
+        check_floats(a, expected, count);
+    }
+}
+
+static void test_pieces(void **state)
+{
+    (void)state;
+    everywhere(body_pieces);
 }
 
 static void test_timing(void **state)
@@ -718,6 +744,7 @@ int main(void)
         cmocka_unit_test(test_barriers),   cmocka_unit_test(test_outputs),         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_profile),    cmocka_unit_test(test_failures),        cmocka_unit_test(test_kernel),
         cmocka_unit_test(test_tuning),     cmocka_unit_test(test_tune_on_the_way), cmocka_unit_test(test_timing),
+        cmocka_unit_test(test_pieces),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

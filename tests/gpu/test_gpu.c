@@ -265,34 +265,67 @@ static void test_dispatch(void **state)
     expect_y(f, 2.0f, 5.0f);
 }
 
+static void set_y(fixture *f, float value)
+{
+    float y[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) y[i] = value;
+    CHECK(rf_gpu_buffer_write(f->y, 0, y, sizeof(y)));
+}
+
+/* How many elements come out wrong when a dispatch is recorded in parts. */
+static uint32_t run_parts(fixture *f, rf_gpu_pipeline *parts, float bias)
+{
+    const uint32_t groups = (COUNT + 63) / 64;
+    const rf_gpu_binding bindings[] = { { f->x, 0, COUNT * 4, 0 }, { f->y, 0, COUNT * 4, 0 } };
+    const axpy_push push = { COUNT, 2.0f, 0 };
+    uint32_t base[3] = { 0 }, wrong = 0;
+    rf_gpu_recording *rec;
+    set_y(f, 0);
+    CHECK(rf_gpu_recording_begin(f->device, "parts", &rec));
+    for (uint32_t size = 1; base[0] < groups; base[0] += size, size = size * 2 + 1) {
+        const uint32_t grid[3] = { base[0] + size < groups ? size : groups - base[0], 1, 1 };
+        CHECK(rf_gpu_record_dispatch_part(rec, parts, bindings, &push, base, grid, "part"));
+    }
+    CHECK(rf_gpu_recording_end(rec));
+    uint64_t ticket;
+    CHECK(rf_gpu_submit(f->device, &rec, 1, &ticket));
+    CHECK(rf_gpu_wait(f->device, ticket, RF_GPU_TIMEOUT_NS));
+    float y[COUNT];
+    CHECK(rf_gpu_buffer_read(f->y, 0, y, sizeof(y)));
+    for (uint32_t i = 0; i < COUNT; i++) wrong += y[i] != 2 * (float)i + bias;
+    rf_gpu_recording_destroy(&rec);
+    return wrong;
+}
+
 /* Parts of a dispatch do what the whole does, each invocation once. */
 static void test_dispatch_parts(void **state)
 {
     fixture *f = *state;
-    const uint32_t bias = 3, groups = (COUNT + 63) / 64, most = rf_gpu_caps(f->device)->max_grid[0];
-    rf_gpu_pipeline_params params = axpy_params(&rf_shader_test_axpy, &bias, false);
-    rf_gpu_pipeline *whole, *parts, *again;
+    const uint32_t biases[] = { 3, 4 }, most = rf_gpu_caps(f->device)->max_grid[0];
+    rf_gpu_pipeline_params params = axpy_params(&rf_shader_test_axpy, &biases[0], false);
+    rf_gpu_pipeline *whole, *parts, *again, *alone;
     CHECK(rf_gpu_pipeline_get(f->device, &params, &whole));
     params.with_base = true;
     CHECK(rf_gpu_pipeline_get(f->device, &params, &parts));
     CHECK(rf_gpu_pipeline_get(f->device, &params, &again));
     assert_true(whole != parts && parts == again);
+    params.spec = &biases[1]; /* the driver never saw it as a whole: its caches may take one for the other */
+    CHECK(rf_gpu_pipeline_get(f->device, &params, &alone));
     const rf_gpu_binding bindings[] = { { f->x, 0, COUNT * 4, 0 }, { f->y, 0, COUNT * 4, 0 } };
     const axpy_push push = { COUNT, 2.0f, 0 };
-    uint32_t base[3] = { 0 };
-    for (uint32_t size = 1; base[0] < groups; base[0] += size, size = size * 2 + 1) {
-        const uint32_t grid[3] = { base[0] + size < groups ? size : groups - base[0], 1, 1 };
-        CHECK(rf_gpu_record_dispatch_part(f->rec, parts, bindings, &push, base, grid, "part"));
-    }
-    const uint32_t one[3] = { 1, 1, 1 }, last[3] = { most, 0, 0 };
-    assert_int_equal(rf_gpu_record_dispatch_part(f->rec, whole, bindings, &push, base, one, NULL),
+    const uint32_t none[3] = { 0 }, one[3] = { 1, 1, 1 }, last[3] = { most, 0, 0 };
+    assert_int_equal(rf_gpu_record_dispatch_part(f->rec, whole, bindings, &push, none, one, NULL),
                      RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_gpu_record_dispatch_part(f->rec, parts, bindings, &push, last, one, NULL),
                      RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_gpu_record_dispatch_part(f->rec, parts, bindings, &push, NULL, one, NULL),
                      RF_ERROR_INVALID_ARGUMENT);
-    end_and_run(f);
-    expect_y(f, 2, 3);
+    const uint32_t wrong = run_parts(f, parts, 3), wrong_alone = run_parts(f, alone, 4);
+    if (rf_gpu_caps(f->device)->whole_dispatches)
+        SKIP("parts are not relied on here: %u of %d elements wrong, %u where the whole was never made", wrong, COUNT,
+             wrong_alone);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(wrong_alone, 0);
 }
 
 /* As on GPUs: the same shader with a request for IEEE's special numbers. */

@@ -384,6 +384,22 @@ static void test_unvalidated(void **state)
     assert_string_equal(left_off(VK_MAKE_API_VERSION(0, 1, 4, 311), true, true, true, true), "");
 }
 
+/* Parts of dispatches, which NVIDIA's own driver gets wrong, and Mesa's for the same devices does not. */
+static void test_parts(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    rf_gpu_snapshot s = discrete();
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.caps.whole_dispatches);
+    s.properties12.driverID = VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_true(plan.caps.whole_dispatches);
+    s.properties12.driverID = 24; /* NVK */
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.caps.whole_dispatches);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,7 +410,7 @@ int main(void)
         cmocka_unit_test(test_texels),        cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_describe),      cmocka_unit_test(test_compute_units),
         cmocka_unit_test(test_preserve_nans), cmocka_unit_test(test_specialize),
-        cmocka_unit_test(test_unvalidated),
+        cmocka_unit_test(test_unvalidated),   cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
