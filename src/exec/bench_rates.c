@@ -59,24 +59,38 @@ static rf_result run_once(rates *b, rf_gpu_recording *rec, double *seconds)
     ns[1] = rf_now_ns() - start;
     if (b->clock == RF_CLOCK_DEVICE) RF_TRY(rf_gpu_recording_timestamps(rec, ns, 2));
     *seconds = (double)(ns[1] ? ns[1] : 1) * 1e-9;
+    rf_warmth_add(&b->on.exec->warmth, rf_now_ns(), *seconds);
     return RF_OK;
 }
 
-/* Best seconds of one run among as many as take a millisecond. */
+/* Records as many runs as take a millisecond. */
+static rf_result find_runs_of(rates *b, record_fn record, bool barriers, uint32_t *runs, rf_gpu_recording **rec,
+                              double *best)
+{
+    for (;;) {
+        double seconds;
+        rf_gpu_recording_destroy(rec);
+        RF_TRY(record_runs(b, record, barriers, *runs, rec));
+        RF_TRY(run_once(b, *rec, best));
+        RF_TRY(run_once(b, *rec, &seconds)); /* something else may have held up the other */
+        if (seconds < *best) *best = seconds;
+        const uint32_t more = rf_timing_runs(*runs, *best);
+        if (more == *runs) return RF_OK;
+        *runs = more;
+    }
+}
+
+/* Best seconds of one run among so many. */
 static rf_result best_of(rates *b, record_fn record, bool barriers, uint32_t *runs, rf_gpu_recording **rec,
                          double *best)
 {
     double seconds;
-    for (;;) {
-        rf_gpu_recording_destroy(rec);
-        RF_TRY(record_runs(b, record, barriers, *runs, rec));
-        RF_TRY(run_once(b, *rec, best));     /* warms up, too */
-        RF_TRY(run_once(b, *rec, &seconds)); /* something else may have held up the other */
-        if (seconds < *best) *best = seconds;
-        const uint32_t more = rf_timing_runs(*runs, *best);
-        if (more == *runs) break;
-        *runs = more;
-    }
+    bool cold = false;
+    RF_TRY(find_runs_of(b, record, barriers, runs, rec, best));
+    const uint64_t start = rf_now_ns();
+    for (; rf_warmth_wanted(&b->on.exec->warmth, &b->on.exec->caps, start, rf_now_ns()); cold = true)
+        RF_TRY(run_once(b, *rec, &seconds));
+    if (cold) RF_TRY(find_runs_of(b, record, barriers, runs, rec, best));
     const uint64_t begin = rf_now_ns();
     for (uint32_t i = 0; rf_timing_goes_on(i, (double)(rf_now_ns() - begin) * 1e-9, b->min_seconds); i++) {
         RF_TRY(run_once(b, *rec, &seconds));

@@ -138,6 +138,7 @@ typedef struct rf_kernel_timing {
     double min_seconds; /* are spent on it */
     double give_up;     /* > 0: only the first run is timed where it takes longer than this */
     bool overlapped;    /* also time runs that need not wait for each other */
+    bool as_it_is;      /* the device is not warmed up */
     /* out, seconds of one run: */
     double best, median;       /* each ends before the next begins, as in a training step */
     double overlapped_seconds; /* best; 0: not measured, or an op that has to wait */

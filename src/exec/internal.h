@@ -46,6 +46,8 @@ struct rf_exec {
     bool tune_unknown;      /* RINGFIRE_TUNE: measure calls the table does not know */
     bool matrices_tried[2]; /* cooperative matrices of f16 and of bf16: caps say what came of it */
     rf_exec_clock clock;
+    rf_warmth warmth;
+    bool tuned; /* kernels have been measured for the table */
     struct {
         uint64_t *items;
         uint32_t count, capacity;

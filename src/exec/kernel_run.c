@@ -129,7 +129,9 @@ static rf_result image_execute(kernel_image *image, const batch *b, double *seco
     uint64_t ns[2] = { 0, rf_now_ns() - start };
     if (b->clock == RF_CLOCK_DEVICE) RF_TRY(rf_gpu_recording_timestamps(image->recorder.rec, ns, 2));
     /* Less than the clock's step is not nothing. */
-    *seconds = (double)(ns[1] > ns[0] ? ns[1] - ns[0] : 1) * 1e-9 / b->runs;
+    const double all = (double)(ns[1] > ns[0] ? ns[1] - ns[0] : 1) * 1e-9;
+    rf_warmth_add(&exec->warmth, rf_now_ns(), all);
+    *seconds = all / b->runs;
     return RF_OK;
 }
 
@@ -219,13 +221,11 @@ static rf_result make_sets(kernel_image *image, uint32_t sets)
     return RF_OK;
 }
 
-/* Finds how many runs a recording needs, then takes samples of them. */
-static rf_result image_sample(kernel_image *image, batch *b, const rf_kernel_timing *timing, double *samples,
-                              uint32_t *num_samples)
+/* Records as many runs as one recording needs. */
+static rf_result find_runs(kernel_image *image, batch *b)
 {
-    double seconds;
-    RF_TRY(make_sets(image, b->sets));
     for (;;) {
+        double seconds;
         RF_TRY(image_record(image, b));
         RF_TRY(image_execute(image, b, &seconds));
         uint32_t runs = rf_timing_runs(b->runs, seconds * b->runs);
@@ -234,9 +234,31 @@ static rf_result image_sample(kernel_image *image, batch *b, const rf_kernel_tim
             RF_TRY(image_execute(image, b, &again));
             runs = rf_timing_runs(b->runs, (again < seconds ? again : seconds) * b->runs);
         }
-        if (runs == b->runs) break;
+        if (runs == b->runs) return RF_OK;
         b->runs = runs;
     }
+}
+
+/* Whether the device had to be warmed up: then a recording may need more runs. */
+static rf_result warm_up(kernel_image *image, const batch *b, bool *cold)
+{
+    const rf_exec *exec = image->exec;
+    const uint64_t begin = rf_now_ns();
+    double seconds;
+    for (*cold = false; rf_warmth_wanted(&exec->warmth, &exec->caps, begin, rf_now_ns()); *cold = true)
+        RF_TRY(image_execute(image, b, &seconds));
+    return RF_OK;
+}
+
+static rf_result image_sample(kernel_image *image, batch *b, const rf_kernel_timing *timing, double *samples,
+                              uint32_t *num_samples)
+{
+    double seconds;
+    bool cold = false;
+    RF_TRY(make_sets(image, b->sets));
+    RF_TRY(find_runs(image, b));
+    if (!timing->as_it_is) RF_TRY(warm_up(image, b, &cold));
+    if (cold) RF_TRY(find_runs(image, b));
     const double share = timing->overlapped ? timing->min_seconds / 2 : timing->min_seconds;
     const uint64_t begin = rf_now_ns(); /* what it costs the caller, by whichever clock it is measured */
     for (*num_samples = 0; rf_timing_goes_on(*num_samples, (double)(rf_now_ns() - begin) * 1e-9, share);

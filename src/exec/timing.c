@@ -53,6 +53,24 @@ uint32_t rf_timing_overlapped_sets(const rf_device_caps *caps, const rf_op_call 
     return fitting < OVERLAPPED_SETS ? (uint32_t)fitting : OVERLAPPED_SETS;
 }
 
+static bool has_paused(const rf_warmth *warmth, uint64_t now_ns)
+{
+    return warmth->last_ns == 0 || (double)(now_ns - warmth->last_ns) * 1e-9 > RF_WARM_PAUSE;
+}
+
+void rf_warmth_add(rf_warmth *warmth, uint64_t now_ns, double seconds)
+{
+    if (has_paused(warmth, now_ns)) warmth->busy = 0;
+    warmth->busy += seconds;
+    warmth->last_ns = now_ns;
+}
+
+bool rf_warmth_wanted(const rf_warmth *warmth, const rf_device_caps *caps, uint64_t begin_ns, uint64_t now_ns)
+{
+    if (caps->is_cpu || (double)(now_ns - begin_ns) * 1e-9 > RF_WARM_PATIENCE) return false;
+    return has_paused(warmth, now_ns) || warmth->busy < RF_WARM_SECONDS;
+}
+
 static int seconds_compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

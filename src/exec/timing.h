@@ -35,6 +35,23 @@ uint32_t rf_timing_sets(const rf_device_caps *caps, uint64_t bytes);
 uint32_t rf_timing_overlapped_sets(const rf_device_caps *caps, const rf_op_call *call, const rf_kernel_plan *plan,
                                    uint64_t bytes);
 
+/*
+ * A GPU that has had nothing to do runs at a fraction of its clock, and takes a while of work to clock up: an H100 that
+ * waited seconds for operands ran a product three times too slowly for as long as it was measured, 0.11 s, at one
+ * speed. So before samples count it is kept busy, once for a series of measurements that follow each other closely.
+ */
+#define RF_WARM_SECONDS 0.3  /* of work that a device needs */
+#define RF_WARM_PAUSE 1.0    /* without work, after which it needs them anew */
+#define RF_WARM_PATIENCE 1.0 /* that keeping it busy may take by the host's clock: some drivers compute nothing */
+typedef struct rf_warmth {
+    double busy;      /* seconds of work without such a pause */
+    uint64_t last_ns; /* when the latest work ended, by rf_now_ns(); 0: there was none */
+} rf_warmth;
+/* Work of so many seconds has just ended. */
+void rf_warmth_add(rf_warmth *warmth, uint64_t now_ns, double seconds);
+/* Whether it is to be kept busy, which began at `begin_ns`. Processors clock up in no time. */
+bool rf_warmth_wanted(const rf_warmth *warmth, const rf_device_caps *caps, uint64_t begin_ns, uint64_t now_ns);
+
 /* The smallest and the middle one; sorts. */
 void rf_timing_summarize(double *samples, uint32_t count, double *best, double *median);
 

@@ -41,6 +41,47 @@ static uint32_t samples_of(double seconds, double wanted)
     return samples;
 }
 
+enum { MS = 1000000 };
+
+/* Milliseconds that a device is kept busy from `now` on, by work of `each` milliseconds. */
+static uint32_t warm_up(rf_warmth *warmth, const rf_device_caps *caps, uint64_t *now, uint32_t each)
+{
+    const uint64_t begin = *now;
+    while (rf_warmth_wanted(warmth, caps, begin, *now)) {
+        *now += (uint64_t)each * MS;
+        rf_warmth_add(warmth, *now, each * 1e-3);
+    }
+    return (uint32_t)((*now - begin) / MS);
+}
+
+static void test_warmth(void **state)
+{
+    (void)state;
+    rf_warmth w = { 0 };
+    uint64_t now = 5000ull * MS;
+    assert_int_equal(warm_up(&w, &cpu, &now, 10), 0);
+    assert_in_range(warm_up(&w, &gpu, &now, 10), 300, 310);
+    /* A series with pauses that are short needs no more, however little it computes. */
+    for (uint32_t i = 0; i < 20; i++) {
+        now += 900ull * MS;
+        assert_int_equal(warm_up(&w, &gpu, &now, 10), 0);
+        rf_warmth_add(&w, now, 1e-5);
+    }
+    /* After a long one what was before does not count, nor does a little work behind it. */
+    now += 1100ull * MS;
+    assert_true(rf_warmth_wanted(&w, &gpu, now, now));
+    rf_warmth_add(&w, now, 0.1);
+    assert_in_range(warm_up(&w, &gpu, &now, 50), 200, 250);
+    /* Work that takes longer than all of it is enough by itself. */
+    rf_warmth long_work = { 0 };
+    assert_int_equal(warm_up(&long_work, &gpu, &now, 2000), 2000);
+    /* A driver that computes nothing is not waited for. */
+    rf_warmth idle = { 0 };
+    const uint64_t begin = now;
+    for (; rf_warmth_wanted(&idle, &gpu, begin, now); now += MS) rf_warmth_add(&idle, now, 1e-9);
+    assert_in_range((now - begin) / MS, 1000, 1010);
+}
+
 static void test_runs(void **state)
 {
     (void)state;
@@ -146,7 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clock),           cmocka_unit_test(test_runs),  cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_overlapped_sets), cmocka_unit_test(test_tuner),
+        cmocka_unit_test(test_overlapped_sets), cmocka_unit_test(test_tuner), cmocka_unit_test(test_warmth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
