@@ -48,7 +48,8 @@ typedef enum rf_bench_clock {
 /** What rf_bench_ops() measures. */
 typedef struct rf_bench_ops_params {
     const char *device; /**< as rf_one_device_params::device */
-    const char *op;     /**< only ops whose name contains this text; NULL: all */
+    /** Only ops whose name contains this text, or behind a '=' is this text; NULL: all. */
+    const char *op;
     bool all_kernels;   /**< measure every eligible kernel, not only the chosen one */
     bool tune;          /**< store the fastest kernel in the tuning cache */
     double min_seconds; /**< time spent on each row; 0: 0.2 */

@@ -106,9 +106,16 @@ static rf_result bench_case(op_bench *b, const rf_op *op, const rf_op_case *c)
     return rf_error_context(r, "benchmark %s/%s", op->name, c->name);
 }
 
+static bool is_named(const op_bench *b, const rf_op *op)
+{
+    const char *wanted = b->params->op;
+    if (!wanted) return true;
+    return wanted[0] == '=' ? strcmp(op->name, wanted + 1) == 0 : strstr(op->name, wanted) != NULL;
+}
+
 static bool takes_part(const op_bench *b, const rf_op *op)
 {
-    if ((op->flags & RF_OP_VIEW) || (b->params->op && !strstr(op->name, b->params->op))) return false;
+    if ((op->flags & RF_OP_VIEW) || !is_named(b, op)) return false;
     for (uint32_t i = 0; i < op->num_cases; i++)
         if (op->cases[i].benchmark) return true;
     return false;

@@ -63,6 +63,25 @@ static void test_products(void **state)
     assert_true(rows[0] > 0 && rows[1] > 0);
 }
 
+static rf_result read_name(void *user, const rf_bench_row *row)
+{
+    uint32_t *rows = user;
+    rows[strcmp(row->op, "softmax") != 0]++;
+    return RF_OK;
+}
+
+/* A name with '=' before it is one operation's, without it all those that contain it. */
+static void test_one_op(void **state)
+{
+    (void)state;
+    uint32_t rows[2] = { 0, 0 };
+    rf_bench_ops_params params = { .op = "=softmax", .min_seconds = 1e-6, .options = { .no_cache = true } };
+    assert_int_equal(rf_bench_ops(&params, read_name, rows), RF_OK);
+    assert_true(rows[0] > 0 && rows[1] == 0);
+    params.op = "=softma";
+    assert_int_equal(rf_bench_ops(&params, read_name, rows), RF_ERROR_NOT_FOUND);
+}
+
 static void test_ops(void **state)
 {
     (void)state;
@@ -152,8 +171,8 @@ static void test_memcpy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops),      cmocka_unit_test(test_products), cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_memcpy),
+        cmocka_unit_test(test_ops),   cmocka_unit_test(test_one_op),   cmocka_unit_test(test_products),
+        cmocka_unit_test(test_rates), cmocka_unit_test(test_refusals), cmocka_unit_test(test_memcpy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ typedef struct bench_options {
 static const struct argp_option argp_options[] = {
     { "device", 'd', "NAME", 0, "Device: index or part of a name (default: the first usable one, GPUs before software)",
       0 },
-    { "op", 'o', "NAME", 0, "ops: only operations whose name contains NAME", 0 },
+    { "op", 'o', "NAME", 0, "ops: only operations whose name contains NAME; =NAME: the one of this name", 0 },
     { "all-kernels", 'a', NULL, 0, "ops: every eligible kernel, not only the one that would be chosen", 0 },
     { "tune", 't', NULL, 0, "ops: store the fastest kernels in the cache", 0 },
     { "clock", 'c', "CLOCK", 0,
