@@ -10,12 +10,29 @@ BUDGET = 585  # seconds, of which machines that are lent for ten minutes leave r
 NAMES = ("inventory", "correct", "device", "kernels", "network", "baseline", "soak")  # of the phases, in order
 PRODUCTS = (256, 512, 1024, 2048, 4096)  # squares that baseline.py multiplies too
 # Tests that take any device. The walk over the operations is cut into shares, one for each process.
-TESTS = ("gpu/test_gpu_system", "exec/test_exec", "exec/test_programs", "ops/test_small_limits", "train/test_trajectory", "train/test_resnet",
+TESTS = ("gpu/test_gpu_system", "gpu/test_gpu", "exec/test_exec", "exec/test_programs", "ops/test_small_limits", "train/test_trajectory", "train/test_resnet",
          "train/test_gpt")
 FIXTURES = ("trajectory.bin", "resnet_8.traj", "resnet_bottleneck.traj", "gpt.traj")  # that they read
 WALK = "ops/test_ops"
 SNAPSHOT = "gpu/dump_snapshot"  # what the device says of itself, as tests/gpu/snapshots keeps it for tests of plans
 PROGRAMS = (WALK, SNAPSHOT, *TESTS)  # below tests/
+
+# All operations with a benchmark as `bench ops --op` takes them, each a process of its own: what ended before the limit is kept. First what
+# networks spend most time on. Behind '=' stands a whole name, else what names contain; no two take the same operation.
+OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", "=rnn", "rnn_grad", "softmax", "crossentropy", "layer_norm",
+              "batch_", "elementwise", "reduce", "sum_to_like", "max_pool2d", "avg_pool2d", "adam", "gather", "=transpose", "concat",
+              "conv2d_transpose", "conv2d_pool", "normalize", "bias_add", "recurrence", "cumsum", "cumprod", "top_k", "upsample2d", "dropout", "cast",
+              "sgd", "momentum", "rmsprop", "adagrad", "lion", "lamb", "muon_update", "average_update", "accumulate", "overwrite", "assign",
+              "unscale", "slice", "pad", "split", "random_uniform", "fill_like", "block_squares", "argmax", "one_hot", "accuracy", "=matmul")
+# The others: views, and what has no case for a benchmark.
+UNMEASURED = ("reshape", "reshape_like", "expand_dims", "squeeze", "all_replica_sum", "stop_gradient", "loss_scale", "update_numbers",
+              "mean_scale")
+NETWORKS = ("resnet", "gpt", "bert", "transformer", "densenet", "vae", "gru", "lstm", "ncf")  # of `bench zoo`; the CNN has steps of its own
+
+
+def takes(text, operation):
+    """Whether `bench ops --op TEXT` measures the operation."""
+    return operation == text[1:] if text.startswith("=") else text in operation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +68,12 @@ def bench(programs, name, *options, seconds, what=None):
     return Step(what or name, (programs / "tools/ringfire", "bench", name, *options, "--json"), seconds, json=True)
 
 
+def operations(programs, seconds):
+    """All kernels of each operation, with the fastest kept for what follows."""
+    return [bench(programs, "ops", "--op", text, "--all-kernels", "--tune", "--seconds", "0.02", seconds=seconds, what="operation " + text)
+            for text in OPERATIONS]
+
+
 def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=None):
     """All phases, or those that `only` names. `small`: what fits a minute on a software driver; `baseline`: the command that measures
     PyTorch, or None where there is none."""
@@ -61,24 +84,24 @@ def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=No
 
     each = "0.02" if small else "0.1"
     phases = [
-        Phase("inventory", limit(20), (Step("devices", (programs / "tools/ringfire", "devices", "--json"), limit(20), json=True),
-                                       Step("snapshot", (programs / "tests" / SNAPSHOT,), limit(20)),
-                                       Step("nvidia-smi", ("nvidia-smi", "-q"), limit(20)))),
-        Phase("correct", limit(120), correct(programs, processes, limit(115), small), parallel=max(1, processes)),
-        Phase("device", limit(45), (bench(programs, "device", "--seconds", each, seconds=limit(45)),)),
-        Phase("kernels", limit(120), tuple(
+        Phase("inventory", limit(15), (Step("devices", (programs / "tools/ringfire", "devices", "--json"), limit(15), json=True),
+                                       Step("snapshot", (programs / "tests" / SNAPSHOT,), limit(15)),
+                                       Step("nvidia-smi", ("nvidia-smi", "-q"), limit(15)))),
+        Phase("correct", limit(100), correct(programs, processes, limit(95), small), parallel=max(1, processes)),
+        Phase("device", limit(20), (bench(programs, "device", "--seconds", each, seconds=limit(20)),)),
+        Phase("kernels", limit(220), tuple(
             [bench(programs, "ops", "--op", "matmul", "--seconds", each, seconds=limit(30), what="products"),
              bench(programs, "ops", "--op", "matmul", "--mixed", "bf16", "--seconds", each, seconds=limit(30), what="products in bfloat16")]
-            + ([] if small else [bench(programs, "kernels", seconds=limit(40)),
-                                 bench(programs, "ops", "--all-kernels", "--tune", "--seconds", each, seconds=limit(100), what="operations")]))),
-        Phase("network", limit(60), tuple(
+            + ([] if small else [bench(programs, "kernels", seconds=limit(40)), *operations(programs, limit(40))]))),
+        Phase("network", limit(90), tuple(
             [bench(programs, "model", "--profile", "--seconds", "0.3" if small else "3", seconds=limit(30), what="cnn")]
-            + ([] if small else [bench(programs, "model", "--batch", str(n), "--seconds", "2", seconds=limit(20), what="cnn, batch %d" % n)
-                                 for n in (256, 1024)])
-            + ([] if small else [bench(programs, "zoo", "--seconds", "2", seconds=limit(40), what="networks")]))),
+            + ([bench(programs, "zoo", "--model", "ncf", "--profile", "--seconds", "0.1", seconds=limit(60), what="network ncf")] if small else
+               [bench(programs, "model", "--batch", str(n), "--seconds", "2", seconds=limit(20), what="cnn, batch %d" % n) for n in (256, 1024)]
+               + [bench(programs, "zoo", "--model", name, "--profile", "--seconds", "1", seconds=limit(20), what="network " + name)
+                  for name in NETWORKS]))),
     ]
     if baseline:
-        phases.append(Phase("baseline", limit(120), (Step("pytorch", tuple(baseline), limit(115), json=True),)))
+        phases.append(Phase("baseline", limit(80), (Step("pytorch", tuple(baseline), limit(75), json=True),)))
     if not small:
         phases.append(Phase("soak", limit(60), (bench(programs, "model", "--seconds", "%.0f" % limit(40), seconds=limit(60), what="cnn for long"),)))
     return [phase for phase in phases if not only or phase.name in only]

@@ -2,12 +2,14 @@
 """The report of a GPU day: what it decides, and one on whatever devices there are. Usage: test_gpu_day.py [PROGRAMS]"""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 import driver  # noqa: E402
 import gpu_report  # noqa: E402
@@ -43,6 +45,24 @@ class Phases(unittest.TestCase):
         self.assertLess(names.index("correct"), names.index("kernels"))
         self.assertNotIn("baseline", names)
         self.assertEqual(phases.NAMES, tuple(p.name for p in phases.make(pathlib.Path("p"), 2, baseline=("python3",))))
+
+    def test_every_operation_is_measured_once(self):
+        names = re.findall(r"\bOP\((\w+)\)", (ROOT / "src/ops/op_list.h").read_text())
+        self.assertGreater(len(names), 80)
+        for name in names:
+            taken = [text for text in phases.OPERATIONS if phases.takes(text, name)]
+            self.assertEqual(len(taken), 0 if name in phases.UNMEASURED else 1, (name, taken))
+        for text in phases.OPERATIONS:
+            self.assertTrue(any(phases.takes(text, name) for name in names), text)
+        steps = [s for s in dict((p.name, p) for p in phases.make(pathlib.Path("p"), 2))["kernels"].steps if s.name.startswith("operation ")]
+        self.assertEqual([s.command[s.command.index("--op") + 1] for s in steps], list(phases.OPERATIONS))
+        self.assertTrue(all(s.json for s in steps))
+
+    def test_every_network_has_a_step(self):
+        known = re.findall(r'^    { "(\w+)", "\w+", \d+, ', (ROOT / "tools/bench/zoo_nets.c").read_text(), re.M)
+        self.assertEqual(set(phases.NETWORKS), set(known) - {"cnn"})
+        steps = dict((p.name, p) for p in phases.make(pathlib.Path("p"), 2))["network"].steps
+        self.assertEqual([s.name for s in steps if s.name.startswith("network ")], ["network " + name for name in phases.NETWORKS])
 
     def test_only_some(self):
         made = phases.make(pathlib.Path("p"), 2, only=["soak", "inventory"])
@@ -100,7 +120,14 @@ class Verdict(unittest.TestCase):
         self.records = [
             record("correct", "operations 1 of 1", failed=["FAIL conv2d/odd_3/tile256 on H100: 4 of 10 wrong", "[  FAILED  ] test_split"], status=1),
             record("correct", "test_exec", status=None, timed_out=True),
-            record("kernels", "operations", result={"ops": ops}),
+            record("kernels", "operation matmul", result={"ops": ops[:1]}),
+            record("kernels", "operation =add", result={"ops": ops[1:]}),
+            record("kernels", "operation cast", status=None, timed_out=True),
+            record("network", "network gpt", result={
+                "networks": [{"model": "gpt", "unit": "tokens", "batch": 12, "units_per_second": 5e5, "step_seconds": 2e-3}],
+                "profile": [row("add", "", "flat", 1e-6), row("matmul", "", "block", 5e-6), row("add", "", "flat", 9e-6)]
+                + [row("op%d" % i, "", "k", 1e-7 * i) for i in range(1, 6)]}),
+            record("network", "network vae", status=1),
             record("device", "device", result={"rates": [{"what": "multiply-adds", "value": 40000.0}, {"what": "memory, read and write", "value": 100.0}]}),
             record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100", "profile": profile}),
             record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "images_per_second": {"eager": 100000.0, "graph": 600000.0}})]
@@ -135,6 +162,16 @@ class Verdict(unittest.TestCase):
 
     def test_the_choice_that_was_not_the_fastest(self):
         self.assertEqual(verdict.runners_up(self.records), [("add", "a", "flat", "wide", 2.0)])
+
+    def test_networks(self):
+        (network, costs), = verdict.networks(self.records)
+        self.assertEqual(network["model"], "gpt")
+        self.assertEqual([(op, kernel, count) for op, kernel, count, _ in costs],
+                         [("add", "flat", 2), ("matmul", "block", 1), ("op5", "k", 1), ("op4", "k", 1), ("op3", "k", 1)])
+        self.assertAlmostEqual(costs[0][-1], 10e-6)
+        lines = verdict.make(self.records, []).splitlines()
+        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | add | flat | 2 | 10 |", lines)
+        self.assertIn("|  |  |  |  | matmul | block | 1 | 5.00 |", lines)
 
     def test_the_report_begins_with_the_goals(self):
         lines = verdict.make(self.records, [("system", "a|b")]).splitlines()
@@ -173,6 +210,8 @@ class Whole(unittest.TestCase):
         self.assertIn("| reference CNN, batch 64, against PyTorch step by step: at least 2.0 | ", report)
         self.assertIn("## The first things to fix", report)
         self.assertTrue(verdict.result(records, "network", "cnn")["profile"])
+        self.assertEqual([(n["model"], len(costs)) for n, costs in verdict.networks(records)], [("ncf", verdict.MOST_OF_NETWORK)])
+        self.assertIn("## Networks", report)
         self.assertTrue(all(r["status"] == 0 for r in records if r["phase"] in ("correct", "device", "kernels", "network")), done.stdout)
 
 

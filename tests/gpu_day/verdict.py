@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 MOST_FIXES = 10
+MOST_OF_NETWORK = 5  # operations
 MOST_FAILURES = 40
 LARGE = 4096  # of the product that the goals name
 DEVICE = ("driver", "driver_info", "vulkan", "type", "memory_bytes", "subgroup_size", "max_shared_memory", "cooperative_matrix")
@@ -36,7 +37,22 @@ def result(records, phase, step):
 
 
 def operations(records):
-    return [row for step in ("operations", "products", "products in bfloat16") for row in result(records, "kernels", step).get("ops", [])]
+    """What all steps that measured operations found."""
+    return [row for r in records if r["phase"] == "kernels" for row in (r.get("result") or {}).get("ops", [])]
+
+
+def networks(records):
+    """What `bench zoo` says of each network, with its most expensive operations: kernel, how many, seconds of all of them."""
+    found = []
+    for r in records:
+        if r["phase"] != "network" or not (r.get("result") or {}).get("networks"):
+            continue
+        times = {}
+        for node in r["result"].get("profile", []):
+            times.setdefault((node["op"], node["kernel"]), []).append(node["seconds"])
+        costs = sorted(((op, kernel, len(each), sum(each)) for (op, kernel), each in times.items()), key=lambda cost: -cost[-1])
+        found.append((r["result"]["networks"][0], costs[:MOST_OF_NETWORK]))
+    return found
 
 
 def chosen_rate(records, op, case):
@@ -139,6 +155,14 @@ def goal_rows(records):
            ("NO, %d failures" % len(wrong) if wrong else "yes") if tests else "not measured")
 
 
+def network_rows(records):
+    for network, costs in networks(records):
+        for i, (op, kernel, count, seconds) in enumerate(costs or [("", "", "", None)]):
+            whole = (network["model"], network["batch"], figure(network["step_seconds"] * 1e3),
+                     "%s %s" % (figure(network["units_per_second"]), network["unit"])) if i == 0 else ("",) * 4
+            yield (*whole, op, kernel, count, "" if seconds is None else figure(seconds * 1e6))
+
+
 def make(records, about):
     """The report. `about`: pairs for its last section."""
     device = (result(records, "inventory", "devices") or [{}])[0]
@@ -151,6 +175,10 @@ def make(records, about):
     lines += table(("operation", "kernel", "time, us", "GFLOP/s", "GB/s", "of the device's best", "lost, us"),
                    [(n["op"], n["kernel"], figure(n["seconds"] * 1e6), figure(n["gflops"]), figure(n["gbytes"]), "%.0f %%" % (100 * n["reached"]),
                      figure(n["lost"] * 1e6)) for n in fixes(records)] or [("no profile was taken",) + ("",) * 6])
+    rows = list(network_rows(records))
+    if rows:
+        lines += ["## Networks", "", "Each with the operations of its step that take longest, by the device's time alone.", ""]
+        lines += table(("network", "batch", "step, ms", "a second", "operation", "kernel", "of them", "all, us"), rows)
     slower = runners_up(records)
     if slower:
         lines += ["## Kernels that were chosen and were not the fastest", ""]
