@@ -150,8 +150,11 @@ static rf_result copy_later(rf_instance *in, rf_value v, rf_residence to, uint32
 
 static rf_result place_or_copy(rf_instance *in, rf_value v, rf_residence at, bool in_place, uint32_t part)
 {
-    if (in_place && in->residence[v].home == RF_HOME_NONE && made_by_kernel(in, v)) {
-        in->residence[v] = at;
+    /* Of a view the kernel writes the bytes themselves. Results stay where other nodes read them fast. */
+    const rf_value made = at.home == RF_HOME_FIXED ? in->graph->values.items[v].storage : v;
+    if (in_place && in->residence[v].home == RF_HOME_NONE && in->residence[made].home == RF_HOME_NONE &&
+        made_by_kernel(in, made)) {
+        in->residence[v] = in->residence[made] = at;
         return RF_OK;
     }
     return copy_later(in, v, at, part);

@@ -198,6 +198,10 @@ static void body_placements(rf_exec *exec)
         &(rf_program_params){
             .graph = g, .results = &a, .num_results = 1, .placements = placements, .num_placements = 5 },
         &program));
+    /* Twice a, x and k, and what the host wrote: the kernel of b writes where the view of it goes. */
+    rf_program_stats stats;
+    CHECK(rf_program_stats_get(program, 6, &stats));
+    assert_int_equal(stats.commands.copies, exec->caps.host_visible ? 4 : 5);
     for (uint32_t seed = 0; seed < 3; seed++) {
         rf_frame *frame;
         CHECK(rf_program_acquire(program, 6, &frame));
