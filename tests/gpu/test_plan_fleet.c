@@ -70,6 +70,18 @@ static const struct expected {
       0,
       { 16, 16, 16, 32 },
       { 0 } },
+    { "h100",
+      RF_DRIVER_NVIDIA,
+      LOCAL,
+      VISIBLE,
+      VISIBLE | CACHED,
+      false,
+      true,
+      32,
+      4095,
+      0,
+      { 16, 16, 16, 32 },
+      { 16, 16, 16, 32 } },
     /* These have memory that is cached and not coherent as well, which is not taken where there is better. */
     { "a660", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128, 128 },
     { "a740", RF_DRIVER_OTHER, UNIFIED | CACHED, UNIFIED, UNIFIED | CACHED, true, true, 128, 128, 0 },
@@ -212,7 +224,8 @@ static void test_devices(void **state)
         assert_memory_equal(&c->matrix_f16, &e->f16, sizeof(e->f16));
         assert_memory_equal(&c->matrix_bf16, &e->bf16, sizeof(e->bf16));
         assert_int_equal(c->is_cpu, strcmp(e->name, "lavapipe") == 0);
-        const bool imports = e->driver == RF_DRIVER_AMD || e->driver == RF_DRIVER_LAVAPIPE; /* host memory */
+        const bool imports = e->driver == RF_DRIVER_AMD || e->driver == RF_DRIVER_LAVAPIPE || /* host memory */
+                             s.properties12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
         assert_int_equal(plan.import_alignment, imports ? 4096 : 0);
         /* A queue that computes and tells the time. */
         assert_true(s.families[plan.queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT);
@@ -384,8 +397,8 @@ static void test_strips(void **state)
     static const int64_t shapes[][2] = { { 65536, 16 }, { 16384, 32 }, { 4096, 64 },  { 50176, 24 },
                                          { 65536, 3 },  { 8192, 17 },  { 100000, 1 }, { 3136, 512 },
                                          { 64, 2048 },  { 7, 10 },     { 500000, 64 } };
-    for (size_t i = 0; i <= NUM_DEVICES; i++) {
-        const char *name = i < NUM_DEVICES ? devices[i].name : "h100";
+    for (size_t i = 0; i < NUM_DEVICES; i++) {
+        const char *name = devices[i].name;
         const rf_gpu_snapshot s = read_snapshot(name);
         rf_gpu_plan device;
         rf_gpu_plan_device(&s, false, &device);
