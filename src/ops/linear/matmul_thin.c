@@ -12,6 +12,7 @@ typedef struct thin_push {
 _Static_assert(sizeof(thin_push) <= RF_MAX_PUSH, "push constants of matmul_thin.comp");
 
 enum { LOCAL = 256, MOST_SLICES = 128, ABREAST = 8, MOST_PARTS = 256, MOST_THIN = 32 };
+#define SHARED_BYTES ((LOCAL + 1) * sizeof(float))
 
 /* How a product is shared out: `slices` invocations for each element of c, in each of `parts`. */
 typedef struct thin_form {
@@ -88,7 +89,8 @@ static thin_form form_of(const rf_matmul_geometry *g, const rf_device_caps *caps
 static double thin_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const bool fits = rf_local_size(caps, LOCAL) == LOCAL && rf_fits_storage(call, caps);
+    const bool fits = rf_local_size(caps, LOCAL) == LOCAL && caps->max_shared_memory >= SHARED_BYTES &&
+                      rf_fits_storage(call, caps);
     if ((g.m > MOST_THIN && g.n > MOST_THIN) || !fits) return RF_SCORE_NONE;
     const thin_form f = form_of(&g, caps);
     if (f.seconds == 0) return RF_SCORE_NONE;
