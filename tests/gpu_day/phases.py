@@ -53,13 +53,20 @@ class Phase:
 
 
 def correct(programs, processes, seconds, small):
-    """The walk in as many shares as processes, the other tests beside it, then a sample under the validation layer."""
+    """The walk in as many shares as processes, the other tests beside it, the walk in 16 bits in fewer shares, then a sample under the
+    validation layer."""
     walk = programs / "tests" / WALK
     options = ["--quick", "--turns"] + (["--sample", "2", "--op", "softmax"] if small else [])
     shares = max(1, processes)
-    steps = [Step("operations %d of %d" % (i + 1, shares), (walk, *options, "--share", "%d/%d" % (i, shares)), seconds) for i in range(shares)]
+
+    def walks(what, shares, *more):
+        return [Step("%s %d of %d" % (what, i + 1, shares), (walk, *options, *more, "--share", "%d/%d" % (i, shares)), seconds) for i in range(shares)]
+
+    steps = walks("operations", shares)
     if not small:
         steps += [Step(pathlib.PurePath(name).name, (programs / "tests" / name,), seconds) for name in TESTS]
+        for kind in ("f16", "bf16"):
+            steps += walks("operations in " + kind, max(1, processes // 4), "--type", kind)
         steps.append(Step("operations under the validation layer", (walk, "--quick", "--turns", "--sample", "2", "--validation"), seconds))
     return tuple(steps)
 

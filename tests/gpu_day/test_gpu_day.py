@@ -40,6 +40,11 @@ class Phases(unittest.TestCase):
         shares = [s.command[-1] for s in phases.correct(pathlib.Path("p"), 3, 10, True)]
         self.assertEqual(shares, ["0/3", "1/3", "2/3"])
 
+    def test_operations_are_tried_in_16_bits(self):
+        steps = phases.correct(pathlib.Path("p"), 8, 10, False)
+        for kind in ("f16", "bf16"):
+            self.assertEqual([s.command[-1] for s in steps if kind in s.command], ["0/2", "1/2"])
+
     def test_what_is_right_comes_before_what_is_fast(self):
         names = [p.name for p in phases.make(pathlib.Path("p"), 2)]
         self.assertLess(names.index("correct"), names.index("kernels"))
