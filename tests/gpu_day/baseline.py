@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What PyTorch reaches on this machine's GPU, or with --small on its processor: products (on an NVIDIA GPU cuBLAS', on AMD rocBLAS'), and
-the training of the reference CNN, step by step and as a captured graph. Prints one JSON object. Matrix units that round float32 to
+the training of the reference CNN, step by step and as a captured graph, and of the networks of the examples step by step. Prints one JSON object. Matrix units that round float32 to
 TF32 are off unless a figure's name says tf32.
 
 Usage: baseline.py [--small] [--seconds X]"""
 import argparse
 import json
+import pathlib
+import sys
 import time
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
-from phases import PRODUCTS
+from phases import NETWORKS, PRODUCTS
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))  # a bundle has these beside it
+import pytorch_training  # noqa: E402
+from pytorch_networks import cnn  # noqa: E402
 
 BATCH, WARM_UP, SLICES = 64, 3, 5
-
-
-def cnn():
-    """That of examples/custom_loop.c."""
-    return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                         nn.Linear(1600, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
 class Meter:
@@ -107,6 +106,14 @@ def main():
         except RuntimeError as e:  # a version that cannot capture costs that figure, not the others
             found["errors"][name] = str(e).splitlines()[0]
     found["gflops"] = products(meter, not on_gpu)
+    found["units_per_second"] = {}
+    for name, batch in NETWORKS.items():
+        if o.small and name != "ncf":
+            continue
+        try:
+            found["units_per_second"][name] = pytorch_training.units_per_second(name, batch, meter.seconds / 2, meter.device.type)
+        except (RuntimeError, AttributeError, TypeError) as e:  # of a version that lacks something
+            found["errors"][name] = str(e).splitlines()[0]
     print(json.dumps(found))
 
 

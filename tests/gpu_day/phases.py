@@ -27,7 +27,8 @@ OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", 
 # The others: views, and what has no case for a benchmark.
 UNMEASURED = ("reshape", "reshape_like", "expand_dims", "squeeze", "all_replica_sum", "stop_gradient", "loss_scale", "update_numbers",
               "mean_scale")
-NETWORKS = ("resnet", "gpt", "bert", "transformer", "densenet", "vae", "gru", "lstm", "ncf")  # of `bench zoo`; the CNN has steps of its own
+# Of `bench zoo`, with their batches; the CNN has steps of its own.
+NETWORKS = {"resnet": 64, "gpt": 12, "bert": 32, "transformer": 64, "densenet": 64, "vae": 32, "gru": 64, "lstm": 64, "ncf": 10000}
 
 
 def takes(text, operation):

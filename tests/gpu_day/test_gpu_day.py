@@ -64,8 +64,8 @@ class Phases(unittest.TestCase):
         self.assertTrue(all(s.json for s in steps))
 
     def test_every_network_has_a_step(self):
-        known = re.findall(r'^    { "(\w+)", "\w+", \d+, ', (ROOT / "tools/bench/zoo_nets.c").read_text(), re.M)
-        self.assertEqual(set(phases.NETWORKS), set(known) - {"cnn"})
+        known = re.findall(r'^    { "(\w+)", "\w+", (\d+), ', (ROOT / "tools/bench/zoo_nets.c").read_text(), re.M)
+        self.assertEqual(phases.NETWORKS, {name: int(batch) for name, batch in known if name != "cnn"})
         steps = dict((p.name, p) for p in phases.make(pathlib.Path("p"), 2))["network"].steps
         self.assertEqual([s.name for s in steps if s.name.startswith("network ")], ["network " + name for name in phases.NETWORKS])
 
@@ -135,7 +135,8 @@ class Verdict(unittest.TestCase):
             record("network", "network vae", status=1),
             record("device", "device", result={"rates": [{"what": "multiply-adds", "value": 40000.0}, {"what": "memory, read and write", "value": 100.0}]}),
             record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100", "profile": profile}),
-            record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "images_per_second": {"eager": 100000.0, "graph": 600000.0}})]
+            record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "images_per_second": {"eager": 100000.0, "graph": 600000.0},
+                                                  "units_per_second": {"gpt": 2e5}})]
 
     def test_goals(self):
         product, eager, graph, half = verdict.goals(self.records)
@@ -175,8 +176,10 @@ class Verdict(unittest.TestCase):
                          [("add", "flat", 2), ("matmul", "block", 1), ("op5", "k", 1), ("op4", "k", 1), ("op3", "k", 1)])
         self.assertAlmostEqual(costs[0][-1], 10e-6)
         lines = verdict.make(self.records, []).splitlines()
-        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | add | flat | 2 | 10 |", lines)
-        self.assertIn("|  |  |  |  | matmul | block | 1 | 5.00 |", lines)
+        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | 200,000 | 2.50 | add | flat | 2 | 10 |", lines)
+        self.assertIn("|  |  |  |  |  |  | matmul | block | 1 | 5.00 |", lines)
+        lines = verdict.make(self.records[:-1], []).splitlines()
+        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens |  |  | add | flat | 2 | 10 |", lines)
 
     def test_the_report_begins_with_the_goals(self):
         lines = verdict.make(self.records, [("system", "a|b")]).splitlines()

@@ -156,10 +156,13 @@ def goal_rows(records):
 
 
 def network_rows(records):
+    theirs = result(records, "baseline", "pytorch").get("units_per_second", {})
     for network, costs in networks(records):
+        other = theirs.get(network["model"])
         for i, (op, kernel, count, seconds) in enumerate(costs or [("", "", "", None)]):
             whole = (network["model"], network["batch"], figure(network["step_seconds"] * 1e3),
-                     "%s %s" % (figure(network["units_per_second"]), network["unit"])) if i == 0 else ("",) * 4
+                     "%s %s" % (figure(network["units_per_second"]), network["unit"]), figure(other),
+                     figure(network["units_per_second"] / other if other else None)) if i == 0 else ("",) * 6
             yield (*whole, op, kernel, count, "" if seconds is None else figure(seconds * 1e6))
 
 
@@ -177,8 +180,8 @@ def make(records, about):
                      figure(n["lost"] * 1e6)) for n in fixes(records)] or [("no profile was taken",) + ("",) * 6])
     rows = list(network_rows(records))
     if rows:
-        lines += ["## Networks", "", "Each with the operations of its step that take longest, by the device's time alone.", ""]
-        lines += table(("network", "batch", "step, ms", "a second", "operation", "kernel", "of them", "all, us"), rows)
+        lines += ["## Networks", "", "Each beside PyTorch, step by step, and with the operations of its step that take longest, by the device's time alone.", ""]
+        lines += table(("network", "batch", "step, ms", "a second", "PyTorch", "ratio", "operation", "kernel", "of them", "all, us"), rows)
     slower = runners_up(records)
     if slower:
         lines += ["## Kernels that were chosen and were not the fastest", ""]
