@@ -178,8 +178,10 @@ static bool misreads_texels(const rf_gpu_snapshot *s, const rf_device_caps *caps
     return caps->driver == RF_DRIVER_LAVAPIPE && caps->subgroup_size > 8 && mesa >= 23 && mesa <= 25;
 }
 
-/* NVIDIA's own driver (580.159 on an H100): of a dispatch of two workgroups in two parts, what the second part should
- * have written was not written. Only programs that a watchdog may stop take dispatches apart, which are few there. */
+/* NVIDIA's own driver (580.159 on an H200): parts of a dispatch are right where their pipeline alone was made, and most
+ * elements are wrong where that of the whole was made before, as if a cache of the driver's took no notice of
+ * VK_PIPELINE_CREATE_DISPATCH_BASE. Only programs that a watchdog may stop take dispatches apart, which are few there.
+ */
 static bool misplaces_parts(const rf_gpu_snapshot *s)
 {
     return s->properties12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
