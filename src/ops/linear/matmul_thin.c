@@ -89,8 +89,8 @@ static thin_form form_of(const rf_matmul_geometry *g, const rf_device_caps *caps
 static double thin_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const bool fits = rf_local_size(caps, LOCAL) == LOCAL && caps->max_shared_memory >= SHARED_BYTES &&
-                      rf_fits_storage(call, caps);
+    const bool fits =
+        rf_local_size(caps, LOCAL) == LOCAL && caps->max_shared_memory >= SHARED_BYTES && rf_fits_storage(call, caps);
     if ((g.m > MOST_THIN && g.n > MOST_THIN) || !fits) return RF_SCORE_NONE;
     const thin_form f = form_of(&g, caps);
     if (f.seconds == 0) return RF_SCORE_NONE;
