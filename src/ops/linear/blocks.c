@@ -140,8 +140,7 @@ double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_blo
     const rf_block_grid g = rf_block_grid_make(caps, tile, job);
     if (g.seconds == 0) return RF_SCORE_NONE;
     /* Adding parts up was seen to take a few more registers than 128. */
-    if (tile == RF_BLOCK_L && g.parts > 1 && caps->invocation_registers > 0 && caps->invocation_registers <= 128)
-        return RF_SCORE_NONE;
+    if (tile == RF_BLOCK_L && g.parts > 1 && !has_registers(caps)) return RF_SCORE_NONE;
     /* On a CPU, shared memory gains nothing: the last choice there. */
     return rf_score_of_time(g.seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
 }
