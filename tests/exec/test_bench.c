@@ -82,6 +82,28 @@ static void test_one_op(void **state)
     assert_int_equal(rf_bench_ops(&params, read_name, rows), RF_ERROR_NOT_FOUND);
 }
 
+static rf_result read_type(void *user, const rf_bench_row *row)
+{
+    uint32_t *rows = user;
+    const size_t length = strlen(row->case_name);
+    rows[length < 4 || strcmp(row->case_name + length - 4, " f16") != 0]++;
+    return RF_OK;
+}
+
+static void test_ops_in_16_bits(void **state)
+{
+    (void)state;
+    uint32_t rows[2] = { 0, 0 };
+    rf_bench_ops_params params = {
+        .op = "=softmax", .type = RF_F16, .min_seconds = 1e-6, .options = { .no_cache = true }
+    };
+    assert_int_equal(rf_bench_ops(&params, read_type, rows), RF_OK);
+    assert_true(rows[0] > 0 && rows[1] == 0);
+    params.type = RF_I32;
+    assert_int_equal(rf_bench_ops(&params, read_type, rows), RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(rf_error_message(), "floats are stored in RF_F16 or RF_BF16"));
+}
+
 static void test_ops(void **state)
 {
     (void)state;
@@ -171,8 +193,9 @@ static void test_memcpy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops),   cmocka_unit_test(test_one_op),   cmocka_unit_test(test_products),
-        cmocka_unit_test(test_rates), cmocka_unit_test(test_refusals), cmocka_unit_test(test_memcpy),
+        cmocka_unit_test(test_ops),      cmocka_unit_test(test_one_op), cmocka_unit_test(test_ops_in_16_bits),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_rates),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_memcpy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
