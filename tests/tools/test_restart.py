@@ -18,7 +18,7 @@ import digits  # noqa: E402
 
 TRAINER, FIT, HEADER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
 RESTARTABLE = int(re.search(r"#define RF_EXIT_RESTARTABLE (\d+)", pathlib.Path(HEADER).read_text()).group(1))
-EPOCHS, TRAIN, TEST, LONG_TEST = 4, 240, 100, 6000
+EPOCHS, TRAIN, TEST, LONG_TEST = 4, 480, 100, 6000
 
 
 def images(count):
@@ -101,12 +101,12 @@ class Restart(unittest.TestCase):
     def test_sigterm(self):
         process = self.start("stopped")
         self.wait_for(process, "Epoch 2, ")
-        time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
         text = self.finish(process, RESTARTABLE)
         self.assertRegex(text, r"(?m)^Stopped on request in epoch 3$")
         steps = max(int(p.name[5:-5]) for p in process.directory.iterdir())
-        self.assertTrue(TRAIN // 8 * 2 < steps < TRAIN // 8 * 3, "stopped at step %d, not within epoch 3" % steps)
+        # Before its first step and in its test are in epoch 3 too: a fast machine gets there before the signal does.
+        self.assertTrue(TRAIN // 8 * 2 <= steps <= TRAIN // 8 * 3, "stopped at step %d, not within epoch 3" % steps)
         again = self.finish(self.start("stopped"))
         self.assertIn("Continuing in epoch 3\n", again)
         whole = self.epochs(self.whole)
