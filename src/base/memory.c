@@ -8,6 +8,17 @@
 
 #include "base/error.h"
 
+#ifdef __has_feature
+#define HAS_FEATURE(x) __has_feature(x)
+#else
+#define HAS_FEATURE(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+#define UNDER_ADDRESS_SANITIZER 1
+#else
+#define UNDER_ADDRESS_SANITIZER 0
+#endif
+
 static void *fail_memory(size_t size)
 {
     (void)RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate %zu bytes of host memory", size);
@@ -62,12 +73,19 @@ char *rf_asprintf(const char *format, ...)
     return n < 0 ? fail_memory(0) : text;
 }
 
+/* Room for how many elements, for `need` of them. AddressSanitizer finds a pointer into an array that has moved, which
+ * happens by chance only where room doubles: under it, an array that is not long moves with each element. */
+static uint64_t grown_capacity(uint32_t capacity, uint32_t need)
+{
+    uint64_t room = capacity ? (uint64_t)capacity * 2 : 8;
+    if (UNDER_ADDRESS_SANITIZER && need <= 1024) room = need;
+    return room < need ? need : room > UINT32_MAX ? UINT32_MAX : room;
+}
+
 rf_result rf_array_reserve(void **items, uint32_t *capacity, uint32_t need, size_t item_size)
 {
     if (need <= *capacity) return RF_OK;
-    uint64_t room = *capacity ? (uint64_t)*capacity * 2 : 8;
-    if (room < need) room = need;
-    if (room > UINT32_MAX) room = UINT32_MAX;
+    const uint64_t room = grown_capacity(*capacity, need);
     size_t bytes;
     if (!rf_mul_size((size_t)room, item_size, &bytes)) {
         fail_memory(SIZE_MAX);
