@@ -5,7 +5,9 @@
  * there to one of two stages in shared memory: one barrier for each slice. The stages hold lines of one summand, so that an
  * invocation reads vectors of four, TM / 4 + TN / 4 of them for TM * TN multiply-adds.
  *
- * BM, BN, BK, TM and TN are build variants; no assumption on subgroups. The including shader defines A_ALONG_K and B_ALONG_K
+ * BM, BN, BK, TM and TN are build variants; no assumption on subgroups. So is GROUPS: with more than one of them, each group of
+ * invocations multiplies a share of every slice's summands, GROUPS * TM rows an invocation, and what they have is added up at the
+ * end. Small products, which leave most of a device idle, then wait for few, large slices. The including shader defines A_ALONG_K and B_ALONG_K
  * in front of this (four elements that are loaded at once are summands of one line; otherwise one summand of four lines), and
  *   void load_a(int k, int to), void load_b(int k, int to)
  * which bring the slice of summands k .. k + BK - 1 into ra and rb, with zeros from `to` on. Calls begin with the first summand
@@ -19,19 +21,27 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 4) const int SPLIT = 0; /* sums are cut into parts */
 
 /* Where the first element of load number i of this invocation belongs: line and summand within the slice. */
-#define LINE_OF(i, along, lines) ((along) ? thread / (BK / 4) + (i) * (THREADS / (BK / 4)) : thread % ((lines) / 4) * 4)
-#define K_OF(i, along, lines) ((along) ? thread % (BK / 4) * 4 : thread / ((lines) / 4) + (i) * (THREADS / ((lines) / 4)))
+#define LINE_OF(i, along, lines) ((along) ? LINE_ALONG + (i) * (THREADS / (BK / 4)) : thread % ((lines) / 4) * 4)
+#define K_OF(i, along, lines) ((along) ? K_ALONG : thread / ((lines) / 4) + (i) * (THREADS / ((lines) / 4)))
 
 #ifdef COOPERATIVE
+#define LINE_ALONG (thread / (BK / 4))
+#define K_ALONG (thread % (BK / 4) * 4)
 #include "linear_coop.glsl"
 #else
+/* Of 32 neighbours four have summands of one line, and eight lines: what SWIZZLE() keeps apart. */
+#define LINE_ALONG (thread / 4 % 8 + thread / 32 / (BK / 16) * 8)
+#define K_ALONG ((thread % 4 + thread / 32 % (BK / 16) * 4) * 4)
+#ifndef GROUPS
+#define GROUPS 1
+#endif
 #define OPERAND float
 #define OPERAND4 vec4
 #define OPERAND_ONE 1.0
 #define TN4 (TN / 4)
 /* BK: the loop over a slice is unrolled by the driver, and the module stays small; 0: it stays a loop, which software compiles
  * in a fraction of the time. */
-layout(constant_id = 3) const int SLICE = BK;
+layout(constant_id = 3) const int SLICE = BK / GROUPS; /* summands of a group */
 /* Which are stored in 16 bits, bit 0: a, 1: b, 2: biases or mask, 3: c and its maxima; << 8: in which type. */
 layout(constant_id = 12) const uint TYPES = 0;
 #define NARROW_A ((TYPES & 1u) != 0u)
@@ -47,7 +57,7 @@ layout(constant_id = 12) const uint TYPES = 0;
 #define LOADS_A (BM * BK / 4 / THREADS)
 #define LOADS_B (BN * BK / 4 / THREADS)
 /* Vectors from one of an invocation's groups of four to the next: neighbours read neighbouring vectors. */
-#define GROUP_A (BM / TM)
+#define GROUP_A (BM / (TM * GROUPS))
 #define GROUP_B (BN / TN)
 shared vec4 tile_a[2 * BK * LINE_A];
 shared vec4 tile_b[2 * BK * LINE_B];
@@ -56,15 +66,16 @@ vec4 ra[LOADS_A], rb[LOADS_B];
 int thread = int(gl_LocalInvocationID.x);
 /* Of 32 neighbours eight stand along the rows and four along the columns, of 16 eight and two. On an NVIDIA H200 this order makes
  * the tiles of 32 x 32 and of 128 x 64 a twentieth faster than eight along the rows and the next eight beside them. */
-int group_a = thread / 32 % (GROUP_A / 8) * 8 + thread / 2 % 8;
-int group_b = thread / 32 / (GROUP_A / 8) * 4 + thread % 2 + thread / 16 % 2 * 2;
+int member = thread % (GROUP_A * GROUP_B), share = thread / (GROUP_A * GROUP_B);
+int group_a = member / 32 % (GROUP_A / 8) * 8 + member / 2 % 8;
+int group_b = member / 32 / (GROUP_A / 8) * 4 + member % 2 + member / 16 % 2 * 2;
 
 void load_a(int k, int to);
 void load_b(int k, int to);
 
 /* Vectors of a line stand in another order for each four summands: neighbours that write four summands of a line each meet
  * in no bank, and nothing is padded. */
-#define SWIZZLE(p) ((p) / 4 * 2)
+#define SWIZZLE(p) ((p) / 4 % 4 * 2)
 
 #ifdef STAGED_A
 OPERAND4 staged_a(int i);
@@ -90,37 +101,64 @@ void block_stage(int stage)
     STORE_OPERAND(tile_b, STAGED_B, WIDEN_B, LOADS_B, LINE_B, B_ALONG_K, BN)
 }
 
-/* sum = the product over summands from .. to - 1 of the lines that the loads take. */
-void block_multiply(int from, int to, out vec4 sum[TM][TN4])
+/* Each group has sums of its summands; own = of TM of their rows each those of all, in the order of the groups. */
+void add_groups(vec4 sum[TM * GROUPS][TN4], out vec4 own[TM][TN4])
 {
-    [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] = vec4(0.0);
+    int members = GROUP_A * GROUP_B;
+    [[unroll]] for (int s = 0; s < TN4; s++) {
+        [[unroll]] for (int r = 0; r < TM * GROUPS; r++) tile_a[(share * TM * GROUPS + r) * members + member] = sum[r][s];
+        barrier();
+        [[unroll]] for (int r = 0; r < TM; r++) {
+            own[r][s] = vec4(0.0);
+            [[unroll]] for (int g = 0; g < GROUPS; g++) own[r][s] += tile_a[((g * GROUPS + share) * TM + r) * members + member];
+        }
+        barrier();
+    }
+}
+
+/* own = the product over summands from .. to - 1 of the lines that the loads take. */
+void block_multiply(int from, int to, out vec4 own[TM][TN4])
+{
+    vec4 sum[TM * GROUPS][TN4];
+    [[unroll]] for (int r = 0; r < TM * GROUPS; r++) [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] = vec4(0.0);
     load_a(from, to);
     load_b(from, to);
     block_stage(0);
     barrier();
-    int stage = 0, slice = SLICE > 0 ? SLICE : BK * int(gl_NumWorkGroups.z); /* z is 1 */
+    int stage = 0, slice = SLICE > 0 ? SLICE : BK / GROUPS * int(gl_NumWorkGroups.z); /* z is 1 */
     for (int k = from; k < to; k += BK) {
         bool more = k + BK < to;
         if (more) {
             load_a(k + BK, to);
             load_b(k + BK, to);
         }
-        int at_a = stage * (BK * LINE_A), at_b = stage * (BK * LINE_B);
-        [[unroll]] for (int p = 0; p < slice; p++) {
-            vec4 a[TM / 4], b[TN / 4];
-            [[unroll]] for (int g = 0; g < TM / 4; g++) a[g] = tile_a[at_a + p * LINE_A + g * GROUP_A + (group_a ^ SWIZZLE(p))];
+        int first = stage * BK + share * (BK / GROUPS), at_a = first * LINE_A, at_b = first * LINE_B;
+        [[unroll]] for (int p = 0; p < slice; p++) { /* of 16, which SWIZZLE() begins anew with */
+            vec4 a[TM * GROUPS / 4], b[TN / 4];
+            [[unroll]] for (int g = 0; g < TM * GROUPS / 4; g++)
+                a[g] = tile_a[at_a + p * LINE_A + g * GROUP_A + (group_a ^ SWIZZLE(p))];
             [[unroll]] for (int g = 0; g < TN / 4; g++) b[g] = tile_b[at_b + p * LINE_B + g * GROUP_B + (group_b ^ SWIZZLE(p))];
-            [[unroll]] for (int r = 0; r < TM; r++)
-                [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] += a[r / 4][r % 4] * b[s];
+            /* fma(): NVIDIA's driver joins no product and sum of a module that asks for NaNs to be kept. */
+            [[unroll]] for (int r = 0; r < TM * GROUPS; r++)
+                [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] = fma(vec4(a[r / 4][r % 4]), b[s], sum[r][s]);
         }
         stage ^= 1;
         if (more) block_stage(stage);
         barrier();
     }
+#if GROUPS > 1
+    add_groups(sum, own);
+#else
+    own = sum;
+#endif
 }
 
 /* Row and first column of sum[r][s] within the block. */
-int block_row(int r) { return (r / 4 * GROUP_A + group_a) * 4 + r % 4; }
+int block_row(int r)
+{
+    r += share * TM;
+    return (r / 4 * GROUP_A + group_a) * 4 + r % 4;
+}
 int block_column(int s) { return (s * GROUP_B + group_b) * 4; }
 
 #define ARRIVED tile_a[0].x

@@ -12,7 +12,7 @@
 #extension GL_GOOGLE_include_directive : require
 layout(constant_id = 5) const int VECTOR_A = 0; /* the channels of a group are a multiple of four: summands, */
 layout(constant_id = 6) const int VECTOR_C = 0; /* columns */
-#if !defined(DATA) && !defined(COOPERATIVE) /* whose invocations do not have whole windows */
+#if !defined(DATA) && !defined(COOPERATIVE) && !defined(GROUPS) /* the latter's invocations do not have whole windows */
 #define POOLS
 layout(constant_id = 7) const int POOL = 0;
 #endif

@@ -89,8 +89,8 @@ void main()
             y[j] = get_b(ib + q * b_k);
         }
         [[unroll]] for (int j = 0; j < ABREAST; j++) {
-            float product = of_ones ? y[j] : x[j] * y[j];
-            sum += p + j * SLICES < end ? product : 0.0;
+            float more = of_ones ? sum + y[j] : fma(x[j], y[j], sum);
+            sum = p + j * SLICES < end ? more : sum;
         }
     }
     sum = add_slices(sum, slice, stride);

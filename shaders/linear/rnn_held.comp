@@ -178,7 +178,7 @@ void main()
             if (c < HELD) {
                 const vec4 f = flow[c * LANES + lane];
                 [[unroll]] for (uint n = 0; n < MOST_LINES; n++)
-                    sums[n] = sums[n] + f.x * w[n][c].x + f.y * w[n][c].y + f.z * w[n][c].z + f.w * w[n][c].w;
+                    sums[n] = fma(f.w, w[n][c].w, fma(f.z, w[n][c].z, fma(f.y, w[n][c].y, fma(f.x, w[n][c].x, sums[n]))));
             }
         }
         for (uint c = HELD; c < blocks; c++) {
@@ -186,7 +186,7 @@ void main()
             [[unroll]] for (uint n = 0; n < MOST_LINES; n++) {
                 if (n < LINES) {
                     const vec4 v = weights(first + n * apart, c * LANES + lane);
-                    sums[n] = sums[n] + f.x * v.x + f.y * v.y + f.z * v.z + f.w * v.w;
+                    sums[n] = fma(f.w, v.w, fma(f.z, v.z, fma(f.y, v.y, fma(f.x, v.x, sums[n]))));
                 }
             }
         }
@@ -251,15 +251,15 @@ void main()
 
         vec4 part = vec4(0.0);
         [[unroll]] for (uint c = 0; c < MOST_HELD; c++) {
-            if (c < HELD) part += state[c] * w[c];
+            if (c < HELD) part = fma(state[c], w[c], part);
         }
         uint four = HELD;
         for (; four + AHEAD <= fours; four += AHEAD) {
             vec4 v[AHEAD];
             [[unroll]] for (uint n = 0; n < AHEAD; n++) v[n] = weights(four + n, column);
-            [[unroll]] for (uint n = 0; n < AHEAD; n++) part += state[four + n] * v[n];
+            [[unroll]] for (uint n = 0; n < AHEAD; n++) part = fma(state[four + n], v[n], part);
         }
-        for (; four < fours; four++) part += state[four] * weights(four, column);
+        for (; four < fours; four++) part = fma(state[four], weights(four, column), part);
         const float sum = ((part.x + part.y) + (part.z + part.w)) + constant;
 
         float value = sum;

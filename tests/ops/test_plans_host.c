@@ -251,7 +251,7 @@ static void tiles_follow_the_device(void **state)
         { RF_DRIVER_NVIDIA, 132, 16384, 4096, 4096, 4096, "block_m" },
         { RF_DRIVER_NVIDIA, 132, 49152, 100000, 32, 288, "block_t" },
         { RF_DRIVER_OTHER, 8, 32768, 100000, 32, 288, "block_s" },
-        { RF_DRIVER_NVIDIA, 132, 49152, 64, 64, 64, "block_s" },
+        { RF_DRIVER_NVIDIA, 132, 49152, 64, 64, 64, "block_deep" },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const rf_device_caps caps = gpu(rows[i].driver, rows[i].units, rows[i].shared);

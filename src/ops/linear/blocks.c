@@ -5,16 +5,16 @@
 /* shaders/linear/meson.build has the same sizes. Efficiencies are those of products of 2048 and 4096 on an NVIDIA H100,
  * whose arithmetic units are what bench device measures; that of T is a guess between its neighbours. */
 static const rf_block blocks[RF_BLOCK_TILES] = {
-    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.5 },       [RF_BLOCK_M] = { 64, 64, 256, 64, 0.55 },
-    [RF_BLOCK_T] = { 128, 32, 128, 104, 0.58 },   [RF_BLOCK_L] = { 128, 64, 256, 96, 0.6 },
-    [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.62 },
+    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.5, 1 },   [RF_BLOCK_DEEP] = { 32, 32, 256, 64, 0.5, 4 },
+    [RF_BLOCK_M] = { 64, 64, 256, 64, 0.55, 1 }, [RF_BLOCK_T] = { 128, 32, 128, 104, 0.58, 1 },
+    [RF_BLOCK_L] = { 128, 64, 256, 96, 0.6, 1 }, [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.62, 1 },
 };
 
 rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands)
 {
     if (tile >= RF_BLOCK_TILES) return rf_coop_block(caps, tile, operands);
     rf_block b = blocks[tile];
-    b.depth = RF_BLOCK_K;
+    b.depth = RF_BLOCK_K * b.groups;
     b.element = sizeof(float);
     b.shared = 2 * b.depth * (b.rows + b.columns) * b.element;
     return b;
@@ -112,9 +112,11 @@ static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, con
 
 rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job)
 {
-    const int64_t shortest = 4 * (int64_t)rf_block_make(caps, tile, job->operands).depth;
+    const rf_block b = rf_block_make(caps, tile, job->operands);
+    const int64_t shortest = 4 * (int64_t)(b.depth / b.groups);
     rf_block_grid best = { 0 };
-    /* Two steps from each power of two to the next; no part shorter than four slices, unless a device needs many. */
+    /* Two steps from each power of two to the next; no part shorter than what a group has of four slices, unless a
+     * device needs many. */
     for (int64_t parts = 1; parts <= 4096; parts += parts < 2 ? 1 : parts & (parts - 1) ? parts / 3 : parts / 2) {
         if (best.seconds > 0 && parts > 1 && job->length / parts < shortest) break;
         const rf_block_grid g = grid_of(caps, tile, job, parts);

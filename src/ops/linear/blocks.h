@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix kernels for devices with shared memory (shaders/include/linear_block.glsl): tiles of five sizes, and a
+ * The matrix kernels for devices with shared memory (shaders/include/linear_block.glsl): tiles of six shapes, and a
  * model of the time that a device takes for each, which chooses the tile and the parts that long sums are cut into.
  */
 #ifndef RF_OPS_LINEAR_BLOCKS_H
@@ -8,10 +8,11 @@
 
 #include "ops/linear/lanes.h"
 
-#define RF_BLOCK_K 16 /* summands of a slice */
+#define RF_BLOCK_K 16 /* summands of a slice that an invocation multiplies */
 
 typedef enum rf_block_tile {
     RF_BLOCK_S,
+    RF_BLOCK_DEEP, /* small products: long slices, which several groups of invocations share */
     RF_BLOCK_M,
     RF_BLOCK_T,
     RF_BLOCK_L,
@@ -28,6 +29,7 @@ typedef struct rf_block {
     uint32_t threads;
     uint32_t registers; /* of an invocation, as compilers of several devices make them */
     double efficiency;  /* of the arithmetic units that it keeps busy while nothing is waited for */
+    uint32_t groups;    /* of invocations, each of which multiplies its share of a slice */
     uint32_t depth;     /* summands of a slice */
     uint32_t shared;    /* bytes of shared memory; of one operand's element: */
     uint32_t element;
@@ -89,10 +91,11 @@ void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, c
 
 /* For tables: declarations and addresses of an op's kernels of every tile. */
 #define RF_BLOCK_DECLARE(op)                                                                                           \
-    extern const rf_kernel rf_##op##_block_s, rf_##op##_block_m, rf_##op##_block_t, rf_##op##_block_l,                 \
-        rf_##op##_block_xl
+    extern const rf_kernel rf_##op##_block_s, rf_##op##_block_deep, rf_##op##_block_m, rf_##op##_block_t,              \
+        rf_##op##_block_l, rf_##op##_block_xl
 #define RF_BLOCK_LIST(op)                                                                                              \
-    &rf_##op##_block_s, &rf_##op##_block_m, &rf_##op##_block_t, &rf_##op##_block_l, &rf_##op##_block_xl
+    &rf_##op##_block_s, &rf_##op##_block_deep, &rf_##op##_block_m, &rf_##op##_block_t, &rf_##op##_block_l,             \
+        &rf_##op##_block_xl
 
 /* The same of those on cooperative matrices. */
 #define RF_COOP_DECLARE(op) extern const rf_kernel rf_##op##_coop_s, rf_##op##_coop_m, rf_##op##_coop_l

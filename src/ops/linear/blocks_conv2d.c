@@ -94,6 +94,8 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, varia
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!fits_registers(caps, v, (g.cig | g.cog) & 3)) return RF_SCORE_NONE;
+    /* Its invocations have one row each, not the four of a window. */
+    if (v.tile == RF_BLOCK_DEEP && has_pool(call, v.f)) return RF_SCORE_NONE;
     const rf_block_job job = job_of(call, v.f, &g);
     const double score = rf_block_score(call, caps, v.tile, &job);
     if (score <= 0) return RF_SCORE_NONE;
@@ -187,8 +189,8 @@ static void push_filter(rf_dispatch *d, const rf_conv_geometry *g, const rf_bloc
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, variant v, rf_kernel_plan *out)
 {
     static const rf_shader *const shaders[RF_BLOCK_TILES][3][RF_BLOCK_WIDTHS] = {
-        SHADERS(s, RF_BLOCK_SHADERS), SHADERS(m, RF_BLOCK_SHADERS),        SHADERS(t, RF_BLOCK_LARGE_SHADERS),
-        SHADERS(l, RF_BLOCK_SHADERS), SHADERS(xl, RF_BLOCK_LARGE_SHADERS),
+        SHADERS(s, RF_BLOCK_SHADERS),       SHADERS(deep, RF_BLOCK_SHADERS), SHADERS(m, RF_BLOCK_SHADERS),
+        SHADERS(t, RF_BLOCK_LARGE_SHADERS), SHADERS(l, RF_BLOCK_SHADERS),    SHADERS(xl, RF_BLOCK_LARGE_SHADERS),
     };
     static const rf_coop_product products[] = {
         [FORWARD] = RF_COOP_CONV2D, [DATA] = RF_COOP_CONV2D_DATA, [FILTER] = RF_COOP_CONV2D_FILTER
@@ -259,6 +261,7 @@ static bool FILTER_narrow(const rf_op_call *call, const rf_device_caps *caps)
                     .finishes = form == FORWARD, .narrow = form##_narrow)
 #define BLOCK_KERNELS(op, form)                                                                                        \
     BLOCK_KERNEL(op, form, s, RF_BLOCK_S);                                                                             \
+    BLOCK_KERNEL(op, form, deep, RF_BLOCK_DEEP);                                                                       \
     BLOCK_KERNEL(op, form, m, RF_BLOCK_M);                                                                             \
     BLOCK_KERNEL(op, form, t, RF_BLOCK_T);                                                                             \
     BLOCK_KERNEL(op, form, l, RF_BLOCK_L);                                                                             \

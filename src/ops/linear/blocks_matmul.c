@@ -44,9 +44,9 @@ static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
 {
     static const rf_shader *const shaders[RF_BLOCK_TILES][RF_BLOCK_WIDTHS] = {
-        RF_BLOCK_SHADERS(matmul_block_s),        RF_BLOCK_SHADERS(matmul_block_m),
-        RF_BLOCK_LARGE_SHADERS(matmul_block_t),  RF_BLOCK_SHADERS(matmul_block_l),
-        RF_BLOCK_LARGE_SHADERS(matmul_block_xl),
+        RF_BLOCK_SHADERS(matmul_block_s), RF_BLOCK_SHADERS(matmul_block_deep),
+        RF_BLOCK_SHADERS(matmul_block_m), RF_BLOCK_LARGE_SHADERS(matmul_block_t),
+        RF_BLOCK_SHADERS(matmul_block_l), RF_BLOCK_LARGE_SHADERS(matmul_block_xl),
     };
     const bool coop = tile >= RF_BLOCK_TILES;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
@@ -105,6 +105,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     RF_VARIANT_THAT(, rf_matmul_block_##tile, "block_" #tile, score_of, plan_of, number, .finishes = true,             \
                     .narrow = takes_narrow)
 BLOCK_KERNEL(s, RF_BLOCK_S);
+BLOCK_KERNEL(deep, RF_BLOCK_DEEP);
 BLOCK_KERNEL(m, RF_BLOCK_M);
 BLOCK_KERNEL(t, RF_BLOCK_T);
 BLOCK_KERNEL(l, RF_BLOCK_L);

@@ -17,7 +17,7 @@ RF_LANES_DECLARE(conv2d_data_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
-#define RF_CONV2D_DATA_NUM_KERNELS 16
+#define RF_CONV2D_DATA_NUM_KERNELS 17
 /* What conv2d_data_grad and conv2d_transpose share. */
 extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */

@@ -43,7 +43,7 @@ rf_block rf_coop_block(const rf_device_caps *caps, rf_block_tile tile, rf_dtype 
     const rf_matrix_shape shape = shape_of(caps, operands);
     if (!is_offered(caps, tile, &shape)) return (rf_block){ .depth = DEPTH };
     const tile_size *size = size_of(tile, &shape);
-    rf_block b = { .rows = size->rows, .columns = size->columns, .efficiency = SPEED * size->efficiency };
+    rf_block b = { .rows = size->rows, .columns = size->columns, .efficiency = SPEED * size->efficiency, .groups = 1 };
     b.depth = DEPTH;
     b.element = sizeof(uint16_t);
     const uint32_t subgroups = size->rows / size->subgroup_rows * (size->columns / size->subgroup_columns);
