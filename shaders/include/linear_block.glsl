@@ -10,9 +10,12 @@
  * end. Small products, which leave most of a device idle, then wait for few, large slices. The including shader defines A_ALONG_K and B_ALONG_K
  * in front of this (four elements that are loaded at once are summands of one line; otherwise one summand of four lines), and
  *   void load_a(int k, int to), void load_b(int k, int to)
- * which bring the slice of summands k .. k + BK - 1 into ra and rb, with zeros from `to` on. Calls begin with the first summand
- * and go on by BK, a before b; all slices but the last are whole. STAGED_A(i), where it is defined, makes of ra[i] what is
- * multiplied: a choice that would have to wait for the load is made after the slice before. So are conversions of vectors that
+ * which bring the slice of summands k .. k + BK - 1 into ra and rb, whatever it may be from `to` on, and
+ *   void settle_a(int k, int to), void settle_b(int k, int to)
+ * which make what a slice has from `to` on zeros. Calls begin with the first summand and go on by BK, a before b; all slices but the
+ * last are whole. What follows a load in load_a() and load_b(), if only a choice between two loads, waits for it: on an NVIDIA H200
+ * that took a quarter to two fifths of the time. It belongs into the other two, which are called when the slice before has been
+ * multiplied, and so do STAGED_A(i), where it is defined, which makes of ra[i] what is multiplied, and conversions of vectors that
  * are stored in 16 bits: WIDEN_A and WIDEN_B, to be defined as well, say whether ra and rb hold the words of such vectors.
  */
 #extension GL_EXT_control_flow_attributes : require
@@ -72,6 +75,8 @@ int group_b = member / 32 / (GROUP_A / 8) * 4 + member % 2 + member / 16 % 2 * 2
 
 void load_a(int k, int to);
 void load_b(int k, int to);
+void settle_a(int k, int to);
+void settle_b(int k, int to);
 
 /* Vectors of a line stand in another order for each four summands: neighbours that write four summands of a line each meet
  * in no bank, and nothing is padded. */
@@ -95,8 +100,10 @@ OPERAND4 staged_a(int i);
             tile[at] = v;                                                                                              \
     }
 
-void block_stage(int stage)
+void block_stage(int stage, int k, int to)
 {
+    settle_a(k, to);
+    settle_b(k, to);
     STORE_OPERAND(tile_a, STAGED_A, WIDEN_A, LOADS_A, LINE_A, A_ALONG_K, BM)
     STORE_OPERAND(tile_b, STAGED_B, WIDEN_B, LOADS_B, LINE_B, B_ALONG_K, BN)
 }
@@ -123,7 +130,7 @@ void block_multiply(int from, int to, out vec4 own[TM][TN4])
     [[unroll]] for (int r = 0; r < TM * GROUPS; r++) [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] = vec4(0.0);
     load_a(from, to);
     load_b(from, to);
-    block_stage(0);
+    block_stage(0, from, to);
     barrier();
     int stage = 0, slice = SLICE > 0 ? SLICE : BK / GROUPS * int(gl_NumWorkGroups.z); /* z is 1 */
     for (int k = from; k < to; k += BK) {
@@ -138,12 +145,11 @@ void block_multiply(int from, int to, out vec4 own[TM][TN4])
             [[unroll]] for (int g = 0; g < TM * GROUPS / 4; g++)
                 a[g] = tile_a[at_a + p * LINE_A + g * GROUP_A + (group_a ^ SWIZZLE(p))];
             [[unroll]] for (int g = 0; g < TN / 4; g++) b[g] = tile_b[at_b + p * LINE_B + g * GROUP_B + (group_b ^ SWIZZLE(p))];
-            /* fma(): NVIDIA's driver joins no product and sum of a module that asks for NaNs to be kept. */
             [[unroll]] for (int r = 0; r < TM * GROUPS; r++)
                 [[unroll]] for (int s = 0; s < TN4; s++) sum[r][s] = fma(vec4(a[r / 4][r % 4]), b[s], sum[r][s]);
         }
         stage ^= 1;
-        if (more) block_stage(stage);
+        if (more) block_stage(stage, k + BK, to);
         barrier();
     }
 #if GROUPS > 1
@@ -238,9 +244,9 @@ vec4 block_words(uvec2 words) { return vec4(uintBitsToFloat(words), 0.0, 0.0); }
 #endif
 
 /*
- * Defines name_start(), to be called first, and load_name(): `buffer` is a BLOCK_OPERAND, `lines` the lines of a slice, `vector`
- * whether all lines start at multiples of four. Beyond the matrix the last line stands for those that are not there: what comes
- * of them is not stored.
+ * Defines name_start(), to be called first, load_name() and settle_name(): `buffer` is a BLOCK_OPERAND, `lines` the lines of a
+ * slice, `vector` whether all lines start at multiples of four. Beyond the matrix the last line stands for those that are not there:
+ * what comes of them is not stored. For summands that are not there any other is loaded.
  */
 #define BLOCK_MATRIX(name, buffer, narrow, r, loads, lines, along, vector)                                             \
     int name##_at[loads]; /* element or vector of the next slice */                                                    \
@@ -261,26 +267,20 @@ vec4 block_words(uvec2 words) { return vec4(uintBitsToFloat(words), 0.0, 0.0); }
     }                                                                                                                  \
     void load_##name(int k, int to)                                                                                    \
     {                                                                                                                  \
-        if (k + BK <= to) {                                                                                            \
-            [[unroll]] for (int i = 0; i < loads; i++) {                                                               \
-                if (vector)                                                                                            \
-                    r[i] = BLOCK_VECTOR(buffer, narrow, name##_at[i]);                                                 \
-                else                                                                                                   \
-                    [[unroll]] for (int j = 0; j < 4; j++)                                                             \
-                        r[i][j] = BLOCK_ELEMENT(buffer, narrow, name##_at[i] + name##_more[j]);                        \
-            }                                                                                                          \
-        } else {                                                                                                       \
-            [[unroll]] for (int i = 0; i < loads; i++) {                                                               \
-                int p = k + K_OF(i, along, lines);                                                                     \
-                r[i] = OPERAND4(0);                                                                                    \
-                if (vector) {                                                                                          \
-                    if (p < to) r[i] = BLOCK_VECTOR(buffer, narrow, name##_at[i]);                                     \
-                } else {                                                                                               \
-                    [[unroll]] for (int j = 0; j < 4; j++)                                                             \
-                        if (p + (along ? j : 0) < to)                                                                  \
-                            r[i][j] = BLOCK_ELEMENT(buffer, narrow, name##_at[i] + name##_more[j]);                    \
-                }                                                                                                      \
-            }                                                                                                          \
+        [[unroll]] for (int i = 0; i < loads; i++) {                                                                   \
+            int left = to - k - K_OF(i, along, lines);                                                                 \
+            if (vector)                                                                                                \
+                r[i] = BLOCK_VECTOR(buffer, narrow, left > 0 ? name##_at[i] : 0);                                      \
+            else                                                                                                       \
+                [[unroll]] for (int j = 0; j < 4; j++)                                                                 \
+                    r[i][j] = BLOCK_ELEMENT(buffer, narrow, left > (along ? j : 0) ? name##_at[i] + name##_more[j] : 0);\
+            name##_at[i] += name##_step;                                                                               \
         }                                                                                                              \
-        [[unroll]] for (int i = 0; i < loads; i++) name##_at[i] += name##_step;                                        \
+    }                                                                                                                  \
+    void settle_##name(int k, int to)                                                                                  \
+    {                                                                                                                  \
+        if (k + BK > to)                                                                                               \
+            [[unroll]] for (int i = 0; i < loads; i++)                                                                 \
+                [[unroll]] for (int j = 0; j < 4; j++)                                                                 \
+                    if (k + K_OF(i, along, lines) + (along && !(vector) ? j : 0) >= to) r[i][j] = OPERAND(0);          \
     }

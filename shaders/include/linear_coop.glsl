@@ -67,6 +67,8 @@ int subgroup_column = subgroup % (BN / (TN4 * MATRIX_N)) * (TN4 * MATRIX_N);
 
 void load_a(int k, int to);
 void load_b(int k, int to);
+void settle_a(int k, int to);
+void settle_b(int k, int to);
 
 #ifdef STAGED_A
 OPERAND4 staged_a(int i);
@@ -82,8 +84,10 @@ OPERAND4 staged_a(int i);
         tile[stage * stage_size + (along ? line * STRIDE(along, lines) + p / 4 : p * STRIDE(along, lines) + line / 4)] = staged(i); \
     }
 
-void block_stage(int stage)
+void block_stage(int stage, int k, int to)
 {
+    settle_a(k, to);
+    settle_b(k, to);
     STORE_OPERAND(tile_a, STAGED_A, LOADS_A, STAGE_A, A_ALONG_K, BM)
     STORE_OPERAND(tile_b, STAGED_B, LOADS_B, STAGE_B, B_ALONG_K, BN)
 }
@@ -99,7 +103,7 @@ void block_multiply(int from, int to, out vec4 sum[TM][TN4])
     [[unroll]] for (int i = 0; i < FRAGMENTS * TN4; i++) c[i] = MATRIX_C(0.0);
     load_a(from, to);
     load_b(from, to);
-    block_stage(0);
+    block_stage(0, from, to);
     barrier();
     int stage = 0;
     for (int k = from; k < to; k += BK) {
@@ -128,7 +132,7 @@ void block_multiply(int from, int to, out vec4 sum[TM][TN4])
             }
         }
         stage ^= 1;
-        if (more) block_stage(stage);
+        if (more) block_stage(stage, k + BK, to);
         barrier();
     }
     int own = subgroup * (LANES * VECTORS);

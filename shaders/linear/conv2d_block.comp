@@ -145,6 +145,8 @@ void load_a(int k, int to)
     }
 }
 
+void settle_a(int k, int to) {} /* staged_a() has zeros */
+
 void advance()
 {
     [[unroll]] for (int j = 0; j < STATES; j++) {
@@ -160,27 +162,28 @@ void advance()
 
 #ifdef DATA
 int b_at[LOADS_B], tap_first, tap_y, tap_x; /* in the kernel */
+bvec4 of_taps; /* of the present slice: summands that there are */
 
 void load_b(int k, int to)
 {
     [[unroll]] for (int j = 0; j < STATES; j++) {
         int tap_at = tap_first + ky[j] * tap_y + kx[j] * tap_x + channel[j];
-        if (k + BK <= to) {
-            [[unroll]] for (int i = 0; i < LOADS_B; i++)
-                if (VECTOR_A != 0) rb[i] = BLOCK_VECTOR(b, NARROW_B, b_at[i] + tap_at >> 2);
-                else rb[i][j] = BLOCK_ELEMENT(b, NARROW_B, b_at[i] + tap_at);
-        } else {
-            [[unroll]] for (int i = 0; i < LOADS_B; i++) {
-                if (VECTOR_A != 0) rb[i] = OPERAND4(0);
-                else rb[i][j] = OPERAND(0);
-                if (ky[j] < taps_y) {
-                    if (VECTOR_A != 0) rb[i] = BLOCK_VECTOR(b, NARROW_B, b_at[i] + tap_at >> 2);
-                    else rb[i][j] = BLOCK_ELEMENT(b, NARROW_B, b_at[i] + tap_at);
-                }
-            }
+        of_taps[j] = ky[j] < taps_y;
+        [[unroll]] for (int i = 0; i < LOADS_B; i++) {
+            int from = of_taps[j] ? b_at[i] + tap_at : 0;
+            if (VECTOR_A != 0) rb[i] = BLOCK_VECTOR(b, NARROW_B, from >> 2);
+            else rb[i][j] = BLOCK_ELEMENT(b, NARROW_B, from);
         }
     }
     advance();
+}
+
+void settle_b(int k, int to)
+{
+    if (k + BK > to)
+        [[unroll]] for (int i = 0; i < LOADS_B; i++)
+            [[unroll]] for (int j = 0; j < 4; j++)
+                if (!of_taps[VECTOR_A != 0 ? 0 : j]) rb[i][j] = OPERAND(0);
 }
 #else
 BLOCK_MATRIX(weights, b, NARROW_B, rb, LOADS_B, BN, false, VECTOR_B)
@@ -189,6 +192,7 @@ void load_b(int k, int to)
     load_weights(k, to);
     advance();
 }
+void settle_b(int k, int to) { settle_weights(k, to); }
 #endif
 
 void main()

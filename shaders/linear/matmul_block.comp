@@ -54,10 +54,12 @@ void set_element(int i, int j, bool one)
     ra[i][j] = one ? OPERAND_ONE : OPERAND(0);
 }
 
-void load_a(int k, int to)
+void load_a(int k, int to) { load_given_a(k, to); }
+
+void settle_a(int k, int to)
 {
-    load_given_a(k, to);
-    if (SUMS != 0)
+    settle_given_a(k, to);
+    if (SUMS != 0 && m - first_row < BM)
         [[unroll]] for (int i = 0; i < LOADS_A; i++)
             [[unroll]] for (int j = 0; j < 4; j++) {
                 int line = first_row + LINE_OF(i, A_ALONG_K, BM) + (A_ALONG_K ? 0 : j);
