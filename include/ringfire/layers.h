@@ -116,8 +116,8 @@ typedef struct rf_batch_norm_params {
  * batch need a multiple of g of them: rf_distribute_params::keep_together, which rf_model_fit()
  * sets; otherwise the step is RF_ERROR_INVALID_ARGUMENT.
  *
- * Not for training with parameter servers, which have no place for the averages
- * (rf_variable_update()).
+ * With parameter servers a share of a worker is what a replica is here, and they hold the averages
+ * where rf_coordinator_params::state_variables lists them; `synchronized` is refused.
  * `params` may be NULL.
  */
 RF_API RF_MUST_USE rf_result rf_layer_batch_norm(const rf_batch_norm_params *params,

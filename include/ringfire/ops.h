@@ -90,7 +90,7 @@ typedef enum rf_aggregation {
  * fails, or that runs without any examples, changes nothing. Optimizers that accumulate gradients
  * make no difference: it happens in every run of the function. Once per step and variable.
  *
- * Not with the workers of parameter servers, whose steps then fail with RF_ERROR_UNSUPPORTED.
+ * Workers of parameter servers push the change; see rf_worker_params::state_variables.
  * @return rf_trace_status(t); a variable that is trainable, of another strategy or updated before,
  *   and a value of another type or shape, or whose shape depends on the batch, make the trace fail.
  */

@@ -260,7 +260,8 @@ typedef struct rf_optimizer_params {
     rf_epsilon_form epsilon_form; /**< ADAM, ADAMW, MUON */
     /**
      * At most 64, copied. A step fails whose variables, and those of the optimizer's steps before,
-     * leave a group empty. Not for parameter servers, which know no names.
+     * leave a group empty. With parameter servers the chief finds the names
+     * (rf_coordinator_params::optimizer).
      */
     const rf_parameter_group *groups;
     uint32_t num_groups;

@@ -15,21 +15,27 @@
  *    schedules work by the name of a function and a range of examples, and joins.
  *
  * To do scheduled work a worker pulls the parameters from the servers, runs the function and pushes
- * the gradients back. There are two ways to train:
+ * the gradients back, and with them the changes of variables that the step assigns and no optimizer
+ * updates (moving averages of batch normalization): the value after the step minus the one that
+ * was pulled. There are two ways to train:
  *
  *  - **asynchronous** (the default): scheduled work goes to whichever worker is free, and servers
  *    apply gradients as they arrive. Each push carries the version of the parameters from which it
- *    was computed, so that its staleness (updates made in between) is measured. `max_ahead` bounds
+ *    was computed, so that its staleness (updates made in between) is measured. Changes are added
+ *    as they arrive, too: none is lost, and each counts in full. `max_ahead` bounds
  *    it: no worker begins a step while it is so many steps ahead of the slowest (stale synchronous
  *    parallel; Ho et al. 2013), so that a push is at most (workers - 1) * (2 * max_ahead - 1)
  *    updates old.
  *  - **synchronous**: each scheduled range is one step. It is cut into one share per worker of the
  *    cluster. Servers add the gradients of the shares, each weighted by its number of examples,
  *    in a fixed order, and update once when all are there. The result is that of one device with
- *    the whole range as its batch, whichever workers compute the shares.
+ *    the whole range as its batch, whichever workers compute the shares. Changes are weighted in
+ *    the same way: a variable becomes the mean of the values that the shares would give it.
+ *    Statistics of batch normalization are those of a share, as those of a replica are elsewhere:
+ *    workers then compute what so many replicas of a mirrored strategy do.
  *
  * A worker may be lost at any time: its work is given to another one (asynchronous training may
- * then count a gradient twice, at those servers that the first worker had reached). It may be
+ * then count a push twice, at those servers that the first worker had reached). It may be
  * started again and rejoins. A lost server or chief ends the job: every task returns
  * ::RF_ERROR_PEER_LOST, which names it ("ps 1 (10.0.0.3:2222) was lost: ..."). Tasks may be started
  * in any order.
@@ -142,7 +148,8 @@ typedef struct rf_worker_function {
 typedef struct rf_worker_params {
     rf_comm_params comm;
     rf_strategy *strategy; /**< of this process alone: one device, mirrored or central storage */
-    rf_variable_list variables; /**< e.g. rf_model_variables(); names and shapes as the chief's */
+    /** What optimizers update, e.g. rf_model_variables(); names and shapes as the chief's. */
+    rf_variable_list variables;
     const rf_worker_function *functions;
     uint32_t num_functions;
     /**
@@ -151,12 +158,18 @@ typedef struct rf_worker_params {
      * optimizer. Several synchronous workers each limit their share, not the sum.
      */
     double global_clip_norm;
-    uint64_t reserved[7]; /**< zero: room for later fields */
+    /**
+     * What servers hold besides, e.g. rf_model_state_variables(); as the chief's. Functions with
+     * `no_update` push no changes of it. A step that assigns another variable, or one with
+     * ::RF_AGGREGATE_SUM, is ::RF_ERROR_UNSUPPORTED.
+     */
+    rf_variable_list state_variables;
+    uint64_t reserved[5]; /**< zero: room for later fields */
 } rf_worker_params;
 
 /**
  * Runs what the chief schedules until the chief ends the job. Blocking. Afterwards `variables` hold
- * the values that were pulled last.
+ * the values that were pulled last; `state_variables` may hold those of the last step.
  * A function that fails is reported to the chief and does not end the worker.
  * @return as rf_parameter_server_run(); RF_ERROR_INVALID_ARGUMENT where the variables differ from
  *   those of the chief.
@@ -175,14 +188,26 @@ typedef struct rf_coordinator_params {
     rf_comm_params comm;
     rf_variable_list variables; /**< trainable; their values become the servers' */
     /**
-     * What the servers run; NULL: the defaults. Clipping by norm is refused: it needs whole
-     * gradients, which no server has; workers can do it (rf_worker_params::global_clip_norm).
+     * What the servers run; NULL: the defaults. Its groups go by the names of `variables`. Clipping
+     * by norm is refused: it needs whole gradients, which no server has; workers can do it
+     * (rf_worker_params::global_clip_norm).
      */
     const rf_optimizer_params *optimizer;
     bool synchronous;
     uint32_t max_ahead;       /**< asynchronous training: see above; 0: no bound */
     uint64_t max_shard_bytes; /**< larger variables are cut into ranges; 0: 4 MiB */
-    uint64_t reserved[8];     /**< zero: room for later fields */
+    /**
+     * What steps assign and no optimizer updates, e.g. rf_model_state_variables(): servers hold it,
+     * too. Its values become theirs.
+     */
+    rf_variable_list state_variables;
+    /**
+     * In the place of `optimizer`: servers run with its settings and go on with its state
+     * (iterations and slots, e.g. from a checkpoint), and rf_coordinator_read_optimizer() copies
+     * theirs to it. Of the strategy of the variables, with accumulation_steps 1; kept alive.
+     */
+    rf_optimizer *local_optimizer;
+    uint64_t reserved[5]; /**< zero: room for later fields */
 } rf_coordinator_params;
 
 /**
@@ -196,7 +221,11 @@ RF_API void rf_coordinator_destroy(rf_coordinator **coordinator);
 
 /**
  * Adds work: examples [first, first + count) for a function. With `count` 0 it is the next batch of
- * the worker's own dataset (of each worker's, in synchronous training). Returns at once.
+ * the worker's own dataset (of each worker's, in synchronous training), and where it is the first
+ * one that the worker takes it is number `first`, from 0 and through all passes, with the random
+ * numbers of so many steps before it: a training that goes on, or a worker that joins later, need
+ * not begin at the beginning. (Datasets of unknown cardinality always begin there.) Returns at
+ * once.
  * @param[out] value NULL, or receives the result, owned by the caller, who destroys it with
  *   rf_remote_value_destroy().
  * @return the failure of an earlier function, once, as rf_coordinator_join().
@@ -226,11 +255,18 @@ RF_API RF_MUST_USE rf_result rf_remote_value_fetch(rf_remote_value *value, float
 RF_API void rf_remote_value_destroy(rf_remote_value **value);
 
 /**
- * Copies the servers' parameters to the chief's variables. Blocking.
+ * Copies what the servers hold to the chief's variables, `state_variables` included. Blocking.
  * In asynchronous training, while work is in progress, the parameters of different servers may be
  * of different versions.
  */
 RF_API RF_MUST_USE rf_result rf_coordinator_read_variables(rf_coordinator *coordinator);
+
+/**
+ * Copies the servers' iterations and slots to rf_coordinator_params::local_optimizer, for a
+ * checkpoint of it; as rf_coordinator_read_variables(). ::RF_ERROR_INVALID_ARGUMENT without one.
+ * After a failure some of it may be old.
+ */
+RF_API RF_MUST_USE rf_result rf_coordinator_read_optimizer(rf_coordinator *coordinator);
 
 /** What has happened in the job so far. */
 typedef struct rf_coordinator_stats {

@@ -297,8 +297,10 @@ bool rf_strategy_warned_of_shares(rf_strategy *strategy);
 rf_result rf_strategy_check_process(const rf_strategy *strategy);
 bool rf_strategy_is_foreign(const rf_strategy *strategy); /* the same, without a failure */
 
-/* Parameter servers hold the variables from here on: steps that assign some are refused. */
+/* Parameter servers hold the variables from here on: steps that assign others than those are refused. */
 void rf_strategy_set_remote(rf_strategy *strategy, bool remote);
+/* The same for one that no optimizer updates: steps may assign to it. */
+void rf_variable_set_served(rf_variable *variable, bool served);
 
 /* ---- for loops that make collective calls ---- */
 

@@ -107,9 +107,8 @@ static rf_result reply_receive(rf_ps_client *c, rf_ps_link *server, uint16_t typ
 
 /* ---- parameters ---- */
 
-static rf_result receive_values(rf_ps_client *c, uint32_t server)
+static rf_result receive_values(rf_ps_client *c, uint32_t server, uint64_t count)
 {
-    const uint64_t count = c->params.plan->server_counts[server];
     uint64_t have = 0;
     do {
         rf_ps_message m;
@@ -121,13 +120,13 @@ static rf_result receive_values(rf_ps_client *c, uint32_t server)
     return RF_OK;
 }
 
-/* Between the server's array and all variables end to end. */
-static void scatter_values(const rf_ps_client *c, uint32_t server, float *all)
+/* Between the first `count` elements of the server's array and all variables end to end. */
+static void scatter_values(const rf_ps_client *c, uint32_t server, uint64_t count, float *all)
 {
     const rf_ps_plan *plan = c->params.plan;
     for (uint32_t i = 0; i < plan->count; i++) {
         const rf_ps_segment *p = &plan->items[i];
-        if (p->server == server)
+        if (p->server == server && p->offset < count)
             memcpy(all + p->from, c->scratch + p->offset, (size_t)(p->range.end - p->range.begin) * sizeof(float));
     }
 }
@@ -142,15 +141,33 @@ static void values_collect(rf_ps_client *c, uint32_t server, const float *all)
     }
 }
 
-rf_result rf_ps_client_pull(rf_ps_client *c, float *values)
+static uint64_t pulled_count(const rf_ps_client *c, uint32_t server, uint64_t slot)
 {
-    for (uint32_t s = 0; s < num_servers(c); s++)
-        RF_TRY(rf_ps_link_send(c->servers[s], &(rf_ps_message){ .type = RF_PS_PULL }));
+    const rf_ps_plan *plan = c->params.plan;
+    return slot == 0 ? plan->server_counts[server] : plan->layouts[server].optimized;
+}
+
+rf_result rf_ps_client_pull(rf_ps_client *c, uint64_t slot, float *values)
+{
     for (uint32_t s = 0; s < num_servers(c); s++) {
-        RF_TRY(receive_values(c, s));
-        scatter_values(c, s, values);
+        if (slot > 0 && pulled_count(c, s, slot) == 0) continue; /* it has no optimizer */
+        RF_TRY(rf_ps_link_send(c->servers[s], &(rf_ps_message){ .type = RF_PS_PULL, .slot = slot }));
+    }
+    for (uint32_t s = 0; s < num_servers(c); s++) {
+        const uint64_t count = pulled_count(c, s, slot);
+        if (slot > 0 && count == 0) continue;
+        RF_TRY(receive_values(c, s, count));
+        scatter_values(c, s, count, values);
     }
     return RF_OK;
+}
+
+uint64_t rf_ps_client_version(const rf_ps_client *c)
+{
+    uint64_t largest = 0;
+    for (uint32_t s = 0; s < num_servers(c); s++)
+        if (c->versions[s] > largest) largest = c->versions[s];
+    return largest;
 }
 
 rf_result rf_ps_client_push(rf_ps_client *c, const float *gradients, uint64_t step, uint64_t share, uint64_t examples,

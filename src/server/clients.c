@@ -41,12 +41,13 @@ static rf_result provide_array(const client *c, float **array)
     return *array ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result answer_pull(client *c)
+static rf_result answer_pull(client *c, uint64_t slot)
 {
     rf_ps_message m = { .type = RF_PS_VALUES };
+    uint64_t count;
     RF_TRY(provide_array(c, &c->values));
-    RF_TRY(rf_ps_shard_read(c->all->shard, c->values, &m.version));
-    return rf_ps_link_send_floats(c->link, &m, c->values, c->all->shard->count);
+    RF_TRY(rf_ps_shard_read(c->all->shard, slot, c->values, &count, &m.version));
+    return rf_ps_link_send_floats(c->link, &m, c->values, count);
 }
 
 static rf_result take_push(client *c, const rf_ps_message *m)
@@ -94,7 +95,7 @@ static void *serve_client(void *argument)
         }
         if (r < 0) break;
         if (m.type == RF_PS_PULL)
-            r = answer_pull(c);
+            r = answer_pull(c, m.slot);
         else if (m.type == RF_PS_PUSH)
             r = take_push(c, &m);
         else

@@ -20,23 +20,59 @@
 
 /* ---- creation ---- */
 
-static rf_result start_server(rf_coordinator *c, uint32_t s, const rf_ps_message *init)
+/* The first `count` elements of what the server holds. */
+static rf_result send_part(rf_coordinator *c, uint32_t s, uint64_t count)
 {
-    rf_ps_message m = *init, values = { .type = RF_PS_VALUES };
-    const uint64_t count = c->plan.server_counts[s];
-    m.index = s;
-    m.count = count;
-    RF_TRY(rf_ps_link_send(c->servers[s], &m));
-    float *shard = RF_NEW_ARRAY(float, count);
-    if (!shard) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_ps_message m = { .type = RF_PS_VALUES };
+    float *part = RF_NEW_ARRAY(float, count);
+    if (!part) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < c->plan.count; i++) {
         const rf_ps_segment *p = &c->plan.items[i];
-        if (p->server == s)
-            memcpy(shard + p->offset, c->values + p->from, (size_t)(p->range.end - p->range.begin) * sizeof(float));
+        if (p->server == s && p->offset < count)
+            memcpy(part + p->offset, c->values + p->from, (size_t)(p->range.end - p->range.begin) * sizeof(float));
     }
-    const rf_result r = rf_ps_link_send_floats(c->servers[s], &values, shard, count);
-    rf_free(shard);
+    const rf_result r = rf_ps_link_send_floats(c->servers[s], &m, part, count);
+    rf_free(part);
     return r;
+}
+
+static rf_result describe_part(rf_coordinator *c, uint32_t s, const rf_ps_optimizer *optimizer)
+{
+    uint8_t *payload = RF_NEW_ARRAY(uint8_t, RF_PS_LAYOUT_BYTES + optimizer->size);
+    if (!payload) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t groups = rf_ps_layout_write(&c->plan.layouts[s], payload);
+    memcpy(payload + 8 * (size_t)groups, optimizer->text, optimizer->size);
+    const rf_ps_message m = { .type = RF_PS_INIT,
+                              .index = s,
+                              .servers = c->num_servers,
+                              .count = c->plan.server_counts[s],
+                              .synchronous = c->synchronous,
+                              .version = optimizer->updates,
+                              .groups = groups,
+                              .slots = optimizer->num_slots,
+                              .payload = payload,
+                              .payload_size = 8 * (size_t)groups + optimizer->size };
+    const rf_result r = rf_ps_link_send(c->servers[s], &m);
+    rf_free(payload);
+    return r;
+}
+
+/* Parameters, and what an optimizer has kept of them. */
+static rf_result send_parameters(rf_coordinator *c, const rf_ps_optimizer *optimizer)
+{
+    RF_TRY(rf_ps_variables_read(&c->variables, c->values));
+    for (uint32_t s = 0; s < c->num_servers; s++) {
+        RF_TRY(describe_part(c, s, optimizer));
+        RF_TRY(send_part(c, s, c->plan.server_counts[s]));
+    }
+    for (uint32_t k = 0; k < optimizer->num_slots; k++) {
+        RF_TRY(optimizer->read_slot(optimizer->user, &c->variables, k, c->values));
+        for (uint32_t s = 0; s < c->num_servers; s++) {
+            const uint64_t optimized = c->plan.layouts[s].optimized;
+            if (optimized > 0) RF_TRY(send_part(c, s, optimized));
+        }
+    }
+    return RF_OK;
 }
 
 static rf_result await_ready(rf_coordinator *c, uint32_t s)
@@ -51,28 +87,22 @@ static rf_result await_ready(rf_coordinator *c, uint32_t s)
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a message of type %u out of turn", c->servers[s]->name, m.type);
 }
 
-static rf_result start_servers(rf_coordinator *c, const rf_hello *hello, const void *optimizer, size_t size)
+static rf_result start_servers(rf_coordinator *c, const rf_hello *hello, const rf_ps_optimizer *optimizer)
 {
     const uint64_t deadline = rf_deadline_after(c->job.bootstrap_timeout_ns);
-    const rf_ps_message init = { .type = RF_PS_INIT,
-                                 .servers = c->num_servers,
-                                 .synchronous = c->synchronous,
-                                 .payload = optimizer,
-                                 .payload_size = size };
     for (uint32_t s = 0; s < c->num_servers; s++) {
         const uint64_t left = rf_deadline_left(deadline);
         RF_TRY(rf_ps_connect(&c->job, &c->cluster, RF_TASK_PS, s, hello, left ? left : 1, &c->servers[s]));
         RF_TRY(rf_ps_pulse_start(c->servers[s], c->job.heartbeat_interval_ns, &c->pulses[s]));
     }
-    RF_TRY(rf_ps_variables_read(c->variables, c->values));
-    for (uint32_t s = 0; s < c->num_servers; s++) RF_TRY(start_server(c, s, &init));
+    RF_TRY(send_parameters(c, optimizer));
     for (uint32_t s = 0; s < c->num_servers; s++) RF_TRY(await_ready(c, s));
     /* The thread counts silence from here on. */
     for (uint32_t s = 0; s < c->num_servers; s++) rf_ps_link_resume(c->servers[s]);
     return RF_OK;
 }
 
-static rf_result make_room(rf_coordinator *c, const rf_coordinator_params *p)
+static rf_result make_room(rf_coordinator *c, const rf_coordinator_params *p, const rf_ps_optimizer *optimizer)
 {
     const uint64_t bytes = p->max_shard_bytes ? p->max_shard_bytes : DEFAULT_SHARD_BYTES;
     c->max_elements = rf_div_up(bytes, sizeof(float));
@@ -80,24 +110,24 @@ static rf_result make_room(rf_coordinator *c, const rf_coordinator_params *p)
     c->max_ahead = p->max_ahead;
     c->num_servers = c->cluster.count[RF_TASK_PS];
     c->num_workers = c->cluster.count[RF_TASK_WORKER];
-    c->items = RF_NEW_ARRAY(rf_variable *, p->variables.count);
+    c->step = optimizer->updates;
+    c->rules = RF_NEW_ARRAY(uint8_t, c->variables.count);
     c->servers = RF_NEW_ARRAY(rf_ps_link *, c->num_servers);
     c->pulses = RF_NEW_ARRAY(rf_ps_pulse *, c->num_servers);
     c->seats = RF_NEW_ARRAY(rf_ps_seat, c->num_workers);
-    if (!c->items || !c->servers || !c->pulses || !c->seats) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < p->variables.count; i++) c->items[i] = rf_variable_retain(p->variables.items[i]);
-    c->variables = (rf_variable_list){ c->items, p->variables.count };
-    RF_TRY(rf_ps_variables_plan(c->variables, c->num_servers, c->max_elements, &c->plan));
+    if (!c->rules || !c->servers || !c->pulses || !c->seats) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(c->rules, optimizer->rules, c->variables.count);
+    RF_TRY(rf_ps_variables_plan(&c->variables, c->rules, c->num_servers, c->max_elements, &c->plan));
     c->values = RF_NEW_ARRAY(float, c->plan.total);
     c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot create an event descriptor");
     return c->values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result open_coordinator(rf_coordinator *c, const rf_coordinator_params *p, const void *optimizer, size_t size)
+static rf_result open_coordinator(rf_coordinator *c, const rf_coordinator_params *p, const rf_ps_optimizer *optimizer)
 {
     RF_TRY(rf_ps_cluster_resolve(&p->comm, RF_TASK_CHIEF, &c->cluster, &c->job));
-    RF_TRY(make_room(c, p));
+    RF_TRY(make_room(c, p, optimizer));
     RF_TRY(rf_condition_init(&c->changed));
     pthread_mutex_init(&c->lock, NULL);
     c->locked = true;
@@ -107,7 +137,7 @@ static rf_result open_coordinator(rf_coordinator *c, const rf_coordinator_params
     const rf_address *own = &c->cluster.tasks[RF_TASK_CHIEF][0];
     RF_TRY(rf_listener_create(&c->job, c->job.bind_address[0] ? c->job.bind_address : own->host, own->port, &hello,
                               &c->listener));
-    RF_TRY(start_servers(c, &hello, optimizer, size));
+    RF_TRY(start_servers(c, &hello, optimizer));
     const rf_ps_client_params client = {
         .job = &c->job, .cluster = &c->cluster, .plan = &c->plan, .incarnation = hello.incarnation
     };
@@ -151,9 +181,10 @@ static void close_coordinator(rf_coordinator *c)
         pthread_cond_destroy(&c->changed);
     }
     if (c->wake >= 0) close(c->wake);
-    for (uint32_t i = 0; i < c->variables.count; i++) rf_variable_release(c->items[i]);
+    if (c->release) c->release(c->user);
+    rf_ps_variables_free(&c->variables);
     rf_ps_plan_free(&c->plan);
-    rf_free(c->items);
+    rf_free(c->rules);
     rf_free(c->servers);
     rf_free(c->pulses);
     rf_free(c->seats);
@@ -163,14 +194,19 @@ static void close_coordinator(rf_coordinator *c)
     rf_free(c);
 }
 
-rf_result rf_coordinator_open(const rf_coordinator_params *params, const void *optimizer, size_t size,
-                              rf_coordinator **out)
+rf_result rf_coordinator_open(const rf_coordinator_params *params, rf_ps_variables *variables,
+                              const rf_ps_optimizer *optimizer, rf_coordinator **out)
 {
     *out = NULL;
     rf_coordinator *c = RF_NEW(rf_coordinator);
-    if (!c) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!c) {
+        rf_ps_variables_free(variables);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
     c->wake = -1;
-    const rf_result r = open_coordinator(c, params, optimizer, size);
+    c->variables = *variables;
+    *variables = (rf_ps_variables){ 0 };
+    const rf_result r = open_coordinator(c, params, optimizer);
     if (r < 0) {
         rf_error_record record;
         rf_error_save(&record);
@@ -180,6 +216,8 @@ rf_result rf_coordinator_open(const rf_coordinator_params *params, const void *o
         close_coordinator(c);
         return rf_error_restore(&record);
     }
+    c->user = optimizer->user;
+    c->release = optimizer->release;
     *out = c;
     return RF_OK;
 }
@@ -310,12 +348,32 @@ static rf_result prefer_loss(rf_coordinator *c, rf_result r)
     return r;
 }
 
+rf_result rf_coordinator_pull(rf_coordinator *c, uint64_t slot, const float **values, uint64_t *updates)
+{
+    RF_TRY(check_process(c));
+    RF_TRY(prefer_loss(c, rf_ps_client_pull(c->client, slot, c->values)));
+    *values = c->values;
+    *updates = rf_ps_client_version(c->client);
+    return RF_OK;
+}
+
 RF_API rf_result rf_coordinator_read_variables(rf_coordinator *coordinator)
 {
+    const float *values;
+    uint64_t updates;
     RF_REQUIRE(coordinator, "rf_coordinator_read_variables: coordinator is NULL");
-    RF_TRY(check_process(coordinator));
-    RF_TRY(prefer_loss(coordinator, rf_ps_client_pull(coordinator->client, coordinator->values)));
-    return rf_ps_variables_assign(coordinator->variables, coordinator->values);
+    RF_TRY(rf_coordinator_pull(coordinator, 0, &values, &updates));
+    return rf_ps_variables_assign(&coordinator->variables, values);
+}
+
+const rf_ps_variables *rf_coordinator_variables(const rf_coordinator *coordinator)
+{
+    return &coordinator->variables;
+}
+
+void *rf_coordinator_user(const rf_coordinator *coordinator)
+{
+    return coordinator->user;
 }
 
 RF_API void rf_coordinator_get_stats(rf_coordinator *coordinator, rf_coordinator_stats *out)

@@ -54,8 +54,10 @@ struct rf_coordinator {
     int64_t process; /* that its thread runs in */
     rf_job job;
     rf_cluster cluster;
-    rf_variable_list variables;
-    rf_variable **items; /* what `variables` lists */
+    rf_ps_variables variables;
+    uint8_t *rules; /* of the variables */
+    void *user;     /* of the optimizer; released at the end */
+    void (*release)(void *user);
     bool synchronous;
     uint32_t max_ahead;
     uint64_t max_elements;

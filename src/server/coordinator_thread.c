@@ -122,7 +122,7 @@ static void lose_worker(rf_coordinator *c, uint32_t w)
 static void welcome_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
 {
     rf_ps_seat *seat = &c->seats[w];
-    if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(c->variables)) {
+    if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(&c->variables)) {
         rf_ps_message abort = { .type = RF_PS_ABORT, .result = RF_ERROR_INVALID_ARGUMENT };
         snprintf(
             abort.text, sizeof(abort.text),
@@ -139,7 +139,11 @@ static void welcome_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m
     seat->joined = true;
     c->stats.workers_rejoined += seat->joined_before;
     seat->joined_before = true;
-    const rf_ps_message answer = { .type = RF_PS_WELCOME, .synchronous = c->synchronous, .count = c->max_elements };
+    const rf_ps_message answer = { .type = RF_PS_WELCOME,
+                                   .synchronous = c->synchronous,
+                                   .count = c->max_elements,
+                                   .payload = c->rules,
+                                   .payload_size = c->variables.count };
     if (rf_ps_link_send(seat->link, &answer) < 0) lose_worker(c, w);
 }
 

@@ -5,7 +5,7 @@
 
 #include "transport/channel/wire.h"
 
-#define MAX_FIELDS 6
+#define MAX_FIELDS 7
 
 typedef enum payload { NO_PAYLOAD, BYTES, FLOATS } payload;
 
@@ -25,19 +25,20 @@ static const layout layouts[RF_PS_TYPE_COUNT] = {
     [RF_PS_FAILED] = { .name = "failed", .result = true, .text = true, .fields = { AT(id) } },
     [RF_PS_INIT] = { .name = "init",
                      .payload = BYTES,
-                     .fields = { AT(count), AT(index), AT(servers), AT(synchronous) } },
+                     .fields = { AT(count), AT(index), AT(servers), AT(synchronous), AT(version), AT(groups),
+                                 AT(slots) } },
     [RF_PS_READY] = { .name = "ready" },
     [RF_PS_COMMIT] = { .name = "commit", .fields = { AT(step), AT(count) } },
     [RF_PS_COMMITTED] = { .name = "committed", .fields = { AT(version) } },
     [RF_PS_EXPEL] = { .name = "expel", .fields = { AT(rank), AT(incarnation) } },
-    [RF_PS_PULL] = { .name = "pull" },
+    [RF_PS_PULL] = { .name = "pull", .fields = { AT(slot) } },
     [RF_PS_VALUES] = { .name = "values", .payload = FLOATS, .fields = { AT(version), AT(offset) } },
     [RF_PS_PUSH] = { .name = "push",
                      .payload = FLOATS,
                      .fields = { AT(version), AT(step), AT(share), AT(examples), AT(offset) } },
     [RF_PS_PUSHED] = { .name = "pushed", .fields = { AT(version), AT(staleness) } },
     [RF_PS_JOIN] = { .name = "join", .fields = { AT(count), AT(hash) } },
-    [RF_PS_WELCOME] = { .name = "welcome", .fields = { AT(synchronous), AT(count) } },
+    [RF_PS_WELCOME] = { .name = "welcome", .payload = BYTES, .fields = { AT(synchronous), AT(count) } },
     [RF_PS_WORK] = { .name = "work",
                      .text = true,
                      .fields = { AT(id), AT(step), AT(share), AT(offset), AT(examples) } },

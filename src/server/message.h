@@ -20,21 +20,22 @@ typedef enum rf_ps_message_type {
     RF_PS_END,      /* the job is done */
     RF_PS_FAILED,   /* the sender could not do what it was asked: id, result, text */
     /* chief and server */
-    RF_PS_INIT,      /* server (number `index` of `servers`) gets `count` elements; payload: the optimizer. Followed by
-                        VALUES */
+    RF_PS_INIT,      /* server (number `index` of `servers`) gets `count` elements, whose next version is `version`;
+                        payload: elements of each of `groups` groups (plan.h), and the optimizer. Followed by VALUES: the
+                        elements, and those of `slots` slots of what groups have */
     RF_PS_READY,     /* the answer when they are in place */
     RF_PS_COMMIT,    /* synchronous: add shares 0 .. count - 1 of `step` and update; count 0: drop them */
     RF_PS_COMMITTED, /* the answer: version */
     RF_PS_EXPEL,     /* ends the connections of a worker that was given up: rank, incarnation */
     /* client (worker or chief) and server */
-    RF_PS_PULL,   /* asks for VALUES */
+    RF_PS_PULL,   /* asks for VALUES; slot: 0, or 1 + number of the optimizer's slot */
     RF_PS_VALUES, /* payload: elements from `offset` on, of `version` */
-    RF_PS_PUSH, /* payload: gradients from `offset` on, made from `version` with `examples`; `step` and `share` count in
-                   synchronous training */
+    RF_PS_PUSH,   /* payload: gradients from `offset` on, made from `version` with `examples`; what no optimizer updates
+                     has the step's changes instead. `step` and `share` count in synchronous training */
     RF_PS_PUSHED, /* the answer when all elements have come: version, staleness */
     /* chief and worker */
     RF_PS_JOIN,    /* count variables, hash of their names and shapes */
-    RF_PS_WELCOME, /* synchronous, count: elements of a segment at most */
+    RF_PS_WELCOME, /* synchronous, count: elements of a segment at most; payload: the rule of each variable, a byte */
     RF_PS_WORK,    /* text: function; id, step, share, offset (first example), examples */
     RF_PS_DONE,    /* id, examples, staleness, step: 1 if gradients were pushed; payload: results */
     RF_PS_TYPE_COUNT
@@ -44,7 +45,7 @@ typedef struct rf_ps_message {
     uint16_t type;
     rf_result result;
     uint64_t version, step, share, examples, offset, count, id, index, servers, synchronous, rank, incarnation, hash,
-        staleness;
+        staleness, groups, slots, slot;
     char text[RF_PS_TEXT];
     const void *payload; /* borrowed */
     size_t payload_size;

@@ -11,7 +11,7 @@
 #include "transport/channel/socket.h"
 
 #define SLICE_NS (50 * 1000000ull)
-#define MAX_OPTIMIZER 4096 /* bytes */
+#define MAX_OPTIMIZER 32768 /* bytes */
 
 typedef struct server {
     rf_job job;
@@ -55,9 +55,8 @@ static rf_result fail_unexpected(const server *s, const rf_ps_message *m)
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a message of type %u out of turn", s->chief->name, m->type);
 }
 
-static rf_result receive_values(server *s)
+static rf_result receive_values(server *s, float *values, uint64_t count)
 {
-    rf_ps_shard *shard = &s->shard;
     uint64_t have = 0;
     do {
         rf_ps_message m;
@@ -65,38 +64,93 @@ static rf_result receive_values(server *s)
         if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s did not send the parameters in time", s->chief->name);
         RF_TRY(r);
         if (m.type != RF_PS_VALUES) return fail_unexpected(s, &m);
-        if (!rf_ps_message_take(&m, shard->values, shard->count, &have))
+        if (!rf_ps_message_take(&m, values, count, &have))
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent parameters out of order", s->chief->name);
-    } while (have < shard->count);
+    } while (have < count);
+    return RF_OK;
+}
+
+/* What INIT says, beside its numbers. */
+typedef struct description {
+    rf_ps_layout layout;
+    uint8_t optimizer[MAX_OPTIMIZER];
+    size_t size;
+    uint32_t num_slots;
+    float *slots; /* those of what is optimized, one after the other */
+} description;
+
+/* Before the chief's next message takes its place. */
+static rf_result read_description(const server *s, const rf_ps_message *init, description *d)
+{
+    RF_REQUIRE(
+        init->index == s->cluster.index && init->servers == s->cluster.count[RF_TASK_PS],
+        "%s regards this process as ps %llu of %llu, but TF_CONFIG says %u of %u; give all tasks the same cluster",
+        s->chief->name, (unsigned long long)init->index, (unsigned long long)init->servers, s->cluster.index,
+        s->cluster.count[RF_TASK_PS]);
+    RF_TRY(rf_error_context(rf_ps_layout_read(init->payload, init->payload_size, init->groups, init->count, &d->layout),
+                            "%s sent", s->chief->name));
+    const size_t skip = 8 * (size_t)init->groups;
+    d->size = init->payload_size - skip;
+    RF_REQUIRE(d->size <= sizeof(d->optimizer), "%s sent an optimizer of %zu bytes", s->chief->name, d->size);
+    if (d->size > 0) memcpy(d->optimizer, (const uint8_t *)init->payload + skip, d->size);
+    RF_REQUIRE(init->slots <= RF_MAX_SLOTS, "%s wants to send %llu slots of an optimizer, at most %d", s->chief->name,
+               (unsigned long long)init->slots, RF_MAX_SLOTS);
+    d->num_slots = d->layout.optimized > 0 ? (uint32_t)init->slots : 0;
+    const uint64_t arrays = 2 + (init->synchronous ? s->cluster.count[RF_TASK_WORKER] : 0) + d->num_slots;
+    RF_REQUIRE(init->count <= rf_host_memory() / sizeof(float) / arrays,
+               "%s wants room for %llu parameters, more than this host's memory holds; use more servers",
+               s->chief->name, (unsigned long long)init->count);
+    return RF_OK;
+}
+
+/* The chief sends everything at once: only then does the store take its time. */
+static rf_result receive_arrays(server *s, description *d)
+{
+    rf_ps_shard *shard = &s->shard;
+    const uint32_t num_shares = s->cluster.count[RF_TASK_WORKER];
+    shard->shares = RF_NEW_ARRAY(rf_ps_share, num_shares);
+    if (shard->shares) shard->num_shares = num_shares;
+    shard->values = RF_NEW_ARRAY(float, shard->count);
+    shard->sum = RF_NEW_ARRAY(float, shard->synchronous ? shard->count : 0);
+    d->slots = RF_NEW_ARRAY(float, d->num_slots * d->layout.optimized);
+    if (!shard->shares || !shard->values || !shard->sum || !d->slots) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(receive_values(s, shard->values, shard->count));
+    for (uint32_t k = 0; k < d->num_slots; k++)
+        RF_TRY(receive_values(s, d->slots + k * d->layout.optimized, d->layout.optimized));
+    return RF_OK;
+}
+
+static rf_result create_store(server *s, const description *d)
+{
+    rf_ps_shard *shard = &s->shard;
+    if (shard->optimized == 0) return RF_OK;
+    RF_TRY(
+        shard->fns->create(s->user, d->optimizer, d->size, shard->values, &d->layout, shard->version, &shard->store));
+    const uint32_t slots = shard->fns->num_slots(shard->store);
+    RF_REQUIRE(d->num_slots == 0 || d->num_slots == slots, "%s sent %u slots of an optimizer that has %u",
+               s->chief->name, d->num_slots, slots);
+    for (uint32_t k = 0; k < d->num_slots; k++)
+        RF_TRY(shard->fns->write_slot(shard->store, k, d->slots + k * d->layout.optimized));
     return RF_OK;
 }
 
 static rf_result take_parameters(server *s, const rf_ps_message *init)
 {
     rf_ps_shard *shard = &s->shard;
-    uint8_t optimizer[MAX_OPTIMIZER];
-    const size_t size = init->payload_size;
-    RF_REQUIRE(
-        init->index == s->cluster.index && init->servers == s->cluster.count[RF_TASK_PS],
-        "%s regards this process as ps %llu of %llu, but TF_CONFIG says %u of %u; give all tasks the same cluster",
-        s->chief->name, (unsigned long long)init->index, (unsigned long long)init->servers, s->cluster.index,
-        s->cluster.count[RF_TASK_PS]);
-    RF_REQUIRE(size <= sizeof(optimizer), "%s sent an optimizer of %zu bytes", s->chief->name, size);
-    if (size > 0) memcpy(optimizer, init->payload, size);
-    const uint64_t arrays = 2 + (init->synchronous ? s->cluster.count[RF_TASK_WORKER] : 0);
-    RF_REQUIRE(init->count <= rf_host_memory() / sizeof(float) / arrays,
-               "%s wants room for %llu parameters, more than this host's memory holds; use more servers",
-               s->chief->name, (unsigned long long)init->count);
-    shard->count = init->count;
-    shard->synchronous = init->synchronous != 0;
-    shard->num_shares = s->cluster.count[RF_TASK_WORKER];
-    shard->shares = RF_NEW_ARRAY(rf_ps_share, shard->num_shares);
-    shard->values = RF_NEW_ARRAY(float, shard->count);
-    shard->sum = RF_NEW_ARRAY(float, shard->synchronous ? shard->count : 0);
-    if (!shard->shares || !shard->values || !shard->sum) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(receive_values(s));
-    if (shard->count == 0) return RF_OK;
-    return shard->fns->create(s->user, optimizer, size, shard->values, shard->count, &shard->store);
+    description *d = RF_NEW(description);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = read_description(s, init, d);
+    if (r == RF_OK) {
+        shard->count = init->count;
+        shard->optimized = d->layout.optimized;
+        shard->version = init->version;
+        shard->synchronous = init->synchronous != 0;
+        r = receive_arrays(s, d);
+    }
+    if (r == RF_OK) r = create_store(s, d);
+    rf_free(d->slots);
+    rf_free(d);
+    return r;
 }
 
 static rf_result server_begin(server *s)

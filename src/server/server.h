@@ -6,14 +6,21 @@
 #include <ringfire/comm.h>
 
 #include "base/error.h"
+#include "server/plan.h"
 
-/* Where parameters lie and what updates them. Calls come from several threads, one at a time. */
+/* Where parameters lie and what updates them: those of the groups of a layout, which has some. Calls come from several
+ * threads, one at a time. */
 typedef struct rf_ps_store_fns {
-    /* `optimizer` is what the chief sent; trust nothing in it. `count` > 0. */
-    rf_result (*create)(void *user, const void *optimizer, size_t size, const float *values, uint64_t count,
-                        void **store);
+    /* `optimizer` is what the chief sent; trust nothing in it, nor in the groups that have parameters. `updates` have
+     * been made before. */
+    rf_result (*create)(void *user, const void *optimizer, size_t size, const float *values, const rf_ps_layout *layout,
+                        uint64_t updates, void **store);
     /* One update; `values` gets the new parameters. */
     rf_result (*apply)(void *store, const float *gradient, float *values);
+    /* What the optimizer keeps of each parameter beside it. */
+    uint32_t (*num_slots)(void *store);
+    rf_result (*read_slot)(void *store, uint32_t slot, float *values);
+    rf_result (*write_slot)(void *store, uint32_t slot, const float *values);
     void (*destroy)(void *store);
 } rf_ps_store_fns;
 

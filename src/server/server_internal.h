@@ -16,9 +16,10 @@ typedef struct rf_ps_share {
 typedef struct rf_ps_shard {
     pthread_mutex_t lock;
     const rf_ps_store_fns *fns;
-    void *store; /* NULL where there are no elements */
+    void *store; /* NULL where no element has an optimizer */
     float *values, *sum;
     uint64_t count, version;
+    uint64_t optimized; /* elements that the store updates; to those after them, changes are added */
     bool synchronous;
     rf_ps_share *shares; /* [num_shares]; of step `version` */
     uint32_t num_shares;
@@ -27,11 +28,11 @@ typedef struct rf_ps_shard {
 } rf_ps_shard;
 
 void rf_ps_shard_free(rf_ps_shard *shard);
-/* A copy of the parameters and their version. */
-rf_result rf_ps_shard_read(rf_ps_shard *shard, float *values, uint64_t *version);
-/* Gradients made from `push->version`. Asynchronous: applies them. Synchronous: keeps them as share `push->share` of
- * step `push->step` in exchange for *gradient's old memory. A share that is there already stays: it was made from the
- * same parameters. */
+/* A copy of the parameters (slot 0) or of slot - 1 of what the store updates, and their version. */
+rf_result rf_ps_shard_read(rf_ps_shard *shard, uint64_t slot, float *values, uint64_t *count, uint64_t *version);
+/* Gradients and changes made from `push->version`. Asynchronous: applies them. Synchronous: keeps them as share
+ * `push->share` of step `push->step` in exchange for *gradient's old memory. A share that is there already stays: it
+ * was made from the same parameters. */
 rf_result rf_ps_shard_push(rf_ps_shard *shard, const rf_ps_message *push, float **gradient, uint64_t *version,
                            uint64_t *staleness);
 /* Adds up shares 0 .. count - 1 of `step` and updates. Count 0 drops those that have arrived. */

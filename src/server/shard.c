@@ -31,12 +31,25 @@ rf_result rf_ps_shard_status(rf_ps_shard *s)
     return r;
 }
 
-rf_result rf_ps_shard_read(rf_ps_shard *s, float *values, uint64_t *version)
+static rf_result read_locked(rf_ps_shard *s, uint64_t slot, float *values, uint64_t *count)
+{
+    RF_TRY(shard_status(s));
+    *count = slot == 0 ? s->count : s->optimized;
+    if (slot == 0) {
+        if (s->count > 0) memcpy(values, s->values, (size_t)s->count * sizeof(float));
+        return RF_OK;
+    }
+    const uint32_t slots = s->store ? s->fns->num_slots(s->store) : 0;
+    RF_REQUIRE(slot <= slots, "slot %llu of the optimizer was asked for, which has %u here", (unsigned long long)slot,
+               slots);
+    return s->fns->read_slot(s->store, (uint32_t)slot - 1, values);
+}
+
+rf_result rf_ps_shard_read(rf_ps_shard *s, uint64_t slot, float *values, uint64_t *count, uint64_t *version)
 {
     pthread_mutex_lock(&s->lock);
-    const rf_result r = shard_status(s);
+    const rf_result r = read_locked(s, slot, values, count);
     *version = s->version;
-    if (r == RF_OK && s->count > 0) memcpy(values, s->values, (size_t)s->count * sizeof(float));
     pthread_mutex_unlock(&s->lock);
     return r;
 }
@@ -49,6 +62,7 @@ static rf_result shard_apply(rf_ps_shard *s, const float *gradient)
         rf_error_save(&s->failure);
         return r;
     }
+    for (uint64_t i = s->optimized; i < s->count; i++) s->values[i] += gradient[i];
     s->version++;
     return RF_OK;
 }
@@ -89,13 +103,18 @@ rf_result rf_ps_shard_push(rf_ps_shard *s, const rf_ps_message *push, float **gr
     return r;
 }
 
-/* In the order of the shares, whatever order they came in: the same bits each time. */
+/* In the order of the shares, whatever order they came in: the same bits each time. Of changes it is the mean, since
+ * all shares began with the same value; beside the first one's, so that what all agree on (a counter's step) stays
+ * exact. */
 static void add_shares(rf_ps_shard *s, uint64_t count, uint64_t examples)
 {
+    const float *first = s->shares[0].gradient;
     for (uint64_t p = 0; p < count; p++) {
         const float weight = (float)((double)s->shares[p].examples / (double)examples);
         const float *g = s->shares[p].gradient;
-        for (uint64_t i = 0; i < s->count; i++) s->sum[i] = (p > 0 ? s->sum[i] : 0) + weight * g[i];
+        for (uint64_t i = 0; i < s->optimized; i++) s->sum[i] = (p > 0 ? s->sum[i] : 0) + weight * g[i];
+        for (uint64_t i = s->optimized; i < s->count; i++)
+            s->sum[i] = p > 0 ? s->sum[i] + weight * (g[i] - first[i]) : first[i];
     }
 }
 
@@ -116,14 +135,14 @@ static rf_result commit_locked(rf_ps_shard *s, uint64_t step, uint64_t count)
         return RF_OK;
     }
     uint64_t examples = 0;
-    for (uint64_t p = 0; s->store && p < count; p++) {
+    for (uint64_t p = 0; s->count > 0 && p < count; p++) {
         RF_REQUIRE(s->shares[p].present, "share %llu of step %llu is missing", (unsigned long long)p,
                    (unsigned long long)step);
         RF_REQUIRE(s->shares[p].examples <= UINT64_MAX - examples, "share %llu of step %llu has %llu examples",
                    (unsigned long long)p, (unsigned long long)step, (unsigned long long)s->shares[p].examples);
         examples += s->shares[p].examples;
     }
-    if (s->store) {
+    if (s->count > 0) {
         RF_REQUIRE(examples > 0, "step %llu has no examples", (unsigned long long)step);
         add_shares(s, count, examples);
     }

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/platform.h"
 #include "server/client.h"
-#include "server/variables.h"
 
 #define LAST_WORDS_NS (1000 * 1000000ull) /* of the chief, after this worker has lost another task */
 
@@ -20,8 +19,8 @@ typedef struct worker {
     rf_ps_pulse *pulse;
     rf_ps_client *client;
     rf_ps_plan plan;
-    rf_variable_list variables;
-    float *values, *gradients;
+    const rf_ps_variables *variables;
+    float *values, *changes;
     rf_ps_work_fn work;
     void *user;
     bool told;  /* by the chief, how the job ended: */
@@ -76,7 +75,7 @@ static rf_result join_cluster(worker *w)
     RF_TRY(rf_ps_connect(&w->job, &w->cluster, RF_TASK_CHIEF, 0, &w->hello, w->job.bootstrap_timeout_ns, &w->chief));
     RF_TRY(rf_ps_pulse_start(w->chief, w->job.heartbeat_interval_ns, &w->pulse));
     const rf_ps_message mine = { .type = RF_PS_JOIN,
-                                 .count = w->variables.count,
+                                 .count = w->variables->count,
                                  .hash = rf_ps_variables_hash(w->variables) };
     RF_TRY(rf_ps_link_send(w->chief, &mine));
     rf_ps_message m;
@@ -85,10 +84,13 @@ static rf_result join_cluster(worker *w)
     if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s did not accept this worker in time", w->chief->name);
     RF_TRY(r);
     if (m.type != RF_PS_WELCOME) return not_work(w, &m);
-    RF_TRY(rf_ps_variables_plan(w->variables, w->cluster.count[RF_TASK_PS], m.count, &w->plan));
+    const rf_ps_variables *variables = w->variables;
+    RF_TRY(rf_error_context(rf_ps_rules_check(m.payload, m.payload_size, variables->num_trained, variables->count),
+                            "%s describes the variables wrongly", w->chief->name));
+    RF_TRY(rf_ps_variables_plan(variables, m.payload, w->cluster.count[RF_TASK_PS], m.count, &w->plan));
     w->values = RF_NEW_ARRAY(float, w->plan.total);
-    w->gradients = RF_NEW_ARRAY(float, w->plan.total);
-    if (!w->values || !w->gradients) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    w->changes = RF_NEW_ARRAY(float, w->plan.total);
+    if (!w->values || !w->changes) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_ps_client_params client = { .job = &w->job,
                                          .cluster = &w->cluster,
                                          .plan = &w->plan,
@@ -113,8 +115,8 @@ static rf_result do_work(worker *w, const rf_ps_message *order)
 {
     const rf_ps_work work = { order->text, order->offset, order->examples };
     rf_ps_outcome outcome = { 0 };
-    RF_TRY(ask_chief(w, rf_ps_client_pull(w->client, w->values)));
-    const rf_result r = w->work(w->user, &work, w->values, w->gradients, &outcome);
+    RF_TRY(ask_chief(w, rf_ps_client_pull(w->client, 0, w->values)));
+    const rf_result r = w->work(w->user, &work, w->values, w->changes, &outcome);
     if (r < 0) return report_failure(w, order->id, r);
     rf_ps_message done = { .type = RF_PS_DONE,
                            .id = order->id,
@@ -123,8 +125,8 @@ static rf_result do_work(worker *w, const rf_ps_message *order)
                            .payload = outcome.results,
                            .payload_size = outcome.num_results * sizeof(float) };
     if (outcome.push)
-        RF_TRY(ask_chief(w, rf_ps_client_push(w->client, w->gradients, order->step, order->share, outcome.examples,
-                                              &done.staleness)));
+        RF_TRY(ask_chief(
+            w, rf_ps_client_push(w->client, w->changes, order->step, order->share, outcome.examples, &done.staleness)));
     return ask_chief(w, rf_ps_link_send(w->chief, &done));
 }
 
@@ -151,14 +153,14 @@ static void clean_up(worker *w)
     rf_ps_link_destroy(&w->chief);
     rf_ps_plan_free(&w->plan);
     rf_free(w->values);
-    rf_free(w->gradients);
+    rf_free(w->changes);
     rf_job_forget(&w->job);
     rf_cluster_free(&w->cluster);
     rf_free(w);
     rf_error_restore(&record);
 }
 
-rf_result rf_ps_worker_run(const rf_comm_params *comm, rf_variable_list variables, rf_ps_work_fn work, void *user)
+rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, rf_ps_work_fn work, void *user)
 {
     worker *w = RF_NEW(worker);
     if (!w) return RF_ERROR_OUT_OF_HOST_MEMORY;

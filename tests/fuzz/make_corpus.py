@@ -431,7 +431,17 @@ def ps_shard():
     seed("ps_shard", "no_examples", b"\1" + push(0, 0, 0, 0, 0, 1, 2, 3) + commit(0, 1))
     seed("ps_shard", "examples_around", b"\1" + push(0, 0, 0, 2 ** 63, 0, 1, 2, 3) + push(0, 0, 1, 2 ** 63, 0, 1, 2, 3) + commit(0, 2))
     seed("ps_shard", "no_part", b"\1" + push(0, 0, 2, 1, 0, 1, 2, 3) + commit(0, 3))
-    seed("ps_message", "welcome_most", bytes([15]) + struct.pack("<2Q", 1, 2 ** 64 - 1))
+    def pull(slot):
+        return message(10, slot)
+    seed("ps_shard", "added", b"\2" + whole + pull(0) + pull(1) + push(1, 0, 0, 8, 0, 1, 2, 3) + pull(2))
+    seed("ps_shard", "added_step", b"\3" + whole + push(0, 0, 1, 4, 0, 4, 5, 6) + commit(0, 2) + pull(1))
+    seed("ps_shard", "added_alone", b"\7" + whole + commit(0, 1) + pull(0) + pull(1))
+    seed("ps_message", "welcome_most", bytes([15]) + struct.pack("<2Q", 1, 2 ** 64 - 1) + b"\0\1\xff")
+    seed("ps_message", "welcome_rules", bytes([15]) + struct.pack("<2Q", 0, 100) + b"\0\x40\xff")
+    seed("ps_message", "welcome_lie", bytes([15]) + struct.pack("<2Q", 0, 100) + b"\0\xff\0")
+    seed("ps_message", "init", bytes([5]) + struct.pack("<7Q", 30, 0, 2, 1, 12, 3, 2) + struct.pack("<3Q", 7, 0, 5) + b'{"kind": "sgd"}')
+    seed("ps_message", "init_lie", bytes([5]) + struct.pack("<7Q", 30, 0, 2, 1, 0, 3, 2) + struct.pack("<3Q", 7, 2 ** 64 - 7, 5))
+    seed("ps_message", "pull_slot", bytes([10]) + struct.pack("<Q", 2))
 
 
 def checkpoint_item():

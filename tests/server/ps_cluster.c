@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { IN = 12, HIDDEN = 24, CLASSES = 4, NUM_EXAMPLES = 4096 };
+enum { IN = NUM_INPUTS, HIDDEN = 24, CLASSES = 4, NUM_EXAMPLES = 4096 };
 
 uint32_t server_task(const cluster *c, uint32_t index)
 {
@@ -48,6 +48,17 @@ static void make_examples(source *s, uint64_t first, uint64_t count)
         for (uint32_t k = 0; k < IN; k++) s->inputs[i * IN + k] = (float)mix(&state) / 16777216.0f;
         s->inputs[i * IN + (uint32_t)s->labels[i]] += 1.0f;
     }
+}
+
+void input_means(const cluster_params *params, uint32_t step_number, double means[NUM_INPUTS])
+{
+    source *s = calloc(1, sizeof(*s));
+    make_examples(s, (uint64_t)step_number * params->batch, params->batch);
+    for (uint32_t k = 0; k < IN; k++) {
+        means[k] = 0;
+        for (uint32_t i = 0; i < params->batch; i++) means[k] += (double)s->inputs[i * IN + k] / params->batch;
+    }
+    free(s);
 }
 
 static rf_result make_batch(void *user, uint64_t first, uint64_t count, rf_element *out)
@@ -92,6 +103,9 @@ typedef struct step_state {
     rf_model *model;
     rf_optimizer *optimizer; /* NULL: only the loss */
     rf_variable *counter;    /* that the step assigns; NULL: none */
+    rf_variable *means;
+    rf_variable **state; /* what servers hold besides the model's variables */
+    uint32_t num_state;
 } step_state;
 
 static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -101,10 +115,82 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     const rf_tensor logits = rf_model_call(t, s->model, in[0], RF_TRAINING);
     out[0] = rf_compute_average_loss(t, rf_loss_call(t, &loss, in[1], logits), NULL);
     if (s->optimizer) rf_optimizer_minimize(t, s->optimizer, out[0], rf_model_variables(s->model));
-    if (s->counter)
-        rf_variable_update(t, s->counter, rf_add(t, rf_variable_tensor(t, s->counter), rf_constant(t, 1)),
-                           RF_AGGREGATE_FIRST_REPLICA);
+    if (!s->counter) return rf_trace_status(t);
+    rf_variable_update(t, s->counter, rf_add(t, rf_variable_tensor(t, s->counter), rf_constant(t, 1)),
+                       RF_AGGREGATE_FIRST_REPLICA);
+    const rf_tensor old = rf_multiply(t, rf_variable_tensor(t, s->means), rf_constant(t, 0.9375f));
+    const rf_tensor now = rf_reduce_mean(t, in[0], (const int32_t[]){ 0 }, 1, false);
+    rf_variable_update(t, s->means, rf_add(t, old, rf_multiply(t, now, rf_constant(t, 0.0625f))), RF_AGGREGATE_MEAN);
     return rf_trace_status(t);
+}
+
+/* Model, what steps assign, and a list of what no optimizer updates. */
+static rf_result create_step(const cluster_params *p, rf_strategy *strategy, uint32_t hidden, step_state *s)
+{
+    GO(create_model(p, strategy, hidden, &s->model));
+    const rf_variable_list own = rf_model_state_variables(s->model);
+    s->state = calloc(own.count + 2, sizeof(rf_variable *));
+    for (uint32_t i = 0; i < own.count; i++) s->state[s->num_state++] = own.items[i];
+    if (!p->counts) return RF_OK;
+    const rf_variable_params counter = { .name = "counter",
+                                         .initializer = { .kind = RF_INIT_ZEROS },
+                                         .not_trainable = true };
+    rf_variable_params means = counter;
+    means.name = "means";
+    means.shape = RF_SHAPE(IN);
+    GO(rf_variable_create(strategy, &counter, &s->counter));
+    GO(rf_variable_create(strategy, &means, &s->means));
+    s->state[s->num_state++] = s->counter;
+    s->state[s->num_state++] = s->means;
+    return RF_OK;
+}
+
+static rf_variable_list state_of(const cluster_params *p, const step_state *s)
+{
+    return (rf_variable_list){ s->state, p->hides ? 0 : s->num_state };
+}
+
+static void destroy_step(step_state *s)
+{
+    rf_variable_destroy(&s->counter);
+    rf_variable_destroy(&s->means);
+    rf_optimizer_destroy(&s->optimizer);
+    rf_model_destroy(&s->model);
+    free(s->state);
+}
+
+static rf_result store_values(const step_state *s, shared_state *out)
+{
+    const rf_variable_list trained = rf_model_variables(s->model);
+    out->num_values = 0;
+    for (uint32_t i = 0; i < trained.count + s->num_state; i++) {
+        rf_variable *v = i < trained.count ? trained.items[i] : s->state[i - trained.count];
+        const uint32_t count = (uint32_t)rf_shape_count(rf_variable_shape(v));
+        if (out->num_values + count > MAX_VALUES) return RF_ERROR_INTERNAL;
+        GO(rf_variable_read(v, out->values + out->num_values));
+        out->num_values += count;
+    }
+    return RF_OK;
+}
+
+/* Steps [begin, end) without a cluster. */
+static rf_result train_locally(cluster *c, rf_strategy *strategy, step_state *s, uint32_t begin, uint32_t end)
+{
+    rf_function *function;
+    rf_per_replica *results[1];
+    rf_element batch;
+    rf_result r = RF_OK;
+    source *examples = calloc(1, sizeof(*examples));
+    examples->cluster = c;
+    GO(rf_function_create(strategy, &(rf_function_params){ step, s, 1, "train", true }, &function));
+    for (uint32_t i = begin; i < end && r >= 0; i++) {
+        r = make_batch(examples, (uint64_t)i * c->params.batch, c->params.batch, &batch);
+        if (r >= 0) r = rf_strategy_run(strategy, function, &batch, results);
+        if (r >= 0) r = rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &c->shared->losses[i]);
+    }
+    rf_function_destroy(&function);
+    free(examples);
+    return r;
 }
 
 static uint64_t hash_variables(const rf_model *model)
@@ -166,11 +252,8 @@ static rf_result run_worker(cluster *c, uint32_t index)
     s->cluster = c;
     s->worker = index;
     GO(rf_strategy_create_mirrored(&mirrored, &strategy));
-    GO(create_model(p, strategy, p->different_worker == index + 1 ? HIDDEN + 1 : HIDDEN, &train.model));
+    GO(create_step(p, strategy, p->different_worker == index + 1 ? HIDDEN + 1 : HIDDEN, &train));
     GO(rf_optimizer_create_remote(strategy, &train.optimizer));
-    if (p->counts)
-        GO(rf_variable_create(strategy, &(rf_variable_params){ .name = "counter", .not_trainable = true },
-                              &train.counter));
     evaluate.model = train.model;
     GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
     GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
@@ -192,42 +275,58 @@ static rf_result run_worker(cluster *c, uint32_t index)
     const rf_worker_params params = { .comm = comm_of(p),
                                       .strategy = strategy,
                                       .variables = rf_model_variables(train.model),
+                                      .state_variables =
+                                          p->hiding_worker == index + 1 ? (rf_variable_list){ 0 } : state_of(p, &train),
                                       .functions = list,
                                       .num_functions = 2,
                                       .global_clip_norm = p->worker_clip_norm };
     const rf_result r = rf_worker_run(&params);
     rf_function_destroy(&functions[0]);
     rf_function_destroy(&functions[1]);
-    rf_variable_destroy(&train.counter);
-    rf_optimizer_destroy(&train.optimizer);
-    rf_model_destroy(&train.model);
+    destroy_step(&train);
     rf_strategy_destroy(&strategy);
     rf_dataset_destroy(&data);
     free(s);
     return r;
 }
 
-static rf_result run_chief(cluster *c)
+/* The cluster's part, after which the chief has everything. */
+static rf_result coordinate(cluster *c, step_state *s)
 {
     const cluster_params *p = &c->params;
-    rf_strategy *strategy = NULL;
-    rf_model *model = NULL;
     rf_coordinator *coordinator = NULL;
-    GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
-    GO(create_model(p, strategy, HIDDEN, &model));
     const rf_coordinator_params params = { .comm = comm_of(p),
-                                           .variables = rf_model_variables(model),
-                                           .optimizer = &p->optimizer,
+                                           .variables = rf_model_variables(s->model),
+                                           .state_variables = state_of(p, s),
+                                           .optimizer = s->optimizer ? NULL : &p->optimizer,
+                                           .local_optimizer = s->optimizer,
                                            .synchronous = p->synchronous,
                                            .max_ahead = p->max_ahead,
                                            .max_shard_bytes = p->max_shard_bytes };
     rf_result r = rf_coordinator_create(&params, &coordinator);
-    if (r == RF_OK) r = p->chief(c, coordinator, model);
+    if (r == RF_OK) r = p->chief(c, coordinator, s->model);
+    if (r == RF_OK && s->optimizer) r = rf_coordinator_read_optimizer(coordinator);
     snprintf(c->shared->reports[0].message, sizeof(c->shared->reports[0].message), "%s",
              r < 0 ? rf_error_message() : "");
     rf_coordinator_get_stats(coordinator, &c->shared->stats);
     rf_coordinator_destroy(&coordinator);
-    rf_model_destroy(&model);
+    return r;
+}
+
+static rf_result run_chief(cluster *c)
+{
+    const cluster_params *p = &c->params;
+    const uint32_t mine = p->before + p->steps;
+    rf_strategy *strategy = NULL;
+    step_state s = { 0 };
+    GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
+    GO(create_step(p, strategy, HIDDEN, &s));
+    if (p->before + p->after > 0) GO(rf_optimizer_create(strategy, &p->optimizer, &s.optimizer));
+    GO(train_locally(c, strategy, &s, 0, p->before));
+    rf_result r = coordinate(c, &s);
+    if (r == RF_OK) r = train_locally(c, strategy, &s, mine, mine + p->after);
+    if (r == RF_OK) r = store_values(&s, c->shared);
+    destroy_step(&s);
     rf_strategy_destroy(&strategy);
     return r;
 }
@@ -251,9 +350,9 @@ rf_result train_all(cluster *c, rf_coordinator *coordinator, rf_model *model)
     rf_remote_value *values[MAX_LOSSES];
     const uint64_t count = p->own_data ? 0 : p->batch;
     for (uint32_t i = 0; i < p->steps; i++)
-        GO(rf_coordinator_schedule(coordinator, "train", (uint64_t)i * count, count, &values[i]));
+        GO(rf_coordinator_schedule(coordinator, "train", (p->before + i) * count, count, &values[i]));
     for (uint32_t i = 0; i < p->steps; i++) {
-        GO(rf_remote_value_fetch(values[i], &c->shared->losses[i], 1));
+        GO(rf_remote_value_fetch(values[i], &c->shared->losses[p->before + i], 1));
         rf_remote_value_destroy(&values[i]);
         c->shared->progress = i + 1;
     }
@@ -373,26 +472,25 @@ static rf_result run_alone(cluster *c)
     const cluster_params *p = &c->params;
     rf_strategy *strategy;
     step_state train = { 0 }, evaluate = { 0 };
-    rf_function *functions[2];
+    rf_function *loss;
     rf_per_replica *results[1];
     rf_element batch;
     source *s = calloc(1, sizeof(*s));
     s->cluster = c;
-    GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
-    GO(create_model(p, strategy, HIDDEN, &train.model));
+    if (p->alone_devices)
+        GO(rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = p->alone_devices }, &strategy));
+    else
+        GO(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &strategy));
+    GO(create_step(p, strategy, HIDDEN, &train));
     evaluate.model = train.model;
     rf_optimizer_params clipping = p->optimizer;
     clipping.global_clip_norm = p->worker_clip_norm;
     GO(rf_optimizer_create(strategy, &clipping, &train.optimizer));
-    GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
-    GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
-    for (uint32_t i = 0; i < p->steps; i++) {
-        GO(make_batch(s, (uint64_t)i * p->batch, p->batch, &batch));
-        GO(rf_strategy_run(strategy, functions[0], &batch, results));
-        GO(rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &c->shared->losses[i]));
-    }
+    GO(train_locally(c, strategy, &train, 0, p->before + p->steps + p->after));
+    GO(store_values(&train, c->shared));
+    GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &loss));
     GO(make_batch(s, 0, 480, &batch));
-    GO(rf_strategy_run(strategy, functions[1], &batch, results));
+    GO(rf_strategy_run(strategy, loss, &batch, results));
     return rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &c->shared->final_loss);
 }
 

@@ -20,7 +20,13 @@
 #include "../support/expect.h"
 #include "../validation.h"
 
-enum { MAX_SERVERS = 3, MAX_PS_WORKERS = 3, MAX_TASKS = 1 + MAX_PS_WORKERS + MAX_SERVERS, MAX_LOSSES = 256 };
+enum {
+    MAX_SERVERS = 3,
+    MAX_PS_WORKERS = 3,
+    MAX_TASKS = 1 + MAX_PS_WORKERS + MAX_SERVERS,
+    MAX_LOSSES = 256,
+    MAX_VALUES = 2048
+};
 
 /* What a task says; in shared memory. */
 typedef struct task_report {
@@ -34,7 +40,9 @@ typedef struct shared_state {
     task_report reports[MAX_TASKS]; /* chief, workers, servers */
     float losses[MAX_LOSSES];       /* the chief's */
     float final_loss;
-    uint64_t hash; /* of the chief's variables at the end */
+    uint64_t hash;            /* of the chief's variables at the end */
+    float values[MAX_VALUES]; /* of those, and of what no optimizer updates */
+    uint32_t num_values;
     rf_coordinator_stats stats;
     volatile uint32_t batches;  /* made by all workers together */
     volatile uint32_t progress; /* as the chief's body likes */
@@ -58,8 +66,12 @@ typedef struct cluster_params {
     uint64_t failing_first;    /* a range that begins here fails; 0: none */
     rf_result failing_code;    /* what its batch function then returns */
     uint32_t different_worker; /* + 1: one with another model */
-    bool counts;               /* the workers' step assigns a variable */
-    bool normalizes;           /* the model has batch normalization, which assigns some */
+    bool counts;            /* the step assigns variables: how many steps there were, and a moving average of inputs */
+    bool hides;             /* servers are not told of them */
+    uint32_t hiding_worker; /* + 1: this one alone does not tell */
+    bool normalizes;        /* the model has batch normalization, which assigns some */
+    uint32_t before, after; /* steps that the chief makes by itself before the cluster's, and after them */
+    const char *alone_devices; /* of the reference: replicas of a mirrored strategy; NULL: one device */
     bool swishes;              /* the model has a layer of examples/custom_op, with a shader of its own */
     bool own_data;             /* workers have datasets of their own; no ranges are given */
     const char *key_file;      /* NULL: insecure */
@@ -105,6 +117,9 @@ void check_ended_well(const cluster *c);
 rf_result train_all(cluster *c, rf_coordinator *coordinator, rf_model *model);
 /* The same on one device without a cluster; in a process of its own. */
 void train_alone(const cluster_params *params, shared_state *out);
+/* Means of the inputs of a step's batch; what the step knows of them when it `counts`. */
+enum { NUM_INPUTS = 12 };
+void input_means(const cluster_params *params, uint32_t step, double means[NUM_INPUTS]);
 /* Stores losses [0, n) of values and the end of the training. */
 rf_result finish_training(cluster *c, rf_coordinator *coordinator, rf_model *model);
 

@@ -43,12 +43,19 @@ static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t 
     uint64_t largest_segment = 0, all = 0;
     for (uint32_t s = 0; s < plan->num_servers; s++) {
         uint64_t at = 0;
-        for (uint32_t k = 0; k < plan->count; k++) {
-            if (plan->items[k].server != s) continue;
-            assert_true(plan->items[k].offset == at);
-            at += plan->items[k].range.end - plan->items[k].range.begin;
+        for (uint32_t rule = 0; rule <= RF_PS_ADDED; rule++) {
+            const uint64_t begin = at;
+            for (uint32_t k = 0; k < plan->count; k++) {
+                if (plan->items[k].server != s || plan->items[k].rule != rule) continue;
+                assert_true(plan->items[k].offset == at);
+                at += plan->items[k].range.end - plan->items[k].range.begin;
+            }
+            if (rule < RF_PS_MAX_GROUPS) assert_true(plan->layouts[s].groups[rule] == at - begin);
+            if (rule < RF_PS_MAX_GROUPS) assert_true(plan->layouts[s].optimized >= at);
+            if (rule == RF_PS_ADDED) assert_true(plan->layouts[s].added == at - begin);
         }
         assert_true(at == plan->server_counts[s]);
+        assert_true(at == plan->layouts[s].optimized + plan->layouts[s].added);
         all += at;
     }
     assert_true(all == from);
@@ -66,7 +73,7 @@ static void known_plan(void **state)
     (void)state;
     const uint64_t counts[] = { 10, 3, 7, 1 };
     rf_ps_plan plan;
-    assert_int_equal(rf_ps_plan_make(counts, 4, 2, 5, &plan), RF_OK);
+    assert_int_equal(rf_ps_plan_make(counts, NULL, 4, 2, 5, &plan), RF_OK);
     check_plan(&plan, counts, 4, 5);
     /* 5 5 | 3 | 4 3 | 1: longest first 5 5 4 3 3 1 -> 0 1 0 1 1 0 */
     const uint32_t servers[] = { 0, 1, 1, 0, 1, 0 };
@@ -82,14 +89,14 @@ static void whole_variables(void **state)
     (void)state;
     const uint64_t counts[] = { 100352, 128, 1280, 10 };
     rf_ps_plan plan;
-    assert_int_equal(rf_ps_plan_make(counts, 4, 3, 1u << 20, &plan), RF_OK);
+    assert_int_equal(rf_ps_plan_make(counts, NULL, 4, 3, 1u << 20, &plan), RF_OK);
     check_plan(&plan, counts, 4, 1u << 20);
     assert_int_equal(plan.count, 4);
     assert_int_equal(plan.server_counts[0], 100352);
     assert_int_equal(plan.server_counts[1], 1280);
     assert_int_equal(plan.server_counts[2], 138);
     rf_ps_plan_free(&plan);
-    assert_int_equal(rf_ps_plan_make(counts, 4, 7, 1u << 20, &plan), RF_OK); /* three servers have nothing */
+    assert_int_equal(rf_ps_plan_make(counts, NULL, 4, 7, 1u << 20, &plan), RF_OK); /* three servers have nothing */
     check_plan(&plan, counts, 4, 1u << 20);
     assert_int_equal(plan.server_counts[6], 0);
     rf_ps_plan_free(&plan);
@@ -101,13 +108,16 @@ static void random_plans(void **state)
     uint64_t random = 1;
     for (int round = 0; round < 300; round++) {
         uint64_t counts[20];
+        uint8_t rules[20];
         const uint32_t n = (uint32_t)(next_random(&random) % 21), servers = 1 + (uint32_t)(next_random(&random) % 9);
         for (uint32_t i = 0; i < n; i++) counts[i] = 1 + next_random(&random) % (i % 3 ? 50 : 5000);
+        for (uint32_t i = 0; i < n; i++)
+            rules[i] = i % 4 ? (uint8_t)(next_random(&random) % (i % 2 ? 3 : RF_PS_MAX_GROUPS)) : RF_PS_ADDED;
         const uint64_t limit = 1 + next_random(&random) % 900;
         rf_ps_plan plan, again;
-        assert_int_equal(rf_ps_plan_make(counts, n, servers, limit, &plan), RF_OK);
+        assert_int_equal(rf_ps_plan_make(counts, round % 2 ? rules : NULL, n, servers, limit, &plan), RF_OK);
         check_plan(&plan, counts, n, limit);
-        assert_int_equal(rf_ps_plan_make(counts, n, servers, limit, &again), RF_OK);
+        assert_int_equal(rf_ps_plan_make(counts, round % 2 ? rules : NULL, n, servers, limit, &again), RF_OK);
         assert_int_equal(again.count, plan.count);
         for (uint32_t i = 0; i < plan.count; i++) assert_int_equal(plan.items[i].server, again.items[i].server);
         rf_ps_plan_free(&plan);
@@ -115,13 +125,70 @@ static void random_plans(void **state)
     }
 }
 
+/* What an optimizer updates comes first, group by group; what only has changes added to it is last. */
+static void rules_in_order(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = { 4, 2, 3, 6, 5 };
+    const uint8_t rules[] = { 2, RF_PS_ADDED, 0, 2, RF_PS_ADDED };
+    rf_ps_plan plan;
+    assert_int_equal(rf_ps_plan_make(counts, rules, 5, 1, 4, &plan), RF_OK);
+    check_plan(&plan, counts, 5, 4);
+    /* 4 | 2 | 3 | 3 3 | 3 2 */
+    const uint64_t offsets[] = { 3, 13, 0, 7, 10, 15, 18 };
+    assert_int_equal(plan.count, 7);
+    for (uint32_t i = 0; i < 7; i++) assert_int_equal(plan.items[i].offset, offsets[i]);
+    const rf_ps_layout *layout = &plan.layouts[0];
+    assert_int_equal(layout->groups[0], 3);
+    assert_int_equal(layout->groups[1], 0);
+    assert_int_equal(layout->groups[2], 10);
+    assert_int_equal(layout->optimized, 13);
+    assert_int_equal(layout->added, 7);
+    rf_ps_plan_free(&plan);
+}
+
+static void layouts_travel(void **state)
+{
+    (void)state;
+    uint8_t bytes[RF_PS_LAYOUT_BYTES];
+    rf_ps_layout layout = { 0 }, got;
+    assert_int_equal(rf_ps_layout_write(&layout, bytes), 0);
+    assert_int_equal(rf_ps_layout_read(NULL, 0, 0, 12, &got), RF_OK);
+    assert_true(got.optimized == 0 && got.added == 12);
+    layout.groups[0] = 7;
+    layout.groups[3] = 5;
+    assert_int_equal(rf_ps_layout_write(&layout, bytes), 4);
+    assert_int_equal(rf_ps_layout_read(bytes, 32, 4, 20, &got), RF_OK);
+    assert_memory_equal(got.groups, layout.groups, sizeof(layout.groups));
+    assert_true(got.optimized == 12 && got.added == 8);
+    /* Groups of which a number is missing, that are too many, or have more than there is. */
+    assert_int_equal(rf_ps_layout_read(bytes, 31, 4, 20, &got), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_layout_read(bytes, 32, 4, 11, &got), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_layout_read(bytes, SIZE_MAX, RF_PS_MAX_GROUPS + 1, 20, &got), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_layout_read(bytes, 32, UINT64_MAX, 20, &got), RF_ERROR_CORRUPT_DATA);
+    memset(bytes, 0xff, 16);
+    assert_int_equal(rf_ps_layout_read(bytes, 16, 2, UINT64_MAX, &got), RF_ERROR_CORRUPT_DATA);
+}
+
+static void rules_are_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 64, RF_PS_ADDED }, 3, 2, 3), RF_OK);
+    assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 64 }, 2, 2, 3), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 65, RF_PS_ADDED }, 3, 2, 3), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, RF_PS_ADDED, RF_PS_ADDED }, 3, 2, 3), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 1, 0 }, 3, 2, 3), RF_ERROR_CORRUPT_DATA);
+}
+
 static void plan_refusals(void **state)
 {
     (void)state;
     rf_ps_plan plan;
-    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, 1, 0, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, 1, 1, 0, &plan), RF_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1, 0 }, 2, 1, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, NULL, 1, 0, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, NULL, 1, 1, 0, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1, 0 }, NULL, 2, 1, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, (uint8_t[]){ RF_PS_MAX_GROUPS }, 1, 1, 1, &plan),
+                     RF_ERROR_INVALID_ARGUMENT);
     assert_null(plan.items);
 }
 
@@ -206,7 +273,7 @@ static void longest_segments(void **state)
     static const uint64_t counts[] = { 1, 700, 64 }, most[] = { 700, UINT64_MAX - 1, UINT64_MAX };
     for (int i = 0; i < 3; i++) {
         rf_ps_plan plan;
-        assert_int_equal(rf_ps_plan_make(counts, 3, 2, most[i], &plan), RF_OK);
+        assert_int_equal(rf_ps_plan_make(counts, NULL, 3, 2, most[i], &plan), RF_OK);
         assert_int_equal(plan.count, 3);
         assert_int_equal(plan.total, 765);
         rf_ps_plan_free(&plan);
@@ -246,7 +313,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_plan),       cmocka_unit_test(whole_variables),    cmocka_unit_test(random_plans),
         cmocka_unit_test(plan_refusals),    cmocka_unit_test(messages_travel),    cmocka_unit_test(garbage_is_refused),
-        cmocka_unit_test(longest_segments), cmocka_unit_test(segments_are_taken),
+        cmocka_unit_test(longest_segments), cmocka_unit_test(segments_are_taken), cmocka_unit_test(rules_in_order),
+        cmocka_unit_test(layouts_travel),   cmocka_unit_test(rules_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,131 @@ static void check_synchronous(const cluster_params *params)
     cluster_free(&c);
 }
 
+static double worst_value(const shared_state *got, const shared_state *want)
+{
+    double worst = 0;
+    assert_true(want->num_values > 0);
+    assert_int_equal(got->num_values, want->num_values);
+    for (uint32_t i = 0; i < want->num_values; i++) {
+        const double off = fabs((double)got->values[i] - (double)want->values[i]);
+        if (!(off <= 1e-5)) fail_msg("value %u is %.9g instead of %.9g", i, got->values[i], want->values[i]);
+        if (off > worst) worst = off;
+    }
+    return worst;
+}
+
+/* Weights, and what no optimizer updates, as without a cluster. */
+static void check_same_values(const cluster_params *params)
+{
+    shared_state alone;
+    const uint32_t steps = params->before + params->steps + params->after;
+    train_alone(params, &alone);
+    cluster c;
+    cluster_start(&c, params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    for (uint32_t i = 0; i < steps; i++)
+        if (!(fabs((double)c.shared->losses[i] - (double)alone.losses[i]) <= 1e-5))
+            fail_msg("step %u: loss %.9g instead of %.9g", i, c.shared->losses[i], alone.losses[i]);
+    print_message("%u values after %u steps within %.2g\n", alone.num_values, steps, worst_value(c.shared, &alone));
+    cluster_free(&c);
+}
+
+static const rf_optimizer_params momentum = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 };
+
+/* One worker has the whole batch: moving averages are those of one device. */
+static void moving_averages(void **state)
+{
+    (void)state;
+    check_same_values(&(cluster_params){ .num_workers = 1,
+                                         .num_servers = 2,
+                                         .synchronous = true,
+                                         .steps = 20,
+                                         .batch = 32,
+                                         .max_shard_bytes = 400,
+                                         .optimizer = momentum,
+                                         .normalizes = true });
+}
+
+/* Two have shares of 17 and 16 examples, as two replicas do. */
+static void moving_averages_of_shares(void **state)
+{
+    (void)state;
+    check_same_values(&(cluster_params){ .num_workers = 2,
+                                         .num_servers = 2,
+                                         .synchronous = true,
+                                         .steps = 20,
+                                         .batch = 33,
+                                         .max_shard_bytes = 400,
+                                         .optimizer = momentum,
+                                         .normalizes = true,
+                                         .alone_devices = "llvmpipe,llvmpipe" });
+}
+
+/* The optimizer's groups, of parameters on several servers, and cut into ranges. */
+static const rf_parameter_group groups[] = { { .names = "*bias", .no_weight_decay = true },
+                                             { .names = "dense/*", .rate_factor = 0.25 } };
+static const rf_optimizer_params grouped = {
+    .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.01, .weight_decay = 0.5, .groups = groups, .num_groups = 2
+};
+
+static void parameter_groups(void **state)
+{
+    (void)state;
+    check_same_values(&(cluster_params){ .num_workers = 2,
+                                         .num_servers = 3,
+                                         .synchronous = true,
+                                         .steps = 12,
+                                         .batch = 33,
+                                         .max_shard_bytes = 400,
+                                         .optimizer = grouped });
+}
+
+/* A training begins on the chief alone, goes on with servers and ends on the chief: nothing of it is lost on the way.
+ */
+static void moving_training(void **state)
+{
+    (void)state;
+    check_same_values(&(cluster_params){ .num_workers = 1,
+                                         .num_servers = 2,
+                                         .synchronous = true,
+                                         .before = 5,
+                                         .steps = 6,
+                                         .after = 5,
+                                         .batch = 32,
+                                         .max_shard_bytes = 400,
+                                         .optimizer = grouped,
+                                         .normalizes = true });
+}
+
+/* What a mean over shares is, by hand: of changes that are 1 in each share 1 in each step, and of means over a share's
+ * examples the mean over all of them. */
+static void changes_of_shares(void **state)
+{
+    (void)state;
+    const cluster_params params = { .num_workers = 3,
+                                    .num_servers = 2,
+                                    .synchronous = true,
+                                    .steps = 8,
+                                    .batch = 50, /* 17, 17 and 16 */
+                                    .optimizer = adam,
+                                    .counts = true };
+    double average[NUM_INPUTS] = { 0 }, means[NUM_INPUTS];
+    for (uint32_t i = 0; i < params.steps; i++) {
+        input_means(&params, i, means);
+        for (int k = 0; k < NUM_INPUTS; k++) average[k] = 0.9375 * average[k] + 0.0625 * means[k];
+    }
+    cluster c;
+    cluster_start(&c, &params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    const float *got = c.shared->values + c.shared->num_values - NUM_INPUTS;
+    assert_true(got[-1] == (float)params.steps);
+    for (int k = 0; k < NUM_INPUTS; k++)
+        if (!(fabs((double)got[k] - average[k]) <= 1e-6)) fail_msg("mean %d is %.9g, not %.9g", k, got[k], average[k]);
+    cluster_free(&c);
+}
+
 static void synchronous(void **state)
 {
     (void)state;
@@ -155,6 +280,30 @@ static void asynchronous_own_data(void **state)
     (void)state;
     check_asynchronous(
         &(cluster_params){ .num_workers = 2, .num_servers = 1, .steps = 200, .own_data = true, .optimizer = adam });
+}
+
+/* Changes are added as they come: none of a counter is lost, though several workers add to it at once. */
+static void asynchronous_changes(void **state)
+{
+    (void)state;
+    const cluster_params params = { .num_workers = 3,
+                                    .num_servers = 2,
+                                    .steps = 120,
+                                    .batch = 16,
+                                    .max_ahead = 2,
+                                    .optimizer = adam,
+                                    .counts = true,
+                                    .normalizes = true };
+    cluster c;
+    cluster_start(&c, &params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    assert_true(c.shared->final_loss < c.shared->losses[0]);
+    const float *means = c.shared->values + c.shared->num_values - NUM_INPUTS;
+    assert_true(means[-1] == (float)params.steps);
+    for (int k = 0; k < NUM_INPUTS; k++) /* of numbers in [0, 1), one of which is larger by 1 in a quarter of them */
+        if (!(means[k] > 0.3f && means[k] < 1.2f)) fail_msg("mean %d is %.9g", k, means[k]);
+    cluster_free(&c);
 }
 
 /* ---- workers that come and go ---- */
@@ -352,7 +501,7 @@ static void failing_function_synchronous(void **state)
     check_failing_function(true);
 }
 
-/* Servers hold nothing that steps assign: the chief hears which variable that is, and what to do instead. */
+/* Servers that are not told of what steps assign: the chief hears which variable that is, and what to do. */
 static rf_result train_what_assigns(cluster *c, rf_coordinator *coordinator, rf_model *model)
 {
     (void)model;
@@ -361,7 +510,7 @@ static rf_result train_what_assigns(cluster *c, rf_coordinator *coordinator, rf_
     if (r == RF_OK) r = rf_coordinator_join(coordinator);
     if (r != RF_ERROR_UNSUPPORTED) return RF_ERROR_INTERNAL;
     if (!strstr(rf_error_message(), variable)) return RF_ERROR_INTERNAL;
-    if (!strstr(rf_error_message(), "multi-worker strategy")) return RF_ERROR_INTERNAL;
+    if (!strstr(rf_error_message(), "state_variables")) return RF_ERROR_INTERNAL;
     c->shared->go = 1;
     return RF_OK;
 }
@@ -372,6 +521,7 @@ static void check_assigned_variable(bool normalizes)
                                     .num_servers = 1,
                                     .counts = !normalizes,
                                     .normalizes = normalizes,
+                                    .hides = true,
                                     .optimizer = adam,
                                     .chief = train_what_assigns };
     cluster c;
@@ -393,14 +543,10 @@ static void batch_normalization(void **state)
     check_assigned_variable(true);
 }
 
-static void different_model(void **state)
+static void check_different_worker(const cluster_params *params)
 {
-    (void)state;
-    const cluster_params params = {
-        .num_workers = 2, .num_servers = 1, .steps = 30, .batch = 16, .optimizer = adam, .different_worker = 2
-    };
     cluster c;
-    cluster_start(&c, &params);
+    cluster_start(&c, params);
     cluster_wait(&c);
     assert_string_equal(c.shared->reports[0].message, "");
     assert_int_equal(c.shared->reports[worker_task(0)].result, RF_OK);
@@ -409,6 +555,26 @@ static void different_model(void **state)
     assert_non_null(strstr(other->message, "worker 1 (127.0.0.1:"));
     assert_non_null(strstr(other->message, "differ in name or shape"));
     cluster_free(&c);
+}
+
+static void different_model(void **state)
+{
+    (void)state;
+    check_different_worker(&(cluster_params){
+        .num_workers = 2, .num_servers = 1, .steps = 30, .batch = 16, .optimizer = adam, .different_worker = 2 });
+}
+
+/* A worker that does not list what steps assign is not one of this training. */
+static void different_state(void **state)
+{
+    (void)state;
+    check_different_worker(&(cluster_params){ .num_workers = 2,
+                                              .num_servers = 1,
+                                              .steps = 30,
+                                              .batch = 16,
+                                              .optimizer = adam,
+                                              .normalizes = true,
+                                              .hiding_worker = 2 });
 }
 
 /* ---- strangers ---- */
@@ -455,11 +621,16 @@ static void strangers(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest synchronous_tests[] = { cmocka_unit_test(synchronous), cmocka_unit_test(clipping_worker) };
-    const struct CMUnitTest asynchronous_tests[] = { cmocka_unit_test(asynchronous),
-                                                     cmocka_unit_test(assigned_variable),
-                                                     cmocka_unit_test(batch_normalization),
-                                                     cmocka_unit_test(strangers) };
+    const struct CMUnitTest synchronous_tests[] = {
+        cmocka_unit_test(synchronous),       cmocka_unit_test(clipping_worker),
+        cmocka_unit_test(moving_averages),   cmocka_unit_test(moving_averages_of_shares),
+        cmocka_unit_test(changes_of_shares), cmocka_unit_test(parameter_groups),
+        cmocka_unit_test(moving_training)
+    };
+    const struct CMUnitTest asynchronous_tests[] = {
+        cmocka_unit_test(asynchronous), cmocka_unit_test(asynchronous_changes), cmocka_unit_test(assigned_variable),
+        cmocka_unit_test(batch_normalization), cmocka_unit_test(strangers)
+    };
     const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server) };
     const struct CMUnitTest full_tests[] = {
         cmocka_unit_test(synchronous_otherwise),
@@ -472,6 +643,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(failing_function),
         cmocka_unit_test(failing_function_synchronous),
         cmocka_unit_test(different_model),
+        cmocka_unit_test(different_state),
     };
     const char *part = argc > 1 ? argv[1] : "full";
     if (strcmp(part, "synchronous") == 0) return cmocka_run_group_tests(synchronous_tests, NULL, NULL);

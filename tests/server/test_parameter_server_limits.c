@@ -32,6 +32,7 @@
 #include "server/link.h"
 #include "server/server.h"
 #include "transport/channel/socket.h"
+#include "transport/channel/wire.h"
 
 #define SECOND UINT64_C(1000000000)
 enum { CHIEF, WORKER, SERVER, WORLD, COUNT = 1000, FLOOD = 40, KEPT = 4 };
@@ -46,13 +47,14 @@ typedef struct server {
 
 /* ---- a server of its own process, which keeps its parameters in host memory ---- */
 
-static rf_result store_create(void *user, const void *optimizer, size_t size, const float *values, uint64_t count,
-                              void **store)
+static rf_result store_create(void *user, const void *optimizer, size_t size, const float *values,
+                              const rf_ps_layout *layout, uint64_t updates, void **store)
 {
     (void)optimizer;
     (void)size;
     (void)values;
-    (void)count;
+    (void)layout;
+    (void)updates;
     *store = user;
     return RF_OK;
 }
@@ -64,6 +66,12 @@ static rf_result store_apply(void *store, const float *gradient, float *values)
     return RF_OK;
 }
 
+static uint32_t store_slots(void *store)
+{
+    (void)store;
+    return 0;
+}
+
 static void store_destroy(void *store)
 {
     (void)store;
@@ -73,7 +81,9 @@ static uint64_t connections = 3000;
 
 static server server_start(void)
 {
-    static const rf_ps_store_fns fns = { store_create, store_apply, store_destroy };
+    static const rf_ps_store_fns fns = {
+        .create = store_create, .apply = store_apply, .num_slots = store_slots, .destroy = store_destroy
+    };
     server s = { .job = { .world_size = WORLD, .secure = true, .name = "default" } };
     char config[400];
     scratch(s.folder);
@@ -130,7 +140,11 @@ static rf_result await_message(rf_ps_link *link, rf_ps_message *m)
 static rf_ps_link *begin(const server *s, uint64_t count, rf_ps_message *answer)
 {
     rf_ps_link *chief = connect_as(s, "chief", CHIEF);
-    const rf_ps_message init = { .type = RF_PS_INIT, .count = count, .servers = 1 };
+    uint8_t layout[8];
+    rf_put_u64(layout, count);
+    const rf_ps_message init = {
+        .type = RF_PS_INIT, .count = count, .servers = 1, .groups = 1, .payload = layout, .payload_size = sizeof(layout)
+    };
     assert_int_equal(rf_ps_link_send(chief, &init), RF_OK);
     if (count == COUNT) {
         static const float values[COUNT];
@@ -156,6 +170,61 @@ static void too_many_parameters(void **state)
         assert_non_null(strstr(s.message, "more than this host's memory holds"));
         rf_ps_link_destroy(&chief);
     }
+}
+
+/* A chief that lies about what it sends is named, before anything of it is used. */
+static void lying_chief(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t groups, first, slots;
+        const char *text;
+    } lies[] = { { 1, COUNT + 1, 0, "group 0 has 1001 parameters of the 1000 that are left" },
+                 { 2, COUNT, 0, "2 groups of parameters in 8 bytes" },
+                 { 1, COUNT, 9, "9 slots of an optimizer, at most 8" },
+                 { 1, COUNT, 1, "sent 1 slots of an optimizer that has 0" } };
+    static const float values[COUNT];
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        server s = server_start();
+        rf_ps_link *chief = connect_as(&s, "chief", CHIEF);
+        rf_ps_message answer, m = { .type = RF_PS_VALUES };
+        uint8_t layout[8];
+        rf_put_u64(layout, lies[i].first);
+        const rf_ps_message init = { .type = RF_PS_INIT,
+                                     .count = COUNT,
+                                     .servers = 1,
+                                     .groups = lies[i].groups,
+                                     .slots = lies[i].slots,
+                                     .payload = layout,
+                                     .payload_size = sizeof(layout) };
+        assert_int_equal(rf_ps_link_send(chief, &init), RF_OK);
+        for (int k = 0; k < 2 && lies[i].slots == 1; k++)
+            assert_int_equal(rf_ps_link_send_floats(chief, &m, values, COUNT), RF_OK);
+        assert_int_equal(await_message(chief, &answer), RF_OK);
+        assert_int_equal(answer.type, RF_PS_FAILED);
+        if (!strstr(answer.text, lies[i].text) || !strstr(answer.text, "chief 0 (127.0.0.1:"))
+            fail_msg("'%s' instead of '%s'", answer.text, lies[i].text);
+        server_end(&s);
+        rf_ps_link_destroy(&chief);
+    }
+}
+
+/* A worker that asks for a slot which the optimizer does not have loses its connection; the server goes on. */
+static void missing_slot(void **state)
+{
+    (void)state;
+    server s = server_start();
+    rf_ps_message m;
+    rf_ps_link *chief = begin(&s, COUNT, &m), *own = connect_as(&s, "client", WORKER);
+    assert_int_equal(rf_ps_link_send(own, &(rf_ps_message){ .type = RF_PS_PULL, .slot = 1 }), RF_OK);
+    assert_int_equal(await_message(own, &m), RF_OK);
+    assert_int_equal(m.type, RF_PS_FAILED);
+    assert_non_null(strstr(m.text, "slot 1 of the optimizer was asked for, which has 0 here"));
+    rf_ps_link_destroy(&own);
+    assert_int_equal(rf_ps_link_send(chief, &(rf_ps_message){ .type = RF_PS_END }), RF_OK);
+    server_end(&s);
+    assert_string_equal(s.message, "ended well");
+    rf_ps_link_destroy(&chief);
 }
 
 static int threads_of(const server *s)
@@ -316,7 +385,8 @@ static void strangers(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(too_many_parameters), cmocka_unit_test(too_many_connections),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(too_many_parameters), cmocka_unit_test(lying_chief),
+                                        cmocka_unit_test(missing_slot), cmocka_unit_test(too_many_connections),
                                         cmocka_unit_test(strangers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -660,6 +660,8 @@ static void servers_refuse(rf_strategy *strategy)
         { { .kind = RF_OPTIMIZER_CUSTOM, .custom = &own_adam }, "code of this process" },
         { { .use_ema = true }, "leave out use_ema" },
         { { .loss_scale = &(const rf_loss_scale_params){ 0 } }, "leave out loss_scale" },
+        { { .groups = &(const rf_parameter_group){ .names = "*gamma" }, .num_groups = 1 },
+          "groups[0], '*gamma', names none of the 1 variables" },
     };
     bowl b;
     open_bowl(strategy, NULL, &b);
@@ -670,7 +672,39 @@ static void servers_refuse(rf_strategy *strategy)
     }
     close_bowl(&b);
 }
+
+static void refuse_coordinator(rf_coordinator_params params, const char *part)
+{
+    rf_coordinator *coordinator;
+    FAILS(rf_coordinator_create(&params, &coordinator), RF_ERROR_INVALID_ARGUMENT, part);
+    assert_null(coordinator);
+}
+
+/* What else the chief can give them, and not together. */
+static void servers_refuse_lists(rf_strategy *strategy)
+{
+    bowl b;
+    rf_optimizer *remote, *adds_up;
+    open_bowl(strategy, NULL, &b);
+    const rf_variable_list trained = { &b.a, 1 };
+    const rf_optimizer_params adam = { .kind = RF_OPTIMIZER_ADAM }, slow = { .accumulation_steps = 2 };
+    OK(rf_optimizer_create_remote(strategy, &remote));
+    OK(rf_optimizer_create(strategy, &slow, &adds_up));
+    refuse_coordinator((rf_coordinator_params){ .variables = trained, .state_variables = trained },
+                       "is in variables and in state_variables");
+    refuse_coordinator((rf_coordinator_params){ .variables = trained, .state_variables = { NULL, 2 } },
+                       "state_variables has 2 entries, but no items");
+    refuse_coordinator((rf_coordinator_params){ .variables = trained, .optimizer = &adam, .local_optimizer = adds_up },
+                       "optimizer and local_optimizer are both set");
+    refuse_coordinator((rf_coordinator_params){ .variables = trained, .local_optimizer = remote }, "has no state");
+    refuse_coordinator((rf_coordinator_params){ .variables = trained, .local_optimizer = adds_up },
+                       "use accumulation_steps 1");
+    rf_optimizer_destroy(&remote);
+    rf_optimizer_destroy(&adds_up);
+    close_bowl(&b);
+}
 ON_ONE(servers_refuse)
+ON_ONE(servers_refuse_lists)
 
 int main(void)
 {
@@ -693,6 +727,7 @@ int main(void)
         cmocka_unit_test(wrong_updates_on_one),
         cmocka_unit_test(wrong_descriptions_on_one),
         cmocka_unit_test(servers_refuse_on_one),
+        cmocka_unit_test(servers_refuse_lists_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -388,17 +388,25 @@ static rf_result split_together(run *x, rf_step_intent *step)
     return run_split(x, sig->unit);
 }
 
-/* What a step assigns stays with this worker, which computes a share of the batch or none. */
+/* What a step assigns stays with this worker, which computes a share of the batch or none, but for what servers hold:
+ * they take the change, of which they make a mean over the shares. */
 static rf_result check_assigned(const run *x)
 {
     const rf_assignments *a = &x->signature->assignments;
-    if (a->count == 0 || !x->strategy->remote) return RF_OK;
-    return RF_FAIL(
-        RF_ERROR_UNSUPPORTED,
-        "the step updates variable '%s', which no optimizer does; parameter servers hold nothing else: train "
-        "with a multi-worker strategy, or leave rf_variable_update() (in batch normalization, training mode) "
-        "out of what their workers run",
-        a->items[0].variable->name);
+    for (uint32_t i = 0; x->strategy->remote && i < a->count; i++) {
+        const rf_variable *v = a->items[i].variable;
+        if (!v->served)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "the step updates variable '%s', which no optimizer does, and servers do not hold it: list "
+                           "it in state_variables of both rf_coordinator_params and rf_worker_params",
+                           v->name);
+        if (a->items[i].aggregation == RF_AGGREGATE_SUM)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "the step updates variable '%s' with RF_AGGREGATE_SUM, but no worker of parameter servers "
+                           "has the values of all replicas: use RF_AGGREGATE_MEAN, or a multi-worker strategy",
+                           v->name);
+    }
+    return RF_OK;
 }
 
 /* Everything that can fail and leave the replicas as they were. */

@@ -219,6 +219,11 @@ rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *va
     return rf_flat_read(&rf_variable_store(v)->values, 0, v->offset + range.begin, range.end - range.begin, values);
 }
 
+void rf_variable_set_served(rf_variable *variable, bool served)
+{
+    variable->served = served;
+}
+
 rf_strategy *rf_variable_strategy(const rf_variable *variable)
 {
     return variable->strategy;

@@ -267,6 +267,11 @@ void rf_optimizer_set_remote(rf_optimizer *optimizer)
     optimizer->remote = true;
 }
 
+bool rf_optimizer_is_remote(const rf_optimizer *optimizer)
+{
+    return optimizer->remote;
+}
+
 rf_strategy *rf_optimizer_strategy(const rf_optimizer *optimizer)
 {
     return optimizer->strategy;

@@ -94,6 +94,7 @@ double rf_optimizer_group_rate(const rf_optimizer_config *config, uint64_t itera
 rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
 /* Of rf_optimizer_create_remote(). */
 void rf_optimizer_set_remote(rf_optimizer *optimizer);
+bool rf_optimizer_is_remote(const rf_optimizer *optimizer);
 /* For those that keep it: it stays in memory until they release it, even when its maker has destroyed it. NULL is let
  * pass. */
 rf_optimizer *rf_optimizer_retain(rf_optimizer *optimizer);
