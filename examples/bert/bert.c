@@ -104,7 +104,8 @@ static int run(const example_options *options, const arguments *a, corpus *c, be
     const uint32_t vocabulary = rf_tokenizer_vocabulary_size(c->tokenizer);
     /* The published table has its size, whether the text has so many word pieces or not. */
     if (!a->full || (int32_t)vocabulary > config.vocabulary) config.vocabulary = (int32_t)vocabulary;
-    if (example_create_strategy(options, strategy) < 0) return -1;
+    const int joined = example_create_strategy(options, strategy);
+    if (joined != 0) return joined;
     example_print("%u documents, %u sections, %u sentences, %llu tokens, %u different ones\n", c->num_documents,
                   c->num_sections, c->num_sentences, (unsigned long long)c->first_token[c->num_sentences], vocabulary);
     const int result = pretrain(*strategy, options, &a->settings, c, &config, b);
@@ -114,14 +115,13 @@ static int run(const example_options *options, const arguments *a, corpus *c, be
 
 int main(int argc, char **argv)
 {
-    example_options options = { .no_servers =
-                                    "some parameters do not decay, but servers do not know which ones they hold" };
+    example_options options = { 0 };
     arguments own = { .settings = { .labels = 64 } };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
     example_parse_with(argc, argv,
                        "Trains BERT on text: to fill in masked words, and to tell whether one segment follows another. "
                        "Then fine-tunes it on few labels, and compares that with a network that begins from scratch.",
-                       "dbscPB", &options, &own_parser, &own);
+                       "dbscPBS", &options, &own_parser, &own);
     choose_settings(&own, &options);
     rf_strategy *strategy = NULL;
     corpus c = { 0 };

@@ -108,12 +108,22 @@ static rf_result forward(rf_trace *t, rf_model *model, const rf_tensor *in, rf_t
     return rf_trace_status(t);
 }
 
+/* The mean over this replica's words, which counts as much as its examples do. */
+static rf_tensor mean_of_own(rf_trace *t, rf_tensor words, rf_tensor weights)
+{
+    const int32_t axis = 1;
+    const rf_tensor sums = rf_reduce_sum(t, rf_multiply(t, words, weights), &axis, 1, false);
+    const rf_tensor each = rf_reduce_mean(t, rf_reduce_sum(t, weights, &axis, 1, false), NULL, 0, false);
+    return rf_compute_average_loss(t, rf_divide(t, sums, each), NULL);
+}
+
 rf_tensor bert_pretraining_loss(rf_trace *t, const rf_tensor outputs[2], rf_tensor ids, rf_tensor weights,
-                                rf_tensor labels)
+                                rf_tensor labels, bool own_words)
 {
     const rf_tensor words = rf_sparse_categorical_crossentropy(t, ids, outputs[0], true);
     const rf_tensor next = rf_sparse_categorical_crossentropy(t, labels, outputs[1], true);
-    return rf_add(t, rf_compute_weighted_loss(t, words, weights), rf_compute_average_loss(t, next, NULL));
+    const rf_tensor masked = own_words ? mean_of_own(t, words, weights) : rf_compute_weighted_loss(t, words, weights);
+    return rf_add(t, masked, rf_compute_average_loss(t, next, NULL));
 }
 
 rf_optimizer_params bert_optimizer(const rf_schedule *schedule)

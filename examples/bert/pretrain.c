@@ -2,6 +2,7 @@
 /* Masked words and next sentences. */
 #include <math.h>
 
+#include "../common/servers.h"
 #include "pairs.h"
 #include "program.h"
 
@@ -11,9 +12,12 @@ static const rf_tensor no_tensor = { 0 };
 typedef struct pretraining {
     rf_strategy *strategy;
     const bert_settings *settings;
+    bool served; /* by parameter servers */
     bert *bert;
     pair_maker makers[2]; /* to train on, for tests */
     rf_dataset *data, *test_data;
+    rf_schedule schedule;
+    rf_optimizer_params optimizer_params;
     rf_optimizer *optimizer;
     rf_function *train_function, *test_function;
     rf_metric *loss, *accuracy, *next; /* of masked words; of next sentences; in training */
@@ -39,7 +43,7 @@ static rf_tensor compute_loss(rf_trace *t, const pretraining *p, const rf_tensor
     rf_metric_update(t, training ? p->loss : p->test_loss, no_tensor, each, in[PAIR_WEIGHTS]);
     rf_metric_update(t, training ? p->accuracy : p->test_accuracy, in[PAIR_WORDS], logits[0], in[PAIR_WEIGHTS]);
     rf_metric_update(t, training ? p->next : p->test_next, in[PAIR_LABEL], logits[1], no_tensor);
-    return bert_pretraining_loss(t, logits, in[PAIR_WORDS], in[PAIR_WEIGHTS], in[PAIR_LABEL]);
+    return bert_pretraining_loss(t, logits, in[PAIR_WORDS], in[PAIR_WEIGHTS], in[PAIR_LABEL], p->served);
 }
 
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -57,25 +61,24 @@ static rf_result test_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 }
 
 /* The rate rises, then falls in a straight line that begins with the first step. */
-static int create_optimizer(pretraining *p)
+static int create_optimizer(const example_options *options, pretraining *p)
 {
-    const rf_schedule schedule = { .kind = RF_SCHEDULE_POLYNOMIAL_DECAY,
-                                   .initial = p->settings->learning_rate,
-                                   .decay_steps = p->settings->steps,
-                                   .warmup_steps = p->settings->warmup };
-    const rf_optimizer_params params = bert_optimizer(&schedule);
-    TRY(rf_optimizer_create(p->strategy, &params, &p->optimizer));
-    return 0;
+    p->schedule = (rf_schedule){ .kind = RF_SCHEDULE_POLYNOMIAL_DECAY,
+                                 .initial = p->settings->learning_rate,
+                                 .decay_steps = p->settings->steps,
+                                 .warmup_steps = p->settings->warmup };
+    p->optimizer_params = bert_optimizer(&p->schedule);
+    return servers_create_optimizer(options, p->strategy, &p->optimizer_params, &p->optimizer);
 }
 
-static int create_objects(pretraining *p)
+static int create_objects(const example_options *options, pretraining *p)
 {
     const rf_function_params train = {
         .step = train_step, .user = p, .num_outputs = 1, .name = "train_step", .training = true
     };
     const rf_function_params test = { .step = test_step, .user = p, .num_outputs = 1, .name = "test_step" };
     const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
-    if (create_optimizer(p) < 0) return -1;
+    if (create_optimizer(options, p) < 0) return -1;
     TRY(rf_metric_create(p->strategy, RF_METRIC_MEAN, "loss", &p->loss));
     TRY(rf_metric_create(p->strategy, accuracy, "accuracy", &p->accuracy));
     TRY(rf_metric_create(p->strategy, accuracy, "next_sentence", &p->next));
@@ -110,6 +113,7 @@ static int prepare_data(const example_options *options, const corpus *c, const b
     const uint32_t rows = options->batch_size * rf_strategy_num_replicas_in_sync(p->strategy);
     if (pairs_begin(c, config, false, &p->makers[0]) < 0 || pairs_begin(c, config, true, &p->makers[1]) < 0) return -1;
     if (pairs_dataset(&p->makers[0], options->seed, true, &p->data) < 0) return -1;
+    if (servers_take_part(options, &p->data) < 0) return -1;
     if (pairs_dataset(&p->makers[1], options->seed, false, &p->test_data) < 0) return -1;
     if (batch_data(p, rows, 0, &p->data) < 0) return -1;
     return batch_data(p, rows, MOST_TEST_BATCHES, &p->test_data);
@@ -253,6 +257,37 @@ static int train(const example_options *options, pretraining *p)
     return 0;
 }
 
+static int report_with_servers(void *user, uint32_t epoch)
+{
+    pretraining *p = user;
+    rf_metric *const of_test[] = { p->test_loss, p->test_accuracy, p->test_next };
+    double test[NUM_METRICS];
+    (void)epoch;
+    TRY(run_test(p));
+    if (take_metrics(of_test, test) < 0) return -1;
+    example_print("Masked words: held out %.4f, %.1f %% right; next sentence: held out %.1f %% right\n", test[0],
+                  100 * test[1], 100 * test[2]);
+    return 0;
+}
+
+/* An epoch ends with a report. */
+static int train_with_servers(const example_options *options, pretraining *p)
+{
+    const bert_settings *s = p->settings;
+    const uint32_t report = s->steps < s->report ? s->steps : s->report;
+    return servers_train(&(server_training){ .options = options,
+                                             .strategy = p->strategy,
+                                             .model = bert_model(p->bert),
+                                             .optimizer = &p->optimizer_params,
+                                             .step = p->train_function,
+                                             .data = p->data,
+                                             .steps = report,
+                                             .most_steps = s->steps,
+                                             .epochs = (s->steps + report - 1) / report,
+                                             .end_epoch = report_with_servers,
+                                             .user = p });
+}
+
 /* ---- program ---- */
 
 static void end_pretraining(pretraining *p)
@@ -279,20 +314,23 @@ static int run_pretraining(const example_options *options, const corpus *c, cons
 {
     if (prepare_data(options, c, config, p) < 0) return -1;
     TRY(bert_create(p->strategy, config, &p->bert));
-    if (create_objects(p) < 0) return -1;
+    if (create_objects(options, p) < 0) return -1;
     example_print("%d layers, %d wide, %llu parameters, global batch %u; %u pairs to train on, unigram entropy of what "
                   "is held out: %.4f\n",
                   (int)config->layers, (int)config->width,
                   (unsigned long long)rf_model_count_params(bert_model(p->bert)),
                   options->batch_size * rf_strategy_num_replicas_in_sync(p->strategy), p->makers[0].num_starts,
                   corpus_unigram_entropy(c));
+    if (p->served) return train_with_servers(options, p);
     return open_checkpoints(options, p) < 0 ? -1 : train(options, p);
 }
 
 int pretrain(rf_strategy *strategy, const example_options *options, const bert_settings *settings, const corpus *c,
              const bert_config *config, bert **out)
 {
-    pretraining p = { .strategy = strategy, .settings = settings };
+    pretraining p = { .strategy = strategy,
+                      .settings = settings,
+                      .served = options->strategy == STRATEGY_PARAMETER_SERVER };
     const int result = run_pretraining(options, c, config, &p);
     end_pretraining(&p);
     *out = p.bert;

@@ -158,10 +158,9 @@ static const char servers_refused[] = "--strategy parameter_server: %s; use --st
 
 static void check_servers(struct argp_state *state, const char *letters, const example_options *o)
 {
-    if (!strchr(letters, 'S'))
-        argp_error(state, servers_refused, o->no_servers ? o->no_servers : "examples/parameter_server.c shows them");
-    if (o->checkpoint_dir)
-        argp_error(state, "--checkpoint-dir: servers do not hand out the optimizer's state; leave it out");
+    if (!strchr(letters, 'S')) argp_error(state, servers_refused, "examples/parameter_server.c shows them");
+    if (o->sharded_checkpoints)
+        argp_error(state, "--sharded-checkpoints: the chief alone writes what servers hold; leave it out");
     if (o->logdir) argp_error(state, "--logdir: events are those of fit, which is not used; leave it out");
 }
 

@@ -40,7 +40,6 @@ typedef struct example_options {
     const char *checkpoint_dir; /* NULL: none */
     bool sharded_checkpoints;   /* every worker writes its part of them */
     example_strategy strategy;
-    const char *no_servers;     /* why the trainer cannot use parameter servers, where letters do not hold S */
     bool balance;               /* shares follow the measured speed */
     rf_compression compression; /* of gradients between workers */
     double top_k_share;

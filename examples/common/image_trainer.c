@@ -7,6 +7,7 @@
 
 #include "common.h"
 #include "epoch_bar.h"
+#include "servers.h"
 
 enum { MAX_CALLBACKS = 3, STEPS_PER_CALLBACK = 20 };
 
@@ -33,7 +34,10 @@ typedef struct app {
     rf_strategy *strategy;
     rf_dataset *train_data, *test_data;
     void *network;
+    rf_schedule schedule;
+    rf_optimizer_params optimizer_params;
     rf_optimizer *optimizer;
+    uint64_t examples, batch, steps; /* in the training set; of a step; of all epochs */
     rf_callback *callbacks[MAX_CALLBACKS];
     uint32_t num_callbacks;
     epoch_bar bar;
@@ -67,10 +71,18 @@ static void parse(int argc, char **argv, const image_trainer *trainer, example_o
                                                  1 },
                                                { 0 } };
     const struct argp own_parser = { own_options, parse_own, NULL, NULL, NULL, NULL, NULL };
-    example_parse_with(argc, argv, trainer->purpose, "dDbsrnlcPBm", options, &own_parser, own);
+    example_parse_with(argc, argv, trainer->purpose, "dDbsrnlcPBSm", options, &own_parser, own);
     const image_training *defaults = own->full ? &trainer->full : &trainer->small;
     if (!own->epochs) own->epochs = defaults->epochs;
     if (!options->batch_size) options->batch_size = defaults->batch_size;
+}
+
+/* What parameter servers cannot do. */
+static int check_servers(const example_options *options, const settings *own)
+{
+    if (options->strategy != STRATEGY_PARAMETER_SERVER) return 0;
+    if (own->synchronized) return example_refuse_servers("--synchronized needs workers that take their steps together");
+    return options->mixed == RF_F16 ? example_refuse_servers("no server has all gradients of f16 to unscale") : 0;
 }
 
 /* ---- data ---- */
@@ -112,16 +124,17 @@ static int prepare(rf_dataset **data, const example_options *options, const imag
 {
     rf_augment_params augment = { 0 };
     rf_dataset *next = NULL;
-    const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
     for (uint32_t c = 0; c < 4; c++) {
         augment.mean[c] = images->mean[c];
         augment.deviation[c] = images->deviation[c];
     }
     TRY(replace(rf_dataset_cache(*data, &next), data, &next));
     if (training) {
+        if (servers_take_part(options, data) < 0) return -1;
         augment.flip = true;
         augment.pad = 4;
-        TRY(replace(rf_dataset_shuffle(*data, count, options->seed, true, &next), data, &next));
+        TRY(replace(rf_dataset_shuffle(*data, (uint64_t)rf_dataset_cardinality(*data), options->seed, true, &next),
+                    data, &next));
     }
     TRY(replace(rf_dataset_map_augment(*data, 0, options->seed, &augment, &next), data, &next));
     TRY(replace(rf_dataset_batch(*data, batch, false, &next), data, &next));
@@ -130,25 +143,32 @@ static int prepare(rf_dataset **data, const example_options *options, const imag
 
 /* ---- training ---- */
 
-static int create_optimizer(const example_options *options, app *a, uint64_t steps)
+static int count_steps(const example_options *options, uint64_t batch, app *a)
+{
+    if (options->strategy == STRATEGY_PARAMETER_SERVER && servers_count_batch(options, a->strategy, &batch) < 0)
+        return -1;
+    a->steps = (a->examples + batch - 1) / batch * a->settings->epochs;
+    a->batch = batch;
+    return 0;
+}
+
+static int create_optimizer(const example_options *options, app *a)
 {
     const image_trainer *trainer = a->settings->trainer;
     const double rate = options->learning_rate;
-    const uint64_t first = (uint64_t)((double)steps * trainer->drops[0]);
-    const uint64_t second = (uint64_t)((double)steps * trainer->drops[1]);
-    const rf_schedule schedule = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
-                                   .num_boundaries = 2,
-                                   /* Of one or two steps both parts end with the same one. */
-                                   .boundaries = { first, second > first ? second : first + 1 },
-                                   .values = { rate, rate / 10, rate / 100 } };
-    TRY(rf_optimizer_create(a->strategy,
-                            &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
-                                                    .schedule = &schedule,
-                                                    .momentum = 0.9,
-                                                    .nesterov = trainer->nesterov,
-                                                    .loss_scale = example_loss_scale(options) },
-                            &a->optimizer));
-    return 0;
+    const uint64_t first = (uint64_t)((double)a->steps * trainer->drops[0]);
+    const uint64_t second = (uint64_t)((double)a->steps * trainer->drops[1]);
+    a->schedule = (rf_schedule){ .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
+                                 .num_boundaries = 2,
+                                 /* Of one or two steps both parts end with the same one. */
+                                 .boundaries = { first, second > first ? second : first + 1 },
+                                 .values = { rate, rate / 10, rate / 100 } };
+    a->optimizer_params = (rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
+                                                 .schedule = &a->schedule,
+                                                 .momentum = 0.9,
+                                                 .nesterov = trainer->nesterov,
+                                                 .loss_scale = example_loss_scale(options) };
+    return servers_create_optimizer(options, a->strategy, &a->optimizer_params, &a->optimizer);
 }
 
 static int create_callbacks(const example_options *options, app *a)
@@ -158,16 +178,45 @@ static int create_callbacks(const example_options *options, app *a)
     return example_add_callbacks(options, a->callbacks, &a->num_callbacks);
 }
 
+static const rf_loss loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO };
+
+static int validate_with_servers(void *user, uint32_t epoch)
+{
+    const app *a = user;
+    rf_logs logs;
+    (void)epoch;
+    TRY(rf_model_evaluate(a->settings->trainer->model(a->network), a->test_data, &logs));
+    example_print("Validation:");
+    for (uint32_t i = 0; i < logs.count; i++) example_print("%s %s: %.4g", i ? "," : "", logs.name[i], logs.value[i]);
+    example_print("\n");
+    return 0;
+}
+
+static int train_with_servers(const example_options *options, app *a)
+{
+    return servers_train(&(server_training){ .options = options,
+                                             .strategy = a->strategy,
+                                             .model = a->settings->trainer->model(a->network),
+                                             .optimizer = &a->optimizer_params,
+                                             .loss = &loss,
+                                             .minimizer = a->optimizer,
+                                             .data = a->train_data,
+                                             .examples = a->examples,
+                                             .epochs = a->settings->epochs,
+                                             .end_epoch = validate_with_servers,
+                                             .user = a });
+}
+
 static int train(const example_options *options, app *a)
 {
     const rf_metric_kind metrics[] = { RF_METRIC_SPARSE_CATEGORICAL_ACCURACY };
     rf_model *model = a->settings->trainer->model(a->network);
-    TRY(rf_model_compile(
-        model, &(rf_compile_params){ .optimizer = a->optimizer,
-                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO },
-                                     .metrics = metrics,
-                                     .num_metrics = 1,
-                                     .steps_per_execution = STEPS_PER_CALLBACK }));
+    TRY(rf_model_compile(model, &(rf_compile_params){ .optimizer = a->optimizer,
+                                                      .loss = loss,
+                                                      .metrics = metrics,
+                                                      .num_metrics = 1,
+                                                      .steps_per_execution = STEPS_PER_CALLBACK }));
+    if (options->strategy == STRATEGY_PARAMETER_SERVER) return train_with_servers(options, a);
     if (create_callbacks(options, a) < 0) return -1;
     TRY(rf_model_fit(model,
                      &(rf_fit_params){ .data = a->train_data,
@@ -184,21 +233,23 @@ static int train(const example_options *options, app *a)
 static int run(const example_options *options, app *a)
 {
     const image_trainer *trainer = a->settings->trainer;
-    if (example_create_strategy(options, &a->strategy) < 0) return -1;
+    if (check_servers(options, a->settings) < 0) return -1;
+    const int joined = example_create_strategy(options, &a->strategy);
+    if (joined != 0) return joined;
     if (load(options, a) < 0) return -1;
     a->bar.visible = rf_strategy_is_chief(a->strategy);
     a->bar.total = rf_dataset_cardinality(a->train_data);
+    a->examples = (uint64_t)a->bar.total;
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     if (prepare(&a->train_data, options, &a->images, batch, true) < 0) return -1;
     if (prepare(&a->test_data, options, &a->images, batch, false) < 0) return -1;
     const image_network wanted = { a->settings->full, a->settings->synchronized, a->images.shape,
                                    (int32_t)a->images.classes };
     TRY(trainer->create(a->strategy, &wanted, &a->network));
-    const uint64_t steps = (uint64_t)rf_dataset_cardinality(a->train_data) * a->settings->epochs;
-    if (create_optimizer(options, a, steps) < 0) return -1;
-    example_print("%llu parameters, %llu steps of %u images\n",
-                  (unsigned long long)rf_model_count_params(trainer->model(a->network)), (unsigned long long)steps,
-                  batch);
+    if (count_steps(options, batch, a) < 0 || create_optimizer(options, a) < 0) return -1;
+    example_print("%llu parameters, %llu steps of %llu images\n",
+                  (unsigned long long)rf_model_count_params(trainer->model(a->network)), (unsigned long long)a->steps,
+                  (unsigned long long)a->batch);
     return train(options, a);
 }
 
@@ -214,8 +265,7 @@ static void destroy(app *a)
 
 int image_trainer_main(int argc, char **argv, const image_trainer *trainer)
 {
-    example_options options = { .learning_rate = trainer->learning_rate,
-                                .no_servers = "steps average what batch normalization sees, which servers cannot" };
+    example_options options = { .learning_rate = trainer->learning_rate };
     settings own = { .trainer = trainer };
     parse(argc, argv, trainer, &options, &own);
     app a = { .settings = &own };

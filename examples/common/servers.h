@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --strategy parameter_server: every task of the cluster that TF_CONFIG describes runs the same trainer. Servers hold
  * the variables and update them, workers compute gradients on their part of the data, and the chief trains and
- * evaluates as the only process would. */
+ * evaluates as the only process would. With --checkpoint-dir the chief keeps checkpoints there, of what servers hold
+ * and of their optimizer's state, and a cluster that is started again goes on after the latest epoch. */
 #ifndef EXAMPLE_SERVERS_H
 #define EXAMPLE_SERVERS_H
 
@@ -15,6 +16,10 @@ int servers_create_optimizer(const example_options *options, rf_strategy *strate
 /* A worker of parameter servers reads its own part of the training set, the others all of it. Before it is shuffled. */
 int servers_take_part(const example_options *options, rf_dataset **data);
 
+/* Examples of a step: a synchronous one takes a batch of every worker, whose replicas are taken to be as many as those
+ * of this task. */
+int servers_count_batch(const example_options *options, const rf_strategy *strategy, uint64_t *examples);
+
 typedef struct server_training {
     const example_options *options;
     rf_strategy *strategy;
@@ -27,6 +32,7 @@ typedef struct server_training {
     const rf_dataset *data;  /* batches of this task's part */
     uint64_t examples;       /* in all parts */
     uint64_t steps;          /* of an epoch; 0: as many as all examples make */
+    uint64_t most_steps;     /* of all epochs: the last one may have fewer; 0: no limit */
     uint32_t epochs;
     int (*end_epoch)(void *user, uint32_t epoch); /* on the chief, whose model has the weights; NULL: nothing to do */
     void *user;

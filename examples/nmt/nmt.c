@@ -258,7 +258,7 @@ static int prepare_data(const example_options *options, app *a)
 /* Everything that a restarted program needs; goes on from the latest checkpoint where there is one. */
 static int open_checkpoints(const example_options *options, app *a)
 {
-    if (!options->checkpoint_dir) return 0;
+    if (!options->checkpoint_dir || options->strategy == STRATEGY_PARAMETER_SERVER) return 0; /* servers.c keeps them */
     TRY(rf_checkpoint_create(a->strategy, &a->checkpoint));
     TRY(rf_checkpoint_add_model(a->checkpoint, "model", nmt_model(a->nmt)));
     TRY(rf_checkpoint_add_optimizer(a->checkpoint, "optimizer", a->optimizer));

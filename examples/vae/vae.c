@@ -169,7 +169,7 @@ static int create_objects(const example_options *options, app *a)
  * where there is one. */
 static int open_checkpoints(const example_options *options, app *a)
 {
-    if (!options->checkpoint_dir) return 0;
+    if (!options->checkpoint_dir || options->strategy == STRATEGY_PARAMETER_SERVER) return 0; /* servers.c keeps them */
     TRY(rf_checkpoint_create(a->strategy, &a->checkpoint));
     TRY(rf_checkpoint_add_model(a->checkpoint, "model", vae_model(a->vae)));
     TRY(rf_checkpoint_add_optimizer(a->checkpoint, "optimizer", a->optimizer));

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategies that trainers of examples/ offer: with central storage over two replicas each of them computes what it does with mirrored
 variables, to the last bit but where gradients are clipped by their norm, whose squares are added shard by shard; a job of several workers and options that a strategy does not have are refused.
-With parameter servers a synchronous training of one worker reports what a mirrored one does, and two workers of two servers train to the end.
+With parameter servers a synchronous training of one worker reports what a mirrored one does, before and after it goes on from a checkpoint, and two workers
+of two servers train to the end.
 
 Usage: test_strategies.py RINGFIRE EXAMPLES SOURCES"""
 import os
@@ -83,7 +84,7 @@ class Strategies(unittest.TestCase):
 
     def test_parameter_servers(self):
         """One worker takes the batches that a program of one process takes; losses of nmt are of pairs there, and of tokens here."""
-        same = {"gpt": [r"loss:? (\d+\.\d\d\d)", r"[vV]alidation:? (\d\S+\d)"], "lstm": [r"loss: (0\.\d+)", r"(\S+) %"], "ncf": [r"loss: (0\.\d\d\d)", r"HR@10 (\S+)", r"NDCG@10 (\S+)"],
+        same = {"bert": [r"[hH]eld out (\d\.\d\d\d)", r"held out (\S+ %)"], "gpt": [r"loss:? (\d+\.\d\d\d)", r"[vV]alidation:? (\d\S+\d)"], "lstm": [r"loss: (0\.\d+)", r"(\S+) %"], "ncf": [r"loss: (0\.\d\d\d)", r"HR@10 (\S+)", r"NDCG@10 (\S+)"],
                 "nmt": [r"(?m)^(.*: .* \(wrong\))$", r"Test: (\S+) %"],
                 "nmt transformer": [r"(?m)^(.*: .* \(wrong\))$", r"Test: (\S+) %"], "vae": [r"(?:Loss|loss): (\d+\.\d\d)", r"ELBO: (\S+)"]}
         for what, patterns in same.items():
@@ -98,6 +99,45 @@ class Strategies(unittest.TestCase):
                     self.assertTrue(found, served.stdout)
                     self.assertEqual(found, re.findall(pattern, alone.stdout), pattern)
 
+    def test_images_with_servers(self):
+        """Batch normalization: what is validated has its moving averages."""
+        for name in "resnet", "densenet":
+            arguments = [argument for argument in self.trainers[name] if argument != "--synchronized"] + ["--epochs", "2", "--learning-rate", "0.001"]
+            with self.subTest(name):
+                served = self.serve(name, *arguments, "--synchronous")
+                alone = programs.run(EXAMPLES / name, *arguments, "--devices", "llvmpipe")
+                found = programs.numbers(r"Epoch \d/2: loss: (\S+)\nValidation: loss: (\S+), accuracy: (\S+)", served)
+                expected = programs.numbers(r"Epoch \d/2: loss: (\S+), .*val_loss: (\S+), val_accuracy: (\S+),", alone)
+                self.assertEqual((len(found), len(expected)), (2, 2), served.stdout + alone.stdout)
+                for got, want in zip(sum(found, ()), sum(expected, ())):
+                    self.assertAlmostEqual(got, want, delta=2e-3)
+                done = self.serve(name, *self.trainers[name][:4], "--epochs", "1", workers=2, servers=2)
+                self.assertIn("2 workers, 2 parameter servers, asynchronous\n", done.stdout)
+
+    def test_servers_go_on(self):
+        """What is left after a checkpoint is done as if nothing had happened: weights, moving averages, the optimizer's state, the place in the data."""
+        more = {"resnet": [*self.trainers["resnet"][:4], "--epochs", "3"], "densenet": [*self.trainers["densenet"], "--epochs", "3"],
+                "bert": [*self.trainers["bert"], "--steps", "104"], "vae": [*self.trainers["vae"], "--epochs", "3"],
+                "nmt": [*self.trainers["nmt"], "--epochs", "3"]}
+        for name, arguments in more.items():
+            with self.subTest(name):
+                directory = self.folder / ("%s-served" % name)
+                arguments = [*arguments, "--synchronous", "--checkpoint-dir", directory]
+                reports = self.serve(name, *arguments).stdout.split("Epoch 1/")[1].split("Epoch 2/")[1]
+                files = sorted(directory.glob("*.rfck"))
+                shown = programs.run(RINGFIRE, "ckpt", "show", files[0]).stdout
+                self.assertIn("optimizer/", shown)
+                if name in ("resnet", "densenet"):
+                    self.assertIn("/moving_variance ", shown)
+                kept = files[-1].rename(self.folder / "kept.rfck")
+                for file in files[1:-1]:
+                    file.unlink()
+                again = self.serve(name, *arguments).stdout
+                self.assertIn("Continuing after epoch 1\n", again)
+                self.assertEqual(again.split("Epoch 2/")[1], reports)
+                diff = programs.run(RINGFIRE, "ckpt", "diff", kept, files[-1])
+                self.assertEqual((diff.returncode, diff.stdout), (0, ""), diff.stderr)
+
     def test_several_workers(self):
         for how in [], ["--synchronous"]:
             done = self.serve("lstm", *self.trainers["lstm"], "--epochs", "4", *how, workers=2, servers=2)
@@ -108,12 +148,12 @@ class Strategies(unittest.TestCase):
 
     def test_no_servers(self):
         servers = ["--strategy", "parameter_server"]
-        for name, arguments, text in (("resnet", [], "which servers cannot; use --strategy mirrored"), ("densenet", [], "which servers cannot"),
-                                      ("bert", [], "servers do not know which ones they hold; use --strategy mirrored"),
+        for name, arguments, text in (("resnet", ["--synchronized"], "--synchronized needs workers that take their steps together; use --strategy mirrored"),
+                                      ("densenet", ["--mixed", "f16"], "no server has all gradients of f16 to unscale"),
                                       ("gpt", ["--muon"], "no server has whole matrices"), ("gpt", ["--mixed", "f16"], "no server has whole matrices"),
                                       ("custom_loop", [], "examples/parameter_server.c shows them"),
                                       ("lstm", [], "TF_CONFIG is not set"), ("lstm", ["--logdir", self.folder / "logs"], "--logdir: "),
-                                      ("vae", ["--checkpoint-dir", self.folder / "none"], "--checkpoint-dir: "),
+                                      ("vae", ["--checkpoint-dir", self.folder / "none", "--sharded-checkpoints"], "--sharded-checkpoints: "),
                                       ("ncf", ["--compression", "f16"], "--compression is for workers")):
             done = programs.run(EXAMPLES / name, *servers, *arguments, env={"TF_CONFIG": ""})
             self.assertGreater(done.returncode, 0, name)

@@ -95,7 +95,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     const training *tr = user;
     rf_tensor logits[2];
     (void)rf_model_apply(t, bert_model(tr->bert), in, 3, RF_TRAINING, logits, 2);
-    out[0] = bert_pretraining_loss(t, logits, in[PAIR_WORDS], in[PAIR_WEIGHTS], in[PAIR_LABEL]);
+    out[0] = bert_pretraining_loss(t, logits, in[PAIR_WORDS], in[PAIR_WEIGHTS], in[PAIR_LABEL], false);
     (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(bert_model(tr->bert)));
     return rf_trace_status(t);
 }

@@ -80,7 +80,7 @@ static rf_result bert_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     const zoo_net *n = user;
     rf_tensor logits[2];
     (void)rf_model_apply(t, n->net.model, in, 3, RF_TRAINING, logits, 2);
-    out[0] = bert_pretraining_loss(t, logits, in[3], in[4], in[5]);
+    out[0] = bert_pretraining_loss(t, logits, in[3], in[4], in[5], false);
     (void)rf_optimizer_minimize(t, n->net.optimizer, out[0], rf_model_variables(n->net.model));
     return rf_trace_status(t);
 }
