@@ -2,12 +2,12 @@
 #include "ops/linear/blocks.h"
 #include "ops/linear/coop.h"
 
-/* shaders/linear/meson.build has the same sizes. Efficiencies are those of products of 2048 and 4096 on an NVIDIA H100,
- * whose arithmetic units are what bench device measures; that of T is a guess between its neighbours. */
+/* shaders/linear/meson.build has the same sizes. Efficiencies are those of products of 2048 and 4096 on an NVIDIA H200,
+ * whose arithmetic units are what bench device measures. */
 static const rf_block blocks[RF_BLOCK_TILES] = {
-    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.5, 1 },   [RF_BLOCK_DEEP] = { 32, 32, 256, 64, 0.5, 4 },
-    [RF_BLOCK_M] = { 64, 64, 256, 64, 0.55, 1 }, [RF_BLOCK_T] = { 128, 32, 128, 104, 0.58, 1 },
-    [RF_BLOCK_L] = { 128, 64, 256, 96, 0.6, 1 }, [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.62, 1 },
+    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.56, 1 },   [RF_BLOCK_DEEP] = { 32, 32, 256, 64, 0.42, 4 },
+    [RF_BLOCK_M] = { 64, 64, 256, 64, 0.58, 1 },  [RF_BLOCK_T] = { 128, 32, 128, 104, 0.57, 1 },
+    [RF_BLOCK_L] = { 128, 64, 256, 96, 0.72, 1 }, [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.75, 1 },
 };
 
 rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands)
@@ -34,7 +34,7 @@ rf_dtype rf_block_operands(const rf_op_call *call)
 #define UNIT_REGISTERS 65536u
 #define UNIT_BYTES 32.0 /* from the cache each cycle */
 #define HERTZ 1.7e9
-#define SLICE_LATENCY 700.0  /* cycles from a load to its use */
+#define SLICE_LATENCY 520.0  /* cycles from a load to its use */
 #define BLOCK_LATENCY 2000.0 /* of a workgroup: start, first slice, stores */
 #define PARTS_LATENCY 2500.0 /* write, count, read */
 #define LAUNCH_SECONDS 3e-6
