@@ -24,6 +24,7 @@ import compile_shaders  # noqa: E402
 
 SOURCES = [
     ("matmul", "linear/matmul_block.comp", []),
+    ("matmul_xl", "linear/matmul_coop.comp", []),
     ("conv2d", "linear/conv2d_block.comp", []),
     ("conv2d_data", "linear/conv2d_block.comp", ["DATA"]),
     ("conv2d_filter", "linear/conv2d_filter_block.comp", []),

@@ -418,6 +418,72 @@ static void few_registers_need_small_tiles(void **state)
     }
 }
 
+/* Products in 16 bits of whole tiles, where there are enough of them and the device has the registers: on an H200 twice
+ * as fast at 4096 as tiles of 64 x 64, which are faster at 1024. */
+static void large_products_have_whole_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t m, n, k;
+        uint32_t ta, tb;
+        const char *kernel; /* NULL: whichever, but coop_xl does not take it */
+    } rows[] = { { 4096, 4096, 4096, 0, 0, "coop_xl" }, { 4096, 4096, 4096, 1, 0, "coop_xl" },
+                 { 4096, 4096, 4096, 0, 1, "coop_xl" }, { 4096, 4096, 4096, 1, 1, "coop_xl" },
+                 { 2048, 2048, 2048, 0, 0, "coop_xl" }, { 4099, 4104, 4104, 0, 0, "coop_xl" },
+                 { 4104, 4104, 4099, 1, 0, "coop_xl" }, { 4099, 4099, 4104, 0, 1, "coop_xl" },
+                 { 1024, 1024, 1024, 0, 0, "coop_m" },  { 512, 512, 512, 0, 0, "coop_m" },
+                 { 4096, 4096, 4100, 0, 0, NULL },      { 4096, 4100, 4096, 0, 0, NULL },
+                 { 4100, 4096, 4096, 1, 0, NULL },      { 120, 65536, 4096, 0, 0, NULL },
+                 { 65536, 120, 4096, 0, 0, NULL },      { 4096, 4096, 32, 0, 0, NULL } };
+    rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, 49152);
+    caps.matrix_f16 = caps.matrix_bf16 = (rf_matrix_shape){ 16, 16, 16, 32 };
+    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        const size_t r = i / 2;
+        const rf_matmul_attr attr = { .transpose_a = rows[r].ta, .transpose_b = rows[r].tb };
+        rf_op_call call = product(rows[r].m, rows[r].n, rows[r].k);
+        call.attr = &attr;
+        if (attr.transpose_a) call.in[0].shape = RF_SHAPE(rows[r].k, rows[r].m);
+        if (attr.transpose_b) call.in[1].shape = RF_SHAPE(rows[r].n, rows[r].k);
+        assert_false(rf_matmul_coop_xl.score(&call, &caps) > 0);
+        call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = i % 2 ? RF_F16 : RF_BF16;
+        assert_int_equal(rf_matmul_coop_xl.score(&call, &caps) > 0, rows[r].kernel != NULL);
+        const rf_kernel *best = best_kernel(&call, &caps);
+        if (rows[r].kernel && (!best || strcmp(best->name, rows[r].kernel) != 0))
+            fail_msg("row %zu: %s instead of %s", r, best ? best->name : "none", rows[r].kernel);
+    }
+    const rf_matmul_attr with_sums = { .transpose_a = 1, .bias_gradient = 1 };
+    rf_op_call weights = product(4096, 4096, 4096);
+    weights.attr = &with_sums;
+    weights.n_out = 2;
+    weights.in[0].dtype = weights.in[1].dtype = RF_BF16;
+    weights.out[1] = (rf_tensor_desc){ RF_F32, RF_SHAPE(4096) };
+    assert_ptr_equal(best_kernel(&weights, &caps), &rf_matmul_coop_xl);
+}
+
+static void whole_tiles_need_registers_and_matrices(void **state)
+{
+    (void)state;
+    static const struct {
+        rf_driver driver;
+        uint32_t shared;
+        rf_matrix_shape matrices;
+        bool offered;
+    } devices[] = { { RF_DRIVER_NVIDIA, 49152, { 16, 16, 16, 32 }, true },
+                    { RF_DRIVER_AMD, 65536, { 16, 16, 16, 32 }, true },
+                    { RF_DRIVER_NVIDIA, 16384, { 16, 16, 16, 32 }, false },
+                    { RF_DRIVER_NVIDIA, 49152, { 16, 8, 16, 32 }, false },
+                    { RF_DRIVER_NVIDIA, 49152, { 0 }, false },
+                    { RF_DRIVER_OTHER, 65536, { 16, 16, 16, 32 }, false },
+                    { RF_DRIVER_INTEL, 65536, { 8, 16, 16, 16 }, false } };
+    rf_op_call halves = product(4096, 4096, 4096);
+    halves.in[0].dtype = halves.in[1].dtype = halves.out[0].dtype = RF_F16;
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+        rf_device_caps caps = gpu(devices[i].driver, 60, devices[i].shared);
+        caps.matrix_f16 = devices[i].matrices;
+        if ((rf_matmul_coop_xl.score(&halves, &caps) > 0) != devices[i].offered) fail_msg("device %zu", i);
+    }
+}
+
 /* The subgroups that shaders ask for are among those that the device has. */
 static void block_widths(void **state)
 {
@@ -571,6 +637,8 @@ int main(void)
         cmocka_unit_test(large_tiles_need_registers),
         cmocka_unit_test(layers_are_walked_where_weights_are_held),
         cmocka_unit_test(few_registers_need_small_tiles),
+        cmocka_unit_test(large_products_have_whole_tiles),
+        cmocka_unit_test(whole_tiles_need_registers_and_matrices),
         cmocka_unit_test(block_widths),
         cmocka_unit_test(strided_gradients_multiply_no_zeros),
         cmocka_unit_test(many_elements_are_sorted),

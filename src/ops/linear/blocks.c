@@ -35,6 +35,7 @@ rf_dtype rf_block_operands(const rf_op_call *call)
 #define UNIT_BYTES 32.0 /* from the cache each cycle */
 #define HERTZ 1.7e9
 #define SLICE_LATENCY 520.0  /* cycles from a load to its use */
+#define WHOLE_LATENCY 950.0  /* of a slice between two barriers: on an NVIDIA H200 a product of 1024 is that slow */
 #define BLOCK_LATENCY 2000.0 /* of a workgroup: start, first slice, stores */
 #define PARTS_LATENCY 2500.0 /* write, count, read */
 #define LAUNCH_SECONDS 3e-6
@@ -64,7 +65,8 @@ static double wave_cycles(const rf_device_caps *caps, const rf_block *b, double 
     const double arithmetic = b->rows * b->columns * b->depth / (unit_lanes(caps) * b->efficiency);
     const double loads = (b->rows + b->columns) * b->depth * b->element / UNIT_BYTES;
     double slice = count * (arithmetic > loads ? arithmetic : loads);
-    if (slice < SLICE_LATENCY) slice = SLICE_LATENCY;
+    const double latency = b->whole ? WHOLE_LATENCY : SLICE_LATENCY;
+    if (slice < latency) slice = latency;
     return slices * slice + BLOCK_LATENCY;
 }
 
@@ -81,6 +83,13 @@ static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf
         cycles += PARTS_LATENCY * (g->groups > 1 ? 2 : 1) +
                   (double)rf_div_up(g->tiles, units) * adds * 2 * b->rows * b->columns * sizeof(float) / UNIT_BYTES;
     return LAUNCH_SECONDS + cycles / HERTZ;
+}
+
+/* Of a pass over what lies in memory, from which come half as many bytes as from the cache. */
+static double reread_seconds(const rf_device_caps *caps, double bytes)
+{
+    const uint32_t units = caps->compute_units > 0 ? caps->compute_units : 1;
+    return bytes > 0 ? LAUNCH_SECONDS + bytes / (units * UNIT_BYTES / 2 * HERTZ) : 0;
 }
 
 /* ---- grids ---- */
@@ -106,7 +115,7 @@ static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, con
     /* Longer sums than this would lose precision. */
     const uint64_t longest = 16384 * (uint64_t)b.depth;
     if (parts_fit && g.loops <= rf_loop_limit(caps) && (uint64_t)g.split <= longest && g.total <= INT32_MAX)
-        g.seconds = seconds_of(caps, &b, &g);
+        g.seconds = seconds_of(caps, &b, &g) + reread_seconds(caps, job->reread);
     return g;
 }
 
@@ -119,14 +128,20 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
      * device needs many. */
     for (int64_t parts = 1; parts <= 4096; parts += parts < 2 ? 1 : parts & (parts - 1) ? parts / 3 : parts / 2) {
         if (best.seconds > 0 && parts > 1 && job->length / parts < shortest) break;
+        if (parts > 1 && b.whole) break;
         const rf_block_grid g = grid_of(caps, tile, job, parts);
         if (g.seconds > 0 && (best.seconds == 0 || g.seconds < WORTHWHILE * best.seconds)) best = g;
     }
     return best;
 }
 
-/* Whether an invocation may take 128 registers. Elsewhere the tiles that need so many spill: the compilers of Turnip
- * (Adreno 6xx), Honeykrisp and ANV were seen to. */
+static bool takes_many_registers(rf_block_tile tile)
+{
+    return tile == RF_BLOCK_XL || tile == RF_BLOCK_T || tile == RF_BLOCK_COOP_XL;
+}
+
+/* Whether an invocation may take 128 registers, and twice as many where matrices are. Elsewhere the tiles that need so
+ * many spill: the compilers of Turnip (Adreno 6xx), Honeykrisp and ANV were seen to. */
 static bool has_registers(const rf_device_caps *caps)
 {
     return caps->is_cpu || caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
@@ -137,7 +152,7 @@ double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_blo
     const rf_block b = rf_block_make(caps, tile, job->operands);
     if (b.threads == 0 || caps->max_workgroup_invocations < b.threads || caps->max_workgroup_size[0] < b.threads ||
         caps->max_shared_memory < b.shared || !rf_fits_storage(call, caps) ||
-        ((tile == RF_BLOCK_XL || tile == RF_BLOCK_T) && !has_registers(caps)))
+        (takes_many_registers(tile) && !has_registers(caps)))
         return RF_SCORE_NONE;
     const rf_block_grid g = rf_block_grid_make(caps, tile, job);
     if (g.seconds == 0) return RF_SCORE_NONE;

@@ -22,6 +22,7 @@ typedef enum rf_block_tile {
     RF_BLOCK_COOP_S = RF_BLOCK_TILES,
     RF_BLOCK_COOP_M,
     RF_BLOCK_COOP_L,
+    RF_BLOCK_COOP_XL, /* products of whole tiles alone */
 } rf_block_tile;
 
 typedef struct rf_block {
@@ -33,6 +34,7 @@ typedef struct rf_block {
     uint32_t depth;     /* summands of a slice */
     uint32_t shared;    /* bytes of shared memory; of one operand's element: */
     uint32_t element;
+    bool whole; /* sums are never cut into parts */
 } rf_block;
 /* As operands of the type take it; without threads where the device has no such matrices. */
 rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands);
@@ -41,6 +43,7 @@ rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype 
 typedef struct rf_block_job {
     int64_t rows, columns, length, batch;
     rf_dtype operands;
+    double reread; /* bytes of what is read once more after the product */
 } rf_block_job;
 /* The type that the operands of a call have in common, which is f32 where they have none. */
 rf_dtype rf_block_operands(const rf_op_call *call);
@@ -102,6 +105,7 @@ void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, c
 #define RF_COOP_LIST(op) &rf_##op##_coop_s, &rf_##op##_coop_m, &rf_##op##_coop_l
 
 RF_COOP_DECLARE(matmul);
+extern const rf_kernel rf_matmul_coop_xl;
 RF_COOP_DECLARE(conv2d);
 RF_COOP_DECLARE(conv2d_data_grad);
 RF_COOP_DECLARE(conv2d_filter_grad);

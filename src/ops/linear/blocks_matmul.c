@@ -11,10 +11,16 @@ typedef struct push {
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
 
-/* The sums of b's rows are one more row of c: the product of a row of ones. */
-static rf_block_job job_of(const rf_op_call *call, const rf_matmul_geometry *g)
+/* The sums of b's rows are one more row of c: the product of a row of ones. Where that would be a row of large tiles, b
+ * is read once more. */
+static rf_block_job job_of(const rf_op_call *call, const rf_matmul_geometry *g, rf_block_tile tile)
 {
-    return (rf_block_job){ g->m + g->bias_gradient, g->n, g->k, g->batch, rf_block_operands(call) };
+    rf_block_job job = { g->m, g->n, g->k, g->batch, rf_block_operands(call) };
+    if (g->bias_gradient && tile == RF_BLOCK_COOP_XL)
+        job.reread = (double)rf_tensor_bytes(&call->in[1]);
+    else
+        job.rows += g->bias_gradient;
+    return job;
 }
 
 /* Lines that start anywhere are loaded element by element, whose addresses take registers beside the larger tile of
@@ -25,13 +31,22 @@ static bool fits_registers(const rf_device_caps *caps, rf_block_tile tile, const
     return !few || tile != RF_BLOCK_COOP_M || ((g->m | g->n | g->k) & 3) == 0;
 }
 
+/* Kernel coop_xl loads eight elements at once, and has no condition for what is not there (matmul_coop.comp). */
+static bool is_whole(const rf_device_caps *caps, const rf_block_job *job, const rf_matmul_geometry *g)
+{
+    const rf_block b = rf_block_make(caps, RF_BLOCK_COOP_XL, job->operands);
+    const int64_t lines = (g->ta ? g->m : g->k) | (g->tb ? g->k : g->n);
+    return lines % 8 == 0 && g->m >= b.rows && g->n >= b.columns && g->k > b.depth;
+}
+
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
 {
     /* SwiftShader's compiler does not come to an end with this tile, and takes gigabytes. */
     if (tile == RF_BLOCK_T && caps->driver == RF_DRIVER_SWIFTSHADER) return RF_SCORE_NONE;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (!fits_registers(caps, tile, &g)) return RF_SCORE_NONE;
-    const rf_block_job job = job_of(call, &g);
+    const rf_block_job job = job_of(call, &g, tile);
+    if (tile == RF_BLOCK_COOP_XL && !is_whole(caps, &job, &g)) return RF_SCORE_NONE;
     return rf_block_score(call, caps, tile, &job);
 }
 
@@ -39,6 +54,16 @@ static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)caps;
     return rf_block_takes_narrow(call, rf_matmul_geometry_of(call).n);
+}
+
+static rf_result append_sums(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    static const rf_reduce_attr rows = { .kind = RF_REDUCE_KIND_SUM, .axes_mask = 1 };
+    rf_op_call sums = { .op = &rf_op_reduce, .attr = &rows, .n_in = 1, .n_out = 1 };
+    sums.in[0] = call->in[1];
+    sums.out[0] = call->out[1];
+    static const rf_plan_tensor in[1] = { { RF_BIND_INPUT, 1 } }, out[1] = { { RF_BIND_OUTPUT, 1 } };
+    return rf_plan_append(plan, &sums, caps, in, out);
 }
 
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
@@ -49,8 +74,9 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
         RF_BLOCK_SHADERS(matmul_block_l), RF_BLOCK_LARGE_SHADERS(matmul_block_xl),
     };
     const bool coop = tile >= RF_BLOCK_TILES;
+    const rf_coop_product product = tile == RF_BLOCK_COOP_XL ? RF_COOP_MATMUL_XL : RF_COOP_MATMUL;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const rf_block_job job = job_of(call, &g);
+    const rf_block_job job = job_of(call, &g, tile);
     const rf_block_grid t = rf_block_grid_make(caps, tile, &job);
     push p = { .total = (int32_t)t.total,
                .row_tiles = t.row_tiles,
@@ -70,8 +96,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     }
     rf_lanes_plan builder = { NULL, call, caps, out };
     rf_dispatch *d = rf_kernel_plan_add(
-        out, coop ? rf_coop_shader(caps, RF_COOP_MATMUL, job.operands) : shaders[tile][rf_block_width_of(caps)],
-        t.loops);
+        out, coop ? rf_coop_shader(caps, product, job.operands) : shaders[tile][rf_block_width_of(caps)], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t constants[] = { rf_block_make(caps, tile, job.operands).threads,
                                    g.activation,
@@ -98,7 +123,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_block_bind_parts(&builder, d, tile, &t);
     rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
-    return RF_OK;
+    return g.bias_gradient && tile == RF_BLOCK_COOP_XL ? append_sums(call, caps, out) : RF_OK;
 }
 
 #define BLOCK_KERNEL(tile, number)                                                                                     \
@@ -113,3 +138,4 @@ BLOCK_KERNEL(xl, RF_BLOCK_XL);
 RF_COOP_KERNEL(matmul, s, score_of, plan_of, RF_BLOCK_COOP_S);
 RF_COOP_KERNEL(matmul, m, score_of, plan_of, RF_BLOCK_COOP_M);
 RF_COOP_KERNEL(matmul, l, score_of, plan_of, RF_BLOCK_COOP_L);
+RF_COOP_KERNEL(matmul, xl, score_of, plan_of, RF_BLOCK_COOP_XL);
