@@ -36,12 +36,13 @@ uint32_t rf_timing_overlapped_sets(const rf_device_caps *caps, const rf_op_call 
                                    uint64_t bytes);
 
 /*
- * A GPU that has had nothing to do runs at a fraction of its clock, and takes a while of work to clock up: an H100 that
- * waited seconds for operands ran a product three times too slowly for as long as it was measured, 0.11 s, at one
- * speed. So before samples count it is kept busy, once for a series of measurements that follow each other closely.
+ * A GPU that has had nothing to do runs at a fraction of its clock, and takes a while of work to clock up: an H200 that
+ * had waited for operands, or for pipelines to be compiled, for some tenths of a second ran products five times too
+ * slowly for the 0.2 s that followed. So before samples count it is kept busy, once for a series of measurements that
+ * follow each other closely.
  */
 #define RF_WARM_SECONDS 0.3  /* of work that a device needs */
-#define RF_WARM_PAUSE 1.0    /* without work, after which it needs them anew */
+#define RF_WARM_PAUSE 0.1    /* without work, after which it needs them anew */
 #define RF_WARM_PATIENCE 1.0 /* that keeping it busy may take by the host's clock: some drivers compute nothing */
 typedef struct rf_warmth {
     double busy;      /* seconds of work without such a pause */

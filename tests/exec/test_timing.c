@@ -63,12 +63,12 @@ static void test_warmth(void **state)
     assert_in_range(warm_up(&w, &gpu, &now, 10), 300, 310);
     /* A series with pauses that are short needs no more, however little it computes. */
     for (uint32_t i = 0; i < 20; i++) {
-        now += 900ull * MS;
+        now += 90ull * MS;
         assert_int_equal(warm_up(&w, &gpu, &now, 10), 0);
         rf_warmth_add(&w, now, 1e-5);
     }
     /* After a long one what was before does not count, nor does a little work behind it. */
-    now += 1100ull * MS;
+    now += 110ull * MS;
     assert_true(rf_warmth_wanted(&w, &gpu, now, now));
     rf_warmth_add(&w, now, 0.1);
     assert_in_range(warm_up(&w, &gpu, &now, 50), 200, 250);
