@@ -119,6 +119,7 @@ struct rf_gpu_buffer {
     rf_gpu_device *device;
     char *name;
     uint64_t size, capacity; /* asked for; rounded up */
+    uint64_t spare;          /* more that lies behind that, for texel views (variant.c) */
     VkBuffer buffer;
     VkDeviceMemory memory;
     void *mapped;
@@ -204,6 +205,8 @@ rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint3
 rf_result rf_gpu_preserve_nans(const uint32_t *words, uint32_t count, uint32_t **out, uint32_t *out_count);
 
 /* ---- variant.c ---- */
+/* Bytes that a texel view of this binding spans. */
+uint64_t rf_gpu_texel_span(const rf_gpu_device *device, const rf_gpu_binding *binding);
 /* Notes that the recording dispatches `pipeline` with these bindings. */
 rf_result rf_gpu_variant_note(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings);
 void rf_gpu_variants_free(rf_gpu_pipeline *pipeline);

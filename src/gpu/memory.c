@@ -87,7 +87,7 @@ static rf_result buffer_allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
 static rf_result buffer_clear(rf_gpu_buffer *buffer)
 {
     if (buffer->mapped) {
-        memset(buffer->mapped, 0, buffer->capacity);
+        memset(buffer->mapped, 0, buffer->capacity + buffer->spare);
         return rf_gpu_memory_flush_buffer(buffer);
     }
     rf_gpu_recording *rec = NULL;
@@ -125,6 +125,8 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
     buffer->device = device;
     buffer->size = size;
     buffer->capacity = capacity;
+    buffer->spare =
+        device->plan.caps.compiles_at_dispatch && capacity + RF_GPU_TEXEL_SPARE <= limit ? RF_GPU_TEXEL_SPARE : 0;
     buffer->kind = memory;
     rf_result r = RF_OK;
     buffer->name = rf_strdup(name);
@@ -132,7 +134,7 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
         r = RF_ERROR_OUT_OF_HOST_MEMORY;
         goto error;
     }
-    RF_TRY_GOTO(create_vk_buffer(device, capacity, name, &buffer->buffer), error);
+    RF_TRY_GOTO(create_vk_buffer(device, capacity + buffer->spare, name, &buffer->buffer), error);
     rf_gpu_set_name(device, VK_OBJECT_TYPE_BUFFER, (uint64_t)buffer->buffer, name);
     RF_TRY_GOTO(buffer_allocate(buffer, memory), error);
     if (memory != RF_GPU_MEMORY_DEVICE || device->plan.caps.host_visible) {

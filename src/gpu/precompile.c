@@ -30,7 +30,7 @@ typedef struct lane {
 } lane;
 
 #define PLAIN_SIZE 1536u
-#define POWER_OF_TWO_SIZE 1024u
+#define POWER_OF_TWO_SIZE (1024u - RF_GPU_TEXEL_SPARE)
 #define LONG_SPAN 256u
 #define SHORT_SPAN 16u
 
@@ -38,7 +38,10 @@ static rf_result open_lane(lane *l, rf_gpu_device *device)
 {
     l->device = device;
     RF_TRY(rf_gpu_buffer_create(device, RF_GPU_MEMORY_DEVICE, PLAIN_SIZE, "precompile", &l->plain));
-    return rf_gpu_buffer_create(device, RF_GPU_MEMORY_DEVICE, POWER_OF_TWO_SIZE, "precompile", &l->power_of_two);
+    RF_TRY(rf_gpu_buffer_create(device, RF_GPU_MEMORY_DEVICE, POWER_OF_TWO_SIZE, "precompile", &l->power_of_two));
+    /* Views have the sizes that are asked for. */
+    l->plain->spare = l->power_of_two->spare = 0;
+    return RF_OK;
 }
 
 static void close_lane(lane *l)

@@ -148,9 +148,10 @@ static rf_result reserve_descriptors(rf_gpu_recording *rec, uint32_t storage, ui
 static rf_result get_view(rf_gpu_recording *rec, const rf_gpu_binding *binding, VkBufferView *out)
 {
     const VkBuffer buffer = binding->buffer->buffer;
+    const uint64_t span = rf_gpu_texel_span(rec->device, binding);
     for (uint32_t i = 0; i < rec->views.count; i++) {
         const rf_gpu_view *v = &rec->views.items[i];
-        if (v->buffer == buffer && v->offset == binding->offset && v->size == binding->size &&
+        if (v->buffer == buffer && v->offset == binding->offset && v->size == span &&
             v->components == binding->texel_components && v->half == binding->texel_half) {
             *out = v->view;
             return RF_OK;
@@ -165,14 +166,14 @@ static rf_result get_view(rf_gpu_recording *rec, const rf_gpu_binding *binding, 
         .buffer = buffer,
         .format = formats[binding->texel_half][binding->texel_components == 4],
         .offset = binding->offset,
-        .range = binding->size,
+        .range = span,
     };
     RF_VK_TRY(device, device->vk.CreateBufferView(device->device, &info, NULL, out),
               "creating a texel view of buffer '%s'", binding->buffer->name);
     rec->views.items[rec->views.count++] = (rf_gpu_view){
         .buffer = buffer,
         .offset = binding->offset,
-        .size = binding->size,
+        .size = span,
         .components = binding->texel_components,
         .half = binding->texel_half,
         .view = *out,

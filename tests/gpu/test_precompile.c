@@ -48,6 +48,35 @@ static void test_texel_forms(void **state)
     assert_int_equal(f.short_span, 1u << 3 | 1u << 4);
 }
 
+/* Views of one form as far as there is room, on drivers that compile each form. */
+static void test_texel_span(void **state)
+{
+    (void)state;
+    rf_gpu_device *device = calloc(1, sizeof(*device));
+    assert_non_null(device);
+    device->plan.caps = (rf_device_caps){ .compiles_at_dispatch = true, .max_texel_elements = 1u << 20 };
+    rf_gpu_buffer spared = { .device = device, .capacity = 1u << 23, .spare = RF_GPU_TEXEL_SPARE };
+    rf_gpu_buffer given = { .device = device, .capacity = 1u << 16 };
+    const struct {
+        rf_gpu_binding binding;
+        uint64_t span;
+    } cases[] = {
+        { { &spared, 0, 16, 1 }, 16 + RF_GPU_TEXEL_SPARE },
+        { { &spared, 0, 256, 1 }, 256 },
+        { { &spared, 512, 1u << 16, 4 }, (1u << 16) + RF_GPU_TEXEL_SPARE },
+        { { &spared, 0, 1u << 23, 4 }, (1u << 23) + RF_GPU_TEXEL_SPARE },
+        { { &spared, 0, 1u << 22, 1 }, 1u << 22 }, /* as many texels as there may be */
+        { { &given, 0, 1u << 16, 4 }, 1u << 16 },
+        { { &given, 1u << 15, 64, 4 }, 64 + RF_GPU_TEXEL_SPARE },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (rf_gpu_texel_span(device, &cases[i].binding) != cases[i].span)
+            fail_msg("case %zu spans %llu bytes", i, (unsigned long long)rf_gpu_texel_span(device, &cases[i].binding));
+    device->plan.caps.compiles_at_dispatch = false;
+    assert_int_equal(rf_gpu_texel_span(device, &cases[0].binding), 16);
+    free(device);
+}
+
 /* ---- devices ---- */
 
 typedef struct fixture {
@@ -193,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_helpers),
         cmocka_unit_test(test_texel_forms),
+        cmocka_unit_test(test_texel_span),
         cmocka_unit_test(test_many_pipelines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
