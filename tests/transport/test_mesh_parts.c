@@ -441,15 +441,15 @@ static void test_board(void **state)
     int fd;
     assert_int_equal(rf_board_create(300, &first, &fd), RF_OK);
     assert_int_equal(rf_board_open(300, fd, &second), RF_OK);
-    for (uint32_t r = 0; r < 300; r++) assert_int_equal(rf_board_read(&second, r, 5 * S), 0);
-    rf_board_write(&first, 299, 5 * S, 7, 6);
-    assert_true(rf_board_read(&second, 299, 5 * S) == 5 * S);
-    assert_true(rf_board_read(&second, 299, 9 * S) == 5 * S);
+    for (uint32_t r = 0; r < 300; r++) assert_int_equal(rf_board_read(&second.lines[r], 5 * S), 0);
+    rf_board_write(&first.lines[299], 5 * S, 7, 6);
+    assert_true(rf_board_read(&second.lines[299], 5 * S) == 5 * S);
+    assert_true(rf_board_read(&second.lines[299], 9 * S) == 5 * S);
     assert_true(second.lines[299].begun == 7 && second.lines[299].finished == 6);
-    assert_int_equal(rf_board_read(&second, 298, 9 * S), 0);
+    assert_int_equal(rf_board_read(&second.lines[298], 9 * S), 0);
     /* Written while the reader had looked at its clock already; by a process whose clock is another. */
-    assert_true(rf_board_read(&second, 299, 5 * S - MS) == 5 * S - MS);
-    assert_int_equal(rf_board_read(&second, 299, 3 * S), 0);
+    assert_true(rf_board_read(&second.lines[299], 5 * S - MS) == 5 * S - MS);
+    assert_int_equal(rf_board_read(&second.lines[299], 3 * S), 0);
     rf_board_close(&second);
     /* What is of another size, or could be made shorter while it is read, is not taken. */
     assert_int_equal(rf_board_open(301, fd, &second), RF_ERROR_CORRUPT_DATA);

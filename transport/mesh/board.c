@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-/* Written after `now` was read, on another processor; not by a process whose clock goes ahead. */
-#define AHEAD_NS UINT64_C(1000000000)
 
 static size_t board_size(uint32_t world)
 {
@@ -55,19 +53,4 @@ void rf_board_close(rf_board *board)
 {
     if (board->lines) munmap(board->lines, board_size(board->world));
     *board = (rf_board){ 0 };
-}
-
-void rf_board_write(const rf_board *board, uint32_t rank, uint64_t now, uint64_t begun, uint64_t finished)
-{
-    rf_board_line *line = &board->lines[rank];
-    atomic_store_explicit(&line->begun, begun, memory_order_relaxed);
-    atomic_store_explicit(&line->finished, finished, memory_order_relaxed);
-    atomic_store_explicit(&line->beat_ns, now, memory_order_release);
-}
-
-uint64_t rf_board_read(const rf_board *board, uint32_t rank, uint64_t now)
-{
-    const uint64_t at = atomic_load_explicit(&board->lines[rank].beat_ns, memory_order_acquire);
-    if (at <= now) return at;
-    return at - now < AHEAD_NS ? now : 0;
 }

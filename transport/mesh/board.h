@@ -29,8 +29,23 @@ rf_result rf_board_create(uint32_t world, rf_board *out, int *fd);
 rf_result rf_board_open(uint32_t world, int fd, rf_board *out);
 void rf_board_close(rf_board *board);
 
-void rf_board_write(const rf_board *board, uint32_t rank, uint64_t now, uint64_t begun, uint64_t finished);
-/* When `rank` gave its last sign of life, 0: it never did, or the two have different clocks. */
-uint64_t rf_board_read(const rf_board *board, uint32_t rank, uint64_t now);
+/* Those who write and read in a doze (thread.c) have these in the page of their own code. */
+static inline void rf_board_write(rf_board_line *line, uint64_t now, uint64_t begun, uint64_t finished)
+{
+    atomic_store_explicit(&line->begun, begun, memory_order_relaxed);
+    atomic_store_explicit(&line->finished, finished, memory_order_relaxed);
+    atomic_store_explicit(&line->beat_ns, now, memory_order_release);
+}
+
+/* Written after `now` was read, on another processor; not by a process whose clock goes ahead. */
+#define RF_BOARD_AHEAD_NS UINT64_C(1000000000)
+
+/* When the rank of this line gave its last sign of life, 0: it never did, or the two have different clocks. */
+static inline uint64_t rf_board_read(const rf_board_line *line, uint64_t now)
+{
+    const uint64_t at = atomic_load_explicit(&line->beat_ns, memory_order_acquire);
+    if (at <= now) return at;
+    return at - now < RF_BOARD_AHEAD_NS ? now : 0;
+}
 
 #endif

@@ -2,9 +2,12 @@
 /* The thread that serves the control mesh. */
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -104,14 +107,14 @@ static uint64_t next_writing(const loop *l, uint64_t now)
 static void board_write(loop *l, uint64_t now)
 {
     const rf_operations *o = &l->mesh->operations;
-    rf_board_write(l->board, l->rank, now, atomic_load(&o->begun), atomic_load(&o->finished));
+    rf_board_write(&l->board->lines[l->rank], now, atomic_load(&o->begun), atomic_load(&o->finished));
     l->write_at = next_writing(l, now);
 }
 
 /* Whether this sign of life makes a heartbeat unnecessary: a rank without is not missed yet. */
 static bool is_written(const loop *l, uint32_t rank, uint64_t now)
 {
-    return l->board && rf_board_read(l->board, rank, now) + l->mesh->assembly.table.peer_timeout_ns / 2 >= now;
+    return l->board && rf_board_read(&l->board->lines[rank], now) + l->mesh->assembly.table.peer_timeout_ns / 2 >= now;
 }
 
 /* A worker sleeps with this where it can: waking up it looks at no connection, which poll() does twice. Without it
@@ -140,7 +143,7 @@ static void board_look(loop *l, uint64_t now)
     if (now >= l->write_at) board_write(l, now);
     for (uint32_t i = 0; i < l->num_links; i++)
         if (rf_detector_watches(l->mesh->detector, l->links[i]))
-            rf_detector_heard_at(l->mesh->detector, l->links[i], rf_board_read(l->board, l->links[i], now));
+            rf_detector_heard_at(l->mesh->detector, l->links[i], rf_board_read(&l->board->lines[l->links[i]], now));
 }
 
 /* Of its own accord, those who expect it and do not see it on the board. Rank 0 that passes on wants answers: then the
@@ -432,25 +435,54 @@ static bool may_doze(const loop *l, bool idle, uint64_t now)
            rf_detector_calm(l->mesh->detector);
 }
 
+/* All that a doze needs, in the thread's stack. Hundreds of processes wake at once, and none of their memory is in a
+ * cache or TLB any more: what a wake takes depends on how many pages it touches. So system calls go through one
+ * function of the C library, the clock's too: to read it without one takes four pages. */
+typedef struct dozer {
+    long (*volatile call)(long number, ...); /* volatile: else the compiler goes by way of the linker's table */
+    int fd;
+    const rf_board_line *chief;
+    rf_board_line *own;
+    const rf_operations *operations;
+    uint64_t interval, patience;
+} dozer;
+
+/* rf_now_ns() */
+static uint64_t doze_clock(const dozer *d)
+{
+    struct timespec t = { 0, 0 };
+    if (sizeof(long) < sizeof(uint64_t)) return rf_now_ns(); /* there the call's times are not the library's */
+    (void)d->call(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
 /* Until then, or until something comes, which is left where it is. */
-static bool doze_until(const loop *l, uint64_t time, uint64_t now)
+static bool doze_until(const dozer *d, uint64_t time, uint64_t now)
 {
     const uint64_t left_ms = time > now ? (time - now + 999999) / 1000000 : 0;
     struct epoll_event event;
-    return epoll_wait(l->doze_fd, &event, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) == 0;
+    return d->call(SYS_epoll_pwait, d->fd, &event, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX, NULL, _NSIG / 8) == 0;
 }
 
-/* A worker of a large job does this most of the time: as little memory as possible is touched. Returns when something
- * else is to be done: the time at which it meant to wake at the latest. */
+/* A worker of a large job does this most of the time. Returns when something else is to be done: the time at which it
+ * meant to wake at the latest. */
 static uint64_t loop_doze(loop *l, uint64_t now)
 {
-    const uint64_t late = l->mesh->assembly.table.heartbeat_interval_ns / 2;
+    const rf_mesh_table *table = &l->mesh->assembly.table;
+    const dozer d = { .call = syscall,
+                      .fd = l->doze_fd,
+                      .chief = &l->board->lines[0],
+                      .own = &l->board->lines[l->rank],
+                      .operations = &l->mesh->operations,
+                      .interval = table->heartbeat_interval_ns,
+                      .patience = table->peer_timeout_ns / 2 };
     for (;;) {
         const uint64_t planned = l->write_at;
-        const bool quiet = doze_until(l, planned, now);
-        now = rf_now_ns();
-        if (!quiet || now > planned + late || !is_written(l, 0, now)) return planned;
-        board_write(l, now);
+        const bool quiet = doze_until(&d, planned, now);
+        now = doze_clock(&d);
+        if (!quiet || now > planned + d.interval / 2 || rf_board_read(d.chief, now) + d.patience < now) return planned;
+        rf_board_write(d.own, now, atomic_load(&d.operations->begun), atomic_load(&d.operations->finished));
+        l->write_at = now - now % d.interval + d.interval; /* next_writing(); no worker has a phase */
     }
 }
 
