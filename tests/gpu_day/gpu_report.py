@@ -148,13 +148,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(os.environ.get("OUT", "gpu-report")))
     parser.add_argument("--budget", type=float, default=phases.BUDGET, help="seconds for everything")
-    parser.add_argument("--only", metavar="PHASE,...", type=lambda text: text.split(","), help="these phases, which keep their own limits: " + ", ".join(phases.NAMES))
+    parser.add_argument("--only", metavar="PHASE,...", type=lambda text: text.split(","), help="these phases, which keep their own limits: " + ", ".join(phases.NAMES) + "; PHASE/STEP: its steps whose names begin so")
     parser.add_argument("--small", action="store_true", help="what a software driver does in a minute")
     parser.add_argument("--programs", type=pathlib.Path, default=HERE.parent, help="a build directory with tests, or an unpacked bundle")
     parser.add_argument("--pytorch", metavar="PYTHON", help="the Python that has PyTorch")
     o = parser.parse_args()
     o.out, o.programs = o.out.resolve(), o.programs.resolve()
-    if unknown := [name for name in o.only or () if name not in phases.NAMES]:
+    if unknown := [name for name in o.only or () if name.partition("/")[0] not in phases.NAMES]:
         parser.error("there is no phase '%s'; there are %s" % (unknown[0], ", ".join(phases.NAMES)))
     if not (o.programs / "tools/ringfire").exists():
         parser.error("%s holds no tools/ringfire: name a build directory, or a bundle's folder, with --programs" % o.programs)

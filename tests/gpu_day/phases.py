@@ -82,8 +82,16 @@ def operations(programs, seconds):
             for text in OPERATIONS]
 
 
+def chosen_part(phase, only):
+    """The phase, with what `only` leaves of its steps."""
+    if not only or phase.name in only:
+        return phase
+    starts = [text.partition("/")[2] for text in only if text.startswith(phase.name + "/")]
+    return dataclasses.replace(phase, steps=tuple(s for s in phase.steps if any(s.name.startswith(start) for start in starts)))
+
+
 def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=None):
-    """All phases, or those that `only` names. `small`: what fits a minute on a software driver; `baseline`: the command that measures
+    """All phases, or those that `only` names: PHASE, or PHASE/STEP for steps whose names begin so. `small`: what fits a minute on a software driver; `baseline`: the command that measures
     PyTorch, or None where there is none."""
     scale = min(1.0, budget / BUDGET)
 
@@ -112,4 +120,4 @@ def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=No
         phases.append(Phase("baseline", limit(80), (Step("pytorch", tuple(baseline), limit(75), json=True),)))
     if not small:
         phases.append(Phase("soak", limit(60), (bench(programs, "model", "--seconds", "%.0f" % limit(40), seconds=limit(60), what="cnn for long"),)))
-    return [phase for phase in phases if not only or phase.name in only]
+    return [phase for phase in (chosen_part(phase, only) for phase in phases) if phase.steps]

@@ -72,6 +72,10 @@ class Phases(unittest.TestCase):
     def test_only_some(self):
         made = phases.make(pathlib.Path("p"), 2, only=["soak", "inventory"])
         self.assertEqual([p.name for p in made], ["inventory", "soak"])
+        made = phases.make(pathlib.Path("p"), 2, only=["kernels/products", "network/network b", "network/cnn", "device"])
+        self.assertEqual([(p.name, [s.name for s in p.steps]) for p in made],
+                         [("device", ["device"]), ("kernels", ["products", "products in bfloat16"]),
+                          ("network", ["cnn", "cnn, batch 256", "cnn, batch 1024", "network bert"])])
 
 
 class Driver(unittest.TestCase):
