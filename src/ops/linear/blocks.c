@@ -5,7 +5,7 @@
 /* shaders/linear/meson.build has the same sizes. Efficiencies are those of products of 2048 and 4096 on an NVIDIA H200,
  * whose arithmetic units are what bench device measures. */
 static const rf_block blocks[RF_BLOCK_TILES] = {
-    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.56, 1 },   [RF_BLOCK_DEEP] = { 32, 32, 256, 64, 0.42, 4 },
+    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.56, 1 },   [RF_BLOCK_DEEP] = { 32, 32, 256, 64, 0.45, 4 },
     [RF_BLOCK_M] = { 64, 64, 256, 64, 0.58, 1 },  [RF_BLOCK_T] = { 128, 32, 128, 104, 0.57, 1 },
     [RF_BLOCK_L] = { 128, 64, 256, 96, 0.72, 1 }, [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.75, 1 },
 };
@@ -35,6 +35,7 @@ rf_dtype rf_block_operands(const rf_op_call *call)
 #define UNIT_BYTES 32.0 /* from the cache each cycle */
 #define HERTZ 1.7e9
 #define SLICE_LATENCY 520.0  /* cycles from a load to its use */
+#define GATHER_LATENCY 900.0 /* the same where places are worked out */
 #define WHOLE_LATENCY 950.0  /* of a slice between two barriers: on an NVIDIA H200 a product of 1024 is that slow */
 #define BLOCK_LATENCY 2000.0 /* of a workgroup: start, first slice, stores */
 #define PARTS_LATENCY 2500.0 /* write, count, read */
@@ -60,24 +61,24 @@ static uint64_t blocks_resident(const rf_device_caps *caps, const rf_block *b)
 
 /* Cycles that a compute unit takes for `count` workgroups at once. Their loads and their arithmetic overlap, and those
  * of one with those of another; what no neighbour covers is the latency of each slice. */
-static double wave_cycles(const rf_device_caps *caps, const rf_block *b, double count, double slices)
+static double wave_cycles(const rf_device_caps *caps, const rf_block *b, bool gathers, double count, double slices)
 {
     const double arithmetic = b->rows * b->columns * b->depth / (unit_lanes(caps) * b->efficiency);
     const double loads = (b->rows + b->columns) * b->depth * b->element / UNIT_BYTES;
     double slice = count * (arithmetic > loads ? arithmetic : loads);
-    const double latency = b->whole ? WHOLE_LATENCY : SLICE_LATENCY;
+    const double latency = b->whole ? WHOLE_LATENCY : gathers ? GATHER_LATENCY : SLICE_LATENCY;
     if (slice < latency) slice = latency;
     return slices * slice + BLOCK_LATENCY;
 }
 
-static double seconds_of(const rf_device_caps *caps, const rf_block *b, const rf_block_grid *g)
+static double seconds_of(const rf_device_caps *caps, const rf_block *b, bool gathers, const rf_block_grid *g)
 {
     const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1;
     const uint64_t at_once = blocks_resident(caps, b), of_a_unit = rf_div_up(g->total, units);
     const double slices = (double)g->split / b->depth;
     const uint64_t whole_waves = of_a_unit / at_once;
-    double cycles = (double)whole_waves * wave_cycles(caps, b, (double)at_once, slices);
-    if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, (double)(of_a_unit % at_once), slices);
+    double cycles = (double)whole_waves * wave_cycles(caps, b, gathers, (double)at_once, slices);
+    if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, gathers, (double)(of_a_unit % at_once), slices);
     const int32_t adds = g->parts_of_group + (g->groups > 1 ? g->groups : 0);
     if (g->parts > 1)
         cycles += PARTS_LATENCY * (g->groups > 1 ? 2 : 1) +
@@ -115,7 +116,7 @@ static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, con
     /* Longer sums than this would lose precision. */
     const uint64_t longest = 16384 * (uint64_t)b.depth;
     if (parts_fit && g.loops <= rf_loop_limit(caps) && (uint64_t)g.split <= longest && g.total <= INT32_MAX)
-        g.seconds = seconds_of(caps, &b, &g) + reread_seconds(caps, job->reread);
+        g.seconds = seconds_of(caps, &b, job->gathers, &g) + reread_seconds(caps, job->reread);
     return g;
 }
 

@@ -44,6 +44,7 @@ typedef struct rf_block_job {
     int64_t rows, columns, length, batch;
     rf_dtype operands;
     double reread; /* bytes of what is read once more after the product */
+    bool gathers;  /* places of summands are worked out while they are loaded */
 } rf_block_job;
 /* The type that the operands of a call have in common, which is f32 where they have none. */
 rf_dtype rf_block_operands(const rf_op_call *call);

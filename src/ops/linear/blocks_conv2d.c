@@ -57,14 +57,16 @@ static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometr
 {
     const int64_t taps = g->kh * g->kw, pixels = g->n * grid_h(f, g) * grid_w(f, g);
     const int64_t py = stride_period(g->sy, g->dy), px = stride_period(g->sx, g->dx);
-    const rf_dtype type = rf_block_operands(call);
-    switch (f) {
-    case FORWARD: return (rf_block_job){ pixels, g->cog, taps * g->cig, g->groups, type };
-    case DATA:
-        return (rf_block_job){ pixels, g->cig, ((g->kh + py - 1) / py) * ((g->kw + px - 1) / px) * g->cog,
-                               g->groups * g->sy * g->sx, type };
-    default: return (rf_block_job){ taps * g->cig + (call->n_out > 1), g->cog, pixels, g->groups, type };
+    rf_block_job job = { pixels, g->cog, taps * g->cig, g->groups, rf_block_operands(call), .gathers = true };
+    if (f == DATA) {
+        job.columns = g->cig;
+        job.length = ((g->kh + py - 1) / py) * ((g->kw + px - 1) / px) * g->cog;
+        job.batch = g->groups * g->sy * g->sx;
+    } else if (f == FILTER) {
+        job.rows = taps * g->cig + (call->n_out > 1);
+        job.length = pixels;
     }
+    return job;
 }
 
 /* Iterations of the search for the first tap of a phase. */
