@@ -125,9 +125,13 @@ void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKER
 
 void check_job(const report *reports, uint32_t num_workers)
 {
-    for (uint32_t r = 0; r < num_workers; r++)
-        if (reports[r].result != RF_OK)
-            fail_msg("rank %u: %s: %s", r, rf_result_name(reports[r].result), reports[r].message);
+    bool ok = true;
+    for (uint32_t r = 0; r < num_workers; r++) {
+        if (reports[r].result == RF_OK) continue;
+        print_error("rank %u: %s: %s\n", r, rf_result_name(reports[r].result), reports[r].message);
+        ok = false;
+    }
+    if (!ok) fail(); /* all have been told: what one says of another is often not the cause */
 }
 
 uint32_t job_rows(uint32_t number, uint32_t full)
