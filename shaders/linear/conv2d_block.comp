@@ -162,15 +162,14 @@ void advance()
 
 #ifdef DATA
 int b_at[LOADS_B], tap_first, tap_y, tap_x; /* in the kernel */
-bvec4 of_taps; /* of the present slice: summands that there are */
 
 void load_b(int k, int to)
 {
     [[unroll]] for (int j = 0; j < STATES; j++) {
         int tap_at = tap_first + ky[j] * tap_y + kx[j] * tap_x + channel[j];
-        of_taps[j] = ky[j] < taps_y;
+        bool inside = ky[j] < taps_y;
         [[unroll]] for (int i = 0; i < LOADS_B; i++) {
-            int from = of_taps[j] ? b_at[i] + tap_at : 0;
+            int from = inside ? b_at[i] + tap_at : 0;
             if (VECTOR_A != 0) rb[i] = BLOCK_VECTOR(b, NARROW_B, from >> 2);
             else rb[i][j] = BLOCK_ELEMENT(b, NARROW_B, from);
         }
@@ -183,7 +182,7 @@ void settle_b(int k, int to)
     if (k + BK > to)
         [[unroll]] for (int i = 0; i < LOADS_B; i++)
             [[unroll]] for (int j = 0; j < 4; j++)
-                if (!of_taps[VECTOR_A != 0 ? 0 : j]) rb[i][j] = OPERAND(0);
+                if (k + K_OF(i, true, BN) + (VECTOR_A != 0 ? 0 : j) >= to) rb[i][j] = OPERAND(0);
 }
 #else
 BLOCK_MATRIX(weights, b, NARROW_B, rb, LOADS_B, BN, false, VECTOR_B)
