@@ -10,13 +10,16 @@ static bool is_short(uint64_t span)
     return (span & 0xff00) == 0;
 }
 
+/* The validation layer takes all that a view spans for what is read, and what a kernel writes behind it for a hazard:
+ * views have the sizes that are asked for where it watches. */
 uint64_t rf_gpu_texel_span(const rf_gpu_device *device, const rf_gpu_binding *b)
 {
     const rf_device_caps *caps = &device->plan.caps;
     const uint64_t room = b->buffer->capacity + b->buffer->spare - b->offset, more = b->size + RF_GPU_TEXEL_SPARE;
     const uint64_t texel = (b->texel_half ? 2ull : 4ull) * b->texel_components;
     const bool fits = more <= room && more / texel <= caps->max_texel_elements;
-    return caps->compiles_at_dispatch && is_short(b->size) && fits ? more : b->size;
+    const bool watched = device->gpu->layer_version > 0;
+    return caps->compiles_at_dispatch && !watched && is_short(b->size) && fits ? more : b->size;
 }
 
 void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t at, const rf_gpu_binding *binding, uint64_t buffer_size)

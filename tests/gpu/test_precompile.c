@@ -54,6 +54,8 @@ static void test_texel_span(void **state)
     (void)state;
     rf_gpu_device *device = calloc(1, sizeof(*device));
     assert_non_null(device);
+    rf_gpu gpu = { 0 };
+    device->gpu = &gpu;
     device->plan.caps = (rf_device_caps){ .compiles_at_dispatch = true, .max_texel_elements = 1u << 20 };
     rf_gpu_buffer spared = { .device = device, .capacity = 1u << 23, .spare = RF_GPU_TEXEL_SPARE };
     rf_gpu_buffer given = { .device = device, .capacity = 1u << 16 };
@@ -72,6 +74,9 @@ static void test_texel_span(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (rf_gpu_texel_span(device, &cases[i].binding) != cases[i].span)
             fail_msg("case %zu spans %llu bytes", i, (unsigned long long)rf_gpu_texel_span(device, &cases[i].binding));
+    gpu.layer_version = VK_API_VERSION_1_3;
+    assert_int_equal(rf_gpu_texel_span(device, &cases[0].binding), 16);
+    gpu.layer_version = 0;
     device->plan.caps.compiles_at_dispatch = false;
     assert_int_equal(rf_gpu_texel_span(device, &cases[0].binding), 16);
     free(device);

@@ -63,11 +63,12 @@ rf_block rf_coop_block(const rf_device_caps *caps, rf_block_tile tile, rf_dtype 
     return b;
 }
 
-#define SIZES(name, type)                                                                                              \
+#define SIZES_BUT_16(name, type, of_16)                                                                                \
     {                                                                                                                  \
-        &rf_shader_##name##_coop_##type##_w0, &rf_shader_##name##_coop_##type##_w8,                                    \
-            &rf_shader_##name##_coop_##type##_w16, &rf_shader_##name##_coop_##type##_w32                               \
+        &rf_shader_##name##_coop_##type##_w0, &rf_shader_##name##_coop_##type##_w8, of_16,                             \
+            &rf_shader_##name##_coop_##type##_w32                                                                      \
     }
+#define SIZES(name, type) SIZES_BUT_16(name, type, &rf_shader_##name##_coop_##type##_w16)
 #define TYPES(name)                                                                                                    \
     {                                                                                                                  \
         SIZES(name, f16), SIZES(name, bf16)                                                                            \
@@ -76,7 +77,8 @@ rf_block rf_coop_block(const rf_device_caps *caps, rf_block_tile tile, rf_dtype 
 const rf_shader *rf_coop_shader(const rf_device_caps *caps, rf_coop_product product, rf_dtype operands)
 {
     static const rf_shader *const shaders[][2][4] = { [RF_COOP_MATMUL] = TYPES(matmul),
-                                                      [RF_COOP_MATMUL_XL] = TYPES(matmul_xl),
+                                                      [RF_COOP_MATMUL_XL] = { SIZES_BUT_16(matmul_xl, f16, NULL),
+                                                                              SIZES_BUT_16(matmul_xl, bf16, NULL) },
                                                       [RF_COOP_CONV2D] = TYPES(conv2d),
                                                       [RF_COOP_CONV2D_DATA] = TYPES(conv2d_data),
                                                       [RF_COOP_CONV2D_FILTER] = TYPES(conv2d_filter) };
