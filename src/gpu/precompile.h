@@ -13,9 +13,9 @@
 
 /* How texel buffers are bound, a bit per binding, as far as it goes into the code: lavapipe 22.3 compiles a shader anew
  * for every format, for buffers whose size is a power of two, and (it reads the size as a mipmap range) for views whose
- * size has nothing in bits 8 to 15. It also loses the name under which it keeps the code of the second of them for later
- * processes. So buffers have something to spare behind them that such views take in, and neither kind of size occurs but
- * in memory that is the caller's. Bits of storage buffers are zero. */
+ * size has nothing in bits 8 to 15. It also loses the name under which it keeps the code of the second of them for
+ * later processes. So buffers have something to spare behind them that such views take in, and neither kind of size
+ * occurs but in memory that is the caller's. Bits of storage buffers are zero. */
 typedef struct rf_gpu_texel_forms {
     uint32_t rgba, half, power_of_two, short_span;
 } rf_gpu_texel_forms;
