@@ -17,8 +17,9 @@ typedef struct planned {
     const rf_op_case *op_case;
     rf_dtype type; /* that its floats are stored in */
     rf_node_plan plan;
-    bool chosen;   /* what the case would be computed with */
-    char *failure; /* what became of it otherwise */
+    bool benchmark; /* the case is one of a benchmark */
+    bool chosen;    /* what the case would be computed with */
+    char *failure;  /* what became of it otherwise */
 } planned;
 
 typedef struct kernels_bench {
@@ -65,10 +66,20 @@ static bool wants_kernel(const kernels_bench *b, const rf_kernel *kernel, const 
     return type == RF_F32 || kernel->cooperative;
 }
 
-static rf_result plan_stored(kernels_bench *b, const rf_op *op, const rf_op_case *c, rf_dtype type, planned_list *list)
+/* A case of an operation: one of its table, or of those that only GPUs are measured with. */
+typedef struct case_of {
+    const rf_op *op;
+    const rf_op_case *op_case;
+    uint32_t number;
+    bool benchmark;
+} case_of;
+
+static rf_result plan_stored(kernels_bench *b, const case_of *of, rf_dtype type, planned_list *list)
 {
+    const rf_op *op = of->op;
+    const rf_op_case *c = of->op_case;
     rf_case_data data;
-    const bool highest_alone = b->params->type != RF_DTYPE_INVALID && (c - op->cases) % 2 != 0;
+    const bool highest_alone = b->params->type != RF_DTYPE_INVALID && of->number % 2 != 0;
     const rf_op_case stored = type == RF_F32 ? *c : rf_case_stored_in(op, c, type, highest_alone);
     RF_TRY(rf_case_data_describe(op, &stored, &data));
     const rf_kernel *chosen = NULL;
@@ -79,6 +90,7 @@ static rf_result plan_stored(kernels_bench *b, const rf_op *op, const rf_op_case
         planned *p = &list->items[list->count++];
         p->op_case = c;
         p->type = type;
+        p->benchmark = of->benchmark;
         p->chosen = op->kernels[i] == chosen;
         const rf_result r = rf_node_plan_make(b->on.exec, &data.call, op->kernels[i], &p->plan);
         if (r < 0) RF_TRY(keep_failure(p, r));
@@ -86,14 +98,15 @@ static rf_result plan_stored(kernels_bench *b, const rf_op *op, const rf_op_case
     return RF_OK;
 }
 
-static rf_result plan_case(kernels_bench *b, const rf_op *op, const rf_op_case *c, planned_list *list)
+static rf_result plan_case(kernels_bench *b, const case_of *of, planned_list *list)
 {
+    const rf_op *op = of->op;
     static const rf_dtype types[] = { RF_F32, RF_F16, RF_BF16 };
     bool cooperative = false;
-    if (b->params->type != RF_DTYPE_INVALID) return plan_stored(b, op, c, b->params->type, list);
+    if (b->params->type != RF_DTYPE_INVALID) return plan_stored(b, of, b->params->type, list);
     for (uint32_t i = 0; i < op->num_kernels; i++) cooperative |= op->kernels[i]->cooperative;
     for (size_t i = 0; i < (cooperative ? sizeof(types) / sizeof(types[0]) : 1); i++)
-        RF_TRY(plan_stored(b, op, c, types[i], list));
+        RF_TRY(plan_stored(b, of, types[i], list));
     return RF_OK;
 }
 
@@ -208,7 +221,7 @@ static rf_result plan_report(kernels_bench *b, const planned *p)
         .shader = "",
         .case_name = name,
         .chosen = p->chosen,
-        .benchmark = p->op_case->benchmark,
+        .benchmark = p->benchmark,
         .declared_shared = -1,
         .constants = "",
         .failure = p->failure,
@@ -228,15 +241,30 @@ static bool takes_part(const kernels_bench *b, const rf_op *op, const rf_op_case
            (!b->params->op || strstr(op->name, b->params->op));
 }
 
+static bool has_part(const kernels_bench *b, const rf_op *op)
+{
+    for (uint32_t i = 0; i < op->num_cases; i++)
+        if (takes_part(b, op, &op->cases[i])) return true;
+    return false;
+}
+
+/* What several cases share the first of them names: what GPUs are measured with, then the benchmark, then all others.
+ */
+static rf_result plan_cases(kernels_bench *b, const rf_op *op, planned_list *list)
+{
+    for (uint32_t i = 0; !b->on.exec->caps.is_cpu && has_part(b, op) && i < op->num_gpu_cases; i++)
+        RF_TRY(plan_case(b, &(case_of){ op, &op->gpu_cases[i], i, true }, list));
+    for (uint32_t i = 0; i < 2 * op->num_cases; i++) {
+        const case_of of = { op, &op->cases[i % op->num_cases], i % op->num_cases, i < op->num_cases };
+        if (takes_part(b, op, of.op_case) && of.op_case->benchmark == of.benchmark) RF_TRY(plan_case(b, &of, list));
+    }
+    return RF_OK;
+}
+
 static rf_result bench_op(kernels_bench *b, const rf_op *op)
 {
     planned_list list = { 0 };
-    rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < 2 * op->num_cases;
-         i++) { /* the benchmark's cases name what they share with others */
-        const rf_op_case *c = &op->cases[i % op->num_cases];
-        if (takes_part(b, op, c) && c->benchmark == (i < op->num_cases)) r = plan_case(b, op, c, &list);
-    }
+    rf_result r = plan_cases(b, op, &list);
     if (r >= 0) r = compile_all(b, &list);
     for (uint32_t i = 0; r >= 0 && i < 2 * list.count; i++) { /* first those that are chosen */
         const planned *p = &list.items[i % list.count];
