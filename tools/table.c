@@ -6,13 +6,11 @@
 
 #include "text.h"
 
-enum { MAX_COLUMNS = 16 };
-
 bool table_begin(table *t, const char *const *headings, uint32_t num_columns)
 {
-    const char *cells[MAX_COLUMNS];
+    const char *cells[TABLE_COLUMNS];
     memset(t, 0, sizeof(*t));
-    t->num_columns = num_columns < MAX_COLUMNS ? num_columns : MAX_COLUMNS;
+    t->num_columns = num_columns < TABLE_COLUMNS ? num_columns : TABLE_COLUMNS;
     for (uint32_t i = 0; i < t->num_columns; i++) {
         t->right[i] = headings[i][0] == '>';
         cells[i] = headings[i] + t->right[i];
@@ -49,7 +47,7 @@ static int column_width(const table *t, uint32_t column)
 
 void table_print(const table *t, FILE *out)
 {
-    int widths[MAX_COLUMNS];
+    int widths[TABLE_COLUMNS];
     for (uint32_t c = 0; c < t->num_columns; c++) widths[c] = column_width(t, c);
     for (uint32_t r = 0; r < t->num_rows; r++) {
         uint32_t count = t->num_columns; /* no spaces at the ends of lines */

@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+enum { TABLE_COLUMNS = 20 }; /* the most */
+
 typedef struct table {
     uint32_t num_columns, num_rows, capacity;
-    bool right[16]; /* columns aligned to the right */
-    char ***rows;   /* [num_rows][num_columns] */
+    bool right[TABLE_COLUMNS]; /* columns aligned to the right */
+    char ***rows;              /* [num_rows][num_columns] */
 } table;
 
 /* The headings are the first row. A heading that begins with '>' aligns its column to the right. */

@@ -81,6 +81,8 @@ static int64_t statistic_value(const rf_kernel_statistics *s, size_t i)
     return *(const int64_t *)(const void *)((const char *)s + statistic_columns[i].offset);
 }
 
+enum { VECTOR_BYTES = 16 }; /* that a load from shared memory brings at its best */
+
 static json_t *loop_json(const rf_kernel_loop *l)
 {
     if (l->instructions == 0) return json_null();
@@ -90,7 +92,10 @@ static json_t *loop_json(const rf_kernel_loop *l)
                              "shared_load_bytes", (int)l->shared_load_bytes);
     if (l->multiply_adds > 0) {
         json_object_set_new(loop, "multiply_add_share", json_real((double)l->multiply_adds / l->vector));
+        json_object_set_new(loop, "dual_share", json_real((double)l->dual / l->vector));
         json_object_set_new(loop, "shared_loads_per_64", json_real(64.0 * l->shared_loads / l->multiply_adds));
+        json_object_set_new(loop, "shared_vectors_per_64",
+                            json_real(64.0 / VECTOR_BYTES * l->shared_load_bytes / l->multiply_adds));
     }
     return loop;
 }
@@ -132,7 +137,7 @@ static void write_ratio(char *cell, size_t size, double part, uint32_t whole, in
 
 static bool add_cells(table *rows, const rf_bench_kernel *row)
 {
-    enum { FIRST = 3, LAST = FIRST + 12 };
+    enum { FIRST = 3, LAST = FIRST + 14 };
     char text[LAST][24];
     const char *cells[LAST] = { row->op, row->shader[0] ? row->shader : row->kernel, row->constants };
     const rf_kernel_statistics *s = &row->statistics;
@@ -145,7 +150,9 @@ static bool add_cells(table *rows, const rf_bench_kernel *row)
     int at = FIRST;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) write_cell(text[at++], sizeof(text[0]), values[i]);
     write_ratio(text[at++], sizeof(text[0]), 100.0 * l->multiply_adds, l->multiply_adds ? l->vector : 0, 0);
+    write_ratio(text[at++], sizeof(text[0]), 100.0 * l->dual, l->multiply_adds ? l->vector : 0, 0);
     write_ratio(text[at++], sizeof(text[0]), 64.0 * l->shared_loads, l->multiply_adds, 1);
+    write_ratio(text[at++], sizeof(text[0]), 64.0 / VECTOR_BYTES * l->shared_load_bytes, l->multiply_adds, 1);
     write_cell(text[at++], sizeof(text[0]), loop ? (int64_t)l->matrix : -1);
     write_cell(text[at++], sizeof(text[0]), loop ? (int64_t)l->divisions : -1);
     for (int i = FIRST; i < LAST; i++) cells[i] = text[i];
@@ -200,6 +207,7 @@ static const worse_rule worse_rules[] = {
     { "cycles", NULL, false, 0.02 },
     { "multiply_add_share", "loop", true, 0.01 },
     { "shared_loads_per_64", "loop", false, 0.01 },
+    { "shared_vectors_per_64", "loop", false, 0.01 },
     { "divisions", "loop", false, 0 },
     { "matrix", "loop", true, 0 },
 };
@@ -301,11 +309,14 @@ static int reports_compare(const kernels_report *report, const json_t *old)
 
 static int kernels_look(const kernels_options *o, const json_t *old)
 {
-    static const char *const headings[] = { "Op",      "Shader",     "Constants", ">Registers", ">Scalar",
-                                            ">Spills", ">Scratch",   ">Shared",   ">Subgroups", ">Instructions",
-                                            ">Cycles", ">Mul-add %", ">Loads/64", ">Matrix",    ">Divisions" };
+    static const char *const headings[] = {
+        "Op",       "Shader",    "Constants",   ">Registers",    ">Scalar",    ">Spills",
+        ">Scratch", ">Shared",   ">Subgroups",  ">Instructions", ">Cycles",    ">Mul-add %",
+        ">Dual %",  ">Loads/64", ">Vectors/64", ">Matrix",       ">Divisions",
+    };
+    enum { NUM_HEADINGS = sizeof(headings) / sizeof(headings[0]) };
     kernels_report report = { .options = o, .list = json_array(), .progress = isatty(STDERR_FILENO) != 0 };
-    report.ok = table_begin(&report.rows, headings, 15);
+    report.ok = table_begin(&report.rows, headings, NUM_HEADINGS);
     const rf_result r = rf_bench_kernels(
         &(rf_bench_kernels_params){ .device = o->device, .op = o->op, .all_cases = o->all_cases, .type = o->type },
         add_kernel, &report);
@@ -339,9 +350,10 @@ int command_bench_kernels(int argc, char **argv)
         "Compiles every kernel of the operations and prints what the driver's compiler says of each pipeline. Runs "
         "none of "
         "them.\vRegisters are of 32 bits and one invocation's, subgroups those that fit at once, cycles the driver's "
-        "estimate. The last four columns count what stands in the loop that multiplies and adds most: the share of "
-        "multiply-adds among vector instructions, loads from shared memory for 64 multiply-adds, instructions for "
-        "matrices, integer divisions. '-': the driver does not say. Fails when a pipeline does.",
+        "estimate. The last six columns count what stands in the loop that multiplies and adds most: the share of "
+        "multiply-adds among vector instructions, and of those that are issued in pairs, loads from shared memory for "
+        "64 multiply-adds, how many vectors of 16 bytes these bring, instructions for matrices, integer divisions. "
+        "'-': the driver does not say. Fails when a pipeline does.",
         NULL,
         NULL,
         NULL
