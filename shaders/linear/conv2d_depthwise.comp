@@ -16,6 +16,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 #include "include/linear_epilogue.glsl"
+#include "include/division.glsl"
 #define TILE 4
 #if defined(WINDOW) && !defined(FILTER)
 #define FORWARD
@@ -33,7 +34,9 @@ layout(push_constant) uniform P {
     int tiles;                         /* of a line; FILTER: parts */
     int lines;                         /* FILTER: of a part */
     int bias_tap;                      /* FILTER: whether there is one */
+    uint by_y[2], by_x[2], by_height[2]; /* what divides by the strides, DATA, and by out_h, FILTER: magic, shift */
 };
+int divide(int n, uint by[2]) { return int(rf_divide(uint(n), by[0], by[1])); } /* of no negative n */
 
 #if W == 8
 #define INPUT(number, name) layout(binding = number) uniform samplerBuffer name
@@ -67,7 +70,7 @@ void main()
     do {
         int line = min(part * lines + turn, images * out_h - 1);
         bool live = line == part * lines + turn;
-        int image = line / out_h, y = (line - image * out_h) * stride_y + ky * step_y + first_y;
+        int image = divide(line, by_height), y = (line - image * out_h) * stride_y + ky * step_y + first_y;
         bool inside_y = live && uint(y) < uint(in_h);
         int row = inside_y ? (image * in_h + y) * in_w : 0;
         Reg v[WINDOW];
@@ -110,7 +113,7 @@ void main()
     Reg sum = rf_splat(0.0);
     int line = part * lines, end = min(line + lines, images * out_h);
     for (; line < end; line++) {
-        int image = line / out_h, y = (line - image * out_h) * stride_y + ky * step_y + first_y;
+        int image = divide(line, by_height), y = (line - image * out_h) * stride_y + ky * step_y + first_y;
         bool inside_y = ones || uint(y) < uint(in_h);
         int row = inside_y && !ones ? (image * in_h + y) * in_w : 0, x = kx * step_x + first_x;
         for (int column = 0; column < out_w; column++) {
@@ -180,7 +183,7 @@ void main()
             int y = line * stride_y + ky * step_y + first_y, x = first * stride_x + kx * step_x + first_x;
             bool inside_y = uint(y) < uint(in_h);
 #else
-            int far_y = line + ky * step_y + first_y, y = far_y / stride_y;
+            int far_y = line + ky * step_y + first_y, y = divide(max(far_y, 0), by_y);
             bool inside_y = all(bvec3(far_y >= 0, y * stride_y == far_y, y < in_h));
 #endif
             int row = (image * in_h + (inside_y ? y : 0)) * in_w;
@@ -188,7 +191,7 @@ void main()
 #ifdef FORWARD
                 bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));
 #else
-                int far_x = first + i + kx * step_x + first_x, x = far_x / stride_x;
+                int far_x = first + i + kx * step_x + first_x, x = divide(max(far_x, 0), by_x);
                 bool inside = all(bvec4(inside_y, far_x >= 0, x * stride_x == far_x, x < in_w));
 #endif
                 Reg v = LOAD(data, (row + (inside ? x : 0)) * vectors + channel);

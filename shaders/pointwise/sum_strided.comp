@@ -5,12 +5,14 @@
 #extension GL_GOOGLE_include_directive : require
 #define W 1
 #include "include/wide.glsl"
+#include "include/division.glsl"
 
 layout(push_constant) uniform Push {
     uint outputs, elements, slices;
     uint kept_size[3], kept_stride[3];     /* innermost first */
     uint summed_size[3], summed_stride[3];
     uint in_offset, out_offset, out_stride; /* out_stride: from slice to slice */
+    uint inner[2], middle[2];               /* what divides by summed_size[0] and [1]: magic, shift */
 } p;
 layout(std430, binding = 0) readonly buffer In { float x[]; };
 layout(std430, binding = 1) writeonly buffer Out { float y[]; };
@@ -29,9 +31,9 @@ void main()
         for (uint e = slice; e < p.elements; e += p.slices) sum += x[base + e * p.summed_stride[0]];
     } else {
         for (uint e = slice; e < p.elements; e += p.slices) {
-            uint outer = e / p.summed_size[0];
+            uint outer = rf_divide(e, p.inner[0], p.inner[1]), last = rf_divide(outer, p.middle[0], p.middle[1]);
             uint at = base + (e - outer * p.summed_size[0]) * p.summed_stride[0];
-            at += outer % p.summed_size[1] * p.summed_stride[1] + outer / p.summed_size[1] * p.summed_stride[2];
+            at += (outer - last * p.summed_size[1]) * p.summed_stride[1] + last * p.summed_stride[2];
             sum += x[at];
         }
     }

@@ -12,6 +12,7 @@ enum { TILE = 4, WINDOW = 3, MOST_PIXEL_VECTORS = 1 << 28 };
 typedef struct push {
     int32_t images, vectors, in_h, in_w, out_h, out_w, kernel_h, kernel_w;
     int32_t stride_y, stride_x, step_y, step_x, first_y, first_x, tiles, lines, bias_tap;
+    rf_magic by_y, by_x, by_height; /* the strides, and out_h */
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_depthwise.comp");
 
@@ -76,6 +77,8 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, bool da
         p.first_y = -p.first_y;
         p.first_x = -p.first_x;
     }
+    p.by_y = rf_magic_make((uint32_t)g.sy);
+    p.by_x = rf_magic_make((uint32_t)g.sx);
     const bool window = shares_pixels(&g) && (!data || g.sy == 1);
     p.tiles = (p.out_w + TILE - 1) / TILE;
     const uint64_t threads = (uint64_t)p.out_h * (uint64_t)p.tiles * (uint64_t)vectors;
@@ -188,7 +191,8 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
                      .first_x = -(int32_t)g.pl,
                      .tiles = (int32_t)f.parts,
                      .lines = (int32_t)f.lines,
-                     .bias_tap = call->n_out > 1 };
+                     .bias_tap = call->n_out > 1,
+                     .by_height = rf_magic_make((uint32_t)g.oh) };
     rf_lanes_plan lanes = { .call = call, .caps = caps, .plan = plan };
     const rf_binding partial = rf_lanes_workspace(&lanes, (uint64_t)f.parts * f.floats * sizeof(float));
     static const rf_shader *const shaders[2][2] = {

@@ -222,7 +222,9 @@ static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, 
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sum_strided, rf_div_up(l->elements, slices) + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-    uint32_t push[18] = { (uint32_t)l->outputs, (uint32_t)l->elements, (uint32_t)slices };
+    const rf_magic by_inner = rf_magic_make((uint32_t)l->summed_size[0]),
+                   by_middle = rf_magic_make((uint32_t)l->summed_size[1]);
+    uint32_t push[22] = { (uint32_t)l->outputs, (uint32_t)l->elements, (uint32_t)slices };
     for (uint32_t i = 0; i < 3; i++) {
         push[3 + i] = (uint32_t)l->kept_size[i];
         push[6 + i] = (uint32_t)l->kept_stride[i];
@@ -232,6 +234,10 @@ static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, 
     push[15] = (uint32_t)in_offset;
     push[16] = (uint32_t)out_offset;
     push[17] = (uint32_t)out_stride;
+    push[18] = by_inner.magic;
+    push[19] = by_inner.shift;
+    push[20] = by_middle.magic;
+    push[21] = by_middle.shift;
     rf_dispatch_push(d, push, sizeof(push));
     rf_bind_bytes(d, from.kind, 0, from.offset, from.size)->write = false;
     rf_bind_bytes(d, to.kind, 0, to.offset, to.size);
