@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layer or (RMS) root mean square normalisation of rows, or (GRAD) the gradient of x. The variance is the mean of squares of
 // centred values. One invocation a row; VEC4: four columns at a time, in types of 16 bits, too, or with TEXEL through texel
-// buffers; GROUP: one workgroup a row, for GPUs.
+// buffers; GROUP: one workgroup a row, and LANES: some lanes of a subgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#ifdef VEC4
+#define LANES_ID 5
+#else
+#define LANES_ID 4
+#endif
 #include "include/row_group.glsl"
 #ifdef TEXEL
 #include "include/write_fours.glsl"

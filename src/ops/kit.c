@@ -205,6 +205,16 @@ uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes)
     return passes * (own + 2 * rf_div_up(own, 64) + (lanes > 1 ? 12 : 2));
 }
 
+/* Rows that some lanes of a subgroup share. */
+enum {
+    ROW_LANES_LOCAL = 128,
+    MOST_ROW_LANES = 64,
+    /* A row that takes more turns is better walked by a whole workgroup, unless rows fill a GPU without that. */
+    MOST_TURNS = 4,
+    MOST_BUSY_TURNS = 16,
+    MANY_ROW_THREADS = 1 << 17,
+};
+
 uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_t passes)
 {
     const uint32_t most = rf_local_size(caps, 1024); /* what the shaders have shared memory for */
@@ -221,6 +231,33 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
     job->columns = columns;
     job->local = rf_row_group_size(caps, columns, passes);
     job->loops = rf_row_loops(columns, job->local, passes);
+}
+
+uint32_t rf_row_lanes(const rf_device_caps *caps, uint64_t steps)
+{
+    const uint32_t most = caps->subgroup_size < MOST_ROW_LANES ? caps->subgroup_size : MOST_ROW_LANES;
+    if (!caps->full_subgroups || !caps->subgroup_shuffle || rf_local_size(caps, ROW_LANES_LOCAL) % caps->subgroup_size)
+        return 0;
+    uint32_t lanes = 1;
+    while (lanes < most && lanes < steps) lanes *= 2;
+    return lanes;
+}
+
+void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t steps, uint32_t passes)
+{
+    const uint32_t lanes = rf_row_lanes(caps, steps);
+    job->threads_per_row = lanes;
+    job->local = rf_local_size(caps, ROW_LANES_LOCAL);
+    job->loops = rf_row_loops(steps, lanes > 0 ? lanes : 1, passes);
+    job->spec[job->n_spec++] = lanes;
+}
+
+double rf_row_job_lanes_score(const rf_row_job *job, const rf_device_caps *caps, uint64_t steps)
+{
+    if (job->threads_per_row == 0 || rf_row_job_score(job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
+    const uint64_t turns = rf_div_up(steps, job->threads_per_row);
+    const bool busy = job->rows * job->threads_per_row >= MANY_ROW_THREADS;
+    return caps->is_cpu || turns > (busy ? MOST_BUSY_TURNS : MOST_TURNS) ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
 }
 
 uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns)

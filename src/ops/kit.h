@@ -180,9 +180,9 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);
 /* As many dispatches as that needs. */
 rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_kernel_plan *plan);
 /*
- * Row operations come in two ways: one invocation walks a row, or a workgroup does, whose invocations take turns
- * with the columns (GROUP of shaders/include/row_group.glsl). `passes`: how often a row is walked, in blocks of 64 or
- * not.
+ * Row operations come in three ways: one invocation walks a row, or a workgroup does, whose invocations take turns
+ * with the columns (GROUP of shaders/include/row_group.glsl), or some neighbouring lanes of a subgroup do (LANES
+ * there). `passes`: how often a row is walked, in blocks of 64 or not; `steps`: columns, or fours of them.
  */
 /* Iterations for `columns` steps shared by `lanes` invocations. */
 uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes);
@@ -191,6 +191,12 @@ uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_
 /* Makes the job one of workgroups: its grid, local size and loops. */
 void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
                       uint32_t passes);
+/* Lanes that share a row: a power of two; 0: the device has no whole subgroups that shuffle. */
+uint32_t rf_row_lanes(const rf_device_caps *caps, uint64_t steps);
+/* Makes the job one of such lanes: invocations, local size, loops and the shader's next constant. */
+void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t steps, uint32_t passes);
+/* Of such a job, in place of rf_row_job_score(). */
+double rf_row_job_lanes_score(const rf_row_job *job, const rf_device_caps *caps, uint64_t steps);
 /* How many fours of a row each lane of a subgroup holds, where a subgroup reads every element once (shaders/include/
  * held_rows.glsl); 0: the device has no such subgroups, or rows are too short or too long for them. */
 uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns);

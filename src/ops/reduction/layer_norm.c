@@ -188,7 +188,16 @@ static rf_cost norm_cost(const rf_op_call *call)
 /* ---- kernels ---- */
 
 /* Places in the lists of shaders below; of the last two there is a shader for each size of subgroups. */
-typedef enum norm_way { WAY_ROW, WAY_ROW_VEC4, WAY_GROUP, WAY_GROUP_VEC4, WAY_ROW_TEXEL, WAY_HELD = 6 } norm_way;
+typedef enum norm_way {
+    WAY_ROW,
+    WAY_ROW_VEC4,
+    WAY_GROUP,
+    WAY_GROUP_VEC4,
+    WAY_LANES,
+    WAY_LANES_VEC4,
+    WAY_ROW_TEXEL,
+    WAY_HELD = 8
+} norm_way;
 
 /* Each subgroup takes several rows where there are many, and reads gamma and beta once for all of them. */
 static void hold_rows(rf_row_job *job, const rf_device_caps *caps, uint64_t columns)
@@ -202,12 +211,14 @@ static void hold_rows(rf_row_job *job, const rf_device_caps *caps, uint64_t colu
 
 static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
 {
-    static const rf_shader *const shaders[2][8] = {
+    static const rf_shader *const shaders[2][10] = {
         { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group,
-          &rf_shader_layer_norm_group_vec4, &rf_shader_layer_norm_texel8, &rf_shader_layer_norm_texel16,
-          &rf_shader_layer_norm_held8, &rf_shader_layer_norm_held16 },
+          &rf_shader_layer_norm_group_vec4, &rf_shader_layer_norm_lanes, &rf_shader_layer_norm_lanes_vec4,
+          &rf_shader_layer_norm_texel8, &rf_shader_layer_norm_texel16, &rf_shader_layer_norm_held8,
+          &rf_shader_layer_norm_held16 },
         { &rf_shader_layer_norm_grad, &rf_shader_layer_norm_grad_vec4, &rf_shader_layer_norm_grad_group,
-          &rf_shader_layer_norm_grad_group_vec4, &rf_shader_layer_norm_grad_texel8, &rf_shader_layer_norm_grad_texel16,
+          &rf_shader_layer_norm_grad_group_vec4, &rf_shader_layer_norm_grad_lanes,
+          &rf_shader_layer_norm_grad_lanes_vec4, &rf_shader_layer_norm_grad_texel8, &rf_shader_layer_norm_grad_texel16,
           &rf_shader_layer_norm_grad_held8, &rf_shader_layer_norm_grad_held16 },
     };
     const rf_layer_norm_attr *attr = call->attr;
@@ -242,7 +253,10 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
     static const uint32_t texels[2] = { 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 4 }; /* bindings */
     for (uint32_t i = 0; texel && i < job.n_tensors; i++)
         if (texels[grad] >> i & 1) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
-    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4) job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
+    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4 || way == WAY_LANES_VEC4)
+        job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
+    if (way == WAY_LANES) rf_row_job_lanes(&job, caps, columns, 3);
+    if (way == WAY_LANES_VEC4) rf_row_job_lanes(&job, caps, rf_div_up(columns, 4), 3);
     job.push[1] = (uint32_t)columns;
     job.push[2] = rf_float_word(attr->epsilon);
     return job;
@@ -252,10 +266,12 @@ static double norm_score(const rf_op_call *call, const rf_device_caps *caps, nor
 {
     if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     const rf_row_job job = norm_job(call, caps, way);
+    if (way == WAY_LANES) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]));
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
+    if (way == WAY_LANES_VEC4) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]) / 4);
     if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? norm_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
     /* Tensors that are the same for all rows are bound whole. */
     if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
@@ -282,8 +298,10 @@ RF_VARIANT(static, kernel_held, "held", norm_score, norm_plan, WAY_HELD);
 RF_VARIANT(static, kernel_group, "group", norm_score, norm_plan, WAY_GROUP);
 /* Of 16 bits: in front of the one that converts. */
 RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", norm_score, norm_plan, WAY_GROUP_VEC4, norm_narrow);
-static const rf_kernel *const kernels[] = { &kernel_row,       &kernel_row_vec4,   &kernel_held,
-                                            &kernel_row_texel, &kernel_group_vec4, &kernel_group };
+RF_NARROW_VARIANT(static, kernel_lanes_vec4, "lanes_vec4", norm_score, norm_plan, WAY_LANES_VEC4, norm_narrow);
+RF_VARIANT(static, kernel_lanes, "lanes", norm_score, norm_plan, WAY_LANES);
+static const rf_kernel *const kernels[] = { &kernel_row,        &kernel_row_vec4, &kernel_held,       &kernel_row_texel,
+                                            &kernel_lanes_vec4, &kernel_lanes,    &kernel_group_vec4, &kernel_group };
 
 /* ---- cases ---- */
 

@@ -112,6 +112,8 @@ typedef enum softmax_way {
     WAY_ROW_TEXEL,
     WAY_GROUP,
     WAY_GROUP_VEC4,
+    WAY_LANES,
+    WAY_LANES_VEC4,
     WAY_HELD,
     WAY_COUNT = WAY_HELD + 2
 } softmax_way;
@@ -120,15 +122,17 @@ static const rf_shader *softmax_shader(const rf_op *op, softmax_way way)
 {
     static const rf_shader *const shaders[4][WAY_COUNT] = {
         { &rf_shader_softmax, &rf_shader_softmax_vec4, &rf_shader_softmax_texel, &rf_shader_softmax_group,
-          &rf_shader_softmax_group_vec4, &rf_shader_softmax_held8, &rf_shader_softmax_held16 },
+          &rf_shader_softmax_group_vec4, &rf_shader_softmax_lanes, &rf_shader_softmax_lanes_vec4,
+          &rf_shader_softmax_held8, &rf_shader_softmax_held16 },
         { &rf_shader_log_softmax, &rf_shader_log_softmax_vec4, &rf_shader_log_softmax_texel,
-          &rf_shader_log_softmax_group, &rf_shader_log_softmax_group_vec4, &rf_shader_log_softmax_held8,
-          &rf_shader_log_softmax_held16 },
+          &rf_shader_log_softmax_group, &rf_shader_log_softmax_group_vec4, &rf_shader_log_softmax_lanes,
+          &rf_shader_log_softmax_lanes_vec4, &rf_shader_log_softmax_held8, &rf_shader_log_softmax_held16 },
         { &rf_shader_softmax_grad, &rf_shader_softmax_grad_vec4, &rf_shader_softmax_grad_texel,
-          &rf_shader_softmax_grad_group, &rf_shader_softmax_grad_group_vec4, &rf_shader_softmax_grad_held8,
-          &rf_shader_softmax_grad_held16 },
+          &rf_shader_softmax_grad_group, &rf_shader_softmax_grad_group_vec4, &rf_shader_softmax_grad_lanes,
+          &rf_shader_softmax_grad_lanes_vec4, &rf_shader_softmax_grad_held8, &rf_shader_softmax_grad_held16 },
         { &rf_shader_log_softmax_grad, &rf_shader_log_softmax_grad_vec4, &rf_shader_log_softmax_grad_texel,
-          &rf_shader_log_softmax_grad_group, &rf_shader_log_softmax_grad_group_vec4, &rf_shader_log_softmax_grad_held8,
+          &rf_shader_log_softmax_grad_group, &rf_shader_log_softmax_grad_group_vec4, &rf_shader_log_softmax_grad_lanes,
+          &rf_shader_log_softmax_grad_lanes_vec4, &rf_shader_log_softmax_grad_held8,
           &rf_shader_log_softmax_grad_held16 },
     };
     const int row = op == &rf_op_softmax ? 0 : op == &rf_op_log_softmax ? 1 : op == &rf_op_softmax_grad ? 2 : 3;
@@ -150,7 +154,10 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
     if (way == WAY_GROUP_VEC4) rf_row_job_group(&job, caps, job.shader, rf_div_up(columns, 4), passes);
     for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, rf_row_bytes(&call->in[i]));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
-    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4) job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
+    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4 || way == WAY_LANES_VEC4)
+        job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
+    if (way == WAY_LANES) rf_row_job_lanes(&job, caps, columns, passes);
+    if (way == WAY_LANES_VEC4) rf_row_job_lanes(&job, caps, rf_div_up(columns, 4), passes);
     for (uint32_t i = 0; (way == WAY_ROW_TEXEL || way == WAY_HELD) && i < call->n_in; i++)
         job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     if (way == WAY_HELD) rf_row_job_hold(&job, caps, columns);
@@ -162,10 +169,12 @@ static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, 
 {
     if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     const rf_row_job job = softmax_job(call, caps, way);
+    if (way == WAY_LANES) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]));
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (way != WAY_HELD && rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
+    if (way == WAY_LANES_VEC4) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]) / 4);
     if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? softmax_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
     return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
                                                                                           : RF_SCORE_RESERVE;
@@ -185,8 +194,12 @@ RF_VARIANT(static, kernel_group, "group", softmax_score, softmax_plan, WAY_GROUP
 /* Of 16 bits: in front of the one that converts. */
 RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", softmax_score, softmax_plan, WAY_GROUP_VEC4,
                   rf_always_narrow);
-static const rf_kernel *const softmax_kernels[] = { &kernel_row,       &kernel_row_vec4,   &kernel_held,
-                                                    &kernel_row_texel, &kernel_group_vec4, &kernel_group };
+RF_NARROW_VARIANT(static, kernel_lanes_vec4, "lanes_vec4", softmax_score, softmax_plan, WAY_LANES_VEC4,
+                  rf_always_narrow);
+RF_VARIANT(static, kernel_lanes, "lanes", softmax_score, softmax_plan, WAY_LANES);
+static const rf_kernel *const softmax_kernels[] = { &kernel_row,        &kernel_row_vec4,   &kernel_held,
+                                                    &kernel_row_texel,  &kernel_lanes_vec4, &kernel_lanes,
+                                                    &kernel_group_vec4, &kernel_group };
 
 /* ---- cases ---- */
 
