@@ -10,12 +10,14 @@
  * - No load has a condition. The last tiles of rows and of columns begin so early that they end with the matrix, and store
  *   what the tiles before them do not. The first slice ends so early that the last one ends with the sum: what it has in front
  *   of the first summand are zeros. So there are at least BM rows, BN columns, and more than BK summands.
+ * - A long sum is cut into parts, each of which writes a whole c of its own; another dispatch adds these up.
  * - Eight neighbours, which memory serves at once, have all of lines l and l + 4 where lines are of summands: whole
  *   sectors are read, and with PADDING those two stand in different banks.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+layout(constant_id = 4) const int SPLIT = 0; /* sums are cut into parts of `split` summands */
 layout(constant_id = 5) const int TRANSPOSED_A = 0;
 layout(constant_id = 6) const int TRANSPOSED_B = 0;
 layout(constant_id = 9) const int VECTOR_C = 0; /* lines start at multiples of four */
@@ -85,16 +87,16 @@ void load_slice(int t)
     [[unroll]] for (int i = 0; i < LOADS_B; i++) rb[i] = b[walk_b.at + t * walk_b.slice + i * walk_b.more];
 }
 
-/* Slice 0, of whose summands the first ones are not there. */
-void load_first(int missing)
+/* The first slice of a part; of that of the whole sum the first summands are not there. */
+void load_first(int t, int missing)
 {
     [[unroll]] for (int i = 0; i < LOADS_A; i++) {
         ra[i] = uvec4(0);
-        if (SUMMAND(i, A_ALONG_K, BM) >= missing) ra[i] = a[walk_a.at + i * walk_a.more];
+        if (SUMMAND(i, A_ALONG_K, BM) >= missing) ra[i] = a[walk_a.at + t * walk_a.slice + i * walk_a.more];
     }
     [[unroll]] for (int i = 0; i < LOADS_B; i++) {
         rb[i] = uvec4(0);
-        if (SUMMAND(i, B_ALONG_K, BN) >= missing) rb[i] = b[walk_b.at + i * walk_b.more];
+        if (SUMMAND(i, B_ALONG_K, BN) >= missing) rb[i] = b[walk_b.at + t * walk_b.slice + i * walk_b.more];
     }
 }
 
@@ -135,7 +137,8 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x);
     if (id >= total) return;
-    int tiles = row_tiles * column_tiles, z = id / tiles, a_first = 0, b_first = 0;
+    int tiles = row_tiles * column_tiles, part = SPLIT != 0 ? id / tiles % parts : 0, a_first = 0, b_first = 0;
+    int z = id / tiles / (SPLIT != 0 ? parts : 1), c_first = z * m * n;
     ivec2 place = block_order(id % tiles, row_tiles, column_tiles);
     if (z > 0)
         for (int d = 3, rest = z; d >= 0; d--) {
@@ -144,18 +147,23 @@ void main()
             rest /= dim[d];
         }
     int first_row = min(place.x * BM, m - BM), first_column = min(place.y * BN, n - BN);
-    int slices = (k + BK - 1) / BK, missing = slices * BK - k;
+    int slices = (k + BK - 1) / BK, missing = slices * BK - k, from = 0, to = slices;
+    if (SPLIT != 0) {
+        from = part * (split / BK);
+        to = min(from + split / BK, slices);
+        c_first += part * (total / tiles / parts) * m * n;
+    }
     walk_a = walk_of(A_ALONG_K, BM, a_first, a_line, first_row, missing);
     walk_b = walk_of(B_ALONG_K, BN, b_first, b_line, first_column, missing);
 
     MATRIX_C sums[FRAGMENTS_M * FRAGMENTS_N];
     [[unroll]] for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N; i++) sums[i] = MATRIX_C(0.0);
-    load_first(missing);
-    for (int t = 0; t < slices; t++) {
+    load_first(from, from == 0 ? missing : 0);
+    for (int t = from; t < to; t++) {
         barrier();
         store_slice();
         barrier();
-        load_slice(min(t + 1, slices - 1));
+        load_slice(min(t + 1, to - 1));
         [[unroll]] for (int p = 0; p < BK; p += MATRIX_K) {
             MATRIX_A fa[FRAGMENTS_M];
             [[unroll]] for (int r = 0; r < FRAGMENTS_M; r++) {
@@ -186,7 +194,7 @@ void main()
             subgroupBarrier();
             [[unroll]] for (int v = 0; v < VECTORS; v++) sum[v][0] = drain[own + v * LANES + lane];
             subgroupBarrier();
-            store_matrix(sum, z * m * n, first_row + subgroup_row + r * MATRIX_M, first_column + subgroup_column + s * MATRIX_N,
+            store_matrix(sum, c_first, first_row + subgroup_row + r * MATRIX_M, first_column + subgroup_column + s * MATRIX_N,
                          place.x * BM, place.y * BN);
         }
 }

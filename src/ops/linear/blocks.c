@@ -71,6 +71,13 @@ static double wave_cycles(const rf_device_caps *caps, const rf_block *b, bool ga
     return slices * slice + BLOCK_LATENCY;
 }
 
+/* Of a pass over what lies in memory, from which come half as many bytes as from the cache. */
+static double reread_seconds(const rf_device_caps *caps, double bytes)
+{
+    const uint32_t units = caps->compute_units > 0 ? caps->compute_units : 1;
+    return bytes > 0 ? LAUNCH_SECONDS + bytes / (units * UNIT_BYTES / 2 * HERTZ) : 0;
+}
+
 static double seconds_of(const rf_device_caps *caps, const rf_block *b, bool gathers, const rf_block_grid *g)
 {
     const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1;
@@ -80,17 +87,11 @@ static double seconds_of(const rf_device_caps *caps, const rf_block *b, bool gat
     double cycles = (double)whole_waves * wave_cycles(caps, b, gathers, (double)at_once, slices);
     if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, gathers, (double)(of_a_unit % at_once), slices);
     const int32_t adds = g->parts_of_group + (g->groups > 1 ? g->groups : 0);
-    if (g->parts > 1)
+    if (g->parts > 1 && !b->whole)
         cycles += PARTS_LATENCY * (g->groups > 1 ? 2 : 1) +
                   (double)rf_div_up(g->tiles, units) * adds * 2 * b->rows * b->columns * sizeof(float) / UNIT_BYTES;
-    return LAUNCH_SECONDS + cycles / HERTZ;
-}
-
-/* Of a pass over what lies in memory, from which come half as many bytes as from the cache. */
-static double reread_seconds(const rf_device_caps *caps, double bytes)
-{
-    const uint32_t units = caps->compute_units > 0 ? caps->compute_units : 1;
-    return bytes > 0 ? LAUNCH_SECONDS + bytes / (units * UNIT_BYTES / 2 * HERTZ) : 0;
+    const double adding = g->parts > 1 && b->whole ? reread_seconds(caps, 2.0 * (double)g->partial) : 0;
+    return LAUNCH_SECONDS + cycles / HERTZ + adding;
 }
 
 /* ---- grids ---- */
@@ -108,11 +109,12 @@ static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, con
     g.groups = (int32_t)rf_div_up((uint64_t)g.parts, (uint64_t)g.parts_of_group);
     g.tiles = (uint64_t)g.row_tiles * (uint64_t)g.column_tiles * (uint64_t)job->batch;
     g.total = g.tiles * (uint64_t)g.parts;
-    g.counters = g.parts == 1 ? 0 : g.tiles * (uint64_t)(g.groups > 1 ? g.groups + 1 : 1);
+    g.counters = g.parts == 1 || b.whole ? 0 : g.tiles * (uint64_t)(g.groups > 1 ? g.groups + 1 : 1);
     /* A slice's loop is left to the driver to unroll, so it counts. */
     g.loops = ((uint64_t)g.split / b.depth + 1) * (b.depth + 2) + (uint64_t)(g.parts_of_group + g.groups);
-    const uint64_t partial = g.total * b.rows * b.columns * sizeof(float);
-    const bool parts_fit = g.parts == 1 || (partial <= caps->max_storage_range && g.counters * 4 <= RF_MAX_COUNTERS);
+    const uint64_t results = (uint64_t)(job->rows * job->columns * job->batch) * (uint64_t)g.parts;
+    g.partial = (b.whole ? results : g.total * b.rows * b.columns) * sizeof(float);
+    const bool parts_fit = g.parts == 1 || (g.partial <= caps->max_storage_range && g.counters * 4 <= RF_MAX_COUNTERS);
     /* Longer sums than this would lose precision. */
     const uint64_t longest = 16384 * (uint64_t)b.depth;
     if (parts_fit && g.loops <= rf_loop_limit(caps) && (uint64_t)g.split <= longest && g.total <= INT32_MAX)
@@ -129,7 +131,7 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
      * device needs many. */
     for (int64_t parts = 1; parts <= 4096; parts += parts < 2 ? 1 : parts & (parts - 1) ? parts / 3 : parts / 2) {
         if (best.seconds > 0 && parts > 1 && job->length / parts < shortest) break;
-        if (parts > 1 && b.whole) break;
+        if (parts > 1 && b.whole && !job->can_add) break;
         const rf_block_grid g = grid_of(caps, tile, job, parts);
         if (g.seconds > 0 && (best.seconds == 0 || g.seconds < WORTHWHILE * best.seconds)) best = g;
     }
@@ -203,15 +205,14 @@ void rf_block_types(rf_dispatch *d, const rf_op_call *call, const rf_device_caps
     rf_dispatch_spec(d, word | type << 8);
 }
 
-void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid)
+void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, const rf_block_grid *grid)
 {
-    if (grid->parts == 1) {
+    if (grid->counters == 0) {
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         return;
     }
-    const rf_block b = rf_block_make(p->caps, tile, rf_block_operands(p->call));
     p->plan->counters = grid->counters * 4;
-    rf_lanes_bind(d, rf_lanes_workspace(p, grid->total * b.rows * b.columns * sizeof(float)), RF_VIEW_STORAGE, true);
+    rf_lanes_bind(d, rf_lanes_workspace(p, grid->partial), RF_VIEW_STORAGE, true);
     rf_bind_whole(d, RF_BIND_COUNTERS, 0);
 }

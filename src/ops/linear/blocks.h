@@ -34,7 +34,7 @@ typedef struct rf_block {
     uint32_t depth;     /* summands of a slice */
     uint32_t shared;    /* bytes of shared memory; of one operand's element: */
     uint32_t element;
-    bool whole; /* sums are never cut into parts */
+    bool whole; /* each part of a sum is a result of its own, and another dispatch adds them up */
 } rf_block;
 /* As operands of the type take it; without threads where the device has no such matrices. */
 rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands);
@@ -45,6 +45,7 @@ typedef struct rf_block_job {
     rf_dtype operands;
     double reread; /* bytes of what is read once more after the product */
     bool gathers;  /* places of summands are worked out while they are loaded */
+    bool can_add;  /* by that dispatch, where a block is whole */
 } rf_block_job;
 /* The type that the operands of a call have in common, which is f32 where they have none. */
 rf_dtype rf_block_operands(const rf_op_call *call);
@@ -55,6 +56,7 @@ typedef struct rf_block_grid {
     int32_t parts_of_group, groups;                /* parts are added up by groups, then groups */
     uint64_t tiles, total, counters;               /* without parts, with them; of arrivals */
     uint64_t loops;                                /* of an invocation */
+    uint64_t partial;                              /* bytes of what parts write */
     double seconds;                                /* 0: it cannot */
 } rf_block_grid;
 /* With the parts that take the least time. */
@@ -90,8 +92,8 @@ bool rf_block_takes_narrow(const rf_op_call *call, int64_t columns);
 /* Appends the shaders' constant TYPES, and zeros in front of it. */
 void rf_block_types(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps);
 
-/* Binds 4 and 5 of the shaders: partial sums and arrivals; output 0 stands for both where the sums are whole. */
-void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, rf_block_tile tile, const rf_block_grid *grid);
+/* Binds 4 and 5 of the shaders: partial sums and arrivals; output 0 stands for both where there are none. */
+void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, const rf_block_grid *grid);
 
 /* For tables: declarations and addresses of an op's kernels of every tile. */
 #define RF_BLOCK_DECLARE(op)                                                                                           \

@@ -231,7 +231,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
     rf_bind_whole(d, RF_BIND_INPUT, 1);
     rf_bind_whole(d, RF_BIND_INPUT, bias ? 2 : 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_block_bind_parts(&builder, d, v.tile, &t);
+    rf_block_bind_parts(&builder, d, &t);
     if (v.f != DATA) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 ? 1 : 0);
     return RF_OK;
 }

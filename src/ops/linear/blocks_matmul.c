@@ -16,6 +16,9 @@ _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp
 static rf_block_job job_of(const rf_op_call *call, const rf_matmul_geometry *g, rf_block_tile tile)
 {
     rf_block_job job = { g->m, g->n, g->k, g->batch, rf_block_operands(call) };
+    /* What parts write lies one behind the other in fours; what adds them up reads and writes f32 alone. */
+    job.can_add =
+        tile == RF_BLOCK_COOP_XL && call->out[0].dtype == RF_F32 && !g->bias && g->m * g->n * g->batch % 4 == 0;
     if (g->bias_gradient && tile == RF_BLOCK_COOP_XL)
         job.reread = (double)rf_tensor_bytes(&call->in[1]);
     else
@@ -54,6 +57,13 @@ static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)caps;
     return rf_block_takes_narrow(call, rf_matmul_geometry_of(call).n);
+}
+
+/* Adds up the parts that coop_xl wrote. */
+static rf_result add_parts(rf_lanes_plan *p, const rf_matmul_geometry *g, const rf_block_grid *t, rf_binding partial)
+{
+    const uint64_t count = (uint64_t)(g->m * g->n * g->batch);
+    return rf_lanes_add_sum(p, partial, t->parts, count, count, 0, g->n, g->activation, false);
 }
 
 static rf_result append_sums(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
@@ -98,8 +108,9 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     rf_dispatch *d = rf_kernel_plan_add(
         out, coop ? rf_coop_shader(caps, product, job.operands) : shaders[tile][rf_block_width_of(caps)], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool adds = tile == RF_BLOCK_COOP_XL && t.parts > 1;
     const uint32_t constants[] = { rf_block_make(caps, tile, job.operands).threads,
-                                   g.activation,
+                                   adds ? 0 : g.activation,
                                    g.bias,
                                    rf_block_slice(caps),
                                    t.parts > 1,
@@ -120,9 +131,12 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_INPUT, 1);
     rf_bind_whole(d, RF_BIND_INPUT, g.bias || g.relu_mask ? 2 : 0);
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_block_bind_parts(&builder, d, tile, &t);
+    rf_binding result = { .kind = RF_BIND_OUTPUT, .write = true };
+    if (adds) result = rf_lanes_workspace(&builder, t.partial);
+    rf_lanes_bind(d, result, RF_VIEW_STORAGE, true);
+    rf_block_bind_parts(&builder, d, &t);
     rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
+    if (adds) RF_TRY(add_parts(&builder, &g, &t, result));
     return g.bias_gradient && tile == RF_BLOCK_COOP_XL ? append_sums(call, caps, out) : RF_OK;
 }
 
