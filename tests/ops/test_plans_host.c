@@ -201,6 +201,45 @@ static void attention_is_fused_where_it_pays(void **state)
     }
 }
 
+static rf_device_caps gpu(rf_driver driver, uint32_t units, uint32_t shared);
+static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps *caps);
+
+/* GPUs walk tiles from shared memory, whatever there is of it, and rows one by one only where widths are odd or large.
+ */
+static void attention_takes_tiles_on_gpus(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t shared;
+        int64_t length, width;
+        const char *kernel;
+        bool pays;
+    } rows[] = { { 49152, 512, 64, "blocks", true },  { 49152, 128, 64, "blocks", false },
+                 { 49152, 512, 128, "blocks", true }, { 32768, 512, 128, "blocks", true },
+                 { 32768, 512, 64, "blocks", true },  { 16384, 512, 64, "rows", false },
+                 { 49152, 512, 66, "rows", false },   { 49152, 512, 132, "rows", false } };
+    static const rf_attention_attr attr = { .scale = 1, .causal = true };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, rows[i].shared);
+        const rf_tensor_desc x = { RF_F32, RF_SHAPE(1, 8, rows[i].length, rows[i].width) };
+        const rf_tensor_desc lse = { RF_F32, RF_SHAPE(1, 8, rows[i].length) };
+        const rf_op_call forward = {
+            .op = &rf_op_attention, .attr = &attr, .n_in = 3, .n_out = 2, .in = { x, x, x }, .out = { x, lse }
+        };
+        const rf_op_call gradient = { .op = &rf_op_attention_grad,
+                                      .attr = &attr,
+                                      .n_in = 6,
+                                      .n_out = 3,
+                                      .in = { x, x, x, x, x, lse },
+                                      .out = { x, x, x } };
+        const rf_kernel *best[2] = { best_kernel(&forward, &caps), best_kernel(&gradient, &caps) };
+        for (int k = 0; k < 2; k++)
+            if (!best[k] || strcmp(best[k]->name, rows[i].kernel) != 0)
+                fail_msg("row %zu, %s: %s", i, k ? "gradient" : "forward", best[k] ? best[k]->name : "none");
+        if (rf_attention_pays(&forward, &caps) != rows[i].pays) fail_msg("row %zu", i);
+    }
+}
+
 /* ---- blocks of matrix kernels ---- */
 
 static rf_device_caps gpu(rf_driver driver, uint32_t units, uint32_t shared)
@@ -629,6 +668,7 @@ int main(void)
         cmocka_unit_test(eligible_kernels_keep_to_limits),
         cmocka_unit_test(loops_are_tested_beyond_the_limit),
         cmocka_unit_test(attention_is_fused_where_it_pays),
+        cmocka_unit_test(attention_takes_tiles_on_gpus),
         cmocka_unit_test(tiles_follow_the_device),
         cmocka_unit_test(thin_products_share_their_sums),
         cmocka_unit_test(few_choices_are_marked),

@@ -292,8 +292,9 @@ static const rf_attr_field fields[] = {
     RF_ATTR_FLAG(rf_attention_attr, mask),
     RF_ATTR_FLAG(rf_attention_attr, level),
 };
-static const rf_kernel *const attention_kernels[] = { &rf_attention_rows, &rf_attention_lanes8 };
-static const rf_kernel *const grad_kernels[] = { &rf_attention_grad_rows, &rf_attention_grad_lanes8 };
+static const rf_kernel *const attention_kernels[] = { &rf_attention_rows, &rf_attention_lanes8, &rf_attention_blocks };
+static const rf_kernel *const grad_kernels[] = { &rf_attention_grad_rows, &rf_attention_grad_lanes8,
+                                                 &rf_attention_grad_blocks };
 
 const rf_op rf_op_attention = {
     .name = "attention",

@@ -24,6 +24,10 @@ static inline int64_t rf_attention_last_key(const rf_attention_geometry *g)
 
 /* attention_rows.c: for any shape. */
 extern const rf_kernel rf_attention_rows, rf_attention_grad_rows;
+/* attention_blocks.c */
+extern const rf_kernel rf_attention_blocks, rf_attention_grad_blocks;
+/* Whether it can run a call of this shape and its gradient, too. */
+bool rf_attention_blocks_fit(const rf_attention_geometry *g, const rf_device_caps *caps);
 /* attention_lanes.c */
 extern const rf_kernel rf_attention_lanes8, rf_attention_grad_lanes8;
 

@@ -278,11 +278,19 @@ const rf_kernel rf_attention_grad_lanes8 = { .name = "lanes8", .score = lanes_sc
 
 /* From here on a training step is faster, though the gradient computes scores again (`ringfire bench attention`): where
  * order counts, the upper half is left out. */
-enum { LEAST_CAUSAL_PAIRS = 128 * 128, LEAST_PAIRS = 256 * 256 };
+enum {
+    LEAST_CAUSAL_PAIRS = 128 * 128,
+    LEAST_PAIRS = 256 * 256,
+    LEAST_CAUSAL_GPU_PAIRS = 256 * 256,
+    LEAST_GPU_PAIRS = 512 * 512
+};
 
 bool rf_attention_pays(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
-    if (caps->driver != RF_DRIVER_LAVAPIPE || g.t * g.s < (g.causal ? LEAST_CAUSAL_PAIRS : LEAST_PAIRS)) return false;
+    const int64_t pairs = g.t * g.s;
+    if (!caps->is_cpu)
+        return pairs >= (g.causal ? LEAST_CAUSAL_GPU_PAIRS : LEAST_GPU_PAIRS) && rf_attention_blocks_fit(&g, caps);
+    if (caps->driver != RF_DRIVER_LAVAPIPE || pairs < (g.causal ? LEAST_CAUSAL_PAIRS : LEAST_PAIRS)) return false;
     return rf_attention_lanes8.score(call, caps) > RF_SCORE_NONE && choose_chunk(&g, caps).items > 0;
 }
