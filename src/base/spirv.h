@@ -49,6 +49,7 @@ enum { /* of SPIR-V's tables */
        SPIRV_SWITCH = 251,
        SPIRV_DECORATION_SPEC_ID = 1,
        SPIRV_STORAGE_WORKGROUP = 4,
+       SPIRV_LOOP_UNROLL = 1,
 };
 
 /* An instruction of a function: what its words are. */

@@ -289,8 +289,7 @@ void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan
     /* Software drivers keep them unasked: the walk over special numbers holds them to that. */
     out->preserve_nans = s->properties12.shaderSignedZeroInfNanPreserveFloat32 &&
                          s->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
-    /* SwiftShader optimises modules itself, once more with what is known then: for some it takes gigabytes. */
-    out->specialize = s->properties12.driverID != VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
+    out->keep_loops = s->properties12.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
     out->device_fault = s->device_fault;
     out->import_alignment = s->import_alignment;
     fill_caps(s, out, &out->caps);

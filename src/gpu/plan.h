@@ -56,7 +56,7 @@ typedef struct rf_gpu_plan {
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_features;
     bool cooperative_matrix, bfloat16_matrix; /* the extensions as well */
     bool preserve_nans;                       /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
-    bool specialize;                          /* modules, before the driver sees them (specialize.c) */
+    bool keep_loops;                          /* modules ask for no loop to be unrolled (specialize.c) */
     bool device_fault;                        /* the driver is asked why it lost the device (diagnosis.c) */
     uint64_t import_alignment; /* buffers can be made of host memory at its multiples (import.c); 0: they cannot */
     rf_device_caps caps;       /* host_visible as far as the memory types alone tell */

@@ -8,6 +8,10 @@
  *
  * Branches of selections on a known condition become jumps; loops and switches stay as they are. A module in which
  * something is not understood is left to the driver whole.
+ *
+ * What a loop's bounds are is plain now to whatever unrolls loops that ask for it. SwiftShader does so without a limit:
+ * modules of a few kilobytes take gigabytes. There these loops ask for nothing: they stay the loops that they are for
+ * it where a constant of specialization bounds them.
  */
 #include <string.h>
 
@@ -44,7 +48,8 @@ typedef struct module {
     uint32_t num_blocks;
     uint32_t *stack;
     uint32_t *out, out_count;
-    bool failed; /* something is not understood */
+    bool keep_loops; /* loops do not ask to be unrolled */
+    bool failed;     /* something is not understood */
 } module;
 
 static uint32_t code_at(const module *m, uint32_t at)
@@ -507,6 +512,8 @@ static void instruction_put(module *m, uint32_t at)
         if (!rf_spirv_is_id(&shape, i - 1 - shape.results)) continue;
         m->out[head + i] = id_resolve(m, m->words[at + i]);
     }
+    if (m->keep_loops && code_at(m, at) == SPIRV_LOOP_MERGE && length > 3)
+        m->out[head + 3] &= ~(uint32_t)SPIRV_LOOP_UNROLL;
 }
 
 /* The block's instructions, and those of what joins it; the label is written already. */
@@ -603,8 +610,8 @@ static bool module_is_whole(const uint32_t *words, uint32_t count, uint32_t *lab
     return true;
 }
 
-rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint32_t **out,
-                            uint32_t *out_count)
+rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, bool keep_loops,
+                            uint32_t **out, uint32_t *out_count)
 {
     *out = NULL;
     *out_count = 0;
@@ -614,6 +621,7 @@ rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint3
                  .count = shader->num_words,
                  .spec = spec,
                  .num_spec = num_spec,
+                 .keep_loops = keep_loops,
                  .bound = shader->words[3] };
     m.ids = RF_NEW_ARRAY(id_known, m.bound);
     m.blocks = RF_NEW_ARRAY(code_block, labels);

@@ -268,16 +268,16 @@ static void test_preserve_nans(void **state)
     assert_false(plan.preserve_nans);
 }
 
-static void test_specialize(void **state)
+static void test_keep_loops(void **state)
 {
     (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = discrete();
     rf_gpu_plan_device(&s, false, &plan);
-    assert_true(plan.specialize);
+    assert_false(plan.keep_loops);
     s.properties12.driverID = VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
     rf_gpu_plan_device(&s, false, &plan);
-    assert_false(plan.specialize);
+    assert_true(plan.keep_loops);
 }
 
 static void test_alignment(void **state)
@@ -409,7 +409,7 @@ int main(void)
         cmocka_unit_test(test_subgroups),     cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_texels),        cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_describe),      cmocka_unit_test(test_compute_units),
-        cmocka_unit_test(test_preserve_nans), cmocka_unit_test(test_specialize),
+        cmocka_unit_test(test_preserve_nans), cmocka_unit_test(test_keep_loops),
         cmocka_unit_test(test_unvalidated),   cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

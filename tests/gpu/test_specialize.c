@@ -43,6 +43,14 @@ static uint32_t operations_count(const uint32_t *words, uint32_t count, uint32_t
     return found;
 }
 
+static uint32_t unrolled_count(const uint32_t *words, uint32_t count)
+{
+    uint32_t found = 0;
+    for (uint32_t i = SPIRV_HEADER_WORDS; i < count; i += words[i] >> 16)
+        found += (words[i] & 0xffff) == SPIRV_LOOP_MERGE && (words[i + 3] & SPIRV_LOOP_UNROLL);
+    return found;
+}
+
 static bool is_valid(const char *path, const uint32_t *words, uint32_t count)
 {
     char command[512];
@@ -67,7 +75,7 @@ static void test_library(void **state)
         for (uint32_t seed = 0; seed < 3; seed++) {
             uint32_t spec[NUM_SPEC], *out, count;
             spec_fill(spec, i * 3 + seed);
-            CHECK(rf_gpu_specialize(shaders[i], spec, NUM_SPEC, &out, &count));
+            CHECK(rf_gpu_specialize(shaders[i], spec, NUM_SPEC, false, &out, &count));
             if (!out) fail_msg("%s was left as it is", shaders[i]->name);
             assert_true(count <= shaders[i]->num_words);
             assert_int_equal(operations_count(out, count, SPIRV_SPEC_CONSTANT), 0);
@@ -87,13 +95,13 @@ static void test_functions(void **state)
     const rf_shader *shader = &rf_shader_elementwise_1_w4;
     uint32_t *out, count;
     const uint32_t sum[] = { WIDTH, BOTH, 0, ADD | 0 << 8 | 1 << 16 }, power[] = { WIDTH, BOTH, 0, EXP };
-    CHECK(rf_gpu_specialize(shader, sum, 4, &out, &count));
+    CHECK(rf_gpu_specialize(shader, sum, 4, false, &out, &count));
     assert_non_null(out);
     assert_true(count < shader->num_words / 5);
     assert_int_equal(operations_count(out, count, F_ADD), 1);
     assert_int_equal(operations_count(out, count, SPIRV_EXT_INST), 0);
     rf_free(out);
-    CHECK(rf_gpu_specialize(shader, power, 4, &out, &count));
+    CHECK(rf_gpu_specialize(shader, power, 4, false, &out, &count));
     assert_non_null(out);
     assert_int_equal(operations_count(out, count, F_ADD), 0);
     assert_int_equal(operations_count(out, count, SPIRV_EXT_INST), 1);
@@ -101,10 +109,32 @@ static void test_functions(void **state)
         if ((out[i] & 0xffff) == SPIRV_EXT_INST) assert_int_equal(out[i + 4], EXT_INST_EXP);
     rf_free(out);
     /* Constants that are not given have their defaults: a program that copies an input which is not used. */
-    CHECK(rf_gpu_specialize(shader, sum, 1, &out, &count));
+    CHECK(rf_gpu_specialize(shader, sum, 1, false, &out, &count));
     assert_non_null(out);
     assert_int_equal(operations_count(out, count, F_ADD), 0);
     rf_free(out);
+}
+
+/* Loops ask to be unrolled, or all stay, and nothing else of a module changes. */
+static void test_loops(void **state)
+{
+    (void)state;
+    uint32_t unrolled = 0;
+    for (uint32_t i = 0; i < NUM_SHADERS; i++) {
+        uint32_t spec[NUM_SPEC], *asked, *kept, num_asked, num_kept;
+        spec_fill(spec, i);
+        CHECK(rf_gpu_specialize(shaders[i], spec, NUM_SPEC, false, &asked, &num_asked));
+        CHECK(rf_gpu_specialize(shaders[i], spec, NUM_SPEC, true, &kept, &num_kept));
+        assert_int_equal(num_kept, num_asked);
+        assert_int_equal(unrolled_count(kept, num_kept), 0);
+        uint32_t differences = 0;
+        for (uint32_t k = 0; k < num_kept; k++) differences += kept[k] != asked[k];
+        assert_int_equal(differences, unrolled_count(asked, num_asked));
+        unrolled += differences;
+        rf_free(asked);
+        rf_free(kept);
+    }
+    assert_true(unrolled > 0);
 }
 
 /* An instruction that compute shaders are not known to have, in the middle of the function. */
@@ -121,7 +151,7 @@ static void test_not_understood(void **state)
     memcpy(words + at, line, sizeof(line));
     memcpy(words + at + 4, shader->words + at, (shader->num_words - at) * 4);
     const rf_shader strange = { .name = "strange", .words = words, .num_words = shader->num_words + 4 };
-    CHECK(rf_gpu_specialize(&strange, NULL, 0, &out, &count));
+    CHECK(rf_gpu_specialize(&strange, NULL, 0, false, &out, &count));
     assert_null(out);
     assert_int_equal(count, 0);
     free(words);
@@ -147,7 +177,7 @@ static void test_broken(void **state)
         }
         const rf_shader broken = { .name = "broken", .words = words, .num_words = length };
         spec_fill(spec, round);
-        CHECK(rf_gpu_specialize(&broken, spec, NUM_SPEC, &out, &count));
+        CHECK(rf_gpu_specialize(&broken, spec, NUM_SPEC, round % 2 == 0, &out, &count));
         left += out == NULL;
         rf_free(out);
         free(words);
@@ -160,6 +190,7 @@ int main(int argc, char **argv)
     if (argc < 2) return 2;
     validator = argv[1];
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_library), cmocka_unit_test(test_functions),
-                                        cmocka_unit_test(test_not_understood), cmocka_unit_test(test_broken) };
+                                        cmocka_unit_test(test_loops), cmocka_unit_test(test_not_understood),
+                                        cmocka_unit_test(test_broken) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
