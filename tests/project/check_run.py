@@ -54,6 +54,31 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.count(("ringfire:quick / some test", "OK", done.stdout, done.stderr))
 
+    def test_beside(self):
+        """A stage beside others, and all that it starts, has what they leave; it begins at once where there are none, and an error of it is
+        a failure."""
+        def is_idle(_=None):
+            # A small program: on a busy machine it gets little.
+            own = subprocess.run(["cat", "/proc/self/stat"], stdout=subprocess.PIPE, timeout=60, check=True).stdout
+            fields = own.rpartition(b")")[2].split()
+            return int(fields[38]) == os.SCHED_IDLE or int(fields[16]) == 19
+
+        def stage():
+            count = run.one(True)
+            count.said = run.side_by_side(is_idle, range(2))
+            return count
+
+        before = is_idle()
+        beside = run.Beside(stage)
+        run.WAITING.append(beside)
+        self.assertEqual(beside.wait().said, [True] * 2)
+        self.assertEqual(run.WAITING, [])
+        self.assertEqual(is_idle(), before)
+        broken = run.Beside(lambda: 1 / 0)
+        run.WAITING.append(broken)
+        with mock.patch("threading.excepthook"):
+            self.assertEqual(broken.wait().failed, 1)
+
     def test_again(self):
         """What is held to seconds, and what the leak checker crashed at, gets a second chance alone; nothing else does."""
         failures = [("ringfire:quick / a", "FAIL", "wrong"), ("ringfire:quick+deadlines / b", "FAIL", "late"),
