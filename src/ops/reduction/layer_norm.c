@@ -272,7 +272,7 @@ static double norm_score(const rf_op_call *call, const rf_device_caps *caps, nor
     if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
     if (way == WAY_LANES_VEC4) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]) / 4);
-    if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? norm_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
+    if (way == WAY_GROUP_VEC4) return norm_score(call, caps, WAY_GROUP);
     /* Tensors that are the same for all rows are bound whole. */
     if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
@@ -296,7 +296,7 @@ RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", norm_score, norm_plan, WA
 RF_VARIANT(static, kernel_row_texel, "row_texel", norm_score, norm_plan, WAY_ROW_TEXEL);
 RF_VARIANT(static, kernel_held, "held", norm_score, norm_plan, WAY_HELD);
 RF_VARIANT(static, kernel_group, "group", norm_score, norm_plan, WAY_GROUP);
-/* Of 16 bits: in front of the one that converts. */
+/* In front of the one that takes single elements, and converts those of 16 bits. */
 RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", norm_score, norm_plan, WAY_GROUP_VEC4, norm_narrow);
 RF_NARROW_VARIANT(static, kernel_lanes_vec4, "lanes_vec4", norm_score, norm_plan, WAY_LANES_VEC4, norm_narrow);
 RF_VARIANT(static, kernel_lanes, "lanes", norm_score, norm_plan, WAY_LANES);

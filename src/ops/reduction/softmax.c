@@ -175,7 +175,7 @@ static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, 
     if (way != WAY_HELD && rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
     if (way == WAY_LANES_VEC4) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]) / 4);
-    if (way == WAY_GROUP_VEC4) return rf_call_is_narrow(call) ? softmax_score(call, caps, WAY_GROUP) : RF_SCORE_RESERVE;
+    if (way == WAY_GROUP_VEC4) return softmax_score(call, caps, WAY_GROUP);
     return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
                                                                                           : RF_SCORE_RESERVE;
 }
@@ -191,7 +191,7 @@ RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", softmax_score, softmax_pl
 RF_VARIANT(static, kernel_row_texel, "row_texel", softmax_score, softmax_plan, WAY_ROW_TEXEL);
 RF_VARIANT(static, kernel_held, "held", softmax_score, softmax_plan, WAY_HELD);
 RF_VARIANT(static, kernel_group, "group", softmax_score, softmax_plan, WAY_GROUP);
-/* Of 16 bits: in front of the one that converts. */
+/* In front of the one that takes single elements, and converts those of 16 bits. */
 RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", softmax_score, softmax_plan, WAY_GROUP_VEC4,
                   rf_always_narrow);
 RF_NARROW_VARIANT(static, kernel_lanes_vec4, "lanes_vec4", softmax_score, softmax_plan, WAY_LANES_VEC4,
