@@ -7,7 +7,9 @@
 static const rf_env_entry entries[] = {
     { "RINGFIRE_DEVICES", "list",
       "Devices to use where the program names none: indices (\"0,2\"), parts of names, or \"all\"" },
-    { "RINGFIRE_VALIDATION", "0 or 1", "1 loads the Vulkan validation layer with its synchronisation checks" },
+    { "RINGFIRE_VALIDATION", "0, 1 or gpu",
+      "1 loads the Vulkan validation layer with its synchronisation checks, gpu also those that it builds into "
+      "shaders" },
     { "RINGFIRE_VULKAN_LIBRARY", "library",
       "Name or path of the Vulkan loader, where it has none of the usual names or none of the usual places" },
     { "RINGFIRE_CACHE", "directory", "Where compiled pipelines and tuning results are kept" },

@@ -167,6 +167,13 @@ static bool validation_wanted(const rf_gpu_params *params)
     return value && strcmp(value, "0") != 0;
 }
 
+/* Whether the layer also builds checks of each access to a buffer into the shaders. */
+static bool assisted_wanted(void)
+{
+    const char *value = rf_env("RINGFIRE_VALIDATION");
+    return value && strcmp(value, "gpu") == 0;
+}
+
 static rf_result require_validation_layer(rf_gpu *gpu)
 {
     bool features = false;
@@ -217,10 +224,14 @@ static rf_result create_instance(rf_gpu *gpu, bool validation)
     if (portability) extensions[num_extensions++] = PORTABILITY_ENUMERATION;
     if (validation) extensions[num_extensions++] = VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME;
 
-    const VkValidationFeatureEnableEXT checks[] = { VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT };
+    const VkValidationFeatureEnableEXT checks[] = {
+        VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT,
+        VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT,
+        VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_RESERVE_BINDING_SLOT_EXT,
+    };
     const VkValidationFeaturesEXT features = {
         .sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
-        .enabledValidationFeatureCount = 1,
+        .enabledValidationFeatureCount = assisted_wanted() ? sizeof(checks) / sizeof(checks[0]) : 1,
         .pEnabledValidationFeatures = checks,
     };
     /* Chained to the instance as well, so that creating and destroying it is watched too. */
