@@ -401,8 +401,8 @@ RF_API rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis);
 /** x without its dimension `axis`, which must be 1. x has any type. */
 RF_API rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis);
 /**
- * Takes what i32 `indices` name along `axis` of x (f32, i32, or u8 with a multiple of 4 elements
- * behind that axis), as NumPy's take() does: the result has the
+ * Takes what i32 `indices` name along `axis` of x (f32, f16, bf16, i32, or u8 with a multiple of 4
+ * elements behind that axis), as NumPy's take() does: the result has the
  * indices' dimensions in the place of that axis, and may have 6 in all. x is a table of rows
  * [v, d] and `axis` 0: indices [n, s] give [n, s, d], which is an embedding. `axis` may be
  * negative.

@@ -2,13 +2,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* y [batch, outer, places, inner]: of x [batch, outer, choices, inner] what the indices [batch, places] name, W neighbours
  * an invocation (8: read as texels of four). A dispatch may have only some of the choices: it leaves the places of others
- * alone. One of them marks the places of indices that name nothing with NaN. */
+ * alone. One of them marks the places of indices that name nothing with NaN. Elements of 16 bits are copied as words of
+ * two. Where TYPES has bit 2, those of x are f32, and rounded to 16 bits. */
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #include "include/wide.glsl"
 #include "include/division.glsl"
+#if W > 1
+#define RF_TYPES_ID 1
+#include "include/stored.glsl"
+#endif
 
 #if W == 8
 #define WORDS u64vec4
@@ -22,7 +27,7 @@ layout(push_constant) uniform Push {
     uint count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic, outer_shift;
     uint first, choices, all_choices; /* this dispatch has `choices` of them from `first` on */
     uint x_offset, indices_offset, y_offset;
-    uint marks;
+    uint mark; /* a word of NaN; 0: another dispatch marks */
 } p;
 #if W == 8
 layout(binding = 0) uniform samplerBuffer x; /* of fours: software devices fetch these at once */
@@ -31,6 +36,11 @@ layout(std430, binding = 0) readonly buffer X { WORDS x[]; };
 #endif
 layout(std430, binding = 1) readonly buffer Indices { uint indices[]; };
 layout(std430, binding = 2) writeonly buffer Y { WORDS y[]; };
+#if W == 8
+layout(std430, binding = 2) writeonly buffer Halves { u64vec2 halves[]; };
+#elif W == 4
+layout(std430, binding = 2) writeonly buffer Halves { uvec2 halves[]; };
+#endif
 
 void main()
 {
@@ -46,17 +56,27 @@ void main()
     const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift);
     /* As unsigned numbers negative ones are too large. */
     const uint index = indices[p.indices_offset + batch * p.places + place], choice = index - p.first;
-    const bool known = choice < p.choices, marked = p.marks != 0u && index >= p.all_choices;
+    const bool known = choice < p.choices, marked = p.mark != 0u && index >= p.all_choices;
 #if W == 8
     const uint from = known ? 2 * (p.x_offset + (slab * p.choices + choice) * p.inner + k) : 0u;
-    const vec4 nothing = uintBitsToFloat(uvec4(0x7fc00000u));
+    const vec4 nothing = uintBitsToFloat(uvec4(p.mark));
     const Reg r = Reg(known ? texelFetch(x, int(from)) : nothing, known ? texelFetch(x, int(from + 1)) : nothing);
     const uint to = t < p.count && (known || marked) ? p.y_offset + t : ~0u;
-    RF_WRITE(y, ~0u, to, r)
+    if (RF_NARROW(2)) {
+        const uvec2 low = rf_narrow(RF_STORED_TYPE, r.lo), high = rf_narrow(RF_STORED_TYPE, r.hi);
+        RF_WRITE_NARROW(halves, ~0u, to, uvec4(low, high))
+    } else {
+        RF_WRITE(y, ~0u, to, r)
+    }
 #else
-    if (known)
-        y[p.y_offset + t] = x[p.x_offset + (slab * p.choices + choice) * p.inner + k];
-    else if (marked)
-        y[p.y_offset + t] = WORDS(0x7fc00000u);
+    if (!known && !marked) return;
+    WORDS words = WORDS(p.mark);
+    if (known) words = x[p.x_offset + (slab * p.choices + choice) * p.inner + k];
+#if W == 4
+    if (RF_NARROW(2))
+        halves[p.y_offset + t] = rf_narrow(RF_STORED_TYPE, uintBitsToFloat(words));
+    else
+#endif
+        y[p.y_offset + t] = words;
 #endif
 }

@@ -20,14 +20,22 @@ layout(push_constant) uniform Push {
     uint dy_offset, indices_offset, dx_offset;
 } p;
 
+layout(std430, binding = 1) readonly buffer Indices { uint indices[]; };
 #if W == 4
+#define RF_TYPES_ID 1
+#include "include/stored.glsl"
 #define VEC vec4
+RF_STORED4(0, dy, readonly)
+RF_STORED4(2, dx, )
+#define DY(at) RF_LOAD4(0, dy, at)
+#define SET_DX(at, v) RF_STORE4(2, dx, at, v)
 #else
 #define VEC float
-#endif
 layout(std430, binding = 0) readonly buffer Dy { VEC dy[]; };
-layout(std430, binding = 1) readonly buffer Indices { uint indices[]; };
-layout(std430, binding = 2) buffer Dx { VEC dx[]; };
+layout(std430, binding = 2) buffer Dx { VEC dx_f[]; };
+#define DY(at) dy[at]
+#define SET_DX(at, v) dx_f[at] = v;
+#endif
 
 /* src/ops/pointwise/gather_marks.c has the same sizes. */
 const uint LANES = 256, MOST_WORDS = 4096, MOST_HEADS = 256, MOST_ROWS = 64, FEW = 16;
@@ -75,7 +83,7 @@ VEC add_few(VEC sum, uint row, uint from)
     uint count = counts[row];
     for (uint i = 0; i < count; i += 4) {
         VEC v[4];
-        [[unroll]] for (uint j = 0; j < 4; j++) v[j] = dy[from + few_places[row * FEW + min(i + j, count - 1)] * p.inner];
+        [[unroll]] for (uint j = 0; j < 4; j++) v[j] = DY(from + few_places[row * FEW + min(i + j, count - 1)] * p.inner);
         [[unroll]] for (uint j = 0; j < 4; j++)
             if (i + j < count) sum += v[j];
     }
@@ -96,7 +104,7 @@ VEC add_slice(uint row, uint slice, uint slices, uint from)
                 there[j] = mark != 0u;
                 place = there[j] ? word * 32 + findLSB(mark) : place;
                 mark &= mark - 1;
-                v[j] = dy[from + place * p.inner];
+                v[j] = DY(from + place * p.inner);
             }
             [[unroll]] for (uint j = 0; j < 8; j++)
                 if (there[j]) sum += v[j];
@@ -119,8 +127,9 @@ void main()
         for (uint row = slice; row < rows; row += slices) {
             if (counts[row] > FEW) continue;
             VEC sum = VEC(0.0);
-            if (p.adds != 0u) sum = dx[to + row * p.inner];
-            dx[to + row * p.inner] = add_few(sum, row, from);
+            if (p.adds != 0u) sum = dx_f[to + row * p.inner];
+            sum = add_few(sum, row, from);
+            SET_DX(to + row * p.inner, sum)
         }
     for (uint row = 0; row < rows; row++) {
         if (counts[row] <= FEW) continue;
@@ -132,8 +141,8 @@ void main()
         }
         if (slice == 0 && column < p.inner) {
             VEC sum = slice_sums[lane];
-            if (p.adds != 0u) sum += dx[to + row * p.inner];
-            dx[to + row * p.inner] = sum;
+            if (p.adds != 0u) sum += dx_f[to + row * p.inner]; /* then stored in f32 */
+            SET_DX(to + row * p.inner, sum)
         }
         barrier();
     }

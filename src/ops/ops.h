@@ -203,11 +203,15 @@ rf_result rf_emit_concat(rf_graph *g, const rf_value *in, uint32_t n_in, int32_t
 rf_result rf_emit_tile(rf_graph *g, rf_value x, const int64_t *copies, uint32_t num_axes, rf_value *out);
 rf_result rf_emit_split(rf_graph *g, rf_value x, int32_t axis, uint32_t num_parts, rf_value *out);
 /* ---- gather*.c ---- */
-/* `axis` is not negative. batch_dims is 0, or `axis`: then the dimensions before it are those of the indices, too. */
+/* `axis` is not negative. batch_dims is 0, or `axis`: then the dimensions before it are those of the indices, too.
+ * `dtype`: of f32 that is taken, f16 or bf16 which it is stored in; 0: as x. */
 typedef struct rf_gather_attr {
     int32_t axis, batch_dims;
+    uint32_t dtype;
 } rf_gather_attr;
 rf_result rf_emit_gather(rf_graph *g, rf_value x, rf_value indices, int32_t axis, int32_t batch_dims, rf_value *out);
+/* Rows of x [n, ...] in this type. */
+rf_result rf_emit_gather_rows(rf_graph *g, rf_value x, rf_value indices, rf_dtype dtype, rf_value *out);
 
 /* ---- attention.c ---- */
 typedef struct rf_attention_attr {

@@ -113,8 +113,9 @@ static void errors_name_the_op_and_the_shapes(void **state)
     rf_gather_attr along = { 1, 0 };
     const rf_tensor_desc taken[3] = { f32(RF_SHAPE(3, 4)), { RF_I32, RF_SHAPE(2, 5) }, f32(RF_SHAPE(3, 4)) };
     check_error(&rf_op_gather, &along, 2, odd, "gather: indices are f32 [3], need i32");
-    check_error(&rf_op_gather, &along, 2, (rf_tensor_desc[]){ { RF_F16, RF_SHAPE(2, 5) }, taken[1] },
-                "gather: x is f16 [2,5], needs f32, i32 or u8");
+    along.dtype = RF_F16;
+    check_error(&rf_op_gather, &along, 2, taken, "gather: x is f32 [3,4], of which no f16 is taken");
+    along.dtype = 0;
     check_error(&rf_op_gather, &along, 2, (rf_tensor_desc[]){ { RF_U8, RF_SHAPE(2, 5, 6) }, taken[1] },
                 "gather: of x, u8 [2,5,6], words are taken: what is behind axis 1 must be a multiple of 4");
     check_error(&rf_op_gather_grad, &along, 3, taken, "gather_grad: input 0 has shape [3,4], needs [3,2,5]");

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "ops/pointwise/gather.h"
 #include "rf_shaders.h"
 
@@ -68,9 +69,27 @@ rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const
     return RF_OK;
 }
 
+/* What can be rounded on the way: fours of f32. */
+static bool takes_type(const rf_gather_attr *attr, const rf_tensor_desc *x, const rf_tensor_desc *indices)
+{
+    return x->dtype == RF_F32 && rf_dtype_is_narrow((rf_dtype)attr->dtype) &&
+           rf_gather_shape_of(attr, &x->shape, &indices->shape).inner % 4 == 0;
+}
+
 static rf_result gather_infer(rf_op_call *call)
 {
-    return rf_gather_infer(call, &call->in[0], &call->in[1], &call->out[0]);
+    const rf_gather_attr *attr = call->attr;
+    char shape[96];
+    RF_TRY(rf_gather_infer(call, &call->in[0], &call->in[1], &call->out[0]));
+    if (attr->dtype == 0) return RF_OK;
+    if (!takes_type(attr, &call->in[0], &call->in[1]))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "gather: x is %s %s, of which no %s is taken, but of f32 with a multiple of 4 behind axis %d; "
+                       "cast what is taken",
+                       rf_dtype_name(call->in[0].dtype), rf_shape_format(call->in[0].shape, shape, sizeof(shape)),
+                       rf_dtype_name((rf_dtype)attr->dtype), (int)attr->axis);
+    call->out[0].dtype = (rf_dtype)attr->dtype;
+    return RF_OK;
 }
 
 /* ---- chunks ---- */
@@ -178,33 +197,78 @@ rf_result rf_emit_gather(rf_graph *g, rf_value x, rf_value indices, int32_t axis
     return rf_graph_add(g, &rf_op_gather, &attr, in, 2, out);
 }
 
-static rf_result gather_gradient(rf_grad_context *ctx)
+rf_result rf_emit_gather_rows(rf_graph *g, rf_value x, rf_value indices, rf_dtype dtype, rf_value *out)
 {
-    const rf_value in[3] = { ctx->dout[0], ctx->in[1], ctx->in[0] };
-    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
-    if (rf_graph_desc(ctx->graph, ctx->in[0])->dtype != RF_F32) return RF_OK; /* integers have none */
-    return rf_graph_add(ctx->graph, &rf_op_gather_grad, ctx->attr, in, 3, &ctx->din[0]);
+    const rf_gather_attr attr = { .dtype = dtype };
+    const rf_value in[2] = { x, indices };
+    if (takes_type(&attr, rf_graph_desc(g, x), rf_graph_desc(g, indices)))
+        return rf_graph_add(g, &rf_op_gather, &attr, in, 2, out);
+    RF_TRY(rf_emit_gather(g, x, indices, 0, 0, out));
+    return rf_emit_cast(g, *out, dtype, out);
 }
 
-/* In words, of which u8 has four elements each. */
+static rf_result gather_gradient(rf_grad_context *ctx)
+{
+    rf_gather_attr attr = *(const rf_gather_attr *)ctx->attr;
+    const rf_value in[3] = { ctx->dout[0], ctx->in[1], ctx->in[0] };
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    if (!rf_dtype_is_float(rf_graph_desc(ctx->graph, ctx->in[0])->dtype)) return RF_OK; /* integers have none */
+    attr.dtype = 0;
+    return rf_graph_add(ctx->graph, &rf_op_gather_grad, &attr, in, 3, &ctx->din[0]);
+}
+
+/* What is cast as it is taken from f32; rows that would be rounded and cast back are not rounded. */
+static bool gather_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    const rf_node_info *g = &graph->nodes.items[producer], *c = &graph->nodes.items[consumer];
+    if (c->op != graph->core->conversion) return false;
+    const rf_tensor_desc *x = rf_graph_desc(graph, g->in[0]);
+    const rf_dtype to = rf_graph_desc(graph, c->out[0])->dtype;
+    rf_gather_attr attr = *(const rf_gather_attr *)g->attr;
+    if (x->dtype != RF_F32 || (to != RF_F32 && attr.dtype != 0)) return false;
+    attr.dtype = to == RF_F32 ? 0 : to;
+    if (attr.dtype != 0 && !takes_type(&attr, x, rf_graph_desc(graph, g->in[1]))) return false;
+    *fused = (rf_fused){ .op = &rf_op_gather, .n_in = 2, .in = { g->in[0], g->in[1] } };
+    memcpy(fused->attr, &attr, sizeof(attr));
+    return true;
+}
+
+/* In words, of which u8 has four elements each, and types of 16 bits two. */
 static rf_gather_shape words_of(const rf_op_call *call)
 {
     rf_gather_shape s = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
-    if (call->in[0].dtype == RF_U8) s.inner /= 4;
+    s.inner = s.inner * rf_dtype_size(call->in[0].dtype) / sizeof(uint32_t);
     return s;
+}
+
+static void write_row(const rf_op_call *call, const uint32_t *x, uint64_t count, void *y)
+{
+    const rf_dtype type = call->out[0].dtype;
+    for (uint64_t k = 0; k < count; k++) {
+        const uint32_t word = x ? x[k] : rf_float_word(NAN);
+        float number;
+        memcpy(&number, &word, sizeof(number));
+        if (type == RF_F16)
+            ((uint16_t *)y)[k] = rf_f32_to_f16(number);
+        else if (type == RF_BF16)
+            ((uint16_t *)y)[k] = rf_f32_to_bf16(number);
+        else
+            ((uint32_t *)y)[k] = word;
+    }
 }
 
 static rf_result gather_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_gather_shape s = words_of(call);
+    const uint64_t row_bytes = s.inner * (rf_dtype_is_narrow(call->out[0].dtype) ? sizeof(uint16_t) : sizeof(uint32_t));
     const int32_t *indices = in[1];
-    uint32_t *y = out[0];
+    uint8_t *y = out[0];
     for (uint64_t slab = 0; slab < s.batch * s.outer; slab++)
-        for (uint64_t p = 0; p < s.places; p++, y += s.inner) {
+        for (uint64_t p = 0; p < s.places; p++, y += row_bytes) {
             const int32_t index = indices[slab / s.outer * s.places + p];
             const bool known = index >= 0 && (uint64_t)index < s.choices;
             const uint32_t *x = (const uint32_t *)in[0] + (slab * s.choices + (known ? (uint64_t)index : 0)) * s.inner;
-            for (uint64_t k = 0; k < s.inner; k++) y[k] = known ? x[k] : rf_float_word(NAN);
+            write_row(call, known ? x : NULL, s.inner, y);
         }
     return RF_OK;
 }
@@ -223,9 +287,27 @@ static double gather_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_gather_chunk_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
+/* Elements of 16 bits are copied two at a time. */
+static bool gather_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape).inner % 2 == 0;
+}
+
+/* What stands where an index names nothing: NaN of each element of a word. */
+static uint32_t mark_of(rf_dtype type)
+{
+    return type == RF_F16 ? 0x7e007e00u : type == RF_BF16 ? 0x7fc07fc0u : 0x7fc00000u;
+}
+
 static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = words_of(call);
+    /* Of which y has half as many words as x. */
+    const bool rounds = call->in[0].dtype == RF_F32 && rf_dtype_is_narrow(call->out[0].dtype);
+    rf_gather_shape taken = all;
+    if (rounds) taken.inner /= 2;
+    const uint32_t types = rounds ? 1u << 2 | rf_type_word(call->out[0].dtype, caps) << 8 : 0;
     const rf_gather_shape size = rf_gather_chunk_size(&all, caps, 1);
     const uint32_t width = rf_gather_width(&all, all.choices, caps), inner = (uint32_t)all.inner / width;
     const rf_shader *wide = caps->subgroup_size == 8 ? &rf_shader_gather_texel8 : &rf_shader_gather_texel16;
@@ -236,7 +318,7 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
         const uint64_t count = chunk.size.batch * chunk.size.outer * chunk.size.places * inner;
         struct {
             uint32_t count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic,
-                outer_shift, first, choices, all_choices, x_offset, indices_offset, y_offset, marks;
+                outer_shift, first, choices, all_choices, x_offset, indices_offset, y_offset, mark;
         } push = { (uint32_t)count,
                    inner,
                    by_inner.magic,
@@ -253,17 +335,18 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = plan->count > 1; /* chunks write places of their own */
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+        if (width > 1) rf_dispatch_spec(d, types);
         push.x_offset = rf_gather_bind_x(d, caps, RF_BIND_INPUT, &all, &chunk, width);
         push.indices_offset = rf_gather_bind_indices(d, caps, &all, &chunk);
-        push.y_offset = rf_gather_bind_y(d, caps, RF_BIND_OUTPUT, &all, &chunk, width);
-        push.marks = chunk.choice == 0;
+        push.y_offset = rf_gather_bind_y(d, caps, RF_BIND_OUTPUT, &taken, &chunk, rounds ? width / 2 : width);
+        if (chunk.choice == 0) push.mark = mark_of(call->in[0].dtype);
         rf_dispatch_push(d, &push, sizeof(push));
         rf_dispatch_items(d, caps, count);
     }
     return RF_OK;
 }
 
-static const rf_kernel gather_kernel = { "element", gather_score, gather_plan };
+static const rf_kernel gather_kernel = { "element", gather_score, gather_plan, .narrow = gather_narrow };
 static const rf_kernel *const gather_kernels[] = { &gather_kernel };
 
 /* ---- cases ---- */
@@ -272,6 +355,11 @@ static const rf_kernel *const gather_kernels[] = { &gather_kernel };
     .attr = &(const rf_gather_attr)                                                                                    \
     {                                                                                                                  \
         axis, batch_dims                                                                                               \
+    }
+#define IN_TYPE(type)                                                                                                  \
+    .attr = &(const rf_gather_attr)                                                                                    \
+    {                                                                                                                  \
+        .dtype = type                                                                                                  \
     }
 #define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
 #define U(...) RF_TENSOR(RF_U8, RF_FILL_INTEGER, 0, 256, __VA_ARGS__)
@@ -316,7 +404,14 @@ static const rf_op_case gather_cases[] = {
     { .name = "u8_31x32x33_by_7x5", .n_in = 2, .in = { U(3, 31, 32, 33), I(0, 31, 2, 7, 5) } },
     { .name = "i32_101_by_67", .n_in = 2, .in = { I(-100, 1000, 1, 101), I(0, 101, 1, 67) } },
     { .name = "i32_17x40_by_33", .n_in = 2, .in = { I(-100, 1000, 2, 17, 40), I(0, 17, 1, 33) } },
+    { .name = "13x12_to_f16_by_257", IN_TYPE(RF_F16), .n_in = 2, .in = { X(2, 13, 12), I(-5, 17, 1, 257) } },
+    { .name = "31x40_to_bf16_by_7x11", IN_TYPE(RF_BF16), .n_in = 2, .in = { X(2, 31, 40), I(-1, 31, 2, 7, 11) } },
     { .name = "8192x128_by_32x64", .n_in = 2, .in = { X(2, 8192, 128), I(0, 8192, 2, 32, 64) }, .benchmark = true },
+    { .name = "8192x128_to_bf16_by_32x64",
+      IN_TYPE(RF_BF16),
+      .n_in = 2,
+      .in = { X(2, 8192, 128), I(0, 8192, 2, 32, 64) },
+      .benchmark = true },
     { .name = "400x64_by_64x256", .n_in = 2, .in = { X(2, 400, 64), I(0, 400, 2, 64, 256) }, .benchmark = true },
     { .name = "positions_32x128x128_by_32x20",
       ALONG(1, 1),
@@ -335,9 +430,15 @@ static rf_choices gather_choices(const rf_op_call *call)
     return (rf_choices){ .count = call->in[0].shape.dim[attr->axis], .fixed = attr->batch_dims > 0 };
 }
 
-const rf_attr_field rf_gather_fields[2] = {
+static const char *taken_type_name(uint32_t dtype)
+{
+    return dtype == 0 ? "x" : rf_dtype_name((rf_dtype)dtype);
+}
+
+const rf_attr_field rf_gather_fields[3] = {
     RF_ATTR_INT(rf_gather_attr, axis, 0, RF_MAX_RANK - 1),
     RF_ATTR_INT(rf_gather_attr, batch_dims, 0, RF_MAX_RANK - 1),
+    RF_ATTR_NAMED(rf_gather_attr, dtype, RF_BF16, taken_type_name),
 };
 
 const rf_op rf_op_gather = {
@@ -348,10 +449,12 @@ const rf_op rf_op_gather = {
     .n_out = 1,
     .choices = gather_choices,
     .index_input = 1,
+    RF_STORES_16(1),
     .infer = gather_infer,
     .gradient = gather_gradient,
     .reference = gather_reference,
     .cost = gather_cost,
+    .absorb_consumer = gather_absorb,
     RF_KERNELS(gather_kernels),
     RF_CASES(gather_cases),
 };

@@ -18,7 +18,7 @@ typedef struct rf_gather_chunk {
     rf_gather_shape size;
 } rf_gather_chunk;
 
-extern const rf_attr_field rf_gather_fields[2];
+extern const rf_attr_field rf_gather_fields[3];
 
 /* Fills in the shape of y; names the op. */
 rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *indices,

@@ -20,6 +20,12 @@ static rf_result grad_infer(rf_op_call *call)
     return RF_OK;
 }
 
+/* As x is stored, so that of tables in f32 no sum is rounded to the gradients' 16 bits. */
+static bool grad_makes_f32(const rf_op_call *call)
+{
+    return call->in[2].dtype == RF_F32;
+}
+
 static rf_result grad_gradient(rf_grad_context *ctx)
 {
     const rf_value in[2] = { ctx->dout[0], ctx->in[1] };
@@ -636,6 +642,8 @@ static const rf_op_case grad_cases[] = {
       .in = { X(2, 301, 1024), I(-1, 34002, 1, 301), X(2, 34001, 1024) },
       .large = true },
     { .name = "65x512_by_70001", LONG, .in = { X(2, 70001, 512), I(-1, 66, 1, 70001), X(2, 65, 512) }, .large = true },
+    { .name = "31x12_by_7x11", CLOSE, .in = { X(3, 7, 11, 12), I(-1, 33, 2, 7, 11), X(2, 31, 12) } },
+    { .name = "9x20_by_31x40", CLOSE, .in = { X(3, 31, 40, 20), I(-1, 10, 2, 31, 40), X(2, 9, 20) } },
 };
 
 const rf_op rf_op_gather_grad = {
@@ -646,6 +654,8 @@ const rf_op rf_op_gather_grad = {
     .n_out = 1,
     .flags = RF_OP_NO_ONNX,
     .shape_only = 1u << 2,
+    RF_STORES_16(1),
+    .makes_f32 = grad_makes_f32,
     .infer = grad_infer,
     .gradient = grad_gradient,
     .reference = grad_reference,

@@ -106,10 +106,37 @@ static double marks_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(chunks * f.seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
 }
 
+/* Fours of 16 bits; results that several dispatches add to are rounded once, by what converts them. */
+static bool marks_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
+    const rf_gather_shape size = size_of(&all, caps);
+    return all.inner % 4 == 0 && (size.places == all.places || !rf_dtype_is_narrow(call->out[0].dtype));
+}
+
+/* With rows as long as they are in words of memory. */
+static rf_gather_shape stored_as(const rf_gather_shape *all, rf_dtype type)
+{
+    rf_gather_shape s = *all;
+    if (rf_dtype_is_narrow(type)) s.inner /= 2;
+    return s;
+}
+
+static uint32_t types_of(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_dtype dy = call->in[0].dtype, dx = call->out[0].dtype;
+    uint32_t types = 0;
+    if (rf_dtype_is_narrow(dy)) types |= 1u << 0 | rf_type_word(dy, caps) << 8;
+    if (rf_dtype_is_narrow(dx)) types |= 1u << 2 | rf_type_word(dx, caps) << 8;
+    return types;
+}
+
 static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
     const rf_gather_shape size = size_of(&all, caps);
+    const rf_gather_shape dy = stored_as(&all, call->in[0].dtype), dx = stored_as(&all, call->out[0].dtype);
+    const uint32_t types = types_of(call, caps);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         const rf_gather_shape *n = &chunk.size;
         const marks_form f = form_of(n, caps);
@@ -131,13 +158,16 @@ static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, 
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = plan->count > 1 && !push.adds;
         rf_dispatch_spec(d, LANES);
-        push.dy_offset = rf_gather_bind_y(d, caps, RF_BIND_INPUT, &all, &chunk, (uint32_t)f.width);
+        if (f.width == 4) rf_dispatch_spec(d, types);
+        push.dy_offset =
+            rf_gather_bind_y(d, caps, RF_BIND_INPUT, &dy, &chunk, (uint32_t)(f.width * dy.inner / all.inner));
         push.indices_offset = rf_gather_bind_indices(d, caps, &all, &chunk);
-        push.dx_offset = rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, &all, &chunk, (uint32_t)f.width);
+        push.dx_offset =
+            rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, &dx, &chunk, (uint32_t)(f.width * dx.inner / all.inner));
         rf_dispatch_push(d, &push, sizeof(push));
         rf_dispatch_groups(d, caps, f.groups);
     }
     return RF_OK;
 }
 
-const rf_kernel rf_gather_grad_marks = { "marks", marks_score, marks_plan };
+const rf_kernel rf_gather_grad_marks = { "marks", marks_score, marks_plan, .narrow = marks_narrow };
