@@ -122,7 +122,7 @@ RF_API rf_result rf_layer_apply(rf_trace *t, rf_model *model, rf_layer *layer,
 RF_API void rf_layer_set_trainable(rf_layer *layer, bool trainable);
 /**
  * The layer's own policy, instead of the strategy's. Layers that know no types of 16 bits
- * (recurrent ones, embeddings, lambdas) compute in f32 in any case.
+ * (recurrent ones, lambdas) compute in f32 in any case.
  * @return RF_ERROR_INVALID_ARGUMENT for other types than f32, f16 and bf16, and once the layer was
  *   called.
  */

@@ -20,15 +20,24 @@ static rf_result embedding_build(rf_layer *layer, rf_strategy *strategy, rf_dtyp
 
 static rf_tensor embedding_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
+    const rf_tensor table = rf_variable_tensor(t, layer->variables[0]);
+    const rf_dtype type = rf_layer_type(t, layer);
+    rf_value from, numbers, rows = 0;
     (void)mode;
-    return rf_gather(t, rf_variable_tensor(t, layer->variables[0]), x, 0);
+    if (!rf_dtype_is_narrow(type)) return rf_gather(t, table, x, 0);
+    /* Rows are rounded as they are taken; the table needs no copy in 16 bits. */
+    if (!rf_operand(t, table, "embedding: table", &from) || !rf_operand(t, x, "embedding: indices", &numbers))
+        return RF_NO_TENSOR;
+    const rf_result r = rf_emit_gather_rows(rf_trace_graph(t), from, numbers, type, &rows);
+    return rf_trace_emit(t, r, rows);
 }
 
 static const rf_layer_kind embedding_kind = { .base_name = "embedding",
                                               .type_name = "Embedding",
                                               .takes_indices = true,
                                               .build = embedding_build,
-                                              .call = embedding_call };
+                                              .call = embedding_call,
+                                              .narrow = true };
 
 rf_result rf_layer_embedding(const rf_embedding_params *params, rf_layer **out)
 {

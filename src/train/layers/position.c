@@ -59,7 +59,8 @@ static const rf_layer_kind embedding_kind = { .base_name = "position_embedding",
                                               .min_inputs = 1,
                                               .max_inputs = 1,
                                               .max_outputs = 1,
-                                              .takes_start = true };
+                                              .takes_start = true,
+                                              .narrow = true };
 
 rf_result rf_layer_position_embedding(int32_t max_length, const rf_initializer *initializer, const char *name,
                                       rf_layer **out)
@@ -136,7 +137,8 @@ static const rf_layer_kind sine_kind = { .base_name = "sine_position_encoding",
                                          .min_inputs = 1,
                                          .max_inputs = 1,
                                          .max_outputs = 1,
-                                         .takes_start = true };
+                                         .takes_start = true,
+                                         .narrow = true };
 
 rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out)
 {
