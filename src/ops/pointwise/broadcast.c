@@ -317,6 +317,18 @@ static rf_result reduce_plan(const rf_op_call *call, const rf_device_caps *caps,
     return rf_reduce_kernels[i]->plan(&reduction, caps, plan);
 }
 
+/* Sums for a tensor in f32 are not rounded to the gradients' 16 bits. */
+static bool sum_makes_f32(const rf_op_call *call)
+{
+    return call->in[1].dtype == RF_F32;
+}
+
+static bool sum_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return rf_dtype_is_narrow(call->in[0].dtype) && call->out[0].dtype == RF_F32;
+}
+
 #define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define SUM_CASE(label, x, like, tolerance, ...)                                                                       \
     {                                                                                                                  \
@@ -346,10 +358,10 @@ static const rf_op_case sum_cases[] = {
 
 static const rf_kernel sum_kernel = { "sliced", sum_score, sum_plan };
 RF_VARIANT(static, sum_columns, "columns_texel", reduce_score, reduce_plan, RF_REDUCE_COLUMNS_TEXEL);
-RF_VARIANT(static, sum_rows, "rows_vec4", reduce_score, reduce_plan, RF_REDUCE_ROWS);
+RF_NARROW_VARIANT(static, sum_rows, "rows_vec4", reduce_score, reduce_plan, RF_REDUCE_ROWS, sum_narrow);
 RF_VARIANT(static, sum_rows_texel, "rows_texel", reduce_score, reduce_plan, RF_REDUCE_ROWS_TEXEL);
-RF_VARIANT(static, sum_tree, "tree", reduce_score, reduce_plan, RF_REDUCE_TREE);
-RF_VARIANT(static, sum_strips, "strips", reduce_score, reduce_plan, RF_REDUCE_STRIPS);
+RF_NARROW_VARIANT(static, sum_tree, "tree", reduce_score, reduce_plan, RF_REDUCE_TREE, sum_narrow);
+RF_NARROW_VARIANT(static, sum_strips, "strips", reduce_score, reduce_plan, RF_REDUCE_STRIPS, sum_narrow);
 static const rf_kernel *const sum_kernels[] = { &sum_kernel,     &sum_columns, &sum_rows,
                                                 &sum_rows_texel, &sum_tree,    &sum_strips };
 
@@ -360,6 +372,7 @@ const rf_op rf_op_sum_to_like = {
     .n_out = 1,
     .shape_only = 1u << 1,
     RF_STORES_16(1),
+    .makes_f32 = sum_makes_f32,
     .infer = sum_infer,
     .gradient = sum_gradient,
     .reference = sum_reference,
