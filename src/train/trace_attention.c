@@ -11,6 +11,7 @@
 
 /* Scores of what is not attended to: as in Keras, far below all others and yet finite. */
 #define NOT_ATTENDED (-1e9f)
+#define NOT_ATTENDED_IN_F16 (-60000.0f)
 
 static rf_result check_shapes(const rf_tensor_desc *query, const rf_tensor_desc *key, const rf_tensor_desc *value)
 {
@@ -60,13 +61,28 @@ static rf_tensor order_from(rf_trace *t, rf_tensor first, int64_t queries, int64
     return rf_compare(t, RF_LESS_EQUAL, rf_places(t, keys, RF_SHAPE(1, 1, 1, keys)), own);
 }
 
+/* Scores that f16 can hold where nothing is attended to: of infinite ones alone no weights could be made. */
+static rf_tensor mask_scores(rf_trace *t, rf_tensor scores, rf_tensor attended)
+{
+    const float far = rf_tensor_dtype(t, scores) == RF_F16 ? NOT_ATTENDED_IN_F16 : NOT_ATTENDED;
+    return rf_where(t, attended, scores, rf_constant(t, far));
+}
+
 /* Weights of masked scores. Where nothing is attended to they would be those of unmasked scores: so they are masked,
  * too.
  */
 static rf_tensor weigh_masked(rf_trace *t, rf_tensor scores, rf_tensor attended)
 {
-    const rf_tensor masked = rf_where(t, attended, scores, rf_constant(t, NOT_ATTENDED));
+    const rf_tensor masked = mask_scores(t, scores, attended);
     return rf_where(t, attended, rf_softmax(t, masked), rf_constant(t, 0));
+}
+
+/* A mask of four dimensions in f32 would make all that follows f32: ones and zeros in the type of the scores do not. */
+static rf_tensor store_mask(rf_trace *t, rf_tensor scores, rf_tensor mask)
+{
+    const rf_dtype type = rf_tensor_dtype(t, scores);
+    if (!rf_dtype_is_narrow(type)) return mask;
+    return rf_cast(t, rf_compare(t, RF_NOT_EQUAL, mask, rf_constant(t, 0)), type);
 }
 
 /* What queries attend to. */
@@ -79,8 +95,8 @@ typedef struct attention_reach {
 static rf_tensor attention_weights(rf_trace *t, rf_tensor scores, attention_reach reach, int64_t queries, int64_t keys)
 {
     if (reach.mask.id != 0) {
-        rf_tensor attended = reach.mask;
-        if (reach.some_always) return rf_softmax(t, rf_where(t, attended, scores, rf_constant(t, NOT_ATTENDED)));
+        rf_tensor attended = store_mask(t, scores, reach.mask);
+        if (reach.some_always) return rf_softmax(t, mask_scores(t, scores, attended));
         if (reach.causal) attended = rf_multiply(t, attended, make_order(t, queries, keys, 1, 0));
         return weigh_masked(t, scores, attended);
     }
