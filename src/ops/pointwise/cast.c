@@ -19,13 +19,40 @@ static rf_result cast_infer(rf_op_call *call)
     return RF_OK;
 }
 
+/* A gradient in 16 bits that is seen as another shape is cast before that, so that the product that makes it can make
+ * f32: as the gradient of a weight whose shape a layer changes. */
+static rf_result cast_behind_view(rf_graph *g, rf_value gradient, rf_dtype to, rf_value *out)
+{
+    const rf_value_info *value = &g->values.items[gradient];
+    if (value->kind == RF_VALUE_RESULT && g->nodes.items[value->producer].op->flags & RF_OP_VIEW) {
+        const rf_node_info view = g->nodes.items[value->producer];
+        rf_value in[RF_MAX_INPUTS];
+        memcpy(in, view.in, sizeof(in));
+        RF_TRY(rf_emit_cast(g, in[0], to, &in[0]));
+        return rf_graph_add(g, view.op, view.attr, in, view.n_in, out);
+    }
+    return rf_emit_cast(g, gradient, to, out);
+}
+
 /* Integers have no gradient: none flows into or out of them. */
 static rf_result cast_gradient(rf_grad_context *ctx)
 {
     const rf_dtype from = rf_graph_desc(ctx->graph, ctx->in[0])->dtype,
                    to = rf_graph_desc(ctx->graph, ctx->out[0])->dtype;
     if (!rf_dtype_is_float(from) || !rf_dtype_is_float(to)) return RF_OK;
-    return rf_emit_cast(ctx->graph, ctx->dout[0], from, &ctx->din[0]);
+    if (from != RF_F32) return rf_emit_cast(ctx->graph, ctx->dout[0], from, &ctx->din[0]);
+    return cast_behind_view(ctx->graph, ctx->dout[0], from, &ctx->din[0]);
+}
+
+/* The gradient of gather adds up what it is given, in whatever type, in f32. */
+static bool cast_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    const rf_node_info *c = &graph->nodes.items[producer], *g = &graph->nodes.items[consumer];
+    if (g->op != &rf_op_gather_grad || g->in[0] != c->out[0] || g->in[2] == c->out[0]) return false;
+    if (!rf_dtype_is_float(rf_graph_desc(graph, c->in[0])->dtype)) return false;
+    *fused = (rf_fused){ .op = g->op, .n_in = 3, .in = { c->in[0], g->in[1], g->in[2] } };
+    memcpy(fused->attr, g->attr, sizeof(rf_gather_attr));
+    return true;
 }
 
 typedef struct number {
@@ -212,6 +239,7 @@ const rf_op rf_op_cast = {
     .gradient = cast_gradient,
     .reference = cast_reference,
     .cost = cast_cost,
+    .absorb_consumer = cast_absorb,
     RF_KERNELS(kernels),
     RF_CASES(cases),
 };
