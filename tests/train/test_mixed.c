@@ -325,9 +325,108 @@ static void exported(rf_strategy *strategy)
     OK(rf_strategy_set_dtype_policy(strategy, NULL));
 }
 
+/* ---- sequences ---- */
+
+enum { WORDS = 20, STEPS = 6, FEATURES = 16, TEXTS = 12, TURNS = 8 };
+
+typedef struct reader {
+    rf_layer *words, *places, *attention, *norm, *head;
+    rf_model *model;
+    rf_optimizer *optimizer;
+} reader;
+
+/* Texts of words, of which 0 is padding: a mask, and a place of each text that is looked at alone. */
+static rf_result read_texts(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode, void *user)
+{
+    const reader *r = user;
+    const int32_t none = 0;
+    const rf_tensor padding = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1), (void *)(uintptr_t)&none });
+    const rf_tensor rows = rf_layer_call(t, model, r->words, in[0], mode);
+    const rf_tensor x = rf_layer_call(t, model, r->places, rows, mode);
+    const rf_layer_apply_params params = {
+        .in = &x, .num_in = 1, .mask = rf_compare(t, RF_NOT_EQUAL, in[0], padding), .mode = mode
+    };
+    rf_tensor seen;
+    (void)rf_layer_apply(t, model, r->attention, &params, &seen, 1);
+    const rf_tensor y = rf_layer_call(t, model, r->norm, rf_add(t, x, seen), mode);
+    out[0] = rf_layer_call(t, model, r->head, rf_gather_positions(t, y, in[1]), mode);
+    return rf_trace_status(t);
+}
+
+static rf_result read_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const reader *r = user;
+    rf_tensor logits;
+    (void)rf_model_apply(t, r->model, in, 2, RF_TRAINING, &logits, 1);
+    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[2], logits, true);
+    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, &(int32_t){ 1 }, 1, false), NULL);
+    (void)rf_optimizer_minimize(t, r->optimizer, out[0], rf_model_variables(r->model));
+    return rf_trace_status(t);
+}
+
+static void make_reader(rf_strategy *strategy, reader *r)
+{
+    OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = WORDS, .output_dim = FEATURES }, &r->words));
+    OK(rf_layer_position_embedding(STEPS, NULL, NULL, &r->places));
+    OK(rf_layer_multi_head_attention(&(rf_multi_head_attention_params){ .num_heads = 2, .key_dim = 8 }, &r->attention));
+    OK(rf_layer_layer_norm(NULL, &r->norm));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &r->head));
+    OK(rf_model_create(strategy, &(rf_model_params){ .apply = read_texts, .user = r, .num_inputs = 2 }, &r->model));
+    rf_layer *const layers[] = { r->words, r->places, r->attention, r->norm, r->head };
+    for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) OK(rf_model_add_layer(r->model, layers[i]));
+    const rf_element_spec spec = { 2, { RF_I32, RF_I32 }, { RF_SHAPE(-1, STEPS), RF_SHAPE(-1, 1) } };
+    OK(rf_model_build_inputs(r->model, &spec));
+    assign_noise(r->model);
+}
+
+static void read_with(rf_strategy *strategy, const rf_dtype_policy *policy, double *losses)
+{
+    int32_t words[TEXTS * STEPS], places[TEXTS], classes[TEXTS];
+    reader r;
+    rf_function *step;
+    for (int i = 0; i < TEXTS * STEPS; i++) /* the last text is padding alone */
+        words[i] = i / STEPS == TEXTS - 1 || i % STEPS > 1 + i / STEPS % 5 ? 0 : 1 + i * 7 % (WORDS - 1);
+    for (int i = 0; i < TEXTS; i++) places[i] = i % STEPS, classes[i] = i % CLASSES;
+    OK(rf_strategy_set_dtype_policy(strategy, policy));
+    make_reader(strategy, &r);
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.02 },
+                           &r.optimizer));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = read_step, .user = &r, .num_outputs = 1, .training = true }, &step));
+    const rf_element batch = { 3,
+                               { array_i32(RF_SHAPE(TEXTS, STEPS), words), array_i32(RF_SHAPE(TEXTS, 1), places),
+                                 array_i32(RF_SHAPE(TEXTS, 1), classes) } };
+    for (int i = 0; i < TURNS; i++) {
+        float loss;
+        run_once(strategy, step, &batch, &loss, 1);
+        losses[i] = (double)loss;
+    }
+    rf_function_destroy(&step);
+    rf_optimizer_destroy(&r.optimizer);
+    rf_model_destroy(&r.model);
+    OK(rf_strategy_set_dtype_policy(strategy, NULL));
+}
+
+static void sequences(rf_strategy *strategy)
+{
+    double plain[TURNS], f16[TURNS], bf16[TURNS];
+    read_with(strategy, NULL, plain);
+    read_with(strategy, &half, f16);
+    read_with(strategy, &brain, bf16);
+    for (int i = 0; i < TURNS; i++) {
+        print_message("step %d: %.6f, f16 %.6f, bf16 %.6f\n", i, plain[i], f16[i], bf16[i]);
+        assert_near(f16[i], plain[i], 0.01, 0.002, "f16");
+        assert_near(bf16[i], plain[i], 0.05, 0.02, "bf16");
+    }
+    assert_true(f16[0] != plain[0] && bf16[0] != plain[0]);
+    assert_true(plain[TURNS - 1] < 0.7 * plain[0]);
+}
+
 ON_ONE(training)
 ON_TWO(training)
 ON_ONE(memory)
+ON_ONE(sequences)
+ON_TWO(sequences)
 ON_ONE(types)
 ON_ONE(policies)
 ON_ONE(exported)
@@ -336,9 +435,9 @@ ON_ONE(refused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_on_one), cmocka_unit_test(training_on_two), cmocka_unit_test(memory_on_one),
-        cmocka_unit_test(types_on_one),    cmocka_unit_test(policies_on_one), cmocka_unit_test(exported_on_one),
-        cmocka_unit_test(refused_on_one),
+        cmocka_unit_test(training_on_one), cmocka_unit_test(training_on_two),  cmocka_unit_test(memory_on_one),
+        cmocka_unit_test(types_on_one),    cmocka_unit_test(policies_on_one),  cmocka_unit_test(exported_on_one),
+        cmocka_unit_test(refused_on_one),  cmocka_unit_test(sequences_on_one), cmocka_unit_test(sequences_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
