@@ -380,8 +380,8 @@ rf_result rf_emit_unscale(rf_graph *g, rf_value gradients, rf_value tally);
  * that are not finite. *out, f32 [2]: whether the step is skipped (1 or 0), and how many were in all. */
 rf_result rf_emit_loss_scale(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally,
                              rf_value found, rf_value *out);
-/* Numbers for update.c: `rows`, f32 [(RF_SCALE_LAG + 1) * RF_HYPER_COUNT + 1], has them for as many steps as may have
- * been skipped since the host knew how many were, and at the end what it knew; `decided` is of rf_emit_loss_scale(). */
+/* Numbers for update.c: `rows`, f32 [rows * RF_HYPER_COUNT + 1], has them for as many steps as may have been skipped
+ * since the host knew how many were, and at the end what it knew; `decided` is of rf_emit_loss_scale(). */
 rf_result rf_emit_update_numbers(rf_graph *g, rf_value rows, rf_value decided, rf_value *out);
 
 /* ---- block_norms.c ---- */

@@ -214,11 +214,16 @@ rf_result rf_emit_loss_scale(rf_graph *g, const rf_loss_scaling *scaling, rf_val
 
 /* ---- numbers of an update ---- */
 
-#define ROWS (RF_SCALE_LAG + 1)
+/* Behind them stands one number more. */
+static uint32_t count_rows(const rf_op_call *call)
+{
+    return (uint32_t)(rf_desc_count(&call->in[0]) / RF_HYPER_COUNT);
+}
 
 static rf_result update_numbers_infer(rf_op_call *call)
 {
-    RF_TRY(expect_count(call, 0, ROWS * RF_HYPER_COUNT + 1));
+    const uint64_t rows = count_rows(call);
+    RF_TRY(expect_count(call, 0, (rows > 0 ? rows : 1) * RF_HYPER_COUNT + 1));
     RF_TRY(expect_count(call, 1, 2));
     call->out[0] = (rf_tensor_desc){ RF_F32, RF_SHAPE(RF_HYPER_COUNT) };
     return RF_OK;
@@ -227,10 +232,10 @@ static rf_result update_numbers_infer(rf_op_call *call)
 static rf_result update_numbers_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const float *rows = in[0], *decided = in[1];
-    const float since = decided[1] - rows[ROWS * RF_HYPER_COUNT];
-    const uint32_t row = since < 0 ? 0 : since > RF_SCALE_LAG ? RF_SCALE_LAG : (uint32_t)since;
+    const uint32_t last = count_rows(call) - 1;
+    const float since = decided[1] - rows[(last + 1) * RF_HYPER_COUNT];
+    const uint32_t row = since < 0 ? 0 : since > (float)last ? last : (uint32_t)since;
     float *y = out[0];
-    (void)call;
     for (uint32_t i = 0; i < RF_HYPER_COUNT; i++) y[i] = rows[row * RF_HYPER_COUNT + i];
     y[RF_HYPER_SKIP] = decided[0];
     return RF_OK;
@@ -238,9 +243,8 @@ static rf_result update_numbers_reference(const rf_op_call *call, void *const *i
 
 static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const uint32_t push[3] = { RF_HYPER_COUNT, RF_SCALE_LAG, RF_HYPER_SKIP };
+    const uint32_t push[3] = { RF_HYPER_COUNT, count_rows(call) - 1, RF_HYPER_SKIP };
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_update_numbers, RF_NO_LOOPS);
-    (void)call;
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, 16));
     rf_dispatch_push(d, push, sizeof(push));
@@ -252,12 +256,13 @@ static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_cap
 }
 
 /* What the host knew stands among the rows, so that it is a random one of these numbers too. */
-#define NUMBERS_CASE(label, first)                                                                                     \
+#define NUMBERS_CASE(label, rows, first)                                                                               \
     {                                                                                                                  \
-        .name = label, .n_in = 2, .in = { NUMBERS(ROWS * RF_HYPER_COUNT + 1, 4, 9), NUMBERS(2, first, first + 1) }     \
+        .name = label, .n_in = 2, .in = { NUMBERS((rows)*RF_HYPER_COUNT + 1, 4, 9), NUMBERS(2, first, first + 1) }     \
     }
 static const rf_op_case update_numbers_cases[] = {
-    NUMBERS_CASE("0", 0), NUMBERS_CASE("5", 5), NUMBERS_CASE("7", 7), NUMBERS_CASE("8", 8), NUMBERS_CASE("11", 11),
+    NUMBERS_CASE("0", 3, 0),   NUMBERS_CASE("5", 3, 5),       NUMBERS_CASE("7", 3, 7),         NUMBERS_CASE("8", 3, 8),
+    NUMBERS_CASE("11", 3, 11), NUMBERS_CASE("one_row", 1, 7), NUMBERS_CASE("64_rows", 64, 40),
 };
 static const rf_kernel update_numbers_kernel = { "one", score_any, update_numbers_plan };
 static const rf_kernel *const update_numbers_kernels[] = { &update_numbers_kernel };
