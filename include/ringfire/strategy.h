@@ -484,10 +484,16 @@ typedef struct rf_function_params {
      * until something waits for one of them: reading a result, a variable or a metric, a
      * checkpoint, destroying. A failure of the device may therefore be returned by a later call
      * than that of its run. Groups are smaller after such a wait, where memory for inputs and
-     * results is short, and where a submission would take more than a tenth of a second. Runs go by
-     * themselves where the host takes part in each: where several replicas exchange gradients or
-     * values, where the optimizer needs norms, a program's own scalars with scaled losses, sums
-     * over several steps or a scaled loss, and while an asynchronous checkpoint is made.
+     * results is short, and where a submission would take more than a tenth of a second.
+     *
+     * Runs go by themselves where the host takes part in each: where several replicas exchange
+     * gradients or values, or RF_BALANCE_AUTO measures them; where an update clips by norms, has
+     * ratios or directions (LAMB, Muon), takes what the step computes from gradients, or has
+     * scalars of a custom optimizer and a scaled loss; and while an asynchronous checkpoint is
+     * made. Of runs whose gradients are accumulated (rf_optimizer_params::accumulation_steps) that
+     * concerns those that end with the update: the others go together, and with it. Losses that are
+     * scaled (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are
+     * made.
      */
     uint32_t steps_per_execution;
     uint64_t reserved[7]; /**< zero: room for later fields */

@@ -31,8 +31,4 @@ enum {
 /* Counts in f32 are exact up to here. */
 #define RF_SCALE_MAX_GROWTH_STEPS (1u << 24)
 
-/* Steps under way whose outcome the host does not know yet when it submits one more. Numbers of an update depend on how
- * many updates were made: the host gives them for each number of these steps that may turn out to be skipped. */
-#define RF_SCALE_LAG 2
-
 #endif

@@ -59,6 +59,7 @@ typedef struct rf_program_params {
     const rf_program_placement *placements; /* results that go to fixed places instead of the slab */
     uint32_t num_placements;
     const rf_program_sum_places *sum_places; /* NULL: it runs alone, and what it adds is the sum */
+    bool picks_numbers; /* a run reads few of the numbers that the host gives: from where the host writes them */
 } rf_program_params;
 rf_result rf_program_create(rf_exec *exec, const rf_program_params *params, rf_program **out);
 void rf_program_destroy(rf_program **program); /* waits for its runs */

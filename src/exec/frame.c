@@ -13,7 +13,8 @@
 static rf_result create_inputs(rf_instance *in, rf_frame *frame)
 {
     rf_gpu_device *device = in->program->exec->device;
-    if (!in->program->exec->caps.host_visible && in->input_size <= DIRECT_BYTES) {
+    const bool direct = in->input_size <= DIRECT_BYTES || in->program->picks_numbers;
+    if (!in->program->exec->caps.host_visible && direct) {
         RF_TRY(rf_gpu_buffer_create(device, RF_GPU_MEMORY_UPLOAD, in->input_size, "inputs", &frame->inputs));
         frame->input_bytes = rf_gpu_buffer_mapped(frame->inputs);
         return RF_OK;

@@ -234,6 +234,7 @@ struct rf_program {
     rf_program_placement *placements;
     uint32_t num_placements;
     uint32_t num_parts; /* those of sums included, which come first */
+    bool picks_numbers; /* see rf_program_params */
     bool replicated;    /* one of several: sums over replicas are the caller's */
     rf_program_sum_places sum_places;
     rf_program_sum *sums; /* that are needed, in order of their nodes */

@@ -128,6 +128,7 @@ static rf_result program_build(rf_program *p, const rf_program_params *params)
     p->num_placements = params->num_placements;
     RF_TRY(copy_array(params->results, params->num_results, sizeof(*p->results), (void **)&p->results));
     RF_TRY(copy_array(params->placements, params->num_placements, sizeof(*p->placements), (void **)&p->placements));
+    p->picks_numbers = params->picks_numbers;
     p->replicated = params->sum_places != NULL;
     if (p->replicated) p->sum_places = *params->sum_places;
     RF_TRY(copy_array(params->states, params->graph->num_states, sizeof(*p->states), (void **)&p->states));

@@ -183,6 +183,8 @@ void rf_updater_destroy(rf_updater **updater);
 void rf_updater_retire(rf_updater *updater);
 /* While set, functions that update with it fail with this message, which stays where it is. NULL: no longer. */
 void rf_updater_suspend(rf_updater *updater, const char *why);
+/* hyper() gives other numbers from here on for what it is asked. */
+void rf_updater_change_numbers(rf_updater *updater);
 /* Where losses are scaled, waits for steps that may have been skipped. */
 uint64_t rf_updater_iterations(rf_updater *updater);
 /* A variable's elements of a slot, rf_shape_count() floats: what checkpoints hold. Initial values for a variable that

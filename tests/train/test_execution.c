@@ -26,8 +26,7 @@ static void what_may_be_held(void **state)
         { { .wanted = 1, .num_updates = 1, .num_joined = 1 }, "nothing else" },
         { { .wanted = 4, .num_updates = 2, .num_joined = 1 }, "the host takes part" },
         { { .wanted = 4, .exchanges = true }, "replicas exchange" },
-        { { .wanted = 4, .num_updates = 1, .num_joined = 1, .accumulates = true }, "over several runs" },
-        { { .wanted = 4, .num_updates = 1, .num_joined = 1, .scales = true }, "loss is scaled" },
+        { { .wanted = 4, .paced = true }, "pace" },
         { { .wanted = 4, .num_updates = 1, .num_joined = 1, .copied = true }, "checkpoint" },
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -76,6 +75,14 @@ typedef struct trainer {
     uint32_t ends;
 } trainer;
 
+/* What is trained. */
+typedef struct training {
+    bool averages; /* moving averages, which the step assigns */
+    bool scaled;   /* in f16, with a scale that soon makes gradients overflow, again and again */
+    uint32_t accumulation_steps;
+    double global_clip_norm;
+} training;
+
 static rf_dataset *open_data(void)
 {
     float x[EXAMPLES * FEATURES];
@@ -96,19 +103,26 @@ static rf_dataset *open_data(void)
 }
 
 /* Values that change with each step: of an optimizer's schedule, random ones, and moving averages. */
-static void open_trainer(rf_strategy *strategy, trainer *t, uint32_t steps_per_execution, bool averages)
+static void open_trainer(rf_strategy *strategy, trainer *t, uint32_t steps_per_execution, const training *what)
 {
+    const rf_loss_scale_params scale = { .growth_steps = what->accumulation_steps > 1 ? 1 : 3 };
     *t = (trainer){ .data = open_data() };
     strategy->variables_created = 0; /* the same initial values for each */
+    OK(rf_strategy_set_dtype_policy(strategy, what->scaled ? &(rf_dtype_policy){ .compute = RF_F16 } : NULL));
     rf_layer *l[4];
     uint32_t n = 0;
     OK(rf_layer_dense(&(rf_dense_params){ .units = 16, .activation = RF_ACTIVATION_RELU }, &l[n++]));
-    if (averages) OK(rf_layer_batch_norm(NULL, &l[n++]));
+    if (what->averages) OK(rf_layer_batch_norm(NULL, &l[n++]));
     OK(rf_layer_dropout(0.2f, 11, &l[n++]));
     OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &l[n++]));
     OK(rf_model_create_sequential(strategy, l, n, NULL, &t->model));
     const rf_schedule decay = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.02, .rate = 0.9, .decay_steps = 3 };
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &decay },
+    OK(rf_optimizer_create(strategy,
+                           &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM,
+                                                   .schedule = &decay,
+                                                   .accumulation_steps = what->accumulation_steps,
+                                                   .global_clip_norm = what->global_clip_norm,
+                                                   .loss_scale = what->scaled ? &scale : NULL },
                            &t->optimizer));
     const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
     OK(rf_model_compile(t->model, &(rf_compile_params){ .optimizer = t->optimizer,
@@ -163,21 +177,37 @@ static void assert_same_history(const rf_history *a, const rf_history *b)
                          a->epochs[e].value[i]);
 }
 
-static void same_bits_of(rf_strategy *strategy, bool averages, bool reads)
+static void assert_same_optimizers(const training *what, const rf_optimizer *one, const rf_optimizer *many)
+{
+    rf_loss_scale a, b;
+    assert_int_equal(rf_optimizer_iterations(one), rf_optimizer_iterations(many));
+    if (!what->scaled) return;
+    OK(rf_optimizer_loss_scale(one, &a));
+    OK(rf_optimizer_loss_scale(many, &b));
+    assert_true(a.scale == b.scale);
+    assert_int_equal(a.finite_steps, b.finite_steps);
+    assert_int_equal(a.skipped_steps, b.skipped_steps);
+    const uint32_t updates = 2 * STEPS / (what->accumulation_steps ? what->accumulation_steps : 1);
+    assert_int_equal(rf_optimizer_iterations(one) + a.skipped_steps, updates);
+    assert_in_range(a.skipped_steps, 1, updates - 2);
+}
+
+static void same_bits_of(rf_strategy *strategy, const training *what, bool reads)
 {
     const uint32_t groups[] = { 3, 8, 100 };
     trainer one, many;
     rf_history of_one, of_many;
     rf_strategy_set_seed(strategy, 77);
-    open_trainer(strategy, &one, 1, averages);
+    open_trainer(strategy, &one, 1, what);
     train(&one, reads, &of_one);
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
         rf_strategy_set_seed(strategy, 77);
-        open_trainer(strategy, &many, groups[i], averages);
+        open_trainer(strategy, &many, groups[i], what);
         train(&many, reads, &of_many);
         assert_same_history(&of_one, &of_many);
         assert_same_variables(rf_model_variables(one.model), rf_model_variables(many.model));
         assert_same_variables(rf_model_state_variables(one.model), rf_model_state_variables(many.model));
+        assert_same_optimizers(what, one.optimizer, many.optimizer);
         if (reads) assert_int_equal(many.ends, 2 * ((STEPS + groups[i] - 1) / groups[i]));
         for (uint32_t s = 0; s < 2 * STEPS; s++) {
             if (many.losses[s] == 0) continue; /* not the end of an execution */
@@ -193,9 +223,25 @@ static void same_bits_of(rf_strategy *strategy, bool averages, bool reads)
 
 static void same_bits(rf_strategy *strategy)
 {
-    same_bits_of(strategy, false, false);
-    same_bits_of(strategy, true, true);
-    same_bits_of(strategy, true, false);
+    same_bits_of(strategy, &(training){ 0 }, false);
+    same_bits_of(strategy, &(training){ .averages = true }, true);
+    same_bits_of(strategy, &(training){ .averages = true }, false);
+}
+
+/* The device decides within a group which of its updates are made. */
+static void same_bits_scaled(rf_strategy *strategy)
+{
+    same_bits_of(strategy, &(training){ .scaled = true }, false);
+    same_bits_of(strategy, &(training){ .averages = true, .scaled = true }, true);
+}
+
+/* Updates end within groups, whose sizes are no multiples. */
+static void same_bits_accumulated(rf_strategy *strategy)
+{
+    same_bits_of(strategy, &(training){ .accumulation_steps = 5 }, false);
+    same_bits_of(strategy, &(training){ .averages = true, .accumulation_steps = 2 }, true);
+    same_bits_of(strategy, &(training){ .scaled = true, .accumulation_steps = 4 }, false);
+    same_bits_of(strategy, &(training){ .accumulation_steps = 4, .global_clip_norm = 0.1 }, false);
 }
 
 /* ---- submissions ---- */
@@ -225,12 +271,12 @@ static void fewer_submissions(rf_strategy *strategy)
     trainer t;
     for (int averages = 0; averages < 2; averages++) {
         const uint64_t of_step = averages ? 2 : 1; /* what the step assigns is copied by itself */
-        open_trainer(strategy, &t, 1, averages);
+        open_trainer(strategy, &t, 1, &(training){ .averages = averages });
         submissions_of(strategy, &t, 1); /* compiles */
         assert_int_equal(submissions_of(strategy, &t, 40), 40 * of_step);
         close_trainer(&t);
 
-        open_trainer(strategy, &t, 8, averages);
+        open_trainer(strategy, &t, 8, &(training){ .averages = averages });
         submissions_of(strategy, &t, 1);
         t.model->compiled->train->group.longest = 3600; /* however slow the machine is */
         /* 1 + 4 + 8 + 8 + 8 + 8, and 3 that are waited for */
@@ -244,11 +290,35 @@ static void fewer_submissions(rf_strategy *strategy)
     }
 }
 
+/* Of 20 runs in groups of 8, nothing read in between, and the wait for them. */
+static void submissions_of_updates(rf_strategy *strategy)
+{
+    static const struct {
+        training what;
+        uint64_t submissions;
+    } cases[] = {
+        { { .scaled = true }, 4 }, /* 1 + 4 + 8, and 7 that are waited for */
+        { { .accumulation_steps = 3 }, 4 },
+        { { .scaled = true, .accumulation_steps = 3 }, 4 },
+        /* Of four runs the first goes by itself, for the device is idle, and the last takes along the two before it;
+         * then come norms, which are waited for, and the update. */
+        { { .accumulation_steps = 4, .global_clip_norm = 0.1 }, 20 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        trainer t;
+        open_trainer(strategy, &t, 8, &cases[i].what);
+        /* Compiles; ends with an update, so that the next run is the first of those that are accumulated. */
+        submissions_of(strategy, &t, 12);
+        assert_int_equal(submissions_of(strategy, &t, 20), cases[i].submissions);
+        close_trainer(&t);
+    }
+}
+
 /* Long runs are not joined. */
 static void long_steps(rf_strategy *strategy)
 {
     trainer t;
-    open_trainer(strategy, &t, 8, false);
+    open_trainer(strategy, &t, 8, &(training){ 0 });
     submissions_of(strategy, &t, 1);
     t.model->compiled->train->group.longest = 1e-9;
     t.model->compiled->train->group.seconds = 1;
@@ -262,7 +332,7 @@ static void reading_submits(rf_strategy *strategy)
     trainer t;
     double value;
     float weights[FEATURES * 16], again[FEATURES * 16];
-    open_trainer(strategy, &t, 50, false);
+    open_trainer(strategy, &t, 50, &(training){ 0 });
     t.model->compiled->train->group.longest = 3600;
     for (int i = 0; i < 3; i++) {
         submissions_of(strategy, &t, 1);
@@ -298,8 +368,8 @@ static void several_replicas(rf_strategy *strategy)
 {
     trainer one, many;
     rf_logs logs;
-    open_trainer(strategy, &one, 1, false);
-    open_trainer(strategy, &many, 8, false);
+    open_trainer(strategy, &one, 1, &(training){ 0 });
+    open_trainer(strategy, &many, 8, &(training){ 0 });
     for (int i = 0; i < 2; i++) OK(rf_model_evaluate(i ? many.model : one.model, one.data, &logs));
     uint64_t before = count_submissions(strategy);
     OK(rf_model_evaluate(one.model, one.data, &logs));
@@ -319,7 +389,7 @@ static void lost_with_runs_held(rf_strategy *strategy)
 {
     trainer t;
     float weights[FEATURES * 16];
-    open_trainer(strategy, &t, 50, false);
+    open_trainer(strategy, &t, 50, &(training){ 0 });
     submissions_of(strategy, &t, 1);
     rf_iterator *it;
     const rf_element *batch;
@@ -343,6 +413,10 @@ static void lost_with_runs_held(rf_strategy *strategy)
 
 ON_ONE(same_bits)
 ON_TWO(same_bits)
+ON_ONE(same_bits_scaled)
+ON_ONE(same_bits_accumulated)
+ON_TWO(same_bits_accumulated)
+ON_ONE(submissions_of_updates)
 ON_ONE(fewer_submissions)
 ON_ONE(long_steps)
 ON_ONE(reading_submits)
@@ -352,10 +426,18 @@ ON_ONE(lost_with_runs_held)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_may_be_held),           cmocka_unit_test(how_many_go_together),
-        cmocka_unit_test(same_bits_on_one),           cmocka_unit_test(same_bits_on_two),
-        cmocka_unit_test(fewer_submissions_on_one),   cmocka_unit_test(long_steps_on_one),
-        cmocka_unit_test(reading_submits_on_one),     cmocka_unit_test(several_replicas_on_two),
+        cmocka_unit_test(what_may_be_held),
+        cmocka_unit_test(how_many_go_together),
+        cmocka_unit_test(same_bits_on_one),
+        cmocka_unit_test(same_bits_on_two),
+        cmocka_unit_test(same_bits_scaled_on_one),
+        cmocka_unit_test(same_bits_accumulated_on_one),
+        cmocka_unit_test(same_bits_accumulated_on_two),
+        cmocka_unit_test(submissions_of_updates_on_one),
+        cmocka_unit_test(fewer_submissions_on_one),
+        cmocka_unit_test(long_steps_on_one),
+        cmocka_unit_test(reading_submits_on_one),
+        cmocka_unit_test(several_replicas_on_two),
         cmocka_unit_test(lost_with_runs_held_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

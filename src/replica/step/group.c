@@ -13,8 +13,7 @@ const char *rf_group_obstacle(const rf_group_facts *f)
     if (f->wanted <= 1) return "nothing else is to go with it";
     if (f->exchanges) return "replicas exchange values";
     if (f->num_joined < f->num_updates) return "the host takes part in the update";
-    if (f->num_updates > 0 && f->accumulates) return "gradients are summed up over several runs";
-    if (f->num_updates > 0 && f->scales) return "the loss is scaled";
+    if (f->paced) return "the pace of the replicas is measured";
     if (f->num_updates > 0 && f->copied) return "a checkpoint is being made";
     return NULL;
 }
@@ -38,10 +37,14 @@ rf_result rf_group_init(rf_step_group *group, const rf_strategy *s, uint32_t wan
         group->tickets[i] = RF_NEW_ARRAY(uint64_t, s->num_local);
         if (!group->tickets[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    const uint32_t most = RF_MAX_FRAMES / RF_GROUPS_UNDER_WAY;
-    const uint32_t frames = RF_GROUPS_UNDER_WAY * (group->wanted < most ? group->wanted : most);
-    for (uint32_t r = 0; r < s->num_local; r++) rf_exec_keep_frames(s->replicas[r].exec, frames);
+    for (uint32_t r = 0; r < s->num_local; r++) rf_exec_keep_frames(s->replicas[r].exec, rf_group_most(group));
     return RF_OK;
+}
+
+uint32_t rf_group_most(const rf_step_group *group)
+{
+    const uint32_t most = RF_MAX_FRAMES / RF_GROUPS_UNDER_WAY;
+    return RF_GROUPS_UNDER_WAY * (group->wanted < most ? group->wanted : most);
 }
 
 void rf_group_free(rf_step_group *group)

@@ -18,11 +18,10 @@
 /* What decides whether a run may be held back. */
 typedef struct rf_group_facts {
     uint32_t wanted;                  /* runs that are to go together */
-    uint32_t num_updates, num_joined; /* updates by optimizers; those that go with stage A */
-    bool accumulates;                 /* gradients over several runs: copies of them are waited for */
-    bool scales;                      /* losses: what the device decided is waited for, two runs later */
+    uint32_t num_updates, num_joined; /* updates that the run ends with; those of them that go with stage A */
     bool copied;                      /* variables are being read by another thread, for a checkpoint */
     bool exchanges;                   /* sums within the step, or assigned values, of several replicas */
+    bool paced;                       /* it is measured how long each replica takes */
 } rf_group_facts;
 /* NULL: it may, else what the host does between two runs. Pure. */
 const char *rf_group_obstacle(const rf_group_facts *facts);
@@ -51,6 +50,8 @@ typedef struct rf_step_group {
 } rf_step_group;
 
 rf_result rf_group_init(rf_step_group *group, const rf_strategy *strategy, uint32_t wanted);
+/* Runs that may be under way. */
+uint32_t rf_group_most(const rf_step_group *group);
 void rf_group_free(rf_step_group *group);
 /* Before frames are acquired: where a group begins, waits for the one before the last. */
 rf_result rf_group_begin(rf_step_group *group, rf_strategy *strategy);

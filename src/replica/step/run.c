@@ -330,15 +330,15 @@ static bool run_holds(const run *x)
     rf_strategy *s = x->strategy;
     const rf_signature *sig = x->signature;
     rf_group_facts facts = { .wanted = x->function->group.wanted,
-                             .num_updates = sig->updates.count,
                              .exchanges =
-                                 sig->sums.num_parts > 0 || (sig->assignments.count > 0 && s->num_replicas > 1) };
+                                 sig->sums.num_parts > 0 || (sig->assignments.count > 0 && s->num_replicas > 1),
+                             .paced = sig->updates.count > 0 && s->balancing.pace };
     if (facts.wanted == 1) return false;
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         const rf_update *update = &sig->updates.items[u];
+        if (!rf_update_is_due(update)) continue;
+        facts.num_updates++;
         facts.num_joined += rf_update_joins(update);
-        facts.accumulates = facts.accumulates || update->updater->params.accumulation_steps > 1;
-        facts.scales = facts.scales || rf_update_num_rows(update) > 1;
     }
     facts.copied = rf_strategy_is_copied(s);
     return rf_group_obstacle(&facts) == NULL;

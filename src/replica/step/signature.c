@@ -142,7 +142,7 @@ static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
     sig->overlaps = false;
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         rf_update *update = &sig->updates.items[u];
-        RF_TRY(rf_update_prepare(update, by_bucket));
+        RF_TRY(rf_update_prepare(update, by_bucket, rf_group_most(&f->group)));
         RF_TRY(rf_turns_create(&traced, update, by_bucket));
         sig->overlaps = update->turns->overlaps; /* only one that is alone does */
     }

@@ -109,8 +109,7 @@ void rf_assignments_unprepare(rf_assignments *a)
         if (a->exchanges[g]) a->strategy->exchange->fns->close(&a->exchanges[g]);
     for (uint32_t r = 0; a->replicas && r < a->strategy->num_local; r++) {
         rf_assign_replica *at = &a->replicas[r];
-        for (uint32_t i = 0; i < at->copies.count; i++) rf_gpu_recording_destroy(&at->copies.items[i].rec);
-        rf_free(at->copies.items);
+        rf_repeated_free(&at->copies);
         rf_gpu_recording_destroy(&at->down);
         rf_gpu_recording_destroy(&at->up);
     }
@@ -130,34 +129,16 @@ void rf_assignments_free(rf_assignments *a)
 
 /* ---- running ---- */
 
-/* One more, in front of the one whose turn it is. */
-static rf_result add_copy(const rf_assignments *a, rf_assign_replica *at)
-{
-    rf_assign_copy copy = { 0 };
-    RF_TRY(RF_VEC_GROW(&at->copies));
-    RF_TRY(record_copies(a, 0, "assign", &a->strategy->assigned, &a->strategy->fixed.values, &copy.rec));
-    rf_assign_copy *next = at->copies.items + at->turn;
-    memmove(next + 1, next, (at->copies.count - at->turn) * sizeof(*next));
-    *next = copy;
-    at->copies.count++;
-    return RF_OK;
-}
-
-/* As many copies take turns as runs are under way: those have frames, of which there are RF_MAX_FRAMES at most. */
 static rf_result copy_alone(rf_assignments *a)
 {
+    rf_repeated *copies = &a->replicas[0].copies;
     rf_replica *replica = &a->strategy->replicas[0];
-    rf_assign_replica *at = &a->replicas[0];
-    if (at->copies.count == 0 ||
-        (at->copies.count < RF_MAX_FRAMES && !rf_gpu_is_done(replica->device, at->copies.items[at->turn].ticket)))
-        RF_TRY(add_copy(a, at));
-    rf_assign_copy *copy = &at->copies.items[at->turn];
-    if (!rf_gpu_is_done(replica->device, copy->ticket))
-        RF_TRY(rf_gpu_wait(replica->device, copy->ticket, RF_GPU_TIMEOUT_NS));
-    RF_TRY(rf_replica_submit_one(replica, copy->rec));
-    copy->ticket = replica->ticket;
-    at->turn = (at->turn + 1) % at->copies.count;
-    return RF_OK;
+    if (rf_repeated_is_busy(copies, replica)) {
+        rf_gpu_recording *rec = NULL;
+        RF_TRY(record_copies(a, 0, "assign", &a->strategy->assigned, &a->strategy->fixed.values, &rec));
+        RF_TRY(rf_repeated_add(copies, rec));
+    }
+    return rf_repeated_submit(copies, replica);
 }
 
 /* The host reads what the replicas have made, and writes to their variables: nothing may be under way. */

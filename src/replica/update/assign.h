@@ -12,6 +12,7 @@
 
 #include "replica/exchange/segments.h"
 #include "replica/internal.h"
+#include "replica/update/repeated.h"
 
 /* One rf_variable_update() of a signature. */
 typedef struct rf_assignment {
@@ -23,18 +24,8 @@ typedef struct rf_assignment {
 /* Whose values are added up. */
 enum { RF_ASSIGN_FROM_ALL, RF_ASSIGN_FROM_FIRST, RF_ASSIGN_GROUPS };
 
-typedef struct rf_assign_copy {
-    rf_gpu_recording *rec;
-    uint64_t ticket; /* of its latest submission; 0: none */
-} rf_assign_copy;
-
 typedef struct rf_assign_replica {
-    /* One replica: `assigned` to the variables. They take turns, because several may be in flight. */
-    struct {
-        rf_assign_copy *items;
-        uint32_t count, capacity;
-    } copies;
-    uint32_t turn;
+    rf_repeated copies;          /* one replica: `assigned` to the variables */
     rf_gpu_recording *down, *up; /* several: staging */
 } rf_assign_replica;
 

@@ -4,7 +4,8 @@
  * have the same, because all are told whether any of the reduced gradients is not finite.
  *
  * Where one replica trains and nothing else waits for the host, the device alone decides whether an update is made, and
- * the host learns it up to RF_SCALE_LAG steps later. Elsewhere the host asks every owner and tells all replicas.
+ * the host learns it when it happens to see that the step has ended, at the latest when as many are under way as may
+ * be. Elsewhere the host asks every owner and tells all replicas.
  */
 #include <string.h>
 
@@ -84,16 +85,26 @@ static void learn_skipped(rf_updater *u, float skipped)
     u->scaling.skipped = skipped;
 }
 
-rf_result rf_updater_make_way(rf_updater *u)
+static void forget_oldest(rf_updater *u)
 {
-    if (u->scaling.pending < RF_SCALE_LAG) return RF_OK;
-    RF_TRY(rf_replica_context(u->strategy, 0,
-                              rf_gpu_wait(u->strategy->replicas[0].device, u->scaling.tickets[0], RF_GPU_TIMEOUT_NS)));
-    learn_skipped(u, ((const float *)rf_frame_result(u->scaling.frames[0], 0))[1]);
     u->scaling.pending--;
     for (uint32_t i = 0; i < u->scaling.pending; i++) {
         u->scaling.frames[i] = u->scaling.frames[i + 1];
         u->scaling.tickets[i] = u->scaling.tickets[i + 1];
+    }
+}
+
+rf_result rf_updater_make_way(rf_updater *u, uint32_t most)
+{
+    rf_gpu_device *device = u->strategy->replicas[0].device;
+    while (u->scaling.pending > 0) {
+        const uint64_t ticket = u->scaling.tickets[0];
+        if (!rf_gpu_is_done(device, ticket)) {
+            if (u->scaling.pending < most) return RF_OK;
+            RF_TRY(rf_replica_context(u->strategy, 0, rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS)));
+        }
+        learn_skipped(u, ((const float *)rf_frame_result(u->scaling.frames[0], 0))[1]);
+        forget_oldest(u);
     }
     return RF_OK;
 }
@@ -112,6 +123,48 @@ rf_result rf_updater_settle(rf_updater *u)
     RF_TRY(read_one(u->scaling.tally, tally));
     learn_skipped(u, tally[RF_SCALE_SKIPPED]);
     return RF_OK;
+}
+
+/* Numbers of update number `iteration`. Any two that may be made next have places of their own. */
+static float *row_of(const rf_update *update, uint32_t hyper, uint64_t iteration)
+{
+    const size_t row = (size_t)hyper * update->num_rows + iteration % update->num_rows;
+    return update->hypers + row * update->updater->params.hyper_count;
+}
+
+/* The update that comes next where so many of the pending ones are skipped. */
+static uint64_t next_iteration(const rf_updater *u, uint32_t skipped)
+{
+    return u->iterations > skipped ? u->iterations - skipped : 0;
+}
+
+void rf_update_compute_rows(rf_update *update)
+{
+    const rf_updater *u = update->updater;
+    if (update->numbers_version != u->numbers_version)
+        memset(update->rows_made, 0, update->num_rows * sizeof(update->rows_made[0]));
+    update->numbers_version = u->numbers_version;
+    for (uint32_t skipped = 0; skipped <= u->scaling.pending; skipped++) {
+        const uint64_t iteration = next_iteration(u, skipped);
+        uint64_t *made = &update->rows_made[iteration % update->num_rows];
+        if (*made == iteration + 1) continue;
+        for (uint32_t i = 0; i < update->num_hypers; i++)
+            u->params.hyper(u->params.user, iteration, 0, update->hyper_groups[i], row_of(update, i, iteration));
+        *made = iteration + 1;
+    }
+}
+
+void rf_update_fill_rows(const rf_update *update, rf_frame *frame)
+{
+    const rf_updater *u = update->updater;
+    const size_t count = u->params.hyper_count;
+    for (uint32_t i = 0; i < update->num_hypers; i++) {
+        float *rows = rf_frame_host(frame, i);
+        if (!rows) continue;
+        for (uint32_t skipped = 0; skipped <= u->scaling.pending; skipped++)
+            memcpy(rows + skipped * count, row_of(update, i, next_iteration(u, skipped)), count * sizeof(*rows));
+        rows[update->num_rows * count] = u->scaling.skipped;
+    }
 }
 
 /* ---- decided by the host ---- */

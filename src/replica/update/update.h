@@ -3,6 +3,7 @@
 #ifndef RF_REPLICA_UPDATE_UPDATE_H
 #define RF_REPLICA_UPDATE_UPDATE_H
 
+#include "replica/update/repeated.h"
 #include "replica/update/updater.h"
 
 /* One rf_trace_update() of a signature. */
@@ -27,14 +28,17 @@ typedef struct rf_update {
     uint32_t num_hypers;                 /* one per group, or per variable; HOST slot i of `apply` is hyper i */
     struct rf_update_replica *replicas;  /* [num_local] */
     /* room that a step needs: */
-    float *hypers;     /* [num_hypers][hyper_count] */
-    double *squares;   /* [num_hypers]: sums of squares, of one variable or of all */
-    float *sums;       /* that devices made, segment by segment, block by block */
-    float *gathered;   /* room for as many */
-    float *found;      /* [world size]: whether gradients are not finite there */
-    bool skipped;      /* the latest update was not made, because some were not */
-    uint64_t *counts;  /* [world size] */
-    rf_frame **frames; /* [num_local] */
+    float *hypers;            /* [num_hypers][num_rows][hyper_count] */
+    double *squares;          /* [num_hypers]: sums of squares, of one variable or of all */
+    float *sums;              /* that devices made, segment by segment, block by block */
+    float *gathered;          /* room for as many */
+    float *found;             /* [world size]: whether gradients are not finite there */
+    bool skipped;             /* the latest update was not made, because some were not */
+    uint32_t num_rows;        /* of numbers that each group has; see rf_update_decides() */
+    uint64_t *rows_made;      /* [num_rows]: 1 + the update that the row is for; 0: none */
+    uint64_t numbers_version; /* of the updater, when they were made */
+    uint64_t *counts;         /* [world size] */
+    rf_frame **frames;        /* [num_local] */
     struct rf_turns *turns;
 } rf_update;
 
@@ -47,8 +51,7 @@ typedef struct rf_update_replica {
     uint32_t num_ratios;
     rf_program *directions, *wholes;                   /* the two steps of directions */
     rf_gpu_recording *directions_down, *directions_up; /* staging between them */
-    rf_gpu_recording *first, *clear;                   /* totals = gradients; totals = 0 */
-    uint64_t begun;                                    /* ticket of the latest of these; 0: none */
+    rf_repeated first, clear;                          /* totals = gradients; totals = 0 */
 } rf_update_replica;
 
 /* What is exchanged and updated at once. */
@@ -88,16 +91,27 @@ static inline bool rf_update_joins(const rf_update *update)
      * be made. */
     return !update->transform.graph && !(rf_updater_scales(u) && p->num_scalars > 0);
 }
-/* Rows of numbers that each group has: more than one where the device finds out how many updates were made. */
-static inline uint32_t rf_update_num_rows(const rf_update *update)
+/* The device finds out whether the update is made. Numbers depend on how many were: each group has a row of them for
+ * each number of updates under way that may turn out to be skipped. */
+static inline bool rf_update_decides(const rf_update *update)
 {
-    return rf_updater_scales(update->updater) && rf_update_joins(update) ? RF_SCALE_LAG + 1 : 1;
+    return rf_updater_scales(update->updater) && rf_update_joins(update);
+}
+/* Whether the run that comes next ends with the update: one that accumulates gradients does so now and then. */
+static inline bool rf_update_is_due(const rf_update *update)
+{
+    const rf_updater *u = update->updater;
+    return u->accumulated + 1 == u->params.accumulation_steps;
 }
 
 /* ---- update_build.c ---- */
-rf_result rf_update_prepare(rf_update *update, bool by_bucket);
+/* `under_way`: runs that may be, 2 to RF_MAX_FRAMES. */
+rf_result rf_update_prepare(rf_update *update, bool by_bucket, uint32_t under_way);
 void rf_update_unprepare(rf_update *update);
 void rf_update_free(rf_update *update);
+/* What the first of several accumulated steps does to the sums of a replica: its gradients replace them, or, where it
+ * has none, zeros do. */
+rf_result rf_update_record_first(const rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out);
 
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
@@ -116,6 +130,10 @@ void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *fr
 /* Where the host decides: divides the reduced gradients by the scale, and sets update->skipped on all workers alike.
  * Waits. */
 rf_result rf_update_unscale(rf_update *update);
+/* Where the device does (rf_update_decides()): the rows of numbers that it may take, and a frame that has them. A row
+ * is made once, for some take long. */
+void rf_update_compute_rows(rf_update *update);
+void rf_update_fill_rows(const rf_update *update, rf_frame *frame);
 
 /* ---- ratios.c ---- */
 /* Where there are ratios: changes the slots and puts the ratios into the numbers of the update. Waits. */

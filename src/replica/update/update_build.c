@@ -49,7 +49,7 @@ static const void *place_identity(const void *segment, uint32_t k)
 }
 
 typedef struct build {
-    rf_update *update;
+    const rf_update *update;
     rf_updater *updater;
     uint32_t index;
     const rf_update_bucket *bucket; /* whose segments are meant */
@@ -104,7 +104,7 @@ static rf_result emit_sum(const build *b, range_graph *g, rf_value *results)
 static rf_result list_hosts(const build *b, range_graph *g, uint32_t hyper, rf_value *out)
 {
     const rf_updater_params *p = &b->updater->params;
-    const uint32_t first = hyper * (1 + p->num_scalars), rows = rf_update_num_rows(b->update);
+    const uint32_t first = hyper * (1 + p->num_scalars), rows = b->update->num_rows;
     const rf_tensor_desc all = { RF_F32, RF_SHAPE((int64_t)rows * p->hyper_count + (rows > 1)) };
     const rf_tensor_desc one = { RF_F32, RF_SCALAR_SHAPE };
     for (uint32_t k = 0; k <= p->num_scalars; k++)
@@ -263,7 +263,7 @@ static rf_result emit_ratio_segments(const build *b, range_graph *g, segment_val
 /* Where the device decides, results[0] is what it decided. */
 static rf_result emit_apply(const build *b, range_graph *g, rf_value *results)
 {
-    const bool decides = rf_update_num_rows(b->update) > 1;
+    const bool decides = rf_update_decides(b->update);
     segment_values v = { .hyper = RF_NEW_ARRAY(rf_value, 1 + b->updater->params.num_scalars),
                          .numbers = decides ? RF_NEW_ARRAY(rf_value, b->update->num_hypers) : NULL };
     rf_result r = v.hyper && (v.numbers || !decides) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -337,9 +337,12 @@ static rf_result make_program(const build *b, const char *name,
     rf_result r = results ? rf_graph_create(rf_exec_core_ops(), &g.graph) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = emit(b, &g, results);
     if (r >= 0) {
-        const rf_program_params params = {
-            .name = name, .graph = g.graph, .results = results, .num_results = num_results, .states = g.states.items
-        };
+        const rf_program_params params = { .name = name,
+                                           .graph = g.graph,
+                                           .results = results,
+                                           .num_results = num_results,
+                                           .states = g.states.items,
+                                           .picks_numbers = rf_update_decides(b->update) };
         r = rf_program_create(b->updater->strategy->replicas[b->index].exec, &params, out);
     }
     rf_graph_destroy(&g.graph);
@@ -510,7 +513,7 @@ static rf_result build_bucket(const build *b)
     rf_update_bucket_replica *at = &b->bucket->replicas[b->index];
     bool any = false;
     for (uint32_t i = 0; i < b->bucket->num_segments; i++) any = any || owned_here(b, &b->bucket->segments[i]);
-    const uint32_t num_results = rf_update_num_rows(b->update) > 1;
+    const uint32_t num_results = rf_update_decides(b->update);
     if (any) RF_TRY(make_program(b, "update", emit_apply, num_results, &at->apply));
     if (rf_update_meets(b->update)) return make_meeting(b, at);
     return s->num_replicas > 1 && s->replicas[b->index].staged ? make_staging(b, at) : RF_OK;
@@ -528,7 +531,6 @@ static rf_result make_scaling(const build *b, rf_update_replica *at)
 static rf_result build_replica(const build *b)
 {
     rf_update_replica *at = &b->update->replicas[b->index];
-    const rf_strategy *s = b->updater->strategy;
     RF_TRY(list_norms(b, at));
     for (uint32_t k = 0; k < b->update->num_buckets; k++)
         RF_TRY(build_bucket(&(build){ b->update, b->updater, b->index, &b->update->buckets[k] }));
@@ -539,10 +541,15 @@ static rf_result build_replica(const build *b)
     RF_TRY(make_directions(b, at));
     RF_TRY(make_scaling(b, at));
     if (b->updater->params.accumulation_steps == 1) return RF_OK;
-    const rf_flat *totals = &b->updater->totals;
-    RF_TRY(make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate));
-    RF_TRY(make_recording(b, &(transfer){ "first gradients", &s->gradients, totals, TRANSFER_RUNS }, &at->first));
-    return make_recording(b, &(transfer){ "clear gradients", NULL, totals, TRANSFER_RUNS }, &at->clear);
+    return make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate);
+}
+
+rf_result rf_update_record_first(const rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out)
+{
+    rf_updater *u = update->updater;
+    const transfer first = { "first gradients", &u->strategy->gradients, &u->totals, TRANSFER_RUNS },
+                   none = { "clear gradients", NULL, &u->totals, TRANSFER_RUNS };
+    return make_recording(&(build){ update, u, index, NULL }, clear ? &none : &first, out);
 }
 
 /* ---- the update ---- */
@@ -589,11 +596,12 @@ static rf_result list_buckets(rf_update *update, uint32_t num_local, bool by_buc
 static rf_result make_room(rf_update *update, const rf_updater *u)
 {
     const uint32_t replicas = u->strategy->num_local;
-    const size_t num_numbers = (size_t)rf_updater_num_numbers(u) * update->num_hypers * rf_update_num_rows(update);
+    const size_t num_numbers = (size_t)rf_updater_num_numbers(u) * update->num_hypers * update->num_rows;
     uint64_t num_sums = 0;
     for (uint32_t i = 0; i < update->segments.count; i++)
         num_sums += (u->params.emit_norms ? 2 : 1) * rf_update_num_blocks(update, &update->segments.items[i]);
     update->hypers = RF_NEW_ARRAY(float, num_numbers);
+    update->rows_made = RF_NEW_ARRAY(uint64_t, update->num_rows);
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
     update->sums = RF_NEW_ARRAY(float, num_sums);
     update->gathered = RF_NEW_ARRAY(float, num_sums);
@@ -601,8 +609,8 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
     update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
-    return update->hypers && update->squares && update->sums && update->gathered && update->found && update->counts &&
-                   update->frames && update->replicas
+    return update->hypers && update->rows_made && update->squares && update->sums && update->gathered &&
+                   update->found && update->counts && update->frames && update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -626,9 +634,10 @@ static rf_result list_hypers(rf_update *update)
     return RF_OK;
 }
 
-static rf_result update_prepare(rf_update *update, bool by_bucket)
+static rf_result update_prepare(rf_update *update, bool by_bucket, uint32_t under_way)
 {
     rf_updater *u = update->updater;
+    update->num_rows = rf_update_decides(update) ? under_way : 1;
     RF_REQUIRE(
         u->params.accumulation_steps == 1 || u->variables.count == update->count,
         "an optimizer that accumulates gradients must update the same variables in every function: %u here, %u in all",
@@ -650,9 +659,9 @@ static rf_result update_prepare(rf_update *update, bool by_bucket)
     return RF_OK;
 }
 
-rf_result rf_update_prepare(rf_update *update, bool by_bucket)
+rf_result rf_update_prepare(rf_update *update, bool by_bucket, uint32_t under_way)
 {
-    const rf_result r = update_prepare(update, by_bucket);
+    const rf_result r = update_prepare(update, by_bucket, under_way);
     if (r < 0) rf_update_unprepare(update);
     return r;
 }
@@ -669,8 +678,8 @@ static void free_replica(rf_update_replica *at)
     rf_gpu_recording_destroy(&at->directions_up);
     rf_program_destroy(&at->unscale);
     rf_program_destroy(&at->decide);
-    rf_gpu_recording_destroy(&at->first);
-    rf_gpu_recording_destroy(&at->clear);
+    rf_repeated_free(&at->first);
+    rf_repeated_free(&at->clear);
     rf_free(at->norm_segments);
     rf_free(at->ratio_segments);
 }
@@ -703,6 +712,7 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->hyper_groups);
     rf_free(update->runs);
     rf_free(update->hypers);
+    rf_free(update->rows_made);
     rf_free(update->squares);
     rf_free(update->sums);
     rf_free(update->gathered);

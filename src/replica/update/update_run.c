@@ -43,36 +43,19 @@ static bool wants_norms(const rf_updater *u)
     return u->params.variable_norms || u->params.global_norm;
 }
 
-/* The step being made is the one after which variables change. */
-static bool is_due(const rf_updater *u)
-{
-    return u->accumulated + 1 == u->params.accumulation_steps;
-}
-
 /* ---- numbers of the update ---- */
 
 static void compute_hypers(rf_update *update)
 {
     const rf_updater *u = update->updater;
-    const uint32_t rows = rf_update_num_rows(update);
-    for (uint32_t i = 0; i < update->num_hypers * rows; i++) {
+    if (rf_update_decides(update)) {
+        rf_update_compute_rows(update);
+        return;
+    }
+    for (uint32_t i = 0; i < update->num_hypers; i++) {
         const double norm = wants_norms(u) ? sqrt(update->squares[i]) / u->params.accumulation_steps : 0;
         float *values = update->hypers + (size_t)i * rf_updater_num_numbers(u);
-        const uint32_t skipped = i % rows; /* of those under way */
-        const uint64_t iteration = u->iterations > skipped ? u->iterations - skipped : 0;
-        u->params.hyper(u->params.user, iteration, norm, update->hyper_groups[i / rows], values);
-    }
-}
-
-static void fill_rows(const rf_update *update, rf_frame *frame)
-{
-    const rf_updater *u = update->updater;
-    const size_t count = (size_t)rf_update_num_rows(update) * u->params.hyper_count;
-    for (uint32_t i = 0; i < update->num_hypers; i++) {
-        float *rows = rf_frame_host(frame, i);
-        if (!rows) continue;
-        memcpy(rows, update->hypers + i * count, count * sizeof(*rows));
-        rows[count] = u->scaling.skipped;
+        u->params.hyper(u->params.user, u->iterations, norm, update->hyper_groups[i], values);
     }
 }
 
@@ -82,8 +65,8 @@ void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *fr
     const uint32_t count = u->params.hyper_count, scalars = u->params.num_scalars, rate = u->params.rate_hyper;
     /* RINGFIRE_TEST_PERTURB: a device whose arithmetic rounds differently. */
     const float factor = u->strategy->first + index == u->strategy->perturbed ? 1 + 0x1p-23f : 1;
-    if (rf_update_num_rows(update) > 1) {
-        fill_rows(update, frame);
+    if (rf_update_decides(update)) {
+        rf_update_fill_rows(update, frame);
         return;
     }
     for (uint32_t i = 0; i < update->num_hypers; i++) {
@@ -107,10 +90,11 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
         RF_TRY(rf_program_acquire(update->replicas[index].accumulate, 0, &frames[*count]));
         ++*count;
     }
-    if (!rf_update_joins(update) || !is_due(u)) return RF_OK;
-    RF_TRY(rf_updater_make_way(u)); /* its frame may be the one that comes next */
-    compute_hypers(update);
+    if (!rf_update_joins(update) || !rf_update_is_due(update)) return RF_OK;
     RF_TRY(rf_program_acquire(update->buckets[0].replicas[index].apply, 0, &frames[*count]));
+    /* Its frame may be that of a pending update: it has ended, and its results are there until the next submission. */
+    if (rf_update_decides(update)) RF_TRY(rf_updater_make_way(u, update->num_rows));
+    compute_hypers(update);
     rf_update_fill_hypers(update, index, frames[*count]);
     update->frames[index] = frames[*count];
     ++*count;
@@ -448,6 +432,13 @@ static rf_result run_due(rf_turns *t, rf_frame *const *frames, const uint32_t *e
     return RF_OK;
 }
 
+static rf_result add_first(const rf_update *update, uint32_t r, bool clear, rf_repeated *copies)
+{
+    rf_gpu_recording *rec = NULL;
+    RF_TRY(rf_replica_context(update->updater->strategy, r, rf_update_record_first(update, r, clear, &rec)));
+    return rf_repeated_add(copies, rec);
+}
+
 /* The first of several accumulated steps replaces what was summed up before; without examples that is zeros. */
 static rf_result begin_totals(rf_update *update, const uint32_t *examples)
 {
@@ -455,10 +446,10 @@ static rf_result begin_totals(rf_update *update, const uint32_t *examples)
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_update_replica *at = &update->replicas[r];
         rf_replica *replica = &s->replicas[r];
-        /* Nothing else waits for it where one replica trains and no results are read. */
-        if (at->begun) RF_TRY(rf_replica_context(s, r, rf_gpu_wait(replica->device, at->begun, RF_GPU_TIMEOUT_NS)));
-        RF_TRY(rf_replica_submit_one(replica, examples[r] > 0 ? at->first : at->clear));
-        at->begun = replica->ticket;
+        const bool clear = examples[r] == 0;
+        rf_repeated *copies = clear ? &at->clear : &at->first;
+        if (rf_repeated_is_busy(copies, replica)) RF_TRY(add_first(update, r, clear, copies));
+        RF_TRY(rf_replica_context(s, r, rf_repeated_submit(copies, replica)));
     }
     return RF_OK;
 }
@@ -466,11 +457,10 @@ static rf_result begin_totals(rf_update *update, const uint32_t *examples)
 static void count_step(rf_update *update)
 {
     rf_updater *u = update->updater;
-    if (is_due(u)) {
+    if (rf_update_is_due(update)) {
         u->latest = rf_update_gradients(update);
         if (!update->skipped) u->iterations++;
-        if (rf_update_num_rows(update) > 1)
-            rf_updater_add_pending(u, update->frames[0], u->strategy->replicas[0].ticket);
+        if (rf_update_decides(update)) rf_updater_add_pending(u, update->frames[0], u->strategy->replicas[0].ticket);
         u->accumulated = 0;
         if (u->strategy->num_replicas > 1) u->strategy->stats.updates++;
     } else {
@@ -483,7 +473,7 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
 {
     const rf_updater *u = update->updater;
     if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
-    if (is_due(u) && !rf_update_joins(update)) RF_TRY(run_due(update->turns, frames, examples));
+    if (rf_update_is_due(update) && !rf_update_joins(update)) RF_TRY(run_due(update->turns, frames, examples));
     count_step(update);
     return RF_OK;
 }

@@ -126,6 +126,11 @@ void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations)
     updater->iterations = iterations;
 }
 
+void rf_updater_change_numbers(rf_updater *updater)
+{
+    updater->numbers_version++;
+}
+
 uint32_t rf_updater_num_slots(const rf_updater *updater)
 {
     return updater->params.num_slots;

@@ -13,7 +13,8 @@ struct rf_updater {
     bool destroyed;        /* by its user; what `params` points to is gone */
     const char *suspended; /* why nothing may be updated now; NULL: it may */
     uint64_t iterations;
-    uint32_t accumulated; /* steps since the last update */
+    uint64_t numbers_version; /* raised when hyper() would give others */
+    uint32_t accumulated;     /* steps since the last update */
     struct {
         rf_variable **items;
         uint32_t count, capacity;
@@ -30,8 +31,8 @@ struct rf_updater {
         float skipped;                 /* steps, as far as the host knows */
         /* Updates under way that may turn out to be skipped, the oldest first; they count as made until then. Their
          * frames tell how many are skipped by then. */
-        rf_frame *frames[RF_SCALE_LAG];
-        uint64_t tickets[RF_SCALE_LAG];
+        rf_frame *frames[RF_MAX_FRAMES];
+        uint64_t tickets[RF_MAX_FRAMES];
         uint32_t pending;
     } scaling;
 };
@@ -73,8 +74,8 @@ static inline rf_flat *rf_updater_gradients(rf_updater *u)
 /* ---- loss_scale.c ---- */
 rf_result rf_updater_create_scale(rf_updater *updater);
 void rf_updater_free_scale(rf_updater *updater);
-/* Waits where as many updates are pending as may be. */
-rf_result rf_updater_make_way(rf_updater *updater);
+/* Learns what came of pending updates that have ended, and waits where there would be more than `most` with another. */
+rf_result rf_updater_make_way(rf_updater *updater, uint32_t most);
 void rf_updater_add_pending(rf_updater *updater, rf_frame *frame, uint64_t ticket);
 /* Nothing is pending after this, which waits; nor after a failure, whatever came of it. */
 rf_result rf_updater_settle(rf_updater *updater);

@@ -286,6 +286,7 @@ rf_result rf_optimizer_set_schedule(rf_optimizer *optimizer, const rf_schedule *
 {
     RF_TRY(rf_schedule_check(schedule));
     optimizer->config.schedule = *schedule;
+    rf_updater_change_numbers(optimizer->updater);
     return RF_OK;
 }
 
@@ -465,6 +466,7 @@ rf_result rf_optimizer_set_learning_rate(rf_optimizer *optimizer, double rate)
     RF_REQUIRE(optimizer, "rf_optimizer_set_learning_rate: optimizer is NULL");
     RF_REQUIRE(isfinite(rate) && rate >= 0.0, "rf_optimizer_set_learning_rate: rate %g is not a learning rate", rate);
     optimizer->config.schedule = (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = rate };
+    rf_updater_change_numbers(optimizer->updater);
     return RF_OK;
 }
 
@@ -493,6 +495,7 @@ rf_result rf_optimizer_set_hyperparameter(rf_optimizer *optimizer, const char *n
     RF_TRY(find_hyperparameter(optimizer, name, "rf_optimizer_set_hyperparameter", &index));
     RF_REQUIRE(isfinite(value), "rf_optimizer_set_hyperparameter: '%s' must be finite, not %g", name, value);
     optimizer->custom->hyperparameters[index].value = value;
+    rf_updater_change_numbers(optimizer->updater);
     return RF_OK;
 }
 
