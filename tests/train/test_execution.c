@@ -381,6 +381,16 @@ static void several_replicas(rf_strategy *strategy)
     assert_in_range(alone - together, STEPS - 1 - 4, STEPS - 4);
     close_trainer(&one);
     close_trainer(&many);
+
+    /* Steps between two updates exchange nothing: of four, with a copy at the beginning, the last three go together. */
+    uint64_t submissions[2];
+    for (int i = 0; i < 2; i++) {
+        open_trainer(strategy, &one, i ? 8 : 1, &(training){ .accumulation_steps = 4 });
+        submissions_of(strategy, &one, 4);
+        submissions[i] = submissions_of(strategy, &one, 12);
+        close_trainer(&one);
+    }
+    assert_int_equal(submissions[0] - submissions[1], 3 * 3);
 }
 
 /* ---- failures ---- */

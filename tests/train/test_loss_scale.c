@@ -71,7 +71,8 @@ static rf_result linear_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     return r < 0 ? r : rf_trace_status(t);
 }
 
-static void linear_open(rf_strategy *strategy, const rf_optimizer_params *params, way how, linear *l)
+static void open_together(rf_strategy *strategy, const rf_optimizer_params *params, way how, uint32_t together,
+                          linear *l)
 {
     float initial[NUMBERS];
     fill_noise(initial, NUMBERS, 11);
@@ -82,8 +83,15 @@ static void linear_open(rf_strategy *strategy, const rf_optimizer_params *params
                           &(rf_variable_params){ .name = "bias", .shape = RF_SHAPE(OUT), .value = initial + KERNEL },
                           &l->bias));
     OK(rf_optimizer_create(strategy, params, &l->optimizer));
-    const rf_function_params function = { .step = linear_step, .user = l, .num_outputs = 1, .training = true };
+    const rf_function_params function = {
+        .step = linear_step, .user = l, .num_outputs = 1, .training = true, .steps_per_execution = together
+    };
     OK(rf_function_create(strategy, &function, &l->function));
+}
+
+static void linear_open(rf_strategy *strategy, const rf_optimizer_params *params, way how, linear *l)
+{
+    open_together(strategy, params, how, 1, l);
 }
 
 static void linear_close(linear *l)
@@ -367,6 +375,102 @@ static void resumed(rf_strategy *strategy)
     linear_close(&second);
 }
 
+/* ---- steps that are submitted together ---- */
+
+/* What a program does between two steps, each where a group has some of its runs. */
+typedef struct between {
+    linear l;
+    rf_checkpoint *checkpoint;
+    char path[128], second[128];
+    double rates[ALL_STEPS];
+    uint64_t iterations[ALL_STEPS];
+    rf_function *alone; /* the same step, by itself, with the same optimizer */
+} between;
+
+static void act_between(between *b, uint32_t number)
+{
+    float numbers[NUMBERS];
+    if (number == 4) OK(rf_optimizer_set_learning_rate(b->l.optimizer, 0.03));
+    if (number == 5) b->rates[number] = rf_optimizer_learning_rate(b->l.optimizer);
+    if (number == 8) OK(rf_checkpoint_save(b->checkpoint, b->path, NULL));
+    if (number == 10) OK(rf_checkpoint_save(b->checkpoint, b->second, &(rf_save_params){ .async = true }));
+    if (number == 13) linear_numbers(&b->l, numbers);
+    if (number == 15) b->iterations[number] = rf_optimizer_iterations(b->l.optimizer);
+    if (number == 17) OK(rf_checkpoint_restore(b->checkpoint, b->path, NULL));
+}
+
+static void between_open(rf_strategy *strategy, const rf_optimizer_params *params, uint32_t together,
+                         const char *folder, between *b)
+{
+    *b = (between){ 0 };
+    open_together(strategy, params, MINIMIZE, together, &b->l);
+    const rf_function_params alone = { .step = linear_step, .user = &b->l, .num_outputs = 1, .training = true };
+    OK(rf_function_create(strategy, &alone, &b->alone));
+    snprintf(b->path, sizeof(b->path), "%s/%u.rfck", folder, together);
+    snprintf(b->second, sizeof(b->second), "%s/%u-second.rfck", folder, together);
+    OK(rf_checkpoint_create(strategy, &b->checkpoint));
+    OK(rf_checkpoint_add_optimizer(b->checkpoint, "optimizer", b->l.optimizer));
+    OK(rf_checkpoint_add_variable(b->checkpoint, "kernel", b->l.kernel));
+    OK(rf_checkpoint_add_variable(b->checkpoint, "bias", b->l.bias));
+}
+
+static void between_run(between *b)
+{
+    for (uint32_t i = 0; i < ALL_STEPS; i++) {
+        rf_function *together = b->l.function;
+        if (i == 7 || i == 14) b->l.function = b->alone;
+        linear_run(&b->l, i, is_bad(i));
+        b->l.function = together;
+        act_between(b, i);
+    }
+}
+
+static void between_close(between *b)
+{
+    rf_function_destroy(&b->alone);
+    rf_checkpoint_destroy(&b->checkpoint);
+    linear_close(&b->l);
+}
+
+static void compare_between(rf_strategy *strategy, const rf_optimizer_params *params)
+{
+    static const uint32_t groups[] = { 2, 5, 32 };
+    char folder[64];
+    between one;
+    scratch(folder);
+    between_open(strategy, params, 1, folder, &one);
+    between_run(&one);
+    for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
+        between many;
+        rf_loss_scale a, b;
+        between_open(strategy, params, groups[g], folder, &many);
+        between_run(&many);
+        OK(rf_optimizer_loss_scale(one.l.optimizer, &a));
+        OK(rf_optimizer_loss_scale(many.l.optimizer, &b));
+        assert_memory_equal(&a, &b, sizeof(a));
+        assert_memory_equal(one.rates, many.rates, sizeof(one.rates));
+        assert_memory_equal(one.iterations, many.iterations, sizeof(one.iterations));
+        assert_same(&many.l, &one.l, true, "submitted together");
+        between_close(&many);
+    }
+    between_close(&one);
+    scratch_remove(folder);
+}
+
+static void together(rf_strategy *strategy)
+{
+    static const rf_loss_scale_params scale = { .initial = 1024, .growth_steps = EVERY };
+    static const rf_schedule falls = {
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 2
+    };
+    rf_optimizer_params params = { .kind = RF_OPTIMIZER_NADAM, .schedule = &falls, .loss_scale = &scale };
+    compare_between(strategy, &params);
+    params.accumulation_steps = 3;
+    compare_between(strategy, &params);
+    params.clip_norm = 0.1; /* the host takes part in updates */
+    compare_between(strategy, &params);
+}
+
 /* ---- a network ---- */
 
 enum { SIDE = 8, IMAGES = 24, CLASSES = 5, BATCH = 8, MOST_WEIGHTS = 4096 };
@@ -481,6 +585,8 @@ ON_ONE(all_optimizers)
 ON_TWO(all_optimizers)
 ON_ALL(fixed_scale)
 ON_ONE(defaults)
+ON_ONE(together)
+ON_TWO(together)
 ON_ONE(resumed)
 ON_TWO(resumed)
 ON_ONE(networks)
@@ -492,7 +598,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_optimizers_on_one), cmocka_unit_test(all_optimizers_on_two),
         cmocka_unit_test(other_layouts),         cmocka_unit_test(fixed_scale_on_all),
-        cmocka_unit_test(defaults_on_one),       cmocka_unit_test(resumed_on_one),
+        cmocka_unit_test(defaults_on_one),       cmocka_unit_test(together_on_one),
+        cmocka_unit_test(together_on_two),       cmocka_unit_test(resumed_on_one),
         cmocka_unit_test(resumed_on_two),        cmocka_unit_test(networks_on_one),
         cmocka_unit_test(networks_on_two),       cmocka_unit_test(mistakes_on_one),
     };
