@@ -20,7 +20,7 @@ typedef struct bench_options {
     rf_dtype mixed;
     rf_bench_clock clock;
     double seconds;
-    uint32_t batch;
+    uint32_t batch, steps_per_execution;
 } bench_options;
 
 static const struct argp_option argp_options[] = {
@@ -32,6 +32,7 @@ static const struct argp_option argp_options[] = {
     { "clock", 'c', "CLOCK", 0,
       "ops: whose clock to measure by, device or host (default: the device's where it has timestamps)", 0 },
     { "batch", 'b', "N", 0, "model: examples per step (default: 64)", 0 },
+    { "steps-per-execution", 'e', "N", 0, "model: steps that are submitted together (default: 1)", 0 },
     { "profile", 'p', NULL, 0, "model: add the time of each operation of the step", 0 },
     { "mixed", 'x', "TYPE", 0,
       "model: compute with f16 (and scaled losses) or bf16 where layers can; ops: "
@@ -59,6 +60,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
     case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 20); return 0;
+    case 'e':
+        o->steps_per_execution = (uint32_t)option_number(state, "--steps-per-execution", text, 1, 1u << 20);
+        return 0;
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case ARGP_KEY_ARG:
         if (o->what) argp_error(state, "'%s' is not expected", text);
@@ -132,7 +136,8 @@ static int bench_model(const bench_options *o, double memcpy_rate)
                                                .batch = o->batch,
                                                .seconds = o->seconds,
                                                .profile = o->profile,
-                                               .mixed = o->mixed },
+                                               .mixed = o->mixed,
+                                               .steps_per_execution = o->steps_per_execution },
                         &m) < 0)
         return command_fail();
     table nodes;

@@ -38,6 +38,7 @@ static rf_result net_create(const bench_model_params *params, bench_net *n)
 {
     const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
     rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
+    n->steps_per_execution = params->steps_per_execution;
     TRY(bench_net_create_strategy(n, params->device, params->mixed));
     TRY(bench_cnn_layers(layers));
     TRY(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));

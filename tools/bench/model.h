@@ -10,6 +10,7 @@ typedef struct bench_model_params {
     double seconds;
     bool profile;
     rf_dtype mixed; /* 0: f32 */
+    uint32_t steps_per_execution;
 } bench_model_params;
 
 typedef struct bench_model_result {

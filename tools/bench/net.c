@@ -50,9 +50,12 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 
 rf_result bench_net_create_step(bench_net *n)
 {
-    const rf_function_params params = {
-        .step = train_step, .user = n, .num_outputs = 1, .training = true, .name = "train_step"
-    };
+    const rf_function_params params = { .step = train_step,
+                                        .user = n,
+                                        .num_outputs = 1,
+                                        .training = true,
+                                        .name = "train_step",
+                                        .steps_per_execution = n->steps_per_execution };
     return rf_function_create(n->strategy, &params, &n->step);
 }
 

@@ -23,6 +23,7 @@ typedef struct bench_net {
     rf_optimizer *optimizer;
     rf_metric *accuracy; /* NULL: none */
     rf_function *step;
+    uint32_t steps_per_execution; /* 0: 1 */
     float *inputs;
     int32_t *labels;
     rf_element batch;
