@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -43,6 +44,15 @@ void rf_thread_step_back(void)
 {
     enum { NICE = 10 };                                    /* a tenth of the others' share */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of the thread alone, on Linux */
+}
+
+void rf_want_large_pages(void *memory, uint64_t size)
+{
+    const long answer = sysconf(_SC_PAGESIZE);
+    const uint64_t page = answer > 0 ? (uint64_t)answer : 1, address = (uint64_t)(uintptr_t)memory;
+    const uint64_t skipped = rf_align_up(address, page) - address;
+    if (size < skipped + page) return;
+    (void)madvise((char *)memory + skipped, (size - skipped) / page * page, MADV_HUGEPAGE);
 }
 
 uint64_t rf_host_memory(void)

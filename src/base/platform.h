@@ -13,7 +13,10 @@ int64_t rf_process_id(void);
 rf_result rf_process_check(int64_t home, const char *what);
 /* From here on the calling thread, and those that it starts, leave the processor to others that want it. */
 void rf_thread_step_back(void);
-uint32_t rf_cpu_count(void);   /* that this process may run on, at least 1 */
+uint32_t rf_cpu_count(void); /* that this process may run on, at least 1 */
+/* Asks for large pages for the whole pages within [memory, memory + size), before they are first touched. Where there
+ * are none nothing changes. */
+void rf_want_large_pages(void *memory, uint64_t size);
 uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX where it does not say */
 
 /* Whole file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND / IO. */

@@ -83,6 +83,15 @@ static rf_result buffer_allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
     return RF_OK;
 }
 
+/* Software drivers compute in ordinary memory, which nobody has touched yet. Networks read each tensor long after it
+ * was written, and rows far apart: on pages of 4 KiB it took as long to find where those are as to read them. */
+static void want_large_pages(rf_gpu_buffer *buffer)
+{
+    const uint64_t least = 4ull << 20; /* of fewer bytes large pages would be a good part, or none */
+    if (buffer->mapped && buffer->device->plan.caps.is_cpu && buffer->capacity >= least)
+        rf_want_large_pages(buffer->mapped, buffer->capacity);
+}
+
 /* Vulkan gives memory as it is; buffers start as zeros. */
 static rf_result buffer_clear(rf_gpu_buffer *buffer)
 {
@@ -146,6 +155,7 @@ rf_result rf_gpu_buffer_create(rf_gpu_device *device, rf_gpu_memory memory, uint
             goto error;
         }
     }
+    want_large_pages(buffer);
     RF_TRY_GOTO(buffer_clear(buffer), error);
     rf_gpu_memory_list(buffer);
     *out = buffer;

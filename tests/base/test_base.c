@@ -246,6 +246,23 @@ static void test_memory(void **state)
     assert_int_equal(rf_div_up(9, 4), 3);
 }
 
+/* Whatever part of whatever pages it is told of, the bytes there stay. */
+static void test_large_pages(void **state)
+{
+    (void)state;
+    const size_t size = (size_t)5 << 20;
+    unsigned char *memory = malloc(size);
+    assert_non_null(memory);
+    for (size_t i = 0; i < size; i++) memory[i] = (unsigned char)(i % 251);
+    static const size_t parts[][2] = {
+        { 0, 5 << 20 }, { 1, (5 << 20) - 1 }, { 4095, 2 }, { 17, 0 }, { 5000, 3 << 20 }
+    };
+    for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
+        rf_want_large_pages(memory + parts[k][0], parts[k][1]);
+    for (size_t i = 0; i < size; i++) assert_int_equal(memory[i], i % 251);
+    free(memory);
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -446,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_random_distributions),
         cmocka_unit_test(test_half_is_exact),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_large_pages),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_cache_directory),
