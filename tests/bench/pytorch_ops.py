@@ -9,6 +9,7 @@ an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 Usage: tests/bench/pytorch_ops.py [--ringfire PATH] [--device NAME] [--ops NAME,...] [--rounds N] [--seconds X] [--threads N] [--json FILE]
        tests/bench/pytorch_ops.py --check [--ringfire PATH]      only says which cases have no place in the table below"""
 import argparse
+import ctypes
 import importlib.util
 import json
 import math
@@ -316,16 +317,25 @@ def best_of(function, seconds):
     return best
 
 
+def blas_threads():
+    """A function that sets on how many threads OpenBLAS multiplies: torch.set_num_threads() does not reach those of its own."""
+    with open("/proc/self/maps") as maps:
+        paths = {line.split()[-1] for line in maps if "openblas" in line}
+    settings = [library.openblas_set_num_threads for library in map(ctypes.CDLL, sorted(paths)) if hasattr(library, "openblas_set_num_threads")]
+    return lambda count: [setting(count) for setting in settings]
+
+
 def measure_torch(makers, seconds, threads):
     """The best time of each case, on one thread and on so many."""
     import torch
     import torch.nn.functional as F
-    times = {}
+    times, set_blas_threads = {}, blas_threads()
     for case, make in makers.items():
         torch.manual_seed(1)
         ways = make(torch, F)
         for count in dict.fromkeys((1, threads)):
             torch.set_num_threads(count)
+            set_blas_threads(count)
             times.setdefault(case, {})[count] = min(best_of(way, seconds / len(ways)) for way in ways)
     return times
 
