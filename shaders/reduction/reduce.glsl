@@ -22,6 +22,12 @@ layout(push_constant) uniform Push {
 
 // Additions run in blocks of this many, so that rounding errors grow with the number of blocks and not of elements.
 const uint BLOCK = 64;
+// Loads in a turn of a loop.
+#ifdef TEXEL
+const uint TURN = 8;
+#else
+const uint TURN = 1;
+#endif
 
 float rf_start()
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduces the middle of [outer, rows, columns], columns a multiple of 4: one invocation reduces a slice of four columns.
-// TEXEL: reads through a texel buffer.
+// TEXEL: reads through a texel buffer, for a driver that spends as much on a turn of a loop as on a load.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "reduce.glsl"
 
 #ifdef TEXEL
@@ -29,7 +30,11 @@ void main()
     for (uint block = first; block < end; block += BLOCK) {
         const uint block_end = min(block + BLOCK, end);
         vec4 part = vec4(rf_start());
-        for (uint r = block; r < block_end; r++, at += columns4) part = rf_combine(part, rf_apply(X(at)));
+        uint r = block;
+        for (; r + TURN <= block_end; r += TURN, at += TURN * columns4)
+            [[unroll]] for (uint k = 0; k < TURN; k++) part = rf_combine(part, rf_apply(X(at + k * columns4)));
+        if (TURN > 1)
+            for (; r < block_end; r++, at += columns4) part = rf_combine(part, rf_apply(X(at)));
         result = rf_combine(result, part);
     }
     y[first_slice * n_out4 + t] = result * scale;

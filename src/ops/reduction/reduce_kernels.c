@@ -188,6 +188,15 @@ static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, 
     return RF_OK;
 }
 
+/* What adds `slices` of n_out results up: where texels are fast the kernel that has made the slices, as a rule. */
+static const reduce_variant *combine_variant(const rf_device_caps *caps, uint64_t slices, uint64_t n_out)
+{
+    if (slices > rf_loop_limit(caps) / 2 || (!caps->is_cpu && slices >= 64)) return &variant_tree;
+    const bool texels = caps->driver == RF_DRIVER_LAVAPIPE && slices * n_out / 4 <= caps->max_texel_elements;
+    if (texels && n_out == 1) return &variant_rows_texel;
+    return texels && n_out % 4 == 0 ? &variant_columns_texel : &variant_any;
+}
+
 /* Adds the slices of n_out results in the workspace up. */
 static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps, uint32_t kind, uint64_t slices,
                                 uint64_t n_out, float scale, const rf_binding *out)
@@ -204,9 +213,8 @@ static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps
                                .red2 = (uint32_t)slices,
                                .red_stride = { 0, 0, (uint32_t)n_out } };
     const rf_binding in = { .kind = RF_BIND_WORKSPACE, .size = slices * n_out * sizeof(float) };
-    const bool tree = slices > rf_loop_limit(caps) / 2 || (!caps->is_cpu && slices >= 64);
     const uint32_t combined = kind == KIND_MAX || kind == KIND_MIN ? kind : KIND_SUM;
-    return reduce_stage(plan, caps, tree ? &variant_tree : &variant_any, combined, RF_F32, &push, &in, out);
+    return reduce_stage(plan, caps, combine_variant(caps, slices, n_out), combined, RF_F32, &push, &in, out);
 }
 
 static uint32_t kind_given(const rf_op_call *call)
