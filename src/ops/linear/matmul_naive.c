@@ -44,7 +44,8 @@ static double naive_matmul_score(const rf_op_call *call, const rf_device_caps *c
     /* A product so small that any kernel takes about as long as its dispatch, while the others take most of a second to
      * compile. Only forward: its gradients share their pipelines with larger products. */
     const bool tiny = call->op->cost(call).flops <= 1e5;
-    if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb && !rf_matmul_is_vector(call, caps))
+    if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb && !rf_matmul_is_vector(call, caps) &&
+        !rf_matmul_is_small(call, caps))
         return rf_score_of_time(30e-6);
     if (caps->is_cpu) return rf_linear_naive_score(call, caps);
     /* On a GPU an invocation waits for its summands one after the other: 48 to 107 ns each on an NVIDIA H100. */
