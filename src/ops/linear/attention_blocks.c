@@ -28,19 +28,19 @@ static const blocks_tile tiles[PASSES][TILES] = {
                        { 64, 16, 8, 4, RF_BLOCK_SHADERS(attention_blocks_forward_64) },
                        { 128, 8, 16, 2, RF_BLOCK_SHADERS(attention_blocks_forward_128) },
                        { 32, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_forward_32_small) },
-                       { 64, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_forward_64_small) },
+                       { 64, 8, 16, 2, RF_BLOCK_SHADERS(attention_blocks_forward_64_small) },
                        { 128, 8, 16, 1, RF_BLOCK_SHADERS(attention_blocks_forward_128_small) } },
     [PASS_QUERIES] = { { 32, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_queries_32) },
                        { 64, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_queries_64) },
                        { 128, 4, 16, 1, RF_BLOCK_SHADERS(attention_blocks_queries_128) },
                        { 0 },
-                       { 64, 8, 8, 2, RF_BLOCK_SHADERS(attention_blocks_queries_64_small) },
+                       { 64, 4, 16, 2, RF_BLOCK_SHADERS(attention_blocks_queries_64_small) },
                        { 128, 2, 16, 1, RF_BLOCK_SHADERS(attention_blocks_queries_128_small) } },
     [PASS_KEYS] = { { 32, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_keys_32) },
                     { 64, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_keys_64) },
                     { 128, 4, 16, 1, RF_BLOCK_SHADERS(attention_blocks_keys_128) },
                     { 0 },
-                    { 64, 8, 8, 2, RF_BLOCK_SHADERS(attention_blocks_keys_64_small) },
+                    { 64, 4, 16, 2, RF_BLOCK_SHADERS(attention_blocks_keys_64_small) },
                     { 128, 2, 16, 1, RF_BLOCK_SHADERS(attention_blocks_keys_128_small) } },
 };
 
@@ -86,14 +86,21 @@ static bool tile_fits(const rf_attention_geometry *g, const rf_device_caps *caps
            loops_of(g, tile, pass) <= rf_loop_limit(caps) && total_groups(g, tile, pass) <= INT32_MAX;
 }
 
+/* Whether an invocation may take 128 registers and more. */
+static bool has_registers(const rf_device_caps *caps)
+{
+    return caps->driver == RF_DRIVER_NVIDIA || caps->driver == RF_DRIVER_AMD;
+}
+
 /* With the fewest columns that hold a row; the large one where the device has room for it and enough to do. NULL: none.
  */
 static const blocks_tile *choose_tile(const rf_attention_geometry *g, const rf_device_caps *caps, blocks_pass pass)
 {
+    const bool many = has_registers(caps);
     for (uint32_t i = 0; i < SMALL; i++) {
         const bool small = tile_fits(g, caps, pass, i + SMALL), large = tile_fits(g, caps, pass, i);
         const bool fills = total_groups(g, &tiles[pass][i], pass) >= 2 * (uint64_t)caps->compute_units;
-        if (large && (!small || pass != PASS_FORWARD || fills)) return &tiles[pass][i];
+        if (large && (!small || (many && (pass != PASS_FORWARD || fills)))) return &tiles[pass][i];
         if (small) return &tiles[pass][i + SMALL];
     }
     return NULL;
@@ -101,6 +108,9 @@ static const blocks_tile *choose_tile(const rf_attention_geometry *g, const rf_d
 
 bool rf_attention_blocks_fit(const rf_attention_geometry *g, const rf_device_caps *caps)
 {
+    /* SwiftShader's compiler was not seen to come to an end; Intel's spills where rows are long. */
+    if (caps->driver == RF_DRIVER_SWIFTSHADER) return false;
+    if (caps->driver == RF_DRIVER_INTEL && (g->k > 64 || g->v > 64)) return false;
     /* Vectors, and elements of the mask, are numbered in 32 bits. */
     const int64_t rows = g->t > g->s ? g->t : g->s, width = g->k > g->v ? g->k : g->v;
     if (g->k % 4 || g->v % 4 || g->items > INT32_MAX / rows ||
@@ -119,12 +129,6 @@ static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
 }
 
 /* ---- plans ---- */
-
-/* Whether an invocation may hold the next tile in registers beside its sums. */
-static bool loads_early(const rf_device_caps *caps)
-{
-    return caps->driver == RF_DRIVER_NVIDIA || caps->driver == RF_DRIVER_AMD;
-}
 
 static rf_dispatch *add_pass(const rf_attention_geometry *g, const rf_device_caps *caps, blocks_pass pass,
                              rf_kernel_plan *plan)
@@ -148,7 +152,7 @@ static rf_dispatch *add_pass(const rf_attention_geometry *g, const rf_device_cap
     rf_dispatch_spec(d, threads_of(tile, pass));
     rf_dispatch_spec(d, g->causal);
     rf_dispatch_spec(d, !g->mask ? 0 : g->mask_query ? 1 : 2);
-    rf_dispatch_spec(d, loads_early(caps));
+    rf_dispatch_spec(d, has_registers(caps)); /* the next tile is held beside the sums */
     rf_dispatch_spec(d, (uint32_t)g->k / 4);
     rf_dispatch_spec(d, (uint32_t)g->v / 4);
     rf_dispatch_spec(d, g->level != 0);
