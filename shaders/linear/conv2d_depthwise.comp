@@ -36,7 +36,7 @@ layout(push_constant) uniform P {
     int bias_tap;                      /* FILTER: whether there is one */
     uint by_y[2], by_x[2], by_height[2]; /* what divides by the strides, DATA, and by out_h, FILTER: magic, shift */
 };
-int divide(int n, uint by[2]) { return int(rf_divide(uint(n), by[0], by[1])); } /* of no negative n */
+#define divide(n, by) int(rf_divide(uint(n), by[0], by[1])) /* of no negative n */
 
 #if W == 8
 #define INPUT(number, name) layout(binding = number) uniform samplerBuffer name

@@ -234,9 +234,9 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
 
 uint32_t rf_row_lanes(const rf_device_caps *caps, uint64_t steps)
 {
-    const uint32_t most = caps->subgroup_size < MOST_ROW_LANES ? caps->subgroup_size : MOST_ROW_LANES;
-    if (!caps->full_subgroups || !caps->subgroup_shuffle || rf_local_size(caps, ROW_LANES_LOCAL) % caps->subgroup_size)
-        return 0;
+    const uint32_t size = caps->subgroup_size, most = size < MOST_ROW_LANES ? size : MOST_ROW_LANES;
+    if (!caps->full_subgroups || !caps->subgroup_shuffle || size == 0) return 0;
+    if (rf_local_size(caps, ROW_LANES_LOCAL) % size != 0) return 0;
     uint32_t lanes = 1;
     while (lanes < most && lanes < steps) lanes *= 2;
     return lanes;

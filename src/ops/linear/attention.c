@@ -250,6 +250,8 @@ static const rf_op_case attention_cases[] = {
     { CASE("causal_2x2x64x64", causal_eighth, 3, 2e-5, QKV(2, 2, 64, 64, 64, 64)), .unattended = true },
     { CASE("causal_1x2x37x101", causal, 3, 2e-5, QKV(1, 2, 37, 101, 16, 32)), .unattended = true },
     { CASE("1x2x9x17x70x5", eighth, 3, 2e-5, QKV(1, 2, 9, 17, 70, 5)) },
+    { CASE("both_1x2x37x45x96x128", both, 4, 2e-5, QKV(1, 2, 37, 45, 96, 128), MASK(4, 1, 2, 37, 45)),
+      .unattended = true },
     { CASE("1x1x40x1000", eighth, 3, 2e-5, QKV(1, 1, 40, 1000, 16, 8)) },
     { CASE("causal_2x4x512x64", causal_eighth, 3, 2e-5, QKV(2, 4, 512, 512, 64, 64)), .large = true, .benchmark = true,
       .unattended = true },
@@ -273,6 +275,8 @@ static const rf_op_case grad_cases[] = {
     { CASE("causal_2x2x64x64", causal_eighth, 6, 5e-5, FLOWS(2, 2, 64, 64, 64, 64)), .unattended = true },
     { CASE("causal_1x2x37x101", causal, 6, 5e-5, FLOWS(1, 2, 37, 101, 16, 32)), .unattended = true },
     { CASE("1x2x9x17x70x5", eighth, 6, 5e-5, FLOWS(1, 2, 9, 17, 70, 5)) },
+    { CASE("both_1x2x37x45x96x128", both, 7, 5e-5, FLOWS(1, 2, 37, 45, 96, 128), MASK(4, 1, 2, 37, 45)),
+      .unattended = true },
     /* More items, and more keys, than the workspace of the lanes kernel holds. */
     { CASE("causal_3x9x20x90", causal, 6, 5e-5, FLOWS(3, 9, 20, 90, 4, 8)), .unattended = true },
     { CASE("both_1x4x40x560", both, 7, 5e-5, FLOWS(1, 4, 40, 560, 8, 4), MASK(4, 1, 4, 1, 560)), .unattended = true },

@@ -262,16 +262,22 @@ static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, n
     return job;
 }
 
+static double lanes_score(const rf_op_call *call, const rf_device_caps *caps, const rf_row_job *job, norm_way way)
+{
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    if (way == WAY_LANES) return rf_row_job_lanes_score(job, caps, columns);
+    return columns % 4 == 0 ? rf_row_job_lanes_score(job, caps, columns / 4) : RF_SCORE_NONE;
+}
+
 static double norm_score(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
 {
     if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     const rf_row_job job = norm_job(call, caps, way);
-    if (way == WAY_LANES) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]));
+    if (way == WAY_LANES || way == WAY_LANES_VEC4) return lanes_score(call, caps, &job, way);
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
-    if (way == WAY_LANES_VEC4) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]) / 4);
     if (way == WAY_GROUP_VEC4) return norm_score(call, caps, WAY_GROUP);
     /* Tensors that are the same for all rows are bound whole. */
     if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;

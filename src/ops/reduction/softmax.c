@@ -165,16 +165,22 @@ static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps
     return job;
 }
 
+static double lanes_score(const rf_op_call *call, const rf_device_caps *caps, const rf_row_job *job, softmax_way way)
+{
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    if (way == WAY_LANES) return rf_row_job_lanes_score(job, caps, columns);
+    return columns % 4 == 0 ? rf_row_job_lanes_score(job, caps, columns / 4) : RF_SCORE_NONE;
+}
+
 static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
 {
     if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
     const rf_row_job job = softmax_job(call, caps, way);
-    if (way == WAY_LANES) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]));
+    if (way == WAY_LANES || way == WAY_LANES_VEC4) return lanes_score(call, caps, &job, way);
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
     if (way != WAY_HELD && rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
     if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
-    if (way == WAY_LANES_VEC4) return rf_row_job_lanes_score(&job, caps, rf_desc_columns(&call->in[0]) / 4);
     if (way == WAY_GROUP_VEC4) return softmax_score(call, caps, WAY_GROUP);
     return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
                                                                                           : RF_SCORE_RESERVE;

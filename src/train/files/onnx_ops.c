@@ -529,8 +529,14 @@ static rf_result add_gather(rf_onnx *o, const rf_node_info *node)
         rf_onnx_int(o, "axis", attr->axis);
     }
     if (num_inner > 0) known = OP2("Unsqueeze", known, rf_onnx_list(o, inner, num_inner));
-    set_result(o, node, OP3("Where", known, y, nothing_of(o, rf_graph_desc(o->source->graph, node->in[0])->dtype)),
-               false);
+    const rf_dtype from = rf_graph_desc(o->source->graph, node->in[0])->dtype;
+    const rf_dtype to = rf_graph_desc(o->source->graph, node->out[0])->dtype;
+    y = OP3("Where", known, y, nothing_of(o, from));
+    if (to != from) {
+        y = OP1("Cast", y);
+        rf_onnx_int(o, "to", rf_onnx_type(to));
+    }
+    set_result(o, node, y, false);
     return RF_OK;
 }
 
