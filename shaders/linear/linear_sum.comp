@@ -3,6 +3,7 @@
  * Elements from `first_extra` on (the bias' gradient) go to a tensor of their own. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "include/linear_epilogue.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -17,7 +18,14 @@ void main()
     int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
     if (i >= total) return;
     vec4 sum = parts[i];
-    for (int part = 1; part < num_parts; part++) sum += parts[part * stride + i];
+    int part = 1;
+    /* Many parts are read eight at a time, none of which waits for an addition. */
+    for (; part + 8 <= num_parts; part += 8) {
+        vec4 next[8];
+        [[unroll]] for (int p = 0; p < 8; p++) next[p] = parts[(part + p) * stride + i];
+        [[unroll]] for (int p = 0; p < 8; p++) sum += next[p];
+    }
+    for (; part < num_parts; part++) sum += parts[part * stride + i];
     if (HAS_BIAS != 0)
         for (int j = 0; j < 4; j++) sum[j] += bias[(i * 4 + j) % columns];
     sum = linear_activate(sum);

@@ -38,9 +38,19 @@ typedef struct attention_result {
 
 /* ---- measuring, in the child ---- */
 
+/* Queries, keys and values are variables: what is fed to a step would be copied to the device in each of them. */
+typedef struct attention_case {
+    rf_attention_params params;
+    rf_variable *operand[3];
+} attention_case;
+
 static rf_result forward_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
-    const rf_tensor y = rf_attention(t, in[0], in[1], in[2], user);
+    (void)in;
+    const attention_case *c = user;
+    rf_tensor x[3];
+    for (int i = 0; i < 3; i++) x[i] = rf_variable_tensor(t, c->operand[i]);
+    const rf_tensor y = rf_attention(t, x[0], x[1], x[2], &c->params);
     out[0] = rf_reduce_sum(t, rf_square(t, y), NULL, 0, false);
     return rf_trace_status(t);
 }
@@ -48,25 +58,26 @@ static rf_result forward_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
 /* Gradients are read through sums of squares, which is little beside what they take. */
 static rf_result training_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
-    rf_tensor gradients[3];
-    rf_tensor loss;
+    const attention_case *c = user;
+    rf_tensor gradients[3], x[3], loss;
     TRY(forward_step(t, in, &loss, user));
-    TRY(rf_gradients(t, loss, in, 3, gradients));
+    for (int i = 0; i < 3; i++) x[i] = rf_variable_tensor(t, c->operand[i]);
+    TRY(rf_gradients(t, loss, x, 3, gradients));
     out[0] = loss;
     for (int i = 0; i < 3; i++)
         out[0] = rf_add(t, out[0], rf_reduce_sum(t, rf_square(t, gradients[i]), NULL, 0, false));
     return rf_trace_status(t);
 }
 
-static rf_result time_step(rf_strategy *strategy, rf_step_fn step, rf_attention_params *params, const rf_element *batch,
-                           double seconds, double *out)
+static rf_result time_step(rf_strategy *strategy, rf_step_fn step, attention_case *c, double seconds, double *out)
 {
     rf_function *function;
+    float unused = 0;
+    const rf_element batch = { .num_components = 1, .component = { { RF_F32, RF_SHAPE(1, 1), &unused } } };
     rf_per_replica *results[1];
     float value;
-    TRY(rf_function_create(strategy,
-                           &(rf_function_params){ .step = step, .user = params, .num_outputs = 1, .training = true },
-                           &function));
+    TRY(rf_function_create(
+        strategy, &(rf_function_params){ .step = step, .user = c, .num_outputs = 1, .training = true }, &function));
     rf_result r = RF_OK;
     double start = 0;
     uint32_t steps = 0;
@@ -74,7 +85,7 @@ static rf_result time_step(rf_strategy *strategy, rf_step_fn step, rf_attention_
         start = clock_seconds();
         steps = 0;
         do {
-            r = rf_strategy_run(strategy, function, batch, results);
+            r = rf_strategy_run(strategy, function, &batch, results);
             steps++;
         } while (r >= 0 && warm && clock_seconds() - start < seconds);
         if (r >= 0) r = rf_strategy_reduce(strategy, RF_REDUCE_SUM, results[0], &value);
@@ -88,24 +99,25 @@ static rf_result attention_measure(const attention_options *o, uint32_t length, 
                                    attention_result *out)
 {
     const size_t count = (size_t)o->heads * length * o->width;
-    rf_attention_params params = { .causal = !o->full, .form = form };
-    rf_element batch = { .num_components = 3 };
+    attention_case c = { .params = { .causal = !o->full, .form = form } };
     rf_strategy *strategy = NULL;
     rf_result r = rf_strategy_create_one_device(&(rf_one_device_params){ .device = o->device }, &strategy);
     for (uint32_t i = 0; r >= 0 && i < 3; i++) {
         float *data = malloc(count * sizeof(float));
         if (!data) return RF_ERROR_OUT_OF_HOST_MEMORY;
         for (size_t e = 0; e < count; e++) data[e] = sinf((float)(e % 9973) * (1.1f + (float)i));
-        batch.component[i] = (rf_array){ RF_F32, RF_SHAPE(1, o->heads, length, o->width), data };
+        r = rf_variable_create(strategy,
+                               &(rf_variable_params){ .shape = RF_SHAPE(1, o->heads, length, o->width), .value = data },
+                               &c.operand[i]);
+        free(data);
     }
     if (r >= 0) {
         snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(strategy, 0));
-        r = time_step(strategy, forward_step, &params, &batch, o->seconds, &out->forward);
+        r = time_step(strategy, forward_step, &c, o->seconds, &out->forward);
     }
-    if (r >= 0) r = time_step(strategy, training_step, &params, &batch, o->seconds, &out->training);
+    if (r >= 0) r = time_step(strategy, training_step, &c, o->seconds, &out->training);
     if (r < 0) fprintf(stderr, "ringfire: %s\n", rf_error_message());
     rf_strategy_destroy(&strategy);
-    for (uint32_t i = 0; i < 3; i++) free((void *)(uintptr_t)batch.component[i].data);
     return r;
 }
 
