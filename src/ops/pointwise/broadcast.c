@@ -317,6 +317,22 @@ static rf_result reduce_plan(const rf_op_call *call, const rf_device_caps *caps,
     return rf_reduce_kernels[i]->plan(&reduction, caps, plan);
 }
 
+/* Where shapes turn out to be the same, which the graph cannot know of a batch of one, nothing is summed. */
+static double same_shape_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return rf_shape_equal(call->in[0].shape, call->out[0].shape) ? RF_SCORE_EXACT : RF_SCORE_NONE;
+}
+
+static rf_result same_shape_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    static const rf_plan_tensor in[2] = { { RF_BIND_INPUT, 0 }, { RF_BIND_INPUT, 1 } },
+                                out[1] = { { RF_BIND_OUTPUT, 0 } };
+    rf_op_call copy = *call;
+    copy.op = &rf_op_broadcast_like;
+    return rf_plan_append(plan, &copy, caps, in, out);
+}
+
 /* Sums for a tensor in f32 are not rounded to the gradients' 16 bits. */
 static bool sum_makes_f32(const rf_op_call *call)
 {
@@ -349,6 +365,7 @@ static const rf_op_case sum_cases[] = {
     SUM_CASE("alternating", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 1, 3, 1, 3, 1, 5), 2e-5, .large = false),
     SUM_CASE("alternating_inner", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 2, 1, 4, 1, 2, 1), 2e-5, .large = false),
     SUM_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), 0, .check_gradient = true),
+    SUM_CASE("same_shape_1x512x512", F32(3, 1, 512, 512), F32(3, 1, 512, 512), 0, .large = false),
     SUM_CASE("row_3x131101", F32(2, 3, 131101), F32(2, 3, 1), 1e-2, .large = false),
     SUM_CASE("column_300001x1", F32(3, 2, 300001, 1), F32(3, 2, 1, 1), 2e-2, .large = false),
     SUM_CASE("all_1M", F32(2, 1024, 1024), F32(0, 0), 1e-2, .large = true, .benchmark = true),
@@ -362,8 +379,9 @@ RF_NARROW_VARIANT(static, sum_rows, "rows_vec4", reduce_score, reduce_plan, RF_R
 RF_VARIANT(static, sum_rows_texel, "rows_texel", reduce_score, reduce_plan, RF_REDUCE_ROWS_TEXEL);
 RF_NARROW_VARIANT(static, sum_tree, "tree", reduce_score, reduce_plan, RF_REDUCE_TREE, sum_narrow);
 RF_NARROW_VARIANT(static, sum_strips, "strips", reduce_score, reduce_plan, RF_REDUCE_STRIPS, sum_narrow);
-static const rf_kernel *const sum_kernels[] = { &sum_kernel,     &sum_columns, &sum_rows,
-                                                &sum_rows_texel, &sum_tree,    &sum_strips };
+static const rf_kernel sum_copy = { "copy", same_shape_score, same_shape_plan };
+static const rf_kernel *const sum_kernels[] = { &sum_kernel, &sum_columns, &sum_rows, &sum_rows_texel,
+                                                &sum_tree,   &sum_strips,  &sum_copy };
 
 const rf_op rf_op_sum_to_like = {
     .name = "sum_to_like",
