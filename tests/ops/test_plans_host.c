@@ -213,12 +213,13 @@ static void attention_takes_tiles_on_gpus(void **state)
         uint32_t shared;
         int64_t length, width;
         const char *kernel;
-        bool pays;
-    } rows[] = { { 49152, 512, 64, "blocks", true },  { 49152, 128, 64, "blocks", false },
-                 { 49152, 512, 128, "blocks", true }, { 32768, 512, 128, "blocks", true },
-                 { 32768, 512, 64, "blocks", true },  { 16384, 512, 64, "rows", false },
-                 { 49152, 512, 66, "rows", false },   { 49152, 512, 132, "rows", false } };
-    static const rf_attention_attr attr = { .scale = 1, .causal = true };
+        bool pays, all_pay; /* in causal order, and where every key counts */
+    } rows[] = { { 49152, 512, 64, "blocks", true },        { 49152, 128, 64, "blocks", false },
+                 { 49152, 2048, 64, "blocks", true, true }, { 49152, 512, 128, "blocks", true },
+                 { 32768, 512, 128, "blocks", true },       { 32768, 512, 64, "blocks", true },
+                 { 16384, 512, 64, "rows", false },         { 49152, 512, 66, "rows", false },
+                 { 49152, 512, 132, "rows", false } };
+    static const rf_attention_attr attr = { .scale = 1, .causal = true }, all = { .scale = 1 };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, rows[i].shared);
         const rf_tensor_desc x = { RF_F32, RF_SHAPE(1, 8, rows[i].length, rows[i].width) };
@@ -236,7 +237,10 @@ static void attention_takes_tiles_on_gpus(void **state)
         for (int k = 0; k < 2; k++)
             if (!best[k] || strcmp(best[k]->name, rows[i].kernel) != 0)
                 fail_msg("row %zu, %s: %s", i, k ? "gradient" : "forward", best[k] ? best[k]->name : "none");
+        rf_op_call every = forward;
+        every.attr = &all;
         if (rf_attention_pays(&forward, &caps) != rows[i].pays) fail_msg("row %zu", i);
+        if (rf_attention_pays(&every, &caps) != rows[i].all_pay) fail_msg("row %zu, every key", i);
     }
 }
 
