@@ -1,11 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, for comparison with
-`ringfire bench allreduce`. Needs Debian's python3-torch. Usage: gloo_allreduce.py [RANKS [MIB...]] (default: 4 ranks, 1 16 64)"""
+"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with `ringfire bench allreduce`, whose ranks share
+memory. Prints the medians of the rounds and of their ratios. Needs Debian's python3-torch.
+
+Usage: tests/transport/gloo_allreduce.py [--ringfire PATH] [--ranks N] [--rounds N] [MIB...] (default: 4 ranks, 3 rounds, 1 16 64)"""
+import argparse
+import json
 import os
+import pathlib
 import socket
+import statistics
+import subprocess
 import sys
 import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROUND_SECONDS = 120
 
 
 def free_port():
@@ -14,7 +24,8 @@ def free_port():
         return s.getsockname()[1]
 
 
-def rank_main(rank, world, port, sizes):
+def rank_main(rank, world, port, sizes, out):
+    """One rank of gloo; rank 0 writes a line of milliseconds for each size."""
     import torch
     import torch.distributed as dist
     torch.set_num_threads(1)
@@ -34,28 +45,56 @@ def rank_main(rank, world, port, sizes):
             dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
             times.append(slowest.item())
         if rank == 0:
-            median = sorted(times)[len(times) // 2]
-            print("gloo, %d ranks, %d MiB: %.3f ms, %.3f GB/s" % (world, mib, median * 1e3, mib * 1.048576e-3 / median), flush=True)
+            os.write(out, b"%.9f\n" % statistics.median(times))
     dist.destroy_process_group()
 
 
-def main():
-    world = int(sys.argv[1]) if len(sys.argv) > 1 else 4
-    sizes = [int(a) for a in sys.argv[2:]] or [1, 16, 64]
-    port = free_port()
+def gloo(world, sizes):
+    """Seconds for each size."""
+    port, (read, write) = free_port(), os.pipe()
     children = []
     for rank in range(world):
         pid = os.fork()
         if pid == 0:
             try:
-                rank_main(rank, world, port, sizes)
+                rank_main(rank, world, port, sizes, write)
             except BaseException as error:  # the child must not go on as the parent
                 print("rank %d: %s" % (rank, error), file=sys.stderr, flush=True)
                 os._exit(1)
             os._exit(0)
         children.append(pid)
-    failed = sum(os.waitpid(pid, 0)[1] != 0 for pid in children)
-    sys.exit(1 if failed else 0)
+    os.close(write)
+    with os.fdopen(read) as lines:
+        seconds = [float(line) for line in lines]
+    if sum(os.waitpid(pid, 0)[1] != 0 for pid in children):
+        sys.exit("gloo: a rank failed")
+    return seconds
+
+
+def ringfire(program, world, sizes):
+    """The same of the library."""
+    command = [str(program), "bench", "allreduce", "--ranks", str(world), "--seconds", "0.5", "--json"]
+    for mib in sizes:
+        command += ["--size", "%dM" % mib]
+    results = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=ROUND_SECONDS).stdout)["results"]
+    return [next(r["seconds"] for r in results if r["bytes"] == mib << 20 and r["algorithm"] == "auto") for mib in sizes]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
+    parser.add_argument("--ringfire", type=pathlib.Path, default=ROOT / "build/release/tools/ringfire")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("sizes", type=int, nargs="*", default=[1, 16, 64], metavar="MIB")
+    o = parser.parse_args()
+    rounds = [(ringfire(o.ringfire, o.ranks, o.sizes), gloo(o.ranks, o.sizes)) for _ in range(o.rounds)]
+    for i, mib in enumerate(o.sizes):
+        own, other = ([r[side][i] for r in rounds] for side in (0, 1))
+        ratios = sorted(b / a for a, b in zip(own, other))
+        own, other = statistics.median(own), statistics.median(other)
+        print("%d ranks, %d MiB: %.3f ms, %.2f GB/s; gloo %.3f ms, %.2f GB/s; %.2f times as fast (%.2f to %.2f)" % (
+            o.ranks, mib, own * 1e3, mib * 1.048576e-3 / own, other * 1e3, mib * 1.048576e-3 / other, statistics.median(ratios), ratios[0],
+            ratios[-1]))
 
 
 main()
