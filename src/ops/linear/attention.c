@@ -252,6 +252,9 @@ static const rf_op_case attention_cases[] = {
     { CASE("1x2x9x17x70x5", eighth, 3, 2e-5, QKV(1, 2, 9, 17, 70, 5)) },
     { CASE("both_1x2x37x45x96x128", both, 4, 2e-5, QKV(1, 2, 37, 45, 96, 128), MASK(4, 1, 2, 37, 45)),
       .unattended = true },
+    /* Many tiles, so that they are large ones. */
+    { CASE("4x16x64x32", eighth, 3, 2e-5, QKV(4, 16, 64, 64, 32, 32)) },
+    { CASE("causal_2x32x32x128", causal_eighth, 3, 2e-5, QKV(2, 32, 32, 32, 128, 128)), .unattended = true },
     { CASE("1x1x40x1000", eighth, 3, 2e-5, QKV(1, 1, 40, 1000, 16, 8)) },
     { CASE("causal_2x4x512x64", causal_eighth, 3, 2e-5, QKV(2, 4, 512, 512, 64, 64)), .large = true, .benchmark = true,
       .unattended = true },

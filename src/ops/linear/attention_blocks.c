@@ -23,25 +23,34 @@ typedef struct blocks_tile {
 /* The large ones first, for devices with 48 KiB of shared memory, then those for 32 KiB; shaders/linear/meson.build has
  * the same sizes. */
 enum { TILES = 6, SMALL = 3 };
+/* In the forms of RF_BLOCK_SHADERS() that some device takes. */
+#define SMALL_SHADERS(name)                                                                                            \
+    {                                                                                                                  \
+        &rf_shader_##name##_w0, &rf_shader_##name##_w8, &rf_shader_##name##_w16, &rf_shader_##name##_w0                \
+    }
+#define ONE_SHADER(name)                                                                                               \
+    {                                                                                                                  \
+        &rf_shader_##name##_w, &rf_shader_##name##_w, &rf_shader_##name##_w, &rf_shader_##name##_w                     \
+    }
 static const blocks_tile tiles[PASSES][TILES] = {
-    [PASS_FORWARD] = { { 32, 16, 8, 4, RF_BLOCK_SHADERS(attention_blocks_forward_32) },
-                       { 64, 16, 8, 4, RF_BLOCK_SHADERS(attention_blocks_forward_64) },
-                       { 128, 8, 16, 2, RF_BLOCK_SHADERS(attention_blocks_forward_128) },
+    [PASS_FORWARD] = { { 32, 16, 8, 4, RF_BLOCK_LARGE_SHADERS(attention_blocks_forward_32) },
+                       { 64, 16, 8, 4, RF_BLOCK_LARGE_SHADERS(attention_blocks_forward_64) },
+                       { 128, 8, 16, 2, RF_BLOCK_LARGE_SHADERS(attention_blocks_forward_128) },
                        { 32, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_forward_32_small) },
                        { 64, 8, 16, 2, RF_BLOCK_SHADERS(attention_blocks_forward_64_small) },
-                       { 128, 8, 16, 1, RF_BLOCK_SHADERS(attention_blocks_forward_128_small) } },
+                       { 128, 8, 16, 1, RF_BLOCK_LARGE_SHADERS(attention_blocks_forward_128_small) } },
     [PASS_QUERIES] = { { 32, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_queries_32) },
-                       { 64, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_queries_64) },
-                       { 128, 4, 16, 1, RF_BLOCK_SHADERS(attention_blocks_queries_128) },
+                       { 64, 8, 8, 4, RF_BLOCK_LARGE_SHADERS(attention_blocks_queries_64) },
+                       { 128, 4, 16, 1, RF_BLOCK_LARGE_SHADERS(attention_blocks_queries_128) },
                        { 0 },
-                       { 64, 4, 16, 2, RF_BLOCK_SHADERS(attention_blocks_queries_64_small) },
-                       { 128, 2, 16, 1, RF_BLOCK_SHADERS(attention_blocks_queries_128_small) } },
+                       { 64, 4, 16, 2, SMALL_SHADERS(attention_blocks_queries_64_small) },
+                       { 128, 2, 16, 1, ONE_SHADER(attention_blocks_queries_128_small) } },
     [PASS_KEYS] = { { 32, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_keys_32) },
-                    { 64, 8, 8, 4, RF_BLOCK_SHADERS(attention_blocks_keys_64) },
-                    { 128, 4, 16, 1, RF_BLOCK_SHADERS(attention_blocks_keys_128) },
+                    { 64, 8, 8, 4, RF_BLOCK_LARGE_SHADERS(attention_blocks_keys_64) },
+                    { 128, 4, 16, 1, RF_BLOCK_LARGE_SHADERS(attention_blocks_keys_128) },
                     { 0 },
-                    { 64, 4, 16, 2, RF_BLOCK_SHADERS(attention_blocks_keys_64_small) },
-                    { 128, 2, 16, 1, RF_BLOCK_SHADERS(attention_blocks_keys_128_small) } },
+                    { 64, 4, 16, 2, SMALL_SHADERS(attention_blocks_keys_64_small) },
+                    { 128, 2, 16, 1, ONE_SHADER(attention_blocks_keys_128_small) } },
 };
 
 static uint32_t threads_of(const blocks_tile *tile, blocks_pass pass)
