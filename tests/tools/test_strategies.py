@@ -17,7 +17,9 @@ import digits  # noqa: E402
 import programs  # noqa: E402
 
 BY_NORM = "gpt", "nmt"
-DIFFERENCE = re.compile(r"differs: \S+, by up to (\S+)")
+DIFFERENCE = re.compile(r"differs: (\S+), by up to (\S+)")
+# Softmax takes no notice of what all scores have in common: the gradient of this bias is nothing but rounding, which Adam makes a step of.
+OF_NO_EFFECT = "model/attention/score/bias"
 RINGFIRE, EXAMPLES, SOURCES = (pathlib.Path(argument) for argument in sys.argv[1:4])
 
 
@@ -61,7 +63,8 @@ class Strategies(unittest.TestCase):
                 if name not in BY_NORM:
                     self.assertEqual(lines, [])
                 for line in lines:
-                    self.assertLess(float(DIFFERENCE.fullmatch(line)[1]), 1e-6, line)
+                    name_of, difference = DIFFERENCE.fullmatch(line).groups()
+                    self.assertLess(float(difference), 1e-5 if name_of == OF_NO_EFFECT else 1e-6, line)
                 shown = programs.run(RINGFIRE, "ckpt", "show", central).stdout
                 self.assertIn("optimizer/", shown)  # what is compared
 
