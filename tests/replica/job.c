@@ -110,8 +110,10 @@ void run_job(const job_params *params, worker_fn body, report reports[MAX_WORKER
     watch(params, children, all);
     for (uint32_t r = 0; r < params->num_workers; r++) {
         int status;
-        if (waitpid(children[r], &status, 0) == children[r] && WIFSIGNALED(status))
-            snprintf(all->reports[r].message, sizeof(all->reports[r].message), "ended by signal %d", WTERMSIG(status));
+        if (waitpid(children[r], &status, 0) != children[r] || !WIFSIGNALED(status)) continue;
+        /* One that had done its work died while it left. */
+        if (all->reports[r].result == RF_OK) all->reports[r].result = RF_ERROR_INTERNAL;
+        snprintf(all->reports[r].message, sizeof(all->reports[r].message), "ended by signal %d", WTERMSIG(status));
     }
     memcpy(reports, all->reports, sizeof(all->reports));
     munmap(all, sizeof(*all));
