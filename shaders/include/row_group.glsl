@@ -35,7 +35,7 @@ TREE(rf_row_max, rf_larger(a, b))
 #elif defined(GROUP)
 #define FIRST gl_LocalInvocationID.x
 #define STEP gl_WorkGroupSize.x
-const uint MAX_GROUP = 1024; // rf_row_group_size() of src/ops/reduction.c
+const uint MAX_GROUP = 1024; // rf_row_group_size() of src/ops/kit.c
 shared float parts[MAX_GROUP];
 
 uint rf_row()
