@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ringfire/common.h>
+
 typedef struct rf_loss_scaling {
     float initial; /* 0: losses are not scaled */
     uint32_t growth_steps;
@@ -28,6 +30,10 @@ enum {
 /* Halving and doubling end at 2^-100 and 2^100, where the scale and its inverse are still normal numbers. */
 #define RF_SCALE_LEAST 0x1p-100f
 #define RF_SCALE_MOST 0x1p100f
+/* Pure. The largest magnitude of a gradient at which no sum of those of `replicas` replicas overflows, in whatever
+ * order they are added, where each addition rounds to `wire` (RF_F32, RF_F16 or RF_BF16). */
+float rf_loss_scale_most(rf_dtype wire, uint32_t replicas);
+
 /* Counts in f32 are exact up to here. */
 #define RF_SCALE_MAX_GROWTH_STEPS (1u << 24)
 

@@ -50,6 +50,7 @@
     OP(accumulate)      /* total (mutated) += x, of one shape */                                                       \
     OP(assign)          /* target (mutated) = x, of one shape */                                                       \
     OP(unscale)         /* gradients (mutated), tally (mutated) */                                                     \
+    OP(overflow_check)  /* gradients, tally (mutated) */                                                               \
     OP(loss_scale)      /* scale (mutated), tally (mutated), found elsewhere -> whether the step is skipped, and steps \
                            skipped */                                                                                  \
     OP(update_numbers)  /* rows of hyper, what loss_scale gave -> hyper */

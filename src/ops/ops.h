@@ -376,6 +376,9 @@ rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const r
 /* ---- loss_scale.c: states and tallies are those of base/loss_scale.h ---- */
 /* Multiplies gradients by the tally's inverse, in place, and notes in the tally where one is not finite. */
 rf_result rf_emit_unscale(rf_graph *g, rf_value gradients, rf_value tally);
+/* Notes in the tally where a gradient, as it is or multiplied by the tally's inverse, is larger than `most` or no
+ * number. */
+rf_result rf_emit_overflow_check(rf_graph *g, rf_value gradients, rf_value tally, float most);
 /* The step's effect on scale and tally. `found`, f32 [1], is not 0 where others than the tally knows found gradients
  * that are not finite. *out, f32 [2]: whether the step is skipped (1 or 0), and how many were in all. */
 rf_result rf_emit_loss_scale(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally,

@@ -173,6 +173,7 @@ typedef struct rf_updater_params {
      * numbers of a single replica's update are rows of hyper(), of which emit_numbers() takes one. */
     rf_loss_scaling scaling;
     rf_result (*emit_unscale)(rf_graph *g, rf_value gradients, rf_value tally);
+    rf_result (*emit_overflow_check)(rf_graph *g, rf_value gradients, rf_value tally, float most);
     rf_result (*emit_loss_scale)(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally,
                                  rf_value found, rf_value *out);
     rf_result (*emit_numbers)(rf_graph *g, rf_value rows, rf_value decided, rf_value *out);

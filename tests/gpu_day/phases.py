@@ -23,7 +23,7 @@ OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", 
               "batch_", "elementwise", "reduce", "sum_to_like", "max_pool2d", "avg_pool2d", "adam", "gather", "=transpose", "concat",
               "conv2d_transpose", "conv2d_pool", "normalize", "bias_add", "recurrence", "cumsum", "cumprod", "top_k", "upsample2d", "dropout", "cast",
               "sgd", "momentum", "rmsprop", "adagrad", "lion", "lamb", "muon_update", "average_update", "accumulate", "overwrite", "assign",
-              "unscale", "slice", "pad", "split", "random_uniform", "fill_like", "block_squares", "argmax", "one_hot", "accuracy", "=matmul")
+              "unscale", "overflow_check", "slice", "pad", "split", "random_uniform", "fill_like", "block_squares", "argmax", "one_hot", "accuracy", "=matmul")
 # The others: views, and what has no case for a benchmark.
 UNMEASURED = ("reshape", "reshape_like", "expand_dims", "squeeze", "all_replica_sum", "stop_gradient", "loss_scale", "update_numbers",
               "mean_scale")

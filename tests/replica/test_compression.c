@@ -188,6 +188,40 @@ static void scaled_losses(void **state)
     check_job(got, 2);
 }
 
+/* Gradients that f32 can hold and f16 cannot. */
+static rf_result train_beyond_f16(worker *w)
+{
+    const training *t = w->user;
+    rf_loss_scale scale;
+    net n;
+    GO(net_create(w, t, &n));
+    for (uint32_t i = 0; i < t->steps; i++) {
+        float loss;
+        GO(net_step(w, &n, i, t->batch, &loss));
+        GO(rf_strategy_check_identical(w->strategy, NULL, NULL));
+        EXPECT(isfinite(loss));
+    }
+    GO(rf_optimizer_loss_scale(n.optimizer, &scale));
+    EXPECT(scale.skipped_steps > 0 && scale.skipped_steps < t->steps);
+    EXPECT(scale.scale == ldexp(t->optimizer.loss_scale->initial, -(int)scale.skipped_steps));
+    EXPECT(rf_optimizer_iterations(n.optimizer) == t->steps - scale.skipped_steps);
+    return net_hash(&n, &w->report->hash);
+}
+
+/* All workers skip steps until the scale is so small that sums fit into what travels. */
+static void scaled_beyond_the_wire(void **state)
+{
+    (void)state;
+    const rf_loss_scale_params scale = { .initial = 0x1p30 };
+    const training t = { .steps = 30, .batch = 12, .optimizer = { .learning_rate = 0.01, .loss_scale = &scale } };
+    const job_params job = {
+        .num_workers = 2, .devices = { LVP, LVP "," LVP }, .compression = RF_COMPRESSION_F16, .user = &t
+    };
+    run_job(&job, train_beyond_f16, got);
+    check_job(got, 2);
+    assert_true(got[0].hash == got[1].hash);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -235,6 +269,6 @@ int main(void)
                                         cmocka_unit_test(test_add),       cmocka_unit_test(test_refusals),
                                         cmocka_unit_test(test_names),     cmocka_unit_test(all_of_them),
                                         cmocka_unit_test(half_the_bytes), cmocka_unit_test(the_largest),
-                                        cmocka_unit_test(scaled_losses) };
+                                        cmocka_unit_test(scaled_losses),  cmocka_unit_test(scaled_beyond_the_wire) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/half.h"
+#include "base/loss_scale.h"
 #include "base/philox.h"
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/segments.h"
@@ -500,6 +502,34 @@ static void hash_sees_every_bit(void **state)
     assert_true(rf_hash_floats((float[]){ 1, 2 }, 2) != rf_hash_floats((float[]){ 2, 1 }, 2));
 }
 
+/* ---- loss scaling ---- */
+
+static float rounded(rf_dtype wire, float x)
+{
+    if (wire == RF_F16) return rf_f16_to_f32(rf_f32_to_f16(x));
+    return wire == RF_BF16 ? rf_bf16_to_f32(rf_f32_to_bf16(x)) : x;
+}
+
+/* Sums of the largest gradients that pass are finite, also one after the other and rounded each time; twice as large
+ * they need not be. */
+static void gradients_that_pass_never_overflow(void **state)
+{
+    (void)state;
+    static const rf_dtype wires[] = { RF_F32, RF_F16, RF_BF16 };
+    static const uint32_t counts[] = { 1, 2, 3, 7, 8, 64, 100, 1000 };
+    for (size_t w = 0; w < sizeof(wires) / sizeof(wires[0]); w++)
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+            const float most = rf_loss_scale_most(wires[w], counts[c]);
+            float sum = 0;
+            for (uint32_t i = 0; i < counts[c]; i++) sum = rounded(wires[w], sum + rounded(wires[w], most));
+            assert_true(isfinite(sum) && most > 0);
+            if (counts[c] > 64) continue; /* roundings are most of what the rest allows for */
+            sum = 0;
+            for (uint32_t i = 0; i < counts[c]; i++) sum = rounded(wires[w], sum + rounded(wires[w], 2 * most));
+            assert_true(!isfinite(sum));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -517,6 +547,7 @@ int main(void)
         cmocka_unit_test(orthogonal),
         cmocka_unit_test(initializers_depend_on_seed_alone),
         cmocka_unit_test(hash_sees_every_bit),
+        cmocka_unit_test(gradients_that_pass_never_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loss scaling on the device: gradients divided by the scale, what they make of it, and numbers for an update of which
  * the host does not know whether it will be made. */
+#include <float.h>
 #include <math.h>
 
 #include "ops/kit.h"
@@ -99,6 +100,92 @@ const rf_op rf_op_unscale = {
 rf_result rf_emit_unscale(rf_graph *g, rf_value gradients, rf_value tally)
 {
     return rf_emit_update(g, &rf_op_unscale, NULL, (rf_value[]){ gradients, tally }, 2);
+}
+
+/* ---- gradients that are about to be added up ---- */
+
+typedef struct overflow_check_attr {
+    float most;
+} overflow_check_attr;
+
+static bool is_beyond(float x, float most)
+{
+    return !(fabsf(x) <= most);
+}
+
+static rf_result overflow_check_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const overflow_check_attr *attr = call->attr;
+    const float *gradients = in[0];
+    float *tally = in[1];
+    (void)out;
+    for (uint64_t i = 0; i < rf_desc_count(&call->in[0]); i++)
+        if (is_beyond(gradients[i], attr->most) || is_beyond(gradients[i] * tally[RF_SCALE_INVERSE], attr->most))
+            tally[RF_SCALE_FOUND] = 1;
+    return RF_OK;
+}
+
+static rf_cost overflow_check_cost(const rf_op_call *call)
+{
+    return (rf_cost){ 2.0 * (double)rf_desc_count(&call->in[0]), (double)rf_tensor_bytes(&call->in[0]) };
+}
+
+static rf_result overflow_check_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const overflow_check_attr *attr = call->attr;
+    const rf_flat_job k = { .shader = &rf_shader_overflow_check,
+                            .width = 4,
+                            .n_tensors = 1,
+                            .tensors = { { .index = 0 } },
+                            .n_small = 1,
+                            .small = { 1 },
+                            .push_size = 4,
+                            .push = { rf_float_word(attr->most) } };
+    RF_TRY(rf_flat_job_plan(&k, rf_desc_count(&call->in[0]), caps, plan));
+    for (uint32_t i = 0; i < plan->count; i++) plan->items[i].bind[1].write = true;
+    return RF_OK;
+}
+
+/* Inverses are 1 or 2, or as said; the note begins as none or one. */
+static const overflow_check_attr any_finite = { .most = FLT_MAX }, below_three = { .most = 3 };
+#define CHECK_CASE(label, attributes, least, end, n, tally, ...)                                                       \
+    {                                                                                                                  \
+        .name = label, .attr = &attributes, .n_in = 2,                                                                 \
+        .in = { RF_TENSOR(RF_F32, RF_FILL_UNIFORM, least, end, 1, n), tally }, __VA_ARGS__                             \
+    }
+static const rf_op_case overflow_check_cases[] = {
+    CHECK_CASE("1", any_finite, -1, 1, 1, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
+    CHECK_CASE("finite_257", any_finite, -1e38f, 1e38f, 257, NUMBERS(RF_SCALE_TALLY, 1, 2), ),
+    CHECK_CASE("infinite_divided_61", any_finite, 2e38f, 3e38f, 61, NUMBERS(RF_SCALE_TALLY, 2, 3), ),
+    CHECK_CASE("small_2051", below_three, -1, 1, 2051, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
+    CHECK_CASE("negative_2051", below_three, -3.002f, 0, 2051, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
+    CHECK_CASE("divided_5", below_three, -2, 1.9f, 5, NUMBERS(RF_SCALE_TALLY, 2, 3), ),
+    CHECK_CASE("all_too_large_3", below_three, 3.5f, 4, 3, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
+    CHECK_CASE("121930", below_three, -2, 2, 121930, NUMBERS(RF_SCALE_TALLY, 1, 2), .large = true, .benchmark = true),
+};
+static const rf_kernel overflow_check_kernel = { "vec4", score_any, overflow_check_plan };
+static const rf_kernel *const overflow_check_kernels[] = { &overflow_check_kernel };
+static const rf_attr_field overflow_check_fields[] = { RF_ATTR_NUMBER(overflow_check_attr, most) };
+
+const rf_op rf_op_overflow_check = {
+    .name = "overflow_check",
+    RF_ATTRIBUTES(overflow_check_attr, overflow_check_fields),
+    .min_in = 2,
+    .max_in = 2,
+    .mutates = 2,
+    .settings = 1u << 1,
+    .flags = RF_OP_NO_GRADIENT | RF_OP_NO_ONNX,
+    .infer = unscale_infer,
+    .reference = overflow_check_reference,
+    .cost = overflow_check_cost,
+    RF_KERNELS(overflow_check_kernels),
+    RF_CASES(overflow_check_cases),
+};
+
+rf_result rf_emit_overflow_check(rf_graph *g, rf_value gradients, rf_value tally, float most)
+{
+    const overflow_check_attr attr = { most };
+    return rf_emit_update(g, &rf_op_overflow_check, &attr, (rf_value[]){ gradients, tally }, 2);
 }
 
 /* ---- the scale ---- */

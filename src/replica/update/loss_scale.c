@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loss scaling. Scale and tally are states of every replica, which steps read and change on the device; all replicas
- * have the same, because all are told whether any of the reduced gradients is not finite.
+ * have the same, because all are told whether any of the gradients is not finite.
  *
  * Where one replica trains and nothing else waits for the host, the device alone decides whether an update is made, and
  * the host learns it when it happens to see that the step has ended, at the latest when as many are under way as may
- * be. Elsewhere the host asks every owner and tells all replicas.
+ * be.
+ *
+ * Elsewhere gradients go through the host's hands before they are used: they are exchanged, or norms of them are taken.
+ * Each replica then checks its own as the last thing before they are, and what it finds goes with them to all. So when
+ * the sums are there the host knows whether they are used, and waits for nothing else. Nothing may be found in the sums
+ * that is not in what is added: checks allow each replica its part of the largest number only.
  */
 #include <string.h>
 
@@ -169,57 +174,53 @@ void rf_update_fill_rows(const rf_update *update, rf_frame *frame)
 
 /* ---- decided by the host ---- */
 
-static rf_result submit_program(const rf_update *update, uint32_t r)
+rf_dtype rf_update_wire(const rf_update *update)
 {
-    rf_strategy *s = update->updater->strategy;
-    return rf_replica_context(s, r, rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
+    const rf_strategy *s = update->updater->strategy;
+    if (s->world.size == 1) return RF_F32;
+    if (s->compression.kind == RF_COMPRESSION_F16) return RF_F16;
+    return s->compression.kind == RF_COMPRESSION_BF16 ? RF_BF16 : RF_F32;
 }
 
-/* Divides what each replica has, and asks whether any of it is not finite. */
-static rf_result unscale_all(rf_update *update, float *found)
+rf_result rf_update_start_finding(rf_update *update, rf_frame *const *checks)
 {
-    rf_strategy *s = update->updater->strategy;
-    *found = 0;
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        rf_program *unscale = update->replicas[r].unscale;
-        if (!unscale) continue;
-        RF_TRY(rf_replica_context(s, r, rf_program_acquire(unscale, 0, &update->frames[r])));
-        RF_TRY(submit_program(update, r));
-    }
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        if (!update->replicas[r].unscale) continue;
-        RF_TRY(rf_strategy_wait_local(s, r));
-        if (((const float *)rf_frame_result(update->frames[r], 0))[RF_SCALE_FOUND] != 0) *found = 1;
-    }
-    return RF_OK;
+    const rf_strategy *s = update->updater->strategy;
+    const rf_collective_params params = { .name = "loss scale" };
+    update->found_here = 0;
+    for (uint32_t r = 0; r < s->num_local; r++)
+        if (checks[r] && ((const float *)rf_frame_result(checks[r], 0))[RF_SCALE_FOUND] != 0) update->found_here = 1;
+    update->found = update->found_here;
+    if (s->world.size == 1) return RF_OK;
+    return rf_comm_start_all_reduce(s->world.comm, &update->found_here, &update->found, 1, RF_F32, RF_COMM_MAX, &params,
+                                    &update->finding);
 }
 
-static rf_result share_found(rf_update *update, float *found)
+void rf_update_stop_finding(rf_update *update)
 {
-    rf_world *w = &update->updater->strategy->world;
-    const float mine = *found;
-    if (w->size == 1) return RF_OK;
-    RF_TRY(rf_world_gather(w, "loss scale", &mine, update->found, sizeof(mine)));
-    for (uint32_t rank = 0; rank < w->size; rank++)
-        if (update->found[rank] != 0) *found = 1;
-    return RF_OK;
+    if (update->finding && rf_comm_wait(&update->finding) < 0) update->finding = NULL;
+}
+
+static rf_result submit_program(rf_update *update, uint32_t r, rf_program *program)
+{
+    rf_strategy *s = update->updater->strategy;
+    rf_frame **frame = &update->frames[r];
+    RF_TRY(rf_program_acquire(program, 0, frame));
+    if (program == update->replicas[r].decide) *(float *)rf_frame_host(*frame, 0) = update->found;
+    return rf_replica_submit_frames(&s->replicas[r], frame, 1);
 }
 
 rf_result rf_update_unscale(rf_update *update)
 {
     rf_updater *u = update->updater;
     rf_strategy *s = u->strategy;
-    float found;
     RF_TRY(rf_updater_settle(u));
-    RF_TRY(unscale_all(update, &found));
-    RF_TRY(share_found(update, &found));
-    update->skipped = found != 0;
+    if (update->finding) RF_TRY(rf_comm_wait(&update->finding));
+    update->skipped = update->found != 0;
     if (update->skipped) u->scaling.skipped++;
     for (uint32_t r = 0; r < s->num_local; r++) {
-        rf_program *decide = update->replicas[r].decide;
-        RF_TRY(rf_replica_context(s, r, rf_program_acquire(decide, 0, &update->frames[r])));
-        *(float *)rf_frame_host(update->frames[r], 0) = found;
-        RF_TRY(submit_program(update, r));
+        const rf_update_replica *at = &update->replicas[r];
+        if (at->unscale) RF_TRY(rf_replica_context(s, r, submit_program(update, r, at->unscale)));
+        RF_TRY(rf_replica_context(s, r, submit_program(update, r, at->decide)));
     }
     return RF_OK;
 }

@@ -77,7 +77,8 @@ static rf_result turns_allocate(rf_turns *t)
     t->parts = RF_NEW_ARRAY(uint32_t, t->traced.graph->num_states);
     t->from = RF_NEW_ARRAY(const float *, num_local);
     t->to = RF_NEW_ARRAY(float *, num_local);
-    if (!t->bucket_of || !t->buckets || !t->locals || !t->parts || !t->from || !t->to)
+    t->checks = RF_NEW_ARRAY(rf_frame *, num_local);
+    if (!t->bucket_of || !t->buckets || !t->locals || !t->parts || !t->from || !t->to || !t->checks)
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < num_local; r++)
         if (!(t->locals[r].tickets = RF_NEW_ARRAY(uint64_t, count))) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -133,6 +134,7 @@ void rf_turns_free(rf_turns **turns)
     rf_free(t->parts);
     rf_free(t->from);
     rf_free(t->to);
+    rf_free(t->checks);
     rf_free(t);
     *turns = NULL;
 }

@@ -50,6 +50,7 @@ typedef struct rf_turns {
     uint32_t *parts;         /* [number of states]: room */
     const float **from;      /* [num_local]: room */
     float **to;              /* [num_local]: room */
+    rf_frame **checks;       /* [num_local]: of gradients of scaled losses, if the host asks; or NULL */
     uint32_t depth;          /* parts under way */
     double exposed;          /* seconds of this step */
 } rf_turns;

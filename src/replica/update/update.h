@@ -32,7 +32,8 @@ typedef struct rf_update {
     double *squares;          /* [num_hypers]: sums of squares, of one variable or of all */
     float *sums;              /* that devices made, segment by segment, block by block */
     float *gathered;          /* room for as many */
-    float *found;             /* [world size]: whether gradients are not finite there */
+    float found_here, found;  /* not 0: gradients are not finite, of this worker, of any */
+    rf_comm_request *finding; /* asks the other workers; or NULL */
     bool skipped;             /* the latest update was not made, because some were not */
     uint32_t num_rows;        /* of numbers that each group has; see rf_update_decides() */
     uint64_t *rows_made;      /* [num_rows]: 1 + the update that the row is for; 0: none */
@@ -44,8 +45,8 @@ typedef struct rf_update {
 
 typedef struct rf_update_replica {
     rf_program *accumulate, *transform, *norms, *ratios; /* NULL where there is nothing to do */
-    rf_program *unscale, *decide; /* of losses that are scaled, where the host asks whether to update */
-    uint32_t *norm_segments;      /* segment of each result of `norms` */
+    rf_program *check, *unscale, *decide;                /* of losses that are scaled; see rf_update_asks() */
+    uint32_t *norm_segments;                             /* segment of each result of `norms` */
     uint32_t num_norms;
     uint32_t *ratio_segments; /* segment of each result of `ratios` */
     uint32_t num_ratios;
@@ -97,6 +98,11 @@ static inline bool rf_update_decides(const rf_update *update)
 {
     return rf_updater_scales(update->updater) && rf_update_joins(update);
 }
+/* The host finds out: replicas check what they have before it is exchanged. */
+static inline bool rf_update_asks(const rf_update *update)
+{
+    return rf_updater_scales(update->updater) && !rf_update_joins(update);
+}
 /* Whether the run that comes next ends with the update: one that accumulates gradients does so now and then. */
 static inline bool rf_update_is_due(const rf_update *update)
 {
@@ -127,9 +133,16 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
 void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *frame);
 
 /* ---- loss_scale.c ---- */
-/* Where the host decides: divides the reduced gradients by the scale, and sets update->skipped on all workers alike.
- * Waits. */
+/* What the sums are rounded to on their way. */
+rf_dtype rf_update_wire(const rf_update *update);
+/* Where the host asks (rf_update_asks()), once the checks of this worker's replicas have ended and before gradients are
+ * exchanged: starts to tell the other workers what they found. checks[r] NULL: the replica has no gradients. */
+rf_result rf_update_start_finding(rf_update *update, rf_frame *const *checks);
+/* Then, once gradients are exchanged: sets update->skipped on all workers alike, and submits the division of the sums
+ * by the scale, and what the step does to the scale. Waits for no device. */
 rf_result rf_update_unscale(rf_update *update);
+/* Ends what was started, whatever became of it. */
+void rf_update_stop_finding(rf_update *update);
 /* Where the device does (rf_update_decides()): the rows of numbers that it may take, and a frame that has them. A row
  * is made once, for some take long. */
 void rf_update_compute_rows(rf_update *update);

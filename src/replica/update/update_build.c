@@ -151,11 +151,32 @@ static rf_result shadow_state(const build *b, range_graph *g, const rf_segment *
 
 /* ---- gradients of scaled losses ---- */
 
+static rf_result list_tally(const build *b, range_graph *g, rf_value *tally)
+{
+    rf_local_state *state = b->updater->scaling.tally;
+    return range_state(g, state, state->values.buffers[b->index], 0, RF_SCALE_TALLY, tally);
+}
+
 static rf_result list_scale(const build *b, range_graph *g, rf_value *scale, rf_value *tally)
 {
-    const rf_updater *u = b->updater;
-    RF_TRY(range_state(g, u->scaling.scale, u->scaling.scale->values.buffers[b->index], 0, 1, scale));
-    return range_state(g, u->scaling.tally, u->scaling.tally->values.buffers[b->index], 0, RF_SCALE_TALLY, tally);
+    rf_local_state *state = b->updater->scaling.scale;
+    RF_TRY(range_state(g, state, state->values.buffers[b->index], 0, 1, scale));
+    return list_tally(b, g, tally);
+}
+
+/* Of all gradients that the replica adds to the sums. */
+static rf_result emit_check(const build *b, range_graph *g, rf_value *results)
+{
+    const float most = rf_loss_scale_most(rf_update_wire(b->update), b->updater->strategy->num_replicas);
+    RF_TRY(list_tally(b, g, results));
+    for (uint32_t i = 0; i < b->update->num_runs; i++) {
+        const rf_range *run = &b->update->runs[i];
+        rf_value x;
+        RF_TRY(range_state(g, run, rf_updater_gradients(b->updater)->buffers[b->index], run->begin,
+                           run->end - run->begin, &x));
+        RF_TRY(b->updater->params.emit_overflow_check(g->graph, x, results[0], most));
+    }
+    return RF_OK;
 }
 
 static rf_result emit_unscale_range(const build *b, range_graph *g, const void *identity, rf_range range,
@@ -175,13 +196,14 @@ static bool unscales_runs(const build *b)
 
 static rf_result emit_unscale(const build *b, range_graph *g, rf_value *results)
 {
-    rf_value scale;
-    RF_TRY(list_scale(b, g, &scale, results));
+    rf_value tally;
+    (void)results;
+    RF_TRY(list_tally(b, g, &tally));
     for (uint32_t i = 0; unscales_runs(b) && i < b->update->num_runs; i++)
-        RF_TRY(emit_unscale_range(b, g, place_identity(&b->update->runs[i], 0), b->update->runs[i], results[0]));
+        RF_TRY(emit_unscale_range(b, g, &b->update->runs[i], b->update->runs[i], tally));
     for (uint32_t i = 0; !unscales_runs(b) && i < b->update->segments.count; i++) {
         const rf_segment *segment = &b->update->segments.items[i];
-        if (owned_here(b, segment)) RF_TRY(emit_unscale_range(b, g, segment, segment->range, results[0]));
+        if (owned_here(b, segment)) RF_TRY(emit_unscale_range(b, g, segment, segment->range, tally));
     }
     return RF_OK;
 }
@@ -192,7 +214,7 @@ static rf_result emit_decide(const build *b, range_graph *g, rf_value *results)
     rf_value scale, tally, found;
     (void)results;
     RF_TRY(list_scale(b, g, &scale, &tally));
-    RF_TRY(rf_graph_host(g->graph, b->update->found, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, "found", &found));
+    RF_TRY(rf_graph_host(g->graph, &b->update->found, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, "found", &found));
     rf_value decided;
     return p->emit_loss_scale(g->graph, &p->scaling, scale, tally, found, &decided);
 }
@@ -203,7 +225,7 @@ static rf_result emit_decided(const build *b, range_graph *g, segment_values *v,
     const rf_updater_params *p = &b->updater->params;
     const float none = 0;
     rf_value scale, tally, found;
-    RF_TRY(emit_unscale(b, g, &tally));
+    RF_TRY(emit_unscale(b, g, NULL));
     RF_TRY(list_scale(b, g, &scale, &tally));
     RF_TRY(rf_graph_constant(g->graph, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, &none, &found));
     RF_TRY(p->emit_loss_scale(g->graph, &p->scaling, scale, tally, found, decided));
@@ -522,9 +544,10 @@ static rf_result build_bucket(const build *b)
 /* Every replica is told of the decision; those that own nothing have no part in it. */
 static rf_result make_scaling(const build *b, rf_update_replica *at)
 {
-    if (!rf_updater_scales(b->updater) || rf_update_joins(b->update)) return RF_OK;
+    if (!rf_update_asks(b->update)) return RF_OK;
+    RF_TRY(make_program(b, "overflow check", emit_check, 1, &at->check));
     if (b->update->buckets[0].replicas[b->index].apply)
-        RF_TRY(make_program(b, "unscale", emit_unscale, 1, &at->unscale));
+        RF_TRY(make_program(b, "unscale", emit_unscale, 0, &at->unscale));
     return make_program(b, "loss scale", emit_decide, 0, &at->decide);
 }
 
@@ -605,12 +628,11 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
     update->sums = RF_NEW_ARRAY(float, num_sums);
     update->gathered = RF_NEW_ARRAY(float, num_sums);
-    update->found = RF_NEW_ARRAY(float, u->strategy->world.size);
     update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
     return update->hypers && update->rows_made && update->squares && update->sums && update->gathered &&
-                   update->found && update->counts && update->frames && update->replicas
+                   update->counts && update->frames && update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -676,6 +698,7 @@ static void free_replica(rf_update_replica *at)
     rf_program_destroy(&at->wholes);
     rf_gpu_recording_destroy(&at->directions_down);
     rf_gpu_recording_destroy(&at->directions_up);
+    rf_program_destroy(&at->check);
     rf_program_destroy(&at->unscale);
     rf_program_destroy(&at->decide);
     rf_repeated_free(&at->first);
@@ -716,7 +739,6 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->squares);
     rf_free(update->sums);
     rf_free(update->gathered);
-    rf_free(update->found);
     rf_free(update->counts);
     rf_free(update->frames);
     if (update->wholes_exchange) update->updater->strategy->exchange->fns->close(&update->wholes_exchange);

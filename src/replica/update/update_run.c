@@ -21,7 +21,8 @@
  * Elsewhere everything is one bucket, and stage A, which was submitted as a whole, its one part: the same turns, one
  * after the other. What the step computes from gradients, and norms of them, come between reduction and
  * update. So do what an optimizer computes before it takes norms of its own (ratios.c), and what it makes of whole
- * variables (directions.c). Before all of these comes the decision whether there is an update at all (loss_scale.c).
+ * variables (directions.c). Before all of these comes the decision whether there is an update at all, for which the
+ * devices check gradients of scaled losses before they are exchanged (loss_scale.c).
  */
 #include <math.h>
 #include <string.h>
@@ -165,6 +166,9 @@ static rf_result update_begin(rf_turns *t, rf_frame *const *frames, const uint32
             if (made->sum) RF_TRY(rf_replica_context(s, r, rf_program_acquire(made->sum, 0, &br->sum)));
             if (made->apply) RF_TRY(rf_replica_context(s, r, rf_program_acquire(made->apply, 0, &br->frame)));
         }
+        rf_program *check = t->update->replicas[r].check;
+        t->checks[r] = NULL;
+        if (check && at->contributes) RF_TRY(rf_replica_context(s, r, rf_program_acquire(check, 0, &t->checks[r])));
         RF_TRY(rf_replica_context(s, r, learn_uses(t, r)));
     }
     t->depth = !t->overlaps ? 0 : s->balancing.pace ? t->plan.num_buckets : PARTS_UNDER_WAY;
@@ -188,6 +192,7 @@ static rf_result submit_parts(rf_turns *t, uint32_t r, uint32_t count)
             RF_TRY(rf_frame_submit_part(replica->exec, at->frame, part, &replica->ticket));
             if (pace && part + 1 == t->plan.num_buckets) rf_pace_submitted(pace, r, replica->device, replica->ticket);
         }
+        if (t->checks[r]) RF_TRY(rf_replica_submit_frames(replica, &t->checks[r], 1));
         if (at->contributes) RF_TRY(rf_replica_submit_one(replica, update->gradients_down));
         at->tickets[part] = replica->ticket;
     }
@@ -340,7 +345,7 @@ static rf_result update_bucket(rf_turns *t, uint32_t b)
     if (t->exchanges) RF_TRY(finish_exchange(t, b));
     if (t->update->transform.graph) RF_TRY(gather_gradients(t, b));
     RF_TRY(upload_gradients(t, b));
-    if (rf_updater_scales(t->update->updater)) RF_TRY(rf_update_unscale(t->update));
+    if (rf_update_asks(t->update)) RF_TRY(rf_update_unscale(t->update));
     if (!t->update->skipped) RF_TRY(update_prepare_numbers(t));
     for (uint32_t r = 0; r < t->strategy->num_local; r++)
         RF_TRY(rf_replica_context(t->strategy, r, update_replica(t, b, r)));
@@ -389,9 +394,11 @@ static rf_result finish_gathers(rf_turns *t, bool all)
 static rf_result take_turn(rf_turns *t, uint32_t k)
 {
     const rf_overlap_plan *p = &t->plan;
-    if (t->exchanges && k < p->num_buckets) {
+    const bool asks = rf_update_asks(t->update);
+    if ((t->exchanges || asks) && k < p->num_buckets) {
         for (uint32_t r = 0; r < t->strategy->num_local; r++) RF_TRY(finish_part(t, r, k));
-        RF_TRY(start_reduce(t, p->order[k]));
+        if (asks) RF_TRY(rf_update_start_finding(t->update, t->checks));
+        if (t->exchanges) RF_TRY(start_reduce(t, p->order[k]));
     }
     for (uint32_t i = 0; i < p->num_buckets; i++)
         if (t->gathers && p->gather[p->order[i]] == k) RF_TRY(start_gather(t, p->order[i]));
@@ -415,6 +422,7 @@ static rf_result give_up(rf_turns *t, rf_result result)
     rf_error_record record;
     rf_strategy_stick(t->strategy, result); /* ends the job: nothing is waited for long */
     rf_error_save(&record);
+    rf_update_stop_finding(t->update);
     for (uint32_t b = 0; t->exchanges && b < t->plan.num_buckets; b++) {
         t->buckets[b].gathering = false;
         (void)t->strategy->exchange->fns->finish(t->buckets[b].exchange);

@@ -62,9 +62,9 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     RF_REQUIRE(!params->variable_norms || !params->global_norm, "updater: norms are per variable or global, not both");
     RF_REQUIRE(!(params->variable_norms || params->global_norm) || params->emit_sum_squares,
                "updater: norms need emit_sum_squares");
-    RF_REQUIRE(params->scaling.initial == 0 ||
-                   (params->emit_unscale && params->emit_loss_scale && params->emit_numbers),
-               "updater: loss scaling needs emit_unscale, emit_loss_scale and emit_numbers");
+    RF_REQUIRE(params->scaling.initial == 0 || (params->emit_unscale && params->emit_overflow_check &&
+                                                params->emit_loss_scale && params->emit_numbers),
+               "updater: loss scaling needs emit_unscale, emit_overflow_check, emit_loss_scale and emit_numbers");
     if (params->scaling.initial != 0 && strategy->world.size > 1 && strategy->compression.kind == RF_COMPRESSION_TOP_K)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "losses cannot be scaled where only the largest gradients travel: what is kept for later steps "

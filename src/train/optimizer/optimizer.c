@@ -176,6 +176,7 @@ static rf_result make_updater(rf_optimizer *optimizer)
                      .growth_steps = optimizer->config.loss_scale.growth_steps,
                      .fixed = optimizer->config.loss_scale.fixed },
         .emit_unscale = rf_emit_unscale,
+        .emit_overflow_check = rf_emit_overflow_check,
         .emit_loss_scale = rf_emit_loss_scale,
         .emit_numbers = rf_emit_update_numbers,
     };
