@@ -129,17 +129,17 @@ class Commands(unittest.TestCase):
         self.assertEqual({n: f["good"] for n, f in files.items()}, {"cut.rfck": False, "model1.rfck": True})
 
     def test_train_alone(self):
-        """Two devices of one process beside one of them that trains by itself."""
+        """Two devices of one process beside one of them that trains by itself, and beside both that do."""
         done = ringfire("bench", "train", "--json", "--workers", "1", "--batch", "2", "--seconds", "0.01", "--parameters", "1",
                         "--devices", "llvmpipe,llvmpipe", "--alone")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         measured = json.loads(done.stdout)
         self.assertEqual(measured["replicas"], 2)
         rows = {r["exchange"]: r for r in measured["results"]}
-        self.assertEqual(list(rows), ["one replica", "after", "during"])
-        self.assertEqual((rows["one replica"]["bytes"], rows["one replica"]["of_one_replica"]), (0, 1))
-        for name in ("after", "during"):
-            self.assertGreater(rows[name]["bytes"], 0)
+        self.assertEqual(list(rows), ["one replica", "apart", "after", "during"])
+        self.assertEqual((rows["one replica"]["bytes"], rows["one replica"]["of_one_replica"], rows["apart"]["bytes"]), (0, 1, 0))
+        for name in ("apart", "after", "during"):
+            self.assertEqual(rows[name]["bytes"] > 0, name != "apart")
             self.assertAlmostEqual(rows[name]["of_one_replica"] * rows["one replica"]["step_seconds"], rows[name]["step_seconds"])
             self.assertGreater(rows[name]["processor_seconds"], 0)
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ringfire bench train: training with several workers or devices on this host, gradients exchanged during the backward
- * pass and, for comparison, after it; and, where it is asked for, one replica that has nobody to exchange with. All
- * alternate in one run, and the best round of each counts, so that a busy moment of the machine does not matter. */
+ * pass and, for comparison, after it; and, where it is asked for, one replica that has nobody to exchange with, and as
+ * many of those side by side as there are replicas, which is as fast as the machine allows. All alternate in one run,
+ * and the best round of each counts, so that a busy moment of the machine does not matter. */
 #include <argp.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,7 +21,7 @@
 #include "ports.h"
 
 enum { MAX_WORKERS = 16, ROUNDS = 7, WIDTH = 512, PIXELS = 784, CLASSES = 10, MAX_LAYERS = 64 };
-enum { MODE_DURING, MODE_AFTER, MODE_ALONE, MODES };
+enum { MODE_DURING, MODE_AFTER, MODE_APART, MODE_ALONE, MODES };
 
 typedef struct train_options {
     uint32_t workers, batch, cores, megabytes;
@@ -46,7 +49,7 @@ typedef struct train_shared {
     train_round rounds[MAX_WORKERS][MODES][ROUNDS];
 } train_shared;
 
-static const char *const mode_names[MODES] = { "during", "after", "one replica" };
+static const char *const mode_names[MODES] = { "during", "after", "apart", "one replica" };
 
 static const struct argp_option argp_options[] = {
     { "workers", 'n', "N", 0, "Processes to start (default: 2, at most 16)", 0 },
@@ -61,8 +64,8 @@ static const struct argp_option argp_options[] = {
       0 },
     { "cores-per-worker", 'c', "N", 0, "Keep each worker, and llvmpipe in it, on N processor cores of its own", 0 },
     { "alone", 'a', NULL, 0,
-      "With one worker: also train one replica on its first device, llvmpipe on one thread, and give the step as a "
-      "multiple of that",
+      "With one worker: also train one replica on its first device, llvmpipe on one thread, and one on each device "
+      "that exchange nothing (apart), and give steps as multiples of that of the one",
       0 },
     { "seconds", 's', "X", 0, "Time spent measuring (default: 10)", 0 },
     JSON_OPTION,
@@ -103,6 +106,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 typedef struct trainer {
     const train_options *options;
     bench_net net;
+    /* Of MODE_APART: those on the other devices, each with a thread of its own while it runs. */
+    struct trainer *others;
+    uint32_t num_others, steps;
+    pthread_t thread;
+    rf_result result;
+    char failure[256];
 } trainer;
 
 /* One matrix of 512 x 512 for each MiB. */
@@ -147,12 +156,13 @@ static rf_result create_strategy(trainer *b, uint32_t rank, int mode)
                           : rf_strategy_create_mirrored(&params.mirrored, &b->net.strategy);
 }
 
-/* What the first device does by itself, with one processor core where it is llvmpipe. */
-static rf_result create_alone(trainer *b)
+/* What one of the devices does by itself, with one processor core where it is llvmpipe. */
+static rf_result create_alone(trainer *b, uint32_t index)
 {
     char device[256], threads[16] = "";
-    const char *before = getenv("LP_NUM_THREADS"), *devices = b->options->devices;
-    snprintf(device, sizeof(device), "%.*s", (int)strcspn(devices, ","), devices);
+    const char *before = getenv("LP_NUM_THREADS"), *name = b->options->devices;
+    for (; index > 0; index--) name += strcspn(name, ",") + 1;
+    snprintf(device, sizeof(device), "%.*s", (int)strcspn(name, ","), name);
     if (before) snprintf(threads, sizeof(threads), "%s", before);
     setenv("LP_NUM_THREADS", "1", 1);
     const rf_result r = rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = device }, &b->net.strategy);
@@ -163,24 +173,78 @@ static rf_result create_alone(trainer *b)
     return r;
 }
 
+static rf_result create_rest(trainer *b)
+{
+    TRY(create_model(b));
+    return bench_net_make_batch(&b->net, b->options->batch * rf_strategy_num_replicas_in_sync(b->net.strategy),
+                                RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
+}
+
+static rf_result create_others(trainer *b)
+{
+    uint32_t count = 0;
+    for (const char *c = b->options->devices; *c; c++) count += *c == ',';
+    b->others = calloc(count + 1, sizeof(*b->others));
+    if (!b->others) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (; b->num_others < count; b->num_others++) {
+        trainer *other = &b->others[b->num_others];
+        other->options = b->options;
+        TRY(create_alone(other, 1 + b->num_others));
+        TRY(create_rest(other));
+    }
+    return RF_OK;
+}
+
 static rf_result create_trainer(trainer *b, const train_options *o, uint32_t rank, int mode)
 {
     b->options = o;
-    TRY(mode == MODE_ALONE ? create_alone(b) : create_strategy(b, rank, mode));
-    TRY(create_model(b));
-    return bench_net_make_batch(&b->net, o->batch * rf_strategy_num_replicas_in_sync(b->net.strategy),
-                                RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
+    TRY(mode >= MODE_APART ? create_alone(b, 0) : create_strategy(b, rank, mode));
+    TRY(create_rest(b));
+    return mode == MODE_APART ? create_others(b) : RF_OK;
+}
+
+static void destroy_trainer(trainer *b)
+{
+    for (uint32_t i = 0; i < b->num_others; i++) bench_net_destroy(&b->others[i].net);
+    free(b->others);
+    bench_net_destroy(&b->net);
+}
+
+static rf_result run_net(trainer *b, uint32_t steps)
+{
+    rf_per_replica *results[1] = { NULL };
+    float loss;
+    for (uint32_t i = 0; i < steps; i++) TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
+    return rf_strategy_reduce(b->net.strategy, RF_REDUCE_SUM, results[0], &loss);
+}
+
+/* Errors are their thread's. */
+static void *run_other(void *user)
+{
+    trainer *b = user;
+    b->result = run_net(b, b->steps);
+    if (b->result < 0) snprintf(b->failure, sizeof(b->failure), "%s", rf_error_message());
+    return NULL;
 }
 
 static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
 {
-    rf_per_replica *results[1] = { NULL };
-    float loss;
     const double start = clock_seconds();
-    for (uint32_t i = 0; i < steps; i++) TRY(rf_strategy_run(b->net.strategy, b->net.step, &b->net.batch, results));
-    TRY(rf_strategy_reduce(b->net.strategy, RF_REDUCE_SUM, results[0], &loss));
+    uint32_t started = 0;
+    for (; started < b->num_others; started++) {
+        b->others[started].steps = steps;
+        if (pthread_create(&b->others[started].thread, NULL, run_other, &b->others[started]) != 0) break;
+    }
+    b->steps = steps;
+    (void)run_other(b);
+    for (uint32_t i = 0; i < started; i++) pthread_join(b->others[i].thread, NULL);
     *seconds = (clock_seconds() - start) / steps;
-    return RF_OK;
+    for (uint32_t i = 0; i < started && b->result >= 0; i++) {
+        b->result = b->others[i].result;
+        memcpy(b->failure, b->others[i].failure, sizeof(b->failure));
+    }
+    if (started < b->num_others) b->result = RF_ERROR_OUT_OF_HOST_MEMORY;
+    return b->result;
 }
 
 static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
@@ -201,7 +265,7 @@ static rf_result measure_round(trainer *b, uint32_t steps, train_round *out)
 
 static int count_modes(const train_options *o)
 {
-    return o->alone ? MODES : MODE_ALONE;
+    return o->alone ? MODES : MODE_APART;
 }
 
 /* Steps of a round: what rank 0 finds. */
@@ -274,8 +338,11 @@ static int run_worker(void *user, uint32_t rank)
     }
     trainer trainers[MODES] = { { .options = o } };
     const rf_result r = train_rounds(o, rank, job->shared, trainers);
-    if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, rf_error_message());
-    for (int mode = 0; mode < MODES; mode++) bench_net_destroy(&trainers[mode].net);
+    const char *failure = rf_error_message();
+    for (int mode = 0; mode < MODES; mode++)
+        if (trainers[mode].result < 0 && trainers[mode].failure[0]) failure = trainers[mode].failure;
+    if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, failure);
+    for (int mode = 0; mode < MODES; mode++) destroy_trainer(&trainers[mode]);
     return r < 0 ? CODE_FAILED : CODE_OK;
 }
 
@@ -303,13 +370,14 @@ static bool report_mode(const train_options *o, const train_shared *shared, trai
                         const train_round *alone, double after, table *t, json_t *list)
 {
     const double images = o->batch * (mode == MODE_ALONE ? 1 : shared->replicas) / m.step;
+    const bool exchanges = mode < MODE_APART;
     char cells[8][32];
     snprintf(cells[0], 32, "%.0f", images);
     snprintf(cells[1], 32, "%.2f", m.step * 1e3);
     snprintf(cells[2], 32, "%.2f", m.processor * 1e3);
     snprintf(cells[3], 32, "%.2f", m.exchange * 1e3);
     snprintf(cells[4], 32, "%.2f", m.exposed * 1e3);
-    snprintf(cells[5], 32, after > 0 && mode != MODE_ALONE ? "%.2f" : "-", m.exposed / after);
+    snprintf(cells[5], 32, after > 0 && exchanges ? "%.2f" : "-", m.exposed / after);
     snprintf(cells[6], 32, "%.2f", m.bytes * 1e-6);
     snprintf(cells[7], 32, "%.2f", m.step / alone->step); /* shown where it was measured */
     json_t *row = json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f}", "exchange", mode_names[mode], "images_per_second", images,
@@ -340,9 +408,11 @@ static int train_report(const train_options *o, train_shared *shared)
     snprintf(
         about, sizeof(about),
         "%u workers, %u replicas (%s), %.2f MB of parameters, batch %u per replica. Gradients are exchanged after or "
-        "during the backward pass; processor: time of a worker's threads; exposed: while the worker's devices have no "
+        "during the backward pass%s; processor: time of a worker's threads; exposed: while the worker's devices have "
+        "no "
         "work; of total: of the exchange after it.",
-        o->workers, shared->replicas, shared->device, (double)shared->parameter_bytes * 1e-6, o->batch);
+        o->workers, shared->replicas, shared->device, (double)shared->parameter_bytes * 1e-6, o->batch,
+        o->alone ? ", or not at all (apart)" : "");
     return bench_report(o->json_path, about, &t, result, ok);
 }
 
