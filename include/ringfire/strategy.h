@@ -12,7 +12,8 @@
  *  - A strategy and everything created on it may be used by one thread at a time.
  *  - Destroy what was created on a strategy (functions, models, optimizers, metrics, variables)
  *    before the strategy. Variables and functions that are destroyed after it remain valid: devices
- *    are closed with the last of them.
+ *    are closed with the last of them. But the worker has left its job then, and what is collective
+ *    fails.
  *  - `replica` counts over all workers of the job, from 0.
  *  - Calls marked *collective* return only when every worker of the job has made them.
  *    rf_strategy_create_multi_worker() states the rules. In a job of one worker they are ordinary
@@ -247,7 +248,9 @@ RF_API RF_MUST_USE rf_result rf_strategy_create_one_device(const rf_one_device_p
 
 /**
  * Waits for work in flight, then frees everything that belongs to the strategy. Blocking.
- * The worker leaves the job. In a child of fork() nothing is freed.
+ * The worker leaves the job, whatever is left of what was created on the strategy: the others see
+ * an orderly end, for which this call waits until all have left, for `peer_timeout` at most. In a
+ * child of fork() nothing is freed.
  */
 RF_API void rf_strategy_destroy(rf_strategy **strategy);
 

@@ -6,8 +6,9 @@
  * Arrays here hold this worker's replicas only and are indexed from 0: entry r is replica `first + r`.
  *
  * Ownership: objects are counted. The strategy's inside lives until the last of its children is gone, so destroying in
- * the wrong order is harmless. A function's signatures hold the variables, updaters and local states that they use; an
- * updater holds its variables; variables, updaters, local states and functions hold the strategy.
+ * the wrong order is harmless; its maker leaves the job by destroying it, though. A function's signatures hold the
+ * variables, updaters and local states that they use; an updater holds its variables; variables, updaters, local states
+ * and functions hold the strategy.
  */
 #ifndef RF_REPLICA_INTERNAL_H
 #define RF_REPLICA_INTERNAL_H

@@ -64,6 +64,9 @@ RF_API void rf_strategy_destroy(rf_strategy **strategy)
 {
     if (!strategy || !*strategy) return;
     (void)rf_strategy_wait(*strategy); /* a lost device cannot be waited for; closing it is all that is left */
+    /* Children keep the rest. They may never be destroyed, and a process that ends before it has said goodbye is a lost
+     * worker to those that are still busy. */
+    if ((*strategy)->references > 1) rf_world_leave(&(*strategy)->world);
     rf_strategy_release(*strategy);
     *strategy = NULL;
 }

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/profiler.h"
+#include "transport/collective/comm_internal.h"
 
 rf_result rf_world_create(rf_comm *comm, rf_world *out)
 {
@@ -17,6 +18,11 @@ rf_result rf_world_create(rf_comm *comm, rf_world *out)
     out->counts = RF_NEW_ARRAY(uint64_t, out->size);
     if (!out->first || !out->counts) return RF_ERROR_OUT_OF_HOST_MEMORY;
     return rf_profiler_join(out->rank, out->size);
+}
+
+void rf_world_leave(rf_world *world)
+{
+    if (world->comm) rf_comm_leave(world->comm);
 }
 
 void rf_world_free(rf_world *world)

@@ -38,6 +38,7 @@ struct rf_comm {
     uint32_t local_rank, local_size, per_host; /* rf_collective_per_host() */
     uint64_t serial;
     atomic_bool aborted;          /* in a world of one */
+    bool left;                    /* the job; there is no mesh and no engine any more */
     atomic_uint_fast64_t busy_ns; /* in collectives so far */
 
     pthread_mutex_t lock;
@@ -122,17 +123,25 @@ static void stop_thread(rf_comm *comm)
     comm->has_thread = false;
 }
 
+void rf_comm_leave(rf_comm *comm)
+{
+    if (!comm->mesh || comm->process != rf_process_id()) return; /* connections and threads are the parent's */
+    stop_thread(comm);
+    /* First the goodbyes, then the connections: no rank sees a connection close while it still has calls to finish. The
+     * mesh may call on_abort() until it is gone. */
+    rf_mesh_destroy(&comm->mesh);
+    rf_engine_destroy(&comm->engine);
+    comm->left = true;
+}
+
 RF_API void rf_comm_destroy(rf_comm **comm)
 {
     if (!comm || !*comm) return;
     rf_comm *c = *comm;
     *comm = NULL;
-    if (c->process != rf_process_id()) return; /* connections and threads are the parent's */
-    stop_thread(c);
-    /* First the goodbyes, then the connections: no rank sees a connection close while it still has calls to finish. The
-     * mesh may call on_abort() until it is gone. */
-    rf_mesh_destroy(&c->mesh);
-    rf_engine_destroy(&c->engine);
+    if (c->process != rf_process_id()) return;
+    rf_comm_leave(c);
+    stop_thread(c); /* that of a world of one */
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->changed);
     rf_free(c->hosts);
@@ -182,7 +191,7 @@ RF_API rf_result rf_comm_status(rf_comm *comm)
 
 RF_API void rf_comm_abort(rf_comm *comm, const char *reason)
 {
-    if (!comm || comm->process != rf_process_id()) return;
+    if (!comm || comm->left || comm->process != rf_process_id()) return;
     if (!reason || !reason[0]) reason = "no reason given";
     char text[512];
     snprintf(text, sizeof(text), "rank %u ended the job: %s", comm->job.rank, reason);
@@ -344,6 +353,10 @@ static rf_result check_call(const char *caller, rf_comm *comm, const rf_collecti
 {
     RF_TRY(RF_PARAMS_CHECK(rf_collective_params, params));
     RF_REQUIRE(comm, "%s: comm is NULL", caller);
+    RF_REQUIRE(
+        !comm->left,
+        "%s: this worker has left the job; destroy a strategy after the last call that the workers make together",
+        caller);
     rf_collective_task *task = &call->task;
     const size_t size = rf_dtype_size(call->dtype);
     uint64_t total, bytes;

@@ -7,5 +7,8 @@
 /* A communicator over a mesh that exists. It owns the mesh from here on, also when this fails. `mesh` NULL: a world of
  * one. */
 rf_result rf_comm_create_on_mesh(const rf_job *job, rf_mesh *mesh, rf_comm **out);
+/* Says goodbye to the others and closes the connections to them, which waits for all to leave. Calls fail from here on;
+ * requests that were started are done and can still be waited for. */
+void rf_comm_leave(rf_comm *comm);
 
 #endif
