@@ -29,11 +29,10 @@ rf_result rf_board_create(uint32_t world, rf_board *out, int *fd);
 rf_result rf_board_open(uint32_t world, int fd, rf_board *out);
 void rf_board_close(rf_board *board);
 
-/* Those who write and read in a doze (thread.c) have these in the page of their own code. */
-static inline void rf_board_write(rf_board_line *line, uint64_t now, uint64_t begun, uint64_t finished)
+/* Those who write and read in a doze (thread.c) have these in the page of their own code. What operations there are is
+ * written by who calls them: a doze would have to look for it in a page of its own. */
+static inline void rf_board_write(rf_board_line *line, uint64_t now)
 {
-    atomic_store_explicit(&line->begun, begun, memory_order_relaxed);
-    atomic_store_explicit(&line->finished, finished, memory_order_relaxed);
     atomic_store_explicit(&line->beat_ns, now, memory_order_release);
 }
 

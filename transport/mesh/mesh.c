@@ -205,14 +205,23 @@ bool rf_mesh_link_key(const rf_mesh *mesh, uint32_t peer, const char *purpose, u
 
 /* ---- operations ---- */
 
+static rf_board_line *own_line(rf_mesh *mesh)
+{
+    return atomic_load(&mesh->has_board) ? &mesh->board.lines[mesh->assembly.rank] : NULL;
+}
+
 void rf_mesh_begin_operation(rf_mesh *mesh, uint64_t serial, const char *what)
 {
+    rf_board_line *line = own_line(mesh);
     rf_operations_begin(&mesh->operations, serial, what, rf_now_ns());
+    if (line) atomic_store_explicit(&line->begun, serial, memory_order_relaxed);
 }
 
 void rf_mesh_finish_operation(rf_mesh *mesh, uint64_t serial)
 {
+    rf_board_line *line = own_line(mesh);
     rf_operations_finish(&mesh->operations, serial, rf_now_ns());
+    if (line) atomic_store_explicit(&line->finished, serial, memory_order_relaxed);
 }
 
 uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank)

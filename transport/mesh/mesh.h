@@ -32,7 +32,7 @@ uint64_t rf_mesh_peer_timeout(const rf_mesh *mesh);
 
 /* Whether ranks on the host of rank 0 are to share a board (board.h): the same on every rank. */
 bool rf_mesh_wants_board(const rf_mesh *mesh);
-/* From now on signs of life go through it where they can. Takes it over. Once. */
+/* From now on signs of life go through it where they can. Takes it over. Once, before the first operation. */
 void rf_mesh_use_board(rf_mesh *mesh, rf_board *board);
 
 /* All-gather of small messages over the mesh, in order of calls; at most 60,000 bytes each, sizes may differ.

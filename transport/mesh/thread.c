@@ -106,8 +106,7 @@ static uint64_t next_writing(const loop *l, uint64_t now)
 
 static void board_write(loop *l, uint64_t now)
 {
-    const rf_operations *o = &l->mesh->operations;
-    rf_board_write(&l->board->lines[l->rank], now, atomic_load(&o->begun), atomic_load(&o->finished));
+    rf_board_write(&l->board->lines[l->rank], now);
     l->write_at = next_writing(l, now);
 }
 
@@ -443,7 +442,6 @@ typedef struct dozer {
     int fd;
     const rf_board_line *chief;
     rf_board_line *own;
-    const rf_operations *operations;
     uint64_t interval, patience;
 } dozer;
 
@@ -473,7 +471,6 @@ static uint64_t loop_doze(loop *l, uint64_t now)
                       .fd = l->doze_fd,
                       .chief = &l->board->lines[0],
                       .own = &l->board->lines[l->rank],
-                      .operations = &l->mesh->operations,
                       .interval = table->heartbeat_interval_ns,
                       .patience = table->peer_timeout_ns / 2 };
     for (;;) {
@@ -481,7 +478,7 @@ static uint64_t loop_doze(loop *l, uint64_t now)
         const bool quiet = doze_until(&d, planned, now);
         now = doze_clock(&d);
         if (!quiet || now > planned + d.interval / 2 || rf_board_read(d.chief, now) + d.patience < now) return planned;
-        rf_board_write(d.own, now, atomic_load(&d.operations->begun), atomic_load(&d.operations->finished));
+        rf_board_write(d.own, now);
         l->write_at = now - now % d.interval + d.interval; /* next_writing(); no worker has a phase */
     }
 }
