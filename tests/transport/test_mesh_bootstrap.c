@@ -314,6 +314,61 @@ static void test_dies_after_the_table(void **state)
     }
 }
 
+/* ---- a rank 2 that connects twice ---- */
+
+static rf_channel *connect_by_hand(const fleet *f, uint16_t port)
+{
+    const rf_hello hello = { .role = "worker", .rank = 2, .world_size = f->world, .incarnation = 99 };
+    rf_channel *channel = NULL;
+    assert_int_equal(rf_channel_connect(&f->jobs[2], "127.0.0.1", port, &hello, 5 * SECOND, &channel), RF_OK);
+    return channel;
+}
+
+static void receive_until(rf_channel *channel, rf_mesh_frame wanted, const void **body, size_t *size)
+{
+    for (uint16_t type = UINT16_MAX; type != wanted;)
+        assert_int_equal(rf_channel_receive(channel, &type, body, size, 5 * SECOND), RF_OK);
+}
+
+/* A handshake that ends only when the rank that began it has given it up: its connection looks complete to the lower
+ * rank, which then says that it is ready. The next one is the one that counts. */
+static void test_given_up_late(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    const void *body;
+    size_t size;
+    uint8_t data[RF_MESH_JOIN_MAX];
+    fleet_start_rank(f, 0);
+    fleet_start_rank(f, 1);
+    rf_channel *master = connect_by_hand(f, f->jobs[0].master_port);
+    const rf_mesh_join join = { .port = free_port(), .address = "127.0.0.1", .host = "elsewhere" };
+    const rf_bytes part = { data, rf_mesh_encode_join(&join, data) };
+    assert_int_equal(rf_channel_send(master, RF_MESH_JOIN, &part, 1, SECOND), RF_OK);
+    rf_mesh_member members[3];
+    rf_mesh_table table = { .count = 3, .members = members };
+    receive_until(master, RF_MESH_TABLE, &body, &size);
+    assert_int_equal(rf_mesh_decode_table(body, size, &table), RF_OK);
+    rf_channel *first = connect_by_hand(f, members[1].port);
+    sleep_ms(300); /* rank 1 is ready */
+    rf_channel_destroy(&first);
+    rf_channel *second = connect_by_hand(f, members[1].port);
+    assert_int_equal(rf_channel_send(master, RF_MESH_READY, NULL, 0, SECOND), RF_OK);
+    receive_until(master, RF_MESH_GO, &body, &size);
+    receive_until(second, RF_MESH_HEARTBEAT, &body, &size);
+    rf_channel *both[] = { master, second };
+    const rf_bytes goodbye = { data, RF_MESH_GOODBYE_BYTES };
+    rf_mesh_encode_goodbye(0, data);
+    for (int i = 0; i < 2; i++) assert_int_equal(rf_channel_send(both[i], RF_MESH_GOODBYE, &goodbye, 1, SECOND), RF_OK);
+    fleet_await(f, 1, 4, 5000);
+    f->stop = true;
+    fleet_await(f, 3, 4, 5000);
+    for (uint32_t r = 0; r < 2; r++) assert_int_equal(f->reports[r].result, RF_OK);
+    rf_channel_destroy(&second);
+    rf_channel_destroy(&master);
+    fleet_free(f);
+}
+
 static void test_master_dies(void **state)
 {
     (void)state;
@@ -413,6 +468,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mischief),
         cmocka_unit_test(test_killed_while_waiting),
         cmocka_unit_test(test_dies_after_the_table),
+        cmocka_unit_test(test_given_up_late),
         cmocka_unit_test(test_master_dies),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_leaks),

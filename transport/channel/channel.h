@@ -26,6 +26,8 @@ typedef struct rf_hello {
 rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine,
                              rf_listener **out);
 void rf_listener_destroy(rf_listener **listener);
+/* Accepts nothing more. Every connection whose other end believes its handshake complete can be fetched afterwards. */
+void rf_listener_stop(rf_listener *listener);
 uint16_t rf_listener_port(const rf_listener *listener);
 /* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns` (0: without an error record). */
 rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_channel **out);

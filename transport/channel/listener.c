@@ -358,16 +358,25 @@ rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t po
     return RF_OK;
 }
 
+void rf_listener_stop(rf_listener *l)
+{
+    pthread_mutex_lock(&l->lock);
+    const bool stopped = l->stop;
+    l->stop = true;
+    pthread_mutex_unlock(&l->lock);
+    if (stopped) return;
+    (void)!write(l->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
+    pthread_join(l->thread, NULL);
+    close(l->fd); /* who comes now is refused at once */
+    l->fd = -1;
+}
+
 void rf_listener_destroy(rf_listener **listener)
 {
     rf_listener *l = *listener;
     if (!l) return;
     *listener = NULL;
-    pthread_mutex_lock(&l->lock);
-    l->stop = true;
-    pthread_mutex_unlock(&l->lock);
-    (void)!write(l->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
-    pthread_join(l->thread, NULL);
+    rf_listener_stop(l);
     while (l->first_ready) {
         ready *next = l->first_ready->next;
         rf_channel_destroy(&l->first_ready->channel);

@@ -117,6 +117,23 @@ static rf_result connect_to(rf_bootstrap *b, uint32_t rank)
     return RF_OK;
 }
 
+/* Takes the channel over. Anybody who is not in the table belongs to another start of the job. A second connection of
+ * the same process replaces the first: it gave that one up. Returns whether it is the first of its rank. */
+static bool adopt_channel(rf_assembly *out, rf_channel *channel)
+{
+    const rf_hello *peer = rf_channel_peer(channel);
+    const uint32_t rank = peer->rank;
+    if (rank <= out->rank || rank >= out->world || !rf_mesh_linked(out->rank, rank, out->world) ||
+        peer->incarnation != out->table.members[rank].incarnation) {
+        rf_channel_destroy(&channel);
+        return false;
+    }
+    const bool first = out->channels[rank] == NULL;
+    rf_channel_destroy(&out->channels[rank]);
+    out->channels[rank] = channel;
+    return first;
+}
+
 static rf_result accept_higher(rf_bootstrap *b)
 {
     rf_assembly *out = b->out;
@@ -136,20 +153,19 @@ static rf_result accept_higher(rf_bootstrap *b)
         const rf_result r = rf_listener_accept(b->listener, at_most(b, SLICE_NS), &channel);
         if (r == RF_ERROR_TIMEOUT) continue;
         if (r < 0) return r;
-        const rf_hello *peer = rf_channel_peer(channel);
-        const uint32_t rank = peer->rank;
-        /* Anybody who is not in the table belongs to another start of the job. A second connection of the same process
-         * replaces the first: it gave that one up. */
-        if (rank <= out->rank || rank >= out->world || !rf_mesh_linked(out->rank, rank, out->world) ||
-            peer->incarnation != out->table.members[rank].incarnation) {
-            rf_channel_destroy(&channel);
-            continue;
-        }
-        open -= out->channels[rank] == NULL;
-        rf_channel_destroy(&out->channels[rank]);
-        out->channels[rank] = channel;
+        open -= adopt_channel(out, channel);
     }
     return RF_OK;
+}
+
+/* On a slow host a rank may have given up a connection that is complete here, and made another, while the lower one
+ * said that it is ready. Now all are, so that the last connections are those that both ends have. */
+static void adopt_latest(rf_bootstrap *b)
+{
+    rf_channel *channel;
+    rf_listener_stop(b->listener);
+    while (rf_listener_accept(b->listener, 0, &channel) == RF_OK) adopt_channel(b->out, channel);
+    rf_listener_destroy(&b->listener);
 }
 
 static rf_result assemble_job(rf_bootstrap *b)
@@ -166,9 +182,10 @@ static rf_result assemble_job(rf_bootstrap *b)
     for (uint32_t r = 1; r < b->out->rank; r++)
         if (rf_mesh_linked(b->out->rank, r, b->out->world)) RF_TRY(connect_to(b, r));
     RF_TRY(accept_higher(b));
-    rf_listener_destroy(&b->listener);
     RF_TRY(rf_bootstrap_send(b, b->out->channels[0], RF_MESH_READY, NULL, 0));
-    return await_master(b, RF_MESH_GO, &body, &size);
+    RF_TRY(await_master(b, RF_MESH_GO, &body, &size));
+    adopt_latest(b);
+    return RF_OK;
 }
 
 rf_result rf_bootstrap_worker(rf_bootstrap *b)
