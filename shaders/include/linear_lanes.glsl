@@ -46,10 +46,13 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 #define SUMS (ROWS / ROWS_ABREAST) /* of a lane, per column */
 /* Of values that lie along the lanes, one for each row: where those of sum i stand. */
 #define ROW_GROUP(i) ((i) * ROWS_ABREAST / LANES)
-#if ROW_LANES == LANES
-#define ROW_LANE(i) ((i) % LANES)
+#if defined(SHUFFLE) && (ROW_LANES < LANES || GROUPS > 1 || defined(CROSSWISE))
+/* Not one row for all lanes: lanes beside each other have different rows at each sum, until each had all of them. To exchange
+ * values within 128 bits is one instruction; to give one of them to all lanes takes two, which wait for multiplications. */
+#define ROW_LANE(i) (gl_SubgroupInvocationID ^ uint((i) % ROW_LANES))
 #else
-#define ROW_LANE(i) (uint((i) * ROWS_ABREAST % LANES) + gl_SubgroupInvocationID / ROW_LANES)
+/* The factors of one group of columns just fit in 32 registers; exchanged values, which live longer, are too many beside them. */
+#define ROW_LANE(i) ((i) % LANES)
 #endif
 
 layout(local_size_x_id = 0) in;

@@ -7,6 +7,7 @@
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#define CROSSWISE /* for tiles of one group, too */
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
 
