@@ -55,6 +55,24 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 #define ROW_LANE(i) ((i) % LANES)
 #endif
 
+/* Loads of b at two places: OF(0) to `first` and OF(1) to `second`, where OF takes which of them a lane asks for. Where two rows lie
+ * abreast each half of the lanes loads one of them for both. */
+#if ROW_LANES * 2 == LANES
+#define LOAD_B_TWICE(first, second, OF)                                                                                \
+    {                                                                                                                  \
+        uint place = gl_SubgroupInvocationID % uint(ROW_LANES);                                                        \
+        vec4 both = LOAD_B(OF(int(gl_SubgroupInvocationID / uint(ROW_LANES))));                                        \
+        first = FROM_LANE(both, place);                                                                                \
+        second = FROM_LANE(both, place + uint(ROW_LANES));                                                             \
+    }
+#else
+#define LOAD_B_TWICE(first, second, OF)                                                                                \
+    {                                                                                                                  \
+        first = LOAD_B(OF(0));                                                                                         \
+        second = LOAD_B(OF(1));                                                                                        \
+    }
+#endif
+
 layout(local_size_x_id = 0) in;
 
 /* The end of lanes_gather.comp takes a few sums of a lane in each turn of a loop. Written out for all of them it was half of what the

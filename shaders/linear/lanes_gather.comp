@@ -189,14 +189,19 @@ void main()
             }
             vec4 b[4][GROUPS];
 #ifdef TRANSPOSED_B
-            [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++) {
-                vec4 t = LOAD_B(b_column[g * 4 + i] + b_at + k);
-                [[unroll]] for (int q = 0; q < 4; q++) b[q][g][i] = t[q];
+            [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i += 2) {
+                vec4 t, u;
+#define B_COLUMN(j) ((j) == 0 ? b_column[g * 4 + i] : b_column[g * 4 + i + 1]) + b_at + k
+                LOAD_B_TWICE(t, u, B_COLUMN)
+                [[unroll]] for (int q = 0; q < 4; q++) {
+                    b[q][g][i] = t[q];
+                    b[q][g][i + 1] = u[q];
+                }
             }
 #else
-            [[unroll]] for (int q = 0; q < 4; q++) {
-                int line = b_at + min(k * 4 + q, k_last) * k_row;
-                [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_column[g] + line);
+            [[unroll]] for (int q = 0; q < 4; q += 2) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+#define B_LINE(i) (b_column[g] + b_at + min(k * 4 + q + (i), k_last) * k_row)
+                LOAD_B_TWICE(b[q][g], b[q + 1][g], B_LINE)
             }
 #endif
             [[unroll]] for (int r = 0; r < SUMS; r++) {

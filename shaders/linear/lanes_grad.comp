@@ -93,9 +93,13 @@ void main()
                 a[q][g] = FETCH_A(inside ? base + a_at[g] : 0);
                 a[q][g] = inside ? a[q][g] : A_TYPE(0.0);
             }
-            int b_line = min(pixel + q, end - 1) * b_pixel;
+#define B_PIXEL(i) (b_at[g] + min(pixel + q + (i), end - 1) * b_pixel)
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
-                b[q][g] = LOAD_B(b_at[g] + b_line);
+#if ROW_LANES < LANES
+                if (q % 2 == 0) LOAD_B_TWICE(b[q][g], b[q + 1][g], B_PIXEL)
+#else
+                b[q][g] = LOAD_B(B_PIXEL(0)); /* two in a row made lavapipe's code of wide tiles a fifth slower */
+#endif
                 /* Always, wanted or not: two in a hundred additions are less than another pipeline to compile. */
                 sums[g] += live ? b[q][g] : vec4(0.0);
             }
