@@ -8,7 +8,8 @@
  *
  * STRIDED 0: each input is the output's size, one element, x[(i / inner) % period], or with a gap x[i / inner * period + i % period];
  *            W elements per invocation.
- * TEXEL:     the same, W is 8, read through texel buffers: of four elements a texel where whole vectors are read, else of one.
+ * TEXEL:     the same, W is 8, read through texel buffers: of four elements a texel where whole vectors are read, else of one. An
+ *            invocation computes several vectors, and one all elements behind the last whole vector.
  * STRIDED 1: any broadcasting, one element per invocation.
  * Where TYPES is not 0, tensors are stored in 16 bits (not STRIDED); their texels are RGBA32F, too, for eight elements, and R32F for two.
  */
@@ -47,13 +48,6 @@ layout(constant_id = 3 + STEPS) const uint TYPES = 0;
 #define NARROW_OUT ((TYPES & 128u) != 0u)
 #define TYPE (TYPES >> 8)
 
-/* One invocation computes all elements behind the last whole vector. */
-#ifdef TEXEL
-const bool ALL = TYPES != 0u;
-#else
-const bool ALL = false;
-#endif
-
 #if STRIDED
 layout(push_constant) uniform Push {
     uint count, start;
@@ -67,6 +61,7 @@ layout(push_constant) uniform Push {
 struct Window { uint base, inner_magic, period, period_magic, shifts; };
 layout(push_constant) uniform Push {
     uint n_vec, n_tail;
+    uint turns, stride, stride_magic, stride_shift; /* TEXEL: an invocation has `turns` vectors, one in each `stride` */
     Window window[2];
     float imm[STEPS];
 } p;
@@ -178,7 +173,10 @@ uint window_index(uint w, uint i)
 }
 
 /* Of what is beyond the end, the last element's. */
-uint window_index_within(uint w, uint i) { return window_index(w, TYPES == 0u ? i : min(i, p.n_vec * W + p.n_tail - 1u)); }
+uint window_index_within(uint w, uint i)
+{
+    return window_index(w, HAS_TAIL != 0u ? min(i, p.n_vec * W + p.n_tail - 1u) : i);
+}
 
 #define MODE(i) ((MODES >> (4 * i)) & 7u)
 #define WHICH(i) ((MODES >> (4 * i + 3)) & 1u)
@@ -188,7 +186,7 @@ float half_of(uint word, uint at) { return rf_widen_one(TYPE, (at & 1u) == 0u ? 
 
 #ifdef TEXEL
 /* Whether texels of what is beyond the end can be read is not said: these are those of the first four. */
-uint second_four(uint first) { return !ALL || first + 4u < p.n_vec * W + p.n_tail ? first + 4u : first; }
+uint second_four(uint first) { return HAS_TAIL == 0u || first + 4u < p.n_vec * W + p.n_tail ? first + 4u : first; }
 Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); }
 #define AT_MIDDLE(w)                                                                                                   \
     if ((MODES & (1u << (26 + w))) != 0u) at##w[4] = at##w[0] + 4;                                                     \
@@ -200,15 +198,29 @@ Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); 
 #define TEXEL8(i, at) eight_of(floatBitsToUint(texelFetch(in_t##i, int((at) / 8))))
 #define AT_SECOND(w)
 #define TEXEL4(i, k) vec4(TEXEL1(i, AT(i, k)), TEXEL1(i, AT(i, k + 1)), TEXEL1(i, AT(i, k + 2)), TEXEL1(i, AT(i, k + 3)))
-#define READ(i)                                                                                                        \
-    Reg r##i = rf_splat(0.0);                                                                                          \
-    if (MODE(i) == 1u && !NARROW(i)) r##i = RF_TEXELS(in_t##i, whole, first, second_four(first));                               \
+/* What is the same in all of an invocation's turns, whose stride is a multiple of such windows' periods. */
+#define HELD(i) (MODE(i) == 2u || MODE(i) == 3u && (MODES & (1u << (30 + WHICH(i)))) == 0u)
+#define FETCH(i)                                                                                                       \
+    if (MODE(i) == 1u && !NARROW(i)) r##i = RF_TEXELS(in_t##i, true, first, second_four(first));                       \
     if (MODE(i) == 1u && NARROW(i)) r##i = TEXEL8(i, first);                                                           \
     if (MODE(i) == 2u) r##i = rf_splat(TEXEL1(i, 0u));                                                                 \
-    if (MODE(i) == 3u && !NARROW(i)) r##i = RF_TEXELS(in_t##i, whole, AT(i, 0), AT(i, 4));                             \
+    if (MODE(i) == 3u && !NARROW(i)) r##i = RF_TEXELS(in_t##i, true, AT(i, 0), AT(i, 4));                              \
     if (MODE(i) == 3u && NARROW(i)) r##i = TEXEL8(i, AT(i, 0));                                                        \
     if (MODE(i) == 4u) r##i = Reg(vec4(TEXEL1(i, AT(i, 0))), vec4(TEXEL1(i, AT(i, 4))));                               \
     if (MODE(i) == 5u) r##i = Reg(TEXEL4(i, 0), TEXEL4(i, 4));
+#define HOLD(i)                                                                                                        \
+    held[i] = rf_splat(0.0);                                                                                           \
+    if (HELD(i)) {                                                                                                     \
+        Reg r##i;                                                                                                      \
+        FETCH(i)                                                                                                       \
+        held[i] = r##i;                                                                                                \
+    }
+#define READ(i)                                                                                                        \
+    Reg r##i = held[i];                                                                                                \
+    if (HELD(i)) {                                                                                                     \
+    } else {                                                                                                           \
+        FETCH(i)                                                                                                       \
+    }
 #define READ_INPUTS FOR_INPUTS(READ)
 #else
 #define AT_MIDDLE(w)
@@ -256,7 +268,17 @@ Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); 
         for (int k = 1; k < W; k++) at##w[k] = window_index_within(w, first + k);                                      \
     AT_SECOND(w)
 
+#ifdef TEXEL
+void hold(uint first, out Reg held[INPUTS])
+{
+    WINDOW(0)
+    WINDOW(1)
+    FOR_INPUTS(HOLD)
+}
+Reg compute(uint first, Reg held[INPUTS])
+#else
 Reg compute(uint t, bool whole, bool tail, uint first)
+#endif
 {
     WINDOW(0)
     WINDOW(1)
@@ -275,7 +297,7 @@ Reg compute(uint t, bool whole, bool tail, uint first)
 }
 
 /* Elements of an invocation behind the last whole vector. */
-#define TAIL_SPAN (ALL ? W : NARROW_OUT ? 2u : 1u)
+#define TAIL_SPAN (NARROW_OUT ? 2u : 1u)
 #define PLACE(i)                                                                                                       \
     bool whole##i = t##i < p.n_vec;                                                                                    \
     bool tail##i = HAS_TAIL != 0u && !whole##i && (t##i - p.n_vec) * TAIL_SPAN < p.n_tail;                              \
@@ -294,36 +316,35 @@ void write_tail(uint first, Reg y)
     float f[8] = float[8](y.lo.x, y.lo.y, y.lo.z, y.lo.w, y.hi.x, y.hi.y, y.hi.z, y.hi.w);
     uvec2 lo = rf_narrow(TYPE, y.lo), hi = rf_narrow(TYPE, y.hi);
     uint w[4] = uint[4](lo.x, lo.y, hi.x, hi.y);
-    if (!ALL) out_s.s[first] = y.lo.x;
-    if (ALL && !NARROW_OUT)
+    if (!NARROW_OUT)
         for (uint k = 0; k < 7u; k++) if (k < p.n_tail) out_s.s[first + k] = f[k];
-    if (ALL && NARROW_OUT)
+    if (NARROW_OUT)
         for (uint k = 0; k < 4u; k++) if (2u * k < p.n_tail) write_word(first + 2u * k, w[k]);
 }
 
 /* All invocations take part throughout: those beyond the end read what the first does. */
-#define COMPUTE(i)                                                                                                     \
-    PLACE(i)                                                                                                           \
-    Reg y##i = compute(t##i, whole##i || HAS_TAIL == 0u || ALL, tail##i, whole##i || tail##i ? first##i : 0u);
-#define WRITE(i)                                                                                                       \
-    if (NARROW_OUT) RF_WRITE_NARROW(out_h.h, p.n_vec, t##i, uvec4(rf_narrow(TYPE, y##i.lo), rf_narrow(TYPE, y##i.hi))) \
-    else RF_WRITE(out_v.v, p.n_vec, t##i, y##i)                                                                        \
-    if (tail##i) write_tail(first##i, y##i);
+uint first_of(uint t) { return t < p.n_vec || HAS_TAIL != 0u && t == p.n_vec ? t * W : 0u; }
+#define WRITE(t, y)                                                                                                    \
+    if (NARROW_OUT) RF_WRITE_NARROW(out_h.h, p.n_vec, t, uvec4(rf_narrow(TYPE, y.lo), rf_narrow(TYPE, y.hi)))          \
+    else RF_WRITE(out_v.v, p.n_vec, t, y)
 
 void main()
 {
-    uint t0 = rf_invocation();
-#if STEPS == 1
-    /* Twice the work per invocation: more is gained in short programs, and less lost in the time that compiling takes. */
-    t0 = (t0 & ~7u) * 2 + (t0 & 7u);
-    uint t1 = t0 + 8;
-    COMPUTE(1)
-#endif
-    COMPUTE(0)
-    WRITE(0)
-#if STEPS == 1
-    WRITE(1)
-#endif
+    uint t = rf_invocation();
+    t += rf_divide(t, p.stride_magic, p.stride_shift) * p.stride * (p.turns - 1u);
+    Reg held[INPUTS], last = rf_splat(0.0);
+    bool tail = false;
+    hold(first_of(t), held);
+    for (uint turn = 0u; turn < p.turns; turn++) {
+        const uint t0 = t + turn * p.stride;
+        const Reg y = compute(first_of(t0), held);
+        WRITE(t0, y)
+        if (HAS_TAIL != 0u && t0 == p.n_vec) {
+            last = y;
+            tail = true;
+        }
+    }
+    if (tail) write_tail(p.n_vec * W, last);
 }
 #else
 void main()

@@ -130,6 +130,7 @@ static void push_steps(rf_dispatch *d, const variant *v, const rf_op_call *call,
 
 typedef struct wide_push {
     uint32_t n_vec, n_tail;
+    uint32_t turns, stride, stride_magic, stride_shift; /* of the texel form */
     struct {
         uint32_t base, inner_magic, period, period_magic, shifts;
     } window[2];
@@ -205,6 +206,57 @@ static rf_bind_view form_view(const form *f, const layout *l, const rf_op_call *
     return mode == MODE_FULL || mode == MODE_WINDOW_VECTOR ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
 }
 
+/* The texel form's invocations have several vectors each, so that what is the same for all of them is done once:
+ * reading rows that repeat throughout the output, for one. They are a stride apart, in which those rows end, and whole
+ * subgroups. */
+typedef struct turn_plan {
+    uint32_t turns, stride;
+    uint64_t invocations;
+} turn_plan;
+
+static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+{
+    while (b > 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Where rows end with subgroups, an invocation's vectors are those of the next subgroups, in memory one behind the
+ * other. Where they do not, steps of a few lines through memory would take twice the time: it has one vector in each
+ * quarter of the tensor instead. */
+static turn_plan plan_turns(const layout *l, uint64_t items, const rf_device_caps *caps)
+{
+    enum { MOST_TURNS = 8, QUARTERS = 4, LEAST_INVOCATIONS = 1024 /* for some cores, in tasks of similar length */ };
+    uint64_t unit = caps->subgroup_size;
+    for (uint32_t k = 0; k < l->n_windows; k++) {
+        const window *w = &l->windows[k];
+        if (w->gap || w->inner > 1) continue;
+        const uint64_t own = w->period / greatest_divisor(w->period, texel.width);
+        unit = rf_min(unit * (own / greatest_divisor(unit, own)), items + 1);
+    }
+    const bool apart = unit > caps->subgroup_size;
+    const uint64_t least = unit * 16 > LEAST_INVOCATIONS ? unit * 16 : LEAST_INVOCATIONS;
+    uint64_t turns = apart ? QUARTERS : MOST_TURNS, stride = unit;
+    while (turns > 1 && items < turns * least) turns /= 2;
+    if (turns == 1)
+        stride = caps->subgroup_size;
+    else if (apart)
+        stride = rf_align_up(rf_div_up(items, turns), unit);
+    return (turn_plan){ (uint32_t)turns, (uint32_t)stride, rf_div_up(items, stride * turns) * stride };
+}
+
+static void push_turns(wide_push *push, const turn_plan *turns)
+{
+    const rf_magic m = rf_magic_make(turns->stride);
+    push->turns = turns->turns;
+    push->stride = turns->stride;
+    push->stride_magic = m.magic;
+    push->stride_shift = m.shift;
+}
+
 static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, const form *f)
 {
     const variant *v = find_variant(call);
@@ -214,13 +266,15 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = rf_min(count - start, chunk);
-        rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps), RF_NO_LOOPS);
+        const turn_plan turns = f->texel ? plan_turns(&l, rf_div_up(n, f->width), caps) : (turn_plan){ 0 };
+        rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps), f->texel ? turns.turns : RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
-        wide_push push = { (uint32_t)(n / f->width), (uint32_t)(n % f->width), { { 0 } }, { 0 } };
+        wide_push push = { .n_vec = (uint32_t)(n / f->width), .n_tail = (uint32_t)(n % f->width) };
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
         rf_dispatch_spec(d, pack_modes(&l, call, f));
         rf_dispatch_spec(d, push.n_tail != 0);
+        if (f->texel) push_turns(&push, &turns);
         push_steps(d, v, call, push.imm);
         rf_dispatch_spec(d, types);
         push_windows(&push, &l, start);
@@ -235,9 +289,7 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
         }
         const uint64_t size = rf_dtype_size(call->out[0].dtype);
         rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * size, rf_align_up(n * size, 4));
-        const uint64_t items = (uint64_t)push.n_vec + push.n_tail;
-        const bool doubled = f->texel && v->steps == 1; /* eight items, then the eight after them */
-        rf_dispatch_items(d, caps, doubled ? rf_align_up(items, 16) / 2 : items);
+        rf_dispatch_items(d, caps, f->texel ? turns.invocations : (uint64_t)push.n_vec + push.n_tail);
     }
     return RF_OK;
 }
