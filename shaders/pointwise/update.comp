@@ -73,7 +73,7 @@ TENSOR(3, slot1, )
 
 #if RULE == 4 || RULE == 8 || RULE == 10 || RULE == 13
 #define HYPER TENSORS
-#define WRITE_SHADOW(t, x)
+#define WRITE_SHADOW(n_vec, t, x)
 #else
 #define HYPER (TENSORS + 1)
 #define SHADOWED
@@ -84,14 +84,14 @@ layout(std430, binding = TENSORS) writeonly buffer ShadowV { uvec2 v[]; } shadow
 #endif
 layout(std430, binding = TENSORS) buffer ShadowW { uint w[]; } shadow_w;
 #if defined(TEXEL)
-#define WRITE_SHADOW(t, x)                                                                                             \
-    if (SHADOW != 0u) RF_WRITE_NARROW(shadow_v.v, p.n_vec, t, uvec4(rf_narrow(SHADOW, x.lo), rf_narrow(SHADOW, x.hi)))
+#define WRITE_SHADOW(n_vec, t, x)                                                                                       \
+    if (SHADOW != 0u) RF_WRITE_NARROW(shadow_v.v, n_vec, t, uvec4(rf_narrow(SHADOW, x.lo), rf_narrow(SHADOW, x.hi)))
 #elif W == 8
-#define WRITE_SHADOW(t, x)                                                                                             \
+#define WRITE_SHADOW(n_vec, t, x)                                                                                       \
     if (SHADOW != 0u)                                                                                                  \
         shadow_v.v[t] = u64vec2(pack64(rf_narrow(SHADOW, x.lo)), pack64(rf_narrow(SHADOW, x.hi)));
 #else
-#define WRITE_SHADOW(t, x)                                                                                             \
+#define WRITE_SHADOW(n_vec, t, x)                                                                                       \
     if (SHADOW != 0u) shadow_v.v[t] = rf_narrow(SHADOW, x.lo);
 #endif
 #endif
@@ -101,7 +101,7 @@ layout(std430, binding = HYPER) readonly buffer Hyper {
     float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho, gradient;
     float ratio, average, overwrite, skip;
 } h;
-/* The whole dispatch: the gradient is not looked at. */
+/* The whole dispatch: nothing is written. */
 #define SKIPS (h.skip >= 1.0)
 #else
 #define SKIPS false
@@ -203,9 +203,9 @@ void write_element(uint at, float x, float a, float b)
 #ifdef TEXEL
 void main()
 {
-    if (SKIPS) return;
-    uint t = rf_invocation();
-    bool whole = t < p.n_vec, tail = HAS_TAIL != 0u && !whole && t - p.n_vec < p.n_tail;
+    /* No return where it skips: behind one, lavapipe loads each of the numbers lane by lane. */
+    uint t = rf_invocation(), n_vec = SKIPS ? 0u : p.n_vec;
+    bool whole = t < p.n_vec, tail = HAS_TAIL != 0u && !whole && t - p.n_vec < (SKIPS ? 0u : p.n_tail);
     uint first = whole ? t * W : p.n_vec * W + (t - p.n_vec);
     first = whole || tail ? first : 0u; /* all invocations take part in what follows */
     whole = whole || HAS_TAIL == 0u;    /* for the compiler */
@@ -219,13 +219,13 @@ void main()
 #endif
     update(x.lo, g.lo, a.lo, b.lo);
     update(x.hi, g.hi, a.hi, b.hi);
-    RF_WRITE(param_v.v, p.n_vec, t, x)
-    WRITE_SHADOW(t, x)
+    RF_WRITE(param_v.v, n_vec, t, x)
+    WRITE_SHADOW(n_vec, t, x)
 #if SLOTS_WRITTEN >= 1
-    RF_WRITE(slot0_v.v, p.n_vec, t, a)
+    RF_WRITE(slot0_v.v, n_vec, t, a)
 #endif
 #if SLOTS_WRITTEN >= 2
-    RF_WRITE(slot1_v.v, p.n_vec, t, b)
+    RF_WRITE(slot1_v.v, n_vec, t, b)
 #endif
     if (tail) write_element(first, x.lo.x, a.lo.x, b.lo.x);
 }
@@ -247,7 +247,7 @@ void main()
         update(x.hi, g.hi, a.hi, b.hi);
 #endif
         param_v.v[t] = rf_pack(x);
-        WRITE_SHADOW(t, x)
+        WRITE_SHADOW(p.n_vec, t, x)
 #if SLOTS_WRITTEN >= 1
         slot0_v.v[t] = rf_pack(a);
 #endif
