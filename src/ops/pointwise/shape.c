@@ -411,13 +411,14 @@ static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
     if (!transpose_matrices(&l, &rows, &columns, &batch) || rows % 4 || columns % 4) return RF_SCORE_NONE;
     const uint64_t down = rf_div_up(rows / 4, rf_local_size(caps, RF_FLAT_LOCAL) / BLOCKS_SIDE);
     return rf_tensor_bytes(&call->in[0]) <= caps->max_storage_range &&
-                   rf_local_size(caps, RF_FLAT_LOCAL) >= 2 * BLOCKS_SIDE && down * batch <= caps->max_grid[1] &&
-                   rf_div_up(columns / 4, BLOCKS_SIDE) <= caps->max_grid[0]
+                   rf_local_size(caps, RF_FLAT_LOCAL) >= 2 * BLOCKS_SIDE && down <= caps->max_grid[1] &&
+                   batch <= caps->max_grid[2] && rf_div_up(columns / 4, BLOCKS_SIDE) <= caps->max_grid[0]
                ? RF_SCORE_SHAPE
                : RF_SCORE_NONE;
 }
 
-static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result blocks_add(const rf_op_call *call, const rf_device_caps *caps, const rf_shader *shader,
+                            rf_bind_view view, rf_kernel_plan *plan)
 {
     transpose_layout l;
     uint64_t rows, columns, batch;
@@ -425,20 +426,38 @@ static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps,
     if (!transpose_matrices(&l, &rows, &columns, &batch))
         return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
     if (rows * columns * batch == 0) return RF_OK;
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_transpose_blocks, RF_NO_LOOPS);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t local = rf_local_size(caps, RF_FLAT_LOCAL), down = local / BLOCKS_SIDE;
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, BLOCKS_SIDE);
-    const uint32_t push[4] = { (uint32_t)(rows / 4), (uint32_t)(columns / 4), (uint32_t)rf_div_up(rows / 4, down),
-                               (uint32_t)batch };
+    const uint32_t push[2] = { (uint32_t)(rows / 4), (uint32_t)(columns / 4) };
     rf_dispatch_push(d, push, sizeof(push));
-    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_INPUT, 0)->view = view;
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     d->grid[0] = (uint32_t)rf_div_up(columns / 4, BLOCKS_SIDE);
-    d->grid[1] = push[2] * (uint32_t)batch;
-    d->grid[2] = 1;
+    d->grid[1] = (uint32_t)rf_div_up(rows / 4, down);
+    d->grid[2] = (uint32_t)batch;
     return RF_OK;
+}
+
+static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    return blocks_add(call, caps, &rf_shader_transpose_blocks, RF_VIEW_STORAGE, plan);
+}
+
+static double blocks_texel_score(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const bool texels = caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
+                        rf_tensor_bytes(&call->in[0]) / 16 <= caps->max_texel_elements;
+    return texels && blocks_score(call, caps) > RF_SCORE_NONE ? RF_SCORE_DRIVER : RF_SCORE_NONE;
+}
+
+static rf_result blocks_texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_shader *shader =
+        caps->subgroup_size == 8 ? &rf_shader_transpose_blocks_texel8 : &rf_shader_transpose_blocks_texel16;
+    return blocks_add(call, caps, shader, RF_VIEW_TEXEL_RGBA32F, plan);
 }
 
 /* How many steps of the dimension with stride `stride` fit one descriptor, with room for alignment; all when everything
@@ -594,7 +613,9 @@ static const rf_op_case transpose_cases[] = {
 static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan };
 static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan, .narrow = takes_words };
 static const rf_kernel transpose_texel = { "texel", texel_score, texel_plan, .narrow = takes_word_texels };
-static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_texel, &transpose_strided };
+static const rf_kernel transpose_blocks_texel = { "blocks_texel", blocks_texel_score, blocks_texel_plan };
+static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_texel, &transpose_strided,
+                                                      &transpose_blocks_texel };
 
 static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,
                                                                RF_MAX_RANK - 1) };
