@@ -59,23 +59,33 @@ Reg rf_texels(bool whole, uint low, vec4 x, vec4 y)
 
 /* buffer[t] = r where t < n_vec, for all invocations of full subgroups of at least eight. A driver that writes lane by lane out
  * of registers of 512 bits stores such a register and loads one lane's 64 bits again, which x86 processors forward from the lower
- * half of a store only, else wait for all stores before it: so lanes of lower halves write for those of upper halves. */
+ * half of a store only, else wait for all stores before it: so lanes of lower halves write for those of upper halves. AMD's forward
+ * from all of it, and there each lane writes for itself. */
 #define RF_WRITE(buffer, n_vec, t, r)                                                                                  \
     {                                                                                                                  \
-        uint partner = gl_SubgroupInvocationID ^ 4u, t_there = subgroupShuffle(t, partner);                            \
-        Reg there = Reg(subgroupShuffle(r.lo, partner), subgroupShuffle(r.hi, partner));                               \
-        bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                            \
-        if (writes && t < n_vec) buffer[t] = rf_pack(r);                                                               \
-        if (writes && t_there < n_vec) buffer[t_there] = rf_pack(there);                                               \
+        if (RF_SWAPS_HALVES) {                                                                                         \
+            uint partner = gl_SubgroupInvocationID ^ 4u, t_there = subgroupShuffle(t, partner);                        \
+            Reg there = Reg(subgroupShuffle(r.lo, partner), subgroupShuffle(r.hi, partner));                           \
+            bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                        \
+            if (writes && t < n_vec) buffer[t] = rf_pack(r);                                                           \
+            if (writes && t_there < n_vec) buffer[t_there] = rf_pack(there);                                           \
+        } else {                                                                                                       \
+            if (t < n_vec) buffer[t] = rf_pack(r);                                                                     \
+        }                                                                                                              \
     }
 /* The same of eight elements of 16 bits. */
 #define RF_WRITE_NARROW(buffer, n_vec, t, words)                                                                       \
     {                                                                                                                  \
-        uvec4 here = words, there = subgroupShuffle(here, gl_SubgroupInvocationID ^ 4u);                               \
-        uint t_there = subgroupShuffle(t, gl_SubgroupInvocationID ^ 4u);                                               \
-        bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                            \
-        if (writes && t < n_vec) buffer[t] = u64vec2(pack64(here.xy), pack64(here.zw));                                \
-        if (writes && t_there < n_vec) buffer[t_there] = u64vec2(pack64(there.xy), pack64(there.zw));                  \
+        if (RF_SWAPS_HALVES) {                                                                                         \
+            uvec4 here = words, there = subgroupShuffle(here, gl_SubgroupInvocationID ^ 4u);                           \
+            uint t_there = subgroupShuffle(t, gl_SubgroupInvocationID ^ 4u);                                           \
+            bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                        \
+            if (writes && t < n_vec) buffer[t] = u64vec2(pack64(here.xy), pack64(here.zw));                            \
+            if (writes && t_there < n_vec) buffer[t_there] = u64vec2(pack64(there.xy), pack64(there.zw));              \
+        } else {                                                                                                       \
+            uvec4 here = words;                                                                                        \
+            if (t < n_vec) buffer[t] = u64vec2(pack64(here.xy), pack64(here.zw));                                      \
+        }                                                                                                              \
     }
 #endif
 

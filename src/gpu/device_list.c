@@ -125,6 +125,18 @@ static void take_features(const rf_gpu *gpu, VkPhysicalDevice physical, bool siz
     out->features11.pNext = out->features12.pNext = NULL;
 }
 
+/* AMD's processors take a lane out of a register of 512 bits that was just stored, whichever lane it is. Of those of
+ * other makers this is not known. */
+static bool processor_forwards_stores(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd");
+#else
+    return false;
+#endif
+}
+
 void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_snapshot *out)
 {
     memset(out, 0, sizeof(*out));
@@ -144,6 +156,7 @@ void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_s
     uint32_t count = RF_GPU_MAX_QUEUE_FAMILIES;
     gpu->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, out->families);
     out->num_families = count;
+    out->forwards_stores = processor_forwards_stores();
 }
 
 rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count)

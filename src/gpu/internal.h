@@ -195,8 +195,12 @@ bool rf_gpu_can_explain(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_g
 /* ---- specialize.c ---- */
 /* The module with its specialization constants set to these (by number; the others have their defaults) and without
  * what that makes unreachable or unused, in a new array for rf_free(); NULL where it has something that is not
- * understood: the driver's to specialize. With keep_loops no loop of it asks to be unrolled. */
-rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, bool keep_loops,
+ * understood: the driver's to specialize. */
+typedef enum rf_module_rules {
+    RF_KEEP_LOOPS = 1,   /* no loop asks to be unrolled */
+    RF_PLAIN_STORES = 2, /* each lane writes for itself */
+} rf_module_rules;
+rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint32_t rules,
                             uint32_t **out, uint32_t *out_count);
 
 /* ---- float_controls.c ---- */

@@ -109,7 +109,9 @@ static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline
 static VkResult create_module(const rf_gpu_device *device, const rf_gpu_pipeline *p, VkShaderModule *out)
 {
     uint32_t *special = NULL, num_special = 0, *own = NULL, num_own = 0;
-    if (rf_gpu_specialize(p->shader, p->spec, p->num_spec, device->plan.keep_loops, &special, &num_special) < 0)
+    const uint32_t rules =
+        (device->plan.keep_loops ? RF_KEEP_LOOPS : 0u) | (device->plan.plain_stores ? RF_PLAIN_STORES : 0u);
+    if (rf_gpu_specialize(p->shader, p->spec, p->num_spec, rules, &special, &num_special) < 0)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t *words = special ? special : p->shader->words;
     const uint32_t num_words = special ? num_special : p->shader->num_words;

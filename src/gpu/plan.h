@@ -32,6 +32,7 @@ typedef struct rf_gpu_snapshot {
     uint64_t max_buffer_size;
     uint32_t compute_units;    /* 0 where no extension tells */
     bool device_fault;         /* the feature of that extension */
+    bool forwards_stores;      /* of the host's processor: see RF_WRITE of shaders/include/wide.glsl */
     uint64_t import_alignment; /* of host memory that buffers can be made of; 0: of none */
     VkPhysicalDeviceFeatures features;
     VkPhysicalDeviceVulkan11Features features11;
@@ -57,6 +58,7 @@ typedef struct rf_gpu_plan {
     bool cooperative_matrix, bfloat16_matrix; /* the extensions as well */
     bool preserve_nans;                       /* shaders ask for signed zeros, infinities and NaNs (float_controls.c) */
     bool keep_loops;                          /* modules ask for no loop to be unrolled (specialize.c) */
+    bool plain_stores;                        /* each lane writes for itself (shaders/include/wide.glsl) */
     bool device_fault;                        /* the driver is asked why it lost the device (diagnosis.c) */
     uint64_t import_alignment; /* buffers can be made of host memory at its multiples (import.c); 0: they cannot */
     rf_device_caps caps;       /* host_visible as far as the memory types alone tell */

@@ -40,6 +40,8 @@ typedef struct code_block {
     bool is_way_out;            /* blocks without a merge instruction of their own choose it */
 } code_block;
 
+enum { SWAPS_HALVES = 31 }; /* the constant of shaders/include/write_fours.glsl */
+
 typedef struct module {
     const uint32_t *words, *spec;
     uint32_t count, num_spec, bound, body; /* body: where the function begins */
@@ -48,8 +50,8 @@ typedef struct module {
     uint32_t num_blocks;
     uint32_t *stack;
     uint32_t *out, out_count;
-    bool keep_loops; /* loops do not ask to be unrolled */
-    bool failed;     /* something is not understood */
+    uint32_t rules; /* rf_module_rules */
+    bool failed;    /* something is not understood */
 } module;
 
 static uint32_t code_at(const module *m, uint32_t at)
@@ -100,6 +102,7 @@ static void constant_read(module *m, uint32_t at, bool is_word)
     case SPIRV_SPEC_CONSTANT_FALSE:
         id->value = code_at(m, at) == SPIRV_SPEC_CONSTANT_TRUE;
         if (id->spec > 0 && id->spec <= m->num_spec) id->value = m->spec[id->spec - 1] != 0;
+        if (id->spec == SWAPS_HALVES + 1 && m->rules & RF_PLAIN_STORES) id->value = false;
         id->is_known = true;
         break;
     case SPIRV_CONSTANT:
@@ -512,7 +515,7 @@ static void instruction_put(module *m, uint32_t at)
         if (!rf_spirv_is_id(&shape, i - 1 - shape.results)) continue;
         m->out[head + i] = id_resolve(m, m->words[at + i]);
     }
-    if (m->keep_loops && code_at(m, at) == SPIRV_LOOP_MERGE && length > 3)
+    if (m->rules & RF_KEEP_LOOPS && code_at(m, at) == SPIRV_LOOP_MERGE && length > 3)
         m->out[head + 3] &= ~(uint32_t)SPIRV_LOOP_UNROLL;
 }
 
@@ -610,7 +613,7 @@ static bool module_is_whole(const uint32_t *words, uint32_t count, uint32_t *lab
     return true;
 }
 
-rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, bool keep_loops,
+rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint32_t rules,
                             uint32_t **out, uint32_t *out_count)
 {
     *out = NULL;
@@ -621,7 +624,7 @@ rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint3
                  .count = shader->num_words,
                  .spec = spec,
                  .num_spec = num_spec,
-                 .keep_loops = keep_loops,
+                 .rules = rules,
                  .bound = shader->words[3] };
     m.ids = RF_NEW_ARRAY(id_known, m.bound);
     m.blocks = RF_NEW_ARRAY(code_block, labels);

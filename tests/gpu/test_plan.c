@@ -280,6 +280,23 @@ static void test_keep_loops(void **state)
     assert_true(plan.keep_loops);
 }
 
+/* lavapipe's code runs on this processor, a GPU's does not. */
+static void test_plain_stores(void **state)
+{
+    (void)state;
+    rf_gpu_plan plan;
+    rf_gpu_snapshot s = discrete();
+    s.forwards_stores = true;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.plain_stores);
+    s.properties12.driverID = VK_DRIVER_ID_MESA_LLVMPIPE;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_true(plan.plain_stores);
+    s.forwards_stores = false;
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_false(plan.plain_stores);
+}
+
 static void test_alignment(void **state)
 {
     (void)state;
@@ -410,7 +427,8 @@ int main(void)
         cmocka_unit_test(test_texels),        cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_describe),      cmocka_unit_test(test_compute_units),
         cmocka_unit_test(test_preserve_nans), cmocka_unit_test(test_keep_loops),
-        cmocka_unit_test(test_unvalidated),   cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_plain_stores),  cmocka_unit_test(test_unvalidated),
+        cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
