@@ -326,12 +326,12 @@ static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, 
     return RF_OK;
 }
 
-/* ---- joining tensors of any lengths by texels of one element ---- */
+/* ---- joining tensors of any lengths by texels of one element, and eights by those of four ---- */
 
 enum { MOST_ONES = 4 }; /* that shaders/pointwise/concat.comp reads */
 
 typedef struct ones_push {
-    uint32_t count, columns, magic, shift, begin[MOST_ONES + 1];
+    uint32_t count, columns, magic, shift, begin[MOST_ONES + 1], last[MOST_ONES];
 } ones_push;
 
 static ones_push ones_of(const rf_op_call *call)
@@ -342,6 +342,7 @@ static ones_push ones_of(const rf_op_call *call)
         for (int32_t d = (int32_t)((const rf_concat_attr *)call->attr)->axis; d < call->in[i].shape.rank; d++)
             length *= (uint64_t)call->in[i].shape.dim[d];
         p.begin[i + 1] = p.begin[i] + (uint32_t)length;
+        p.last[i] = (uint32_t)((rf_desc_count(&call->in[i]) - 1) / 4);
     }
     p.columns = p.begin[call->n_in];
     const rf_magic m = rf_magic_make(p.columns);
@@ -359,29 +360,52 @@ static double score_ones(const rf_op_call *call, const rf_device_caps *caps)
     for (uint32_t i = 0; i < call->n_in; i++)
         if (rf_desc_count(&call->in[i]) == 0) return RF_SCORE_NONE;
     if (ones_of(call).columns < 4) return RF_SCORE_NONE;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
+}
+
+static double score_eights(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const double score = score_ones(call, caps);
+    if (score <= RF_SCORE_NONE) return score;
+    const ones_push p = ones_of(call);
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (p.begin[i + 1] - p.begin[i] < 8) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
+}
+
+static rf_result plan_elements(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
+                               const rf_shader *shader, rf_bind_view view, uint32_t width)
+{
+    const ones_push p = ones_of(call);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+    rf_dispatch_spec(d, call->n_in);
+    rf_dispatch_spec(d, p.count % 8);
+    rf_dispatch_push(d, &p, sizeof(p));
+    for (uint32_t i = 0; i < MOST_ONES; i++) rf_bind_whole(d, RF_BIND_INPUT, i < call->n_in ? i : 0)->view = view;
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_dispatch_items(d, caps, rf_div_up(p.count, width));
+    return RF_OK;
 }
 
 static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const ones_push p = ones_of(call);
-    rf_dispatch *d = rf_kernel_plan_add(
-        plan, caps->subgroup_size == 8 ? &rf_shader_concat_ones8 : &rf_shader_concat_ones16, RF_NO_LOOPS);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-    rf_dispatch_spec(d, call->n_in);
-    rf_dispatch_push(d, &p, sizeof(p));
-    for (uint32_t i = 0; i < MOST_ONES; i++)
-        rf_bind_whole(d, RF_BIND_INPUT, i < call->n_in ? i : 0)->view = RF_VIEW_TEXEL_R32F;
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_dispatch_items(d, caps, rf_div_up(p.count, 4));
-    return RF_OK;
+    const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_ones8 : &rf_shader_concat_ones16;
+    return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_R32F, 4);
+}
+
+static rf_result plan_eights(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_eights8 : &rf_shader_concat_eights16;
+    return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_RGBA32F, 8);
 }
 
 static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = rf_words_narrow };
 static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = rf_word_texels_narrow };
 static const rf_kernel ones = { "ones", score_ones, plan_ones };
-static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones };
+static const rf_kernel eights = { "eights", score_eights, plan_eights };
+static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones, &eights };
 static const rf_kernel *const kernels[] = { &strided, &texel };
 
 /* ---- cases ---- */
@@ -405,6 +429,8 @@ static const rf_op_case concat_cases[] = {
     JOIN("channels_3x5x7x16_8_4", 3, TENSORS(F32(4, 3, 5, 7, 16), F32(4, 3, 5, 7, 8), F32(4, 3, 5, 7, 4)), 3,
          .large = false),
     JOIN("odd_channels_3x17x13x5_11", 2, TENSORS(F32(4, 3, 17, 13, 5), F32(4, 3, 17, 13, 11)), 3, .large = false),
+    JOIN("odd_21x9_13_8_15", 4, TENSORS(F32(2, 21, 9), F32(2, 21, 13), F32(2, 21, 8), F32(2, 21, 15)), 1,
+         .large = false),
     JOIN("off_fours_31x8_6_8", 3, TENSORS(F32(2, 31, 8), F32(2, 31, 6), F32(2, 31, 8)), 1, .large = false),
     JOIN("rank6", 2, TENSORS(F32(6, 2, 3, 4, 5, 2, 3), F32(6, 2, 3, 4, 1, 2, 3)), 3, .large = false),
     JOIN("i32_31x33_2", 2, TENSORS(I32(2, 31, 33), I32(2, 31, 2)), 1, .large = false),
