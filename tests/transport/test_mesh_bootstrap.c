@@ -369,6 +369,22 @@ static void test_given_up_late(void **state)
     fleet_free(f);
 }
 
+/* The same with rank 0: the process that gave up its first connection comes back. */
+static void test_given_up_joining(void **state)
+{
+    (void)state;
+    fleet *f = fleet_create(3, steady_rank);
+    fleet_start_rank(f, 0);
+    rf_channel *first = connect_by_hand(f, f->jobs[0].master_port);
+    sleep_ms(100);
+    rf_channel_destroy(&first);
+    sleep_ms(100);
+    fleet_start_rank(f, 1);
+    fleet_start_rank(f, 2);
+    check_joined(f);
+    fleet_free(f);
+}
+
 static void test_master_dies(void **state)
 {
     (void)state;
@@ -469,6 +485,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_killed_while_waiting),
         cmocka_unit_test(test_dies_after_the_table),
         cmocka_unit_test(test_given_up_late),
+        cmocka_unit_test(test_given_up_joining),
         cmocka_unit_test(test_master_dies),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_leaks),

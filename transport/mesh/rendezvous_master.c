@@ -55,6 +55,12 @@ static rf_result hear_join(rf_bootstrap *b, uint32_t rank, bool *changed)
     rf_channel *channel = b->out->channels[rank];
     rf_result r = rf_channel_receive(channel, &type, &body, &size, 0);
     if (r == RF_ERROR_TIMEOUT) return RF_OK;
+    if (r == RF_ERROR_PEER_LOST && !b->joined[rank]) {
+        /* On a slow host a handshake takes longer than the other end waits for it, which then makes another connection.
+         * If it died instead, it is missed in the end. */
+        rf_channel_destroy(&b->out->channels[rank]);
+        return RF_OK;
+    }
     if (r < 0) return rf_error_context(r, LOST, rank, rf_channel_peer_address(channel));
     if (type == RF_MESH_FAILED) return gave_up(b, rank, rf_channel_peer_address(channel), body, size);
     if (type != RF_MESH_JOIN || b->joined[rank])
