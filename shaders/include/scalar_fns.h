@@ -15,6 +15,8 @@
  *              drops; integers have no NaN, casts give 0.
  *   infinity   As C has it. In sums of products kernels pad with zeros: where the operand whose columns become the
  *              output's (matmul's second, the kernel) has an infinity, the outputs of its column may be NaN instead.
+ *              Convolutions by blocks of 2 x 2 results (lanes_winograd.comp) make all of them NaN, or infinite, where a
+ *              pixel that one of them depends on is NaN or infinite.
  *   zero       0 and -0 are equal; their signs show in what is divided by them and in powers. Which of them a sum,
  *              a maximum or relu gives is not said.
  *   denormals  Devices may take them for zeros of their sign, as operands and as results.

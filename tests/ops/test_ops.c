@@ -125,10 +125,11 @@ static bool compare(case_run *run, const rf_kernel *kernel, const walk_device *d
         const rf_tensor_desc *desc = is_out ? &call->out[i] : &call->in[i];
         const void *got = is_out ? run->got.out[i] : run->got.in[i];
         const void *expected = is_out ? run->expected.out[i] : run->expected.in[i];
-        const int64_t bad = run->w->options.special
-                                ? walk_first_special_bad(&run->start, run->c, desc, is_out ? i : UINT32_MAX, got,
-                                                         expected, is_out ? run->flushed.out[i] : run->flushed.in[i])
-                                : walk_first_bad(desc, got, expected, run->c->rtol, run->c->atol);
+        const int64_t bad =
+            run->w->options.special
+                ? walk_first_special_bad(&run->start, run->c, kernel, desc, is_out ? i : UINT32_MAX, got, expected,
+                                         is_out ? run->flushed.out[i] : run->flushed.in[i])
+                : walk_first_bad(desc, got, expected, run->c->rtol, run->c->atol);
         if (bad < 0) continue;
         walk_fail(run->w, run->counts, run->op, run->c->name, kernel->name, d->name,
                   "%s%s %u element %lld: got %.9g, expected %.9g", variant, is_out ? "output" : "input", i,

@@ -60,8 +60,9 @@ int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *
 uint32_t walk_special_rounds(void);
 void walk_special_fill(rf_case_data *data, const char *case_name, uint32_t round);
 void walk_special_flush(rf_case_data *data);
-int64_t walk_first_special_bad(const rf_case_data *start, const rf_op_case *c, const rf_tensor_desc *desc,
-                               uint32_t output, const void *got, const void *expected, const void *flushed);
+int64_t walk_first_special_bad(const rf_case_data *start, const rf_op_case *c, const rf_kernel *kernel,
+                               const rf_tensor_desc *desc, uint32_t output, const void *got, const void *expected,
+                               const void *flushed);
 
 /* Gradient of one case against finite differences of the reference, then on every device (gradient.c). */
 void walk_gradient(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *c);

@@ -110,11 +110,17 @@ const rf_attr_field rf_conv2d_fields[] = {
     RF_ATTR_FLAG(rf_conv2d_attr, f32),
 };
 
-static const rf_kernel *const kernels[] = { &rf_conv2d_naive,        &rf_conv2d_depthwise,
-                                            &rf_conv2d_walk,         &rf_conv2d_few,
-                                            &rf_conv2d_few_16,       &rf_conv2d_few_32,
-                                            RF_LANES_LIST(conv2d, ), RF_LANES_LIST(conv2d, _scalar),
-                                            RF_BLOCK_LIST(conv2d),   RF_COOP_LIST(conv2d) };
+static const rf_kernel *const kernels[] = { &rf_conv2d_naive,
+                                            &rf_conv2d_depthwise,
+                                            &rf_conv2d_walk,
+                                            &rf_conv2d_few,
+                                            &rf_conv2d_few_16,
+                                            &rf_conv2d_few_32,
+                                            RF_LANES_LIST(conv2d, ),
+                                            RF_LANES_LIST(conv2d, _scalar),
+                                            &rf_conv2d_lanes8_texel_winograd,
+                                            RF_BLOCK_LIST(conv2d),
+                                            RF_COOP_LIST(conv2d) };
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",

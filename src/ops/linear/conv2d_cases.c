@@ -192,6 +192,13 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define MANY_ODD (41, 6, 7, 3, 3, 2, 3, 5, 4, 6)
 #define CONV2 (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
 #define CONV2_ODD (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
+/* Layers of ResNet-8 and of a DenseNet at batch 64. */
+#define RES_16 (64, 32, 32, 16, 3, 3, 16, 16, 32, 32)
+#define RES_32 (64, 16, 16, 32, 3, 3, 32, 32, 16, 16)
+#define RES_64 (64, 8, 8, 64, 3, 3, 64, 64, 8, 8)
+#define DENSE_32 (64, 32, 32, 48, 3, 3, 48, 12, 32, 32)
+#define DENSE_16 (64, 16, 16, 48, 3, 3, 48, 12, 16, 16)
+#define DENSE_8 (64, 8, 8, 48, 3, 3, 48, 12, 8, 8)
 #define CONV1 (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
 /* Longer sums than some drivers let an invocation loop over: of channels, of taps, of pixels. */
 #define LONG_CHANNELS (1, 3, 3, 32772, 3, 3, 32772, 2, 1, 1)
@@ -316,6 +323,12 @@ const rf_op_case rf_conv2d_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(288) },
+    { .name = "res_16", .attr = &same, FORWARD(RES_16), .benchmark = true, .large = true, TOLERANCE(144) },
+    { .name = "res_32", .attr = &same, FORWARD(RES_32), .benchmark = true, .large = true, TOLERANCE(288) },
+    { .name = "res_64", .attr = &same, FORWARD(RES_64), .benchmark = true, .large = true, TOLERANCE(576) },
+    { .name = "dense_32", .attr = &same, FORWARD(DENSE_32), .benchmark = true, .large = true, TOLERANCE(432) },
+    { .name = "dense_16", .attr = &same, FORWARD(DENSE_16), .benchmark = true, .large = true, TOLERANCE(432) },
+    { .name = "dense_8", .attr = &same, FORWARD(DENSE_8), .benchmark = true, .large = true, TOLERANCE(432) },
     { .name = "pool_long_channels", .attr = &pooled_relu, FORWARD(SPLIT_POOLED), TOLERANCE(4608) },
     { .name = "pointwise_deep", .attr = &valid_relu, FORWARD_BIAS(POINTWISE_DEEP, 6), TOLERANCE(1024) },
     { .name = "long_channels", .attr = &valid_relu, FORWARD_BIAS(LONG_CHANNELS, 2), TOLERANCE(294948) },
@@ -377,6 +390,12 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "conv2_odd", .attr = &valid, DATA(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(549) },
     { .name = "conv1_b64", .attr = &valid, DATA(CONV1), .benchmark = true, .large = true, TOLERANCE(288) },
     { .name = "conv1_odd", .attr = &valid, DATA(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(279) },
+    { .name = "res_16", .attr = &same, DATA(RES_16), .benchmark = true, .large = true, TOLERANCE(144) },
+    { .name = "res_32", .attr = &same, DATA(RES_32), .benchmark = true, .large = true, TOLERANCE(288) },
+    { .name = "res_64", .attr = &same, DATA(RES_64), .benchmark = true, .large = true, TOLERANCE(576) },
+    { .name = "dense_32", .attr = &same, DATA(DENSE_32), .benchmark = true, .large = true, TOLERANCE(108) },
+    { .name = "dense_16", .attr = &same, DATA(DENSE_16), .benchmark = true, .large = true, TOLERANCE(108) },
+    { .name = "dense_8", .attr = &same, DATA(DENSE_8), .benchmark = true, .large = true, TOLERANCE(108) },
     { .name = "pointwise_deep", .attr = &valid, DATA(POINTWISE_DEEP), TOLERANCE(6) },
     { .name = "long_outputs", .attr = &valid, DATA(LONG_OUTPUTS), TOLERANCE(32772) },
     { .name = "long_line", .attr = &valid, DATA(LONG_LINE_CHANNELS), .large = true, TOLERANCE(2000) },

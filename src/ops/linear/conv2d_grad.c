@@ -77,9 +77,13 @@ rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void
     return RF_OK;
 }
 
-const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive,      &rf_conv2d_data_grad_depthwise,
-                                                    &rf_conv2d_data_grad_walk,       RF_LANES_LIST(conv2d_data_grad, ),
-                                                    RF_BLOCK_LIST(conv2d_data_grad), RF_COOP_LIST(conv2d_data_grad) };
+const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive,
+                                                    &rf_conv2d_data_grad_depthwise,
+                                                    &rf_conv2d_data_grad_walk,
+                                                    RF_LANES_LIST(conv2d_data_grad, ),
+                                                    &rf_conv2d_data_grad_lanes8_texel_winograd,
+                                                    RF_BLOCK_LIST(conv2d_data_grad),
+                                                    RF_COOP_LIST(conv2d_data_grad) };
 
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i)
 {

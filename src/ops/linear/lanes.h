@@ -107,7 +107,7 @@ const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows,
 
 /* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well and look at calls whose tensors fit
  * descriptors: larger ones come in chunks. */
-#define RF_LANES_KERNEL(op, set_name, suffix, op_score, op_plan)                                                       \
+#define RF_LANES_FUNCTIONS(op, set_name, suffix, op_score, op_plan)                                                    \
     static double op##_##set_name##suffix##_piece_score(const rf_op_call *call, const rf_device_caps *caps)            \
     {                                                                                                                  \
         return op_score(&rf_##set_name, call, caps);                                                                   \
@@ -126,7 +126,9 @@ const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows,
     {                                                                                                                  \
         return rf_chunked_plan(call, caps, plan, op##_##set_name##suffix##_piece_score,                                \
                                op##_##set_name##suffix##_piece_plan);                                                  \
-    }                                                                                                                  \
+    }
+#define RF_LANES_KERNEL(op, set_name, suffix, op_score, op_plan)                                                       \
+    RF_LANES_FUNCTIONS(op, set_name, suffix, op_score, op_plan)                                                        \
     const rf_kernel rf_##op##_##set_name##suffix = { .name = #set_name #suffix,                                        \
                                                      .score = op##_##set_name##suffix##_score,                         \
                                                      .plan = op##_##set_name##suffix##_plan,                           \

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions with kernels of 3 x 3 and steps of one, and their data gradients, by Winograd's F(2 x 2, 3 x 3), for
+ * drivers whose subgroups are the lanes of a SIMD register: shaders/linear/lanes_winograd.comp.
+ *
+ * Rounding errors. With numbers of x up to X, of the kernel up to K and C channels, the products of a block are of
+ * numbers up to 4 X and 2.25 K, and a result's add up to 64 C X K at most, where those of the direct form add up to 9 C
+ * X K. But C + 12 roundings follow each other, transforms included, instead of 9 C. So the forward error bound is 64 /
+ * 81 (1 + 12 / C) times that of the direct form: less from 46 channels on, 3.2 times as much with four. The cases'
+ * tolerances hold it as they are. Products of F(4 x 4, 3 x 3) would add up to 36 times as much again.
+ */
+#include "ops/linear/conv2d.h"
+#include "rf_shaders.h"
+
+/* Of shaders/linear/lanes_winograd.comp. */
+typedef struct block_push {
+    int32_t total, row_tiles, blocks, columns, channels, h, w, out_h, out_w, block_lines, block_line, padding;
+    int32_t a_pixel, c_row;
+} block_push;
+_Static_assert(sizeof(block_push) <= RF_MAX_PUSH, "push constants of lanes_winograd.comp");
+
+/* A convolution of images h w channels to oh ow columns; of the kernel: where tap 0 starts, elements from tap to tap,
+ * from channel to channel, from column to column. */
+typedef struct block_product {
+    int64_t n, h, w, oh, ow, pt, pl, channels, columns;
+    int64_t base, tap, row, column;
+    uint32_t activation;
+    bool bias;
+} block_product;
+
+/* Seconds of a processor, as measured beside other work: of a turn (four channels, four of the 16 products) and of the
+ * rest of a tile. */
+typedef struct block_tile {
+    rf_lanes_tile tile; /* rows are blocks */
+    double turn, rest;
+} block_tile;
+static const block_tile block_tiles[] = {
+    { { &rf_shader_lanes8_texel_winograd_32, 16, 32 }, 0.56e-6, 3.4e-6 },
+    { { &rf_shader_lanes8_texel_winograd_16, 32, 16 }, 0.64e-6, 5.2e-6 },
+};
+
+static bool block_product_of(const rf_op_call *call, block_product *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (g.kh != 3 || g.kw != 3 || g.sy != 1 || g.sx != 1 || g.dy != 1 || g.dx != 1 || g.groups != 1) return false;
+    if (g.pt >= 32768 || g.pl >= 32768) return false; /* they travel in 16 bits */
+    *p = (block_product){ .n = g.n,
+                          .h = g.h,
+                          .w = g.w,
+                          .oh = g.oh,
+                          .ow = g.ow,
+                          .pt = g.pt,
+                          .pl = g.pl,
+                          .channels = g.cin,
+                          .columns = g.cout,
+                          .tap = g.cin * g.cout,
+                          .row = g.cout,
+                          .column = 1,
+                          .activation = ((const rf_conv2d_attr *)call->attr)->activation,
+                          .bias = call->n_in == 3 };
+    if (call->op == &rf_op_conv2d) return true;
+    /* Of dy, with the kernel turned by 180 degrees and its channels exchanged. */
+    *p = (block_product){ .n = g.n,
+                          .h = g.oh,
+                          .w = g.ow,
+                          .oh = g.h,
+                          .ow = g.w,
+                          .pt = 2 - g.pt,
+                          .pl = 2 - g.pl,
+                          .channels = g.cout,
+                          .columns = g.cin,
+                          .base = 8 * g.cin * g.cout,
+                          .tap = -g.cin * g.cout,
+                          .row = 1,
+                          .column = g.cout };
+    return true;
+}
+
+static int64_t count_blocks(const block_product *g)
+{
+    return g->n * ((g->oh + 1) / 2) * ((g->ow + 1) / 2);
+}
+
+/* Fours of the transformed kernels. */
+static uint64_t transformed_size(const block_product *g, const rf_lanes_tile *tile)
+{
+    return (uint64_t)rf_lanes_fours(g->channels) * 16 * rf_align_up((uint64_t)g->columns, tile->columns);
+}
+
+static double tile_seconds(const block_product *g, const block_tile *t)
+{
+    const uint64_t tiles =
+        rf_div_up((uint64_t)count_blocks(g), t->tile.rows) * rf_div_up((uint64_t)g->columns, t->tile.columns);
+    return (double)tiles * ((double)rf_lanes_fours(g->channels) * 4 * t->turn + t->rest);
+}
+
+static const block_tile *choose_tile(const block_product *g)
+{
+    const block_tile *wide = &block_tiles[0], *narrow = &block_tiles[1];
+    return tile_seconds(g, narrow) < tile_seconds(g, wide) ? narrow : wide;
+}
+
+static uint64_t block_loops(const block_product *g)
+{
+    return (uint64_t)rf_lanes_fours(g->channels) * 4 + 12;
+}
+
+/* u = G k G^T of all kernels k. */
+static rf_result plan_transform(rf_lanes_plan *p, const block_product *g, const rf_lanes_tile *tile, rf_binding *io)
+{
+    const int64_t tile_fours = tile->columns / 4, tile_channels = tile_fours * rf_lanes_fours(g->channels) * 4;
+    const uint64_t total = transformed_size(g, tile) / 16;
+    const int32_t push[] = { (int32_t)total,       (int32_t)tile_fours, (int32_t)tile_channels,
+                             (int32_t)g->channels, (int32_t)g->columns, (int32_t)g->base,
+                             (int32_t)g->tap,      (int32_t)g->row,     (int32_t)g->column };
+    const rf_binding to = rf_lanes_workspace(p, total * 16 * 16);
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_winograd_pack, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
+    rf_lanes_bind(d, *io, RF_VIEW_TEXEL_R32F, false);
+    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_items(d, p->caps, total);
+    d->concurrent = p->plan->count > 1; /* with what pads the images */
+    *io = to;
+    return RF_OK;
+}
+
+static rf_result plan_blocks(rf_lanes_plan *p)
+{
+    block_product g;
+    if (!block_product_of(p->call, &g)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
+    const rf_lanes_tile *tile = &choose_tile(&g)->tile;
+    rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    RF_TRY(rf_lanes_pad_rows(p, &x, g.n * g.h * g.w, g.channels));
+    RF_TRY(plan_transform(p, &g, tile, &kernel));
+    const uint64_t row_tiles = rf_div_up((uint64_t)count_blocks(&g), tile->rows);
+    const uint64_t total = row_tiles * rf_div_up((uint64_t)g.columns, tile->columns);
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, tile->shader, block_loops(&g));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, p->set->lanes);
+    rf_dispatch_spec(d, g.activation);
+    rf_dispatch_spec(d, g.bias);
+    rf_dispatch_spec(d, g.columns % 4 == 0);
+    const block_push push = { .total = (int32_t)total,
+                              .row_tiles = (int32_t)row_tiles,
+                              .blocks = (int32_t)count_blocks(&g),
+                              .columns = (int32_t)g.columns,
+                              .channels = (int32_t)rf_lanes_fours(g.channels),
+                              .h = (int32_t)g.h,
+                              .w = (int32_t)g.w,
+                              .out_h = (int32_t)g.oh,
+                              .out_w = (int32_t)g.ow,
+                              .block_lines = (int32_t)(g.oh + 1) / 2,
+                              .block_line = (int32_t)(g.ow + 1) / 2,
+                              .padding = (int32_t)((uint32_t)(g.pt & 0xffff) | (uint32_t)(g.pl & 0xffff) << 16),
+                              .a_pixel = (int32_t)rf_lanes_fours(g.channels),
+                              .c_row = (int32_t)g.columns };
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_groups(d, p->caps, total);
+    rf_lanes_bind(d, x, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_lanes_bind(d, kernel, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_lanes_bind(d, g.bias ? rf_lanes_input(p->call, 2) : kernel, RF_VIEW_STORAGE, false);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    return RF_OK;
+}
+
+/* The same of the direct form; a turn is a tap of four channels. */
+static double direct_seconds(const block_product *g)
+{
+    const bool narrow = g->columns <= 16;
+    const uint64_t tiles =
+        rf_div_up((uint64_t)(g->n * g->oh * g->ow), 64) * rf_div_up((uint64_t)g->columns, narrow ? 16 : 32);
+    const double turn = narrow ? 0.17e-6 : 0.31e-6, rest = narrow ? 2.5e-6 : 2.8e-6;
+    return (double)tiles * ((double)rf_lanes_fours(g->channels) * 9 * turn + rest);
+}
+
+/* The direct form's, by how much longer that takes. Of small images it leaves out taps of padding, which is not
+ * counted. */
+static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_kernel *direct = call->op == &rf_op_conv2d ? &rf_conv2d_lanes8_texel : &rf_conv2d_data_grad_lanes8_texel;
+    block_product g;
+    if (!caps->is_cpu || !caps->int64 || !block_product_of(call, &g) || !rf_lanes_usable(set, call, caps))
+        return RF_SCORE_NONE;
+    const block_tile *t = choose_tile(&g);
+    const uint64_t fours = transformed_size(&g, &t->tile);
+    if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX ||
+        block_loops(&g) > rf_loop_limit(caps))
+        return RF_SCORE_NONE;
+    const double transform = (double)fours * 16 / 1e9 + 60e-6, margin = 1.05;
+    return direct->score(call, caps) * direct_seconds(&g) / (tile_seconds(&g, t) * margin + transform);
+}
+
+#define BLOCK_KERNEL(op)                                                                                               \
+    RF_LANES_FUNCTIONS(op, lanes8_texel, _winograd, score_blocks, plan_blocks)                                         \
+    const rf_kernel rf_##op##_lanes8_texel_winograd = { .name = "lanes8_texel_winograd",                               \
+                                                        .score = op##_lanes8_texel_winograd_score,                     \
+                                                        .plan = op##_lanes8_texel_winograd_plan,                       \
+                                                        .cuts_up = true,                                               \
+                                                        .blocks = true }
+
+BLOCK_KERNEL(conv2d);
+BLOCK_KERNEL(conv2d_data_grad);
