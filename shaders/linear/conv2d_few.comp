@@ -11,9 +11,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 #ifdef LANES
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#include "include/write_fours.glsl"
 #endif
 #include "include/division.glsl"
 #include "include/linear_epilogue.glsl"
@@ -48,15 +46,20 @@ layout(std430, binding = 6) writeonly buffer Pooled8 { u64vec4 pooled8[]; };
 #define WORDS(lo, hi)                                                                                                  \
     u64vec4(pack64(floatBitsToUint(lo.xy)), pack64(floatBitsToUint(lo.zw)), pack64(floatBitsToUint(hi.xy)),            \
             pack64(floatBitsToUint(hi.zw)))
-/* Lanes of lower halves write for those of upper halves: RF_WRITE of wide.glsl says why. */
+/* Lanes of lower halves write for those of upper halves, or each for itself: RF_WRITE of wide.glsl says why. */
 #define STORE8(to, row, lo, hi)                                                                                        \
     {                                                                                                                  \
-        uint partner = gl_SubgroupInvocationID ^ 4u;                                                                   \
-        int at = (row) >= 0 && column < columns ? (row) + column : -1, at_there = subgroupShuffle(at, partner);        \
-        vec4 lo_there = subgroupShuffle(lo, partner), hi_there = subgroupShuffle(hi, partner);                         \
-        bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                            \
-        if (writes && at >= 0) to##8[at >> 3] = WORDS(lo, hi);                                                         \
-        if (writes && at_there >= 0) to##8[at_there >> 3] = WORDS(lo_there, hi_there);                                 \
+        int at = (row) >= 0 && column < columns ? (row) + column : -1;                                                 \
+        if (RF_SWAPS_HALVES) {                                                                                         \
+            uint partner = gl_SubgroupInvocationID ^ 4u;                                                               \
+            int at_there = subgroupShuffle(at, partner);                                                               \
+            vec4 lo_there = subgroupShuffle(lo, partner), hi_there = subgroupShuffle(hi, partner);                     \
+            bool writes = (gl_SubgroupInvocationID & 4u) == 0u;                                                        \
+            if (writes && at >= 0) to##8[at >> 3] = WORDS(lo, hi);                                                     \
+            if (writes && at_there >= 0) to##8[at_there >> 3] = WORDS(lo_there, hi_there);                             \
+        } else {                                                                                                       \
+            if (at >= 0) to##8[at >> 3] = WORDS(lo, hi);                                                               \
+        }                                                                                                              \
     }
 #define FROM_LANE(value, lane) subgroupShuffle(value, uint(lane))
 #else
