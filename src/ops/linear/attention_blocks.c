@@ -101,6 +101,14 @@ static bool has_registers(const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_NVIDIA || caps->driver == RF_DRIVER_AMD;
 }
 
+/* The longest rows that the compilers were not seen to spill for: those of Honeykrisp and ANV do beyond 64 elements,
+ * Turnip's on Adreno 6xx beyond 32. */
+static int64_t longest_row(const rf_device_caps *caps)
+{
+    if (caps->is_cpu || has_registers(caps)) return INT64_MAX;
+    return caps->invocation_registers > 0 && caps->driver != RF_DRIVER_INTEL ? 32 : 64;
+}
+
 /* With the fewest columns that hold a row; the large one where the device has room for it and enough to do. NULL: none.
  */
 static const blocks_tile *choose_tile(const rf_attention_geometry *g, const rf_device_caps *caps, blocks_pass pass)
@@ -117,9 +125,8 @@ static const blocks_tile *choose_tile(const rf_attention_geometry *g, const rf_d
 
 bool rf_attention_blocks_fit(const rf_attention_geometry *g, const rf_device_caps *caps)
 {
-    /* SwiftShader's compiler was not seen to come to an end; Intel's spills where rows are long. */
-    if (caps->driver == RF_DRIVER_SWIFTSHADER) return false;
-    if (caps->driver == RF_DRIVER_INTEL && (g->k > 64 || g->v > 64)) return false;
+    /* SwiftShader's compiler was not seen to come to an end. */
+    if (caps->driver == RF_DRIVER_SWIFTSHADER || g->k > longest_row(caps) || g->v > longest_row(caps)) return false;
     /* Vectors, and elements of the mask, are numbered in 32 bits. */
     const int64_t rows = g->t > g->s ? g->t : g->s, width = g->k > g->v ? g->k : g->v;
     if (g->k % 4 || g->v % 4 || g->items > INT32_MAX / rows ||
