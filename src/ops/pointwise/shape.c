@@ -614,8 +614,8 @@ static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan 
 static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan, .narrow = takes_words };
 static const rf_kernel transpose_texel = { "texel", texel_score, texel_plan, .narrow = takes_word_texels };
 static const rf_kernel transpose_blocks_texel = { "blocks_texel", blocks_texel_score, blocks_texel_plan };
-static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_texel, &transpose_strided,
-                                                      &transpose_blocks_texel };
+static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_blocks_texel, &transpose_texel,
+                                                      &transpose_strided };
 
 static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,
                                                                RF_MAX_RANK - 1) };
