@@ -76,6 +76,9 @@ static bool block_product_of(const rf_op_call *call, block_product *p)
     return true;
 }
 
+/* The direct form has a tile of four columns. */
+enum { FEW_COLUMNS = 8 };
+
 static int64_t count_blocks(const block_product *g)
 {
     return g->n * ((g->oh + 1) / 2) * ((g->ow + 1) / 2);
@@ -184,6 +187,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
     block_product g;
     if (!caps->is_cpu || !caps->int64 || !block_product_of(call, &g) || !rf_lanes_usable(set, call, caps))
         return RF_SCORE_NONE;
+    if (g.columns <= FEW_COLUMNS) return RF_SCORE_NONE;
     const block_tile *t = choose_tile(&g);
     const uint64_t fours = transformed_size(&g, &t->tile);
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX ||
