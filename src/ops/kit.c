@@ -316,7 +316,7 @@ static bool row_job_grid(const rf_row_job *job, const rf_device_caps *caps, uint
     return false;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
+uint64_t rf_common_divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
         const uint64_t rest = a % b;
@@ -333,7 +333,7 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps)
         const uint64_t bytes = job->tensors[i].row_bytes;
         if (bytes == 0) continue;
         /* The alignment is a power of two, so the largest step is a multiple of the others. */
-        const uint64_t own_step = caps->buffer_alignment / common_divisor(caps->buffer_alignment, bytes);
+        const uint64_t own_step = caps->buffer_alignment / rf_common_divisor(caps->buffer_alignment, bytes);
         if (own_step > step) step = own_step;
         uint64_t range = caps->max_storage_range;
         const rf_bind_view view = job->tensors[i].view;

@@ -139,6 +139,9 @@ rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_devi
 /* Output 0, in f32: one value everywhere (broadcast.c). */
 rf_result rf_fill_plan(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan);
 
+/* The greatest one of both; that of 0 and b is b. */
+uint64_t rf_common_divisor(uint64_t a, uint64_t b);
+
 /* ---- row jobs ---- */
 
 typedef enum rf_row_grid {

@@ -243,7 +243,10 @@ static rf_result run_steps(trainer *b, uint32_t steps, double *seconds)
         b->result = b->others[i].result;
         memcpy(b->failure, b->others[i].failure, sizeof(b->failure));
     }
-    if (started < b->num_others) b->result = RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (started < b->num_others) {
+        b->result = RF_ERROR_OUT_OF_HOST_MEMORY;
+        snprintf(b->failure, sizeof(b->failure), "no threads for %u replicas apart", b->num_others + 1);
+    }
     return b->result;
 }
 

@@ -214,16 +214,6 @@ typedef struct turn_plan {
     uint64_t invocations;
 } turn_plan;
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
-{
-    while (b > 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Where rows end with subgroups, an invocation's vectors are those of the next subgroups, in memory one behind the
  * other. Where they do not, steps of a few lines through memory would take twice the time: it has one vector in each
  * quarter of the tensor instead. */
@@ -234,8 +224,8 @@ static turn_plan plan_turns(const layout *l, uint64_t items, const rf_device_cap
     for (uint32_t k = 0; k < l->n_windows; k++) {
         const window *w = &l->windows[k];
         if (w->gap || w->inner > 1) continue;
-        const uint64_t own = w->period / greatest_divisor(w->period, texel.width);
-        unit = rf_min(unit * (own / greatest_divisor(unit, own)), items + 1);
+        const uint64_t own = w->period / rf_common_divisor(w->period, texel.width);
+        unit = rf_min(unit * (own / rf_common_divisor(unit, own)), items + 1);
     }
     const bool apart = unit > caps->subgroup_size;
     const uint64_t least = unit * 16 > LEAST_INVOCATIONS ? unit * 16 : LEAST_INVOCATIONS;

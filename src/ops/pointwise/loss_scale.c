@@ -27,7 +27,7 @@ static double score_any(const rf_op_call *call, const rf_device_caps *caps)
 
 /* ---- gradients ---- */
 
-static rf_result unscale_infer(rf_op_call *call)
+static rf_result gradients_infer(rf_op_call *call)
 {
     RF_TRY(rf_expect_dtype(call, 0, RF_F32));
     return expect_count(call, 1, RF_SCALE_TALLY);
@@ -90,7 +90,7 @@ const rf_op rf_op_unscale = {
     .mutates = 3,
     .settings = 1u << 1,
     .flags = RF_OP_NO_GRADIENT | RF_OP_NO_ONNX,
-    .infer = unscale_infer,
+    .infer = gradients_infer,
     .reference = unscale_reference,
     .cost = unscale_cost,
     RF_KERNELS(unscale_kernels),
@@ -175,7 +175,7 @@ const rf_op rf_op_overflow_check = {
     .mutates = 2,
     .settings = 1u << 1,
     .flags = RF_OP_NO_GRADIENT | RF_OP_NO_ONNX,
-    .infer = unscale_infer,
+    .infer = gradients_infer,
     .reference = overflow_check_reference,
     .cost = overflow_check_cost,
     RF_KERNELS(overflow_check_kernels),
