@@ -1,10 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y [batch, outer, places, inner]: of x [batch, outer, choices, inner] what the indices [batch, places] name, W neighbours
+/* y [batch, outer, places, inner]: of x [batch, outer, choices, inner] what the indices [batch, places] name, SPAN times W neighbours
  * an invocation (8: read as texels of four). A dispatch may have only some of the choices: it leaves the places of others
  * alone. One of them marks the places of indices that name nothing with NaN. Elements of 16 bits are copied as words of
  * two. Where TYPES has bit 2, those of x are f32, and rounded to 16 bits. */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
@@ -58,15 +59,19 @@ void main()
     const uint index = indices[p.indices_offset + batch * p.places + place], choice = index - p.first;
     const bool known = choice < p.choices, marked = p.mark != 0u && index >= p.all_choices;
 #if W == 8
-    const uint from = known ? 2 * (p.x_offset + (slab * p.choices + choice) * p.inner + k) : 0u;
+    const uint from = known ? 2 * (p.x_offset + ((slab * p.choices + choice) * p.inner + k) * SPAN) : 0u;
     const vec4 nothing = uintBitsToFloat(uvec4(p.mark));
-    const Reg r = Reg(known ? texelFetch(x, int(from)) : nothing, known ? texelFetch(x, int(from + 1)) : nothing);
-    const uint to = t < p.count && (known || marked) ? p.y_offset + t : ~0u;
-    if (RF_NARROW(2)) {
-        const uvec2 low = rf_narrow(RF_STORED_TYPE, r.lo), high = rf_narrow(RF_STORED_TYPE, r.hi);
-        RF_WRITE_NARROW(halves, ~0u, to, uvec4(low, high))
-    } else {
-        RF_WRITE(y, ~0u, to, r)
+    const bool writes = t < p.count && (known || marked);
+    [[unroll]] for (uint i = 0; i < SPAN; i++) {
+        const vec4 lo = texelFetch(x, int(from + 2 * i)), hi = texelFetch(x, int(from + 2 * i + 1));
+        const Reg r = Reg(known ? lo : nothing, known ? hi : nothing);
+        const uint to = writes ? p.y_offset + t * SPAN + i : ~0u;
+        if (RF_NARROW(2)) {
+            const uvec2 low = rf_narrow(RF_STORED_TYPE, r.lo), high = rf_narrow(RF_STORED_TYPE, r.hi);
+            RF_WRITE_NARROW(halves, ~0u, to, uvec4(low, high))
+        } else {
+            RF_WRITE(y, ~0u, to, r)
+        }
     }
 #else
     if (!known && !marked) return;
