@@ -6,8 +6,10 @@ For each case that PyTorch has an operation for: its time in Ringfire, in PyTorc
 layouts is faster), and how many times as fast Ringfire is, the best time of all rounds each; then the geometric means of each family. For
 an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
-Usage: tests/bench/pytorch_ops.py [--ringfire PATH] [--device NAME] [--ops NAME,...] [--rounds N] [--seconds X] [--threads N] [--json FILE]
-       tests/bench/pytorch_ops.py --check [--ringfire PATH]      only says which cases have no place in the table below"""
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
+
+Usage: tests/bench/pytorch_ops.py [--ringfire COMMAND] [--device NAME] [--ops NAME,...] [--rounds N] [--seconds X] [--threads N] [--json FILE]
+       tests/bench/pytorch_ops.py --check [--ringfire COMMAND]      only says which cases have no place in the table below"""
 import argparse
 import ctypes
 import importlib.util
@@ -15,6 +17,7 @@ import json
 import math
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import time
@@ -341,7 +344,7 @@ def measure_torch(makers, seconds, threads):
 
 
 def bench_ops(o, op, seconds):
-    command = [o.ringfire, "bench", "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
+    command = [*o.ringfire, "bench", "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, env=kept_memory.ENVIRONMENT)
     if done.returncode:
         sys.exit("failed: %s" % " ".join(map(str, command)))
@@ -402,7 +405,7 @@ def report(o, table, ours, theirs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=pathlib.Path, default=ROOT / "build/release/tools/ringfire")
+    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--ops", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=3)

@@ -5,13 +5,16 @@
 Prints for each network how many images or tokens a second each of them trains, PyTorch with as many threads as there are cores, and
 the median of the ratios of the rounds. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
-Usage: tests/bench/pytorch_zoo.py [--ringfire PATH] [--device NAME] [--models NAME,...] [--rounds N] [--seconds X] [--threads N]"""
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
+
+Usage: tests/bench/pytorch_zoo.py [--ringfire COMMAND] [--device NAME] [--models NAME,...] [--rounds N] [--seconds X] [--threads N]"""
 import argparse
 import importlib.util
 import json
 import os
 import pathlib
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -43,7 +46,7 @@ def start(command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=pathlib.Path, default=ROOT / "build/release/tools/ringfire")
+    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=5)
@@ -63,7 +66,7 @@ def main():
     for name in o.models or UNITS:
         rounds = []
         for _ in range(o.rounds):
-            ours = start([o.ringfire, "bench", "zoo", "--device", o.device, "--model", name, "--seconds", o.seconds, "--json"])["networks"][0]
+            ours = start([*o.ringfire, "bench", "zoo", "--device", o.device, "--model", name, "--seconds", o.seconds, "--json"])["networks"][0]
             theirs = start([sys.executable, __file__, "--seconds", o.seconds, "--threads", o.threads, "--torch", name, ours["batch"]])
             rounds.append((ours, theirs))
         ratios = sorted(a["units_per_second"] / b["units_per_second"] for a, b in rounds)
