@@ -171,10 +171,16 @@ void main()
     sum.lo += subgroupShuffle(sum.lo, gl_SubgroupInvocationID ^ distance);                                             \
     sum.hi += subgroupShuffle(sum.hi, gl_SubgroupInvocationID ^ distance);
 #if COLUMN_LANES == 2
-#define ADD_ABREAST(sum) ADD_OTHER(sum, 2u) ADD_OTHER(sum, 4u)
+#define ADD_NEAR(sum) ADD_OTHER(sum, 2u)
 #else
-#define ADD_ABREAST(sum) ADD_OTHER(sum, 4u)
+#define ADD_NEAR(sum)
 #endif
+#if LANES == 16
+#define ADD_FAR(sum) ADD_OTHER(sum, 8u)
+#else
+#define ADD_FAR(sum)
+#endif
+#define ADD_ABREAST(sum) ADD_NEAR(sum) ADD_OTHER(sum, 4u) ADD_FAR(sum)
 #define STORE_SUM(sum, row, has)                                                                                       \
     {                                                                                                                  \
         ADD_ABREAST(sum)                                                                                               \

@@ -8,11 +8,23 @@
 
 enum { MOST_CHANNELS = 4, CHANNELS_AT_ONCE = 8, SUMS = 16 /* of a lane */ };
 
-/* How many lanes of a subgroup lie along channels; 0: the form without lanes. */
+/* How many lanes of a subgroup lie along channels, and the shaders for subgroups of 8 and of 16; 0: the form without
+ * lanes. */
 typedef struct variant {
-    const rf_shader *shader;
+    const rf_shader *shader, *shader_of_16;
     uint32_t column_lanes;
 } variant;
+
+/* Lanes of the device's subgroups; 0: none that these kernels are made for. */
+static uint32_t lanes_of(const rf_device_caps *caps)
+{
+    return caps->subgroup_size == 8 || caps->subgroup_size == 16 ? caps->subgroup_size : 0;
+}
+
+static const rf_shader *shader_for(variant v, uint32_t lanes)
+{
+    return lanes == 16 ? v.shader_of_16 : v.shader;
+}
 
 /* Of shaders/linear/conv2d_few.comp. The first word is the number of images. */
 typedef struct push {
@@ -30,14 +42,15 @@ static bool reads_padding(const rf_conv_geometry *g)
            (g->ow - 1) * g->sx + (g->kw - 1) * g->dx - g->pl >= g->w;
 }
 
-static bool make_push(const rf_conv_geometry *g, variant v, push *p, double *waste)
+/* `threads`: of a unit, one or the lanes of a subgroup. */
+static bool make_push(const rf_conv_geometry *g, variant v, uint32_t threads, push *p, double *waste)
 {
     const uint64_t lanes = v.column_lanes ? v.column_lanes : 1;
-    const uint64_t at_once = v.column_lanes ? SUMS / 4 * (8 / lanes) : 1; /* windows */
+    const uint64_t at_once = v.column_lanes ? SUMS / 4 * (threads / lanes) : 1; /* windows */
     const uint64_t line = rf_div_up((uint64_t)g->ow, 2), windows = rf_div_up((uint64_t)g->oh, 2) * line;
     const uint64_t column_units = rf_div_up((uint64_t)g->cout, CHANNELS_AT_ONCE * lanes);
     const uint64_t units = rf_div_up(windows, at_once) * column_units;
-    if (units * 8 > INT32_MAX) return false;
+    if (units * threads > INT32_MAX) return false;
     const rf_magic by_line = rf_magic_make((uint32_t)line), by_columns = rf_magic_make((uint32_t)column_units);
     *p = (push){ .units = (int32_t)units,
                  .column_units = (int32_t)column_units,
@@ -68,15 +81,16 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, variant
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const rf_conv2d_attr *attr = call->attr;
+    const uint32_t threads = v.column_lanes ? lanes_of(caps) : 1;
     push p;
-    if (g.groups > 1 || g.cin > MOST_CHANNELS || !make_push(&g, v, &p, waste)) return false;
-    if (v.column_lanes && (!rf_flat_texels(caps) || caps->subgroup_size != 8)) return false;
+    if (threads == 0 || (v.column_lanes && !rf_flat_texels(caps))) return false;
+    if (g.groups > 1 || g.cin > MOST_CHANNELS || !make_push(&g, v, threads, &p, waste)) return false;
     const uint64_t kernel = rf_tensor_bytes(&call->in[1]);
     if (v.column_lanes && kernel / sizeof(float) > caps->max_texel_elements) return false;
-    const uint32_t threads = v.column_lanes ? 8 : 1, step = v.column_lanes ? 9 : 3;
-    *job = (rf_row_job){ .shader = v.shader,
+    const uint32_t step = v.column_lanes ? 9 : 3;
+    *job = (rf_row_job){ .shader = shader_for(v, threads),
                          .grid = RF_GRID_IMAGES,
-                         .local = v.column_lanes ? 8 : rf_local_size(caps, 64),
+                         .local = v.column_lanes ? threads : rf_local_size(caps, 64),
                          .rows = (uint64_t)g.n,
                          .threads_per_row = (uint64_t)p.units * threads,
                          .loops = rf_div_up((uint64_t)p.summands, step) + 1,
@@ -111,11 +125,10 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, varia
     if (!caps->is_cpu) {
         /* A fifth of what a compute unit multiplies: 64 lanes at 1.5 GHz. */
         const double units = caps->compute_units > 0 ? caps->compute_units : 1;
-        return rf_score_of_time(5e-6 * dispatches + flops / (units * 40e9));
+        return rf_score_of_time(5e-6 * dispatches + flops / (units * 40e9)) * (v.column_lanes ? RF_SCORE_FOREIGN : 1);
     }
-    const double rate = caps->driver != RF_DRIVER_LAVAPIPE || v.column_lanes == 0 ? 4e9
-                        : v.column_lanes == 4                                     ? 75e9
-                                                                                  : 65e9;
+    double rate = caps->driver != RF_DRIVER_LAVAPIPE || v.column_lanes == 0 ? 4e9 : v.column_lanes == 4 ? 75e9 : 65e9;
+    if (v.column_lanes > 0 && lanes_of(caps) == 16) rate *= 0.6;
     return rf_score_of_time(flops / rate + 3e-5 * dispatches);
 }
 
@@ -138,9 +151,9 @@ static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
 
 #define FEW(id, text, ...)                                                                                             \
     RF_VARIANT_THAT(, id, text, score_of, plan_of, ((variant){ __VA_ARGS__ }), .finishes = true, .narrow = takes_narrow)
-FEW(rf_conv2d_few, "few", &rf_shader_conv2d_few, 0);
-FEW(rf_conv2d_few_16, "few_16", &rf_shader_conv2d_few_lanes8_16, 2);
-FEW(rf_conv2d_few_32, "few_32", &rf_shader_conv2d_few_lanes8_32, 4);
+FEW(rf_conv2d_few, "few", &rf_shader_conv2d_few, NULL, 0);
+FEW(rf_conv2d_few_16, "few_16", &rf_shader_conv2d_few_lanes8_16, &rf_shader_conv2d_few_lanes16_16, 2);
+FEW(rf_conv2d_few_32, "few_32", &rf_shader_conv2d_few_lanes8_32, &rf_shader_conv2d_few_lanes16_32, 4);
 
 /* ---- the gradient by the kernel ---- */
 
@@ -153,7 +166,7 @@ typedef struct filter_push {
 } filter_push;
 _Static_assert(sizeof(filter_push) <= RF_MAX_PUSH, "push constants of conv2d_few_filter.comp");
 
-enum { TAPS = 9, LANES = 8 };
+enum { TAPS = 9 };
 
 static bool is_pooled(const rf_op_call *call)
 {
@@ -172,11 +185,12 @@ static bool filter_push_make(const rf_op_call *call, const rf_device_caps *caps,
                              int64_t *parts)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (g.groups > 1 || g.cin > MOST_CHANNELS || caps->subgroup_size != LANES || !caps->full_subgroups ||
-        !caps->subgroup_shuffle || !texels_fit(call, caps))
+    const int64_t lanes = lanes_of(caps);
+    if (g.groups > 1 || g.cin > MOST_CHANNELS || lanes == 0 || !caps->full_subgroups || !caps->subgroup_shuffle ||
+        !texels_fit(call, caps))
         return false;
     const int64_t over = is_pooled(call) ? 0 : 1, line = (g.ow + over) / 2, lines = (g.oh + over) / 2;
-    const int64_t windows = g.n * line * lines, abreast = LANES / v.column_lanes, summands = g.kh * g.kw * g.cin;
+    const int64_t windows = g.n * line * lines, abreast = lanes / v.column_lanes, summands = g.kh * g.kw * g.cin;
     const uint64_t tap_units = rf_div_up((uint64_t)summands, TAPS);
     const uint64_t column_units = rf_div_up((uint64_t)g.cout, CHANNELS_AT_ONCE * v.column_lanes);
     if (windows > INT32_MAX / (2 * abreast)) return false;
@@ -228,6 +242,7 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps, v
     if (p.columns % CHANNELS_AT_ONCE != 0) turn *= 1.4;
     if (v.column_lanes == 2) turn *= 1.1;
     if (caps->driver != RF_DRIVER_LAVAPIPE) turn *= 10;
+    if (lanes_of(caps) == 16) turn *= 3; /* twice as many windows in each */
     return rf_score_of_time((double)p.total * p.split * turn + 6e-5);
 }
 
@@ -241,9 +256,9 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
     const bool pooled = is_pooled(call);
     rf_lanes_plan lanes = { .call = call, .caps = caps, .plan = plan };
     const rf_binding partial = rf_lanes_workspace(&lanes, (uint64_t)(parts * p.part_size) * sizeof(float));
-    rf_dispatch *d = rf_kernel_plan_add(plan, v.shader, (uint64_t)p.split + 1);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader_for(v, lanes_of(caps)), (uint64_t)p.split + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, LANES);
+    rf_dispatch_spec(d, lanes_of(caps));
     rf_dispatch_spec(d, reads_padding(&g));
     rf_dispatch_spec(d, g.cout % CHANNELS_AT_ONCE == 0);
     rf_dispatch_spec(d, pooled);
@@ -260,6 +275,6 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 RF_VARIANT(, rf_conv2d_filter_grad_few_16, "few_16", filter_score, filter_plan,
-           ((variant){ &rf_shader_conv2d_few_filter_lanes8_16, 2 }));
+           ((variant){ &rf_shader_conv2d_few_filter_lanes8_16, &rf_shader_conv2d_few_filter_lanes16_16, 2 }));
 RF_VARIANT(, rf_conv2d_filter_grad_few_32, "few_32", filter_score, filter_plan,
-           ((variant){ &rf_shader_conv2d_few_filter_lanes8_32, 4 }));
+           ((variant){ &rf_shader_conv2d_few_filter_lanes8_32, &rf_shader_conv2d_few_filter_lanes16_32, 4 }));

@@ -455,4 +455,7 @@ const rf_lanes_set rf_lanes16_texel = {
     .shuffle = true,
     .favourite = RF_DRIVER_LAVAPIPE,
     SHADERS(lanes16_texel, 64, 64),
+    .gather[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_abreast, 64, 32),
+    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_t_abreast, 64, 32),
+    .grad[RF_LANES_ABREAST] = TILE(lanes16_texel_grad_abreast, 64, 32),
 };
