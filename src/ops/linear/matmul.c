@@ -300,9 +300,10 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
     return RF_OK;
 }
 
-static const rf_kernel *const kernels[] = { &rf_matmul_naive,      &rf_matmul_naive_texel, &rf_matmul_vector,
-                                            &rf_matmul_thin,       &rf_matmul_small,       RF_LANES_LIST(matmul, ),
-                                            RF_BLOCK_LIST(matmul), RF_COOP_LIST(matmul),   &rf_matmul_coop_xl };
+static const rf_kernel *const kernels[] = { &rf_matmul_naive,        &rf_matmul_naive_texel, &rf_matmul_vector,
+                                            &rf_matmul_thin,         &rf_matmul_small,       &rf_matmul_panels,
+                                            RF_LANES_LIST(matmul, ), RF_BLOCK_LIST(matmul),  RF_COOP_LIST(matmul),
+                                            &rf_matmul_coop_xl };
 
 static const rf_attr_field fields[] = {
     RF_ATTR_FLAG(rf_matmul_attr, transpose_a),
