@@ -114,8 +114,8 @@ static rf_result pack_b(rf_lanes_plan *p, const rf_matmul_geometry *g, const pan
 
 /* ---- the product ---- */
 
-/* Faster than lanes kernels (rf_lanes_score) once the copies are made, which take as long as to use each element a
- * hundred times does. */
+/* Faster than lanes kernels (rf_lanes_score) once the copies are made, which take as long as some seventy products of
+ * each element. */
 static double panels_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
@@ -127,7 +127,7 @@ static double panels_score(const rf_op_call *call, const rf_device_caps *caps)
         return RF_SCORE_NONE;
     const double products = (double)(s.row_tiles * ROWS) * (double)(s.column_tiles * COLUMNS) * (double)s.turns * 4;
     const double rate = caps->driver == RF_DRIVER_LAVAPIPE ? 81e9 : 30e9;
-    const double seconds = 2 * products * (double)g.batch / rate + (double)(a + b) * 16 / 1.8e9 + 3 * 30e-6;
+    const double seconds = 2 * products * (double)g.batch / rate + (double)(a + b) * 16 / 2.4e9 + 3 * 30e-6;
     return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
 }
 
