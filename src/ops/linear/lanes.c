@@ -192,7 +192,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
     const int64_t taps = g->kh * g->kw;
     const uint64_t longest = (uint64_t)longest_gather(p->caps, taps);
     int64_t parts = g->scalar   ? 1
-                    : taps == 1 ? rf_lanes_parts(tiles, 8, g->channels, 64, longest)
+                    : taps == 1 ? rf_lanes_parts(tiles, 4, g->channels, 64, longest)
                                 : (int64_t)rf_div_up((uint64_t)g->channels, longest);
     const int64_t split = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)split);
