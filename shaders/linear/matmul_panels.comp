@@ -15,6 +15,9 @@ layout(std430, binding = 3) writeonly buffer C { float c[]; };
 /* c once more, for rows that are multiples of four. */
 layout(constant_id = 3) const int WIDE_ROWS = 0;
 layout(std430, binding = 4) writeonly buffer WideC { vec4 wide_c[]; };
+/* Sums of b's rows go with the product. */
+layout(constant_id = 4) const int WITH_SUMS = 0;
+layout(std430, binding = 5) writeonly buffer Sums { float sums[]; };
 layout(push_constant) uniform P {
     int total;                     /* workgroups */
     int row_tiles, column_tiles;
@@ -23,6 +26,7 @@ layout(push_constant) uniform P {
     int c_split;                   /* elements from part to part */
     int z_dim_1, z_dim_2;          /* batch dimensions: the two inner ones */
     int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z; /* their strides: panels of a, of b, elements of c */
+    int sums_at;                   /* of a part, where they are not a tensor of their own */
 };
 
 #define ROW_GROUPS (ROWS / LANES)
@@ -46,6 +50,8 @@ void main()
     int a_at = ((z0 * a_z0 + z1 * a_z1 + z2 * a_z2 + row_tile) * turns + from) * ROWS + lane;
     int b_at = ((z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + column_tile) * turns + from) * (4 * LINE) + lane;
     [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
+    vec4 row_sums[GROUPS];
+    [[unroll]] for (int g = 0; g < GROUPS; g++) row_sums[g] = vec4(0.0);
 
     /* Four summands a turn, and no more: the loop just fits what a processor keeps of decoded instructions. With eight lavapipe loads
      * and stores each sum half as often, and yet it took 1.6 times as long. */
@@ -60,6 +66,7 @@ void main()
                 ADD_PRODUCTS_4(accumulator[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g])
             }
         }
+        if (WITH_SUMS != 0) [[unroll]] for (int g = 0; g < GROUPS; g++) row_sums[g] += b[0][g] + b[1][g] + b[2][g] + b[3][g];
         a_at += ROWS;
         b_at += 4 * LINE;
         left--;
@@ -100,4 +107,9 @@ void main()
         }
         turn++;
     } while (turn < END_TURNS);
+    if (WITH_SUMS != 0 && row_tile == 0) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+        int column = (column_tile * LINE + g * LANES + lane) * 4;
+        [[unroll]] for (int i = 0; i < 4; i++)
+            if (column + i < all_columns) sums[part * c_split + sums_at + column + i] = row_sums[g][i];
+    }
 }

@@ -14,7 +14,7 @@ _Static_assert(sizeof(pack_push) <= RF_MAX_PUSH, "push constants of panel_pack.c
 
 typedef struct panels_push {
     int32_t total, row_tiles, column_tiles, rows, columns, turns, split, c_split, z_dim_1, z_dim_2;
-    int32_t a_z[3], b_z[3], c_z;
+    int32_t a_z[3], b_z[3], c_z, sums_at;
 } panels_push;
 _Static_assert(sizeof(panels_push) <= RF_MAX_PUSH, "push constants of matmul_panels.comp");
 
@@ -119,14 +119,14 @@ static rf_result pack_b(rf_lanes_plan *p, const rf_matmul_geometry *g, const pan
 static double panels_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    if (g.dim[0] > 1 || g.bias_gradient || !caps->int64 || !rf_lanes_usable(&rf_lanes8_texel, call, caps))
-        return RF_SCORE_NONE;
+    if (g.dim[0] > 1 || !caps->int64 || !rf_lanes_usable(&rf_lanes8_texel, call, caps)) return RF_SCORE_NONE;
     const panels s = panels_of(&g, call);
     const uint64_t a = size_a(&s), b = size_b(&s), fours = a > b ? a : b;
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX / 4)
         return RF_SCORE_NONE;
     const double products = (double)(s.row_tiles * ROWS) * (double)(s.column_tiles * COLUMNS) * (double)s.turns * 4;
-    const double rate = caps->driver == RF_DRIVER_LAVAPIPE ? 81e9 : 30e9;
+    /* lanes_grad.comp, which sums over lines, loads these in the order in which they lie as well. */
+    const double rate = (caps->driver == RF_DRIVER_LAVAPIPE ? 81e9 : 30e9) / (g.ta && !g.tb ? 1.08 : 1);
     const double seconds = 2 * products * (double)g.batch / rate + (double)(a + b) * 16 / 2.4e9 + 3 * 30e-6;
     return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
 }
@@ -140,7 +140,8 @@ static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps,
     RF_TRY(pack_a(&p, &g, &s, &a));
     RF_TRY(pack_b(&p, &g, &s, &b));
     const uint64_t tiles = (uint64_t)(s.row_tiles * s.column_tiles * g.batch);
-    const uint64_t count = rf_tensor_bytes(&call->out[0]) / sizeof(float), stride = rf_align_up(count, 4);
+    const uint64_t sums = g.bias_gradient ? (uint64_t)g.n : 0;
+    const uint64_t count = rf_desc_count(&call->out[0]), stride = rf_align_up(count + sums, 4);
     int64_t parts = rf_lanes_parts(tiles, 8, s.turns, 64, rf_loop_limit(caps) / 2);
     const int64_t split = (int64_t)rf_div_up((uint64_t)s.turns, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)s.turns, (uint64_t)split);
@@ -154,7 +155,8 @@ static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps,
                          .c_split = (int32_t)stride,
                          .z_dim_1 = (int32_t)g.dim[2],
                          .z_dim_2 = (int32_t)g.dim[3],
-                         .c_z = (int32_t)(g.m * g.n) };
+                         .c_z = (int32_t)(g.m * g.n),
+                         .sums_at = parts > 1 ? (int32_t)count : 0 };
     for (int i = 0; i < 3; i++) {
         push.a_z[i] = (int32_t)(g.a_stride[i + 1] / (g.m * g.k) * s.row_tiles);
         push.b_z[i] = (int32_t)(g.b_stride[i + 1] / (g.n * g.k) * s.column_tiles);
@@ -165,6 +167,7 @@ static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps,
     rf_dispatch_spec(d, g.activation);
     rf_dispatch_spec(d, g.bias);
     rf_dispatch_spec(d, g.n % 4 == 0);
+    rf_dispatch_spec(d, g.bias_gradient);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, caps, (uint64_t)push.total);
     rf_lanes_bind(d, a, RF_VIEW_TEXEL_RGBA32F, false);
@@ -173,12 +176,12 @@ static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps,
     if (parts == 1) {
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
         return RF_OK;
     }
     const rf_binding partial = rf_lanes_workspace(&p, (uint64_t)parts * stride * sizeof(float));
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    return rf_lanes_add_sum(&p, partial, parts, stride, count, 0, g.n, g.activation, g.bias);
+    for (int i = 0; i < 3; i++) rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_lanes_add_sum(&p, partial, parts, stride, count + sums, sums, g.n, g.activation, g.bias);
 }
 
 const rf_kernel rf_matmul_panels = { .name = "lanes8_panels", .score = panels_score, .plan = panels_plan };
