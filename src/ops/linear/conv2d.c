@@ -118,6 +118,7 @@ static const rf_kernel *const kernels[] = { &rf_conv2d_naive,
                                             &rf_conv2d_few_32,
                                             RF_LANES_LIST(conv2d, ),
                                             RF_LANES_LIST(conv2d, _scalar),
+                                            &rf_conv2d_lanes8_texel_points,
                                             &rf_conv2d_lanes8_texel_winograd,
                                             RF_BLOCK_LIST(conv2d),
                                             RF_COOP_LIST(conv2d) };

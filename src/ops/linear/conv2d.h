@@ -17,9 +17,10 @@ RF_LANES_DECLARE(conv2d_data_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, );
 RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
+extern const rf_kernel rf_conv2d_lanes8_texel_points, rf_conv2d_data_grad_lanes8_texel_points;
 extern const rf_kernel rf_conv2d_lanes8_texel_winograd, rf_conv2d_data_grad_lanes8_texel_winograd;
 
-#define RF_CONV2D_DATA_NUM_KERNELS 18
+#define RF_CONV2D_DATA_NUM_KERNELS 19
 /* What conv2d_data_grad and conv2d_transpose share. */
 extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */
@@ -40,8 +41,8 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
 bool rf_conv2d_makes_f32(const rf_op_call *call);                 /* makes_f32 of gradients by the kernel */
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 70
-#define RF_CONV2D_DATA_GRAD_NUM_CASES 46
+#define RF_CONV2D_NUM_CASES 78
+#define RF_CONV2D_DATA_GRAD_NUM_CASES 54
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
 #define RF_CONV2D_FILTER_GRAD_NUM_CASES 46
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];

@@ -152,6 +152,11 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define SMALL_LOPSIDED (1, 3, 4, 2, 3, 2, 2, 2, 3, 2)
 #define SMALL_GROUPS (1, 3, 3, 4, 3, 3, 2, 4, 3, 3)
 #define POINTWISE (3, 5, 7, 16, 1, 1, 16, 20, 5, 7)
+/* Tiles that rows and columns do not fill; channels that fill turns of a loop and that do not, columns that are eights
+ * and that are not. */
+#define POINTS_48_EVEN (3, 5, 7, 24, 1, 1, 24, 40, 5, 7)
+#define POINTS_24_EVEN (2, 5, 8, 48, 1, 1, 48, 24, 5, 8)
+#define POINTS_UNEVEN (3, 5, 7, 28, 1, 1, 28, 60, 5, 7)
 #define TILE (2, 6, 10, 32, 3, 3, 32, 64, 4, 8)
 #define ODD_CHANNELS (3, 7, 9, 13, 3, 3, 13, 17, 5, 7)
 #define SAME_PADDED (2, 7, 9, 8, 5, 3, 8, 12, 7, 9)
@@ -199,6 +204,13 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define DENSE_32 (64, 32, 32, 48, 3, 3, 48, 12, 32, 32)
 #define DENSE_16 (64, 16, 16, 48, 3, 3, 48, 12, 16, 16)
 #define DENSE_8 (64, 8, 8, 48, 3, 3, 48, 12, 8, 8)
+/* Of a DenseNet: into a bottleneck, of few and of more channels, and out of a block; of ResNet-8: into smaller images.
+ */
+#define POINTS_24 (64, 28, 28, 24, 1, 1, 24, 48, 28, 28)
+#define POINTS_36 (64, 28, 28, 36, 1, 1, 36, 48, 28, 28)
+#define POINTS_48 (64, 28, 28, 48, 1, 1, 48, 24, 28, 28)
+#define HALVING_16 (64, 32, 32, 16, 3, 3, 16, 32, 16, 16)
+#define HALVING_32 (64, 16, 16, 32, 3, 3, 32, 64, 8, 8)
 #define CONV1 (64, 28, 28, 1, 3, 3, 1, 32, 26, 26)
 /* Longer sums than some drivers let an invocation loop over: of channels, of taps, of pixels. */
 #define LONG_CHANNELS (1, 3, 3, 32772, 3, 3, 32772, 2, 1, 1)
@@ -223,6 +235,9 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "small_lopsided", .attr = &lopsided, FORWARD(SMALL_LOPSIDED), .check_gradient = true, TOLERANCE(12) },
     { .name = "small_groups", .attr = &groups_2, FORWARD(SMALL_GROUPS), .check_gradient = true, TOLERANCE(18) },
     { .name = "pointwise", .attr = &valid, FORWARD(POINTWISE), TOLERANCE(16) },
+    { .name = "points_48_even", .attr = &valid_relu, FORWARD_BIAS(POINTS_48_EVEN, 40), TOLERANCE(24) },
+    { .name = "points_24_even", .attr = &valid_gelu, FORWARD(POINTS_24_EVEN), TOLERANCE(48) },
+    { .name = "points_uneven", .attr = &valid, FORWARD_BIAS(POINTS_UNEVEN, 60), TOLERANCE(28) },
     { .name = "tile", .attr = &valid, FORWARD(TILE), TOLERANCE(288) },
     { .name = "odd_channels", .attr = &valid, FORWARD(ODD_CHANNELS), TOLERANCE(117) },
     { .name = "same", .attr = &same, FORWARD(SAME_PADDED), TOLERANCE(120) },
@@ -329,6 +344,11 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "dense_32", .attr = &same, FORWARD(DENSE_32), .benchmark = true, .large = true, TOLERANCE(432) },
     { .name = "dense_16", .attr = &same, FORWARD(DENSE_16), .benchmark = true, .large = true, TOLERANCE(432) },
     { .name = "dense_8", .attr = &same, FORWARD(DENSE_8), .benchmark = true, .large = true, TOLERANCE(432) },
+    { .name = "points_24", .attr = &same, FORWARD(POINTS_24), .benchmark = true, .large = true, TOLERANCE(24) },
+    { .name = "points_36", .attr = &same, FORWARD(POINTS_36), .benchmark = true, .large = true, TOLERANCE(36) },
+    { .name = "points_48", .attr = &same, FORWARD(POINTS_48), .benchmark = true, .large = true, TOLERANCE(48) },
+    { .name = "halving_16", .attr = &same_2, FORWARD(HALVING_16), .benchmark = true, .large = true, TOLERANCE(144) },
+    { .name = "halving_32", .attr = &same_2, FORWARD(HALVING_32), .benchmark = true, .large = true, TOLERANCE(288) },
     { .name = "pool_long_channels", .attr = &pooled_relu, FORWARD(SPLIT_POOLED), TOLERANCE(4608) },
     { .name = "pointwise_deep", .attr = &valid_relu, FORWARD_BIAS(POINTWISE_DEEP, 6), TOLERANCE(1024) },
     { .name = "long_channels", .attr = &valid_relu, FORWARD_BIAS(LONG_CHANNELS, 2), TOLERANCE(294948) },
@@ -343,6 +363,9 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "small_same_2", .attr = &same_2, DATA(SMALL_SAME_2), .check_gradient = true, TOLERANCE(18) },
     { .name = "small_lopsided", .attr = &lopsided, DATA(SMALL_LOPSIDED), .check_gradient = true, TOLERANCE(12) },
     { .name = "pointwise", .attr = &valid, DATA(POINTWISE), TOLERANCE(20) },
+    { .name = "points_48_even", .attr = &valid, DATA(POINTS_48_EVEN), TOLERANCE(40) },
+    { .name = "points_24_even", .attr = &valid, DATA(POINTS_24_EVEN), TOLERANCE(24) },
+    { .name = "points_uneven", .attr = &valid, DATA(POINTS_UNEVEN), TOLERANCE(60) },
     { .name = "tile", .attr = &valid, DATA(TILE), TOLERANCE(576) },
     { .name = "odd_channels", .attr = &valid, DATA(ODD_CHANNELS), TOLERANCE(153) },
     { .name = "same", .attr = &same, DATA(SAME_PADDED), TOLERANCE(180) },
@@ -396,6 +419,11 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "dense_32", .attr = &same, DATA(DENSE_32), .benchmark = true, .large = true, TOLERANCE(108) },
     { .name = "dense_16", .attr = &same, DATA(DENSE_16), .benchmark = true, .large = true, TOLERANCE(108) },
     { .name = "dense_8", .attr = &same, DATA(DENSE_8), .benchmark = true, .large = true, TOLERANCE(108) },
+    { .name = "points_24", .attr = &same, DATA(POINTS_24), .benchmark = true, .large = true, TOLERANCE(48) },
+    { .name = "points_36", .attr = &same, DATA(POINTS_36), .benchmark = true, .large = true, TOLERANCE(48) },
+    { .name = "points_48", .attr = &same, DATA(POINTS_48), .benchmark = true, .large = true, TOLERANCE(24) },
+    { .name = "halving_16", .attr = &same_2, DATA(HALVING_16), .benchmark = true, .large = true, TOLERANCE(288) },
+    { .name = "halving_32", .attr = &same_2, DATA(HALVING_32), .benchmark = true, .large = true, TOLERANCE(576) },
     { .name = "pointwise_deep", .attr = &valid, DATA(POINTWISE_DEEP), TOLERANCE(6) },
     { .name = "long_outputs", .attr = &valid, DATA(LONG_OUTPUTS), TOLERANCE(32772) },
     { .name = "long_line", .attr = &valid, DATA(LONG_LINE_CHANNELS), .large = true, TOLERANCE(2000) },

@@ -81,6 +81,7 @@ const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive,
                                                     &rf_conv2d_data_grad_depthwise,
                                                     &rf_conv2d_data_grad_walk,
                                                     RF_LANES_LIST(conv2d_data_grad, ),
+                                                    &rf_conv2d_data_grad_lanes8_texel_points,
                                                     &rf_conv2d_data_grad_lanes8_texel_winograd,
                                                     RF_BLOCK_LIST(conv2d_data_grad),
                                                     RF_COOP_LIST(conv2d_data_grad) };
