@@ -506,6 +506,12 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },
     { .name = "conv1_odd", .attr = &valid_bias, FILTER(CONV1_ODD), .benchmark = true, .large = true, TOLERANCE(41236) },
+    { .name = "res_16", .attr = &same, FILTER(RES_16), .benchmark = true, .large = true, TOLERANCE(65536) },
+    { .name = "res_32", .attr = &same, FILTER(RES_32), .benchmark = true, .large = true, TOLERANCE(16384) },
+    { .name = "res_64", .attr = &same, FILTER(RES_64), .benchmark = true, .large = true, TOLERANCE(4096) },
+    { .name = "dense_32", .attr = &same, FILTER(DENSE_32), .benchmark = true, .large = true, TOLERANCE(65536) },
+    { .name = "dense_16", .attr = &same, FILTER(DENSE_16), .benchmark = true, .large = true, TOLERANCE(16384) },
+    { .name = "dense_8", .attr = &same, FILTER(DENSE_8), .benchmark = true, .large = true, TOLERANCE(4096) },
     { .name = "long_image", .attr = &valid_bias, FILTER(LONG_IMAGE), TOLERANCE(178204) },
     { .name = "long_signal", .attr = &valid_bias, FILTER(LONG_SIGNAL), TOLERANCE(70002) },
 };
