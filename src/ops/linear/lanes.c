@@ -334,7 +334,7 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
     const bool transposed = tiles == set->gather_transposed;
     const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1,
                                                [RF_LANES_NARROW] = 1.25,
-                                               [RF_LANES_ABREAST] = transposed ? 1.2 : 1.35,
+                                               [RF_LANES_ABREAST] = transposed && set->lanes == 8 ? 1.2 : 1.35,
                                                [RF_LANES_TALL] = transposed ? 0.99 : 1.02,
                                                [RF_LANES_SLIM] = 3 };
     const rf_lanes_tile *best = NULL;
