@@ -53,8 +53,8 @@ void main()
     vec4 row_sums[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) row_sums[g] = vec4(0.0);
 
-    /* Four summands a turn, and no more: the loop just fits what a processor keeps of decoded instructions. With eight lavapipe loads
-     * and stores each sum half as often, and yet it took 1.6 times as long. */
+    /* Four summands a turn, and no more: with eight lavapipe loads and stores each sum half as often, and yet it took 1.6 times as long,
+     * probably because the loop is more code than the first cache holds. */
     do {
         vec4 a[ROW_GROUPS], b[4][GROUPS];
         [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) a[g] = LOAD_A(a_at + g * LANES);

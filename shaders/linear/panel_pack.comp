@@ -27,12 +27,12 @@ layout(push_constant) uniform P {
 };
 
 /* Four elements of a line. */
-vec4 load(int matrix_at, int l, int column, int last_line, int step, int end)
+vec4 load(int matrix_at, int l, int column, int last_line, int step, int end, int last_texel)
 {
     int at = matrix_at + min(l, last_line) * step + min(column, end - 1);
     vec4 x = texelFetch(from, at >> 2);
     if (SHIFTED != 0) {
-        vec4 y = texelFetch(from, (at >> 2) + 1);
+        vec4 y = texelFetch(from, min((at >> 2) + 1, last_texel));
         bool two = (at & 2) != 0, one = (at & 1) != 0;
         vec4 z = two ? vec4(x.zw, y.xy) : x;
         float last = two ? y.z : y.x;
@@ -50,10 +50,11 @@ void main()
     int first_axis = int((stretch - matrix_index * stretches) * some + i - run * some), second_axis = int(run - stretch * all);
     int first = (lines_first != 0 ? first_axis : second_axis) * 4, four = lines_first != 0 ? second_axis : first_axis;
     int last_line = lines - 1, step = line, end = columns;
-    int matrix_at = int(matrix_index) * matrix;
+    int matrix_at = int(matrix_index) * matrix, last_texel = SHIFTED != 0 ? textureSize(from) - 1 : 0;
     vec4 v[4];
     [[unroll]] for (int q = 0; q < 4; q++)
-        v[q] = TURNED != 0 ? load(matrix_at, four * 4 + q, first, last_line, step, end) : load(matrix_at, first + q, four * 4, last_line, step, end);
+        v[q] = TURNED != 0 ? load(matrix_at, four * 4 + q, first, last_line, step, end, last_texel)
+                           : load(matrix_at, first + q, four * 4, last_line, step, end, last_texel);
     if (TURNED != 0) {
         mat4 t = transpose(mat4(v[0], v[1], v[2], v[3]));
         [[unroll]] for (int q = 0; q < 4; q++) v[q] = t[q];
