@@ -104,9 +104,10 @@ typedef struct case_run {
     uint32_t number;      /* of the case in the op's table */
 } case_run;
 
+/* A part of the name, or behind '=' all of it, as `ringfire bench ops --op` takes them. */
 static bool matches(const char *filter, const char *name)
 {
-    return !filter || strstr(name, filter);
+    return !filter || (filter[0] == '=' ? strcmp(name, filter + 1) == 0 : strstr(name, filter) != NULL);
 }
 
 static void copy_inputs(const rf_case_data *from, rf_case_data *to)
@@ -610,11 +611,18 @@ int main(int argc, char **argv)
     } else {
         uint32_t count;
         const rf_op *const *ops = rf_ops_all(&count);
-        if (count == 0) w.failures++;
-        for (uint32_t i = 0; i < count; i++)
-            if (matches(w.options.op, ops[i]->name) && (!w.options.type || ops[i]->widen) &&
+        uint32_t matching = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (!matches(w.options.op, ops[i]->name)) continue;
+            matching++;
+            if ((!w.options.type || ops[i]->widen) &&
                 (w.options.shares == 0 || i % w.options.shares == w.options.share))
                 run_op(&w, ops[i]);
+        }
+        if (matching == 0) {
+            printf("FAIL no operation is called %s\n", w.options.op ? w.options.op : "anything");
+            w.failures++;
+        }
         if (w.options.all_shaders) w.failures += walk_unused_shaders();
     }
     close_devices(&w);
