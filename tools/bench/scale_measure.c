@@ -250,13 +250,19 @@ static int measure_report(const scale_options *o, const scale_job *job, double a
         "workers took. "
         "Exchange: in collectives, waits for others included; exposed: what a step takes longer than one "
         "worker's; %%: efficiency; CPU: of all cores, by the workers.",
-        link->bandwidth * 8e-9, link->latency > 0 ? ", with delayed messages" : "", o->compute * 1e3, alone * 1e3, size,
-        job->buckets, job->buckets == 1 ? "" : "s", job->shared->message * 1e6);
-    json_t *result =
-        json_pack("{s:s,s:f,s:f,s:f,s:I,s:i,s:f,s:f,s:f,s:o}", "kind", "measurement", "bandwidth", link->bandwidth,
-                  "latency", link->latency, "sum_rate", o->network.sum_rate, "gradient_bytes",
-                  (json_int_t)o->gradients[0], "buckets", (int)job->buckets, "compute_seconds", o->compute,
-                  "alone_step_seconds", alone, "message_seconds", job->shared->message, "results", list);
+        link->bandwidth * 8e-9,
+        link->latency == 0  ? ""
+        : job->net->relayed ? ", whose messages a process of this command delays"
+                            : ", whose messages netem delays",
+        o->compute * 1e3, alone * 1e3, size, job->buckets, job->buckets == 1 ? "" : "s", job->shared->message * 1e6);
+    json_t *result = json_pack("{s:s,s:f,s:f,s:s?,s:f,s:I,s:i,s:f,s:f,s:f,s:o}", "kind", "measurement", "bandwidth",
+                               link->bandwidth, "latency", link->latency, "delayed_by",
+                               link->latency == 0  ? NULL
+                               : job->net->relayed ? "relay"
+                                                   : "netem",
+                               "sum_rate", o->network.sum_rate, "gradient_bytes", (json_int_t)o->gradients[0],
+                               "buckets", (int)job->buckets, "compute_seconds", o->compute, "alone_step_seconds", alone,
+                               "message_seconds", job->shared->message, "results", list);
     return bench_report(o->json_path, about, t, result, ok);
 }
 

@@ -19,6 +19,7 @@
 typedef struct scale_net {
     uint32_t workers;
     int namespaces[BENCH_MOST_RANKS]; /* open files of them */
+    bool relayed;                     /* the kernel has no netem: a process delays messages (scale_wire.h) */
 } scale_net;
 
 /* Moves this process into a namespace of its own, with the bridge, and makes those of the workers. The link's latency
