@@ -3,7 +3,8 @@
 // row; or rows cut into blocks of one invocation each: TOTALS makes the total of every block, then BLOCKED starts each
 // block from the totals of those before it (reduce, then scan: Blelloch, "Prefix sums and their applications", 1990).
 // "Before" is in the order of the scan, which `reverse` turns round. FOURS: four columns at a time, read as texels; rows are
-// multiples of four long, except when there is only one, whose last few elements come through a second view.
+// multiples of four long, except when there is only one, whose last few elements come through a second view. GROUP, with FOURS: both steps in one
+// dispatch, by a subgroup for each row, whose lanes have a block each and hand their totals on.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -75,6 +76,19 @@ float value() { return float_of(product); }
 #define NEUTRAL 1.0
 #define VALUES(at) x[at]
 void take(uint i, float v) { product = times(product, wide_of(v)); }
+#if defined(GROUP)
+// From here on: the totals of the blocks before, of those that lanes have now.
+void take_totals(uint block)
+{
+    const Wide own = product;
+    product = Wide(1.0, 0);
+    for (uint b = 0; b + 1 < blocks; b++) {
+        const Wide its = Wide(subgroupShuffle(own.m, b), subgroupShuffle(own.e, b));
+        const Wide next = times(product, its);
+        product = Wide(b < block ? next.m : product.m, b < block ? next.e : product.e);
+    }
+}
+#endif
 #if defined(BLOCKED)
 void take_total(uint b, uint at) { product = times(product, Wide(intBitsToFloat(totals[at]), totals[at + 1])); }
 void start_block() {}
@@ -140,6 +154,17 @@ void take(uint i, float v)
     part += v;
 }
 
+#if defined(GROUP)
+void take_totals(uint block)
+{
+    const float own = value();
+    whole = part = 0.0;
+    for (uint b = 0; b + 1 < blocks; b++) {
+        const float its = subgroupShuffle(own, b);
+        whole += b < block ? its : 0.0;
+    }
+}
+#endif
 #if defined(BLOCKED)
 void take_total(uint b, uint at) { take(b, intBitsToFloat(totals[at])); }
 void start_block()
@@ -162,8 +187,8 @@ float step(uint i, float v)
     return exclusive != 0 ? before : value();
 }
 
-// The last few elements of the only row.
-void tail()
+// The last few elements of the only row; `writes`: not only into the total.
+void tail(bool writes)
 {
     const uint rest = columns % 4, start = columns - rest;
     for (uint i = 0; i < rest; i++) {
@@ -171,11 +196,44 @@ void tail()
 #if defined(TOTALS)
         take(1, x_tail[at]);
 #else
-        y[at] = step(1, x_tail[at]);
+        const float v = step(1, x_tail[at]);
+        if (writes) y[at] = v;
 #endif
     }
 }
 
+#if defined(GROUP)
+// Lanes beyond the end of a short row have nothing.
+void main()
+{
+    const uint row = rf_group(), block = gl_SubgroupInvocationID, there = reverse != 0 ? blocks - 1 - block : block;
+    if (row >= rows) return;
+    const uint fours = columns / 4, start = min(there * (block_len / 4), fours), len = min(block_len / 4, fours - start);
+    const uint each = block_len / 4, base = row * fours + start;
+    const bool has_tail = columns % 4 != 0 && there == blocks - 1;
+    const bool back = reverse != 0;
+    if (has_tail && back) tail(false);
+    for (uint i = 0; i < each; i++) {
+        const bool has = i < len;
+        vec4 v = texelFetch(x, int(has ? base + (back ? len - 1 - i : i) : 0));
+        v = has ? back ? v.wzyx : v : vec4(NEUTRAL);
+        [[unroll]] for (uint k = 0; k < 4; k++) take(4 * i + k, v[k]);
+    }
+    if (has_tail && !back) tail(false);
+    take_totals(block);
+    if (has_tail && back) tail(true);
+    for (uint i = 0; i < each; i++) {
+        const bool has = i < len;
+        const uint at = has ? base + (back ? len - 1 - i : i) : 0;
+        vec4 v = texelFetch(x, int(at));
+        v = has ? back ? v.wzyx : v : vec4(NEUTRAL);
+        [[unroll]] for (uint k = 0; k < 4; k++) v[k] = step(4 * i + k, v[k]);
+        v = back ? v.wzyx : v;
+        RF_WRITE4(y_fours, has, at, v)
+    }
+    if (has_tail && !back) tail(true);
+}
+#else
 // All invocations take part throughout: those beyond the end go with the last one. Blocks lie in memory as in a scan that
 // goes forward, and `block` counts them in the order of the scan.
 void main()
@@ -189,7 +247,7 @@ void main()
     for (uint b = 0; b < block; b++) take_total(b, WORDS * (row * blocks + b));
     start_block();
 #endif
-    if (has_tail && reverse != 0) tail();
+    if (has_tail && reverse != 0) tail(true);
     for (uint i = 0; i < each; i++) {
         const bool has = i < len;
         const uint at = has ? row * fours + start + (reverse != 0 ? len - 1 - i : i) : 0;
@@ -203,11 +261,12 @@ void main()
         RF_WRITE4(y_fours, has && live, at, v)
 #endif
     }
-    if (has_tail && reverse == 0) tail();
+    if (has_tail && reverse == 0) tail(true);
 #if defined(TOTALS)
     if (live) write_total(WORDS * thread);
 #endif
 }
+#endif
 #else
 void main()
 {
