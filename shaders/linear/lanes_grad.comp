@@ -13,6 +13,11 @@
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
+#ifdef TEXEL
+/* c once more, for rows that are multiples of four. */
+layout(constant_id = 3) const bool WIDE_ROWS = false;
+layout(std430, binding = 3) writeonly buffer WideC { vec4 wide_c[]; };
+#endif
 layout(std430, binding = 4) writeonly buffer BiasGradient { float bias_gradient[]; };
 layout(push_constant) uniform P {
     int total;                  /* workgroups */
@@ -131,6 +136,12 @@ void main()
             int load = r / ROWS_PER_LOAD;
             bool real = r % ROWS_PER_LOAD < FROM_LANE(row_count[ROW_GROUP(load)], ROW_LANE(load));
             int at = c_first + FROM_LANE(row_at[ROW_GROUP(load)], ROW_LANE(load)) + r % ROWS_PER_LOAD * c_row + column;
+#ifdef TEXEL
+            if (WIDE_ROWS) {
+                if (real && column < columns) wide_c[at >> 2] = v;
+                continue;
+            }
+#endif
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (real && column + i < columns) c[at + i] = v[i];
         }

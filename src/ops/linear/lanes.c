@@ -272,6 +272,7 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding
     rf_dispatch *d =
         add_product(p, tile->shader, (uint64_t)split / 4 + 1, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (set->texel) rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
     const uint64_t total = tiles * (uint64_t)parts;
     const grad_push push = { (int32_t)total,
                              (int32_t)row_tiles,
