@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduces the last dimension: one invocation reduces a slice of a row, four neighbours at a time. Rows are multiples of 4
 // long, except when there is only one; its last few elements come through the second view of the input.
+// WHOLE, of one row: the workgroup that comes last adds all slices up (reduce_whole.glsl).
 // TEXEL: reads through a texel buffer, for a driver that spends as much on a turn of a loop as on a load.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -16,7 +17,22 @@ layout(binding = 0) uniform samplerBuffer x;
 RF_STORED4(0, x, readonly)
 #define X(i) RF_LOAD4(0, x, i)
 #endif
+#ifdef WHOLE
+#define RESULT 3
+#include "reduce_whole.glsl"
+layout(std430, binding = 1) coherent buffer Y { float y[]; };
+layout(std430, binding = RESULT) writeonly buffer Result { float result_of[]; };
+
+// Of all lanes.
+float of_lanes(float v)
+{
+    for (uint distance = 1; distance < gl_SubgroupSize; distance *= 2)
+        v = rf_combine(v, subgroupShuffle(v, gl_SubgroupInvocationID ^ distance));
+    return v;
+}
+#else
 layout(std430, binding = 1) writeonly buffer Y { float y[]; };
+#endif
 #ifdef TEXEL
 layout(std430, binding = 2) readonly buffer XTail { float x_tail[]; };
 #define TAIL(i) x_tail[i]
@@ -28,11 +44,15 @@ RF_STORED1(2, x_tail)
 
 void main()
 {
+#ifdef WHOLE
+    const uint t = min(rf_thread(), slices); // those beyond the last slice have nothing
+#else
     const uint t = rf_thread();
     if (t >= n_out * slices) return;
+#endif
     const uint o = t % n_out, s = t / n_out;
     const uint base = o * (total / 4);
-    const uint first = s * slice_len, end = min(first + slice_len, total);
+    const uint first = min(s * slice_len, total), end = min(first + slice_len, total);
     vec4 result = vec4(rf_start());
     for (uint block = first / 4; block < end / 4; block += BLOCK) {
         const uint block_end = min(block + BLOCK, end / 4);
@@ -45,6 +65,17 @@ void main()
         result = rf_combine(result, part);
     }
     float whole = rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w));
-    for (uint r = end / 4 * 4; r < end; r++) whole = rf_combine(whole, rf_apply(TAIL(r)));
+    for (uint r = max(end / 4 * 4, first); r < end; r++) whole = rf_combine(whole, rf_apply(TAIL(r)));
+#ifdef WHOLE
+    const uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
+    const float found = of_lanes(whole);
+    if (gl_SubgroupInvocationID == 0) y[rf_group()] = found;
+    if (!rf_comes_last()) return;
+    whole = rf_start();
+    for (uint i = gl_SubgroupInvocationID; i < groups; i += gl_SubgroupSize) whole = rf_combine(whole, y[i]);
+    whole = of_lanes(whole);
+    if (gl_SubgroupInvocationID == 0) result_of[0] = whole * scale;
+#else
     y[first_slice * n_out + t] = whole * scale;
+#endif
 }

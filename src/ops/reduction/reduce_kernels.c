@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels of the reduce op. All cut the reduced elements into slices, reduce each into the workspace and add the slices
- * up with a second dispatch; with one slice the first dispatch is all there is. The order of additions depends on
- * shapes and device only.
+ * up with a second dispatch; with one slice, or where the last workgroup adds them up, the first dispatch is all there
+ * is. The order of additions depends on shapes and device only.
  */
 #include "ops/reduction/reduce.h"
 #include "ops/reduction/strips.h"
@@ -33,6 +33,7 @@ typedef struct reduce_variant {
     uint32_t cpu_target, gpu_target;    /* slice until so many invocations (workgroups) are busy */
     bool tail;                          /* the shader has a second view of the input at binding 2 */
     bool texel;                         /* binding 0 is a texel buffer */
+    const rf_shader *whole[2];          /* adds up slices as well: for subgroups of 8 and of 16 */
 } reduce_variant;
 
 static const reduce_variant variant_any = { .shader = &rf_shader_reduce_any,
@@ -53,7 +54,9 @@ static const reduce_variant variant_columns_texel = { .shader = &rf_shader_reduc
                                                       .min_slice = 32,
                                                       .cpu_target = 512,
                                                       .gpu_target = 16384,
-                                                      .texel = true };
+                                                      .texel = true,
+                                                      .whole = { &rf_shader_reduce_columns_whole8,
+                                                                 &rf_shader_reduce_columns_whole16 } };
 static const reduce_variant variant_rows = { .shader = &rf_shader_reduce_rows,
                                              .vector = 1,
                                              .slice_multiple = 4,
@@ -68,7 +71,9 @@ static const reduce_variant variant_rows_texel = { .shader = &rf_shader_reduce_r
                                                    .cpu_target = 128,
                                                    .gpu_target = 16384,
                                                    .tail = true,
-                                                   .texel = true };
+                                                   .texel = true,
+                                                   .whole = { &rf_shader_reduce_rows_whole8,
+                                                              &rf_shader_reduce_rows_whole16 } };
 static const reduce_variant variant_tree = { .shader = &rf_shader_reduce_tree,
                                              .per_group = true,
                                              .vector = 1,
@@ -237,6 +242,51 @@ static float scale_of(const rf_op_call *call, const reduce_form *f)
     return kind_given(call) == RF_REDUCE_KIND_MEAN ? (float)(1.0 / (double)f->total) : 1.0f;
 }
 
+/* One dispatch makes the slices and adds them up, where dispatches cost the most: no chunks, and no more results than
+ * one workgroup adds up in little time. */
+static bool is_whole(const reduce_variant *v, const reduce_layout *l, const rf_device_caps *caps)
+{
+    const uint64_t few = 4096;
+    if (!v->whole[0] || l->total_slices < 2 || l->chunk != l->form.lead) return false;
+    if (caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps)) return false;
+    return v->vector > 1 ? l->total_slices * l->form.n_out <= few : l->form.n_out == 1;
+}
+
+static rf_result reduce_plan_whole(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
+                                   const reduce_layout *l, rf_kernel_plan *plan)
+{
+    const reduce_form *f = &l->form;
+    const uint64_t lanes = caps->subgroup_size, results = f->n_out * l->total_slices / v->vector;
+    const reduce_push push = {
+        .n_out = (uint32_t)f->n_out,
+        .slices = (uint32_t)l->total_slices,
+        .slice_len = (uint32_t)l->slice_len,
+        .total = (uint32_t)f->total,
+        .scale = scale_of(call, f),
+        .kept1 = (uint32_t)f->kept[1],
+        .kept2 = (uint32_t)f->kept[2],
+        .kept_stride = { (uint32_t)f->kept_stride[0], (uint32_t)f->kept_stride[1], (uint32_t)f->kept_stride[2] },
+        .red1 = (uint32_t)f->red[1],
+        .red2 = (uint32_t)f->red[2],
+        .red_stride = { (uint32_t)f->red_stride[0], (uint32_t)f->red_stride[1], (uint32_t)f->red_stride[2] }
+    };
+    const uint64_t loops = reduce_loops(v, (uint32_t)lanes, l->slice_len) + l->total_slices * f->n_out / lanes + 16;
+    rf_dispatch *d = rf_kernel_plan_add(plan, v->whole[lanes != 8], loops);
+    if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    plan->workspace = l->workspace;
+    plan->counters = sizeof(uint32_t);
+    rf_dispatch_spec(d, (uint32_t)lanes);
+    rf_dispatch_spec(d, kind_of(call));
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, l->workspace);
+    if (v->tail) rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_bind_whole(d, RF_BIND_COUNTERS, 0);
+    rf_dispatch_groups(d, caps, rf_div_up(results, lanes));
+    return RF_OK;
+}
+
 static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_caps *caps, const reduce_variant *v,
                                      rf_kernel_plan *plan)
 {
@@ -244,6 +294,7 @@ static rf_result reduce_plan_variant(const rf_op_call *call, const rf_device_cap
     reduce_layout l;
     if (!reduce_layout_make(call, caps, v, &l))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "reduce: the tensor is too large for this kernel");
+    if (is_whole(v, &l, caps)) return reduce_plan_whole(call, caps, v, &l, plan);
     const reduce_form *f = &l.form;
     const float scale = scale_of(call, f);
     const uint64_t in_unit = rf_tensor_bytes(&call->in[0]) / f->lead;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reduction in slices as one dispatch: a workgroup is a subgroup, and the one that comes last finds what all have left behind, which it
+// takes in their order. For drivers to which a dispatch costs more than what little is left to do. RESULT: the binding
+// of the result; the next one has the counter.
+#ifndef RF_REDUCE_WHOLE_GLSL
+#define RF_REDUCE_WHOLE_GLSL
+
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+layout(std430, binding = RESULT + 1) coherent buffer Arrivals { uint arrivals[]; }; // zero before and after
+
+// After what a workgroup found is written.
+bool rf_comes_last()
+{
+    uint before = 0;
+    memoryBarrierBuffer();
+    if (gl_SubgroupInvocationID == 0) before = atomicAdd(arrivals[0], 1u);
+    before = subgroupShuffle(before, 0u);
+    if (before != gl_NumWorkGroups.x * gl_NumWorkGroups.y - 1) return false;
+    memoryBarrierBuffer();
+    if (gl_SubgroupInvocationID == 0) arrivals[0] = 0;
+    return true;
+}
+
+#endif
