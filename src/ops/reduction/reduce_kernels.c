@@ -52,7 +52,7 @@ static const reduce_variant variant_columns_texel = { .shader = &rf_shader_reduc
                                                       .vector = 4,
                                                       .slice_multiple = 1,
                                                       .min_slice = 32,
-                                                      .cpu_target = 512,
+                                                      .cpu_target = 128,
                                                       .gpu_target = 16384,
                                                       .texel = true,
                                                       .whole = { &rf_shader_reduce_columns_whole8,
