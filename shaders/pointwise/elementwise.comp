@@ -23,8 +23,9 @@
 #include "include/scalar_rows.glsl"
 #include "include/scalar_fns.h"
 
-layout(constant_id = 1) const uint MODES = 0;    /* four bits an input, see below; STRIDED: bit i for input i is used, rank << 8 */
-layout(constant_id = 2) const uint HAS_TAIL = 1; /* the element count is not a multiple of W */
+layout(constant_id = 1) const uint MODES = 0; /* four bits an input, see below; STRIDED: bit i for input i is used, rank << 8 */
+layout(constant_id = 2) const uint FORM = 1;  /* bit 0: the element count is not a multiple of W; windows, see below */
+#define HAS_TAIL (FORM & 1u)
 /* Steps: function | a << 8 | b << 16 */
 #define CODE(i) layout(constant_id = 3 + i) const uint S##i = 0;
 CODE(0)
@@ -54,7 +55,7 @@ layout(push_constant) uniform Push {
     uint size[6], magic[6]; /* of the output's dimensions, innermost first */
     uint shifts;            /* of the divisions by size, five bits each */
     uint present[2];        /* four inputs a word, a byte each: bit d says that the input has dimension d */
-    uint offset[6];         /* of each input's first element within its binding; wraps around */
+    uint offset[7];         /* of each input's first element within its binding; wraps around */
     float imm[STEPS];
 } p;
 #else
@@ -83,7 +84,7 @@ layout(push_constant) uniform Push {
 #elif INPUTS == 5
 #define FOR_INPUTS(X) X(0) X(1) X(2) X(3) X(4)
 #else
-#define FOR_INPUTS(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define FOR_INPUTS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6)
 #endif
 FOR_INPUTS(INPUT)
 layout(std430, binding = INPUTS) writeonly buffer OutV { VEC v[]; } out_v;
@@ -135,8 +136,8 @@ void main()
     uint t = rf_invocation();
     if (t >= p.count) return;
     uint rest = p.start + t;
-    uint index[6] = uint[6](p.offset[0], p.offset[1], p.offset[2], p.offset[3], p.offset[4], p.offset[5]);
-    uint stride[6] = uint[6](1u, 1u, 1u, 1u, 1u, 1u);
+    uint index[7] = uint[7](p.offset[0], p.offset[1], p.offset[2], p.offset[3], p.offset[4], p.offset[5], p.offset[6]);
+    uint stride[7] = uint[7](1u, 1u, 1u, 1u, 1u, 1u, 1u);
 #define ADVANCE(i)                                                                                                     \
     if ((MODES & (1u << i)) != 0u) {                                                                                   \
         bool has = (p.present[i / 4] >> (8 * (i & 3)) & bit) != 0u;                                                    \
@@ -160,13 +161,13 @@ void main()
 }
 #else
 /* Modes: 0 not used, 1 the output's size, 2 one element, 3 window of whole vectors (inner 1 or a gap, period a multiple of V), 4 window with
- * inner a multiple of V, 5 any window; + 8 for window[1]. V is W, with TEXEL 4. Bit 24 + w: some input has mode 5 with window w. With
- * TEXEL, 26 + w and 28 + w: inputs have mode 3 and 4 with window w, and those multiples are of 8. 30 + w: window w has a gap. */
+ * inner a multiple of V, 5 any window; + 8 for window[1]. V is W, with TEXEL 4. Of FORM, bit 24 + w: some input has mode 5 with
+ * window w. With TEXEL, 26 + w and 28 + w: inputs have mode 3 and 4 with window w, and those multiples are of 8. 30 + w: window w has a gap. */
 uint window_index(uint w, uint i)
 {
     uint at = p.window[w].base + i;
     uint q = rf_divide(at, p.window[w].inner_magic, p.window[w].shifts & 255u);
-    bool gap = (MODES & (1u << (30 + w))) != 0u;
+    bool gap = (FORM & (1u << (30 + w))) != 0u;
     uint x = gap ? at : q;
     x -= rf_divide(x, p.window[w].period_magic, p.window[w].shifts >> 8) * p.window[w].period;
     return gap ? q * p.window[w].period + x : x;
@@ -189,8 +190,8 @@ float half_of(uint word, uint at) { return rf_widen_one(TYPE, (at & 1u) == 0u ? 
 uint second_four(uint first) { return HAS_TAIL == 0u || first + 4u < p.n_vec * W + p.n_tail ? first + 4u : first; }
 Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); }
 #define AT_MIDDLE(w)                                                                                                   \
-    if ((MODES & (1u << (26 + w))) != 0u) at##w[4] = at##w[0] + 4;                                                     \
-    else if ((MODES & (1u << (28 + w))) != 0u) at##w[4] = at##w[0];                                                    \
+    if ((FORM & (1u << (26 + w))) != 0u) at##w[4] = at##w[0] + 4;                                                     \
+    else if ((FORM & (1u << (28 + w))) != 0u) at##w[4] = at##w[0];                                                    \
     else at##w[4] = window_index_within(w, first + 4);
 /* One element, eight that are stored in 16 bits. */
 #define TEXEL1(i, at)                                                                                                  \
@@ -199,7 +200,7 @@ Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); 
 #define AT_SECOND(w)
 #define TEXEL4(i, k) vec4(TEXEL1(i, AT(i, k)), TEXEL1(i, AT(i, k + 1)), TEXEL1(i, AT(i, k + 2)), TEXEL1(i, AT(i, k + 3)))
 /* What is the same in all of an invocation's turns, whose stride is a multiple of such windows' periods. */
-#define HELD(i) (MODE(i) == 2u || MODE(i) == 3u && (MODES & (1u << (30 + WHICH(i)))) == 0u)
+#define HELD(i) (MODE(i) == 2u || MODE(i) == 3u && (FORM & (1u << (30 + WHICH(i)))) == 0u)
 #define FETCH(i)                                                                                                       \
     if (MODE(i) == 1u && !NARROW(i)) r##i = RF_TEXELS(in_t##i, true, first, second_four(first));                       \
     if (MODE(i) == 1u && NARROW(i)) r##i = TEXEL8(i, first);                                                           \
@@ -264,7 +265,7 @@ Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); 
     uint at##w[W];                                                                                                     \
     at##w[0] = window_index(w, first);                                                                                 \
     AT_MIDDLE(w)                                                                                                       \
-    if ((MODES & (1u << (24 + w))) != 0u)                                                                              \
+    if ((FORM & (1u << (24 + w))) != 0u)                                                                              \
         for (int k = 1; k < W; k++) at##w[k] = window_index_within(w, first + k);                                      \
     AT_SECOND(w)
 

@@ -2,13 +2,13 @@
 // batch_sums.comp and batch_total.comp for GPUs, by strips of columns (strips.glsl): every part of the rows leaves two numbers
 // for each column.
 //   without a definition: mean and sum of squared deviations from it, merged by the formula of Chan, Golub and LeVeque (1979)
-//   PRODUCTS: the sums of dy * (x - mean) and of dy
+//   PRODUCTS: the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU behind the normalization leaves of dy
 // Tensors may be stored in 16 bits.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #ifdef PRODUCTS
-#define ARRIVALS 10
+#define ARRIVALS 11
 #else
 #define ARRIVALS 4
 #endif
@@ -38,11 +38,12 @@ STORED(1, dy)
 layout(std430, binding = 2) readonly buffer Mean { VEC mean[]; };
 layout(std430, binding = 3) readonly buffer Scale { VEC scale[]; };
 layout(std430, binding = 4) readonly buffer Variance { VEC variance[]; };
-layout(std430, binding = 5) writeonly buffer First { VEC first_out[]; };
-layout(std430, binding = 6) writeonly buffer Second { VEC second_out[]; };
-layout(std430, binding = 7) writeonly buffer Third { VEC third_out[]; };
-layout(std430, binding = 8) writeonly buffer Fourth { VEC fourth_out[]; };
-layout(std430, binding = 9) coherent buffer Lists { VEC lists[]; };
+layout(std430, binding = 5) readonly buffer Shift { VEC shift[]; };
+layout(std430, binding = 6) writeonly buffer First { VEC first_out[]; };
+layout(std430, binding = 7) writeonly buffer Second { VEC second_out[]; };
+layout(std430, binding = 8) writeonly buffer Third { VEC third_out[]; };
+layout(std430, binding = 9) writeonly buffer Fourth { VEC fourth_out[]; };
+layout(std430, binding = 10) coherent buffer Lists { VEC lists[]; };
 #else
 layout(std430, binding = 1) writeonly buffer First { VEC first_out[]; };
 layout(std430, binding = 2) writeonly buffer Second { VEC second_out[]; };
@@ -111,6 +112,13 @@ void merge_moments(uint to, uint from)
 #endif
 
 #ifdef PRODUCTS
+layout(constant_id = 2) const uint RELU = 0;
+
+VEC passed(VEC dy, VEC centred, VEC factor, VEC offset)
+{
+    return RELU != 0u ? rf_relu_grad(dy, centred * factor + offset) : dy;
+}
+
 Pair add_lines(Place p, out float count)
 {
     Pair total = Pair(VEC(0), VEC(0));
@@ -118,17 +126,24 @@ Pair add_lines(Place p, out float count)
     if (p.left == 0) return total;
     const uint step = lines * columns;
     const VEC centre = mean[p.column];
+    VEC factor = VEC(0), offset = VEC(0);
+    if (RELU != 0u) factor = scale[p.column], offset = shift[p.column];
     uint at = p.first * columns + p.column, left = p.left;
     for (; left >= 4; left -= 4, at += 4 * step) {
-        const VEC a = DY(at), b = DY(at + step), c = DY(at + 2 * step), d = DY(at + 3 * step);
-        const VEC xa = X(at), xb = X(at + step), xc = X(at + 2 * step), xd = X(at + 3 * step);
-        total.a += (a * (xa - centre) + b * (xb - centre)) + (c * (xc - centre) + d * (xd - centre));
+        VEC a = DY(at), b = DY(at + step), c = DY(at + 2 * step), d = DY(at + 3 * step);
+        VEC xa = X(at), xb = X(at + step), xc = X(at + 2 * step), xd = X(at + 3 * step);
+        xa -= centre, xb -= centre, xc -= centre, xd -= centre;
+        a = passed(a, xa, factor, offset), b = passed(b, xb, factor, offset);
+        c = passed(c, xc, factor, offset), d = passed(d, xd, factor, offset);
+        total.a += (a * xa + b * xb) + (c * xc + d * xd);
         total.b += (a + b) + (c + d);
     }
     if (left > 0) {
         const uint to_b = left > 1 ? at + step : at, to_c = left > 2 ? at + 2 * step : at;
-        const VEC a = DY(at), b = DY(to_b), c = DY(to_c), xa = X(at), xb = X(to_b), xc = X(to_c);
-        total.a += (a * (xa - centre) + chosen(left > 1, b * (xb - centre))) + chosen(left > 2, c * (xc - centre));
+        VEC a = DY(at), b = DY(to_b), c = DY(to_c), xa = X(at), xb = X(to_b), xc = X(to_c);
+        xa -= centre, xb -= centre, xc -= centre;
+        a = passed(a, xa, factor, offset), b = passed(b, xb, factor, offset), c = passed(c, xc, factor, offset);
+        total.a += (a * xa + chosen(left > 1, b * xb)) + chosen(left > 2, c * xc);
         total.b += (a + chosen(left > 1, b)) + chosen(left > 2, c);
     }
     return total;

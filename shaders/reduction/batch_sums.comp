@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums down the columns of [rows, columns], W columns an invocation, over a slice of the rows. batch_total.comp puts slices together.
 //   without a definition: of x, to its sum, its mean, and the sum of squared deviations from that
-//   PRODUCTS: to the sums of dy * (x - mean) and of dy
+//   PRODUCTS: to the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU behind the normalization leaves of dy
 // Tensors may be stored in 16 bits, but not with TEXEL, which reads through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -38,7 +38,10 @@ STORED(1, dy)
 #define DY(i) LOAD(1, dy, i)
 #endif
 layout(std430, binding = 2) readonly buffer Mean { VEC mean[]; };
-layout(std430, binding = 3) writeonly buffer Lists { VEC lists[]; };
+layout(std430, binding = 3) readonly buffer Scale { VEC scale[]; };
+layout(std430, binding = 4) readonly buffer Shift { VEC shift[]; };
+layout(std430, binding = 5) writeonly buffer Lists { VEC lists[]; };
+layout(constant_id = 2) const uint RELU = 0;
 #else
 layout(std430, binding = 1) writeonly buffer Lists { VEC lists[]; };
 #endif
@@ -55,17 +58,29 @@ void main()
     const uint to = first_slice * step + t;
 #ifdef PRODUCTS
     const VEC centre = mean[column];
-    VEC product = VEC(0), sum = VEC(0);
+    VEC product = VEC(0), sum = VEC(0), factor = VEC(0), offset = VEC(0);
+    if (RELU != 0u) {
+        factor = scale[column];
+        offset = shift[column];
+    }
     for (; left >= 4; left -= 4, at += 4 * step) {
-        const VEC a = DY(at), b = DY(at + step), c = DY(at + 2 * step), d = DY(at + 3 * step);
+        const VEC xa = X(at) - centre, xb = X(at + step) - centre, xc = X(at + 2 * step) - centre, xd = X(at + 3 * step) - centre;
+        VEC a = DY(at), b = DY(at + step), c = DY(at + 2 * step), d = DY(at + 3 * step);
+        if (RELU != 0u) {
+            a = rf_relu_grad(a, xa * factor + offset);
+            b = rf_relu_grad(b, xb * factor + offset);
+            c = rf_relu_grad(c, xc * factor + offset);
+            d = rf_relu_grad(d, xd * factor + offset);
+        }
         sum += (a + b) + (c + d);
-        product += (a * (X(at) - centre) + b * (X(at + step) - centre)) +
-                   (c * (X(at + 2 * step) - centre) + d * (X(at + 3 * step) - centre));
+        product += (a * xa + b * xb) + (c * xc + d * xd);
     }
     for (; left > 0; left--, at += step) {
-        const VEC a = DY(at);
+        const VEC xa = X(at) - centre;
+        VEC a = DY(at);
+        if (RELU != 0u) a = rf_relu_grad(a, xa * factor + offset);
         sum += a;
-        product += a * (X(at) - centre);
+        product += a * xa;
     }
     lists[to] = product;
     lists[list + to] = sum;

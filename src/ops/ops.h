@@ -281,12 +281,13 @@ rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_valu
  * is (x - mean) * slope + level. */
 typedef struct rf_batch_sums_attr {
     float epsilon;
+    uint32_t relu; /* dy counts where (x - mean) * scale + shift is positive */
 } rf_batch_sums_attr;
 typedef struct rf_batch_sums {
     rf_value dgamma, dshift, slope, level;
 } rf_batch_sums;
-/* in: dy, x, mean, scale, variance. */
-rf_result rf_emit_batch_sums(rf_graph *g, const rf_value in[5], float epsilon, rf_batch_sums *sums);
+/* in: dy, x, mean, scale, variance, and with relu shift. */
+rf_result rf_emit_batch_sums(rf_graph *g, const rf_value in[6], const rf_batch_sums_attr *attr, rf_batch_sums *sums);
 /* (x - mean) * scale + shift, where mean and variance are x's own, and scale is gamma / sqrt(variance + epsilon):
  * gradients flow to x, gamma and the shift alone. 0: no gamma (which is 1), no shift. */
 typedef struct rf_normalize_attr {

@@ -205,9 +205,9 @@ static void expect_slopes(norm_numbers *n, double *at, uint32_t count, const flo
     }
 }
 
-/* Forward one walk for the moments and one for the result with its activation; backward one for the activation, one for
- * both sums and one for the gradient of x; of the channels alone only the scale. Gradients are those of the whole, with
- * gamma and shift or without. */
+/* Forward one walk for the moments and one for the result with its activation; backward one for what the loss sends
+ * back, with the activation where there is no shift, one for both sums and one for the gradient of x; of the channels
+ * alone only the scale. Gradients are those of the whole, with gamma and shift or without. */
 static void batch_normalization_takes_five_walks(bool scaled, bool shifted)
 {
     rf_graph *g;

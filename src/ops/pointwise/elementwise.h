@@ -5,7 +5,7 @@
 
 #include "ops/ops.h"
 
-#define RF_ELEMENTWISE_INPUTS 6 /* most inputs of any shader variant; the output is the binding after them */
+#define RF_ELEMENTWISE_INPUTS 7 /* most inputs of any shader variant; the output is the binding after them */
 
 /* A partial derivative times the incoming gradient, as a program over the registers dy, a, b, y (0-3); steps are 4 and
  * up. n_steps 0: dy itself. */

@@ -88,6 +88,11 @@ PROGRAM(chain8, 8, { RF_FN_ADD, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 2, 3, 0, 0 }, { 
 /* (x - mean) * factor * gamma + beta: what normalisation is made of */
 PROGRAM(normalise, 4, { RF_FN_SUBTRACT, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 5, 2, 0, 0 }, { RF_FN_MULTIPLY, 6, 3, 0, 0 },
         { RF_FN_ADD, 7, 4, 0, 0 });
+/* Of dy, x, mean, scale, shift, slope and level: the gradient of batch normalization behind a ReLU. Eight steps over
+ * seven inputs. */
+PROGRAM(behind_relu, 8, { RF_FN_SUBTRACT, 1, 2, 0, 0 }, { RF_FN_MULTIPLY, 7, 3, 0, 0 }, { RF_FN_ADD, 8, 4, 0, 0 },
+        { RF_FN_RELU_GRAD, 0, 9, 0, 0 }, { RF_FN_MULTIPLY, 7, 5, 0, 0 }, { RF_FN_ADD, 11, 6, 0, 0 },
+        { RF_FN_MULTIPLY, 10, 3, 0, 0 }, { RF_FN_ADD, 13, 12, 0, 0 });
 
 /* Tolerances: exact, a few units in the last place, a chain of those. */
 #define EXACT .rtol = 0, .atol = 0
@@ -105,7 +110,17 @@ PROGRAM(normalise, 4, { RF_FN_SUBTRACT, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 5, 2, 0,
 #define GRADIENT .check_gradient = true
 #define BENCHMARK .large = true, .benchmark = true
 
+#define BEHIND_RELU(label, columns, ...)                                                                               \
+    .name = label, .attr = &behind_relu, .n_in = 7, .rtol = 4e-6, .atol = 4e-6,                                        \
+    .in = { NORMAL(__VA_ARGS__), NORMAL(__VA_ARGS__), NORMAL(1, columns), NORMAL(1, columns),                          \
+            NORMAL(1, columns),  NORMAL(1, columns),  NORMAL(1, columns) }
 static const rf_op_case rf_elementwise_cases[] = {
+    { BEHIND_RELU("behind_relu_1x1", 1, 2, 1, 1) },
+    { BEHIND_RELU("behind_relu_3x5", 5, 2, 3, 5) },
+    { BEHIND_RELU("behind_relu_2x3x4", 4, 3, 2, 3, 4) },
+    { BEHIND_RELU("behind_relu_257x31", 31, 2, 257, 31) },
+    { BEHIND_RELU("behind_relu_7x5x9x48", 48, 4, 7, 5, 9, 48) },
+    { BEHIND_RELU("behind_relu_64x28x28x48", 48, 4, 64, 28, 28, 48), BENCHMARK },
     /* one operand, at sizes around vectors and workgroups */
     ONE("copy_1", p_COPY, NORMAL(1, 1), EXACT),
     ONE("copy_scalar", p_COPY, NORMAL(0, 0), EXACT, GRADIENT),

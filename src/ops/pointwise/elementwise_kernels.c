@@ -14,10 +14,10 @@
 enum { MODE_UNUSED, MODE_FULL, MODE_ONE, MODE_WINDOW_VECTOR, MODE_WINDOW_SPLAT, MODE_WINDOW_ANY, MODE_SECOND = 8 };
 /* Some input has MODE_WINDOW_ANY with the first window (<< 1: with the second); it reads eights where the shader does
  * fours. */
-#define MODES_ANY (1u << 24)
-#define MODES_VECTOR_OF_8 (1u << 26)
-#define MODES_SPLAT_OF_8 (1u << 28)
-#define MODES_GAP (1u << 30)
+#define FORM_ANY (1u << 24)
+#define FORM_VECTOR_OF_8 (1u << 26)
+#define FORM_SPLAT_OF_8 (1u << 28)
+#define FORM_GAP (1u << 30)
 typedef struct window {
     uint64_t inner, period;
     bool gap; /* each `period` elements repeat throughout `inner`, and others follow; else each one does */
@@ -176,20 +176,22 @@ static uint32_t form_vector(const form *f, const rf_tensor_desc *desc)
     return f->texel && rf_dtype_is_narrow(desc->dtype) ? 8 : f->vector;
 }
 
-static uint32_t pack_modes(const layout *l, const rf_op_call *call, const form *f)
+/* Two constants of the shader: how each input is read, and what windows there are. */
+static void push_modes(rf_dispatch *d, const layout *l, const rf_op_call *call, const form *f, bool has_tail)
 {
-    uint32_t word = 0;
+    uint32_t modes = 0, windows = has_tail;
     for (uint32_t i = 0; i < call->n_in; i++) {
         const uint32_t mode = input_mode(l, i, form_vector(f, &call->in[i]));
         const uint32_t eights = f->texel ? input_mode(l, i, 8) : MODE_UNUSED;
-        if (mode == MODE_WINDOW_ANY) word |= MODES_ANY << l->which[i];
-        if (eights == MODE_WINDOW_VECTOR) word |= MODES_VECTOR_OF_8 << l->which[i];
-        if (eights == MODE_WINDOW_SPLAT) word |= MODES_SPLAT_OF_8 << l->which[i];
-        word |= (mode + l->which[i] * MODE_SECOND) << (4 * i);
+        if (mode == MODE_WINDOW_ANY) windows |= FORM_ANY << l->which[i];
+        if (eights == MODE_WINDOW_VECTOR) windows |= FORM_VECTOR_OF_8 << l->which[i];
+        if (eights == MODE_WINDOW_SPLAT) windows |= FORM_SPLAT_OF_8 << l->which[i];
+        modes |= (mode + l->which[i] * MODE_SECOND) << (4 * i);
     }
     for (uint32_t k = 0; k < l->n_windows; k++)
-        if (l->windows[k].gap) word |= MODES_GAP << k;
-    return word;
+        if (l->windows[k].gap) windows |= FORM_GAP << k;
+    rf_dispatch_spec(d, modes);
+    rf_dispatch_spec(d, windows);
 }
 
 static const rf_shader *form_shader(const variant *v, const form *f, const rf_device_caps *caps)
@@ -262,8 +264,7 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
         d->concurrent = start > 0;
         wide_push push = { .n_vec = (uint32_t)(n / f->width), .n_tail = (uint32_t)(n % f->width) };
         rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-        rf_dispatch_spec(d, pack_modes(&l, call, f));
-        rf_dispatch_spec(d, push.n_tail != 0);
+        push_modes(d, &l, call, f, push.n_tail != 0);
         if (f->texel) push_turns(&push, &turns);
         push_steps(d, v, call, push.imm);
         rf_dispatch_spec(d, types);

@@ -41,19 +41,63 @@ rf_result rf_emit_normalize(rf_graph *g, const rf_normalize_values *v, float eps
     return rf_graph_add(g, &rf_op_normalize, &attr, in, n, out);
 }
 
+static bool is_step(const rf_node_info *node, rf_scalar_fn fn)
+{
+    const rf_elementwise_attr *attr = node->attr;
+    return node->op == &rf_op_elementwise && attr->n_steps == 1 && attr->steps[0].fn == fn;
+}
+
+/* Whether dy is what the gradient of a ReLU, the only reader of `out`, has left of *behind. */
+static bool find_relu(const rf_graph *g, rf_value dy, rf_value out, rf_value *behind)
+{
+    const rf_value_info *gradient = &g->values.items[dy];
+    if (gradient->kind != RF_VALUE_RESULT) return false;
+    const rf_node_info *mask = &g->nodes.items[gradient->producer];
+    if (!is_step(mask, RF_FN_RELU_GRAD) || mask->n_in != 2) return false;
+    const rf_value_info *positive = &g->values.items[mask->in[1]];
+    if (positive->kind != RF_VALUE_RESULT) return false;
+    const rf_node_info *relu = &g->nodes.items[positive->producer];
+    if (!is_step(relu, RF_FN_RELU) || relu->in[0] != out) return false;
+    *behind = mask->in[0];
+    return true;
+}
+
+/* The same where dy, that behind a ReLU, counts where (x - mean) * scale + shift is positive: nobody has to write what
+ * is left of it, and what the ReLU gave need not be read. */
+static rf_result emit_behind_relu(rf_grad_context *ctx, rf_value dy, const rf_batch_sums *sums)
+{
+    enum { DY, X, MEAN, SCALE, SHIFT, SLOPE, LEVEL, CENTRED, SCALED, NORMALIZED, MASKED, SLOPED, RAISED, PASSED };
+    static const rf_elementwise_attr program = { 8,
+                                                 { { RF_FN_SUBTRACT, X, MEAN, 0, 0 },
+                                                   { RF_FN_MULTIPLY, CENTRED, SCALE, 0, 0 },
+                                                   { RF_FN_ADD, SCALED, SHIFT, 0, 0 },
+                                                   { RF_FN_RELU_GRAD, DY, NORMALIZED, 0, 0 },
+                                                   { RF_FN_MULTIPLY, CENTRED, SLOPE, 0, 0 },
+                                                   { RF_FN_ADD, SLOPED, LEVEL, 0, 0 },
+                                                   { RF_FN_MULTIPLY, MASKED, SCALE, 0, 0 },
+                                                   { RF_FN_ADD, PASSED, RAISED, 0, 0 } } };
+    const rf_value in[] = { dy, ctx->in[0], ctx->in[1], ctx->in[2], ctx->in[3], sums->slope, sums->level };
+    return rf_graph_add(ctx->graph, &rf_op_elementwise, &program, in, sizeof(in) / sizeof(in[0]), &ctx->din[0]);
+}
+
 /* Through the moments, too: dx = dy * scale + (x - mean) * slope + level. */
 static rf_result normalize_gradient(rf_grad_context *ctx)
 {
     rf_graph *g = ctx->graph;
     const rf_normalize_attr *attr = ctx->attr;
     const uint32_t variance = used_inputs(attr), gamma = variance + 1;
-    const rf_value dy = ctx->dout[0], x = ctx->in[0], mean = ctx->in[1], scale = ctx->in[2];
+    const rf_value x = ctx->in[0], mean = ctx->in[1], scale = ctx->in[2];
+    rf_value dy = ctx->dout[0];
+    const bool relu = attr->shifted && find_relu(g, dy, ctx->out[0], &dy);
+    const rf_batch_sums_attr what = { .epsilon = attr->epsilon, .relu = relu };
     rf_batch_sums sums;
     rf_value scaled, centred;
-    RF_TRY(rf_emit_batch_sums(g, (rf_value[]){ dy, x, mean, scale, ctx->in[variance] }, attr->epsilon, &sums));
+    RF_TRY(rf_emit_batch_sums(g, (rf_value[]){ dy, x, mean, scale, ctx->in[variance], relu ? ctx->in[3] : 0 }, &what,
+                              &sums));
     if (attr->shifted && ctx->needed[3]) ctx->din[3] = sums.dshift;
     if (attr->scaled && ctx->needed[gamma]) ctx->din[gamma] = sums.dgamma;
     if (!ctx->needed[0]) return RF_OK;
+    if (relu) return emit_behind_relu(ctx, dy, &sums);
     RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, dy, scale, &scaled));
     RF_TRY(rf_emit_binary(g, RF_FN_SUBTRACT, 0, x, mean, &centred));
     RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, centred, sums.slope, &centred));

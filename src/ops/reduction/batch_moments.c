@@ -26,6 +26,10 @@ static rf_result moments_infer(rf_op_call *call)
 
 static rf_result sums_infer(rf_op_call *call)
 {
+    const rf_batch_sums_attr *attr = call->attr;
+    const uint32_t expected = attr->relu ? 6 : 5;
+    if (call->n_in != expected)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "batch_sums: %u inputs, needs %u", call->n_in, expected);
     RF_TRY(expect_channels(call, 0));
     const rf_shape channels = RF_SHAPE((int64_t)rf_desc_columns(&call->in[0]));
     RF_TRY(rf_expect_dtype(call, 1, RF_F32));
@@ -47,11 +51,10 @@ rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_valu
     return RF_OK;
 }
 
-rf_result rf_emit_batch_sums(rf_graph *g, const rf_value in[5], float epsilon, rf_batch_sums *sums)
+rf_result rf_emit_batch_sums(rf_graph *g, const rf_value in[6], const rf_batch_sums_attr *attr, rf_batch_sums *sums)
 {
-    const rf_batch_sums_attr attr = { epsilon };
     rf_value out[RF_MAX_OUTPUTS];
-    RF_TRY(rf_graph_add(g, &rf_op_batch_sums, &attr, in, 5, out));
+    RF_TRY(rf_graph_add(g, &rf_op_batch_sums, attr, in, attr->relu ? 6 : 5, out));
     *sums = (rf_batch_sums){ .dgamma = out[0], .dshift = out[1], .slope = out[2], .level = out[3] };
     return RF_OK;
 }
@@ -97,13 +100,17 @@ static rf_result moments_reference(const rf_op_call *call, void *const *in, void
 static rf_result sums_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_batch_sums_attr *attr = call->attr;
-    const float *dy = in[0], *x = in[1], *mean = in[2], *scale = in[3], *variance = in[4];
+    const float *dy = in[0], *x = in[1], *mean = in[2], *scale = in[3], *variance = in[4],
+                *shift = attr->relu ? in[5] : NULL;
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
     for (uint64_t c = 0; c < columns; c++) {
         double product = 0, sum = 0;
         for (uint64_t at = c; at < rows * columns; at += columns) {
-            product += (double)dy[at] * ((double)x[at] - (double)mean[c]);
-            sum += (double)dy[at];
+            const double centred = (double)x[at] - (double)mean[c];
+            const double y = shift ? centred * (double)scale[c] + (double)shift[c] : 1;
+            const double slope = y > 0 ? (double)dy[at] : isnan(y) ? y : 0;
+            product += slope * centred;
+            sum += slope;
         }
         const double spread = (double)variance[c] + (double)attr->epsilon;
         ((float *)out[0])[c] = (float)(product / sqrt(spread));
@@ -210,8 +217,14 @@ static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, s
         if (way == WAY_TEXEL) b->view = RF_VIEW_TEXEL_RGBA32F;
         if (rf_dtype_is_narrow(desc->dtype)) types |= 1u << i | rf_type_word(desc->dtype, caps) << 8;
     }
-    if (way != WAY_TEXEL) rf_dispatch_spec(d, types);
-    if (products) rf_bind_whole(d, RF_BIND_INPUT, 2);
+    rf_dispatch_spec(d, types);
+    if (products) {
+        const rf_batch_sums_attr *attr = call->attr;
+        rf_dispatch_spec(d, attr->relu);
+        rf_bind_whole(d, RF_BIND_INPUT, 2);
+        rf_bind_whole(d, RF_BIND_INPUT, attr->relu ? 3 : 2);
+        rf_bind_whole(d, RF_BIND_INPUT, attr->relu ? 5 : 2);
+    }
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace);
     rf_dispatch_items(d, caps, slices * columns);
     d->concurrent = first > 0;
@@ -235,7 +248,7 @@ static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, 
     rf_dispatch_push(d, push, sizeof(push));
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace)->write = false;
     for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
-    for (uint32_t i = 3; i < call->n_in; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
+    for (uint32_t i = 3; products && i < 5; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
     rf_dispatch_items(d, caps, s.columns);
     return RF_OK;
 }
@@ -281,6 +294,7 @@ static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps,
         { &rf_shader_batch_strips_products, &rf_shader_batch_strips_products_vec4 },
     };
     const bool products = call->op == &rf_op_batch_sums;
+    const uint32_t relu = products ? ((const rf_batch_sums_attr *)call->attr)->relu : 0;
     uint32_t width, types = 0;
     const rf_strips s = strips_of(call, caps, &width);
     rf_dispatch *d = rf_kernel_plan_add(plan, shaders[products][width == 4], s.loops);
@@ -291,9 +305,11 @@ static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps,
         rf_bind_whole(d, RF_BIND_INPUT, input);
         if (rf_dtype_is_narrow(dtype)) types |= 1u << i | rf_type_word(dtype, caps) << 8;
     }
+    if (products && !relu) rf_bind_whole(d, RF_BIND_INPUT, 2); /* the shader names a shift */
     for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
     rf_dispatch_spec(d, s.local);
     rf_dispatch_spec(d, types);
+    if (products) rf_dispatch_spec(d, relu);
     const float epsilon = products ? ((const rf_batch_sums_attr *)call->attr)->epsilon : 0;
     const uint32_t push[RF_STRIPS_PUSH + 1] = { [RF_STRIPS_PUSH] = rf_float_word(epsilon) };
     rf_dispatch_push(d, push, sizeof(push));
@@ -327,10 +343,14 @@ static const rf_op_case moments_cases[] = {
     { CASE("64x28x28x16", 1, 1e-5, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
     { CASE("64x7x7x256", 1, 1e-5, X(0, 4, 64, 7, 7, 256)), .large = true, .benchmark = true },
 };
-static const rf_batch_sums_attr usual = { 1e-3f };
+static const rf_batch_sums_attr usual = { 1e-3f, 0 }, behind_relu = { 1e-3f, 1 };
 #define SUMS(text, tolerance, columns, ...)                                                                            \
     .attr = &usual, CASE(text, 5, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns), \
                          RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
+#define RELU_SUMS(text, tolerance, columns, ...)                                                                       \
+    .attr = &behind_relu,                                                                                              \
+    CASE(text, 6, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns),                 \
+         RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns), X(0, 1, columns))
 static const rf_op_case sums_cases[] = {
     { SUMS("1x1", 1e-6, 1, 2, 1, 1) },
     { SUMS("3x5", 1e-5, 5, 2, 3, 5) },
@@ -341,6 +361,13 @@ static const rf_op_case sums_cases[] = {
     { SUMS("1009x12", 1e-4, 12, 2, 1009, 12) },
     { SUMS("2003x67", 2e-4, 67, 2, 2003, 67) },
     { SUMS("20011x3", 1e-3, 3, 2, 20011, 3) },
+    { RELU_SUMS("relu_1x1", 1e-6, 1, 2, 1, 1) },
+    { RELU_SUMS("relu_2x3x4", 1e-5, 4, 3, 2, 3, 4) },
+    { RELU_SUMS("relu_131x17", 1e-4, 17, 2, 131, 17) },
+    { RELU_SUMS("relu_33x2048", 1e-4, 2048, 2, 33, 2048) },
+    { RELU_SUMS("relu_1009x12", 1e-4, 12, 2, 1009, 12) },
+    { RELU_SUMS("relu_20011x3", 1e-3, 3, 2, 20011, 3) },
+    { RELU_SUMS("relu_64x28x28x48", 2e-3, 48, 4, 64, 28, 28, 48), .large = true, .benchmark = true },
     { SUMS("64x28x28x16", 2e-3, 16, 4, 64, 28, 28, 16), .large = true, .benchmark = true },
     { SUMS("64x7x7x256", 1e-3, 256, 4, 64, 7, 7, 256), .large = true, .benchmark = true },
 };
@@ -363,16 +390,17 @@ const rf_op rf_op_batch_moments = {
     RF_CASES(moments_cases),
 };
 
-static const rf_attr_field sums_fields[] = { RF_ATTR_NUMBER(rf_batch_sums_attr, epsilon) };
+static const rf_attr_field sums_fields[] = { RF_ATTR_NUMBER(rf_batch_sums_attr, epsilon),
+                                             RF_ATTR_FLAG(rf_batch_sums_attr, relu) };
 
 const rf_op rf_op_batch_sums = {
     .name = "batch_sums",
     RF_ATTRIBUTES(rf_batch_sums_attr, sums_fields),
     .min_in = 5,
-    .max_in = 5,
+    .max_in = 6,
     .n_out = 4,
     .flags = RF_OP_NO_ONNX,
-    .unbatched_in = 1u << 2 | 1u << 3 | 1u << 4,
+    .unbatched_in = 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5,
     .unbatched_out = 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3,
     RF_STORES_16(0),
     .infer = sums_infer,
