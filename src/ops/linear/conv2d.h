@@ -19,7 +19,9 @@ RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
 extern const rf_kernel rf_conv2d_lanes8_texel_points, rf_conv2d_data_grad_lanes8_texel_points;
 extern const rf_kernel rf_conv2d_lanes8_texel_winograd, rf_conv2d_data_grad_lanes8_texel_winograd;
-extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd;
+extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd, rf_conv2d_filter_grad_lanes8_texel_points;
+/* conv2d_winograd_grad.c: what the direct form of a filter gradient takes, in seconds of a processor. */
+double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
 
 #define RF_CONV2D_DATA_NUM_KERNELS 19
 /* What conv2d_data_grad and conv2d_transpose share. */
@@ -45,7 +47,7 @@ rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the d
 #define RF_CONV2D_NUM_CASES 78
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 54
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 52
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 58
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];

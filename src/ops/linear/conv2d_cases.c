@@ -512,6 +512,12 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "dense_32", .attr = &same, FILTER(DENSE_32), .benchmark = true, .large = true, TOLERANCE(65536) },
     { .name = "dense_16", .attr = &same, FILTER(DENSE_16), .benchmark = true, .large = true, TOLERANCE(16384) },
     { .name = "dense_8", .attr = &same, FILTER(DENSE_8), .benchmark = true, .large = true, TOLERANCE(4096) },
+    { .name = "points_48_even", .attr = &valid, FILTER(POINTS_48_EVEN), TOLERANCE(105) },
+    { .name = "points_24_even", .attr = &valid, FILTER(POINTS_24_EVEN), TOLERANCE(80) },
+    { .name = "points_uneven", .attr = &valid, FILTER(POINTS_UNEVEN), TOLERANCE(105) },
+    { .name = "points_24", .attr = &same, FILTER(POINTS_24), .benchmark = true, .large = true, TOLERANCE(50176) },
+    { .name = "points_36", .attr = &same, FILTER(POINTS_36), .benchmark = true, .large = true, TOLERANCE(50176) },
+    { .name = "points_48", .attr = &same, FILTER(POINTS_48), .benchmark = true, .large = true, TOLERANCE(50176) },
     { .name = "long_image", .attr = &valid_bias, FILTER(LONG_IMAGE), TOLERANCE(178204) },
     { .name = "long_signal", .attr = &valid_bias, FILTER(LONG_SIGNAL), TOLERANCE(70002) },
 };

@@ -203,13 +203,17 @@ bool rf_conv2d_makes_f32(const rf_op_call *call)
     return ((const rf_conv2d_attr *)call->attr)->f32;
 }
 
-static const rf_kernel *const filter_kernels[] = {
-    &rf_conv2d_filter_grad_naive,        &rf_conv2d_filter_grad_depthwise,
-    &rf_conv2d_filter_grad_walk,         &rf_conv2d_filter_grad_few_16,
-    &rf_conv2d_filter_grad_few_32,       &rf_conv2d_filter_grad_lanes8_texel_winograd,
-    RF_LANES_LIST(conv2d_filter_grad, ), RF_LANES_LIST(conv2d_filter_grad, _scalar),
-    RF_BLOCK_LIST(conv2d_filter_grad),   RF_COOP_LIST(conv2d_filter_grad)
-};
+static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive,
+                                                   &rf_conv2d_filter_grad_depthwise,
+                                                   &rf_conv2d_filter_grad_walk,
+                                                   &rf_conv2d_filter_grad_few_16,
+                                                   &rf_conv2d_filter_grad_few_32,
+                                                   &rf_conv2d_filter_grad_lanes8_texel_winograd,
+                                                   &rf_conv2d_filter_grad_lanes8_texel_points,
+                                                   RF_LANES_LIST(conv2d_filter_grad, ),
+                                                   RF_LANES_LIST(conv2d_filter_grad, _scalar),
+                                                   RF_BLOCK_LIST(conv2d_filter_grad),
+                                                   RF_COOP_LIST(conv2d_filter_grad) };
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",

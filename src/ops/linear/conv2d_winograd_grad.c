@@ -129,8 +129,8 @@ static double strip_seconds(const strip_plan *s)
     return (double)turns * turn + sums / 8e9 + 60e-6;
 }
 
-/* The same of the direct form; a turn takes four pixels. */
-static double direct_seconds(const rf_lanes_set *set, const rf_conv_geometry *g)
+/* A turn takes four pixels. */
+double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g)
 {
     const int64_t rows = 9 * rf_lanes_fours(g->cin) * 4, pixels = g->n * g->oh * g->ow;
     const rf_lanes_tile *tile = rf_lanes_choose_grad(set, rows, g->cout, pixels);
@@ -149,7 +149,7 @@ static double score_strips(const rf_lanes_set *set, const rf_op_call *call, cons
         strip_loops(&s) > rf_loop_limit(caps) || (uint64_t)s.sums + 1 > rf_loop_limit(caps))
         return RF_SCORE_NONE;
     const double margin = 1.15;
-    return rf_conv2d_filter_grad_lanes8_texel.score(call, caps) * direct_seconds(set, &s.g) /
+    return rf_conv2d_filter_grad_lanes8_texel.score(call, caps) * rf_conv2d_filter_seconds(set, &s.g) /
            (strip_seconds(&s) * margin);
 }
 
