@@ -19,7 +19,7 @@ RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
 extern const rf_kernel rf_conv2d_lanes8_texel_points, rf_conv2d_data_grad_lanes8_texel_points;
 extern const rf_kernel rf_conv2d_lanes8_texel_winograd, rf_conv2d_data_grad_lanes8_texel_winograd;
-extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd, rf_conv2d_filter_grad_lanes8_texel_points;
+extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd, rf_conv2d_filter_grad_lanes8_texel_taps;
 /* conv2d_winograd_grad.c: what the direct form of a filter gradient takes, in seconds of a processor. */
 double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
 
