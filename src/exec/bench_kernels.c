@@ -194,6 +194,7 @@ static rf_result tell_dispatch(kernels_bench *b, const rf_bench_kernel *common, 
     rf_bench_kernel row = *common;
     char constants[16 * RF_MAX_SPEC];
     bool first;
+    if (!d->shader) return RF_OK; /* a copy: nothing was compiled */
     RF_TRY(first_time(b, p->plan.pipelines[index], &first));
     if (!first) return RF_OK;
     format_constants(d, constants, sizeof(constants));

@@ -15,7 +15,7 @@
 static rf_result remember_pipelines(rf_program *p, const rf_node_plan *plan)
 {
     for (uint32_t i = 0; i < plan->plan.count; i++) {
-        bool known = false;
+        bool known = !plan->pipelines[i]; /* a copy has none */
         for (uint32_t k = 0; k < p->pipelines.count && !known; k++) known = p->pipelines.items[k] == plan->pipelines[i];
         if (known) continue;
         RF_TRY(RF_VEC_GROW(&p->pipelines));

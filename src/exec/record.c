@@ -101,11 +101,13 @@ rf_result rf_node_plans_compile(rf_exec *exec, rf_node_plan *plans, uint32_t cou
     rf_gpu_pipeline **pipelines = RF_NEW_ARRAY(rf_gpu_pipeline *, total);
     rf_result r = params && pipelines ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; r >= 0 && i < count; i++)
-        for (uint32_t k = 0; k < plans[i].plan.count; k++) params[at++] = pipeline_params(&plans[i].plan.items[k]);
-    if (r >= 0) r = rf_gpu_pipelines_get(exec->device, params, total, pipelines);
+        for (uint32_t k = 0; k < plans[i].plan.count; k++)
+            if (plans[i].plan.items[k].shader) params[at++] = pipeline_params(&plans[i].plan.items[k]);
+    if (r >= 0) r = rf_gpu_pipelines_get(exec->device, params, at, pipelines);
     at = 0;
     for (uint32_t i = 0; r >= 0 && i < count; i++)
-        for (uint32_t k = 0; k < plans[i].plan.count; k++) plans[i].pipelines[k] = pipelines[at++];
+        for (uint32_t k = 0; k < plans[i].plan.count; k++)
+            plans[i].pipelines[k] = plans[i].plan.items[k].shader ? pipelines[at++] : NULL;
     rf_free(params);
     rf_free(pipelines);
     return r;
@@ -212,9 +214,44 @@ static void binding_resolve(const rf_binding *b, const rf_span *in, const rf_spa
     *access = (rf_access){ span.buffer, binding->offset, binding->offset + binding->size, b->write };
 }
 
+/* Run number i, counted along the innermost dimension first. */
+static rf_gpu_region region_of(const rf_runs *runs, uint64_t i, const rf_gpu_binding *bindings)
+{
+    int64_t from = (int64_t)(bindings[0].offset + runs->from), to = (int64_t)(bindings[1].offset + runs->to);
+    for (uint32_t k = 0; k < runs->rank; k++) {
+        const int64_t at = (int64_t)(i % runs->count[k]);
+        from += at * runs->from_step[k];
+        to += at * runs->to_step[k];
+        i /= runs->count[k];
+    }
+    return (rf_gpu_region){ (uint64_t)from, (uint64_t)to, runs->bytes };
+}
+
+static rf_result runs_record(rf_gpu_recording *rec, const rf_gpu_binding *bindings, const rf_runs *runs)
+{
+    uint64_t count = 1;
+    for (uint32_t k = 0; k < runs->rank; k++) count *= runs->count[k];
+    rf_gpu_region *regions = count <= UINT32_MAX ? RF_NEW_ARRAY(rf_gpu_region, count) : NULL;
+    if (!regions) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = RF_OK;
+    for (uint64_t i = 0; r >= 0 && i < count; i++) {
+        regions[i] = region_of(runs, i, bindings);
+        for (uint32_t b = 0; b < 2; b++) {
+            const uint64_t at = (b == 0 ? regions[i].from : regions[i].to) - bindings[b].offset;
+            if (at > bindings[b].size || runs->bytes > bindings[b].size - at)
+                r = RF_FAIL(RF_ERROR_INTERNAL, "run %" PRIu64 " of a copy leaves its tensor", i);
+        }
+    }
+    if (r >= 0) r = rf_gpu_record_regions(rec, bindings[0].buffer, bindings[1].buffer, regions, (uint32_t)count);
+    rf_free(regions);
+    return r;
+}
+
 static rf_result dispatch_record(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
                                  const rf_dispatch *d, const char *label)
 {
+    if (!d->shader && d->runs.bytes > 0) return runs_record(rec, bindings, &d->runs);
+    if (!d->shader) return rf_gpu_record_fill(rec, bindings->buffer, bindings->offset, bindings->size, d->fill);
     if (!d->piece) return rf_gpu_record_dispatch(rec, pipeline, bindings, d->push, d->grid, label);
     return rf_gpu_record_dispatch_part(rec, pipeline, bindings, d->push, d->base, d->grid, label);
 }

@@ -123,6 +123,13 @@ rf_result rf_gpu_record_dispatch_part(rf_gpu_recording *rec, rf_gpu_pipeline *pi
                                       const char *label);
 rf_result rf_gpu_record_copy(rf_gpu_recording *rec, rf_gpu_buffer *from, uint64_t from_offset, rf_gpu_buffer *to,
                              uint64_t to_offset, uint64_t size);
+/* Several copies between two buffers at once. Within one buffer what is read and what is written lie apart as a whole.
+ */
+typedef struct rf_gpu_region {
+    uint64_t from, to, size;
+} rf_gpu_region;
+rf_result rf_gpu_record_regions(rf_gpu_recording *rec, rf_gpu_buffer *from, rf_gpu_buffer *to,
+                                const rf_gpu_region *regions, uint32_t count);
 rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint64_t offset, uint64_t size,
                              uint32_t word);
 /* Execution and memory barrier: everything before against everything after (compute and transfer). */

@@ -391,6 +391,46 @@ rf_result rf_gpu_record_copy(rf_gpu_recording *rec, rf_gpu_buffer *from, uint64_
     return RF_OK;
 }
 
+/* Copies that one command takes from the stack. */
+#define REGIONS_AT_ONCE 128u
+
+static rf_result check_regions(const rf_gpu_recording *rec, const rf_gpu_buffer *from, const rf_gpu_buffer *to,
+                               const rf_gpu_region *regions, uint32_t count)
+{
+    uint64_t from_begin = UINT64_MAX, from_end = 0, to_begin = UINT64_MAX, to_end = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const rf_gpu_region *r = &regions[i];
+        RF_TRY(check_span(rec, "copy from", from, r->from, r->size));
+        RF_TRY(check_span(rec, "copy to", to, r->to, r->size));
+        RF_REQUIRE(r->size > 0, "recording '%s': copy %u of several has no bytes", rec->name, i);
+        if (r->from < from_begin) from_begin = r->from;
+        if (r->to < to_begin) to_begin = r->to;
+        if (r->from + r->size > from_end) from_end = r->from + r->size;
+        if (r->to + r->size > to_end) to_end = r->to + r->size;
+    }
+    RF_REQUIRE(from != to || from_end <= to_begin || to_end <= from_begin,
+               "recording '%s': copies within buffer '%s' overlap themselves", rec->name, from->name);
+    return RF_OK;
+}
+
+rf_result rf_gpu_record_regions(rf_gpu_recording *rec, rf_gpu_buffer *from, rf_gpu_buffer *to,
+                                const rf_gpu_region *regions, uint32_t count)
+{
+    RF_TRY(check_open(rec));
+    RF_TRY(check_regions(rec, from, to, regions, count));
+    for (uint32_t at = 0; at < count; at += REGIONS_AT_ONCE) {
+        VkBufferCopy copies[REGIONS_AT_ONCE];
+        const uint32_t n = count - at < REGIONS_AT_ONCE ? count - at : REGIONS_AT_ONCE;
+        for (uint32_t i = 0; i < n; i++) {
+            const rf_gpu_region *r = &regions[at + i];
+            copies[i] = (VkBufferCopy){ .srcOffset = r->from, .dstOffset = r->to, .size = r->size };
+        }
+        rec->device->vk.CmdCopyBuffer(rec->commands, from->buffer, to->buffer, n, copies);
+        rec->commands_so_far.copies++;
+    }
+    return RF_OK;
+}
+
 rf_result rf_gpu_record_fill(rf_gpu_recording *rec, rf_gpu_buffer *buffer, uint64_t offset, uint64_t size,
                              uint32_t word)
 {

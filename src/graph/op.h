@@ -115,8 +115,17 @@ typedef struct rf_binding {
     uint64_t offset, size; /* bytes within the tensor; size 0: to the end. offset: multiple of caps->buffer_alignment */
 } rf_binding;
 
+/* Runs of bytes, evenly spaced along each dimension, the innermost first; `from` and `to` are where the first one is.
+ */
+typedef struct rf_runs {
+    uint64_t bytes; /* of a run; 0: there are none */
+    uint64_t from, to;
+    uint32_t rank, count[RF_MAX_RANK];
+    int64_t from_step[RF_MAX_RANK], to_step[RF_MAX_RANK];
+} rf_runs;
+
 typedef struct rf_dispatch {
-    const rf_shader *shader;
+    const rf_shader *shader; /* NULL: it copies runs from binding 0 to binding 1, or fills binding 0; no invocations */
     uint32_t n_spec, n_bind, push_size;
     uint32_t
         spec[RF_MAX_SPEC]; /* spec[0] is local_size_x in every shader (spec[1], [2]: y, z where a shader uses them) */
@@ -130,6 +139,8 @@ typedef struct rf_dispatch {
      * small lengths need not be counted. rf_kernel_plan_check() holds it against the device's limit. */
     uint64_t loops;
     rf_binding bind[RF_MAX_BINDINGS];
+    rf_runs runs;
+    uint32_t fill;   /* without a shader and runs: the word to fill with */
     bool concurrent; /* needs no barrier against the dispatch before it in the same plan */
 } rf_dispatch;
 
@@ -145,6 +156,9 @@ typedef struct rf_kernel_plan {
 /* Appends a dispatch that is zero but for its shader and `loops`; NULL + record on failure. rf_kernel_plan_free()
  * empties the plan. */
 rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader, uint64_t loops);
+/* The same for those without a shader. Bindings are left to the caller: of runs tensors as a whole. */
+rf_dispatch *rf_kernel_plan_add_runs(rf_kernel_plan *plan, const rf_runs *runs);
+rf_dispatch *rf_kernel_plan_add_fill(rf_kernel_plan *plan, uint32_t word);
 void rf_kernel_plan_free(rf_kernel_plan *plan);
 /*
  * Holds every dispatch against what its arrays hold (the three functions below count on, but do not write beyond them)

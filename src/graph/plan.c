@@ -17,6 +17,22 @@ rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader, u
     return d;
 }
 
+rf_dispatch *rf_kernel_plan_add_runs(rf_kernel_plan *plan, const rf_runs *runs)
+{
+    rf_dispatch *d = rf_kernel_plan_add(plan, NULL, RF_NO_LOOPS);
+    if (!d) return NULL;
+    d->runs = *runs;
+    for (uint32_t k = 0; k < 3; k++) d->grid[k] = 1;
+    return d;
+}
+
+rf_dispatch *rf_kernel_plan_add_fill(rf_kernel_plan *plan, uint32_t word)
+{
+    rf_dispatch *d = rf_kernel_plan_add_runs(plan, &(rf_runs){ 0 });
+    if (d) d->fill = word;
+    return d;
+}
+
 void rf_kernel_plan_free(rf_kernel_plan *plan)
 {
     if (!plan) return;
@@ -122,6 +138,18 @@ static rf_result dispatch_check_limits(const rf_dispatch *d, const rf_device_cap
     return RF_OK;
 }
 
+/* Of a dispatch without a shader. */
+static rf_result check_transfer(const rf_dispatch *d, uint32_t number)
+{
+    const rf_runs *runs = &d->runs;
+    bool good = d->n_bind == 1 && d->bind[0].write;
+    if (runs->bytes > 0) good = d->n_bind == 2 && !d->bind[0].write && d->bind[1].write && runs->rank <= RF_MAX_RANK;
+    for (uint32_t k = 0; good && k < runs->rank; k++) good = runs->count[k] > 0;
+    return good ? RF_OK
+                : RF_FAIL(RF_ERROR_INTERNAL, "dispatch %u of a kernel plan has no shader, and is no copy or fill",
+                          number);
+}
+
 rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps *caps)
 {
     if (plan->count == 0) return RF_FAIL(RF_ERROR_INTERNAL, "the plan has no dispatch");
@@ -129,7 +157,10 @@ rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps 
         return RF_FAIL(RF_ERROR_INTERNAL, "the plan takes %" PRIu64 " bytes of counters; there is room for %d",
                        plan->counters, RF_MAX_COUNTERS);
     for (uint32_t i = 0; i < plan->count; i++) {
-        if (!plan->items[i].shader) return RF_FAIL(RF_ERROR_INTERNAL, "dispatch %u of a kernel plan has no shader", i);
+        if (!plan->items[i].shader) {
+            RF_TRY(check_transfer(&plan->items[i], i));
+            continue;
+        }
         RF_TRY(dispatch_check_arrays(&plan->items[i]));
         RF_TRY(dispatch_check_limits(&plan->items[i], caps));
     }

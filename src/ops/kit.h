@@ -69,6 +69,7 @@ enum {
     RF_SCORE_SHAPE,   /* made for shapes like this one, or for this kind of device */
     RF_SCORE_EXACT,   /* made for few shapes: one size that is built in, windows too large for the others */
     RF_SCORE_DRIVER,  /* measured to be the fastest on this driver */
+    RF_SCORE_COPY,    /* no shader at all, where copies by the driver take less time than any */
 };
 /* Where the choice depends on how much there is to compute, as in matrix products, all kernels of the op are rated by
  * the time that they would take instead. */

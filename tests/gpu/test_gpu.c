@@ -563,6 +563,11 @@ static void test_misuse(void **state)
             rf_gpu_record_dispatch(f->rec, pipeline, good, &push, (uint32_t[]){ 1, (uint32_t)too_many, 1 }, NULL),
             RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_gpu_record_copy(f->rec, f->x, 0, f->x, 4, 8), RF_ERROR_INVALID_ARGUMENT);
+    const rf_gpu_region crossed[] = { { 0, 8, 4 }, { 8, 16, 4 } }, empty = { 0, 0, 0 },
+                        beyond = { 0, UINT64_MAX - 3, 4 };
+    assert_int_equal(rf_gpu_record_regions(f->rec, f->x, f->x, crossed, 2), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_gpu_record_regions(f->rec, f->x, f->y, &empty, 1), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_gpu_record_regions(f->rec, f->x, f->y, &beyond, 1), RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_gpu_record_fill(f->rec, f->x, 2, 4, 0), RF_ERROR_INVALID_ARGUMENT);
     uint64_t ticket;
     assert_int_equal(rf_gpu_submit(f->device, &f->rec, 1, &ticket), RF_ERROR_INVALID_ARGUMENT); /* not ended */

@@ -393,6 +393,16 @@ static void kernel_plans_are_held_against_the_device(void **state)
     plan_of_one(&plan, 1001);
     FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "loops 1001 times");
 
+    rf_kernel_plan_free(&plan);
+    rf_dispatch *copy = rf_kernel_plan_add_runs(&plan, &(rf_runs){ .bytes = 4, .rank = 1, .count = { 3 } });
+    assert_non_null(copy);
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "no copy or fill");
+    (void)rf_dispatch_bind(copy, RF_BIND_INPUT, 0, RF_VIEW_STORAGE, false);
+    (void)rf_dispatch_bind(copy, RF_BIND_OUTPUT, 0, RF_VIEW_STORAGE, true);
+    OK(rf_kernel_plan_check(&plan, &caps));
+    copy->runs.count[0] = 0;
+    FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "no copy or fill");
+
     plan_of_one(&plan, 1)->spec[0] = 129;
     FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "workgroups of 129");
     plan_of_one(&plan, 1)->n_spec = 0;

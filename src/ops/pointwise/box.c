@@ -244,3 +244,75 @@ double rf_box_score_texels(const rf_op_call *call, const rf_box_copy *copies, ui
         if (!rf_box_copy_fits_texels(&copies[i], caps)) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
+
+/* ---- runs ---- */
+
+#define MOST_RUNS 131072.0 /* of an op: a recording holds them all */
+
+static bool has_lines(const layout *l)
+{
+    return l->stride[0] == 1;
+}
+
+static uint64_t runs_of(const layout *l)
+{
+    return layout_count(l, l->rank) / (has_lines(l) ? l->size[0] : 1);
+}
+
+rf_result rf_box_copy_plan_runs(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const layout l = layout_of(copy);
+    (void)caps;
+    if (layout_count(&l, l.rank) == 0) return RF_OK;
+    const int64_t word = sizeof(float);
+    int64_t dense = has_lines(&l) ? (int64_t)l.size[0] * word : word;
+    rf_runs runs = { .bytes = (uint64_t)dense };
+    *(copy->scatter ? &runs.to : &runs.from) = (uint64_t)(l.first * word);
+    for (uint32_t i = has_lines(&l) ? 1 : 0; i < l.rank; i++) {
+        const int64_t apart = l.stride[i] * word;
+        runs.count[runs.rank] = (uint32_t)l.size[i];
+        runs.from_step[runs.rank] = copy->scatter ? dense : apart;
+        runs.to_step[runs.rank++] = copy->scatter ? apart : dense;
+        dense *= (int64_t)l.size[i];
+    }
+    rf_dispatch *d = rf_kernel_plan_add_runs(plan, &runs);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    d->concurrent = copy->concurrent;
+    rf_bind_whole(d, RF_BIND_INPUT, copy->scatter ? copy->box_number : copy->number);
+    rf_bind_whole(d, RF_BIND_OUTPUT, copy->scatter ? copy->number : copy->box_number);
+    return RF_OK;
+}
+
+/* What a driver copies in one thread, and what its kernels for boxes take on two processors, as measured. */
+typedef struct run_costs {
+    double run;         /* nanoseconds beside those of its bytes */
+    double copy, shade; /* bytes a nanosecond */
+} run_costs;
+
+static bool run_costs_of(const rf_device_caps *caps, run_costs *out)
+{
+    if (caps->driver == RF_DRIVER_LAVAPIPE)
+        *out = (run_costs){ 200, 20, 4.2 };
+    else if (caps->driver == RF_DRIVER_SWIFTSHADER)
+        *out = (run_costs){ 20, 20, 1.5 };
+    else
+        return false;
+    return true;
+}
+
+double rf_box_score_runs(const rf_box_copy *copies, uint32_t count, const rf_device_caps *caps)
+{
+    double runs = 0, bytes = 0;
+    run_costs costs;
+    for (uint32_t i = 0; i < count; i++) {
+        const layout l = layout_of(&copies[i]);
+        const uint64_t elements = layout_count(&l, l.rank), whole = (uint64_t)rf_shape_count(*copies[i].tensor);
+        if (whole > caps->max_storage_range / sizeof(float)) return RF_SCORE_NONE;
+        if (elements == 0) continue;
+        runs += (double)runs_of(&l);
+        bytes += sizeof(float) * (double)elements;
+    }
+    if (runs > MOST_RUNS) return RF_SCORE_NONE;
+    if (!run_costs_of(caps, &costs)) return RF_SCORE_RESERVE;
+    return runs * costs.run + bytes / costs.copy < bytes / costs.shade ? RF_SCORE_COPY : RF_SCORE_RESERVE;
+}

@@ -34,12 +34,16 @@ rf_result rf_box_copy_plan(const rf_box_copy *copy, const rf_device_caps *caps, 
 bool rf_box_copy_fits_texels(const rf_box_copy *copy, const rf_device_caps *caps);
 rf_result rf_box_copy_plan_texels(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan);
 
+/* The same by copies of the driver, a run of neighbours each: none of more runs than recordings should hold. */
+rf_result rf_box_copy_plan_runs(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan);
+
 /* Fills output 0, of which input 0 is to be a box, unless the box is all of it. */
 rf_result rf_box_plan_background(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan);
 
-/* The scores of two kernels of an op that copies boxes: `copies` are all that it makes. */
+/* The scores of the kernels of an op that copies boxes: `copies` are all that it makes. */
 double rf_box_score(const rf_device_caps *caps);
 double rf_box_score_texels(const rf_op_call *call, const rf_box_copy *copies, uint32_t count,
                            const rf_device_caps *caps);
+double rf_box_score_runs(const rf_box_copy *copies, uint32_t count, const rf_device_caps *caps);
 
 #endif

@@ -401,12 +401,30 @@ static rf_result plan_eights(const rf_op_call *call, const rf_device_caps *caps,
     return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_RGBA32F, 8);
 }
 
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_op_call words = rf_call_in_words(call);
+    rf_box_copy copies[RF_MAX_INPUTS];
+    const uint32_t count = copies_of(&words, copies);
+    return rf_box_score_runs(copies, count, caps);
+}
+
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_op_call words = rf_call_in_words(call);
+    rf_box_copy copies[RF_MAX_INPUTS];
+    const uint32_t count = copies_of(&words, copies);
+    for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan_runs(&copies[i], caps, plan));
+    return RF_OK;
+}
+
 static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = rf_words_narrow };
 static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = rf_word_texels_narrow };
 static const rf_kernel ones = { "ones", score_ones, plan_ones };
 static const rf_kernel eights = { "eights", score_eights, plan_eights };
-static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones, &eights };
-static const rf_kernel *const kernels[] = { &strided, &texel };
+static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = rf_words_narrow };
+static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones, &eights, &runs };
+static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- cases ---- */
 

@@ -118,9 +118,23 @@ static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_box_copy_plan_texels(&copy, caps, plan);
 }
 
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_box_copy copy = copy_of(call);
+    return rf_box_score_runs(&copy, 1, caps);
+}
+
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_box_copy copy = copy_of(call);
+    RF_TRY(plan_value(call, caps, plan));
+    return rf_box_copy_plan_runs(&copy, caps, plan);
+}
+
 static const rf_kernel strided = { "strided", score_strided, plan_strided };
 static const rf_kernel texel = { "texel", score_texel, plan_texel };
-static const rf_kernel *const kernels[] = { &strided, &texel };
+static const rf_kernel runs = { "runs", score_runs, plan_runs };
+static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- the op; tests/ops/test_small_limits.c cuts boxes along any dimension ---- */
 

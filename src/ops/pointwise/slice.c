@@ -209,9 +209,25 @@ static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_box_copy_plan_texels(&copy, caps, plan);
 }
 
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
+{
+    rf_op_call units;
+    const rf_box_copy copy = copy_of(call, &units);
+    return rf_box_score_runs(&copy, 1, caps);
+}
+
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_op_call units;
+    const rf_box_copy copy = copy_of(call, &units);
+    RF_TRY(plan_zeros(&units, caps, plan));
+    return rf_box_copy_plan_runs(&copy, caps, plan);
+}
+
 static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = takes_words };
 static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = takes_word_texels };
-static const rf_kernel *const kernels[] = { &strided, &texel };
+static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = takes_words };
+static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- cases ---- */
 
