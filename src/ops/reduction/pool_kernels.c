@@ -37,8 +37,9 @@ typedef struct pool_variant {
     uint32_t vector;
     pool_needs needs;
     int score;
-    bool fixed; /* made for windows and strides that are specialization constants */
-    bool texel; /* reads through texel buffers */
+    bool fixed;            /* made for windows and strides that are specialization constants */
+    bool texel;            /* reads through texel buffers */
+    const rf_shader *wide; /* that of subgroups of 16, where `shader` is that of 8 */
 } pool_variant;
 
 static bool pool_fits(const pool_variant *v, const rf_pool_geometry *p)
@@ -157,7 +158,8 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
     const uint64_t loops = pool_loops(v, &p);
     if (!pool_fits(v, &p) || loops > rf_loop_limit(caps)) return false;
     if (v->loops == LOOPS_BOTH && loops > MAX_GATHER_LOOPS) return false;
-    if (!image_job(&p, caps, v->shader, loops, rows, columns, v->vector, job)) return false;
+    const rf_shader *shader = v->wide && caps->subgroup_size == 16 ? v->wide : v->shader;
+    if (!image_job(&p, caps, shader, loops, rows, columns, v->vector, job)) return false;
     if (v->fixed) fix_sides(&p, caps, job);
     if (rf_pool_is_narrow(call)) fix_type(call, caps, job);
     for (uint32_t i = 0; i < call->n_in; i++)
@@ -170,7 +172,7 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
 static double pool_score(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
 {
     rf_row_job job;
-    if (!pool_job(call, caps, v, &job)) return RF_SCORE_NONE;
+    if (!pool_job(call, caps, v, &job) || (v->wide && !rf_flat_texels(caps))) return RF_SCORE_NONE;
     const uint64_t chunk = rf_row_job_chunk(&job, caps);
     /* Texel views gain where the driver makes single loads of vectors only; not when they are so small that a call
      * becomes many dispatches. */
@@ -448,8 +450,8 @@ KERNEL(max_grad_cells, "cells", &rf_shader_pool_max_grad_cells, WALK_WINDOWS, LO
 KERNEL(max_grad_cells_vec4, "cells_vec4", &rf_shader_pool_max_grad_cells_vec4, WALK_WINDOWS, LOOPS_CELL, 4,
        NEEDS_SEPARATE, RF_SCORE_SHAPE);
 KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
-KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
-       RF_SCORE_DRIVER, .texel = true);
+KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel8, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
+       RF_SCORE_DRIVER, .texel = true, .wide = &rf_shader_pool_max_grad_2x2_texel16);
 const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
     &max_grad_gather,      &max_grad_gather_vec4,  &max_grad_cells,       &max_grad_cells_vec4,
     &max_grad_2x2,         &max_grad_2x2_texel,    &max_grad_sides,       &max_grad_places,
