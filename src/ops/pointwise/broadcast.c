@@ -578,6 +578,86 @@ RF_VARIANT(static, copy_2, "strided", copy_score, copy_plan, 2);
 RF_NARROW_VARIANT(static, copy_3, "texel", copy_score, copy_plan, 3, rf_texels_narrow);
 const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &copy_0, &copy_1, &copy_2, &copy_3 };
 
+/* ---- broadcast_like by copies of the driver: of a row, then of what is there ---- */
+
+#define BLOCK_BYTES (64u << 10) /* of what is copied over and over: it stays in a cache of a processor */
+#define MOST_COPIES 64u         /* of what is smaller, before that grows */
+#define MOST_BLOCKS (1u << 16)
+#define LEAST_BYTES (1u << 20) /* of an output that is worth several transfers with barriers between them */
+
+/* The output as `rows` times the input. */
+typedef struct repeated {
+    uint64_t rows, bytes; /* of a row */
+} repeated;
+
+static bool repeated_of(const rf_op_call *call, repeated *out)
+{
+    rf_collapsed c;
+    rf_broadcast_collapse(call->out[0].shape, &call->in[0], 1, &c);
+    const bool whole = c.rank == 1 && c.present[0] == 1, row = c.rank == 2 && c.present[0] == 2;
+    if (call->in[0].dtype != call->out[0].dtype || !(whole || row)) return false;
+    *out = (repeated){ whole ? 1 : c.size[0], c.size[whole ? 0 : 1] * rf_dtype_size(call->in[0].dtype) };
+    return true;
+}
+
+static double score_repeated(const rf_op_call *call, const rf_device_caps *caps)
+{
+    repeated r;
+    if (!repeated_of(call, &r) || r.rows * r.bytes > caps->max_storage_range) return RF_SCORE_NONE;
+    if (r.rows * r.bytes / BLOCK_BYTES > MOST_BLOCKS) return RF_SCORE_NONE;
+    const bool copies = caps->driver == RF_DRIVER_LAVAPIPE || caps->driver == RF_DRIVER_SWIFTSHADER;
+    return copies && r.rows * r.bytes >= LEAST_BYTES ? RF_SCORE_COPY : RF_SCORE_RESERVE;
+}
+
+/* `count` copies of `bytes` that begin the input, or the output where those are there already, to byte `to` of the
+ * output and on. */
+static rf_result plan_copies(rf_kernel_plan *plan, rf_bind_kind kind, uint64_t bytes, uint64_t to, uint64_t count,
+                             bool concurrent)
+{
+    const rf_runs runs = {
+        .bytes = bytes, .to = to, .rank = 1, .count = { (uint32_t)count }, .to_step = { (int64_t)bytes }
+    };
+    if (count == 0 || bytes == 0) return RF_OK;
+    rf_dispatch *d = rf_kernel_plan_add_runs(plan, &runs);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    d->concurrent = concurrent;
+    rf_bind_whole(d, kind, 0)->write = false;
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    return RF_OK;
+}
+
+static rf_result plan_repeated(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    repeated r = { 0 };
+    (void)caps;
+    if (!repeated_of(call, &r)) return RF_FAIL(RF_ERROR_UNSUPPORTED, "broadcast_like: the output is not made of rows");
+    const uint64_t first = r.bytes >= BLOCK_BYTES ? r.rows : rf_min(r.rows, MOST_COPIES);
+    RF_TRY(plan_copies(plan, RF_BIND_INPUT, r.bytes, 0, first, false));
+    uint64_t there = first;
+    while (there < r.rows) {
+        const bool large = there * r.bytes >= BLOCK_BYTES;
+        const uint64_t fitting = (r.rows - there) / there, copies = large ? fitting : rf_min(fitting, MOST_COPIES);
+        RF_TRY(plan_copies(plan, RF_BIND_OUTPUT, there * r.bytes, there * r.bytes, copies, false));
+        const uint64_t now = there * (copies + 1);
+        if (copies == fitting) {
+            RF_TRY(plan_copies(plan, RF_BIND_OUTPUT, (r.rows - now) * r.bytes, now * r.bytes, 1, copies > 0));
+            return RF_OK;
+        }
+        there = now;
+    }
+    return RF_OK;
+}
+
+/* Bytes are copied, whatever they say. */
+static bool takes_repeated(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return call->in[0].dtype == call->out[0].dtype;
+}
+
+static const rf_kernel broadcast_repeated = { "runs", score_repeated, plan_repeated, .narrow = takes_repeated };
+static const rf_kernel *const broadcast_kernels[] = { &copy_0, &copy_1, &copy_2, &copy_3, &broadcast_repeated };
+
 #define BROADCAST_CASE(label, x, like, ...)                                                                            \
     {                                                                                                                  \
         .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__     \
@@ -592,6 +672,8 @@ static const rf_op_case broadcast_cases[] = {
     BROADCAST_CASE("alternating", F32(6, 2, 1, 4, 1, 2, 1), F32(6, 2, 3, 4, 3, 2, 5), .large = false),
     BROADCAST_CASE("same_shape_vectors", F32(2, 5, 8), F32(2, 5, 8), .large = false),
     BROADCAST_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), .large = false),
+    BROADCAST_CASE("scalar_to_70001", F32(0, 0), F32(1, 70001), .large = false),
+    BROADCAST_CASE("row_of_3_1000x3", F32(1, 3), F32(2, 1000, 3), .large = false),
     BROADCAST_CASE("row_4M", F32(1, 1024), F32(2, 4096, 1024), .large = true, .benchmark = true),
 };
 
@@ -613,7 +695,7 @@ const rf_op rf_op_broadcast_like = {
     .reference = broadcast_reference,
     .cost = cost_copy,
     .absorb_consumer = broadcast_absorb,
-    RF_KERNELS(rf_copy_kernels),
+    RF_KERNELS(broadcast_kernels),
     RF_CASES(broadcast_cases),
 };
 
