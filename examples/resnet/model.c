@@ -55,8 +55,9 @@ static rf_tensor take_shortcut(rf_trace *t, const resnet *r, const block *b, rf_
     if (b->shortcut.conv) return call_conv(t, r, &b->shortcut, x, mode);
     if (!b->halves) return x;
     const rf_tensor pixels = rf_slice(t, x, begin, end, step, 3);
-    const rf_tensor zeros = rf_multiply(t, pixels, rf_constant(t, 0));
-    return rf_concat(t, (const rf_tensor[]){ pixels, zeros }, 2, -1);
+    const rf_shape shape = rf_tensor_shape(t, pixels);
+    const int64_t before[4] = { 0 }, after[4] = { 0, 0, 0, shape.dim[3] };
+    return rf_pad(t, pixels, before, after, 4, 0);
 }
 
 static rf_tensor call_block(rf_trace *t, const resnet *r, const block *b, rf_tensor x, rf_mode mode)
