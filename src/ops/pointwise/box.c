@@ -247,7 +247,7 @@ double rf_box_score_texels(const rf_op_call *call, const rf_box_copy *copies, ui
 
 /* ---- runs ---- */
 
-#define MOST_RUNS 131072.0 /* of an op: a recording holds them all */
+#define MOST_RUNS 16384.0 /* of an op: a recording holds them all, some 100 bytes each */
 
 static bool has_lines(const layout *l)
 {
