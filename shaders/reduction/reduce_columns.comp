@@ -28,6 +28,8 @@ void main()
 {
     const uint n_out4 = n_out / 4;
 #ifdef WHOLE
+    const uint groups = rf_groups_of(n_out4 * slices);
+    if (rf_group() >= groups) return;
     const bool live = rf_thread() < n_out4 * slices;
     const uint t = live ? rf_thread() : 0;
 #else
@@ -51,7 +53,7 @@ void main()
     }
 #ifdef WHOLE
     if (live) y[t] = result;
-    if (!rf_comes_last()) return;
+    if (!rf_comes_last(groups)) return;
     for (uint c = gl_SubgroupInvocationID; c < n_out4; c += gl_SubgroupSize) {
         vec4 whole = y[c];
         for (uint i = 1; i < slices; i++) whole = rf_combine(whole, y[i * n_out4 + c]);

@@ -45,6 +45,8 @@ RF_STORED1(2, x_tail)
 void main()
 {
 #ifdef WHOLE
+    const uint groups = rf_groups_of(slices);
+    if (rf_group() >= groups) return;
     const uint t = min(rf_thread(), slices); // those beyond the last slice have nothing
 #else
     const uint t = rf_thread();
@@ -67,10 +69,9 @@ void main()
     float whole = rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w));
     for (uint r = max(end / 4 * 4, first); r < end; r++) whole = rf_combine(whole, rf_apply(TAIL(r)));
 #ifdef WHOLE
-    const uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
     const float found = of_lanes(whole);
     if (gl_SubgroupInvocationID == 0) y[rf_group()] = found;
-    if (!rf_comes_last()) return;
+    if (!rf_comes_last(groups)) return;
     whole = rf_start();
     for (uint i = gl_SubgroupInvocationID; i < groups; i += gl_SubgroupSize) whole = rf_combine(whole, y[i]);
     whole = of_lanes(whole);

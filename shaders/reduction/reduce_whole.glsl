@@ -10,14 +10,17 @@
 
 layout(std430, binding = RESULT + 1) coherent buffer Arrivals { uint arrivals[]; }; // zero before and after
 
-// After what a workgroup found is written.
-bool rf_comes_last()
+// Workgroups that `slices` of work take: not gl_NumWorkGroups, which is that of a piece where a dispatch is taken apart.
+uint rf_groups_of(uint slices) { return (slices + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; }
+
+// After what a workgroup found is written; `groups` of them do.
+bool rf_comes_last(uint groups)
 {
     uint before = 0;
     memoryBarrierBuffer();
     if (gl_SubgroupInvocationID == 0) before = atomicAdd(arrivals[0], 1u);
     before = subgroupShuffle(before, 0u);
-    if (before != gl_NumWorkGroups.x * gl_NumWorkGroups.y - 1) return false;
+    if (before != groups - 1) return false;
     memoryBarrierBuffer();
     if (gl_SubgroupInvocationID == 0) arrivals[0] = 0;
     return true;
