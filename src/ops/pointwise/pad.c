@@ -85,7 +85,28 @@ static rf_cost pad_cost(const rf_op_call *call)
     return rf_cost_of(call, 0);
 }
 
-/* ---- kernels ---- */
+/* ---- kernels; of 16 bits in words of two elements ---- */
+
+/* Words of zeros are the same in both types. */
+static bool takes_words(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_pad_attr *attr = call->attr;
+    return rf_words_narrow(call, caps) && attr->value == 0 && attr->before[call->in[0].shape.rank - 1] % 2 == 0;
+}
+
+static bool takes_word_texels(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_texels_narrow(call, caps) && takes_words(call, caps);
+}
+
+/* The copy, and the call in the units that it counts in, which has its shapes. */
+static rf_box_copy copy_in_units(const rf_op_call *call, rf_op_call *units)
+{
+    *units = rf_call_in_words(call);
+    rf_box_copy copy = copy_of(units);
+    if (rf_call_is_narrow(call)) copy.ranges[call->in[0].shape.rank - 1].begin /= 2;
+    return copy;
+}
 
 static rf_result plan_value(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
@@ -100,40 +121,45 @@ static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_box_copy copy = copy_of(call);
-    RF_TRY(plan_value(call, caps, plan));
+    rf_op_call units;
+    const rf_box_copy copy = copy_in_units(call, &units);
+    RF_TRY(plan_value(&units, caps, plan));
     return rf_box_copy_plan(&copy, caps, plan);
 }
 
 static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const rf_box_copy copy = copy_of(call);
-    return rf_box_score_texels(call, &copy, 1, caps);
+    rf_op_call units;
+    const rf_box_copy copy = copy_in_units(call, &units);
+    return rf_box_score_texels(&units, &copy, 1, caps);
 }
 
 static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_box_copy copy = copy_of(call);
-    RF_TRY(plan_value(call, caps, plan));
+    rf_op_call units;
+    const rf_box_copy copy = copy_in_units(call, &units);
+    RF_TRY(plan_value(&units, caps, plan));
     return rf_box_copy_plan_texels(&copy, caps, plan);
 }
 
 static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const rf_box_copy copy = copy_of(call);
+    rf_op_call units;
+    const rf_box_copy copy = copy_in_units(call, &units);
     return rf_box_score_runs(&copy, 1, caps);
 }
 
 static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_box_copy copy = copy_of(call);
-    RF_TRY(plan_value(call, caps, plan));
+    rf_op_call units;
+    const rf_box_copy copy = copy_in_units(call, &units);
+    RF_TRY(plan_value(&units, caps, plan));
     return rf_box_copy_plan_runs(&copy, caps, plan);
 }
 
-static const rf_kernel strided = { "strided", score_strided, plan_strided };
-static const rf_kernel texel = { "texel", score_texel, plan_texel };
-static const rf_kernel runs = { "runs", score_runs, plan_runs };
+static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = takes_words };
+static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = takes_word_texels };
+static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = takes_words };
 static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- the op; tests/ops/test_small_limits.c cuts boxes along any dimension ---- */
@@ -146,6 +172,7 @@ static const rf_op_case cases[] = {
     { .name = "images_2x3x5x4", PADDING({ { 0, 1, 2 }, { 0, 2, 1 }, 0 }), F32(4, 2, 3, 5, 4), .check_gradient = true },
     { .name = "channels_7x64", PADDING({ { 0, 4 }, { 0, 8 }, 0.25f }), F32(2, 7, 64) },
     { .name = "off_fours_257x13", PADDING({ { 1, 3 }, { 0, 7 }, 0 }), F32(2, 257, 13) },
+    { .name = "channels_twice_5x6x16", PADDING({ { 0 }, { 0, 0, 16 }, 0 }), F32(3, 5, 6, 16), .check_gradient = true },
     { .name = "rank6", PADDING({ { 1, 0, 1, 0, 2, 0 }, { 0, 1, 0, 2, 0, 1 }, 3 }), F32(6, 2, 3, 2, 3, 2, 3) },
     { .name = "images_64x32x32x16",
       PADDING({ { 0, 4, 4 }, { 0, 4, 4 }, 0 }),
