@@ -261,7 +261,7 @@ rf_result rf_record_dispatches(rf_recorder *recorder, const rf_node_plan *plan, 
 {
     for (uint32_t i = first; i < end; i++) {
         const rf_dispatch *d = &plan->plan.items[i];
-        rf_gpu_binding bindings[RF_MAX_BINDINGS];
+        rf_gpu_binding bindings[RF_MAX_BINDINGS] = { 0 };
         rf_access accesses[RF_MAX_BINDINGS];
         for (uint32_t b = 0; b < d->n_bind; b++)
             binding_resolve(&d->bind[b], in, out, workspace, plan->counters, &bindings[b], &accesses[b]);
