@@ -9,25 +9,36 @@
 
 /* Of shaders/linear/lanes_taps_grad.comp. */
 typedef struct taps_push {
-    int32_t total, row_tiles, column_tiles, taps, rows, columns, pixels, split, c_row, c_column, c_tap, c_split;
+    int32_t total, row_tiles, column_tiles, tap_tiles, rows, columns, pixels, split, c_row, c_column, c_tap, c_split;
     int32_t h, w, oh, ow, wide, stride_y, stride_x, dilation_y, dilation_x, pad_y, pad_x;
 } taps_push;
 _Static_assert(sizeof(taps_push) <= RF_MAX_PUSH, "push constants of lanes_taps_grad.comp");
 
-/* Of the shader: its tile, and pixels that each half of the lanes takes in a turn of the loop. */
-enum { TILE_ROWS = 12, TILE_COLUMNS = 48, HALVES = 2, TURN_PIXELS = 4 };
+/* Of the shader: rows of its tiles, and pixels that each half of the lanes takes in a turn of the loop. */
+enum { TILE_ROWS = 12, HALVES = 2, TURN_PIXELS = 4 };
+
+/* Taps and columns of a tile; seconds of a processor, as measured: of a turn, of what a workgroup does once. Of several
+ * taps as many columns as keep the loop within a processor's cache of instructions: with 48 of them it took a quarter
+ * longer a product. */
+typedef struct taps_tile {
+    const rf_shader *shader;
+    int64_t taps, columns;
+    double turn, rest;
+} taps_tile;
+static const taps_tile single_tile = { &rf_shader_lanes8_texel_taps_grad_1, 1, 48, 0.2e-6, 2e-6 },
+                       line_tile = { &rf_shader_lanes8_texel_taps_grad_3, 3, 16, 0.2e-6, 2e-6 };
 
 /* How a gradient is taken apart; `swapped`: rows are dy's channels, not the image's. */
 typedef struct taps_plan {
+    const taps_tile *tile;
     int64_t taps, rows, columns, pixels, row_tiles, column_tiles, tiles, split, parts;
     bool swapped;
 } taps_plan;
 
-/* Seconds of a processor, as measured: of turns, of what a workgroup does once, and of the rest. */
 static double taps_seconds(const taps_plan *t)
 {
-    const double turn = t->taps > 1 ? 0.27e-6 : 0.24e-6, turns = (double)t->pixels / (TURN_PIXELS * HALVES);
-    return (double)t->tiles * (turns * turn + (double)t->parts / HALVES * 4e-6) + 60e-6;
+    const double turns = (double)t->pixels / (TURN_PIXELS * HALVES);
+    return (double)t->tiles * (turns * t->tile->turn + (double)t->parts / HALVES * t->tile->rest) + 60e-6;
 }
 
 /* Whether each pixel of dy meets the image's pixel there, and no other. */
@@ -37,19 +48,26 @@ static bool meets_points(const rf_conv_geometry *g)
            g->pl == 0;
 }
 
+/* Whether three taps lie side by side on pixels that follow dy's at a fixed distance. */
+static bool has_lines_of_three(const rf_conv_geometry *g)
+{
+    return g->kw == 3 && g->sy == 1 && g->sx == 1 && g->dx == 1 && g->h == g->oh && g->w == g->ow;
+}
+
 static bool divide_taps(const rf_op_call *call, const rf_device_caps *caps, taps_plan *best)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (g.groups != 1 || g.cin % 4 != 0 || g.cout % 4 != 0 || call->n_out > 1) return false;
     for (int swapped = 0; swapped < 2; swapped++) {
         taps_plan t = { .taps = g.kh * g.kw,
+                        .tile = has_lines_of_three(&g) ? &line_tile : &single_tile,
                         .rows = swapped ? g.cout : g.cin,
                         .columns = swapped ? g.cin : g.cout,
                         .pixels = g.n * g.oh * g.ow,
                         .swapped = swapped == 1 };
         t.row_tiles = (int64_t)rf_div_up((uint64_t)t.rows, TILE_ROWS);
-        t.column_tiles = (int64_t)rf_div_up((uint64_t)t.columns, TILE_COLUMNS);
-        t.tiles = t.taps * t.row_tiles * t.column_tiles;
+        t.column_tiles = (int64_t)rf_div_up((uint64_t)t.columns, (uint64_t)t.tile->columns);
+        t.tiles = t.taps / t.tile->taps * t.row_tiles * t.column_tiles;
         if (!swapped || t.tiles < best->tiles) *best = t;
     }
     /* Of several taps parts are short, so that the pixels that these share stay in a cache. */
@@ -69,7 +87,7 @@ static rf_result plan_taps(rf_lanes_plan *p)
     const rf_conv_geometry g = rf_conv_geometry_of(p->call);
     const uint64_t count = (uint64_t)(t.taps * t.rows * t.columns), total = (uint64_t)(t.tiles * t.parts / HALVES);
     const rf_binding partial = rf_lanes_workspace(p, (uint64_t)t.parts * count * sizeof(float));
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_lanes8_texel_taps_grad, (uint64_t)t.split / TURN_PIXELS);
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, t.tile->shader, (uint64_t)t.split / TURN_PIXELS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, p->set->lanes);
     rf_dispatch_spec(d, meets_points(&g));
@@ -77,7 +95,7 @@ static rf_result plan_taps(rf_lanes_plan *p)
     const taps_push push = { .total = (int32_t)total,
                              .row_tiles = (int32_t)t.row_tiles,
                              .column_tiles = (int32_t)t.column_tiles,
-                             .taps = (int32_t)t.taps,
+                             .tap_tiles = (int32_t)(t.taps / t.tile->taps),
                              .rows = (int32_t)(t.rows / 4),
                              .columns = (int32_t)(t.columns / 4),
                              .pixels = (int32_t)t.pixels,
