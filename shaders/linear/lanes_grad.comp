@@ -4,6 +4,8 @@
  * convolution (b is dy, rows are taps x channels), and the product with a transposed left operand (1 x 1 images, one tap).
  * Channels are multiples of four, padded with zeros; -DSCALAR_A: any number of them, read one by one.
  * The pixels are dealt out in parts, one after the other; with more than one part c is a list of partial sums.
+ * -DHALVES: the subgroup has twice LANES lanes, whose halves sum over pixels of their own: tiles of wide subgroups without rows that
+ * a kernel does not have.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -48,10 +50,20 @@ layout(push_constant) uniform P {
 #define A_VALUE(q, r) a[q][ROW_GROUP((r) / 4)][(r) % 4]
 #endif
 #define ROW_LOADS (ROWS / (LANES * ROWS_PER_LOAD))
+#ifdef HALVES
+#define LANE (int(gl_SubgroupInvocationID) % LANES)
+#define HALF (int(gl_SubgroupInvocationID) / LANES)
+#define OTHER_HALF(value) FROM_LANE(value, int(gl_SubgroupInvocationID) ^ LANES)
+#define ROWS_AT_ONCE 2 /* of a store: one for each half */
+#else
+#define LANE int(gl_SubgroupInvocationID)
+#define HALF 0
+#define ROWS_AT_ONCE 1
+#endif
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID), column_lane = lane % ROW_LANES;
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = LANE, column_lane = lane % ROW_LANES;
     if (id >= total) return;
     int row_tile = id % row_tiles;
     id /= row_tiles;
@@ -84,6 +96,11 @@ void main()
     }
 
     int pixel = part * split, end = min(pixel + split, count);
+#ifdef HALVES
+    int share = (split + 7) / 8 * 4; /* pixels of a half; no more than those of the other come first */
+    pixel += HALF * share;
+    end = min(pixel + share, end);
+#endif
     int line = pixel / ow, x = (pixel - line * ow) * (stride >> 16), image = line / oh;
     int y = (line - image * oh) * (stride & 65535), image_line = image * h;
     int x_end = ow * (stride >> 16), y_end = oh * (stride & 65535);
@@ -131,11 +148,15 @@ void main()
         int column = (first_column + g * ROW_LANES + column_lane) * 4;
         vec4 add = vec4(0.0);
         if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[z * bias_z + min(column + i, columns - 1)];
-        [[unroll]] for (int r = 0; r < SUMS; r++) {
-            vec4 v = linear_activate(accumulator[r][g] + add);
-            int load = r / ROWS_PER_LOAD;
-            bool real = r % ROWS_PER_LOAD < FROM_LANE(row_count[ROW_GROUP(load)], ROW_LANE(load));
-            int at = c_first + FROM_LANE(row_at[ROW_GROUP(load)], ROW_LANE(load)) + r % ROWS_PER_LOAD * c_row + column;
+        [[unroll]] for (int r = 0; r < SUMS; r += ROWS_AT_ONCE) {
+            vec4 sum = accumulator[r][g];
+#ifdef HALVES
+            sum = (HALF == 0 ? sum : accumulator[r + 1][g]) + OTHER_HALF((HALF == 0 ? accumulator[r + 1][g] : sum));
+#endif
+            vec4 v = linear_activate(sum + add);
+            int load = r / ROWS_PER_LOAD, row = r % ROWS_PER_LOAD + HALF;
+            bool real = row < FROM_LANE(row_count[ROW_GROUP(load)], ROW_LANE(load));
+            int at = c_first + FROM_LANE(row_at[ROW_GROUP(load)], ROW_LANE(load)) + row * c_row + column;
 #ifdef TEXEL
             if (WIDE_ROWS) {
                 if (real && column < columns) wide_c[at >> 2] = v;
@@ -145,7 +166,10 @@ void main()
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (real && column + i < columns) c[at + i] = v[i];
         }
-        if (bias_gradient_at >= 0 && row_tile == 0 && lane < ROW_LANES)
+#ifdef HALVES
+        sums[g] += OTHER_HALF(sums[g]);
+#endif
+        if (bias_gradient_at >= 0 && row_tile == 0 && HALF == 0 && lane < ROW_LANES)
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (column + i < columns) bias_gradient[part * c_split + bias_gradient_at + z * bias_z + column + i] = sums[g][i];
     }

@@ -337,7 +337,8 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
                                                [RF_LANES_NARROW] = 1.25,
                                                [RF_LANES_ABREAST] = transposed && set->lanes == 8 ? 1.2 : 1.35,
                                                [RF_LANES_TALL] = transposed ? 0.99 : 1.02,
-                                               [RF_LANES_SLIM] = 3 };
+                                               [RF_LANES_SLIM] = 3,
+                                               [RF_LANES_HALVES] = 1.24 };
     const rf_lanes_tile *best = NULL;
     double least = 0;
     for (int i = 0; i < RF_LANES_SHAPES; i++) {
@@ -459,4 +460,5 @@ const rf_lanes_set rf_lanes16_texel = {
     .gather[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_abreast, 64, 32),
     .gather_transposed[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_t_abreast, 64, 32),
     .grad[RF_LANES_ABREAST] = TILE(lanes16_texel_grad_abreast, 64, 32),
+    .grad[RF_LANES_HALVES] = TILE(lanes16_texel_grad_halves, 32, 64),
 };
