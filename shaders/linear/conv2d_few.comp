@@ -19,6 +19,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const int PADDED = 0; /* taps may fall outside of the image */
 layout(constant_id = 4) const int EIGHTS = 0; /* channels come in eights */
 layout(constant_id = 5) const int POOL = 0;
+layout(constant_id = 6) const int ONE_STEP = 0; /* a step has all summands: each window is stored as soon as it is summed */
 
 layout(push_constant) uniform P {
     int images;
@@ -38,9 +39,11 @@ layout(push_constant) uniform P {
 layout(binding = 0) uniform samplerBuffer x_in;
 layout(binding = 1) uniform samplerBuffer kernel4;
 layout(binding = 2) uniform samplerBuffer kernel1;
+layout(binding = 7) uniform samplerBuffer bias;
 #define LOAD_X(at) texelFetch(x_in, at).x
 #define LOAD_KERNEL4(at) texelFetch(kernel4, at)
 #define LOAD_KERNEL1(at) texelFetch(kernel1, at).x
+#define LOAD_BIAS(at) texelFetch(bias, at)
 layout(std430, binding = 4) writeonly buffer Y8 { u64vec4 y8[]; };
 layout(std430, binding = 6) writeonly buffer Pooled8 { u64vec4 pooled8[]; };
 #define WORDS(lo, hi)                                                                                                  \
@@ -81,10 +84,10 @@ layout(std430, binding = 6) writeonly buffer Pooled8 { vec4 pooled8[]; };
         to##8[((row) + column >> 2) + 1] = hi;                                                                         \
     }
 #define FROM_LANE(value, lane) value
+layout(std430, binding = 7) readonly buffer Bias { float bias[]; };
 #endif
 layout(std430, binding = 3) writeonly buffer Y { float y1[]; };
 layout(std430, binding = 5) writeonly buffer Pooled { float pooled1[]; };
-layout(std430, binding = 7) readonly buffer Bias { float bias[]; };
 
 /* Rows of a load lie along the lanes; a load has COLUMN_LANES rows of each of the ABREAST windows beside each other. */
 #define LOADS (SUMS / COLUMN_LANES)
@@ -102,6 +105,40 @@ layout(std430, binding = 7) readonly buffer Bias { float bias[]; };
             if ((row) >= 0 && column + 4 + j < columns) to##1[(row) + column + 4 + j] = hi[j];                         \
         }                                                                                                              \
     }
+
+/* Written out: loops around stores are not unrolled, and then arrays that they are in stay in memory. */
+#define FINISH_SUM(r)                                                                                                  \
+    {                                                                                                                  \
+        lo[r] = linear_activate(lo[r] + add_lo);                                                                       \
+        hi[r] = linear_activate(hi[r] + add_hi);                                                                       \
+        int row = FROM_LANE(y_at[LOAD_OF(r)], LANE_OF(r));                                                             \
+        STORE(y, row, lo[r], hi[r])                                                                                    \
+    }
+/* Activates and stores the sums of a window, i to i + 3, and their maximum. */
+#define FINISH_WINDOW(i)                                                                                               \
+    {                                                                                                                  \
+        FINISH_SUM((i)) FINISH_SUM((i) + 1) FINISH_SUM((i) + 2) FINISH_SUM((i) + 3)                                    \
+        if (POOL != 0) {                                                                                               \
+            vec4 most_lo = rf_larger(rf_larger(lo[i], lo[i + 1]), rf_larger(lo[i + 2], lo[i + 3]));                    \
+            vec4 most_hi = rf_larger(rf_larger(hi[i], hi[i + 1]), rf_larger(hi[i + 2], hi[i + 3]));                    \
+            int row = FROM_LANE(pooled_at[LOAD_OF(i)], LANE_OF(i));                                                    \
+            STORE(pooled, row, most_lo, most_hi)                                                                       \
+        }                                                                                                              \
+    }
+#define ADD_TO_SUM(i)                                                                                                  \
+    [[unroll]] for (int q = 0; q < STEP; q++) {                                                                        \
+        float s = FROM_LANE(a[q][LOAD_OF(i)], LANE_OF(i));                                                             \
+        lo[i] += s * b_lo[q];                                                                                          \
+        hi[i] += s * b_hi[q];                                                                                          \
+    }
+#define ADD_TO_WINDOW(i)                                                                                               \
+    ADD_TO_SUM((i)) ADD_TO_SUM((i) + 1) ADD_TO_SUM((i) + 2) ADD_TO_SUM((i) + 3)                                        \
+    if (ONE_STEP != 0) FINISH_WINDOW(i)
+#ifdef LANES
+#define ALL_WINDOWS(DO) DO(0) DO(4) DO(8) DO(12)
+#else
+#define ALL_WINDOWS(DO) DO(0)
+#endif
 
 void main()
 {
@@ -132,6 +169,23 @@ void main()
     }
     vec4 lo[SUMS], hi[SUMS];
     [[unroll]] for (int i = 0; i < SUMS; i++) lo[i] = hi[i] = vec4(0.0);
+
+    vec4 add_lo = vec4(0.0), add_hi = vec4(0.0);
+    if (HAS_BIAS != 0) {
+#ifdef LANES
+        if (EIGHTS != 0) {
+            int four = (column < columns ? column : 0) >> 2;
+            add_lo = LOAD_BIAS(four);
+            add_hi = LOAD_BIAS(four + 1);
+        } else
+#else
+#define LOAD_BIAS(at) vec4(bias[at])
+#endif
+        [[unroll]] for (int j = 0; j < 4; j++) {
+            add_lo[j] = LOAD_BIAS(min(column + j, columns - 1)).x;
+            add_hi[j] = LOAD_BIAS(min(column + 4 + j, columns - 1)).x;
+        }
+    }
 
     /* Loops test at their end: lavapipe would run the body of others once more, for nothing. */
     int k = 0, channel = 0, kx = 0, tap_y = 0, tap_x = 0, tap_at = 0;
@@ -167,32 +221,11 @@ void main()
             tap_y += next_line ? step_y : 0;
             tap_at += next_line ? to_line : 0;
         }
-        [[unroll]] for (int i = 0; i < SUMS; i++) {
-            [[unroll]] for (int q = 0; q < STEP; q++) {
-                float s = FROM_LANE(a[q][LOAD_OF(i)], LANE_OF(i));
-                lo[i] += s * b_lo[q];
-                hi[i] += s * b_hi[q];
-            }
-        }
+        ALL_WINDOWS(ADD_TO_WINDOW)
         k += STEP;
-    } while (k < summands);
+    } while (ONE_STEP == 0 && k < summands);
 
-    vec4 add_lo = vec4(0.0), add_hi = vec4(0.0);
-    if (HAS_BIAS != 0) [[unroll]] for (int j = 0; j < 4; j++) {
-        add_lo[j] = bias[min(column + j, columns - 1)];
-        add_hi[j] = bias[min(column + 4 + j, columns - 1)];
+    if (ONE_STEP == 0) {
+        ALL_WINDOWS(FINISH_WINDOW)
     }
-    [[unroll]] for (int i = 0; i < SUMS; i++) {
-        lo[i] = linear_activate(lo[i] + add_lo);
-        hi[i] = linear_activate(hi[i] + add_hi);
-        int row = FROM_LANE(y_at[LOAD_OF(i)], LANE_OF(i));
-        STORE(y, row, lo[i], hi[i])
-    }
-    if (POOL != 0)
-        [[unroll]] for (int i = 0; i < SUMS; i += 4) {
-            vec4 most_lo = rf_larger(rf_larger(lo[i], lo[i + 1]), rf_larger(lo[i + 2], lo[i + 3]));
-            vec4 most_hi = rf_larger(rf_larger(hi[i], hi[i + 1]), rf_larger(hi[i + 2], hi[i + 3]));
-            int row = FROM_LANE(pooled_at[LOAD_OF(i)], LANE_OF(i));
-            STORE(pooled, row, most_lo, most_hi)
-        }
 }

@@ -97,7 +97,9 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, variant
                          .n_push = sizeof(p) / sizeof(uint32_t) };
     memcpy(job->push, &p, sizeof(p));
     const bool bias = call->n_in == 3, pool = call->n_out > 1;
-    const uint32_t spec[] = { attr->activation, bias, reads_padding(&g), g.cout % CHANNELS_AT_ONCE == 0, pool };
+    const uint32_t spec[] = {
+        attr->activation, bias, reads_padding(&g), g.cout % CHANNELS_AT_ONCE == 0, pool, (uint32_t)p.summands <= step
+    };
     for (uint32_t i = 0; i < RF_LENGTH(spec); i++) job->spec[job->n_spec++] = spec[i];
     const uint64_t x = (uint64_t)(g.h * g.w * g.cin), y = (uint64_t)(g.oh * g.ow * g.cout);
     const uint64_t pooled = (uint64_t)((g.oh / 2) * (g.ow / 2) * g.cout);
@@ -111,6 +113,8 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, variant
     for (int i = 0; i < 2; i++) rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, y * sizeof(float));
     for (int i = 0; i < 2; i++) rf_row_job_tensor(job, RF_BIND_OUTPUT, pool, (pool ? pooled : y) * sizeof(float));
     rf_row_job_tensor(job, RF_BIND_INPUT, bias ? 2 : 1, 0);
+    if (v.column_lanes)
+        job->tensors[7].view = g.cout % CHANNELS_AT_ONCE == 0 ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
     return true;
 }
 
