@@ -2,6 +2,7 @@
 // batch_sums.comp and batch_total.comp for GPUs, by strips of columns (strips.glsl): every part of the rows leaves two numbers
 // for each column.
 //   without a definition: mean and sum of squared deviations from it, merged by the formula of Chan, Golub and LeVeque (1979)
+//   AVERAGES: the same, and what normalization makes of them
 //   PRODUCTS: the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU behind the normalization leaves of dy
 // Tensors may be stored in 16 bits.
 #version 450
@@ -9,6 +10,8 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef PRODUCTS
 #define ARRIVALS 11
+#elif defined(AVERAGES)
+#define ARRIVALS 10
 #else
 #define ARRIVALS 4
 #endif
@@ -44,6 +47,17 @@ layout(std430, binding = 7) writeonly buffer Second { VEC second_out[]; };
 layout(std430, binding = 8) writeonly buffer Third { VEC third_out[]; };
 layout(std430, binding = 9) writeonly buffer Fourth { VEC fourth_out[]; };
 layout(std430, binding = 10) coherent buffer Lists { VEC lists[]; };
+#elif defined(AVERAGES)
+layout(std430, binding = 1) readonly buffer AverageMean { VEC average_mean[]; };
+layout(std430, binding = 2) readonly buffer AverageVariance { VEC average_variance[]; };
+layout(std430, binding = 3) readonly buffer Gamma { VEC gamma[]; };
+layout(std430, binding = 4) writeonly buffer First { VEC first_out[]; };
+layout(std430, binding = 5) writeonly buffer Second { VEC second_out[]; };
+layout(std430, binding = 6) writeonly buffer Scale { VEC scale_out[]; };
+layout(std430, binding = 7) writeonly buffer NextMean { VEC next_mean[]; };
+layout(std430, binding = 8) writeonly buffer NextVariance { VEC next_variance[]; };
+layout(std430, binding = 9) coherent buffer Lists { VEC lists[]; };
+layout(constant_id = 2) const uint SCALED = 0;
 #else
 layout(std430, binding = 1) writeonly buffer First { VEC first_out[]; };
 layout(std430, binding = 2) writeonly buffer Second { VEC second_out[]; };
@@ -53,6 +67,9 @@ layout(std430, binding = 3) coherent buffer Lists { VEC lists[]; };
 layout(push_constant) uniform Push {
     uint rows, columns, part_rows, parts, width, strips, lines, merges;
     float epsilon;
+#ifdef AVERAGES
+    float keep, take;
+#endif
 };
 
 // Of the lines: products and sums of dy, or moments.
@@ -227,8 +244,15 @@ void write_column(Place p, Pair total)
     third_out[p.column] = per_row * (total.a / spread);
     fourth_out[p.column] = per_row * total.b;
 #else
+    const VEC moment = total.b / float(rows);
     first_out[p.column] = total.a;
-    second_out[p.column] = total.b / float(rows);
+    second_out[p.column] = moment;
+#ifdef AVERAGES
+    const VEC deviation = sqrt(moment + epsilon);
+    scale_out[p.column] = (SCALED != 0u ? gamma[p.column] : VEC(1)) / deviation;
+    next_mean[p.column] = average_mean[p.column] * keep + total.a * take;
+    next_variance[p.column] = average_variance[p.column] * keep + moment * take;
+#endif
 #endif
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Puts together what batch_sums.comp found in slices of the rows, a column an invocation: mean and variance by the formula of
-// Chan, Golub and LeVeque (1979), or (PRODUCTS) from two sums what normalization's gradient has for each channel.
+// Chan, Golub and LeVeque (1979), with AVERAGES also what normalization makes of them, or (PRODUCTS) from two sums what its gradient
+// has for each channel.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -15,7 +16,22 @@ layout(std430, binding = 4) writeonly buffer Fourth { float fourth[]; };
 layout(std430, binding = 5) readonly buffer Scale { float scale[]; };
 layout(std430, binding = 6) readonly buffer Variance { float variance[]; };
 #endif
-layout(push_constant) uniform Push { uint rows, columns, slice_length, slices; float epsilon; };
+#ifdef AVERAGES
+layout(std430, binding = 3) writeonly buffer Scale { float scale[]; };
+layout(std430, binding = 4) writeonly buffer NextMean { float next_mean[]; };
+layout(std430, binding = 5) writeonly buffer NextVariance { float next_variance[]; };
+layout(std430, binding = 6) readonly buffer AverageMean { float average_mean[]; };
+layout(std430, binding = 7) readonly buffer AverageVariance { float average_variance[]; };
+layout(std430, binding = 8) readonly buffer Gamma { float gamma[]; };
+layout(constant_id = 1) const uint SCALED = 0;
+#endif
+layout(push_constant) uniform Push {
+    uint rows, columns, slice_length, slices;
+    float epsilon;
+#ifdef AVERAGES
+    float keep, take;
+#endif
+};
 
 void main()
 {
@@ -47,7 +63,14 @@ void main()
         const float a = lists[list + at] - mean;
         squares += lists[2 * list + at] + a * a * (at + step < list ? length : last);
     }
+    const float variance = squares / all;
     first[column] = mean;
-    second[column] = squares / all;
+    second[column] = variance;
+#ifdef AVERAGES
+    const float deviation = sqrt(variance + epsilon);
+    scale[column] = (SCALED != 0u ? gamma[column] : 1.0) / deviation;
+    next_mean[column] = average_mean[column] * keep + mean * take;
+    next_variance[column] = average_variance[column] * keep + variance * take;
+#endif
 #endif
 }

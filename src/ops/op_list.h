@@ -74,11 +74,12 @@
     OP(avg_pool2d)                                                                                                     \
     OP(avg_pool2d_grad) /* dy, x (shape only) -> dx */                                                                 \
     OP(reduce)                                                                                                         \
-    OP(block_squares) /* x -> sums of squares of blocks */                                                             \
-    OP(lamb_norms)    /* param, m, v, hyper -> the same of parameters and steps */                                     \
-    OP(mean_scale)    /* dy, x (shape only) -> dy * count(dy) / count(x): the gradient of a mean */                    \
-    OP(batch_moments) /* x [..., c] -> mean [c], variance [c] over all but the channels */                             \
-    OP(batch_sums)    /* dy, x, mean, scale, variance[, shift] -> dgamma, dshift, slope, level [c] */                  \
+    OP(block_squares)  /* x -> sums of squares of blocks */                                                            \
+    OP(lamb_norms)     /* param, m, v, hyper -> the same of parameters and steps */                                    \
+    OP(mean_scale)     /* dy, x (shape only) -> dy * count(dy) / count(x): the gradient of a mean */                   \
+    OP(batch_moments)  /* x [..., c] -> mean [c], variance [c] over all but the channels */                            \
+    OP(batch_averages) /* x, average mean, average variance[, gamma] -> mean, variance, scale, both next averages */   \
+    OP(batch_sums)     /* dy, x, mean, scale, variance[, shift] -> dgamma, dshift, slope, level [c] */                 \
     OP(argmax)                                                                                                         \
     OP(top_k)  /* x -> values, indices i32 */                                                                          \
     OP(cumsum) /* along the last axis */                                                                               \

@@ -277,6 +277,18 @@ rf_result rf_emit_recurrence(rf_graph *g, rf_value x, rf_value factors, bool rev
 
 /* ---- batch_moments.c, normalize.c ---- */
 rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_value *variance);
+/* The same with what batch normalization makes of them: scale = gamma / sqrt(variance + epsilon), and the averages
+ * keep * average + take * moment. Nothing of this is for gradients but what rf_emit_normalize() reads. */
+typedef struct rf_batch_averages_attr {
+    float epsilon, keep, take;
+    uint32_t scaled; /* there is a gamma, which is 1 otherwise */
+} rf_batch_averages_attr;
+typedef struct rf_batch_averages {
+    rf_value mean, variance, scale, next_mean, next_variance;
+} rf_batch_averages;
+/* in: x, the averages of mean and variance, and with scaled gamma. */
+rf_result rf_emit_batch_averages(rf_graph *g, const rf_value in[4], const rf_batch_averages_attr *attr,
+                                 rf_batch_averages *averages);
 /* What batch normalization's gradient has for each channel: gamma's and the shift's, and x's beside dy * scale, which
  * is (x - mean) * slope + level. */
 typedef struct rf_batch_sums_attr {

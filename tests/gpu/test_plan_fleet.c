@@ -394,6 +394,7 @@ static void test_strips(void **state)
     (void)state;
     static const rf_reduce_attr sum = { RF_REDUCE_KIND_SUM, 1, 0 };
     static const rf_batch_sums_attr usual = { 1e-3f };
+    static const rf_batch_averages_attr moving = { 1e-3f, 0.9f, 0.1f, 1 };
     static const int64_t shapes[][2] = { { 65536, 16 }, { 16384, 32 }, { 4096, 64 },  { 50176, 24 },
                                          { 65536, 3 },  { 8192, 17 },  { 100000, 1 }, { 3136, 512 },
                                          { 64, 2048 },  { 7, 10 },     { 500000, 64 } };
@@ -406,12 +407,16 @@ static void test_strips(void **state)
             const rf_tensor_desc x = { RF_F32, RF_SHAPE(shapes[k][0], shapes[k][1]) };
             const rf_tensor_desc c = { RF_F32, RF_SHAPE(shapes[k][1]) };
             rf_op_call moments = { .op = &rf_op_batch_moments, .n_in = 1, .n_out = 2, .in = { x } };
+            rf_op_call averages = {
+                .op = &rf_op_batch_averages, .attr = &moving, .n_in = 4, .n_out = 5, .in = { x, c, c, c }
+            };
             rf_op_call sums = {
                 .op = &rf_op_batch_sums, .attr = &usual, .n_in = 5, .n_out = 4, .in = { x, x, c, c, c }
             };
             rf_op_call reduced = { .op = &rf_op_reduce, .attr = &sum, .n_in = 1, .n_out = 1, .in = { x } };
             rf_op_call like = { .op = &rf_op_sum_to_like, .n_in = 2, .n_out = 1, .in = { x, c } };
             check_strips(name, &device.caps, &moments);
+            check_strips(name, &device.caps, &averages);
             check_strips(name, &device.caps, &sums);
             if (shapes[k][1] == 1) continue; /* a row */
             check_strips(name, &device.caps, &reduced);

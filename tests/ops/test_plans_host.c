@@ -161,7 +161,8 @@ static void loops_are_tested_beyond_the_limit(void **state)
     enum { SHORT = 256, LIMIT = 32767 }; /* the latter is lavapipe's */
     /* A recurrent layer's units, whose square a descriptor spans; sums in so many slices that those of all that a
      * descriptor spans are short; and what has the slices of batch_moments. */
-    const rf_op *const bounded[] = { &rf_op_rnn, &rf_op_rnn_grad, &rf_op_sum_to_like, &rf_op_batch_sums };
+    const rf_op *const bounded[] = { &rf_op_rnn, &rf_op_rnn_grad, &rf_op_sum_to_like, &rf_op_batch_averages,
+                                     &rf_op_batch_sums };
     uint32_t num_ops, beyond = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t o = 0; o < num_ops; o++) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mean and variance of each channel over all examples and places, in one walk over the tensor, and what the gradient of
- * batch normalization takes of each channel, in another: what x [..., c] has in its last dimension stays.
+ * Mean and variance of each channel over all examples and places, in one walk over the tensor, with or without what
+ * batch normalization makes of them; and what its gradient takes of each channel, in another: what x [..., c] has in
+ * its last dimension stays.
  */
 #include <math.h>
+#include <string.h>
 
 #include "ops/kit.h"
 #include "ops/ops.h"
@@ -21,6 +23,22 @@ static rf_result moments_infer(rf_op_call *call)
     RF_TRY(expect_channels(call, 0));
     const int64_t channels = (int64_t)rf_desc_columns(&call->in[0]);
     call->out[0] = call->out[1] = (rf_tensor_desc){ RF_F32, RF_SHAPE(channels) };
+    return RF_OK;
+}
+
+static rf_result averages_infer(rf_op_call *call)
+{
+    const rf_batch_averages_attr *attr = call->attr;
+    const uint32_t expected = attr->scaled ? 4 : 3;
+    if (call->n_in != expected)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "batch_averages: %u inputs, needs %u", call->n_in, expected);
+    RF_TRY(expect_channels(call, 0));
+    const rf_shape channels = RF_SHAPE((int64_t)rf_desc_columns(&call->in[0]));
+    for (uint32_t i = 1; i < call->n_in; i++) {
+        RF_TRY(rf_expect_dtype(call, i, RF_F32));
+        RF_TRY(rf_expect_shape(call, i, &channels, "a number for each channel"));
+    }
+    for (uint32_t i = 0; i < 5; i++) call->out[i] = (rf_tensor_desc){ RF_F32, channels };
     return RF_OK;
 }
 
@@ -48,6 +66,17 @@ rf_result rf_emit_batch_moments(rf_graph *g, rf_value x, rf_value *mean, rf_valu
     RF_TRY(rf_graph_add(g, &rf_op_batch_moments, NULL, &x, 1, out));
     *mean = out[0];
     *variance = out[1];
+    return RF_OK;
+}
+
+rf_result rf_emit_batch_averages(rf_graph *g, const rf_value in[4], const rf_batch_averages_attr *attr,
+                                 rf_batch_averages *averages)
+{
+    rf_value out[RF_MAX_OUTPUTS];
+    RF_TRY(rf_graph_add(g, &rf_op_batch_averages, attr, in, attr->scaled ? 4 : 3, out));
+    *averages = (rf_batch_averages){
+        .mean = out[0], .variance = out[1], .scale = out[2], .next_mean = out[3], .next_variance = out[4]
+    };
     return RF_OK;
 }
 
@@ -93,6 +122,21 @@ static rf_result moments_reference(const rf_op_call *call, void *const *in, void
         }
         ((float *)out[0])[c] = (float)mean;
         ((float *)out[1])[c] = (float)(squares / (double)rows);
+    }
+    return RF_OK;
+}
+
+static rf_result averages_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_batch_averages_attr *attr = call->attr;
+    const float *old_mean = in[1], *old_variance = in[2], *gamma = attr->scaled ? in[3] : NULL;
+    RF_TRY(moments_reference(call, in, out));
+    const float *mean = out[0], *variance = out[1];
+    for (uint64_t c = 0; c < rf_desc_columns(&call->in[0]); c++) {
+        ((float *)out[2])[c] =
+            (float)((gamma ? (double)gamma[c] : 1) / sqrt((double)variance[c] + (double)attr->epsilon));
+        ((float *)out[3])[c] = attr->keep * old_mean[c] + attr->take * mean[c];
+        ((float *)out[4])[c] = attr->keep * old_variance[c] + attr->take * variance[c];
     }
     return RF_OK;
 }
@@ -153,7 +197,7 @@ static bool make_slicing(const rf_op_call *call, const rf_device_caps *caps, sum
     *s = (slicing){ .rows = rf_desc_rows(&call->in[0]),
                     .columns = rf_desc_columns(&call->in[0]),
                     .width = way == WAY_SCALAR ? 1 : 4,
-                    .lists = call->op == &rf_op_batch_moments ? 3 : 2 };
+                    .lists = call->op == &rf_op_batch_sums ? 2 : 3 };
     if (s->columns % s->width != 0) return false;
     const uint64_t row_bytes = s->columns * sizeof(float);
     const uint64_t step = aligned_rows(caps, rf_call_is_narrow(call) ? row_bytes / 2 : row_bytes);
@@ -231,24 +275,52 @@ static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, s
     return RF_OK;
 }
 
+/* What is made of each channel's sums, in the end. */
+enum { MOST_NUMBERS = 3 };
+typedef struct finish {
+    const rf_shader *total;
+    bool products, averages, scaled;
+    uint32_t num_numbers, numbers[MOST_NUMBERS]; /* the last push constants */
+} finish;
+
+static finish finish_of(const rf_op_call *call)
+{
+    if (call->op == &rf_op_batch_averages) {
+        const rf_batch_averages_attr *attr = call->attr;
+        return (finish){ .total = &rf_shader_batch_averages_total,
+                         .averages = true,
+                         .scaled = attr->scaled,
+                         .num_numbers = 3,
+                         .numbers = { rf_float_word(attr->epsilon), rf_float_word(attr->keep),
+                                      rf_float_word(attr->take) } };
+    }
+    if (call->op == &rf_op_batch_moments) return (finish){ .total = &rf_shader_batch_total, .num_numbers = 1 };
+    const rf_batch_sums_attr *attr = call->attr;
+    return (finish){ .total = &rf_shader_batch_products_total,
+                     .products = true,
+                     .num_numbers = 1,
+                     .numbers = { rf_float_word(attr->epsilon) } };
+}
+
 static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, sums_way way, rf_kernel_plan *plan)
 {
     slicing s;
     if (!make_slicing(call, caps, way, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not eligible", call->op->name);
     plan->workspace = s.lists * s.slices * s.columns * sizeof(float);
     for (uint64_t first = 0; first < s.rows; first += s.chunk) RF_TRY(add_chunk(call, caps, way, &s, first, plan));
-    const bool products = call->op == &rf_op_batch_sums;
-    rf_dispatch *d = rf_kernel_plan_add(plan, products ? &rf_shader_batch_products_total : &rf_shader_batch_total,
-                                        (products ? 1 : 2) * s.slices + 2);
+    const finish f = finish_of(call);
+    rf_dispatch *d = rf_kernel_plan_add(plan, f.total, (f.products ? 1 : 2) * s.slices + 2);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? 16 : 64));
-    const float epsilon = products ? ((const rf_batch_sums_attr *)call->attr)->epsilon : 0;
-    const uint32_t push[] = { (uint32_t)s.rows, (uint32_t)s.columns, (uint32_t)s.slice, (uint32_t)s.slices,
-                              rf_float_word(epsilon) };
-    rf_dispatch_push(d, push, sizeof(push));
+    if (f.averages) rf_dispatch_spec(d, f.scaled);
+    uint32_t push[4 + MOST_NUMBERS] = { (uint32_t)s.rows, (uint32_t)s.columns, (uint32_t)s.slice, (uint32_t)s.slices };
+    memcpy(push + 4, f.numbers, sizeof(f.numbers));
+    rf_dispatch_push(d, push, (4 + f.num_numbers) * sizeof(uint32_t));
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace)->write = false;
     for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
-    for (uint32_t i = 3; products && i < 5; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
+    for (uint32_t i = 3; f.products && i < 5; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
+    for (uint32_t i = 1; f.averages && i < call->n_in; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
+    if (f.averages && !f.scaled) rf_bind_whole(d, RF_BIND_INPUT, 1); /* the shader names a gamma */
     rf_dispatch_items(d, caps, s.columns);
     return RF_OK;
 }
@@ -289,30 +361,33 @@ static double strips_score(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    static const rf_shader *const shaders[2][2] = {
+    static const rf_shader *const shaders[3][2] = {
         { &rf_shader_batch_strips_moments, &rf_shader_batch_strips_moments_vec4 },
         { &rf_shader_batch_strips_products, &rf_shader_batch_strips_products_vec4 },
+        { &rf_shader_batch_strips_averages, &rf_shader_batch_strips_averages_vec4 },
     };
-    const bool products = call->op == &rf_op_batch_sums;
-    const uint32_t relu = products ? ((const rf_batch_sums_attr *)call->attr)->relu : 0;
+    const finish f = finish_of(call);
+    const uint32_t relu = f.products ? ((const rf_batch_sums_attr *)call->attr)->relu : 0;
     uint32_t width, types = 0;
     const rf_strips s = strips_of(call, caps, &width);
-    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[products][width == 4], s.loops);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[f.products ? 1 : f.averages ? 2 : 0][width == 4], s.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < call->n_in; i++) {
-        const uint32_t input = products && i < 2 ? 1 - i : i; /* x comes first */
+        const uint32_t input = f.products && i < 2 ? 1 - i : i; /* x comes first */
         const rf_dtype dtype = call->in[input].dtype;
         rf_bind_whole(d, RF_BIND_INPUT, input);
         if (rf_dtype_is_narrow(dtype)) types |= 1u << i | rf_type_word(dtype, caps) << 8;
     }
-    if (products && !relu) rf_bind_whole(d, RF_BIND_INPUT, 2); /* the shader names a shift */
+    if (f.products && !relu) rf_bind_whole(d, RF_BIND_INPUT, 2);     /* the shader names a shift, */
+    if (f.averages && !f.scaled) rf_bind_whole(d, RF_BIND_INPUT, 1); /* or a gamma */
     for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
     rf_dispatch_spec(d, s.local);
     rf_dispatch_spec(d, types);
-    if (products) rf_dispatch_spec(d, relu);
-    const float epsilon = products ? ((const rf_batch_sums_attr *)call->attr)->epsilon : 0;
-    const uint32_t push[RF_STRIPS_PUSH + 1] = { [RF_STRIPS_PUSH] = rf_float_word(epsilon) };
-    rf_dispatch_push(d, push, sizeof(push));
+    if (f.products) rf_dispatch_spec(d, relu);
+    if (f.averages) rf_dispatch_spec(d, f.scaled);
+    uint32_t push[RF_STRIPS_PUSH + MOST_NUMBERS] = { 0 };
+    memcpy(push + RF_STRIPS_PUSH, f.numbers, sizeof(f.numbers));
+    rf_dispatch_push(d, push, (RF_STRIPS_PUSH + f.num_numbers) * sizeof(uint32_t));
     rf_strips_plan(caps, plan, d, &s, strips_workspace(call, &s));
     return RF_OK;
 }
@@ -342,6 +417,24 @@ static const rf_op_case moments_cases[] = {
     { CASE("8500001x1", 1, 1e-5, X(3, 2, 8500001, 1)), .large = true },
     { CASE("64x28x28x16", 1, 1e-5, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
     { CASE("64x7x7x256", 1, 1e-5, X(0, 4, 64, 7, 7, 256)), .large = true, .benchmark = true },
+};
+static const rf_batch_averages_attr moving = { 1e-3f, 0.75f, 0.25f, 0 }, moving_scaled = { 1e-3f, 0.9f, 0.1f, 1 };
+#define AVERAGES(text, tolerance, columns, ...)                                                                        \
+    .attr = &moving,                                                                                                   \
+    CASE(text, 3, tolerance, __VA_ARGS__, X(1, 1, columns), RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
+#define SCALED_AVERAGES(text, tolerance, columns, ...)                                                                 \
+    .attr = &moving_scaled, CASE(text, 4, tolerance, __VA_ARGS__, X(1, 1, columns),                                    \
+                                 RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns), X(0, 1, columns))
+static const rf_op_case averages_cases[] = {
+    { AVERAGES("1x1", 1e-6, 1, X(0, 2, 1, 1)) },
+    { AVERAGES("3x5", 1e-5, 5, X(0, 2, 3, 5)) },
+    { AVERAGES("17x8", 1e-5, 8, X(0, 2, 17, 8)) },
+    { AVERAGES("33x2048", 1e-5, 2048, X(0, 2, 33, 2048)) },
+    { SCALED_AVERAGES("scaled_2x3x4", 1e-5, 4, X(0, 3, 2, 3, 4)) },
+    { SCALED_AVERAGES("scaled_131x17", 1e-5, 17, X(0, 2, 131, 17)) },
+    { SCALED_AVERAGES("scaled_1201x516", 1e-5, 516, X(2, 2, 1201, 516)) },
+    { SCALED_AVERAGES("scaled_20011x3", 1e-5, 3, X(0, 2, 20011, 3)) },
+    { SCALED_AVERAGES("scaled_64x28x28x16", 1e-5, 16, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
 };
 static const rf_batch_sums_attr usual = { 1e-3f, 0 }, behind_relu = { 1e-3f, 1 };
 #define SUMS(text, tolerance, columns, ...)                                                                            \
@@ -388,6 +481,28 @@ const rf_op rf_op_batch_moments = {
     .cost = batch_cost,
     RF_KERNELS(kernels),
     RF_CASES(moments_cases),
+};
+
+static const rf_attr_field averages_fields[] = { RF_ATTR_NUMBER(rf_batch_averages_attr, epsilon),
+                                                 RF_ATTR_NUMBER(rf_batch_averages_attr, keep),
+                                                 RF_ATTR_NUMBER(rf_batch_averages_attr, take),
+                                                 RF_ATTR_FLAG(rf_batch_averages_attr, scaled) };
+
+const rf_op rf_op_batch_averages = {
+    .name = "batch_averages",
+    RF_ATTRIBUTES(rf_batch_averages_attr, averages_fields),
+    .min_in = 3,
+    .max_in = 4,
+    .n_out = 5,
+    .flags = RF_OP_NO_ONNX,
+    .unbatched_in = 1u << 1 | 1u << 2 | 1u << 3,
+    .unbatched_out = 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4,
+    RF_STORES_16(0),
+    .infer = averages_infer,
+    .reference = averages_reference,
+    .cost = batch_cost,
+    RF_KERNELS(kernels),
+    RF_CASES(averages_cases),
 };
 
 static const rf_attr_field sums_fields[] = { RF_ATTR_NUMBER(rf_batch_sums_attr, epsilon),

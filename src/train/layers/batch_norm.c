@@ -230,23 +230,30 @@ uint32_t rf_layer_keeps_together(const rf_layer *layer)
     return cares ? layer->u.batch_norm.virtual_size : 1;
 }
 
-/* Over the replica's own batch, with the channels last: one walk over x for both moments, one for the result, and as
- * many for the gradient, where the arithmetic above takes several times that, and small operations for each channel. */
+/* Over the replica's own batch, with the channels last: one walk over x for both moments, which ends with all that is
+ * made of them, one for the result, and as many for the gradient, where the arithmetic above takes several times that,
+ * and small operations for each channel. */
 static rf_tensor normalize_channels(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x)
 {
     const float epsilon = (float)layer->u.batch_norm.epsilon;
     rf_graph *g = rf_trace_graph(t);
-    rf_normalize_values v = { 0 };
-    rf_value y = 0;
-    if (!rf_operand(t, x, ARGUMENT, &v.x)) return RF_NO_TENSOR;
-    rf_result r = rf_emit_batch_moments(g, v.x, &v.mean, &v.variance);
-    const rf_tensor now[2] = { rf_trace_emit(t, r, v.mean), rf_trace_emit(t, r, v.variance) };
-    move_average(t, layer, p->moving_mean, now[0]);
-    move_average(t, layer, p->moving_variance, now[1]);
-    const rf_tensor gamma = p->gamma ? rf_variable_tensor(t, p->gamma) : rf_constant(t, 1.0f);
-    const rf_tensor deviation = rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, epsilon, now[1], ARGUMENT));
-    if (!rf_operand(t, rf_divide(t, gamma, deviation), ARGUMENT, &v.scale)) return RF_NO_TENSOR;
-    if (p->gamma && !rf_operand(t, gamma, ARGUMENT, &v.gamma)) return RF_NO_TENSOR;
+    const double momentum = layer->u.batch_norm.momentum;
+    const rf_batch_averages_attr attr = {
+        .epsilon = epsilon, .keep = (float)momentum, .take = (float)(1.0 - momentum), .scaled = p->gamma != NULL
+    };
+    rf_normalize_values v;
+    rf_batch_averages now = { 0 };
+    rf_value in[4], y = 0;
+    if (!rf_operand(t, x, ARGUMENT, &in[0]) || !rf_operand(t, rf_trace_assigned(t, p->moving_mean), ARGUMENT, &in[1]) ||
+        !rf_operand(t, rf_trace_assigned(t, p->moving_variance), ARGUMENT, &in[2]))
+        return RF_NO_TENSOR;
+    if (p->gamma && !rf_operand(t, rf_variable_tensor(t, p->gamma), ARGUMENT, &in[3])) return RF_NO_TENSOR;
+    rf_result r = rf_emit_batch_averages(g, in, &attr, &now);
+    (void)rf_trace_assign(t, p->moving_mean, rf_trace_emit(t, r, now.next_mean), RF_AGGREGATE_MEAN);
+    (void)rf_trace_assign(t, p->moving_variance, rf_trace_emit(t, r, now.next_variance), RF_AGGREGATE_MEAN);
+    v = (rf_normalize_values){
+        .x = in[0], .mean = now.mean, .variance = now.variance, .scale = now.scale, .gamma = p->gamma ? in[3] : 0
+    };
     if (p->beta && !rf_operand(t, rf_variable_tensor(t, p->beta), ARGUMENT, &v.shift)) return RF_NO_TENSOR;
     r = rf_emit_normalize(g, &v, epsilon, &y);
     return rf_trace_emit(t, r, y);
