@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A box of up to six dimensions out of a tensor, evenly spaced along each, in the order of the box. With SCATTER the other way: what
- * is dense goes back into the box. One element (W 1) or four neighbours (W 4) an invocation; TEXEL: twice four, read as texels, or with EIGHTS eight neighbours. ONES:
- * four elements of the box, which are apart in the tensor and read by texels of one; lines of the box are at least as long.
+ * is dense goes back into the box. One element (W 1) or four neighbours (W 4) an invocation; TEXEL: SPAN times four, read as texels, or with EIGHTS eight
+ * neighbours. ONES: four elements of the box, which are apart in the tensor and read by texels of one; lines of the box are at least as long.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -65,34 +65,35 @@ void main()
         [[unroll]] for (uint k = 0; k < 3; k++)
             if (first + k < p.count) to_one[first + k] = x[k];
 }
-#elif defined(EIGHTS)
+#else
+#ifdef EIGHTS
+#define UNIT Reg
+#define FETCH(at) Reg(texelFetch(from, int(2 * (at))), texelFetch(from, int(2 * (at) + 1)))
+#define STORE(goal, x) RF_WRITE(to, ~0u, goal, x)
+#else
+#define UNIT vec4
+#define FETCH(at) texelFetch(from, int(at))
+#define STORE(goal, x) RF_WRITE4(to, (goal) != ~0u, goal, x)
+#endif
+
+/* Units that follow each other go to lanes that do. All are read before any is written: stores that wait for what they store let
+ * nothing behind them begin. */
 void main()
 {
-    uint t = rf_invocation(), item = t < p.count ? t : 0u, tensor = place(item), box = p.box_offset + item;
+    const uint lane = gl_SubgroupInvocationID, first = (rf_invocation() - lane) * SPAN + lane;
+    uint goal[SPAN];
+    UNIT held[SPAN];
+    [[unroll]] for (uint i = 0; i < SPAN; i++) {
+        const uint t = first + i * gl_SubgroupSize, item = t < p.count ? t : 0u, tensor = place(item), box = p.box_offset + item;
 #ifdef SCATTER
-    uint at = box, goal = tensor;
+        const uint from_at = box, to_at = tensor;
 #else
-    uint at = tensor, goal = box;
+        const uint from_at = tensor, to_at = box;
 #endif
-    goal = t < p.count ? goal : ~0u;
-    RF_WRITE(to, ~0u, goal, Reg(texelFetch(from, int(2 * at)), texelFetch(from, int(2 * at + 1))))
-}
-#else
-void main()
-{
-    uint first = 2 * rf_invocation(), second = first + 1;
-    bool has0 = first < p.count, has1 = second < p.count;
-    uint t0 = has0 ? first : 0u, t1 = has1 ? second : 0u;
-    uint tensor0 = place(t0), tensor1 = place(t1), box0 = p.box_offset + t0, box1 = p.box_offset + t1;
-#ifdef SCATTER
-    vec4 x0 = texelFetch(from, int(box0)), x1 = texelFetch(from, int(box1));
-    RF_WRITE4(to, has0, tensor0, x0)
-    RF_WRITE4(to, has1, tensor1, x1)
-#else
-    vec4 x0 = texelFetch(from, int(tensor0)), x1 = texelFetch(from, int(tensor1));
-    RF_WRITE4(to, has0, box0, x0)
-    RF_WRITE4(to, has1, box1, x1)
-#endif
+        goal[i] = t < p.count ? to_at : ~0u;
+        held[i] = FETCH(from_at);
+    }
+    [[unroll]] for (uint i = 0; i < SPAN; i++) STORE(goal[i], held[i])
 }
 #endif
 #else

@@ -212,7 +212,7 @@ rf_result rf_box_copy_plan_texels(const rf_box_copy *copy, const rf_device_caps 
         { [TEXELS_OF_FOUR] = { &rf_shader_slice_grad_texel8, &rf_shader_slice_grad_texel16 },
           [TEXELS_IN_PAIRS] = { &rf_shader_slice_grad_eights8, &rf_shader_slice_grad_eights16 } },
     };
-    static const uint32_t widths[] = { 0, 4, 8, 1 }, items[] = { 1, 2, 1, 4 }; /* of an item; of an invocation */
+    static const uint32_t widths[] = { 0, 4, 8, 1 }, items[] = { 1, 2, 4, 4 }; /* of an item; of an invocation */
     const layout l = layout_of(copy);
     const chunk all = { &l, l.rank, l.first, 0 };
     if (layout_count(&l, l.rank) == 0) return RF_OK;
