@@ -1,10 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images twice as high and wide, for drivers that fetch texels at once: an invocation has 8 channels of TILE neighbouring lines of the
- * image and walks along them, so that it loads each pixel once and reads and writes memory in order.
- *   forward  first between lines, then between columns, of which the last two stay in registers
- *   GRAD     first over lines of the results, then over columns, of which the last two stay
+ * The gradient of images twice as high and wide, for drivers that fetch texels at once: an invocation has 8 channels of TILE neighbouring
+ * lines of the image and walks along them, so that it loads each result once and reads and writes memory in order: first over lines of the
+ * results, then over columns, of which the last two stay in registers.
  * Loops test at their end: lavapipe would run the body of others once more.
  */
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -25,9 +24,7 @@ layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
 #define LOAD(at) Reg(texelFetch(from, 2 * (at)), texelFetch(from, 2 * (at) + 1))
 Reg scaled(Reg a, float x) { return Reg(a.lo * x, a.hi * x); }
 Reg sum_of(Reg a, Reg b) { return Reg(a.lo + b.lo, a.hi + b.hi); }
-Reg between(Reg own, Reg other) { return sum_of(scaled(own, 0.75), scaled(other, 0.25)); }
 
-#ifdef GRAD
 Reg load_inside(bool inside, int at)
 {
     const Reg loaded = LOAD(inside ? at : 0);
@@ -40,7 +37,6 @@ Reg gathered(Reg before, Reg first, Reg second, Reg after, int at, int n)
     const Reg own = sum_of(scaled(first, at > 0 ? 0.75 : 1.0), scaled(second, at + 1 < n ? 0.75 : 1.0));
     return sum_of(sum_of(scaled(before, 0.25), own), scaled(after, 0.25));
 }
-#endif
 
 void main()
 {
@@ -51,7 +47,6 @@ void main()
     const int pitch = 2 * width * vectors; /* of results */
     const int results = (image * 2 * height + 2 * line) * pitch + channel;
     int turn = 0;
-#ifdef GRAD
     const int warm = BILINEAR != 0u ? 1 : 0;
     int column = begin - warm;
     Reg last[2][TILE]; /* of results: what their columns -1 and 0 gave */
@@ -85,35 +80,4 @@ void main()
         column++;
         turn++;
     } while (turn < columns + warm);
-#else
-    const int ahead = BILINEAR != 0u ? 1 : 0;
-    const int pixels = image * height * width * vectors + channel;
-    int column = begin - 2 * ahead;
-    Reg last[2][2 * TILE]; /* between lines, of the column before this one and of this one */
-    [[unroll]] for (int i = 0; i < 2 * TILE; i++) last[0][i] = last[1][i] = rf_splat(0.0);
-    do {
-        const int at = pixels + clamp(column + ahead, 0, width - 1) * vectors;
-        Reg lines[TILE + 2], next[2 * TILE];
-        [[unroll]] for (int i = 0; i < TILE + 2; i++)
-            if (BILINEAR != 0u || (i > 0 && i <= TILE)) lines[i] = LOAD(at + clamp(line + i - 1, 0, height - 1) * width * vectors);
-        [[unroll]] for (int i = 0; i < 2 * TILE; i++)
-            if (BILINEAR != 0u) next[i] = between(lines[i / 2 + 1], lines[i / 2 + i % 2 * 2]);
-            else next[i] = lines[i / 2 + 1];
-        const bool writes = live && column >= begin && column < end;
-        [[unroll]] for (int i = 0; i < 2 * TILE; i++)
-            [[unroll]] for (int k = 0; k < 2; k++) {
-                Reg result = next[i];
-                if (BILINEAR != 0u) {
-                    if (k == 0) result = between(last[1][i], last[0][i]);
-                    else result = between(last[1][i], next[i]);
-                }
-                const uint goal = writes && 2 * line + i < 2 * height ? uint(results + i * pitch + (2 * column + k) * vectors) : ~0u;
-                RF_WRITE(to, ~0u, goal, result)
-            }
-        last[0] = last[1];
-        last[1] = next;
-        column++;
-        turn++;
-    } while (turn < columns + 2 * ahead);
-#endif
 }

@@ -288,15 +288,13 @@ static rf_result plan_texels(const rf_op_call *call, const rf_device_caps *caps,
 
 static const rf_kernel texels = { "texel", score_texels, plan_texels };
 
-/* ---- twice as high and wide, on lavapipe: an invocation walks along a strip of a few lines ---- */
+/* ---- gradients of twice as high and wide, on lavapipe: an invocation walks along a strip of a few lines ---- */
 
 static bool make_walk(const rf_op_call *call, const rf_device_caps *caps, rf_row_job *job)
 {
     enum { TILE = 2, VECTOR = 8, WANTED = 1024, LEAST_COLUMNS = 8 };
-    static const rf_shader *const shaders[2][2] = {
-        { &rf_shader_upsample_walk_texel8, &rf_shader_upsample_walk_texel16 },
-        { &rf_shader_upsample_walk_grad_texel8, &rf_shader_upsample_walk_grad_texel16 },
-    };
+    static const rf_shader *const shaders[2] = { &rf_shader_upsample_walk_grad_texel8,
+                                                 &rf_shader_upsample_walk_grad_texel16 };
     const enlargement e = enlargement_of(call);
     const int64_t vectors = e.channels / VECTOR, tiles = (e.height + TILE - 1) / TILE, pixels = e.height * e.width;
     if (caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps) || e.channels % VECTOR != 0) return false;
@@ -306,7 +304,6 @@ static bool make_walk(const rf_op_call *call, const rf_device_caps *caps, rf_row
     const uint64_t most = rf_min(wanted, (uint64_t)e.width / LEAST_COLUMNS);
     const uint64_t columns = rf_div_up((uint64_t)e.width, most > 1 ? most : 1);
     const uint64_t strips = rf_div_up((uint64_t)e.width, columns), pixel = (uint64_t)e.channels * sizeof(float);
-    const bool gradient = call->op == &rf_op_upsample2d_grad;
     const uint32_t push[] = { 0,
                               (uint32_t)vectors,
                               (uint32_t)e.height,
@@ -314,7 +311,7 @@ static bool make_walk(const rf_op_call *call, const rf_device_caps *caps, rf_row
                               (uint32_t)tiles,
                               (uint32_t)strips,
                               (uint32_t)columns };
-    *job = (rf_row_job){ .shader = shaders[gradient][caps->subgroup_size != 8],
+    *job = (rf_row_job){ .shader = shaders[caps->subgroup_size != 8],
                          .grid = RF_GRID_IMAGES,
                          .local = rf_local_size(caps, caps->subgroup_size),
                          .rows = (uint64_t)e.images,
@@ -324,9 +321,9 @@ static bool make_walk(const rf_op_call *call, const rf_device_caps *caps, rf_row
                          .spec = { e.bilinear },
                          .n_push = RF_LENGTH(push) };
     memcpy(job->push, push, sizeof(push));
-    rf_row_job_tensor(job, RF_BIND_INPUT, 0, (uint64_t)pixels * (gradient ? 4 : 1) * pixel);
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, (uint64_t)pixels * 4 * pixel);
     job->tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
-    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, (uint64_t)pixels * (gradient ? 1 : 4) * pixel);
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, (uint64_t)pixels * pixel);
     return true;
 }
 
@@ -347,7 +344,84 @@ static rf_result plan_walk(const rf_op_call *call, const rf_device_caps *caps, r
 }
 
 static const rf_kernel walk = { "walk", score_walk, plan_walk };
-static const rf_kernel *const upsample_kernels[] = { &any, &vec4, &texels, &walk };
+/* ---- in the order of memory, on lavapipe: an invocation makes eight neighbours of all lines that a line becomes ----
+ */
+
+/* Along an axis: 0 repeated, 1 between two elements, 2 the same but for one result in the middle of its element. */
+static uint32_t lines_kind(const enlargement *e, int axis)
+{
+    if (!e->bilinear || e->factor[axis] == 1) return 0;
+    return e->factor[axis] % 2 == 0 ? 1 : 2;
+}
+
+static bool make_lines(const rf_op_call *call, const rf_device_caps *caps, rf_row_job *job)
+{
+    enum { VECTOR = 8 };
+    static const rf_shader *const shaders[3][2] = {
+        { &rf_shader_upsample_lines_ones8, &rf_shader_upsample_lines_ones16 },
+        { &rf_shader_upsample_lines_fours8, &rf_shader_upsample_lines_fours16 },
+        { &rf_shader_upsample_lines_eights8, &rf_shader_upsample_lines_eights16 },
+    };
+    const enlargement e = enlargement_of(call);
+    const int64_t pixels = e.height * e.width, factors = (int64_t)e.factor[0] * e.factor[1];
+    const uint32_t piece = e.channels % 8 == 0 ? 8 : e.channels % 4 == 0 ? 4 : 1;
+    if (caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps)) return false;
+    if (e.width * e.factor[1] * e.channels % VECTOR != 0 || pixels * factors > INT32_MAX / e.channels) return false;
+    const uint32_t line = (uint32_t)(e.width * e.factor[1] * e.channels / VECTOR),
+                   channels = (uint32_t)e.channels / piece;
+    const rf_magic by_line = rf_magic_make(line), by_channels = rf_magic_make(channels),
+                   by_x = rf_magic_make((uint32_t)e.factor[1]);
+    const float per[] = { 0.5f / (float)e.factor[0], 0.5f / (float)e.factor[1] };
+    uint32_t push[] = { 0,
+                        (uint32_t)e.height,
+                        (uint32_t)e.width,
+                        line,
+                        by_line.magic,
+                        by_line.shift,
+                        channels,
+                        by_channels.magic,
+                        by_channels.shift,
+                        (uint32_t)e.factor[0],
+                        (uint32_t)e.factor[1],
+                        by_x.magic,
+                        by_x.shift,
+                        0,
+                        0 };
+    memcpy(&push[RF_LENGTH(push) - 2], per, sizeof(per));
+    *job = (rf_row_job){ .shader = shaders[piece == 8 ? 2 : piece == 4][caps->subgroup_size != 8],
+                         .grid = RF_GRID_IMAGES,
+                         .local = rf_local_size(caps, RF_FLAT_LOCAL),
+                         .rows = (uint64_t)e.images,
+                         .threads_per_row = (uint64_t)e.height * line,
+                         .loops = (uint64_t)e.factor[0] + 1,
+                         .n_spec = 2,
+                         .spec = { lines_kind(&e, 0), lines_kind(&e, 1) },
+                         .n_push = RF_LENGTH(push) };
+    memcpy(job->push, push, sizeof(push));
+    const uint64_t pixel = (uint64_t)e.channels * sizeof(float);
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, (uint64_t)pixels * pixel);
+    job->tensors[0].view = piece == 1 ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, (uint64_t)(pixels * factors) * pixel);
+    return true;
+}
+
+static double score_lines(const rf_op_call *call, const rf_device_caps *caps)
+{
+    rf_row_job job;
+    if (!make_lines(call, caps, &job) || job.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
+    const uint64_t chunk = rf_row_job_chunk(&job, caps);
+    return chunk == 0 ? RF_SCORE_NONE : chunk < job.rows ? RF_SCORE_RESERVE : RF_SCORE_DRIVER;
+}
+
+static rf_result plan_lines(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_row_job job;
+    if (!make_lines(call, caps, &job)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: no lines of eights", call->op->name);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel by_lines = { "lines", score_lines, plan_lines };
+static const rf_kernel *const upsample_kernels[] = { &any, &vec4, &texels, &by_lines };
 
 /* ---- gradients for large factors: along the lines, then across them ---- */
 
