@@ -28,7 +28,7 @@ extern const rf_kernel rf_pool_walk_max, rf_pool_walk_max_grad, rf_pool_walk_avg
 
 #define RF_NUM_MAX_POOL_KERNELS 7
 extern const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS];
-#define RF_NUM_MAX_POOL_GRAD_KERNELS 11
+#define RF_NUM_MAX_POOL_GRAD_KERNELS 12
 extern const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS];
 #define RF_NUM_AVG_POOL_KERNELS 5
 extern const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS];

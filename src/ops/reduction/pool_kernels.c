@@ -137,7 +137,7 @@ bool rf_pool_is_narrow(const rf_op_call *call)
 
 static bool pool_takes_narrow(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
 {
-    return v->vector == 4 && rf_pool_is_narrow(call) && (!v->texel || rf_texels_narrow(call, caps));
+    return v->vector >= 4 && rf_pool_is_narrow(call) && (!v->texel || rf_texels_narrow(call, caps));
 }
 
 /* Makes the type part of the pipeline: constant 5. */
@@ -452,10 +452,12 @@ KERNEL(max_grad_cells_vec4, "cells_vec4", &rf_shader_pool_max_grad_cells_vec4, W
 KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
 KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel8, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
        RF_SCORE_DRIVER, .texel = true, .wide = &rf_shader_pool_max_grad_2x2_texel16);
+KERNEL(max_grad_2x2_eights, "2x2_eights", &rf_shader_pool_max_grad_2x2_eights8, WALK_QUADS, LOOPS_NONE, 8, NEEDS_2X2,
+       RF_SCORE_DRIVER, .texel = true, .wide = &rf_shader_pool_max_grad_2x2_eights16);
 const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
-    &max_grad_gather,      &max_grad_gather_vec4,  &max_grad_cells,       &max_grad_cells_vec4,
-    &max_grad_2x2,         &max_grad_2x2_texel,    &max_grad_sides,       &max_grad_places,
-    &max_grad_places_vec4, &max_grad_places_texel, &rf_pool_walk_max_grad
+    &max_grad_gather, &max_grad_gather_vec4, &max_grad_cells,        &max_grad_cells_vec4,
+    &max_grad_2x2,    &max_grad_2x2_eights,  &max_grad_2x2_texel,    &max_grad_sides,
+    &max_grad_places, &max_grad_places_vec4, &max_grad_places_texel, &rf_pool_walk_max_grad
 };
 
 KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
