@@ -171,7 +171,7 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
             false;
         rf_bind_bytes(d, to.kind, to.index, to.offset + start * to_size, rf_align_up(n * to_size, 4))->write = true;
         if (shader != &rf_shader_cast) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
-        rf_dispatch_items(d, caps, rf_div_up(n, shader != &rf_shader_cast ? 8 : 4));
+        rf_dispatch_items(d, caps, rf_div_up(n, shader != &rf_shader_cast ? 32 : 4)); /* of an invocation */
     }
     return RF_OK;
 }
