@@ -3,6 +3,8 @@
 // long, except when there is only one; its last few elements come through the second view of the input.
 // WHOLE, of one row: the workgroup that comes last adds all slices up (reduce_whole.glsl).
 // TEXEL: reads through a texel buffer, for a driver that spends as much on a turn of a loop as on a load.
+// LANES, of many rows: the lanes of a subgroup share each of their rows, so that they read what lies side by side. Rows are multiples of
+// what they take in a turn, 32 each.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -17,12 +19,20 @@ layout(binding = 0) uniform samplerBuffer x;
 RF_STORED4(0, x, readonly)
 #define X(i) RF_LOAD4(0, x, i)
 #endif
+#ifdef LANES
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 #ifdef WHOLE
 #define RESULT 3
 #include "reduce_whole.glsl"
 layout(std430, binding = 1) coherent buffer Y { float y[]; };
 layout(std430, binding = RESULT) writeonly buffer Result { float result_of[]; };
 
+#else
+layout(std430, binding = 1) writeonly buffer Y { float y[]; };
+#endif
+#if defined(WHOLE) || defined(LANES)
 // Of all lanes.
 float of_lanes(float v)
 {
@@ -30,8 +40,6 @@ float of_lanes(float v)
         v = rf_combine(v, subgroupShuffle(v, gl_SubgroupInvocationID ^ distance));
     return v;
 }
-#else
-layout(std430, binding = 1) writeonly buffer Y { float y[]; };
 #endif
 #ifdef TEXEL
 layout(std430, binding = 2) readonly buffer XTail { float x_tail[]; };
@@ -42,6 +50,34 @@ RF_STORED1(2, x_tail)
 #define TAIL(i) RF_LOAD1(2, x_tail, i)
 #endif
 
+#ifdef LANES
+// Those beyond the last row take part with it. Loops test at their end: lavapipe would run the body of others once more.
+void main()
+{
+    const uint t = rf_thread(), lane = gl_SubgroupInvocationID, lanes = gl_SubgroupSize, fours = total / 4, rows = n_out;
+    const float factor = scale;
+    float own = 0.0;
+    uint row = 0;
+    do {
+        const uint base = min(t - lane + row, rows - 1) * fours + lane;
+        vec4 result = vec4(rf_start());
+        uint r = 0;
+        do {
+            const uint block_end = min(r + BLOCK * lanes, fours);
+            vec4 part = vec4(rf_start());
+            do {
+                [[unroll]] for (uint k = 0; k < TURN; k++) part = rf_combine(part, rf_apply(X(base + r + k * lanes)));
+                r += TURN * lanes;
+            } while (r < block_end);
+            result = rf_combine(result, part);
+        } while (r < fours);
+        const float whole = of_lanes(rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w)));
+        own = row == lane ? whole : own;
+        row++;
+    } while (row < lanes);
+    if (t < rows) y[first_slice * rows + t] = own * factor;
+}
+#else
 void main()
 {
 #ifdef WHOLE
@@ -80,3 +116,4 @@ void main()
     y[first_slice * n_out + t] = whole * scale;
 #endif
 }
+#endif

@@ -21,7 +21,7 @@ enum {
     RF_NUM_REDUCE_KERNELS
 };
 extern const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS];
-#define RF_NUM_REDUCE_CASES 53
+#define RF_NUM_REDUCE_CASES 55
 extern const rf_op_case rf_reduce_cases[RF_NUM_REDUCE_CASES];
 
 #endif

@@ -54,6 +54,8 @@ const rf_op_case rf_reduce_cases[] = {
     { CASE("sum_1_3x5x4104", SUM, 2, 0, 3, 3, 5, 4104) },
     { CASE("max_0_255x31", MAX, 1, 0, 2, 255, 31) },
     { CASE("min_1_33x64", MIN, 2, 0, 2, 33, 64) },
+    { CASE("max_1_21x512", MAX, 2, 0, 2, 21, 512) },
+    { CASE("sum_1_130x3072", SUM, 2, 0, 2, 130, 3072) },
     { CASE("abs_1_5x256", SUM_ABS, 2, 0, 2, 5, 256) },
     { CASE("mean_1_3x1009", MEAN, 2, 0, 2, 3, 1009) },
     { CASE("squares_all_4099", SUM_SQUARES, 0, 0, 1, 4099) },

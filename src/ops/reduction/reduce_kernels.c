@@ -34,6 +34,7 @@ typedef struct reduce_variant {
     bool tail;                          /* the shader has a second view of the input at binding 2 */
     bool texel;                         /* binding 0 is a texel buffer */
     const rf_shader *whole[2];          /* adds up slices as well: for subgroups of 8 and of 16 */
+    const rf_shader *lanes[2];          /* its subgroups share rows */
 } reduce_variant;
 
 static const reduce_variant variant_any = { .shader = &rf_shader_reduce_any,
@@ -64,16 +65,18 @@ static const reduce_variant variant_rows = { .shader = &rf_shader_reduce_rows,
                                              .cpu_target = 128,
                                              .gpu_target = 16384,
                                              .tail = true };
-static const reduce_variant variant_rows_texel = { .shader = &rf_shader_reduce_rows_texel,
-                                                   .vector = 1,
-                                                   .slice_multiple = 4,
-                                                   .min_slice = 1024,
-                                                   .cpu_target = 128,
-                                                   .gpu_target = 16384,
-                                                   .tail = true,
-                                                   .texel = true,
-                                                   .whole = { &rf_shader_reduce_rows_whole8,
-                                                              &rf_shader_reduce_rows_whole16 } };
+static const reduce_variant variant_rows_texel = {
+    .shader = &rf_shader_reduce_rows_texel,
+    .vector = 1,
+    .slice_multiple = 4,
+    .min_slice = 1024,
+    .cpu_target = 128,
+    .gpu_target = 16384,
+    .tail = true,
+    .texel = true,
+    .whole = { &rf_shader_reduce_rows_whole8, &rf_shader_reduce_rows_whole16 },
+    .lanes = { &rf_shader_reduce_rows_lanes8, &rf_shader_reduce_rows_lanes16 }
+};
 static const reduce_variant variant_tree = { .shader = &rf_shader_reduce_tree,
                                              .per_group = true,
                                              .vector = 1,
@@ -170,13 +173,25 @@ static uint64_t reduce_loops(const reduce_variant *v, uint32_t local, uint64_t s
     return v->per_group ? rf_div_up(len, local) + 16 : len + 2 * rf_div_up(len, 64) + 2;
 }
 
+/* Whether subgroups share rows: whole ones of so many turns of all lanes, and enough of them for every lane to store
+ * one. */
+static bool shares_rows(const reduce_variant *v, const rf_device_caps *caps, const reduce_push *push)
+{
+    enum { TURN = 8 * 4 }; /* elements, of a lane */
+    if (!v->lanes[0] || caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps)) return false;
+    return push->slices == 1 && push->n_out >= caps->subgroup_size && push->total % (TURN * caps->subgroup_size) == 0;
+}
+
 /* One dispatch over what is stored in a type; `in` and `out` say where from and to, push->n_out * push->slices results.
  */
 static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, const reduce_variant *v, uint32_t kind,
                               rf_dtype type, const reduce_push *push, const rf_binding *in, const rf_binding *out)
 {
     const uint32_t local = rf_local_size(caps, v->per_group ? 128 : 64);
-    rf_dispatch *d = rf_kernel_plan_add(plan, v->shader, reduce_loops(v, local, push->slice_len));
+    const bool shared = shares_rows(v, caps, push);
+    const rf_shader *shader = shared ? v->lanes[caps->subgroup_size != 8] : v->shader;
+    const uint64_t loops = reduce_loops(v, local, push->slice_len) + (shared ? 8 * caps->subgroup_size : 0);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, loops);
     if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint64_t results = (uint64_t)push->n_out * push->slices / v->vector;
     rf_dispatch_spec(d, local);
