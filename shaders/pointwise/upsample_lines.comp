@@ -1,9 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Enlarged images in the order of memory, for drivers that fetch texels at once: an invocation has eight neighbouring results, which it
- * makes between columns once for each line of the image that it needs, and then between these for all lines of results that a line of the image
- * becomes. PIECE of the eight are of one pixel for sure: 8 (of so many channels or a multiple), 4, or 1.
+ * Enlarged images along lines, for drivers that fetch texels at once: an invocation has eight neighbouring results of all lines that some
+ * lines of the image become. It makes them between columns once for each line of the image, of which the last three stay in registers, and
+ * then between those. PIECE of the eight are of one pixel for sure: 8 (of so many channels or a multiple), 4, or 1.
  */
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
@@ -15,11 +15,13 @@
 const uint REPEATED = 0u, BETWEEN = 1u, BETWEEN_OR_MIDDLE = 2u;
 layout(constant_id = 1) const uint LINES = REPEATED;
 layout(constant_id = 2) const uint COLUMNS = REPEATED;
+layout(constant_id = 3) const uint FACTOR_Y = 2;
 layout(push_constant) uniform Push {
     uint images;
-    uint height, width, line, line_magic, line_shift;      /* of an image; eights of a line of results and the division by them */
-    uint channels, channels_magic, channels_shift;         /* pieces of a pixel */
-    uint factor_y, factor_x, factor_x_magic, factor_x_shift;
+    uint height, width, strips, strip; /* of an image, and lines of a strip */
+    uint line, line_magic, line_shift;             /* eights of a line of results and the division by them */
+    uint channels, channels_magic, channels_shift; /* pieces of a pixel */
+    uint factor_x, factor_x_magic, factor_x_shift;
     float per_y, per_x; /* 1 / 2 factors */
 };
 layout(binding = 0) uniform samplerBuffer from;
@@ -68,9 +70,8 @@ Piece piece_of(uint at)
     (COLUMNS == REPEATED ? FETCH(begin + piece[i].own)                                                                 \
                          : between(COLUMNS, FETCH(begin + piece[i].own), FETCH(begin + piece[i].other), piece[i].way))
 
-Reg results_in(uint image_line, Piece piece[8 / PIECE])
+Reg results_in(uint begin, Piece piece[8 / PIECE])
 {
-    const uint begin = image_line * width * channels;
 #if PIECE == 8
     return MADE(0);
 #elif PIECE == 4
@@ -80,33 +81,44 @@ Reg results_in(uint image_line, Piece piece[8 / PIECE])
 #endif
 }
 
-/* All invocations take part throughout: those beyond the end go with the last one. The loop tests at its end, since lavapipe would run the
- * body of another once more, and reads no push constants, which lavapipe would look up lane by lane there. */
+/* All invocations take part throughout: those beyond the end go with the last one. Loops test at their end, since lavapipe would run the
+ * body of others once more, and read no push constants, which it would look up lane by lane there. */
 void main()
 {
-    const uint t = gl_GlobalInvocationID.x, n = height * line, item = min(t, n - 1u), row = rf_divide(item, line_magic, line_shift);
-    const uint image_line = gl_WorkGroupID.y * height + row, eight = item - row * line;
-    const uint turns = factor_y, pitch = t < n ? line : 0u;
+    const uint t = gl_GlobalInvocationID.x, n = strips * line, item = min(t, n - 1u), part = rf_divide(item, line_magic, line_shift);
+    const uint eight = item - part * line, first = part * strip, last = height - 1u, lines = strip, pitch = line;
+    const uint image_line = gl_WorkGroupID.y * height, from_pitch = width * channels;
     const float per_turn = per_y;
     Piece piece[8 / PIECE];
     [[unroll]] for (uint i = 0; i < 8 / PIECE; i++) piece[i] = piece_of(8 / PIECE * eight + i);
-    const Reg own = results_in(image_line, piece);
-    Reg above = own, below = own;
+#define RESULTS_IN(row) results_in((image_line + (row)) * from_pitch, piece)
+    Reg above = rf_splat(0.0), own = above, below = above;
     if (LINES != REPEATED) {
-        above = results_in(row > 0u ? image_line - 1u : image_line, piece);
-        below = results_in(row + 1u < height ? image_line + 1u : image_line, piece);
+        above = RESULTS_IN(max(first, 1u) - 1u);
+        own = RESULTS_IN(first);
     }
-    uint goal = t < n ? image_line * turns * line + eight : ~0u, turn = 0;
+    uint goal = (image_line + first) * FACTOR_Y * line + eight, done = 0;
     do {
-        Reg result = own;
-        if (LINES != REPEATED) {
-            const int down = from_middle(turn, turns);
-            const bvec4 up = bvec4(down < 0);
-            const Reg other = Reg(mix(below.lo, above.lo, up), mix(below.hi, above.hi, up));
-            result = between(LINES, own, other, float(abs(down)) * per_turn);
-        }
-        RF_WRITE(to, ~0u, goal, result)
-        goal += pitch;
-        turn++;
-    } while (turn < turns);
+        const uint row = first + done;
+        if (LINES == REPEATED) own = RESULTS_IN(min(row, last));
+        else below = RESULTS_IN(min(row + 1u, last));
+        const bool writes = t < n && row <= last;
+        uint turn = 0;
+        do {
+            Reg result = own;
+            if (LINES != REPEATED) {
+                const int down = from_middle(turn, FACTOR_Y);
+                const bvec4 up = bvec4(down < 0);
+                const Reg other = Reg(mix(below.lo, above.lo, up), mix(below.hi, above.hi, up));
+                result = between(LINES, own, other, float(abs(down)) * per_turn);
+            }
+            const uint at = writes ? goal : ~0u;
+            RF_WRITE(to, ~0u, at, result)
+            goal += pitch;
+            turn++;
+        } while (turn < FACTOR_Y);
+        above = own;
+        own = below;
+        done++;
+    } while (done < lines);
 }

@@ -356,7 +356,7 @@ static uint32_t lines_kind(const enlargement *e, int axis)
 
 static bool make_lines(const rf_op_call *call, const rf_device_caps *caps, rf_row_job *job)
 {
-    enum { VECTOR = 8 };
+    enum { VECTOR = 8, WANTED_LINES = 8, WANTED_THREADS = 1024 };
     static const rf_shader *const shaders[3][2] = {
         { &rf_shader_upsample_lines_ones8, &rf_shader_upsample_lines_ones16 },
         { &rf_shader_upsample_lines_fours8, &rf_shader_upsample_lines_fours16 },
@@ -371,31 +371,34 @@ static bool make_lines(const rf_op_call *call, const rf_device_caps *caps, rf_ro
                    channels = (uint32_t)e.channels / piece;
     const rf_magic by_line = rf_magic_make(line), by_channels = rf_magic_make(channels),
                    by_x = rf_magic_make((uint32_t)e.factor[1]);
-    const float per[] = { 0.5f / (float)e.factor[0], 0.5f / (float)e.factor[1] };
-    uint32_t push[] = { 0,
-                        (uint32_t)e.height,
-                        (uint32_t)e.width,
-                        line,
-                        by_line.magic,
-                        by_line.shift,
-                        channels,
-                        by_channels.magic,
-                        by_channels.shift,
-                        (uint32_t)e.factor[0],
-                        (uint32_t)e.factor[1],
-                        by_x.magic,
-                        by_x.shift,
-                        0,
-                        0 };
-    memcpy(&push[RF_LENGTH(push) - 2], per, sizeof(per));
+    /* Strips of a few lines, since between them some are read twice, where there is enough to do side by side. */
+    const uint64_t most = rf_div_up((uint64_t)(e.images * e.height) * line, WANTED_THREADS);
+    const uint64_t strip = rf_min(rf_min(rf_div_up(WANTED_LINES, (uint64_t)e.factor[0]), most), (uint64_t)e.height);
+    const uint64_t strips = rf_div_up((uint64_t)e.height, strip);
+    const uint32_t push[] = { 0,
+                              (uint32_t)e.height,
+                              (uint32_t)e.width,
+                              (uint32_t)strips,
+                              (uint32_t)strip,
+                              line,
+                              by_line.magic,
+                              by_line.shift,
+                              channels,
+                              by_channels.magic,
+                              by_channels.shift,
+                              (uint32_t)e.factor[1],
+                              by_x.magic,
+                              by_x.shift,
+                              rf_float_word(0.5f / (float)e.factor[0]),
+                              rf_float_word(0.5f / (float)e.factor[1]) };
     *job = (rf_row_job){ .shader = shaders[piece == 8 ? 2 : piece == 4][caps->subgroup_size != 8],
                          .grid = RF_GRID_IMAGES,
                          .local = rf_local_size(caps, RF_FLAT_LOCAL),
                          .rows = (uint64_t)e.images,
-                         .threads_per_row = (uint64_t)e.height * line,
-                         .loops = (uint64_t)e.factor[0] + 1,
-                         .n_spec = 2,
-                         .spec = { lines_kind(&e, 0), lines_kind(&e, 1) },
+                         .threads_per_row = strips * line,
+                         .loops = strip * ((uint64_t)e.factor[0] + 2) + 1,
+                         .n_spec = 3,
+                         .spec = { lines_kind(&e, 0), lines_kind(&e, 1), (uint32_t)e.factor[0] },
                          .n_push = RF_LENGTH(push) };
     memcpy(job->push, push, sizeof(push));
     const uint64_t pixel = (uint64_t)e.channels * sizeof(float);
