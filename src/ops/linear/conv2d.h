@@ -8,6 +8,7 @@
 extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
 extern const rf_kernel rf_conv2d_depthwise, rf_conv2d_data_grad_depthwise, rf_conv2d_filter_grad_depthwise;
 extern const rf_kernel rf_conv2d_walk, rf_conv2d_data_grad_walk, rf_conv2d_filter_grad_walk;
+extern const rf_kernel rf_conv2d_nine;
 extern const rf_kernel rf_conv2d_few, rf_conv2d_few_16, rf_conv2d_few_32;
 /* Also of conv2d_pool_filter_grad. */
 extern const rf_kernel rf_conv2d_filter_grad_few_16, rf_conv2d_filter_grad_few_32;
@@ -44,7 +45,7 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
 bool rf_conv2d_makes_f32(const rf_op_call *call);                 /* makes_f32 of gradients by the kernel */
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 78
+#define RF_CONV2D_NUM_CASES 82
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 54
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
 #define RF_CONV2D_FILTER_GRAD_NUM_CASES 58

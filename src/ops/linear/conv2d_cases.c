@@ -185,6 +185,10 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define FEW_STRIDED (5, 13, 11, 4, 3, 2, 4, 12, 7, 6)
 #define FEW_MANY (67, 9, 8, 3, 3, 3, 3, 16, 7, 6)
 #define FEW_LINE (2, 3, 70, 2, 2, 3, 2, 48, 2, 68)
+/* Nine summands, columns in thirty-twos. */
+#define NINE (3, 9, 8, 1, 3, 3, 1, 32, 7, 6)
+#define NINE_WIDE (2, 8, 7, 3, 1, 3, 3, 64, 8, 7)
+#define NINE_STRIDED (3, 11, 9, 1, 3, 3, 1, 64, 6, 5)
 #define FEW_ODD (5, 9, 8, 2, 3, 3, 2, 45, 7, 6)
 #define DEEP (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
 /* Batches for tiles that go through the images first; several tiles of rows, none of them whole. */
@@ -325,6 +329,10 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "few_dilated", .attr = &dilated, FORWARD_BIAS(FEW_DILATED, 40), TOLERANCE(27) },
     { .name = "pool_few_padded", .attr = &pooled_same_relu, FORWARD_BIAS(FEW_PADDED, 24), TOLERANCE(25) },
     { .name = "pool_few_strided", .attr = &pooled_same_2, FORWARD_BIAS(FEW_STRIDED, 12), TOLERANCE(24) },
+    { .name = "nine", .attr = &valid_relu, FORWARD_BIAS(NINE, 32), TOLERANCE(9) },
+    { .name = "nine_wide", .attr = &same_leaky_relu, FORWARD_BIAS(NINE_WIDE, 64), TOLERANCE(9) },
+    { .name = "pool_nine", .attr = &pooled, FORWARD(NINE), TOLERANCE(9) },
+    { .name = "pool_nine_strided", .attr = &pooled_same_2, FORWARD_BIAS(NINE_STRIDED, 64), TOLERANCE(9) },
     { .name = "pool_few_line", .attr = &pooled, FORWARD(FEW_LINE), TOLERANCE(12) },
     { .name = "pool_conv1_b64",
       .attr = &pooled_relu,
