@@ -337,8 +337,7 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
                                                [RF_LANES_NARROW] = 1.25,
                                                [RF_LANES_ABREAST] = transposed && set->lanes == 8 ? 1.2 : 1.35,
                                                [RF_LANES_TALL] = transposed ? 0.99 : 1.02,
-                                               [RF_LANES_SLIM] = 3,
-                                               [RF_LANES_HALVES] = 1.24 };
+                                               [RF_LANES_SLIM] = 3 };
     const rf_lanes_tile *best = NULL;
     double least = 0;
     for (int i = 0; i < RF_LANES_SHAPES; i++) {
@@ -403,14 +402,13 @@ double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, doubl
     {                                                                                                                  \
         &rf_shader_##name, rows, columns                                                                               \
     }
-/* `one`: columns of a tile with four for each lane. */
-#define SHADERS(set, height, one)                                                                                      \
+/* `one`: columns of a tile with four for each lane; of gradients `narrow` has these. */
+#define SHADERS(set, height, one, narrow)                                                                              \
     .gather = { [RF_LANES_WIDE] = TILE(set##_gather_2, height, 2 * (one)),                                             \
                 [RF_LANES_NARROW] = TILE(set##_gather_1, height, one) },                                               \
     .gather_transposed = { [RF_LANES_WIDE] = TILE(set##_gather_t_2, height, 2 * (one)),                                \
                            [RF_LANES_NARROW] = TILE(set##_gather_t_1, height, one) },                                  \
-    .grad = { [RF_LANES_WIDE] = TILE(set##_grad_2, height, 2 * (one)),                                                 \
-              [RF_LANES_NARROW] = TILE(set##_grad_1, height, one) },                                                   \
+    .grad = { [RF_LANES_WIDE] = TILE(set##_grad_2, height, 2 * (one)), [RF_LANES_NARROW] = narrow },                   \
     .gather_scalar[RF_LANES_NARROW] = TILE(set##_gather_s, height, one),                                               \
     .grad_scalar[RF_LANES_NARROW] = TILE(set##_grad_s, 16, one)
 
@@ -419,7 +417,7 @@ const rf_lanes_set rf_lanes8_texel = {
     .texel = true,
     .shuffle = true,
     .favourite = RF_DRIVER_LAVAPIPE,
-    SHADERS(lanes8_texel, 32, 32),
+    SHADERS(lanes8_texel, 32, 32, TILE(lanes8_texel_grad_1, 32, 32)),
     .gather[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_abreast, 64, 16),
     .gather[RF_LANES_TALL] = TILE(lanes8_texel_gather_tall, 64, 32),
     .gather[RF_LANES_SLIM] = TILE(lanes8_texel_gather_slim, 64, 4),
@@ -433,12 +431,12 @@ const rf_lanes_set rf_lanes8_texel = {
 const rf_lanes_set rf_lanes8_storage = {
     .lanes = 8,
     .favourite = RF_DRIVER_OTHER,
-    SHADERS(lanes8_storage, 32, 32),
+    SHADERS(lanes8_storage, 32, 32, TILE(lanes8_storage_grad_1, 32, 32)),
 };
 const rf_lanes_set rf_lanes4_storage = {
     .lanes = 4,
     .favourite = RF_DRIVER_OTHER,
-    SHADERS(lanes4_storage, 16, 16),
+    SHADERS(lanes4_storage, 16, 16, TILE(lanes4_storage_grad_1, 16, 16)),
 };
 const rf_lanes_set rf_lanes4_quad = {
     .lanes = 4,
@@ -456,9 +454,8 @@ const rf_lanes_set rf_lanes16_texel = {
     .texel = true,
     .shuffle = true,
     .favourite = RF_DRIVER_LAVAPIPE,
-    SHADERS(lanes16_texel, 64, 64),
+    SHADERS(lanes16_texel, 64, 64, TILE(lanes16_texel_grad_halves, 32, 64)),
     .gather[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_abreast, 64, 32),
     .gather_transposed[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_t_abreast, 64, 32),
     .grad[RF_LANES_ABREAST] = TILE(lanes16_texel_grad_abreast, 64, 32),
-    .grad[RF_LANES_HALVES] = TILE(lanes16_texel_grad_halves, 32, 64),
 };

@@ -16,15 +16,7 @@ typedef struct rf_lanes_tile {
 } rf_lanes_tile;
 
 /* Not every set has all of them; those for single floats are never wide. */
-enum {
-    RF_LANES_WIDE,
-    RF_LANES_NARROW,
-    RF_LANES_ABREAST,
-    RF_LANES_TALL,
-    RF_LANES_SLIM,
-    RF_LANES_HALVES,
-    RF_LANES_SHAPES
-};
+enum { RF_LANES_WIDE, RF_LANES_NARROW, RF_LANES_ABREAST, RF_LANES_TALL, RF_LANES_SLIM, RF_LANES_SHAPES };
 
 /* All shaders built for one way of loading and handing round values. */
 typedef struct rf_lanes_set {
