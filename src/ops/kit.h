@@ -167,7 +167,7 @@ typedef struct rf_row_job {
     uint64_t columns; /* of a row that a workgroup walks; set by rf_row_job_group() */
     uint32_t n_tensors, n_push, n_spec;
     rf_row_tensor tensors[RF_MAX_BINDINGS];
-    uint32_t spec[5];               /* spec[1] and on */
+    uint32_t spec[6];               /* spec[1] and on */
     uint32_t push[RF_MAX_PUSH / 4]; /* push[0] is overwritten with the rows of the dispatch */
 } rf_row_job;
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes);
