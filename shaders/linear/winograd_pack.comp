@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* u = G g G^T of every 3 x 3 kernel g, for lanes_winograd.comp: 16 matrices [channel][column padded with zeros to a multiple of four]. */
+/*
+ * u = G g G^T of every 3 x 3 kernel g, for lanes_winograd.comp and lanes_winograd_4.comp: SIDE x SIDE matrices [channel][column padded
+ * with zeros to a multiple of a tile's].
+ *   SIDE  pixels of a side that a block is made of: 4, or 6 with the points 0, 1, -1, 1/2, -2 and infinity
+ */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -14,10 +18,26 @@ layout(push_constant) uniform P {
     int base, tap, row, column; /* where tap 0 stands in `from`, and strides there */
 };
 
-vec4 half_sum(vec4 a, vec4 b, vec4 c)
-{
-    return 0.5 * (a + b + c);
-}
+/* G times a line of three. */
+#if SIDE == 4
+#define TIMES_G(to, a, b, c)                                                                                           \
+    {                                                                                                                  \
+        to[0] = a;                                                                                                     \
+        to[1] = 0.5 * (a + b + c);                                                                                     \
+        to[2] = 0.5 * (a - b + c);                                                                                     \
+        to[3] = c;                                                                                                     \
+    }
+#else
+#define TIMES_G(to, a, b, c)                                                                                           \
+    {                                                                                                                  \
+        to[0] = a;                                                                                                     \
+        to[1] = (a + b + c) * (1.0 / 3.0);                                                                             \
+        to[2] = (a - b + c) * (-1.0 / 3.0);                                                                            \
+        to[3] = (a + 0.5 * b + 0.25 * c) * (-16.0 / 15.0);                                                             \
+        to[4] = (a - 2.0 * b + 4.0 * c) * (1.0 / 15.0);                                                                \
+        to[5] = c;                                                                                                     \
+    }
+#endif
 
 void main()
 {
@@ -30,20 +50,13 @@ void main()
         float x = texelFetch(from, at + t * tap + min(first + j, columns - 1) * column).x;
         g[t / 3][t % 3][j] = channel < channels && first + j < columns ? x : 0.0;
     }
-    vec4 u[4][3];
-    [[unroll]] for (int x = 0; x < 3; x++) {
-        u[0][x] = g[0][x];
-        u[1][x] = half_sum(g[0][x], g[1][x], g[2][x]);
-        u[2][x] = half_sum(g[0][x], -g[1][x], g[2][x]);
-        u[3][x] = g[2][x];
-    }
+    vec4 u[3][SIDE], line[SIDE];
+    [[unroll]] for (int x = 0; x < 3; x++) TIMES_G(u[x], g[0][x], g[1][x], g[2][x])
     /* [tile of columns][column of u][channel in fours][line of u][channel of the four][column] */
-    int column_stride = tile_channels * 4, line_stride = tile * 4;
-    int into = column_tile * tile_channels * 16 + (channel >> 2) * 16 * tile + (channel & 3) * tile + four;
-    [[unroll]] for (int y = 0; y < 4; y++) {
-        to[into + y * line_stride] = u[y][0];
-        to[into + y * line_stride + column_stride] = half_sum(u[y][0], u[y][1], u[y][2]);
-        to[into + y * line_stride + column_stride * 2] = half_sum(u[y][0], -u[y][1], u[y][2]);
-        to[into + y * line_stride + column_stride * 3] = u[y][2];
+    int column_stride = tile_channels * SIDE, line_stride = tile * 4;
+    int into = column_tile * tile_channels * (SIDE * SIDE) + (channel >> 2) * (4 * SIDE) * tile + (channel & 3) * tile + four;
+    [[unroll]] for (int y = 0; y < SIDE; y++) {
+        TIMES_G(line, u[0][y], u[1][y], u[2][y])
+        [[unroll]] for (int x = 0; x < SIDE; x++) to[into + y * line_stride + x * column_stride] = line[x];
     }
 }

@@ -121,6 +121,7 @@ static const rf_kernel *const kernels[] = { &rf_conv2d_naive,
                                             RF_LANES_LIST(conv2d, _scalar),
                                             &rf_conv2d_lanes8_texel_points,
                                             &rf_conv2d_lanes8_texel_winograd,
+                                            &rf_conv2d_lanes8_texel_winograd_4,
                                             RF_BLOCK_LIST(conv2d),
                                             RF_COOP_LIST(conv2d) };
 

@@ -20,11 +20,12 @@ RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 
 extern const rf_kernel rf_conv2d_lanes8_texel_points, rf_conv2d_data_grad_lanes8_texel_points;
 extern const rf_kernel rf_conv2d_lanes8_texel_winograd, rf_conv2d_data_grad_lanes8_texel_winograd;
+extern const rf_kernel rf_conv2d_lanes8_texel_winograd_4, rf_conv2d_data_grad_lanes8_texel_winograd_4;
 extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd, rf_conv2d_filter_grad_lanes8_texel_taps;
 /* conv2d_winograd_grad.c: what the direct form of a filter gradient takes, in seconds of a processor. */
 double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
 
-#define RF_CONV2D_DATA_NUM_KERNELS 19
+#define RF_CONV2D_DATA_NUM_KERNELS 20
 /* What conv2d_data_grad and conv2d_transpose share. */
 extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */

@@ -83,6 +83,7 @@ const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive,
                                                     RF_LANES_LIST(conv2d_data_grad, ),
                                                     &rf_conv2d_data_grad_lanes8_texel_points,
                                                     &rf_conv2d_data_grad_lanes8_texel_winograd,
+                                                    &rf_conv2d_data_grad_lanes8_texel_winograd_4,
                                                     RF_BLOCK_LIST(conv2d_data_grad),
                                                     RF_COOP_LIST(conv2d_data_grad) };
 

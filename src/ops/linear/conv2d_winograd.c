@@ -9,8 +9,10 @@
  * 81 (1 + 12 / C) times that of the direct form: less from 46 channels on, 3.2 times as much with four. The cases'
  * tolerances hold it as they are. Products of F(4 x 4, 3 x 3) would add up to 36 times as much again.
  */
-#include "ops/linear/conv2d.h"
+#include "ops/linear/conv2d_winograd.h"
 #include "rf_shaders.h"
+
+enum { SIDE = 4 /* pixels that a block is made of */ };
 
 /* Of shaders/linear/lanes_winograd.comp. */
 typedef struct block_push {
@@ -18,15 +20,6 @@ typedef struct block_push {
     int32_t a_pixel, c_row;
 } block_push;
 _Static_assert(sizeof(block_push) <= RF_MAX_PUSH, "push constants of lanes_winograd.comp");
-
-/* A convolution of images h w channels to oh ow columns; of the kernel: where tap 0 starts, elements from tap to tap,
- * from channel to channel, from column to column. */
-typedef struct block_product {
-    int64_t n, h, w, oh, ow, pt, pl, channels, columns;
-    int64_t base, tap, row, column;
-    uint32_t activation;
-    bool bias;
-} block_product;
 
 /* Seconds of a processor, as measured beside other work: of a turn (four channels, four of the 16 products) and of the
  * rest of a tile. */
@@ -39,104 +32,37 @@ static const block_tile block_tiles[] = {
     { { &rf_shader_lanes8_texel_winograd_16, 32, 16 }, 0.64e-6, 5.2e-6 },
 };
 
-static bool block_product_of(const rf_op_call *call, block_product *p)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (g.kh != 3 || g.kw != 3 || g.sy != 1 || g.sx != 1 || g.dy != 1 || g.dx != 1 || g.groups != 1) return false;
-    if (g.pt >= 32768 || g.pl >= 32768) return false; /* they travel in 16 bits */
-    *p = (block_product){ .n = g.n,
-                          .h = g.h,
-                          .w = g.w,
-                          .oh = g.oh,
-                          .ow = g.ow,
-                          .pt = g.pt,
-                          .pl = g.pl,
-                          .channels = g.cin,
-                          .columns = g.cout,
-                          .tap = g.cin * g.cout,
-                          .row = g.cout,
-                          .column = 1,
-                          .activation = ((const rf_conv2d_attr *)call->attr)->activation,
-                          .bias = call->n_in == 3 };
-    if (call->op == &rf_op_conv2d) return true;
-    /* Of dy, with the kernel turned by 180 degrees and its channels exchanged. */
-    *p = (block_product){ .n = g.n,
-                          .h = g.oh,
-                          .w = g.ow,
-                          .oh = g.h,
-                          .ow = g.w,
-                          .pt = 2 - g.pt,
-                          .pl = 2 - g.pl,
-                          .channels = g.cout,
-                          .columns = g.cin,
-                          .base = 8 * g.cin * g.cout,
-                          .tap = -g.cin * g.cout,
-                          .row = 1,
-                          .column = g.cout };
-    return true;
-}
-
-/* The direct form has a tile of four columns. */
-enum { FEW_COLUMNS = 8 };
-
-static int64_t count_blocks(const block_product *g)
+static int64_t count_blocks(const rf_block_product *g)
 {
     return g->n * ((g->oh + 1) / 2) * ((g->ow + 1) / 2);
 }
 
-/* Fours of the transformed kernels. */
-static uint64_t transformed_size(const block_product *g, const rf_lanes_tile *tile)
-{
-    return (uint64_t)rf_lanes_fours(g->channels) * 16 * rf_align_up((uint64_t)g->columns, tile->columns);
-}
-
-static double tile_seconds(const block_product *g, const block_tile *t)
+static double tile_seconds(const rf_block_product *g, const block_tile *t)
 {
     const uint64_t tiles =
         rf_div_up((uint64_t)count_blocks(g), t->tile.rows) * rf_div_up((uint64_t)g->columns, t->tile.columns);
     return (double)tiles * ((double)rf_lanes_fours(g->channels) * 4 * t->turn + t->rest);
 }
 
-static const block_tile *choose_tile(const block_product *g)
+static const block_tile *choose_tile(const rf_block_product *g)
 {
     const block_tile *wide = &block_tiles[0], *narrow = &block_tiles[1];
     return tile_seconds(g, narrow) < tile_seconds(g, wide) ? narrow : wide;
 }
 
-static uint64_t block_loops(const block_product *g)
+static uint64_t block_loops(const rf_block_product *g)
 {
     return (uint64_t)rf_lanes_fours(g->channels) * 4 + 12;
 }
 
-/* u = G k G^T of all kernels k. */
-static rf_result plan_transform(rf_lanes_plan *p, const block_product *g, const rf_lanes_tile *tile, rf_binding *io)
-{
-    const int64_t tile_fours = tile->columns / 4, tile_channels = tile_fours * rf_lanes_fours(g->channels) * 4;
-    const uint64_t total = transformed_size(g, tile) / 16;
-    const int32_t push[] = { (int32_t)total,       (int32_t)tile_fours, (int32_t)tile_channels,
-                             (int32_t)g->channels, (int32_t)g->columns, (int32_t)g->base,
-                             (int32_t)g->tap,      (int32_t)g->row,     (int32_t)g->column };
-    const rf_binding to = rf_lanes_workspace(p, total * 16 * 16);
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_winograd_pack, RF_NO_LOOPS);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
-    rf_lanes_bind(d, *io, RF_VIEW_TEXEL_R32F, false);
-    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
-    rf_dispatch_push(d, push, sizeof(push));
-    rf_dispatch_items(d, p->caps, total);
-    d->concurrent = p->plan->count > 1; /* with what pads the images */
-    *io = to;
-    return RF_OK;
-}
-
 static rf_result plan_blocks(rf_lanes_plan *p)
 {
-    block_product g;
-    if (!block_product_of(p->call, &g)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
+    rf_block_product g;
+    if (!rf_block_product_of(p->call, &g)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
     const rf_lanes_tile *tile = &choose_tile(&g)->tile;
     rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
     RF_TRY(rf_lanes_pad_rows(p, &x, g.n * g.h * g.w, g.channels));
-    RF_TRY(plan_transform(p, &g, tile, &kernel));
+    RF_TRY(rf_block_add_kernels(p, &g, &rf_shader_winograd_pack, tile->columns, SIDE, &kernel));
     const uint64_t row_tiles = rf_div_up((uint64_t)count_blocks(&g), tile->rows);
     const uint64_t total = row_tiles * rf_div_up((uint64_t)g.columns, tile->columns);
     rf_dispatch *d = rf_kernel_plan_add(p->plan, tile->shader, block_loops(&g));
@@ -169,32 +95,22 @@ static rf_result plan_blocks(rf_lanes_plan *p)
     return RF_OK;
 }
 
-/* The same of the direct form; a turn is a tap of four channels. */
-static double direct_seconds(const block_product *g)
-{
-    const bool narrow = g->columns <= 16;
-    const uint64_t tiles =
-        rf_div_up((uint64_t)(g->n * g->oh * g->ow), 64) * rf_div_up((uint64_t)g->columns, narrow ? 16 : 32);
-    const double turn = narrow ? 0.17e-6 : 0.31e-6, rest = narrow ? 2.5e-6 : 2.8e-6;
-    return (double)tiles * ((double)rf_lanes_fours(g->channels) * 9 * turn + rest);
-}
-
 /* The direct form's, by how much longer that takes. Of small images it leaves out taps of padding, which is not
  * counted. */
 static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_kernel *direct = call->op == &rf_op_conv2d ? &rf_conv2d_lanes8_texel : &rf_conv2d_data_grad_lanes8_texel;
-    block_product g;
-    if (!caps->is_cpu || !caps->int64 || !block_product_of(call, &g) || !rf_lanes_usable(set, call, caps))
+    rf_block_product g;
+    if (!caps->is_cpu || !caps->int64 || !rf_block_product_of(call, &g) || !rf_lanes_usable(set, call, caps))
         return RF_SCORE_NONE;
-    if (g.columns <= FEW_COLUMNS) return RF_SCORE_NONE;
+    if (g.columns <= RF_BLOCK_FEW_COLUMNS) return RF_SCORE_NONE;
     const block_tile *t = choose_tile(&g);
-    const uint64_t fours = transformed_size(&g, &t->tile);
+    const uint64_t fours = rf_block_kernel_fours(&g, t->tile.columns, SIDE);
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX ||
         block_loops(&g) > rf_loop_limit(caps))
         return RF_SCORE_NONE;
     const double transform = (double)fours * 16 / 1e9 + 60e-6, margin = 1.05;
-    return direct->score(call, caps) * direct_seconds(&g) / (tile_seconds(&g, t) * margin + transform);
+    return direct->score(call, caps) * rf_block_direct_seconds(&g) / (tile_seconds(&g, t) * margin + transform);
 }
 
 #define BLOCK_KERNEL(op)                                                                                               \

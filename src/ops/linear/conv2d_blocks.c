@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/conv2d_winograd.h"
+
+bool rf_block_product_of(const rf_op_call *call, rf_block_product *p)
+{
+    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    if (g.kh != 3 || g.kw != 3 || g.sy != 1 || g.sx != 1 || g.dy != 1 || g.dx != 1 || g.groups != 1) return false;
+    if (g.pt >= 32768 || g.pl >= 32768) return false; /* they travel in 16 bits */
+    *p = (rf_block_product){ .n = g.n,
+                             .h = g.h,
+                             .w = g.w,
+                             .oh = g.oh,
+                             .ow = g.ow,
+                             .pt = g.pt,
+                             .pl = g.pl,
+                             .channels = g.cin,
+                             .columns = g.cout,
+                             .tap = g.cin * g.cout,
+                             .row = g.cout,
+                             .column = 1,
+                             .activation = ((const rf_conv2d_attr *)call->attr)->activation,
+                             .bias = call->n_in == 3 };
+    if (call->op == &rf_op_conv2d) return true;
+    /* Of dy, with the kernel turned by 180 degrees and its channels exchanged. */
+    *p = (rf_block_product){ .n = g.n,
+                             .h = g.oh,
+                             .w = g.ow,
+                             .oh = g.h,
+                             .ow = g.w,
+                             .pt = 2 - g.pt,
+                             .pl = 2 - g.pl,
+                             .channels = g.cout,
+                             .columns = g.cin,
+                             .base = 8 * g.cin * g.cout,
+                             .tap = -g.cin * g.cout,
+                             .row = 1,
+                             .column = g.cout };
+    return true;
+}
+
+/* A turn is a tap of four channels. */
+double rf_block_direct_seconds(const rf_block_product *g)
+{
+    const bool narrow = g->columns <= 16;
+    const uint64_t tiles =
+        rf_div_up((uint64_t)(g->n * g->oh * g->ow), 64) * rf_div_up((uint64_t)g->columns, narrow ? 16 : 32);
+    const double turn = narrow ? 0.17e-6 : 0.31e-6, rest = narrow ? 2.5e-6 : 2.8e-6;
+    return (double)tiles * ((double)rf_lanes_fours(g->channels) * 9 * turn + rest);
+}
+
+uint64_t rf_block_kernel_fours(const rf_block_product *g, uint32_t tile_columns, uint32_t side)
+{
+    return (uint64_t)rf_lanes_fours(g->channels) * side * side * rf_align_up((uint64_t)g->columns, tile_columns);
+}
+
+rf_result rf_block_add_kernels(rf_lanes_plan *p, const rf_block_product *g, const rf_shader *shader,
+                               uint32_t tile_columns, uint32_t side, rf_binding *io)
+{
+    const uint64_t fours = rf_block_kernel_fours(g, tile_columns, side), total = fours / (side * side);
+    const int64_t tile_fours = tile_columns / 4, tile_channels = tile_fours * rf_lanes_fours(g->channels) * 4;
+    const int32_t push[] = { (int32_t)total,       (int32_t)tile_fours, (int32_t)tile_channels,
+                             (int32_t)g->channels, (int32_t)g->columns, (int32_t)g->base,
+                             (int32_t)g->tap,      (int32_t)g->row,     (int32_t)g->column };
+    const rf_binding to = rf_lanes_workspace(p, fours * 16);
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
+    rf_lanes_bind(d, *io, RF_VIEW_TEXEL_R32F, false);
+    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_items(d, p->caps, total);
+    d->concurrent = p->plan->count > 1; /* with what pads the images */
+    *io = to;
+    return RF_OK;
+}
