@@ -78,8 +78,9 @@ void main()
             }
             [[unroll]] for (int p = 0; p < 6; p++) {
                 vec4 b[4][GROUPS];
-                [[unroll]] for (int q = 0; q < 4; q++) {
-                    [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_at + ((p * 4 + q) * GROUPS + g) * ROW_LANES);
+                [[unroll]] for (int q = 0; q < 4; q += 2) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+#define B_OF(i) (b_at + ((p * 4 + q + (i)) * GROUPS + g) * ROW_LANES)
+                    LOAD_B_TWICE(b[q][g], b[q + 1][g], B_OF)
                 }
                 [[unroll]] for (int r = 0; r < SUMS; r++) {
                     float s[4];
@@ -98,7 +99,7 @@ void main()
         float factor_0 = j == 5 ? 0.0 : 1.0, factor_2 = point * point, factor_3 = j == 5 ? 1.0 : factor_2 * point;
         int turn = total >> 31; /* 0, which the compiler does not know */
         do {
-            [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+            [[unroll]] for (int r = 0; r < SUMS; r++) if (blocks > -r) [[unroll]] for (int g = 0; g < GROUPS; g++) {
                 vec4 t[4];
 #define SUM_OF(p) sums[p][r][g]
                 TIMES_A(t, SUM_OF)
