@@ -2,7 +2,7 @@
 /*
  * u = G g G^T of every 3 x 3 kernel g, for lanes_winograd.comp and lanes_winograd_4.comp: SIDE x SIDE matrices [channel][column padded
  * with zeros to a multiple of a tile's].
- *   SIDE  pixels of a side that a block is made of: 4, or 6 with the points 0, 1, -1, 1/2, -2 and infinity
+ *   SIDE  pixels of a side that a block is made of: 4, or 6 with the points 0, 2/3, -2/3, 3/2, -3/2 and infinity
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -30,11 +30,12 @@ layout(push_constant) uniform P {
 #else
 #define TIMES_G(to, a, b, c)                                                                                           \
     {                                                                                                                  \
+        vec4 near = (-81.0 / 130.0) * a - (18.0 / 65.0) * c, far = (8.0 / 65.0) * a + (18.0 / 65.0) * c;               \
         to[0] = a;                                                                                                     \
-        to[1] = (a + b + c) * (1.0 / 3.0);                                                                             \
-        to[2] = (a - b + c) * (-1.0 / 3.0);                                                                            \
-        to[3] = (a + 0.5 * b + 0.25 * c) * (-16.0 / 15.0);                                                             \
-        to[4] = (a - 2.0 * b + 4.0 * c) * (1.0 / 15.0);                                                                \
+        to[1] = near - (27.0 / 65.0) * b;                                                                              \
+        to[2] = near + (27.0 / 65.0) * b;                                                                              \
+        to[3] = far + (12.0 / 65.0) * b;                                                                               \
+        to[4] = far - (12.0 / 65.0) * b;                                                                               \
         to[5] = c;                                                                                                     \
     }
 #endif

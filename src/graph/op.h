@@ -189,8 +189,8 @@ typedef struct rf_kernel {
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
     bool finishes;    /* makes what op->finish would append */
-    bool blocks; /* a convolution that makes 2 x 2 neighbouring results of common sums: where a pixel that one of them
-                    depends on is NaN or infinite, all of them may be NaN */
+    uint8_t block; /* a convolution that makes so many by so many neighbouring results of common sums, or sums over such
+                      blocks: where a pixel that one of them depends on is not finite, all may be none. 0: does not */
     bool cooperative; /* computes with caps->matrix_f16 and matrix_bf16, which are tested before they are used */
     /* Whether it reads and writes the types of 16 bits of such a call by itself, where the op has them. NULL: never. */
     bool (*narrow)(const rf_op_call *call, const rf_device_caps *caps);

@@ -119,23 +119,36 @@ static bool may_be_nan(const rf_case_data *start, uint32_t output, int64_t i)
     return false;
 }
 
-/* A pixel that some result of element i's block of 2 x 2 depends on is not finite. */
-static bool block_may_show(const rf_case_data *start, uint32_t output, int64_t i)
+/* Some number of an image's channel, or of all its channels (-1), is not finite in the box that begins at top, left. */
+static bool box_is_special(const rf_tensor_desc *desc, const float *pixels, int64_t image, int64_t channel, int64_t top,
+                           int64_t left, int64_t height, int64_t width)
+{
+    const int64_t *d = desc->shape.dim;
+    for (int64_t y = top < 0 ? 0 : top; y < d[1] && y < top + height; y++)
+        for (int64_t x = left < 0 ? 0 : left; x < d[2] && x < left + width; x++)
+            for (int64_t c = channel < 0 ? 0 : channel; c < (channel < 0 ? d[3] : channel + 1); c++)
+                if (!isfinite(pixels[((image * d[1] + y) * d[2] + x) * d[3] + c])) return true;
+    return false;
+}
+
+/* A pixel that some result of element i's block of side x side depends on is not finite. */
+static bool block_may_show(const rf_case_data *start, int64_t side, uint32_t output, int64_t i)
 {
     const rf_op_call *call = &start->call;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    const bool forward = call->op == &rf_op_conv2d, pooled = forward && output == 1; /* a maximum is a block's */
-    const int64_t *out = call->out[output].shape.dim, *in = call->in[0].shape.dim, pixel = i / out[3];
-    const int64_t x = pixel % out[2], y = pixel / out[2] % out[1], image = pixel / out[2] / out[1];
-    const int64_t left = (pooled ? x * 2 : x / 2 * 2) - (forward ? g.pl : 2 - g.pl);
-    const int64_t top = (pooled ? y * 2 : y / 2 * 2) - (forward ? g.pt : 2 - g.pt);
-    const float *pixels = start->in[0];
-    for (int64_t k = 0; k < 16 * in[3]; k++) {
-        const int64_t at_y = top + k / in[3] / 4, at_x = left + k / in[3] % 4;
-        if (at_y < 0 || at_y >= in[1] || at_x < 0 || at_x >= in[2]) continue;
-        if (!isfinite(pixels[((image * in[1] + at_y) * in[2] + at_x) * in[3] + k % in[3]])) return true;
+    if (call->op == &rf_op_conv2d_filter_grad) { /* taps of a channel and a column, whose block is the whole kernel */
+        for (int64_t image = 0; image < g.n; image++)
+            if (box_is_special(&call->in[0], start->in[0], image, i / g.cout % g.cin, 0, 0, g.h, g.w) ||
+                box_is_special(&call->in[1], start->in[1], image, i % g.cout, 0, 0, g.oh, g.ow))
+                return true;
+        return false;
     }
-    return false;
+    const bool forward = call->op == &rf_op_conv2d;
+    const int64_t pool = forward && output == 1 ? 2 : 1; /* a maximum is of 2 x 2 */
+    const int64_t *out = call->out[output].shape.dim, pixel = i / out[3];
+    const int64_t x = pixel % out[2] * pool, y = pixel / out[2] % out[1] * pool, image = pixel / out[2] / out[1];
+    return box_is_special(&call->in[0], start->in[0], image, -1, y / side * side - (forward ? g.pt : 2 - g.pt),
+                          x / side * side - (forward ? g.pl : 2 - g.pl), side + 2, side + 2);
 }
 
 /* Some input number is not finite, and the case has numbers that meet weights of 0. */
@@ -167,7 +180,7 @@ int64_t walk_first_special_bad(const rf_case_data *start, const rf_op_case *c, c
         if (is_as_expected(value, walk_element(desc->dtype, expected, i), c)) continue;
         if (is_as_expected(value, walk_element(desc->dtype, flushed, i), c)) continue;
         if (isnan(value) && (may_be_nan(start, output, i) || unattended_may_show(start, c) ||
-                             (kernel->blocks && block_may_show(start, output, i))))
+                             (kernel->block && block_may_show(start, kernel->block, output, i))))
             continue;
         return i;
     }

@@ -119,7 +119,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
                                                         .score = op##_lanes8_texel_winograd_score,                     \
                                                         .plan = op##_lanes8_texel_winograd_plan,                       \
                                                         .cuts_up = true,                                               \
-                                                        .blocks = true }
+                                                        .block = 2 }
 
 BLOCK_KERNEL(conv2d);
 BLOCK_KERNEL(conv2d_data_grad);

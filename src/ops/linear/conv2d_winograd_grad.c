@@ -158,4 +158,4 @@ const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd = { .name = "lanes8_
                                                                 .score = conv2d_filter_grad_lanes8_texel_winograd_score,
                                                                 .plan = conv2d_filter_grad_lanes8_texel_winograd_plan,
                                                                 .cuts_up = true,
-                                                                .blocks = true };
+                                                                .block = 2 };
