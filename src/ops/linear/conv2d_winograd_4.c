@@ -146,7 +146,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
         block_loops(&g) > rf_loop_limit(caps))
         return RF_SCORE_NONE;
     const double transforms = (double)kernels * 16 / 1e9 + (double)plane_eights(&g) * line_seconds + 80e-6,
-                 margin = 1.05;
+                 margin = 1.1;
     const double seconds =
         (double)count_tiles(&g) * ((double)rf_lanes_fours(g.channels) * SIDE * turn_seconds + rest_seconds);
     return direct->score(call, caps) * rf_block_direct_seconds(&g) / (seconds * margin + transforms);
