@@ -50,9 +50,11 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 /* Not one row for all lanes: lanes beside each other have different rows at each sum, until each had all of them. To exchange
  * values within 128 bits is one instruction; to give one of them to all lanes takes two, which wait for multiplications. */
 #define ROW_LANE(i) (gl_SubgroupInvocationID ^ uint((i) % ROW_LANES))
+#define ROWS_EXCHANGED 1
 #else
 /* The factors of one group of columns just fit in 32 registers; exchanged values, which live longer, are too many beside them. */
 #define ROW_LANE(i) ((i) % LANES)
+#define ROWS_EXCHANGED 0
 #endif
 
 /* Loads of b at two places: OF(0) to `first` and OF(1) to `second`, where OF takes which of them a lane asks for. Where two rows lie

@@ -11,12 +11,9 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
+#include "include/write_rows.glsl"
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 3) writeonly buffer C { float c[]; };
-/* c once more, for rows that are multiples of four: 64 bits at once, which takes half as many stores. */
-layout(constant_id = 3) const int WIDE_ROWS = 0;
-layout(std430, binding = 4) writeonly buffer WideC { u64vec2 wide_c[]; };
 layout(push_constant) uniform P {
     int total;                     /* workgroups */
     int row_tiles;
@@ -91,8 +88,9 @@ void main()
             }
             [[unroll]] for (int p = 0; p < 4; p++) {
                 vec4 b[4][GROUPS];
-                [[unroll]] for (int q = 0; q < 4; q++) {
-                    [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_at + ((p * 4 + q) * GROUPS + g) * ROW_LANES);
+                [[unroll]] for (int q = 0; q < 4; q += 2) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+#define B_OF(i) (b_at + ((p * 4 + q + (i)) * GROUPS + g) * ROW_LANES)
+                    LOAD_B_TWICE(b[q][g], b[q + 1][g], B_OF)
                 }
                 [[unroll]] for (int r = 0; r < SUMS; r++) {
                     float s[4];
@@ -109,7 +107,7 @@ void main()
         float left_factor = j == 3 ? 0.0 : 1.0, right_factor = j == 0 ? 0.0 : j == 1 ? 1.0 : -1.0;
         int turn = total >> 31; /* 0, which the compiler does not know */
         do {
-            [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+            [[unroll]] for (int r = 0; r < SUMS; r++) if (blocks > -r) [[unroll]] for (int g = 0; g < GROUPS; g++) {
                 vec4 upper = sums[0][r][g] + sums[1][r][g] + sums[2][r][g], lower = sums[1][r][g] - sums[2][r][g] - sums[3][r][g];
                 outputs[0][r][g] += left_factor * upper;
                 outputs[1][r][g] += right_factor * upper;
@@ -128,7 +126,7 @@ void main()
         row_end[r] = FROM_LANE(c_end[ROW_GROUP(r)], ROW_LANE(r));
     }
     int turn = total >> 31; /* 0, which the compiler does not know */
-    int all_columns = columns, row_stride = c_row, line_out = out_w * c_row;
+    int row_stride = c_row, line_out = out_w * c_row;
     vec4 add[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * ROW_LANES + column_lane) * 4;
@@ -136,17 +134,16 @@ void main()
         if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[g][i] = bias[min(column + i, columns - 1)];
     }
     do {
-        [[unroll]] for (int r = 0; r < SUMS; r++) {
-            bool exists = row_at[r] >= 0 && (row_end[r] & turn) == 0;
-            int row = row_at[r] + ((turn & 1) != 0 ? row_stride : 0) + (turn > 1 ? line_out : 0);
+#define EXISTS(r) (row_at[r] >= 0 && (row_end[r] & turn) == 0)
+#define OUTPUT(r) (turn == 0 ? outputs[0][r][g] : turn == 1 ? outputs[1][r][g] : turn == 2 ? outputs[2][r][g] : outputs[3][r][g])
+        int pixel = ((turn & 1) != 0 ? row_stride : 0) + (turn > 1 ? line_out : 0);
+        [[unroll]] for (int r = 0; r < SUMS; r += 2) {
+            bool exists = EXISTS(r), next_exists = EXISTS(r + 1);
+            int at = row_at[r] + pixel, next_at = row_at[r + 1] + pixel;
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
-                vec4 v = turn == 0 ? outputs[0][r][g] : turn == 1 ? outputs[1][r][g] : turn == 2 ? outputs[2][r][g] : outputs[3][r][g];
-                v = linear_activate(v + add[g]);
-                int column = (first_column + g * ROW_LANES + column_lane) * 4, at = row + column;
-                if (WIDE_ROWS != 0) {
-                    if (exists && column < all_columns) wide_c[at >> 2] = u64vec2(pack64(floatBitsToUint(v.xy)), pack64(floatBitsToUint(v.zw)));
-                } else [[unroll]] for (int i = 0; i < 4; i++)
-                    if (exists && column + i < all_columns) c[at + i] = v[i];
+                vec4 v = linear_activate(OUTPUT(r) + add[g]), next = linear_activate(OUTPUT(r + 1) + add[g]);
+                int column = (first_column + g * ROW_LANES + column_lane) * 4;
+                WRITE_ROWS(v, next, exists, next_exists, at, next_at)
             }
         }
         turn++;

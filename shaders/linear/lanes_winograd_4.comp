@@ -12,13 +12,10 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
+#include "include/write_rows.glsl"
 #include "include/winograd_4.glsl"
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 3) writeonly buffer C { float c[]; };
-/* c once more, for rows that are multiples of four: 64 bits at once, which takes half as many stores. */
-layout(constant_id = 3) const int WIDE_ROWS = 0;
-layout(std430, binding = 4) writeonly buffer WideC { u64vec2 wide_c[]; };
 layout(push_constant) uniform P {
     int total;                   /* workgroups */
     int row_tiles;
@@ -122,7 +119,7 @@ void main()
         row_end[r] = FROM_LANE(c_end[ROW_GROUP(r)], ROW_LANE(r));
     }
     int turn = total >> 31; /* 0, which the compiler does not know */
-    int all_columns = columns, row_stride = c_row, line_out = out_w * c_row;
+    int row_stride = c_row, line_out = out_w * c_row;
     vec4 add[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * ROW_LANES + column_lane) * 4;
@@ -131,17 +128,15 @@ void main()
     }
     /* A line of pixels in each turn. */
     do {
-        [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int x = 0; x < 4; x++) {
-            bool exists = row_at[r] >= 0 && turn < row_end[r] >> 16 && x < (row_end[r] & 0xffff);
-            int row = row_at[r] + turn * line_out + x * row_stride;
+#define EXISTS(r, x) (row_at[r] >= 0 && turn < row_end[r] >> 16 && x < (row_end[r] & 0xffff))
+#define OUTPUT(r, x) (turn == 0 ? outputs[0][x][r][g] : turn == 1 ? outputs[1][x][r][g] : turn == 2 ? outputs[2][x][r][g] : outputs[3][x][r][g])
+        [[unroll]] for (int r = 0; r < SUMS; r += 2) [[unroll]] for (int x = 0; x < 4; x++) {
+            bool exists = EXISTS(r, x), next_exists = EXISTS(r + 1, x);
+            int pixel = turn * line_out + x * row_stride, at = row_at[r] + pixel, next_at = row_at[r + 1] + pixel;
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
-                vec4 v = turn == 0 ? outputs[0][x][r][g] : turn == 1 ? outputs[1][x][r][g] : turn == 2 ? outputs[2][x][r][g] : outputs[3][x][r][g];
-                v = linear_activate(v + add[g]);
-                int column = (first_column + g * ROW_LANES + column_lane) * 4, at = row + column;
-                if (WIDE_ROWS != 0) {
-                    if (exists && column < all_columns) wide_c[at >> 2] = u64vec2(pack64(floatBitsToUint(v.xy)), pack64(floatBitsToUint(v.zw)));
-                } else [[unroll]] for (int i = 0; i < 4; i++)
-                    if (exists && column + i < all_columns) c[at + i] = v[i];
+                vec4 v = linear_activate(OUTPUT(r, x) + add[g]), next = linear_activate(OUTPUT(r + 1, x) + add[g]);
+                int column = (first_column + g * ROW_LANES + column_lane) * 4;
+                WRITE_ROWS(v, next, exists, next_exists, at, next_at)
             }
         }
         turn++;

@@ -70,7 +70,7 @@ static rf_result plan_blocks(rf_lanes_plan *p)
     rf_dispatch_spec(d, p->set->lanes);
     rf_dispatch_spec(d, g.activation);
     rf_dispatch_spec(d, g.bias);
-    rf_dispatch_spec(d, g.columns % 4 == 0);
+    rf_dispatch_spec(d, g.columns % 8 == 0 ? 2 : g.columns % 4 == 0);
     const block_push push = { .total = (int32_t)total,
                               .row_tiles = (int32_t)row_tiles,
                               .blocks = (int32_t)count_blocks(&g),

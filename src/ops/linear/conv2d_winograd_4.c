@@ -105,7 +105,7 @@ static rf_result plan_blocks(rf_lanes_plan *p)
     rf_dispatch_spec(d, p->set->lanes);
     rf_dispatch_spec(d, g.activation);
     rf_dispatch_spec(d, g.bias);
-    rf_dispatch_spec(d, g.columns % 4 == 0);
+    rf_dispatch_spec(d, g.columns % 8 == 0 ? 2 : g.columns % 4 == 0);
     const block_push push = { .total = (int32_t)total,
                               .row_tiles = (int32_t)rf_div_up((uint64_t)count_blocks(&g), tile.rows),
                               .blocks = (int32_t)count_blocks(&g),
@@ -146,7 +146,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
         block_loops(&g) > rf_loop_limit(caps))
         return RF_SCORE_NONE;
     const double transforms = (double)kernels * 16 / 1e9 + (double)plane_eights(&g) * line_seconds + 80e-6,
-                 margin = 1.1;
+                 margin = 1.05;
     const double seconds =
         (double)count_tiles(&g) * ((double)rf_lanes_fours(g.channels) * SIDE * turn_seconds + rest_seconds);
     return direct->score(call, caps) * rf_block_direct_seconds(&g) / (seconds * margin + transforms);
