@@ -131,6 +131,16 @@ static rf_result plan_blocks(rf_lanes_plan *p)
     return RF_OK;
 }
 
+/* Whether a slope that changes at zero follows, or a maximum. Where all inputs of a result are zero, as at the edges of
+ * images, the direct form and blocks of 2 x 2 make exactly zero of them, and these blocks what is left of sums of their
+ * neighbours. That is no larger than other errors, but would let half of such pixels take part in a gradient. */
+static bool has_kink(const rf_op_call *call)
+{
+    const rf_conv2d_attr *attr = call->attr;
+    return call->op == &rf_op_conv2d &&
+           (attr->max_pool || attr->activation == RF_ACTIVATION_RELU || attr->activation == RF_ACTIVATION_LEAKY_RELU);
+}
+
 /* The direct form's, by how much longer that takes. */
 static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
 {
@@ -139,7 +149,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
     if (!caps->is_cpu || !caps->int64 || !rf_block_product_of(call, &g) || !rf_lanes_usable(set, call, caps) ||
         !rf_flat_texels(caps))
         return RF_SCORE_NONE;
-    if (g.columns <= RF_BLOCK_FEW_COLUMNS || g.channels < FEWEST_CHANNELS) return RF_SCORE_NONE;
+    if (g.columns <= RF_BLOCK_FEW_COLUMNS || g.channels < FEWEST_CHANNELS || has_kink(call)) return RF_SCORE_NONE;
     const uint64_t kernels = rf_block_kernel_fours(&g, tile.columns, SIDE), lines = plane_eights(&g) * SIDE * 2;
     const uint64_t most = kernels > lines ? kernels : lines;
     if (most * 16 > caps->max_storage_range || most > caps->max_texel_elements || most > INT32_MAX ||
