@@ -46,7 +46,7 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
 bool rf_conv2d_makes_f32(const rf_op_call *call);                 /* makes_f32 of gradients by the kernel */
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 82
+#define RF_CONV2D_NUM_CASES 85
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 54
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
 #define RF_CONV2D_FILTER_GRAD_NUM_CASES 58

@@ -199,6 +199,10 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 /* Few columns, many pixels. */
 #define NARROW (64, 9, 9, 8, 3, 3, 8, 12, 7, 7)
 #define MANY_ODD (41, 6, 7, 3, 3, 2, 3, 5, 4, 6)
+/* Blocks of 4 x 4 pixels that images do not fill; columns that are eights, fours and neither. */
+#define BLOCKS_EIGHTS (2, 6, 9, 24, 3, 3, 24, 40, 6, 9)
+#define BLOCKS_FOURS (2, 9, 7, 20, 3, 3, 20, 12, 9, 7)
+#define BLOCKS_ODD (3, 7, 9, 21, 3, 3, 21, 19, 5, 7)
 #define CONV2 (64, 13, 13, 32, 3, 3, 32, 64, 11, 11)
 #define CONV2_ODD (61, 13, 13, 31, 3, 3, 31, 61, 11, 11)
 /* Layers of ResNet-8 and of a DenseNet at batch 64. */
@@ -305,6 +309,9 @@ const rf_op_case rf_conv2d_cases[] = {
       .benchmark = true,
       .large = true,
       TOLERANCE(279) },
+    { .name = "blocks_eights", .attr = &same, FORWARD_BIAS(BLOCKS_EIGHTS, 40), TOLERANCE(216) },
+    { .name = "blocks_fours", .attr = &same, FORWARD(BLOCKS_FOURS), TOLERANCE(180) },
+    { .name = "blocks_odd", .attr = &valid_gelu, FORWARD_BIAS(BLOCKS_ODD, 19), TOLERANCE(189) },
     { .name = "conv1_b64",
       .attr = &valid_relu,
       FORWARD_BIAS(CONV1, 32),
