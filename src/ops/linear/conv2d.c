@@ -122,6 +122,7 @@ static const rf_kernel *const kernels[] = { &rf_conv2d_naive,
                                             &rf_conv2d_lanes8_texel_points,
                                             &rf_conv2d_lanes8_texel_winograd,
                                             &rf_conv2d_lanes8_texel_winograd_4,
+                                            &rf_conv2d_lanes4_quad_held,
                                             RF_BLOCK_LIST(conv2d),
                                             RF_COOP_LIST(conv2d) };
 

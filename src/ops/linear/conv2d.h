@@ -21,11 +21,13 @@ RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
 extern const rf_kernel rf_conv2d_lanes8_texel_points, rf_conv2d_data_grad_lanes8_texel_points;
 extern const rf_kernel rf_conv2d_lanes8_texel_winograd, rf_conv2d_data_grad_lanes8_texel_winograd;
 extern const rf_kernel rf_conv2d_lanes8_texel_winograd_4, rf_conv2d_data_grad_lanes8_texel_winograd_4;
+extern const rf_kernel rf_conv2d_lanes4_quad_held, rf_conv2d_data_grad_lanes4_quad_held;
+extern const rf_kernel rf_conv2d_filter_grad_lanes4_quad_held;
 extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd, rf_conv2d_filter_grad_lanes8_texel_taps;
 /* conv2d_winograd_grad.c: what the direct form of a filter gradient takes, in seconds of a processor. */
 double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
 
-#define RF_CONV2D_DATA_NUM_KERNELS 20
+#define RF_CONV2D_DATA_NUM_KERNELS 21
 /* What conv2d_data_grad and conv2d_transpose share. */
 extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */
@@ -46,10 +48,10 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
 bool rf_conv2d_makes_f32(const rf_op_call *call);                 /* makes_f32 of gradients by the kernel */
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 85
-#define RF_CONV2D_DATA_GRAD_NUM_CASES 54
+#define RF_CONV2D_NUM_CASES 89
+#define RF_CONV2D_DATA_GRAD_NUM_CASES 57
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 58
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 62
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];

@@ -190,6 +190,12 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define NINE_WIDE (2, 8, 7, 3, 1, 3, 3, 64, 8, 7)
 #define NINE_STRIDED (3, 11, 9, 1, 3, 3, 1, 64, 6, 5)
 #define FEW_ODD (5, 9, 8, 2, 3, 3, 2, 45, 7, 6)
+/* Channels and columns in thirty-twos: several of each, taps that miss the image everywhere, tiles of lines and of
+ * pixels that are not whole. */
+#define HELD_DILATED (2, 9, 11, 64, 3, 3, 64, 32, 9, 11)
+#define HELD_STRIDED (2, 11, 9, 32, 3, 3, 32, 96, 5, 5)
+#define HELD_SMALL (3, 2, 3, 32, 3, 3, 32, 32, 2, 3)
+#define HELD_MANY (67, 5, 4, 32, 3, 2, 32, 32, 3, 3)
 #define DEEP (1, 4, 5, 68, 3, 3, 68, 24, 2, 3)
 /* Batches for tiles that go through the images first; several tiles of rows, none of them whole. */
 #define MANY_SAME (50, 3, 2, 4, 3, 3, 4, 6, 3, 2)
@@ -340,6 +346,10 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "nine_wide", .attr = &same_leaky_relu, FORWARD_BIAS(NINE_WIDE, 64), TOLERANCE(9) },
     { .name = "pool_nine", .attr = &pooled, FORWARD(NINE), TOLERANCE(9) },
     { .name = "pool_nine_strided", .attr = &pooled_same_2, FORWARD_BIAS(NINE_STRIDED, 64), TOLERANCE(9) },
+    { .name = "held_dilated", .attr = &dilated, FORWARD(HELD_DILATED), TOLERANCE(576) },
+    { .name = "held_strided", .attr = &strided_dilated, FORWARD_BIAS(HELD_STRIDED, 96), TOLERANCE(288) },
+    { .name = "held_small", .attr = &dilated, FORWARD(HELD_SMALL), TOLERANCE(288) },
+    { .name = "held_many", .attr = &valid_gelu, FORWARD_BIAS(HELD_MANY, 32), TOLERANCE(192) },
     { .name = "pool_few_line", .attr = &pooled, FORWARD(FEW_LINE), TOLERANCE(12) },
     { .name = "pool_conv1_b64",
       .attr = &pooled_relu,
@@ -424,6 +434,9 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
     { .name = "many_small", .attr = &valid, DATA(MANY_SMALL), TOLERANCE(24) },
     { .name = "many", .attr = &valid, DATA(MANY), TOLERANCE(108) },
     { .name = "many_odd", .attr = &valid, DATA(MANY_ODD), TOLERANCE(30) },
+    { .name = "held_dilated", .attr = &dilated, DATA(HELD_DILATED), TOLERANCE(288) },
+    { .name = "held_small", .attr = &dilated, DATA(HELD_SMALL), TOLERANCE(288) },
+    { .name = "held_many", .attr = &valid, DATA(HELD_MANY), TOLERANCE(192) },
     { .name = "conv2_b64", .attr = &valid, DATA(CONV2), .benchmark = true, .large = true, TOLERANCE(576) },
     { .name = "conv2_odd", .attr = &valid, DATA(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(549) },
     { .name = "conv1_b64", .attr = &valid, DATA(CONV1), .benchmark = true, .large = true, TOLERANCE(288) },
@@ -517,6 +530,10 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "few_strided", .attr = &same_2, FILTER(FEW_STRIDED), TOLERANCE(210) },
     { .name = "few_line", .attr = &valid_bias, FILTER(FEW_LINE), TOLERANCE(280) },
     { .name = "few_odd", .attr = &valid_bias, FILTER(FEW_ODD), TOLERANCE(210) },
+    { .name = "held_dilated", .attr = &dilated, FILTER(HELD_DILATED), TOLERANCE(198) },
+    { .name = "held_strided", .attr = &strided_dilated, FILTER(HELD_STRIDED), TOLERANCE(50) },
+    { .name = "held_small", .attr = &dilated, FILTER(HELD_SMALL), TOLERANCE(18) },
+    { .name = "held_many", .attr = &valid_bias, FILTER(HELD_MANY), TOLERANCE(603) },
     { .name = "conv2_b64", .attr = &valid_bias, FILTER(CONV2), .benchmark = true, .large = true, TOLERANCE(7744) },
     { .name = "conv2_odd", .attr = &valid_bias, FILTER(CONV2_ODD), .benchmark = true, .large = true, TOLERANCE(7381) },
     { .name = "conv1_b64", .attr = &valid_bias, FILTER(CONV1), .benchmark = true, .large = true, TOLERANCE(43264) },
