@@ -31,6 +31,12 @@ ivec2 reach(int tap, int stride, int size, int out_size)
     return ivec2(max((stride - 1 - tap) / stride, 0), min((size - tap + stride - 1) / stride, out_size));
 }
 
+#define END_ROWS(ACTIVATE)                                                                                             \
+    for (int row = from_row; row < end_row; row++) {                                                                   \
+        Eight sum = c[row * c_row + column];                                                                           \
+        c[row * c_row + column] = Eight(ACTIVATE(sum.low), ACTIVATE(sum.high));                                        \
+    }
+
 void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
@@ -75,9 +81,7 @@ void main()
         kx *= 1 - next;
         ky += next;
     }
-    if (ACTIVATION != 0)
-        for (int row = from_row; row < end_row; row++) {
-            Eight sum = c[row * c_row + column];
-            c[row * c_row + column] = Eight(linear_activate(sum.low), linear_activate(sum.high));
-        }
+    /* Not as one loop: the functions that return early stay in a specialized module, whatever the constant. */
+    if (ACTIVATION == 1) END_ROWS(rf_relu)
+    if (ACTIVATION > 1) END_ROWS(linear_activate)
 }
