@@ -3,7 +3,7 @@
  * Filter gradients of convolutions with kernels of 3 x 3 and steps of one by F(3 x 3, 4 x 4) of Winograd: what a block of 4 x 4 pixels
  * of dy and the 6 x 6 pixels of x around it add to the nine taps is made of 36 products a channel and column instead of 144.
  *   dk = G^T [sum over blocks of (B^T x B) * (A dy A^T)] G; winograd_sum_4.comp applies G
- * winograd_lines.comp has made x B and dy A^T. A tile is 16 channels by 16 columns, of which a workgroup has one column of the products,
+ * winograd_walks.comp has made x B and dy A^T. A tile is 16 channels by 16 columns, of which a workgroup has one column of the products,
  * six lines. Four lanes lie along the columns and each half of them has half of the channels. A turn takes four blocks that lie side by
  * side, in images beside each other, too; a walk all those that lie below each other: the two lines of x that they share are loaded once.
  */
@@ -15,21 +15,19 @@
 layout(std430, binding = 2) writeonly buffer C { vec4 c[]; };
 layout(std430, binding = 3) writeonly buffer BiasGradient { vec4 bias_gradient[]; };
 layout(push_constant) uniform P {
-    int total;                   /* workgroups */
+    int total;                  /* workgroups */
     int row_tiles, column_tiles;
-    int positions;               /* of blocks in lines of all images */
-    int walks, split;            /* all, and of a workgroup */
-    int block_lines, line_blocks; /* of an image: lines of blocks, blocks of a line */
+    int walks, split;           /* all, and of a workgroup */
+    int block_lines;            /* lines of blocks of an image */
     int h, oh;
-    int lines, out_lines;        /* of all images; the next one is of zeros */
     int pad_y;
-    int a_block, b_block;        /* from block to block, in fours */
-    int a_fours, b_fours;        /* that exist of a block */
-    int a_plane, b_plane;        /* from one matrix to the next, in fours */
-    int c_split;                 /* from sums to sums, in fours */
-    int bias_gradient_at;        /* where those of dy stand in them, -1: nowhere */
+    int a_tile, b_tile;         /* from sixteen channels or columns to the next, in fours */
+    int a_plane, b_plane;       /* from one matrix to the next, whose last line is of zeros, in fours */
+    int c_split;                /* from sums to sums, in fours */
+    int bias_gradient_at;       /* where those of dy stand in them, -1: nowhere */
 };
 
+#define LINE (4 * ROW_LANES) /* fours of a line of four blocks */
 #define PAIRS 2        /* of blocks that a turn takes */
 #undef SUMS
 #define SUMS (ROWS / 2) /* of a lane, per product: its four columns by the channels of its half */
@@ -43,35 +41,23 @@ void main()
     int tile = id % (row_tiles * column_tiles), part = id / (row_tiles * column_tiles);
     int row_tile = tile % row_tiles, column_tile = tile / row_tiles;
     /* A half loads its channels of two blocks, and the columns of one. */
-    int a_first = j * a_plane + min(row_tile * ROW_LANES + half_ * 2 + (place & 1), a_fours - 1);
-    int b_first = j * b_plane + min(column_tile * ROW_LANES + place, b_fours - 1);
-    int a_line = line_blocks * a_block, b_line = line_blocks * b_block, a_zeros = lines * a_line + a_first, b_zeros = out_lines * b_line + b_first;
-    int a_lines = h, b_lines = oh, all_positions = positions, all_walks = walks, steps = block_lines, first_y = -pad_y;
+    int a_lane = (place >> 1) * ROW_LANES + half_ * 2 + (place & 1), b_lane = lane;
+    int a_zeros = (j + 1) * a_plane - LINE + a_lane, b_zeros = (j + 1) * b_plane - LINE + b_lane;
+    int a_lines = h, b_lines = oh, all_walks = walks, steps = block_lines, first_y = -pad_y;
     int walk = part * split, end = min(walk + split, walks);
+    int a_at = j * a_plane + row_tile * a_tile + walk * a_lines * LINE + a_lane, b_at = j * b_plane + column_tile * b_tile + walk * b_lines * LINE + b_lane;
 
     vec4 sums[6][SUMS], bias_sums = vec4(0.0);
     [[unroll]] for (int p = 0; p < 6; p++) [[unroll]] for (int r = 0; r < SUMS; r++) sums[p][r] = vec4(0.0);
 
 #define LOAD_LINE(to, at_y)                                                                                            \
     {                                                                                                                  \
-        int line_y = at_y, line_at = line_y * a_line;                                                                  \
-        [[unroll]] for (int t = 0; t < PAIRS; t++)                                                                     \
-            to[t] = LOAD_A(uint(line_y) < uint(a_high[t]) ? a_at[t] + line_at : a_zeros);                              \
+        int line_y = at_y, line_at = uint(line_y) < uint(a_lines) ? a_at + line_y * LINE : a_zeros;                    \
+        [[unroll]] for (int t = 0; t < PAIRS; t++) to[t] = LOAD_A(line_at + t * 2 * ROW_LANES);                        \
     }
 
     /* Loops test at their end: lavapipe would run the body of others once more, for nothing. */
     do {
-        int a_at[PAIRS], b_at[PAIRS], a_high[PAIRS], b_high[PAIRS];
-        [[unroll]] for (int t = 0; t < PAIRS; t++) {
-            int position = (walk * PAIRS + t) * 2 + (place >> 1), real = min(position, all_positions - 1), image = real / line_blocks;
-            a_at[t] = a_first + (image * a_lines * line_blocks + real - image * line_blocks) * a_block;
-            a_high[t] = position < all_positions ? a_lines : 0;
-            position = (walk * PAIRS + t) * 2 + half_;
-            real = min(position, all_positions - 1);
-            image = real / line_blocks;
-            b_at[t] = b_first + (image * b_lines * line_blocks + real - image * line_blocks) * b_block;
-            b_high[t] = position < all_positions ? b_lines : 0;
-        }
         int y = first_y, out_y = 0, step = 0;
         vec4 shared_lines[2][PAIRS];
         LOAD_LINE(shared_lines[0], y)
@@ -89,12 +75,18 @@ void main()
                     shared_lines[1][t] = d[5][t];
                 }
             }
-            [[unroll]] for (int t = 0; t < PAIRS; t++) {
-                vec4 e[4];
-                [[unroll]] for (int i = 0; i < 4; i++)
-                    e[i] = LOAD_B(out_y + i < b_high[t] ? b_at[t] + (out_y + i) * b_line : b_zeros);
-                TIMES_A_PIXELS(b[t], e)
-                bias_sums += b[t][1];
+            {
+                vec4 d[4][PAIRS];
+                [[unroll]] for (int i = 0; i < 4; i++) {
+                    int line_at = out_y + i < b_lines ? b_at + (out_y + i) * LINE : b_zeros;
+                    [[unroll]] for (int t = 0; t < PAIRS; t++) d[i][t] = LOAD_B(line_at + t * 2 * ROW_LANES);
+                }
+                [[unroll]] for (int t = 0; t < PAIRS; t++) {
+                    vec4 e[4];
+                    [[unroll]] for (int i = 0; i < 4; i++) e[i] = d[i][t];
+                    TIMES_A_PIXELS(b[t], e)
+                    bias_sums += b[t][1];
+                }
             }
             /* Conditions that hold, which the compiler does not know: behind each of them lavapipe writes back what it changed. */
             [[unroll]] for (int p = 0; p < 6; p++) if (all_walks > -p) {
@@ -117,6 +109,8 @@ void main()
             out_y += 4;
             step++;
         } while (step < steps);
+        a_at += a_lines * LINE;
+        b_at += b_lines * LINE;
         walk++;
     } while (walk < end);
 

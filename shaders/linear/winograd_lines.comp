@@ -2,7 +2,6 @@
 /*
  * B^T along the lines of images, for lanes_winograd_4.comp: six matrices [line][block of four pixels][channel], each of one combination
  * of the six pixels that a block depends on. A line of zeros follows the last one.
- * -DOUTPUTS: A of the four pixels of blocks of outputs, for lanes_winograd_grad_4.comp.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -12,14 +11,6 @@
 #define TEXEL
 #include "include/wide.glsl"
 #include "include/winograd_4.glsl"
-
-#ifdef OUTPUTS
-#define PIXELS 4
-#define TRANSFORM TIMES_A_PIXELS
-#else
-#define PIXELS 6
-#define TRANSFORM TIMES_B
-#endif
 
 layout(binding = 0) uniform samplerBuffer from;
 layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
@@ -38,16 +29,16 @@ void main()
     int block = item / eights, eight = item - block * eights, line = block / block_line;
     int first_x = (block - line * block_line) * 4 - pad_x, first = (line * w + first_x) * fours + eight * 2;
     int to_second = eight * 2 + 1 < fours ? 1 : 0;
-    vec4 d[2][PIXELS], t[2][6];
-    [[unroll]] for (int x = 0; x < PIXELS; x++) {
+    vec4 d[2][6], t[2][6];
+    [[unroll]] for (int x = 0; x < 6; x++) {
         bool there = line < lines && uint(first_x + x) < uint(w);
         int at = there ? first + x * fours : 0;
         vec4 low = texelFetch(from, at), high = texelFetch(from, at + to_second);
         d[0][x] = there ? low : vec4(0.0);
         d[1][x] = there ? high : vec4(0.0);
     }
-    TRANSFORM(t[0], d[0])
-    TRANSFORM(t[1], d[1])
+    TIMES_B(t[0], d[0])
+    TIMES_B(t[1], d[1])
     [[unroll]] for (int x = 0; x < 6; x++) {
         uint at = uint(x * total + i), end = uint(x * total + total);
         Reg r = Reg(t[0][x], t[1][x]);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/conv2d_winograd.h"
 
-/* Of shaders/linear/winograd_lines.comp. */
-typedef struct line_push {
-    int32_t total, eights, fours, block_line, lines, w, pad_x;
-} line_push;
-
 bool rf_block_product_of(const rf_op_call *call, rf_block_product *p)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
@@ -75,33 +70,6 @@ rf_result rf_block_add_kernels(rf_lanes_plan *p, const rf_block_product *g, cons
     rf_dispatch_push(d, push, sizeof(push));
     rf_dispatch_items(d, p->caps, total);
     d->concurrent = p->plan->count > 1; /* with what pads the images */
-    *io = to;
-    return RF_OK;
-}
-
-uint64_t rf_block_line_eights(const rf_block_lines *l)
-{
-    return (uint64_t)((l->lines + 1) * l->line_blocks * ((l->channels + 7) / 8));
-}
-
-rf_result rf_block_add_lines(rf_lanes_plan *p, const rf_block_lines *l, const rf_shader *shader, rf_binding *io)
-{
-    const uint64_t total = rf_block_line_eights(l);
-    const line_push push = { .total = (int32_t)total,
-                             .eights = (int32_t)((l->channels + 7) / 8),
-                             .fours = (int32_t)rf_lanes_fours(l->channels),
-                             .block_line = (int32_t)l->line_blocks,
-                             .lines = (int32_t)l->lines,
-                             .w = (int32_t)l->w,
-                             .pad_x = (int32_t)l->pad };
-    const rf_binding to = rf_lanes_workspace(p, total * RF_BLOCK_SIDE * 32);
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, RF_NO_LOOPS);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(p->caps, 64));
-    rf_lanes_bind(d, *io, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
-    rf_dispatch_push(d, &push, sizeof(push));
-    rf_dispatch_items(d, p->caps, total);
     *io = to;
     return RF_OK;
 }

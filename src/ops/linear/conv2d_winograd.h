@@ -28,17 +28,4 @@ uint64_t rf_block_kernel_fours(const rf_block_product *g, uint32_t tile_columns,
 rf_result rf_block_add_kernels(rf_lanes_plan *p, const rf_block_product *g, const rf_shader *shader,
                                uint32_t tile_columns, uint32_t side, rf_binding *io);
 
-/* Blocks of 4 x 4 pixels, which are made of 6 x 6. */
-enum { RF_BLOCK_PIXELS = 4, RF_BLOCK_SIDE = 6 };
-
-/* What shaders/linear/winograd_lines.comp makes of lines: six matrices [line][block][channels in eights], and a line of
- * zeros behind the last of each. `pad`: pixels of the first block that come before the line. */
-typedef struct rf_block_lines {
-    int64_t lines, w, line_blocks, channels, pad;
-} rf_block_lines;
-
-/* Eights of one of the matrices. */
-uint64_t rf_block_line_eights(const rf_block_lines *l);
-rf_result rf_block_add_lines(rf_lanes_plan *p, const rf_block_lines *l, const rf_shader *shader, rf_binding *io);
-
 #endif
