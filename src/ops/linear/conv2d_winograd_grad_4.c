@@ -2,6 +2,12 @@
 /*
  * Filter gradients of convolutions with kernels of 3 x 3 and steps of one, by Winograd's F(3 x 3, 4 x 4), for drivers
  * whose subgroups are the lanes of a SIMD register: shaders/linear/winograd_walks.comp and lanes_winograd_grad_4.comp.
+ *
+ * Rounding errors. The rows of B^T add up numbers of x up to X to 3 to 7 X, those of A numbers of dy up to D to 1 to
+ * 15 D, and G^T weighs their products so that a line of taps adds up to 35.3 X D, a block to 1248 X D: 78 N X D for N
+ * pixels of dy, where the direct form's sums add up to N X D. But N / 16 + 30 roundings follow each other, transforms
+ * included, instead of N. So the forward error bound is 4.9 (1 + 480 / N) times that of the direct form. The cases'
+ * tolerances hold it as they are, but for sums over so few pixels that no time could be saved.
  */
 #include "ops/linear/conv2d.h"
 #include "rf_shaders.h"
@@ -20,8 +26,8 @@ typedef struct walk_push {
 enum { SIDE = 6 /* pixels that a block is made of */, BLOCK = 4 /* of dy */ };
 /* Of the shader: channels and columns of a tile, blocks that lie side by side in a walk, sums of a workgroup. */
 enum { TILE_SIZE = 16, WALK_BLOCKS = 4, COLUMN_SUMS = SIDE * TILE_SIZE * TILE_SIZE };
-/* Fewer would make the errors of the transforms stand out, and leave most of a tile empty. */
-enum { FEWEST_CHANNELS = 8 };
+/* Fewer channels or columns leave most of a tile empty; of fewer pixels the errors of the transforms stand out. */
+enum { FEWEST_CHANNELS = 8, FEWEST_PIXELS = 64 };
 
 /* Images of which walks are made: pixels, channels, how many pixels of the first block come before a line. */
 typedef struct walk_lines {
@@ -87,7 +93,7 @@ static rf_result add_walk_sums(rf_lanes_plan *p, const walk_plan *s, rf_binding 
     const bool bias = p->call->n_out > 1;
     const uint64_t total = (uint64_t)(rf_lanes_fours(g->cout) * (g->cin + bias));
     const int32_t push[] = {
-        (int32_t)total,    (int32_t)g->cin,           (int32_t)g->cout,       (int32_t)s->row_tiles,
+        (int32_t)total,    (int32_t)g->cin,          (int32_t)g->cout,       (int32_t)s->row_tiles,
         (int32_t)s->parts, (int32_t)(s->stride / 4), (int32_t)bias_place(s),
     };
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_winograd_sum_4, (uint64_t)s->parts + 1);
@@ -104,7 +110,8 @@ static rf_result add_walk_sums(rf_lanes_plan *p, const walk_plan *s, rf_binding 
 static rf_result add_walk_lines(rf_lanes_plan *p, const walk_plan *s, const walk_lines *l, const rf_shader *shader,
                                 rf_binding *io)
 {
-    const int64_t eights = (l->channels + 7) / 8, images = (int64_t)rf_div_up((uint64_t)(s->walks * WALK_BLOCKS), (uint64_t)s->line_blocks);
+    const int64_t eights = (l->channels + 7) / 8,
+                  images = (int64_t)rf_div_up((uint64_t)(s->walks * WALK_BLOCKS), (uint64_t)s->line_blocks);
     const int64_t total = images * l->h * s->line_blocks * eights;
     const line_push push = { .total = (int32_t)total,
                              .eights = (int32_t)eights,
@@ -135,8 +142,7 @@ static rf_result add_walk_lines(rf_lanes_plan *p, const walk_plan *s, const walk
 static rf_result plan_walks(rf_lanes_plan *p)
 {
     walk_plan s;
-    if (!divide_walks(p->call, p->caps, &s))
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
+    if (!divide_walks(p->call, p->caps, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
     const rf_conv_geometry *g = &s.g;
     rf_binding x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
     RF_TRY(rf_lanes_pad_rows(p, &x, g->n * g->h * g->w, g->cin));
@@ -177,10 +183,10 @@ static rf_result plan_walks(rf_lanes_plan *p)
  * eight channels of a block's line of pixels. */
 static double walk_seconds(const walk_plan *s)
 {
-    const double turn = 0.6e-6, line = 30e-9, sums = (double)s->parts * (double)s->stride * sizeof(float);
+    const double turn = 0.36e-6, line = 48e-9, sums = (double)s->parts * (double)s->stride * sizeof(float);
     const uint64_t turns = (uint64_t)s->tiles * SIDE * (uint64_t)(s->walks * s->block_lines);
     const int64_t eights = plane_eights(s, &s->x) + plane_eights(s, &s->dy);
-    return (double)turns * turn + (double)eights * line + sums / 8e9 + 100e-6;
+    return (double)turns * turn + (double)eights * line + sums / 4e9 + 100e-6;
 }
 
 /* The direct form's, by how much longer that takes. */
@@ -190,7 +196,8 @@ static double score_walks(const rf_lanes_set *set, const rf_op_call *call, const
     if (!caps->is_cpu || !caps->int64 || !rf_lanes_usable(set, call, caps) || !rf_flat_texels(caps) ||
         !divide_walks(call, caps, &s))
         return RF_SCORE_NONE;
-    if (s.g.cin < FEWEST_CHANNELS || s.g.cout < FEWEST_CHANNELS) return RF_SCORE_NONE;
+    if (s.g.cin < FEWEST_CHANNELS || s.g.cout < FEWEST_CHANNELS || s.g.n * s.g.oh * s.g.ow < FEWEST_PIXELS)
+        return RF_SCORE_NONE;
     const uint64_t x = (uint64_t)plane_eights(&s, &s.x), dy = (uint64_t)plane_eights(&s, &s.dy);
     const uint64_t lines = (x > dy ? x : dy) * SIDE * 2, sums = (uint64_t)s.parts * s.stride / 4;
     const uint64_t most = lines > sums ? lines : sums;
@@ -203,10 +210,10 @@ static double score_walks(const rf_lanes_set *set, const rf_op_call *call, const
 }
 
 RF_LANES_FUNCTIONS(conv2d_filter_grad, lanes8_texel, _winograd_4, score_walks, plan_walks)
-const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd_4 = {
-    .name = "lanes8_texel_winograd_4",
-    .score = conv2d_filter_grad_lanes8_texel_winograd_4_score,
-    .plan = conv2d_filter_grad_lanes8_texel_winograd_4_plan,
-    .cuts_up = true,
-    .blocks = true
-};
+const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd_4 = { .name = "lanes8_texel_winograd_4",
+                                                                  .score =
+                                                                      conv2d_filter_grad_lanes8_texel_winograd_4_score,
+                                                                  .plan =
+                                                                      conv2d_filter_grad_lanes8_texel_winograd_4_plan,
+                                                                  .cuts_up = true,
+                                                                  .blocks = true };
