@@ -179,14 +179,15 @@ static rf_result plan_walks(rf_lanes_plan *p)
     return add_walk_sums(p, &s, partial);
 }
 
-/* Seconds of a processor, as measured beside other work: of a turn (four blocks, six of the 36 products of a tile), of
- * eight channels of a block's line of pixels. */
+/* Seconds of a processor, as measured: of a turn (four blocks, six of the 36 products of a tile), and of eight channels
+ * of a block's line of pixels, more where the matrices are more than a cache holds. */
 static double walk_seconds(const walk_plan *s)
 {
-    const double turn = 0.36e-6, line = 48e-9, sums = (double)s->parts * (double)s->stride * sizeof(float);
-    const uint64_t turns = (uint64_t)s->tiles * SIDE * (uint64_t)(s->walks * s->block_lines);
-    const int64_t eights = plane_eights(s, &s->x) + plane_eights(s, &s->dy);
-    return (double)turns * turn + (double)eights * line + sums / 4e9 + 100e-6;
+    const uint64_t turns = (uint64_t)(s->tiles * SIDE * s->walks * s->block_lines);
+    const double eights = (double)(plane_eights(s, &s->x) + plane_eights(s, &s->dy)), bytes = eights * SIDE * 32;
+    const double turn = 0.36e-6, line = bytes < 16e6 ? 50e-9 : 75e-9;
+    const double sums = (double)s->parts * (double)s->stride * sizeof(float);
+    return (double)turns * turn + eights * line + sums / 4e9 + 250e-6;
 }
 
 /* The direct form's, by how much longer that takes. */
@@ -204,7 +205,7 @@ static double score_walks(const rf_lanes_set *set, const rf_op_call *call, const
     if (most * 16 > caps->max_storage_range || most > caps->max_texel_elements || most > INT32_MAX / 4 ||
         walk_loops(&s) > rf_loop_limit(caps) || (uint64_t)s.parts + 1 > rf_loop_limit(caps))
         return RF_SCORE_NONE;
-    const double margin = 1.15;
+    const double margin = 1.1;
     return rf_conv2d_filter_grad_lanes8_texel.score(call, caps) * rf_conv2d_filter_seconds(set, &s.g) /
            (walk_seconds(&s) * margin);
 }
