@@ -36,6 +36,12 @@ static const rf_conv2d_attr lopsided = { .padding = RF_PADDING_EXPLICIT,
                                          .dilation = { 1, 1 },
                                          .groups = 1,
                                          .explicit_padding = { 0, 2, 1, 0 } };
+static const rf_conv2d_attr far_lopsided = { .padding = RF_PADDING_EXPLICIT,
+                                             .stride = { 1, 1 },
+                                             .dilation = { 1, 1 },
+                                             .groups = 1,
+                                             .explicit_padding = { 3, 1, 5, 0 },
+                                             .bias_gradient = 1 };
 static const rf_conv2d_attr strided_dilated = { .padding = RF_PADDING_EXPLICIT,
                                                 .stride = { 2, 2 },
                                                 .dilation = { 2, 1 },
@@ -164,6 +170,8 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define STRIDED (2, 11, 13, 4, 3, 2, 4, 36, 5, 4)
 #define DILATED (2, 9, 11, 8, 3, 3, 8, 8, 9, 11)
 #define LOPSIDED (2, 8, 9, 4, 3, 4, 4, 8, 8, 4)
+#define FAR_LOPSIDED (2, 6, 9, 18, 3, 3, 18, 21, 8, 12)
+#define BLOCKS_SAME (3, 7, 11, 9, 3, 3, 9, 34, 7, 11)
 #define STRIDED_DILATED (2, 11, 9, 8, 3, 3, 8, 4, 5, 5)
 #define GROUPS_2 (2, 6, 5, 16, 3, 3, 8, 24, 6, 5)
 #define GROUPS_3 (2, 7, 6, 9, 3, 2, 3, 15, 3, 5)
@@ -487,6 +495,8 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "strided", .attr = &strided, FILTER(STRIDED), TOLERANCE(40) },
     { .name = "dilated", .attr = &dilated, FILTER(DILATED), TOLERANCE(198) },
     { .name = "lopsided", .attr = &lopsided, FILTER(LOPSIDED), TOLERANCE(64) },
+    { .name = "far_lopsided", .attr = &far_lopsided, FILTER(FAR_LOPSIDED), TOLERANCE(192) },
+    { .name = "blocks_same", .attr = &same_bias, FILTER(BLOCKS_SAME), TOLERANCE(231) },
     { .name = "strided_dilated", .attr = &strided_dilated, FILTER(STRIDED_DILATED), TOLERANCE(50) },
     { .name = "groups_2", .attr = &groups_bias, FILTER(GROUPS_2), TOLERANCE(60) },
     { .name = "groups_3", .attr = &groups_3, FILTER(GROUPS_3), TOLERANCE(30) },
