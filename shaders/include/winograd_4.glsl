@@ -17,18 +17,6 @@
         to[5] = d[1] + d[5] - (97.0 / 36.0) * d[3];                                                                    \
     }
 
-/* to = A e of four pixels, for the gradient of the kernel. */
-#define TIMES_A_PIXELS(to, e)                                                                                          \
-    {                                                                                                                  \
-        vec4 even = e[0] + e[2], odd = e[1] + e[3];                                                                    \
-        to[0] = e[0];                                                                                                  \
-        to[1] = even + odd;                                                                                            \
-        to[2] = even - odd;                                                                                            \
-        to[3] = e[0] + 0.5 * e[1] + 0.25 * e[2] + 0.125 * e[3];                                                        \
-        to[4] = e[0] - 2.0 * e[1] + 4.0 * e[2] - 8.0 * e[3];                                                           \
-        to[5] = e[3];                                                                                                  \
-    }
-
 /* to = A^T m of six sums, four results. */
 #define TIMES_A(to, m)                                                                                                 \
     {                                                                                                                  \

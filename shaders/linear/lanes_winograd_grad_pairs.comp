@@ -12,7 +12,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_lanes.glsl"
-#include "include/winograd_4.glsl"
+#include "include/winograd_grad_4.glsl"
 
 layout(std430, binding = 2) writeonly buffer C { vec4 c[]; };
 layout(std430, binding = 3) writeonly buffer BiasGradient { vec4 bias_gradient[]; };

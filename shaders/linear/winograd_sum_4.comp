@@ -4,6 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#include "include/winograd_grad_4.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(binding = 0) uniform samplerBuffer parts;
@@ -16,15 +17,6 @@ layout(push_constant) uniform P {
     int num_parts, stride; /* in fours */
     int bias_gradient_at;
 };
-
-/* G^T m of six sums, three taps. */
-#define TIMES_G(to, m)                                                                                                 \
-    {                                                                                                                  \
-        vec4 difference = (m(1) - m(2)) * (1.0 / 3.0);                                                                 \
-        to[0] = m(0) + difference - (16.0 / 15.0) * m(3) + (1.0 / 15.0) * m(4);                                        \
-        to[1] = (m(1) + m(2)) * (1.0 / 3.0) - (8.0 / 15.0) * m(3) - (2.0 / 15.0) * m(4);                               \
-        to[2] = difference + m(5) + (4.0 / 15.0) * (m(4) - m(3));                                                      \
-    }
 
 void main()
 {

@@ -13,7 +13,7 @@
 #define TEXEL
 #include "include/wide.glsl"
 #include "include/division.glsl"
-#include "include/winograd_4.glsl"
+#include "include/winograd_grad_4.glsl"
 
 #ifdef OUTPUTS
 #define PIXELS 4

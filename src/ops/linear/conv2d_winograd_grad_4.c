@@ -302,7 +302,7 @@ static double score_pairs(const rf_lanes_set *set, const rf_op_call *call, const
         .score = conv2d_filter_grad_lanes8_texel##suffix##_score,                                                      \
         .plan = conv2d_filter_grad_lanes8_texel##suffix##_plan,                                                        \
         .cuts_up = true,                                                                                               \
-        .blocks = true                                                                                                 \
+        .block = BLOCK                                                                                                 \
     }
 
 BLOCK_KERNEL(_winograd_4, score_walks, plan_walks);
