@@ -80,7 +80,7 @@ void main()
             if (q < PIXELS || SWAPPED == 0) [[unroll]] for (int g = 0; g < ROW_LOADS; g++) a[q][g] = LOAD_A(a_first + a_at[g]);
             if (q < PIXELS || SWAPPED != 0) [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_first + b_at[g]);
         }
-        /* A condition that holds, which the compiler does not know: lanes_winograd_grad.comp says why. */
+        /* A condition that holds, which the compiler does not know: lanes_winograd_grad_4.comp says why. */
         [[unroll]] for (int k = 0; k < TAPS; k++) if (TAPS == 1 || total > -k) {
             vec4 ak[PIXELS][ROW_LOADS], bk[PIXELS][GROUPS];
             [[unroll]] for (int q = 0; q < PIXELS; q++) {

@@ -103,7 +103,8 @@ void main()
             b_at += 16 * COLUMN_FOURS;
             k++;
         } while (k < to);
-        /* Column j of A. In a loop of one turn that changes the sums: lanes_gather.comp says why. */
+        /* Column j of A. In a loop of one turn that changes the sums: lanes_gather.comp says why; and
+         * behind conditions that hold: lanes_winograd_grad_4.comp says why. */
         float left_factor = j == 3 ? 0.0 : 1.0, right_factor = j == 0 ? 0.0 : j == 1 ? 1.0 : -1.0;
         int turn = total >> 31; /* 0, which the compiler does not know */
         do {

@@ -91,7 +91,8 @@ void main()
             a_at++;
             k++;
         } while (k < to);
-        /* Column j of A. In a loop of one turn that changes the sums: lanes_gather.comp says why. */
+        /* Column j of A. In a loop of one turn that changes the sums: lanes_gather.comp says why; and
+         * behind conditions that hold: lanes_winograd_grad_4.comp says why. */
         float point = j == 1 ? 2.0 / 3.0 : j == 2 ? -2.0 / 3.0 : j == 3 ? 1.5 : j == 4 ? -1.5 : 0.0;
         float factor_0 = j == 5 ? 0.0 : 1.0, factor_2 = point * point, factor_3 = j == 5 ? 1.0 : factor_2 * point;
         int turn = total >> 31; /* 0, which the compiler does not know */

@@ -88,7 +88,8 @@ void main()
                     bias_sums += b[t][1];
                 }
             }
-            /* Conditions that hold, which the compiler does not know: behind each of them lavapipe writes back what it changed. */
+            /* Conditions that hold, which the compiler does not know: behind each of them lavapipe writes back what it changed. At the
+             * end of the turn it would write all sums, which it had put on the stack meanwhile. */
             [[unroll]] for (int p = 0; p < 6; p++) if (all_walks > -p) {
                 vec4 f[PAIRS][2];
                 [[unroll]] for (int t = 0; t < PAIRS; t++) {

@@ -131,7 +131,7 @@ void main()
                 }
                 bias_sums += b[0][1];
             }
-            /* Conditions that hold, which the compiler does not know: behind each of them lavapipe writes back what it changed. */
+            /* Conditions that hold, which the compiler does not know: lanes_winograd_grad_4.comp says why. */
             [[unroll]] for (int p = 0; p < 12; p++) if (all_walks > -p) {
                 vec4 first = FROM_LANE(b[p / 6][p % 6], place), second = FROM_LANE(b[p / 6][p % 6], place + ROW_LANES);
                 [[unroll]] for (int r = 0; r < SUMS; r++) {

@@ -23,9 +23,9 @@ extern const rf_kernel rf_conv2d_lanes8_texel_winograd, rf_conv2d_data_grad_lane
 extern const rf_kernel rf_conv2d_lanes8_texel_winograd_4, rf_conv2d_data_grad_lanes8_texel_winograd_4;
 extern const rf_kernel rf_conv2d_lanes4_quad_held, rf_conv2d_data_grad_lanes4_quad_held;
 extern const rf_kernel rf_conv2d_filter_grad_lanes4_quad_held;
-extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd, rf_conv2d_filter_grad_lanes8_texel_taps;
+extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_taps;
 extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd_4, rf_conv2d_filter_grad_lanes8_texel_winograd_pairs;
-/* conv2d_winograd_grad.c: what the direct form of a filter gradient takes, in seconds of a processor. */
+/* conv2d_lanes.c: what the direct form of a filter gradient takes, in seconds of a processor. */
 double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
 
 #define RF_CONV2D_DATA_NUM_KERNELS 21

@@ -268,3 +268,13 @@ CONV_KERNELS(lanes8_storage);
 CONV_KERNELS(lanes4_storage);
 CONV_KERNELS(lanes4_quad);
 CONV_KERNELS(lanes16_texel);
+
+/* As measured beside other work. A turn takes four pixels. */
+double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g)
+{
+    const int64_t rows = g->kh * g->kw * rf_lanes_fours(g->cin) * 4, pixels = g->n * g->oh * g->ow;
+    const rf_lanes_tile *tile = rf_lanes_choose_grad(set, rows, g->cout, pixels);
+    const uint64_t tiles = rf_div_up((uint64_t)rows, tile->rows) * rf_div_up((uint64_t)g->cout, tile->columns);
+    const double turn = tile->columns > 32 ? 0.35e-6 : tile->columns > 16 ? 0.19e-6 : 0.208e-6;
+    return (double)tiles * (double)pixels / 4 * turn;
+}
