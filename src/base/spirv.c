@@ -64,6 +64,7 @@ static const shape_row shapes[] = {
     { 345, 348, { 2, IDS, 6, true, false } },          /* shuffles */
     { 349, 364, { 2, SECOND_NOT, 6, true, false } },   /* arithmetic of a subgroup */
     { 365, 366, { 2, IDS, 6, true, false } },          /* of a quad */
+    { 400, 400, { 2, IDS, 4, true, false } },          /* OpCopyLogical: a struct in a buffer's layout, or out of it */
     { 4457, 4457, { 2, 3, 5, true, false } },          /* OpCooperativeMatrixLoadKHR */
     { 4458, 4458, { 0, 4, 4, false, false } },         /* OpCooperativeMatrixStoreKHR */
     { 4459, 4459, { 2, 3, 6, true, false } },          /* OpCooperativeMatrixMulAddKHR */
