@@ -7,9 +7,9 @@
  * numbers up to 4 X and 2.25 K, and a result's add up to 64 C X K at most, where those of the direct form add up to 9 C
  * X K. But C + 12 roundings follow each other, transforms included, instead of 9 C. So the forward error bound is 64 /
  * 81 (1 + 12 / C) times that of the direct form: less from 46 channels on, 3.2 times as much with four. The cases'
- * tolerances hold it as they are. Products of F(4 x 4, 3 x 3) would add up to 36 times as much again.
+ * tolerances hold it as they are. conv2d_winograd_4.c has larger blocks, whose products add up to 8.4 times as much.
  */
-#include "ops/linear/conv2d_winograd.h"
+#include "ops/linear/conv2d_winograd_product.h"
 #include "rf_shaders.h"
 
 enum { SIDE = 4 /* pixels that a block is made of */ };
@@ -67,10 +67,7 @@ static rf_result plan_blocks(rf_lanes_plan *p)
     const uint64_t total = row_tiles * rf_div_up((uint64_t)g.columns, tile->columns);
     rf_dispatch *d = rf_kernel_plan_add(p->plan, tile->shader, block_loops(&g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, p->set->lanes);
-    rf_dispatch_spec(d, g.activation);
-    rf_dispatch_spec(d, g.bias);
-    rf_dispatch_spec(d, g.columns % 8 == 0 ? 2 : g.columns % 4 == 0);
+    rf_block_bind(p, d, &g, x, kernel);
     const block_push push = { .total = (int32_t)total,
                               .row_tiles = (int32_t)row_tiles,
                               .blocks = (int32_t)count_blocks(&g),
@@ -87,11 +84,6 @@ static rf_result plan_blocks(rf_lanes_plan *p)
                               .c_row = (int32_t)g.columns };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, p->caps, total);
-    rf_lanes_bind(d, x, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, kernel, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, g.bias ? rf_lanes_input(p->call, 2) : kernel, RF_VIEW_STORAGE, false);
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     return RF_OK;
 }
 

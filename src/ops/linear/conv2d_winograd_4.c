@@ -13,7 +13,7 @@
  * Gregg, Error Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks, 2020, on choosing
  * them). The cases' tolerances hold it as they are, with the channels that it is left to.
  */
-#include "ops/linear/conv2d_winograd.h"
+#include "ops/linear/conv2d_winograd_product.h"
 #include "rf_shaders.h"
 
 enum { SIDE = 6 /* pixels that a block is made of */, BLOCK = 4 /* that it makes */ };
@@ -102,10 +102,7 @@ static rf_result plan_blocks(rf_lanes_plan *p)
     const uint64_t total = count_tiles(&g);
     rf_dispatch *d = rf_kernel_plan_add(p->plan, tile.shader, block_loops(&g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, p->set->lanes);
-    rf_dispatch_spec(d, g.activation);
-    rf_dispatch_spec(d, g.bias);
-    rf_dispatch_spec(d, g.columns % 8 == 0 ? 2 : g.columns % 4 == 0);
+    rf_block_bind(p, d, &g, x, kernel);
     const block_push push = { .total = (int32_t)total,
                               .row_tiles = (int32_t)rf_div_up((uint64_t)count_blocks(&g), tile.rows),
                               .blocks = (int32_t)count_blocks(&g),
@@ -123,11 +120,6 @@ static rf_result plan_blocks(rf_lanes_plan *p)
                               .c_row = (int32_t)g.columns };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, p->caps, total);
-    rf_lanes_bind(d, x, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, kernel, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, g.bias ? rf_lanes_input(p->call, 2) : kernel, RF_VIEW_STORAGE, false);
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     return RF_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/linear/conv2d_winograd.h"
+#include "ops/linear/conv2d_winograd_product.h"
 
 bool rf_block_product_of(const rf_op_call *call, rf_block_product *p)
 {
@@ -72,4 +72,17 @@ rf_result rf_block_add_kernels(rf_lanes_plan *p, const rf_block_product *g, cons
     d->concurrent = p->plan->count > 1; /* with what pads the images */
     *io = to;
     return RF_OK;
+}
+
+void rf_block_bind(rf_lanes_plan *p, rf_dispatch *d, const rf_block_product *g, rf_binding images, rf_binding kernels)
+{
+    rf_dispatch_spec(d, p->set->lanes);
+    rf_dispatch_spec(d, g->activation);
+    rf_dispatch_spec(d, g->bias);
+    rf_dispatch_spec(d, g->columns % 8 == 0 ? 2 : g->columns % 4 == 0);
+    rf_lanes_bind(d, images, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_lanes_bind(d, kernels, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_lanes_bind(d, g->bias ? rf_lanes_input(p->call, 2) : kernels, RF_VIEW_STORAGE, false);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
 }

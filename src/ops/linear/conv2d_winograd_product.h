@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernels by Winograd's algorithms for blocks of 2 x 2 and of 4 x 4 pixels share. */
-#ifndef RF_OPS_LINEAR_CONV2D_WINOGRAD_H
-#define RF_OPS_LINEAR_CONV2D_WINOGRAD_H
+#ifndef RF_OPS_LINEAR_CONV2D_WINOGRAD_PRODUCT_H
+#define RF_OPS_LINEAR_CONV2D_WINOGRAD_PRODUCT_H
 
 #include "ops/linear/conv2d.h"
 
@@ -27,5 +27,7 @@ enum { RF_BLOCK_FEW_COLUMNS = 8 };
 uint64_t rf_block_kernel_fours(const rf_block_product *g, uint32_t tile_columns, uint32_t side);
 rf_result rf_block_add_kernels(rf_lanes_plan *p, const rf_block_product *g, const rf_shader *shader,
                                uint32_t tile_columns, uint32_t side, rf_binding *io);
+/* Constants and operands of lanes_winograd.comp and lanes_winograd_4.comp, for images and kernels in their forms. */
+void rf_block_bind(rf_lanes_plan *p, rf_dispatch *d, const rf_block_product *g, rf_binding images, rf_binding kernels);
 
 #endif
