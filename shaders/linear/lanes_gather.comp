@@ -233,14 +233,14 @@ void main()
 #define BIASED(v, g) (v) + add[g]
 #else
 #define BIASED(v, g) v
-    /* A loop of one turn: Mesa's compiler keeps sums that are computed with behind the loop where they were added up twice, with
-     * and without the mask of that loop, and spills products to make room: a quarter more instructions. Of sums that
-     * the next loop changes it keeps one. Those that are only stored were never kept twice. */
+    /* A loop of one turn: Mesa's compiler keeps sums that are used behind the loop where they were added up twice, with and
+     * without the mask of that loop, and spills products to make room: a quarter more instructions. Of sums that the
+     * next loop changes, by a zero that the compiler does not know at least, it keeps one. */
     int turn = total >> 31; /* 0, which the compiler does not know */
     do {
         [[unroll]] for (int g = 0; g < GROUPS; g++) {
             int column = (first_column + g * ROW_LANES + column_lane) * 4;
-            vec4 add = vec4(ACTIVATION != 0 ? intBitsToFloat(turn) : 0.0);
+            vec4 add = vec4(intBitsToFloat(turn));
             if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = whole ? bias[z * bias_z + min(column + i, columns - 1)] : 0.0;
             [[unroll]] for (int r = 0; r < SUMS; r++) accumulator[r][g] += add;
         }

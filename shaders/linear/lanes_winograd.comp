@@ -127,12 +127,12 @@ void main()
         row_end[r] = FROM_LANE(c_end[ROW_GROUP(r)], ROW_LANE(r));
     }
     int turn = total >> 31; /* 0, which the compiler does not know */
-    int row_stride = c_row, line_out = out_w * c_row;
+    int row_stride = c_row, line_out = out_w * c_row, all_columns = columns;
     vec4 add[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = (first_column + g * ROW_LANES + column_lane) * 4;
         add[g] = vec4(0.0);
-        if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[g][i] = bias[min(column + i, columns - 1)];
+        if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[g][i] = bias[min(column + i, all_columns - 1)];
     }
     do {
 #define EXISTS(r) (row_at[r] >= 0 && (row_end[r] & turn) == 0)
