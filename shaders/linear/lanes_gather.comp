@@ -9,16 +9,22 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
+#if ROW_LANES < LANES
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#include "include/write_rows.glsl"
+#else
+/* Of whole registers of columns lavapipe would keep most sums twice then. */
+layout(std430, binding = 3) writeonly buffer C { float c[]; };
+/* c once more, for rows that are multiples of four. */
+layout(constant_id = 3) const int WIDE_ROWS = 0;
+layout(std430, binding = 4) writeonly buffer WideC { vec4 wide_c[]; };
+#endif
 /* Strides of a data gradient: kept out of the other products because some drivers run both sides of a branch. */
-layout(constant_id = 3) const int SPREAD = 0;
+layout(constant_id = 4) const int SPREAD = 0;
 /* Rows go through the images first, then through the pixels: tiles of few pixels, which leave out taps that are padding. */
 layout(constant_id = 5) const int IMAGES_FIRST = 0;
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
-layout(std430, binding = 3) writeonly buffer C { float c[]; };
-/* c once more, for rows that are multiples of four. */
-layout(constant_id = 4) const int WIDE_ROWS = 0;
-layout(std430, binding = 4) writeonly buffer WideC { vec4 wide_c[]; };
 layout(push_constant) uniform P {
     int total;                     /* workgroups */
     int row_tiles, column_tiles;
@@ -40,43 +46,67 @@ layout(push_constant) uniform P {
 #define ROW_GROUPS (ROWS / LANES)
 
 /* What the loops need of the push constants: lavapipe reads those lane by lane wherever they stand. */
-int tap_y, tap_x, lines, line_length, line_stride, pixel_stride, up_y, up_x;
+int lines, line_length, line_stride, pixel_stride, up_y, up_x;
 
-struct source { int origin_y, origin_x, image; }; /* of one output pixel: where tap 0 falls, first line of its image */
+/* Along one axis, where pixels of a are `up` apart: how many of them, and what is left; up is 1 unless SPREAD. Sums of such distances
+ * stand for divisions, of which lavapipe makes eight of each. */
+struct distance { int whole, rest; };
+
+distance distance_of(int at, int up)
+{
+    if (SPREAD == 0) return distance(at, 0);
+    int whole = at / up, rest = at - whole * up;
+    return rest < 0 ? distance(whole - 1, rest + up) : distance(whole, rest);
+}
+
+distance add_distances(distance a, distance b, int up)
+{
+    int whole = a.whole + b.whole, rest = a.rest + b.rest;
+    if (SPREAD == 0) return distance(whole, 0);
+    bool carry = rest >= up;
+    return distance(whole + (carry ? 1 : 0), carry ? rest - up : rest);
+}
+
+struct source { distance y, x; int image; }; /* of one output pixel: where tap 0 falls, first line of its image */
+struct tap { int ky, kx; distance y, x; };   /* how far it is from tap 0 */
 
 source source_of(int image, int pixel)
 {
     int y = pixel / width, x = pixel - y * width;
-    return source(y * (steps & 255) - (padding << 16 >> 16), x * (steps >> 8 & 255) - (padding >> 16), image * lines);
+    return source(distance_of(y * (steps & 255) - (padding << 16 >> 16), up_y), distance_of(x * (steps >> 8 & 255) - (padding >> 16), up_x),
+                  image * lines);
 }
 
-/* First load of the pixel that tap (ky, kx) reads; -1 in the padding or between strides. */
-int address(source s, int ky, int kx)
+/* First load of the pixel that a tap reads; -1 in the padding or between strides. */
+int address(source s, tap t)
 {
-    int y = s.origin_y + ky * tap_y, x = s.origin_x + kx * tap_x;
-    bool inside = true;
-    if (SPREAD != 0) {
-        int ty = y / up_y, tx = x / up_x;
-        inside = y >= 0 && x >= 0 && ty * up_y == y && tx * up_x == x;
-        y = ty;
-        x = tx;
-    }
-    inside = inside && uint(y) < uint(lines) && uint(x) < uint(line_length);
-    return inside ? (s.image + y) * line_stride + x * pixel_stride : -1;
+    distance y = add_distances(s.y, t.y, up_y), x = add_distances(s.x, t.x, up_x);
+    bool inside = y.rest == 0 && x.rest == 0 && uint(y.whole) < uint(lines) && uint(x.whole) < uint(line_length);
+    return inside ? (s.image + y.whole) * line_stride + x.whole * pixel_stride : -1;
+}
+
+distance step_y, step_x; /* from tap to tap */
+
+/* On to the next tap where `on`. */
+void advance(inout tap t, bool on, int wide)
+{
+    bool next_line = on && t.kx + 1 == wide;
+    distance y = add_distances(t.y, step_y, up_y), x = add_distances(t.x, step_x, up_x);
+    t.ky += next_line ? 1 : 0;
+    t.kx = next_line ? 0 : on ? t.kx + 1 : t.kx;
+    t.y = distance(next_line ? y.whole : t.y.whole, next_line ? y.rest : t.y.rest);
+    t.x = distance(next_line ? 0 : on ? x.whole : t.x.whole, next_line ? 0 : on ? x.rest : t.x.rest);
 }
 
 bool few_pixels; /* the tile lies within two pixels */
 
 /* The next tap that some row of the tile needs, as far as its first and last pixel tell. */
-void next_tap(inout int ky, inout int kx, int high, int wide, source ends[2])
+void next_tap(inout tap t, int high, int wide, source ends[2])
 {
     bool useless;
     do {
-        kx++;
-        bool next_line = kx == wide;
-        kx = next_line ? 0 : kx;
-        ky += next_line ? 1 : 0;
-        useless = IMAGES_FIRST != 0 && few_pixels && ky < high && address(ends[0], ky, kx) < 0 && address(ends[1], ky, kx) < 0;
+        advance(t, true, wide);
+        useless = IMAGES_FIRST != 0 && few_pixels && t.ky < high && address(ends[0], t) < 0 && address(ends[1], t) < 0;
     } while (useless);
 }
 
@@ -96,14 +126,14 @@ void main()
     int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
     int a_first = z0 * a_z0 + z1 * a_z1 + z2 * a_z2, b_first = b_base + z0 * b_z0 + z1 * b_z1 + z2 * b_z2;
 
-    tap_y = dilation << 16 >> 16;
-    tap_x = dilation >> 16;
     lines = h;
     line_length = w;
     pixel_stride = a_pixel;
     line_stride = line_length * pixel_stride;
     up_y = steps >> 16 & 255;
     up_x = steps >> 24 & 255;
+    step_y = distance_of(dilation << 16 >> 16, up_y);
+    step_x = distance_of(dilation >> 16, up_x);
 
     source sources[ROW_GROUPS];
     int c_at[ROW_GROUPS]; /* a lane's rows in c, negative past the last */
@@ -131,7 +161,9 @@ void main()
     [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
 
     int from = part * split, to = min(from + split, channels), k_row = b_row, k_last = b_last, k_tap = b_tap;
-    int high = taps & 65535, wide = taps >> 16, ky = 0, kx = 0;
+    int high = taps & 65535, wide = taps >> 16;
+    const distance none = distance(0, 0);
+    tap t = tap(0, 0, none, none);
     /* Loops test at their end: lavapipe would run the body of others once more, for nothing. */
 #ifdef SCALAR_A
     /* Three summands at a time: kernels of 3 x 3 divide evenly, and sums stay in registers for longer. */
@@ -142,19 +174,16 @@ void main()
         [[unroll]] for (int q = 0; q < 3; q++) {
             bool live = k + q < summands;
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
-                int at = address(sources[g], ky, kx);
+                int at = address(sources[g], t);
                 at = live ? at : -1;
                 a[q][g] = LOAD_A_SCALAR(max(at, 0) + a_first + channel);
                 a[q][g] = at >= 0 ? a[q][g] : 0.0;
             }
-            int line = live ? (ky * wide + kx) * k_tap + channel * k_row : 0;
+            int line = live ? (t.ky * wide + t.kx) * k_tap + channel * k_row : 0;
             [[unroll]] for (int g = 0; g < GROUPS; g++) b[q][g] = LOAD_B(b_column[g] + line);
             bool next_tap = ++channel == to;
             channel = next_tap ? 0 : channel;
-            kx += next_tap ? 1 : 0;
-            bool next_line = kx == wide;
-            kx = next_line ? 0 : kx;
-            ky += next_line ? 1 : 0;
+            advance(t, next_tap, wide);
         }
         [[unroll]] for (int r = 0; r < SUMS; r++) {
             float s[3];
@@ -167,20 +196,20 @@ void main()
     } while (k < summands);
 #else
     if (IMAGES_FIRST != 0) {
-        kx = -1;
-        next_tap(ky, kx, high, wide, ends);
-        kx = ky < high ? kx : 0; /* no tap at all: one that reads only padding */
-        ky = ky < high ? ky : 0;
+        t = tap(0, -1, none, distance(-step_x.whole, -step_x.rest));
+        next_tap(t, high, wide, ends);
+        bool any = t.ky < high; /* no tap at all: one that reads only padding */
+        t = tap(any ? t.ky : 0, any ? t.kx : 0, distance(any ? t.y.whole : 0, any ? t.y.rest : 0), distance(any ? t.x.whole : 0, any ? t.x.rest : 0));
     }
     do {
         int at[ROW_GROUPS];
         bool inside[ROW_GROUPS];
         [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
-            at[g] = address(sources[g], ky, kx);
+            at[g] = address(sources[g], t);
             inside[g] = at[g] >= 0;
             at[g] = max(at[g], 0) + a_first;
         }
-        int b_at = (ky * wide + kx) * k_tap, k = from;
+        int b_at = (t.ky * wide + t.kx) * k_tap, k = from;
         do {
             vec4 a[ROW_GROUPS];
             [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) {
@@ -190,12 +219,12 @@ void main()
             vec4 b[4][GROUPS];
 #ifdef TRANSPOSED_B
             [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i += 2) {
-                vec4 t, u;
+                vec4 one, two;
 #define B_COLUMN(j) ((j) == 0 ? b_column[g * 4 + i] : b_column[g * 4 + i + 1]) + b_at + k
-                LOAD_B_TWICE(t, u, B_COLUMN)
+                LOAD_B_TWICE(one, two, B_COLUMN)
                 [[unroll]] for (int q = 0; q < 4; q++) {
-                    b[q][g][i] = t[q];
-                    b[q][g][i + 1] = u[q];
+                    b[q][g][i] = one[q];
+                    b[q][g][i + 1] = two[q];
                 }
             }
 #else
@@ -213,8 +242,8 @@ void main()
             }
             k++;
         } while (k < to);
-        next_tap(ky, kx, high, wide, ends);
-    } while (ky < high);
+        next_tap(t, high, wide, ends);
+    } while (t.ky < high);
 #endif
 
     int row_at[SUMS]; /* in c, negative past the last */
@@ -250,6 +279,20 @@ void main()
     turn = 0;
     int c_first = part * c_split + z * c_z, all_columns = columns;
     do {
+#if ROW_LANES < LANES
+        [[unroll]] for (int r = 0; r < SUMS_OF_TURN; r += 2) [[unroll]] for (int g = 0; g < GROUPS; g++) {
+            int row, next_row;
+            TAKE_OF_TURN(row, turn, r, ROW_AT)
+            TAKE_OF_TURN(next_row, turn, r + 1, ROW_AT)
+            vec4 v, next;
+            TAKE_OF_TURN(v, turn, r, ACCUMULATOR)
+            TAKE_OF_TURN(next, turn, r + 1, ACCUMULATOR)
+            if (whole) v = linear_activate(v);
+            if (whole) next = linear_activate(next);
+            int column = (first_column + g * ROW_LANES + column_lane) * 4;
+            WRITE_ROWS(v, next, row >= 0, next_row >= 0, c_first + row, c_first + next_row)
+        }
+#else
         [[unroll]] for (int r = 0; r < SUMS_OF_TURN; r++) {
             int row;
             TAKE_OF_TURN(row, turn, r, ROW_AT)
@@ -264,6 +307,7 @@ void main()
                     if (row >= 0 && column + i < all_columns) c[at + i] = v[i];
             }
         }
+#endif
         turn++;
     } while (turn < END_TURNS);
 }

@@ -114,8 +114,7 @@ static double score_points(const rf_lanes_set *set, const rf_op_call *call, cons
 {
     const rf_kernel *direct = call->op == &rf_op_conv2d ? &rf_conv2d_lanes8_texel : &rf_conv2d_data_grad_lanes8_texel;
     point_product g;
-    if (!caps->is_cpu || !caps->int64 || !point_product_of(call, &g) || !rf_lanes_usable(set, call, caps))
-        return RF_SCORE_NONE;
+    if (!caps->is_cpu || !point_product_of(call, &g) || !rf_lanes_usable(set, call, caps)) return RF_SCORE_NONE;
     if (point_turns(&g) + END_LOOPS > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double margin = 1.05;
     return direct->score(call, caps) * gather_seconds(set, &g) / (points_seconds(&g, choose_points(&g)) * margin);

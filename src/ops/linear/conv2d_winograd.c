@@ -93,8 +93,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
 {
     const rf_kernel *direct = call->op == &rf_op_conv2d ? &rf_conv2d_lanes8_texel : &rf_conv2d_data_grad_lanes8_texel;
     rf_block_product g;
-    if (!caps->is_cpu || !caps->int64 || !rf_block_product_of(call, &g) || !rf_lanes_usable(set, call, caps))
-        return RF_SCORE_NONE;
+    if (!caps->is_cpu || !rf_block_product_of(call, &g) || !rf_lanes_usable(set, call, caps)) return RF_SCORE_NONE;
     if (g.columns <= RF_BLOCK_FEW_COLUMNS) return RF_SCORE_NONE;
     const block_tile *t = choose_tile(&g);
     const uint64_t fours = rf_block_kernel_fours(&g, t->tile.columns, SIDE);

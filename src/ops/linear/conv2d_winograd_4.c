@@ -138,8 +138,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
 {
     const rf_kernel *direct = call->op == &rf_op_conv2d ? &rf_conv2d_lanes8_texel : &rf_conv2d_data_grad_lanes8_texel;
     rf_block_product g;
-    if (!caps->is_cpu || !caps->int64 || !rf_block_product_of(call, &g) || !rf_lanes_usable(set, call, caps) ||
-        !rf_flat_texels(caps))
+    if (!caps->is_cpu || !rf_block_product_of(call, &g) || !rf_lanes_usable(set, call, caps) || !rf_flat_texels(caps))
         return RF_SCORE_NONE;
     if (g.columns <= RF_BLOCK_FEW_COLUMNS || g.channels < FEWEST_CHANNELS || has_kink(call)) return RF_SCORE_NONE;
     const uint64_t kernels = rf_block_kernel_fours(&g, tile.columns, SIDE), lines = plane_eights(&g) * SIDE * 2;

@@ -268,7 +268,7 @@ static uint64_t most_fours(const walk_plan *s)
 static double score_forms(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps, bool pairs)
 {
     walk_plan s;
-    if (!caps->is_cpu || !caps->int64 || !rf_lanes_usable(set, call, caps) || !rf_flat_texels(caps) ||
+    if (!caps->is_cpu || !rf_lanes_usable(set, call, caps) || !rf_flat_texels(caps) ||
         !divide_walks(call, caps, pairs, &s))
         return RF_SCORE_NONE;
     if (s.g.cin < FEWEST_CHANNELS || s.g.cout < FEWEST_CHANNELS || s.g.n * s.g.oh * s.g.ow < FEWEST_PIXELS)

@@ -79,7 +79,7 @@ void rf_block_bind(rf_lanes_plan *p, rf_dispatch *d, const rf_block_product *g, 
     rf_dispatch_spec(d, p->set->lanes);
     rf_dispatch_spec(d, g->activation);
     rf_dispatch_spec(d, g->bias);
-    rf_dispatch_spec(d, g->columns % 8 == 0 ? 2 : g->columns % 4 == 0);
+    rf_dispatch_spec(d, rf_lanes_row_width(g->columns));
     rf_lanes_bind(d, images, RF_VIEW_TEXEL_RGBA32F, false);
     rf_lanes_bind(d, kernels, RF_VIEW_TEXEL_RGBA32F, false);
     rf_lanes_bind(d, g->bias ? rf_lanes_input(p->call, 2) : kernels, RF_VIEW_STORAGE, false);

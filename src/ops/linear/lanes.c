@@ -116,6 +116,11 @@ rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_binding partial, int64_t parts, 
     return RF_OK;
 }
 
+uint32_t rf_lanes_row_width(int64_t elements)
+{
+    return elements % 8 == 0 ? 2 : elements % 4 == 0;
+}
+
 static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint64_t loops, uint32_t activation,
                                 bool bias)
 {
@@ -175,7 +180,7 @@ bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, in
     const int64_t longest = longest_gather(caps, taps);
     if (longest < 1) return false;
     const uint64_t parts = rf_div_up((uint64_t)channels, (uint64_t)longest);
-    return parts == 1 || parts * (rf_tensor_bytes(&call->out[0]) + 16) <= caps->max_storage_range;
+    return parts == 1 || parts * (rf_tensor_bytes(&call->out[0]) + 32) <= caps->max_storage_range;
 }
 
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_binding a, rf_binding b)
@@ -188,7 +193,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
     const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)g->rows, tile->rows);
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->columns);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
-    const uint64_t count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float), stride = rf_align_up(count, 4);
+    const uint64_t count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float), stride = rf_align_up(count, 8);
     const int64_t taps = g->kh * g->kw;
     const uint64_t longest = (uint64_t)longest_gather(p->caps, taps);
     int64_t parts = g->scalar   ? 1
@@ -199,8 +204,9 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
 
     rf_dispatch *d = add_product(p, tile->shader, gather_loops(taps, split, g->scalar), g->activation, g->bias);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t width = rf_lanes_row_width(g->columns | g->c_row | g->z.c), widest = tile->columns / 4;
+    rf_dispatch_spec(d, width < widest ? width : widest);
     rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
-    rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
     rf_dispatch_spec(d, images_first(set, g, tile));
     const uint64_t total = tiles * (uint64_t)parts;
     const gather_push push = { (int32_t)total,
@@ -377,6 +383,7 @@ bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_d
 {
     if (caps->subgroup_size != set->lanes || !caps->full_subgroups) return false;
     if (set->quad && !caps->subgroup_quad) return false;
+    if (set->shuffle && !caps->int64) return false; /* write_rows.glsl */
     if (set->shuffle ? !caps->subgroup_shuffle : !caps->subgroup_ballot) return false;
     for (uint32_t i = 0; i < call->n_in; i++) {
         if (call->op->shape_only >> i & 1) continue;

@@ -49,6 +49,8 @@ void rf_lanes_bind(rf_dispatch *d, rf_binding o, rf_bind_view view, bool write);
  * last `extra` of them into output 1, and finishes with bias (input 2) and activation. */
 rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_binding partial, int64_t parts, uint64_t stride, uint64_t count,
                            uint64_t extra, int64_t columns, uint32_t activation, bool bias);
+/* How a kernel with write_rows.glsl writes rows of so many elements that are so many apart. */
+uint32_t rf_lanes_row_width(int64_t elements);
 /* Parts that a long sum is cut into so that there is enough to do side by side, and no more than `longest` in one. */
 int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest);
 

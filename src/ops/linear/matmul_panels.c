@@ -119,7 +119,7 @@ static rf_result pack_b(rf_lanes_plan *p, const rf_matmul_geometry *g, const pan
 static double panels_score(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    if (g.dim[0] > 1 || !caps->int64 || !rf_lanes_usable(&rf_lanes8_texel, call, caps)) return RF_SCORE_NONE;
+    if (g.dim[0] > 1 || !rf_lanes_usable(&rf_lanes8_texel, call, caps)) return RF_SCORE_NONE;
     const panels s = panels_of(&g, call);
     const uint64_t a = size_a(&s), b = size_b(&s), fours = a > b ? a : b;
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX / 4)
