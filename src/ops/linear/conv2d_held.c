@@ -20,45 +20,29 @@ typedef struct held_gather {
 
 static held_gather gather_of(const rf_op_call *call)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    held_gather product = { .lines = g.n * g.oh,
-                            .channels = g.cin,
-                            .columns = g.cout,
-                            .kh = g.kh,
-                            .kw = g.kw,
-                            .h = g.h,
-                            .w = g.w,
-                            .oh = g.oh,
-                            .ow = g.ow,
-                            .sy = g.sy,
-                            .sx = g.sx,
-                            .dy = g.dy,
-                            .dx = g.dx,
-                            .pt = g.pt,
-                            .pl = g.pl,
-                            .b_tap = g.cin * g.cout / EIGHT,
-                            .activation = ((const rf_conv2d_attr *)call->attr)->activation,
-                            .bias = call->n_in == 3 };
-    if (call->op == &rf_op_conv2d) return product;
-    /* Of dy, with the kernel turned by 180 degrees and its channels exchanged. */
-    product = (held_gather){ .lines = g.n * g.h,
-                             .channels = g.cout,
-                             .columns = g.cin,
-                             .kh = g.kh,
-                             .kw = g.kw,
-                             .h = g.oh,
-                             .w = g.ow,
-                             .oh = g.h,
-                             .ow = g.w,
-                             .sy = 1,
-                             .sx = 1,
-                             .dy = g.dy,
-                             .dx = g.dx,
-                             .pt = (g.kh - 1) * g.dy - g.pt,
-                             .pl = (g.kw - 1) * g.dx - g.pl,
-                             .b_base = (g.kh * g.kw - 1) * g.cin * g.cout / EIGHT,
-                             .b_tap = -g.cin * g.cout / EIGHT };
-    return product;
+    const bool forward = call->op == &rf_op_conv2d;
+    const rf_conv_geometry own = rf_conv_geometry_of(call), g = forward ? own : rf_conv_geometry_turned(&own);
+    const int64_t tap = g.cin * g.cout / EIGHT;
+    return (held_gather){ .lines = g.n * g.oh,
+                          .channels = g.cin,
+                          .columns = g.cout,
+                          .kh = g.kh,
+                          .kw = g.kw,
+                          .h = g.h,
+                          .w = g.w,
+                          .oh = g.oh,
+                          .ow = g.ow,
+                          .sy = g.sy,
+                          .sx = g.sx,
+                          .dy = g.dy,
+                          .dx = g.dx,
+                          .pt = g.pt,
+                          .pl = g.pl,
+                          .b_base = forward ? 0 : (g.kh * g.kw - 1) * tap,
+                          .b_tap = forward ? tap : -tap,
+                          .activation =
+                              forward ? ((const rf_conv2d_attr *)call->attr)->activation : RF_ACTIVATION_LINEAR,
+                          .bias = forward && call->n_in == 3 };
 }
 
 /* What is held is loaded anew for each pass over a workgroup's rows, which takes as long as some 25 of them. */

@@ -96,39 +96,38 @@ static rf_result plan_forward_scalar(rf_lanes_plan *p)
     return rf_lanes_add_gather(p, &product, x, kernel);
 }
 
-/* A convolution of dy, spread out by the strides, with the kernel turned by 180 degrees and its channels exchanged. */
 static rf_result plan_data(rf_lanes_plan *p)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    const rf_conv_geometry own = rf_conv_geometry_of(p->call), g = rf_conv_geometry_turned(&own);
     rf_binding dy = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
-    RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
-    RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
-    const int64_t out = rf_lanes_fours(g.cog), row = g.groups * out, tap = g.cig * row;
-    const rf_lanes_gather product = { .rows = g.n * g.h * g.w,
-                                      .columns = g.cig,
-                                      .channels = out,
+    RF_TRY(pad_groups(p, &dy, g.n * g.h * g.w, g.groups, g.cig));
+    RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cog, g.groups, g.cig));
+    const int64_t in = rf_lanes_fours(g.cig), row = g.groups * in, tap = g.cog * row;
+    const rf_lanes_gather product = { .rows = g.n * g.oh * g.ow,
+                                      .columns = g.cog,
+                                      .channels = in,
                                       .kh = g.kh,
                                       .kw = g.kw,
-                                      .h = g.oh,
-                                      .w = g.ow,
-                                      .oh = g.h,
-                                      .ow = g.w,
-                                      .sy = 1,
-                                      .sx = 1,
-                                      .upy = g.sy,
-                                      .upx = g.sx,
+                                      .h = g.h,
+                                      .w = g.w,
+                                      .oh = g.oh,
+                                      .ow = g.ow,
+                                      .sy = g.sy,
+                                      .sx = g.sx,
+                                      .upy = own.sy,
+                                      .upx = own.sx,
                                       .dy = g.dy,
                                       .dx = g.dx,
-                                      .pt = (g.kh - 1) * g.dy - g.pt,
-                                      .pl = (g.kw - 1) * g.dx - g.pl,
+                                      .pt = g.pt,
+                                      .pl = g.pl,
                                       .a_pixel = row,
                                       .b_base = (g.kh * g.kw - 1) * tap,
                                       .b_tap = -tap,
                                       .b_row = row,
-                                      .b_last = g.cog - 1,
-                                      .c_row = g.cin,
+                                      .b_last = g.cig - 1,
+                                      .c_row = g.cout,
                                       .b_transposed = true,
-                                      .z = group_strides(&g, out, out, g.cig, 0) };
+                                      .z = group_strides(&g, in, in, g.cog, 0) };
     return rf_lanes_add_gather(p, &product, dy, kernel);
 }
 

@@ -3,9 +3,12 @@
 
 bool rf_block_product_of(const rf_op_call *call, rf_block_product *p)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (g.kh != 3 || g.kw != 3 || g.sy != 1 || g.sx != 1 || g.dy != 1 || g.dx != 1 || g.groups != 1) return false;
-    if (g.pt >= 32768 || g.pl >= 32768) return false; /* they travel in 16 bits */
+    const bool forward = call->op == &rf_op_conv2d;
+    const rf_conv_geometry own = rf_conv_geometry_of(call), g = forward ? own : rf_conv_geometry_turned(&own);
+    if (own.kh != 3 || own.kw != 3 || own.sy != 1 || own.sx != 1 || own.dy != 1 || own.dx != 1 || own.groups != 1)
+        return false;
+    if (own.pt >= 32768 || own.pl >= 32768) return false; /* they travel in 16 bits */
+    const int64_t tap = g.cin * g.cout;
     *p = (rf_block_product){ .n = g.n,
                              .h = g.h,
                              .w = g.w,
@@ -15,26 +18,13 @@ bool rf_block_product_of(const rf_op_call *call, rf_block_product *p)
                              .pl = g.pl,
                              .channels = g.cin,
                              .columns = g.cout,
-                             .tap = g.cin * g.cout,
-                             .row = g.cout,
-                             .column = 1,
-                             .activation = ((const rf_conv2d_attr *)call->attr)->activation,
-                             .bias = call->n_in == 3 };
-    if (call->op == &rf_op_conv2d) return true;
-    /* Of dy, with the kernel turned by 180 degrees and its channels exchanged. */
-    *p = (rf_block_product){ .n = g.n,
-                             .h = g.oh,
-                             .w = g.ow,
-                             .oh = g.h,
-                             .ow = g.w,
-                             .pt = 2 - g.pt,
-                             .pl = 2 - g.pl,
-                             .channels = g.cout,
-                             .columns = g.cin,
-                             .base = 8 * g.cin * g.cout,
-                             .tap = -g.cin * g.cout,
-                             .row = 1,
-                             .column = g.cout };
+                             .base = forward ? 0 : 8 * tap,
+                             .tap = forward ? tap : -tap,
+                             .row = forward ? g.cout : 1,
+                             .column = forward ? 1 : g.cin,
+                             .activation =
+                                 forward ? ((const rf_conv2d_attr *)call->attr)->activation : RF_ACTIVATION_LINEAR,
+                             .bias = forward && call->n_in == 3 };
     return true;
 }
 

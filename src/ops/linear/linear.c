@@ -188,6 +188,28 @@ rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call)
     return g;
 }
 
+rf_conv_geometry rf_conv_geometry_turned(const rf_conv_geometry *g)
+{
+    return (rf_conv_geometry){ .n = g->n,
+                               .h = g->oh,
+                               .w = g->ow,
+                               .cin = g->cout,
+                               .oh = g->h,
+                               .ow = g->w,
+                               .cout = g->cin,
+                               .kh = g->kh,
+                               .kw = g->kw,
+                               .groups = g->groups,
+                               .cig = g->cog,
+                               .cog = g->cig,
+                               .sy = 1,
+                               .sx = 1,
+                               .dy = g->dy,
+                               .dx = g->dx,
+                               .pt = (g->kh - 1) * g->dy - g->pt,
+                               .pl = (g->kw - 1) * g->dx - g->pl };
+}
+
 rf_cost rf_conv_cost(const rf_op_call *call)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);

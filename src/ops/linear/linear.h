@@ -31,6 +31,9 @@ rf_result rf_conv_geometry_make(const char *op, const rf_conv2d_attr *attr, cons
                                 const rf_tensor_desc *kernel, rf_conv_geometry *out);
 /* The same from a call of conv2d or one of its gradients whose shapes were checked by inference. */
 rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call);
+/* The convolution that the data gradient of such a one is: of dy, its pixels spread out by the steps of `g`, with the
+ * kernel turned by 180 degrees and its channels exchanged. Its own steps are one. */
+rf_conv_geometry rf_conv_geometry_turned(const rf_conv_geometry *g);
 rf_cost rf_conv_cost(const rf_op_call *call);
 
 /* Score of a one-lane-per-element kernel: what drivers reach without reuse of what they load. */
