@@ -3,8 +3,8 @@
 """The cases of `ringfire bench ops` beside the same operations in PyTorch on the CPU, in turns.
 
 For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and on all (images in whichever of PyTorch's two
-layouts is faster), and how many times as fast Ringfire is, the best time of all rounds each; then the geometric means of each family. For
-an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
+layouts is faster), and how many times as fast Ringfire is, the best time of all rounds each; then the geometric means of each family, of all
+cases, and of those that are not over before a driver has woken its threads. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
 With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
 
@@ -21,6 +21,8 @@ import shlex
 import subprocess
 import sys
 import time
+
+LONG_CASES = 0.1e-3, 0.3e-3, 1e-3  # seconds on one thread of PyTorch, or longer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
@@ -384,21 +386,30 @@ def measure(o, table):
 def report(o, table, ours, theirs):
     many = "%d threads" % o.threads
     print("%-46s %10s %10s %10s   ratio: 1 thread, %s" % ("case", "ms", "1 thread", many, many))
-    every, rows = [], []
+    rows = []
+
+    def ratio(row):
+        return row["pytorch_1"] / row["seconds"], row["pytorch_n"] / row["seconds"]
+
+    def summary(name, those):
+        if those:
+            means = [mean([ratio(row)[i] for row in those]) for i in (0, 1)]
+            print("%-68s %23.2f, %.2f" % ("%s, geometric mean of %d" % (name, len(those)), *means))
+
     for family, cases in table.items():
-        ratios = []
+        first = len(rows)
         for case in cases:
             if case not in theirs or case not in ours:
                 continue
             t = theirs[case]
-            ratio = t[1] / ours[case], t[o.threads] / ours[case]
-            ratios.append(ratio)
             rows.append({"family": family, "case": case, "seconds": ours[case], "pytorch_1": t[1], "pytorch_n": t[o.threads]})
-            print("%-46s %10.3f %10.3f %10.3f   %.2f, %.2f" % (case, ours[case] * 1e3, t[1] * 1e3, t[o.threads] * 1e3, *ratio))
-        if ratios:
-            print("%-46s %45.2f, %.2f\n" % (family + ", geometric mean of %d" % len(ratios), *(mean([r[i] for r in ratios]) for i in (0, 1))))
-        every += ratios
-    print("%-46s %45.2f, %.2f" % ("all %d" % len(every), *(mean([r[i] for r in every]) for i in (0, 1))))
+            print("%-46s %10.3f %10.3f %10.3f   %.2f, %.2f" % (case, ours[case] * 1e3, t[1] * 1e3, t[o.threads] * 1e3, *ratio(rows[-1])))
+        if len(rows) > first:
+            summary(family, rows[first:])
+            print()
+    summary("all", rows)
+    for least in LONG_CASES:
+        summary("of %.1f ms or more on one thread" % (least * 1e3), [row for row in rows if row["pytorch_1"] >= least])
     if o.json:
         o.json.write_text(json.dumps({"threads": o.threads, "rows": rows}, indent=1))
 
