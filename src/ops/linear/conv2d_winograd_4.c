@@ -146,7 +146,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
     if (most * 16 > caps->max_storage_range || most > caps->max_texel_elements || most > INT32_MAX ||
         block_loops(&g) > rf_loop_limit(caps))
         return RF_SCORE_NONE;
-    const double transforms = (double)kernels * 16 / 1e9 + (double)plane_eights(&g) * line_seconds + 80e-6,
+    const double transforms = (double)kernels * 16 / 4e9 + (double)plane_eights(&g) * line_seconds + 80e-6,
                  margin = 1.05;
     const double seconds =
         (double)count_tiles(&g) * ((double)rf_lanes_fours(g.channels) * SIDE * turn_seconds + rest_seconds);
