@@ -11,9 +11,10 @@
 
 enum { SUMMANDS = 32, COLUMNS = 32, EIGHT = 8 /* of shaders/include/linear_held.glsl */ };
 
-/* A convolution of images h w channels to oh ow columns; of the kernel, in eights: its tap 0, from tap to tap. */
+/* The convolution of conv2d, or that a data gradient is; of the kernel, in eights: its tap 0, from tap to tap. */
 typedef struct held_gather {
-    int64_t lines, channels, columns, kh, kw, h, w, oh, ow, sy, sx, dy, dx, pt, pl, b_base, b_tap;
+    rf_conv_geometry conv;
+    int64_t lines, b_base, b_tap;
     uint32_t activation;
     bool bias;
 } held_gather;
@@ -23,21 +24,8 @@ static held_gather gather_of(const rf_op_call *call)
     const bool forward = call->op == &rf_op_conv2d;
     const rf_conv_geometry own = rf_conv_geometry_of(call), g = forward ? own : rf_conv_geometry_turned(&own);
     const int64_t tap = g.cin * g.cout / EIGHT;
-    return (held_gather){ .lines = g.n * g.oh,
-                          .channels = g.cin,
-                          .columns = g.cout,
-                          .kh = g.kh,
-                          .kw = g.kw,
-                          .h = g.h,
-                          .w = g.w,
-                          .oh = g.oh,
-                          .ow = g.ow,
-                          .sy = g.sy,
-                          .sx = g.sx,
-                          .dy = g.dy,
-                          .dx = g.dx,
-                          .pt = g.pt,
-                          .pl = g.pl,
+    return (held_gather){ .conv = g,
+                          .lines = g.n * g.oh,
                           .b_base = forward ? 0 : (g.kh * g.kw - 1) * tap,
                           .b_tap = forward ? tap : -tap,
                           .activation =
@@ -59,23 +47,23 @@ static int64_t loop_limit(const rf_device_caps *caps)
 /* Times that a workgroup of held_gather.comp goes through its rows. */
 static int64_t count_passes(const held_gather *g)
 {
-    return g->kh * g->kw * (g->channels / SUMMANDS);
+    return g->conv.kh * g->conv.kw * (g->conv.cin / SUMMANDS);
 }
 
 /* Iterations of an invocation: the passes, and two more to begin and to end. */
 static int64_t gather_loops(const held_gather *g, int64_t lines)
 {
-    return (count_passes(g) + 2) * (lines * g->ow + HOLD_LOOPS + 2);
+    return (count_passes(g) + 2) * (lines * g->conv.ow + HOLD_LOOPS + 2);
 }
 
 /* Lines of a workgroup, and the most that the device can loop over. */
 static int64_t split_lines(const held_gather *g, const rf_device_caps *caps)
 {
-    const int64_t fewest = (FEWEST_ROWS + g->ow - 1) / g->ow;
-    const int64_t longest = (loop_limit(caps) / (count_passes(g) + 2) - HOLD_LOOPS - 2) / g->ow;
-    if (longest * g->ow < FEWEST_ROWS) return 0;
+    const int64_t fewest = (FEWEST_ROWS + g->conv.ow - 1) / g->conv.ow;
+    const int64_t longest = (loop_limit(caps) / (count_passes(g) + 2) - HOLD_LOOPS - 2) / g->conv.ow;
+    if (longest * g->conv.ow < FEWEST_ROWS) return 0;
     const int64_t parts =
-        rf_lanes_parts((uint64_t)(g->columns / COLUMNS), WANTED_GROUPS, g->lines, fewest, (uint64_t)longest);
+        rf_lanes_parts((uint64_t)(g->conv.cout / COLUMNS), WANTED_GROUPS, g->lines, fewest, (uint64_t)longest);
     return (g->lines + parts - 1) / parts;
 }
 
@@ -84,22 +72,20 @@ static rf_result plan_gather(rf_lanes_plan *p)
     const held_gather g = gather_of(p->call);
     rf_binding kernel = rf_lanes_input(p->call, 1);
     if (p->call->op != &rf_op_conv2d)
-        RF_TRY(rf_lanes_pack(p, &kernel, (const int64_t[]){ 1, g.kh * g.kw, g.channels, g.columns },
-                             (const int64_t[]){ 0, g.channels * g.columns, 1, g.channels }));
-    const int64_t split = split_lines(&g, p->caps), tiles = g.columns / COLUMNS;
+        RF_TRY(rf_lanes_pack(p, &kernel, (const int64_t[]){ 1, g.conv.kh * g.conv.kw, g.conv.cin, g.conv.cout },
+                             (const int64_t[]){ 0, g.conv.cin * g.conv.cout, 1, g.conv.cin }));
+    const int64_t split = split_lines(&g, p->caps), tiles = g.conv.cout / COLUMNS;
     const int64_t line_tiles = (g.lines + split - 1) / split, total = line_tiles * tiles;
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_held_gather, (uint64_t)gather_loops(&g, split));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, p->set->lanes);
     rf_dispatch_spec(d, g.activation);
     rf_dispatch_spec(d, g.bias);
-    const int32_t push[] = { (int32_t)total,    (int32_t)line_tiles, (int32_t)tiles,
-                             (int32_t)g.lines,  (int32_t)split,      (int32_t)g.channels / EIGHT,
-                             (int32_t)g.kh,     (int32_t)g.kw,       (int32_t)g.h,
-                             (int32_t)g.w,      (int32_t)g.oh,       (int32_t)g.ow,
-                             (int32_t)g.sy,     (int32_t)g.sx,       (int32_t)g.dy,
-                             (int32_t)g.dx,     (int32_t)g.pt,       (int32_t)g.pl,
-                             (int32_t)g.b_base, (int32_t)g.b_tap };
+    const int32_t push[] = { (int32_t)total,     (int32_t)line_tiles,         (int32_t)tiles,     (int32_t)g.lines,
+                             (int32_t)split,     (int32_t)g.conv.cin / EIGHT, (int32_t)g.conv.kh, (int32_t)g.conv.kw,
+                             (int32_t)g.conv.h,  (int32_t)g.conv.w,           (int32_t)g.conv.oh, (int32_t)g.conv.ow,
+                             (int32_t)g.conv.sy, (int32_t)g.conv.sx,          (int32_t)g.conv.dy, (int32_t)g.conv.dx,
+                             (int32_t)g.conv.pt, (int32_t)g.conv.pl,          (int32_t)g.b_base,  (int32_t)g.b_tap };
     rf_dispatch_push(d, push, sizeof(push));
     rf_dispatch_groups(d, p->caps, (uint64_t)total);
     rf_lanes_bind(d, rf_lanes_input(p->call, 0), RF_VIEW_STORAGE, false);
@@ -203,7 +189,7 @@ static double score_gather(const rf_lanes_set *set, const rf_op_call *call, cons
     const held_gather product = gather_of(call);
     const int64_t split = split_lines(&product, caps);
     if (split == 0) return RF_SCORE_NONE;
-    const double passes = (double)count_passes(&product), rows = (double)(split * product.ow);
+    const double passes = (double)count_passes(&product), rows = (double)(split * product.conv.ow);
     return held_score(set, direct, call, caps,
                       rows * passes * DIRECT_SECONDS /
                           (rows * (passes * ROW_SECONDS + ENDS_SECONDS) + passes * HOLD_SECONDS));

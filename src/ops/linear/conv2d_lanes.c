@@ -23,6 +23,28 @@ static rf_result pad_groups(rf_lanes_plan *p, rf_binding *io, int64_t pixels, in
     return rf_lanes_pad_rows(p, io, pixels * groups, channels);
 }
 
+/* What a product takes of the convolution alone, with groups of its channels as columns. */
+static rf_lanes_gather gather_geometry(const rf_conv_geometry *g)
+{
+    return (rf_lanes_gather){ .rows = g->n * g->oh * g->ow,
+                              .columns = g->cog,
+                              .kh = g->kh,
+                              .kw = g->kw,
+                              .h = g->h,
+                              .w = g->w,
+                              .oh = g->oh,
+                              .ow = g->ow,
+                              .sy = g->sy,
+                              .sx = g->sx,
+                              .upy = 1,
+                              .upx = 1,
+                              .dy = g->dy,
+                              .dx = g->dx,
+                              .pt = g->pt,
+                              .pl = g->pl,
+                              .c_row = g->cout };
+}
+
 static rf_result plan_forward(rf_lanes_plan *p)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(p->call);
@@ -31,31 +53,15 @@ static rf_result plan_forward(rf_lanes_plan *p)
     RF_TRY(pad_groups(p, &x, g.n * g.h * g.w, g.groups, g.cig));
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
     const int64_t in = rf_lanes_fours(g.cig), out = rf_lanes_fours(g.cog);
-    const rf_lanes_gather product = { .rows = g.n * g.oh * g.ow,
-                                      .columns = g.cog,
-                                      .channels = in,
-                                      .kh = g.kh,
-                                      .kw = g.kw,
-                                      .h = g.h,
-                                      .w = g.w,
-                                      .oh = g.oh,
-                                      .ow = g.ow,
-                                      .sy = g.sy,
-                                      .sx = g.sx,
-                                      .upy = 1,
-                                      .upx = 1,
-                                      .dy = g.dy,
-                                      .dx = g.dx,
-                                      .pt = g.pt,
-                                      .pl = g.pl,
-                                      .a_pixel = g.groups * in,
-                                      .b_tap = g.cig * g.groups * out,
-                                      .b_row = g.groups * out,
-                                      .b_last = g.cig - 1,
-                                      .c_row = g.cout,
-                                      .z = group_strides(&g, in, out, g.cog, g.cog),
-                                      .activation = attr->activation,
-                                      .bias = p->call->n_in == 3 };
+    rf_lanes_gather product = gather_geometry(&g);
+    product.channels = in;
+    product.a_pixel = g.groups * in;
+    product.b_tap = g.cig * g.groups * out;
+    product.b_row = g.groups * out;
+    product.b_last = g.cig - 1;
+    product.z = group_strides(&g, in, out, g.cog, g.cog);
+    product.activation = attr->activation;
+    product.bias = p->call->n_in == 3;
     return rf_lanes_add_gather(p, &product, x, kernel);
 }
 
@@ -67,32 +73,16 @@ static rf_result plan_forward_scalar(rf_lanes_plan *p)
     rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
     const int64_t out = rf_lanes_fours(g.cog);
-    const rf_lanes_gather product = { .rows = g.n * g.oh * g.ow,
-                                      .columns = g.cog,
-                                      .channels = g.cig,
-                                      .kh = g.kh,
-                                      .kw = g.kw,
-                                      .h = g.h,
-                                      .w = g.w,
-                                      .oh = g.oh,
-                                      .ow = g.ow,
-                                      .sy = g.sy,
-                                      .sx = g.sx,
-                                      .upy = 1,
-                                      .upx = 1,
-                                      .dy = g.dy,
-                                      .dx = g.dx,
-                                      .pt = g.pt,
-                                      .pl = g.pl,
-                                      .a_pixel = g.cin,
-                                      .b_tap = g.cig * g.groups * out,
-                                      .b_row = g.groups * out,
-                                      .b_last = g.cig - 1,
-                                      .c_row = g.cout,
-                                      .scalar = true,
-                                      .z = group_strides(&g, g.cig, out, g.cog, g.cog),
-                                      .activation = attr->activation,
-                                      .bias = p->call->n_in == 3 };
+    rf_lanes_gather product = gather_geometry(&g);
+    product.channels = g.cig;
+    product.a_pixel = g.cin;
+    product.b_tap = g.cig * g.groups * out;
+    product.b_row = g.groups * out;
+    product.b_last = g.cig - 1;
+    product.scalar = true;
+    product.z = group_strides(&g, g.cig, out, g.cog, g.cog);
+    product.activation = attr->activation;
+    product.bias = p->call->n_in == 3;
     return rf_lanes_add_gather(p, &product, x, kernel);
 }
 
@@ -103,31 +93,17 @@ static rf_result plan_data(rf_lanes_plan *p)
     RF_TRY(pad_groups(p, &dy, g.n * g.h * g.w, g.groups, g.cig));
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cog, g.groups, g.cig));
     const int64_t in = rf_lanes_fours(g.cig), row = g.groups * in, tap = g.cog * row;
-    const rf_lanes_gather product = { .rows = g.n * g.oh * g.ow,
-                                      .columns = g.cog,
-                                      .channels = in,
-                                      .kh = g.kh,
-                                      .kw = g.kw,
-                                      .h = g.h,
-                                      .w = g.w,
-                                      .oh = g.oh,
-                                      .ow = g.ow,
-                                      .sy = g.sy,
-                                      .sx = g.sx,
-                                      .upy = own.sy,
-                                      .upx = own.sx,
-                                      .dy = g.dy,
-                                      .dx = g.dx,
-                                      .pt = g.pt,
-                                      .pl = g.pl,
-                                      .a_pixel = row,
-                                      .b_base = (g.kh * g.kw - 1) * tap,
-                                      .b_tap = -tap,
-                                      .b_row = row,
-                                      .b_last = g.cig - 1,
-                                      .c_row = g.cout,
-                                      .b_transposed = true,
-                                      .z = group_strides(&g, in, in, g.cog, 0) };
+    rf_lanes_gather product = gather_geometry(&g);
+    product.channels = in;
+    product.upy = own.sy;
+    product.upx = own.sx;
+    product.a_pixel = row;
+    product.b_base = (g.kh * g.kw - 1) * tap;
+    product.b_tap = -tap;
+    product.b_row = row;
+    product.b_last = g.cig - 1;
+    product.b_transposed = true;
+    product.z = group_strides(&g, in, in, g.cog, 0);
     return rf_lanes_add_gather(p, &product, dy, kernel);
 }
 
