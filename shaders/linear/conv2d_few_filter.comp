@@ -115,13 +115,15 @@ void main()
         float a[LOADS][TAPS];
         [[unroll]] for (int g = 0; g < LOADS; g++) {
             int row = g * COLUMN_LANES + own_row;
-            int y = min(2 * wy + (row >> 1), out_h - 1) * stride_y + first_y, x = min(2 * wx + (row & 1), out_w - 1) * stride_x + first_x;
+            int out_y = 2 * wy + (row >> 1), out_x = 2 * wx + (row & 1);
+            bool given = live && out_y < out_h && out_x < out_w; /* else x may be infinite, and that times 0 is NaN */
+            int y = out_y * stride_y + first_y, x = out_x * stride_x + first_x;
             int at = ((image * in_h + y) * in_w + x) * channels;
             [[unroll]] for (int j = 0; j < TAPS; j++) {
-                bool inside = true;
-                if (PADDED != 0) inside = uint(y + tap_y[j]) < uint(in_h) && uint(x + tap_x[j]) < uint(in_w);
+                bool inside = given;
+                if (PADDED != 0) inside = given && uint(y + tap_y[j]) < uint(in_h) && uint(x + tap_x[j]) < uint(in_w);
                 a[g][j] = texelFetch(x_in, inside ? at + tap_at[j] : 0).x;
-                if (PADDED != 0) a[g][j] = inside ? a[g][j] : 0.0;
+                a[g][j] = inside ? a[g][j] : 0.0;
             }
         }
         int y_at = FROM_LANE(((image * out_h + 2 * wy) * out_w + 2 * wx) * columns, abreast);

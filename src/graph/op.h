@@ -233,6 +233,7 @@ typedef struct rf_op_case {
     const struct rf_op_case *products;
     bool large;      /* left out of the quick test run */
     bool unattended; /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
+    bool by_sign;    /* results depend on the sign of a sum, which a denormal decides where the device has denormals */
     bool saturates;  /* numbers do not fit the result's type, which other programs need not clamp */
 } rf_op_case;
 

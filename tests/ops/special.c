@@ -84,17 +84,6 @@ static void sprinkle_input(const rf_op_call *call, uint32_t input, uint32_t roun
     }
 }
 
-void walk_special_fill(rf_case_data *data, const char *case_name, uint32_t round)
-{
-    const rf_op_call *call = &data->call;
-    for (uint32_t i = 0; i < call->n_in; i++) {
-        if (!is_float(&call->in[i]) || ((call->op->shape_only | call->op->settings) >> i & 1)) continue;
-        if (rf_shape_count(call->in[i].shape) == 0) continue;
-        const uint64_t key = rf_hash64(rf_hash_bytes(case_name, strlen(case_name), round), i);
-        sprinkle_input(call, i, round, key, data->in[i]);
-    }
-}
-
 void walk_special_flush(rf_case_data *data)
 {
     for (uint32_t i = 0; i < data->call.n_in; i++) {
@@ -103,6 +92,18 @@ void walk_special_flush(rf_case_data *data)
         for (int64_t k = 0; k < count; k++)
             if ((bits[k] & 0x7f800000u) == 0) bits[k] &= 0x80000000u;
     }
+}
+
+void walk_special_fill(rf_case_data *data, const rf_op_case *c, uint32_t round)
+{
+    const rf_op_call *call = &data->call;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (!is_float(&call->in[i]) || ((call->op->shape_only | call->op->settings) >> i & 1)) continue;
+        if (rf_shape_count(call->in[i].shape) == 0) continue;
+        const uint64_t key = rf_hash64(rf_hash_bytes(c->name, strlen(c->name), round), i);
+        sprinkle_input(call, i, round, key, data->in[i]);
+    }
+    if (c->by_sign) walk_special_flush(data);
 }
 
 /* ---- comparison ---- */

@@ -435,7 +435,7 @@ static void run_rounds(case_run *run)
         if (rf_case_data_copy(&made, &run->start) < 0) {
             walk_fail(run->w, run->counts, run->op, run->c->name, NULL, NULL, "%s", rf_error_message());
         } else {
-            walk_special_fill(&run->start, run->c->name, run->round);
+            walk_special_fill(&run->start, run->c, run->round);
             run_filled(run);
         }
         free_all(run);

@@ -58,7 +58,7 @@ int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *
  * and finds the first element of an output (or, with `output` UINT32_MAX, of a mutated input) that is neither the
  * reference's nor the one that it gives for flushed inputs. NaN is expected where the reference has it; -1: none. */
 uint32_t walk_special_rounds(void);
-void walk_special_fill(rf_case_data *data, const char *case_name, uint32_t round);
+void walk_special_fill(rf_case_data *data, const rf_op_case *c, uint32_t round);
 void walk_special_flush(rf_case_data *data);
 int64_t walk_first_special_bad(const rf_case_data *start, const rf_op_case *c, const rf_kernel *kernel,
                                const rf_tensor_desc *desc, uint32_t output, const void *got, const void *expected,

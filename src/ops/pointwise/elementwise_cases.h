@@ -111,7 +111,7 @@ PROGRAM(behind_relu, 8, { RF_FN_SUBTRACT, 1, 2, 0, 0 }, { RF_FN_MULTIPLY, 7, 3, 
 #define BENCHMARK .large = true, .benchmark = true
 
 #define BEHIND_RELU(label, columns, ...)                                                                               \
-    .name = label, .attr = &behind_relu, .n_in = 7, .rtol = 4e-6, .atol = 4e-6,                                        \
+    .name = label, .attr = &behind_relu, .n_in = 7, .rtol = 4e-6, .atol = 4e-6, .by_sign = true,                       \
     .in = { NORMAL(__VA_ARGS__), NORMAL(__VA_ARGS__), NORMAL(1, columns), NORMAL(1, columns),                          \
             NORMAL(1, columns),  NORMAL(1, columns),  NORMAL(1, columns) }
 static const rf_op_case rf_elementwise_cases[] = {
