@@ -24,6 +24,8 @@ import subprocess
 import sys
 import threading
 
+import loop_headers
+
 TARGET = "vulkan1.2"
 # What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a chain of thousands of blocks, each
 # of which dominates the next. In this state eliminate-dead-branches and if-conversion take seconds, and the first
@@ -176,23 +178,26 @@ class Compiler:
         self.folder = Folder(shared or args.private, bool(shared))
         versions = [subprocess.run([tool, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, text=True).stdout
                     for tool in (args.glslang, args.opt)]
-        self.recipe = "\n".join([TARGET, *versions, *OPTIONS, *FRUGAL_OPTIONS])
+        with open(loop_headers.__file__) as f:
+            self.recipe = "\n".join([TARGET, *versions, *OPTIONS, *FRUGAL_OPTIONS, f.read()])
 
     def optimise(self, tools, raw, stem):
         """The optimised and validated module, and its cost."""
         args, optimised = self.args, stem + ".spv"
         if not tools.run([args.opt, *OPTIONS, raw, "-o", optimised], may_fail=True):
             tools.run([args.opt, *FRUGAL_OPTIONS, raw, "-o", optimised])
-        tools.run([args.val, "--target-env", TARGET, optimised])
         with open(optimised, "rb") as f:
-            data = f.read()
+            data = loop_headers.give_headers(f.read())
+        with open(optimised, "wb") as f:
+            f.write(data)
+        tools.run([args.val, "--target-env", TARGET, optimised])
         os.remove(optimised)
         return data, tools.cost().encode()
 
     def compile(self, module):
         """The module's bytes and cost, from earlier times or anew."""
         if module.is_compiled():
-            return self.sources.load(module.source)[0], b"0 MB 0.0 s\n"
+            return loop_headers.give_headers(self.sources.load(module.source)[0]), b"0 MB 0.0 s\n"
         source_key = self.sources.digest(module, self.recipe) + ".key"
         raw_key = (self.folder.get(source_key) or b"").decode()
         data, cost = (self.folder.get(raw_key + suffix) if raw_key else None for suffix in (".spv", ".cost"))
