@@ -44,7 +44,8 @@ vec4 load(int matrix_at, int l, int column, int last_line, int step, int end, in
 
 void main()
 {
-    uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint own = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint i = min(own, total - 1); /* the others read what exists, too */
     uint run = rf_divide(i, magic_some, shift_some), stretch = rf_divide(run, magic_all, shift_all);
     uint matrix_index = rf_divide(stretch, magic_stretches, shift_stretches);
     int first_axis = int((stretch - matrix_index * stretches) * some + i - run * some), second_axis = int(run - stretch * all);
@@ -61,7 +62,7 @@ void main()
     }
     int to_at = int(matrix_index) * to_matrix + (four >> four_bits) * four_tile + (four & ((1 << four_bits) - 1)) * four_unit;
     int bits = line_bits, tile = line_tile, unit = line_unit;
-    bool real = i < total;
+    bool real = own < total;
     [[unroll]] for (int q = 0; q < 4; q++) {
         int l = first + q;
         uint at = uint(to_at + (l >> bits) * tile + (l & ((1 << bits) - 1)) * unit);
