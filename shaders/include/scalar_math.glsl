@@ -44,6 +44,12 @@ bool rf_exceeds(float v, float best) { return v > best || (rf_is_nan(v) && !rf_i
  * Zeros, infinities and NaN are told apart by their bits: whether comparisons see a denormal number or a NaN is up to the
  * driver, and so is what logarithm and exponential function make of either. */
 bvec4 rf_has_nan(vec4 a) { return greaterThan(floatBitsToUint(a) & 0x7fffffffu, uvec4(0x7f800000u)); }
+bool rf_some_nan(vec4 a) { return any(rf_has_nan(a)); }
+bool rf_some_nan(float a) { return rf_is_nan(a); }
+
+/* `a`, and `otherwise` where that is NaN. */
+float rf_known(float a, float otherwise) { return rf_is_nan(a) ? otherwise : a; }
+vec4 rf_known(vec4 a, vec4 otherwise) { return mix(a, otherwise, rf_has_nan(a)); }
 
 /* log2 |a|; a denormal number is a whole multiple of 2^-149. */
 vec4 rf_log2_abs(vec4 a)

@@ -95,28 +95,19 @@ VEC chosen(bool yes, VEC v)
 #else
 shared float line_count[STRIP_LANES];
 
-// Deviations from an infinite number are NaN, means of numbers that are not finite are not.
-float known(float v, float otherwise)
-{
-    return rf_is_nan(v) ? otherwise : v;
-}
-vec4 known(vec4 v, vec4 otherwise)
-{
-    return mix(v, otherwise, rf_has_nan(v));
-}
-
 // From sums over `count` numbers: of themselves, of their deviations from `origin` and of what there is of squared ones.
 Pair moments_of(float count, VEC origin, VEC sum, VEC deviation, VEC squares)
 {
     const VEC offset = deviation / count;
-    return Pair(known(origin + offset, sum / count), rf_larger(squares - deviation * offset, VEC(0)));
+    // Deviations from an infinite number are NaN, means of numbers that are not finite are not.
+    return Pair(rf_known(origin + offset, sum / count), rf_larger(squares - deviation * offset, VEC(0)));
 }
 
 void merge_moments(uint to, uint from)
 {
     const float count = line_count[to] + line_count[from], share = line_count[from] / count;
     const VEC mean = line_a[to], other = line_a[from], distance = other - mean;
-    line_a[to] = known(mean + distance * share, mean * (1.0 - share) + other * share);
+    line_a[to] = rf_known(mean + distance * share, mean * (1.0 - share) + other * share);
     line_b[to] += line_b[from] + distance * distance * (line_count[to] * share);
     line_count[to] = count;
 }

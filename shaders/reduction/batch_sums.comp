@@ -2,6 +2,7 @@
 // Sums down the columns of [rows, columns], W columns an invocation, over a slice of the rows. batch_total.comp puts slices together.
 //   without a definition: of x, to its sum, its mean, and the sum of squared deviations from that
 //   PRODUCTS: to the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU behind the normalization leaves of dy
+//   JOINED: the workgroup that comes last puts slices together (reduce_whole.glsl); AVERAGES as in batch_total.glsl
 // Tensors may be stored in 16 bits, but not with TEXEL, which reads through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -29,6 +30,11 @@ layout(binding = 0) uniform samplerBuffer x;
 STORED(0, x)
 #define X(i) LOAD(0, x, i)
 #endif
+#ifdef JOINED
+#define LISTS_ACCESS coherent
+#else
+#define LISTS_ACCESS writeonly
+#endif
 #ifdef PRODUCTS
 #ifdef TEXEL
 layout(binding = 1) uniform samplerBuffer dy;
@@ -40,18 +46,24 @@ STORED(1, dy)
 layout(std430, binding = 2) readonly buffer Mean { VEC mean[]; };
 layout(std430, binding = 3) readonly buffer Scale { VEC scale[]; };
 layout(std430, binding = 4) readonly buffer Shift { VEC shift[]; };
-layout(std430, binding = 5) writeonly buffer Lists { VEC lists[]; };
+layout(std430, binding = 5) LISTS_ACCESS buffer Lists { VEC lists[]; };
 layout(constant_id = 2) const uint RELU = 0;
 #else
-layout(std430, binding = 1) writeonly buffer Lists { VEC lists[]; };
+layout(std430, binding = 1) LISTS_ACCESS buffer Lists { VEC lists[]; };
 #endif
 // Columns and the distance of the lists count vectors.
-layout(push_constant) uniform Push { uint rows, columns, slice_length, slices, first_slice, list; };
+layout(push_constant) uniform Push {
+    uint rows, columns, slice_length, slices, first_slice, list;
+#ifdef JOINED
+    float epsilon;
+#ifdef AVERAGES
+    float keep, take;
+#endif
+#endif
+};
 
-void main()
+void sum_slice(uint t)
 {
-    const uint t = rf_thread();
-    if (t >= columns * slices) return;
     const uint slice = t / columns, column = t - slice * columns, first = slice * slice_length;
     const uint length = min(rows - first, slice_length), step = columns;
     uint at = first * step + column, left = length;
@@ -105,5 +117,37 @@ void main()
     lists[to] = sum;
     lists[list + to] = origin + offset;
     lists[2 * list + to] = rf_larger(squares - deviation * offset, VEC(0));
+#endif
+}
+
+#ifdef JOINED
+#ifdef PRODUCTS
+#define TOTAL_BINDING 6
+#define ARRIVALS 11
+#else
+#define TOTAL_BINDING 2
+#ifdef AVERAGES
+layout(constant_id = 2) const uint SCALED = 0;
+#define ARRIVALS 10
+#else
+#define ARRIVALS 4
+#endif
+#endif
+#include "reduce_whole.glsl"
+#define TOTAL VEC
+#include "batch_total.glsl"
+#endif
+
+void main()
+{
+#ifdef JOINED
+    const uint groups = rf_groups_of(columns * slices);
+    if (rf_group() >= groups) return;
+    if (rf_thread() < columns * slices) sum_slice(rf_thread());
+    if (!rf_comes_last(groups)) return;
+    for (uint column = gl_SubgroupInvocationID; column < columns; column += gl_SubgroupSize)
+        total_column(column, columns, rows, slice_length, slices);
+#else
+    if (rf_thread() < columns * slices) sum_slice(rf_thread());
 #endif
 }

@@ -16,10 +16,10 @@ RF_STORED4(0, x, readonly)
 #define X(i) RF_LOAD4(0, x, i)
 #endif
 #ifdef WHOLE
-#define RESULT 2
+#define ARRIVALS 3
 #include "reduce_whole.glsl"
 layout(std430, binding = 1) coherent buffer Y { vec4 y[]; };
-layout(std430, binding = RESULT) writeonly buffer Result { vec4 result_of[]; };
+layout(std430, binding = 2) writeonly buffer Result { vec4 result_of[]; };
 #else
 layout(std430, binding = 1) writeonly buffer Y { vec4 y[]; };
 #endif

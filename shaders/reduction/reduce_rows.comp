@@ -24,10 +24,10 @@ RF_STORED4(0, x, readonly)
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #ifdef WHOLE
-#define RESULT 3
+#define ARRIVALS 4
 #include "reduce_whole.glsl"
 layout(std430, binding = 1) coherent buffer Y { float y[]; };
-layout(std430, binding = RESULT) writeonly buffer Result { float result_of[]; };
+layout(std430, binding = 3) writeonly buffer Result { float result_of[]; };
 
 #else
 layout(std430, binding = 1) writeonly buffer Y { float y[]; };

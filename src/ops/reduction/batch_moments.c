@@ -176,12 +176,16 @@ typedef enum sums_way { WAY_TEXEL, WAY_VEC4, WAY_SCALAR, NUM_WAYS } sums_way;
 
 /* Deviations of a slice are from its first row. The longer it is, the more is lost where that is an outlier. */
 enum { SLICE_LEAST = 16, SLICE_MOST = 512, CPU_TARGET = 512, GPU_TARGET = 16384 };
+/* Numbers that one workgroup puts together in less time than lavapipe takes to begin and to end a dispatch; those that
+ * it reads and writes of a column beside the sums of slices. */
+enum { MOST_JOINED = 16384, OF_COLUMN = 8 };
 
 typedef struct slicing {
     uint64_t rows, columns, width; /* columns in elements */
     uint64_t slice, slices;        /* rows of a slice, all slices */
     uint64_t chunk;                /* rows of a dispatch: as many whole slices as a descriptor takes */
     uint64_t lists;                /* sums that a slice leaves for each column */
+    bool joined;                   /* the workgroup that comes last puts the slices together: no dispatch for that */
 } slicing;
 
 /* The fewest rows after which descriptors may start again. */
@@ -218,6 +222,8 @@ static bool make_slicing(const rf_op_call *call, const rf_device_caps *caps, sum
         s->chunk = most_rows / s->slice * s->slice;
     }
     s->slices = rf_div_up(s->rows, s->slice);
+    s->joined = way == WAY_TEXEL && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) && s->chunk == s->rows &&
+                (s->lists * s->slices + OF_COLUMN) * s->columns <= MOST_JOINED;
     return s->slices <= most_slices && s->slice <= rf_loop_limit(caps) / 2;
 }
 
@@ -231,6 +237,47 @@ static double batch_score(const rf_op_call *call, const rf_device_caps *caps, su
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
+/* What is made of each channel's sums, in the end. */
+enum { MOST_NUMBERS = 3 };
+typedef struct finish {
+    const rf_shader *total, *joined[2]; /* the latter for subgroups of 8 and of 16 */
+    bool products, averages, scaled;
+    uint32_t num_numbers, numbers[MOST_NUMBERS]; /* the last push constants */
+} finish;
+
+static finish finish_of(const rf_op_call *call)
+{
+    if (call->op == &rf_op_batch_averages) {
+        const rf_batch_averages_attr *attr = call->attr;
+        return (finish){ .total = &rf_shader_batch_averages_total,
+                         .joined = { &rf_shader_batch_joined_averages8, &rf_shader_batch_joined_averages16 },
+                         .averages = true,
+                         .scaled = attr->scaled,
+                         .num_numbers = 3,
+                         .numbers = { rf_float_word(attr->epsilon), rf_float_word(attr->keep),
+                                      rf_float_word(attr->take) } };
+    }
+    if (call->op == &rf_op_batch_moments)
+        return (finish){ .total = &rf_shader_batch_total,
+                         .joined = { &rf_shader_batch_joined_moments8, &rf_shader_batch_joined_moments16 },
+                         .num_numbers = 1 };
+    const rf_batch_sums_attr *attr = call->attr;
+    return (finish){ .total = &rf_shader_batch_products_total,
+                     .joined = { &rf_shader_batch_joined_products8, &rf_shader_batch_joined_products16 },
+                     .products = true,
+                     .num_numbers = 1,
+                     .numbers = { rf_float_word(attr->epsilon) } };
+}
+
+/* What the end reads and writes of each column. */
+static void bind_columns(const rf_op_call *call, const finish *f, rf_dispatch *d)
+{
+    for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
+    if (f->products) rf_bind_whole(d, RF_BIND_INPUT, 4);
+    for (uint32_t i = 1; f->averages && i < call->n_in; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
+    if (f->averages && !f->scaled) rf_bind_whole(d, RF_BIND_INPUT, 1); /* the shader names a gamma */
+}
+
 static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, sums_way way, const slicing *s,
                            uint64_t first, rf_kernel_plan *plan)
 {
@@ -238,20 +285,25 @@ static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, s
         { &rf_shader_batch_sums_texel, &rf_shader_batch_sums_vec4, &rf_shader_batch_sums },
         { &rf_shader_batch_products_texel, &rf_shader_batch_products_vec4, &rf_shader_batch_products },
     };
-    const bool products = call->op == &rf_op_batch_sums;
+    const finish f = finish_of(call);
+    const bool products = f.products;
+    const rf_shader *shader = s->joined ? f.joined[caps->subgroup_size != 8] : shaders[products][way];
     const uint64_t rows = rf_min(s->chunk, s->rows - first), slices = rf_div_up(rows, s->slice);
     const uint64_t columns = s->columns / s->width;
+    uint64_t loops = s->slice + 4;
+    if (s->joined) loops += rf_div_up(s->columns, caps->subgroup_size) * (2 * s->slices + 2);
     uint32_t types = 0;
-    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[products][way], s->slice + 4);
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader, loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(caps, 64));
-    const uint32_t push[] = { (uint32_t)rows,
-                              (uint32_t)columns,
-                              (uint32_t)s->slice,
-                              (uint32_t)slices,
-                              (uint32_t)(first / s->slice),
-                              (uint32_t)(s->slices * columns) };
-    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_spec(d, s->joined ? caps->subgroup_size : rf_local_size(caps, 64));
+    uint32_t push[6 + MOST_NUMBERS] = { (uint32_t)rows,
+                                        (uint32_t)columns,
+                                        (uint32_t)s->slice,
+                                        (uint32_t)slices,
+                                        (uint32_t)(first / s->slice),
+                                        (uint32_t)(s->slices * columns) };
+    memcpy(push + 6, f.numbers, sizeof(f.numbers));
+    rf_dispatch_push(d, push, (6 + (s->joined ? f.num_numbers : 0)) * sizeof(uint32_t));
     for (uint32_t i = 0; i <= (uint32_t)products; i++) {
         const uint32_t input = products ? 1 - i : 0; /* x comes first */
         const rf_tensor_desc *desc = &call->in[input];
@@ -266,40 +318,19 @@ static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, s
         const rf_batch_sums_attr *attr = call->attr;
         rf_dispatch_spec(d, attr->relu);
         rf_bind_whole(d, RF_BIND_INPUT, 2);
-        rf_bind_whole(d, RF_BIND_INPUT, attr->relu ? 3 : 2);
+        rf_bind_whole(d, RF_BIND_INPUT, 3);
         rf_bind_whole(d, RF_BIND_INPUT, attr->relu ? 5 : 2);
     }
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace);
+    if (s->joined) {
+        if (f.averages) rf_dispatch_spec(d, f.scaled);
+        bind_columns(call, &f, d);
+        plan->counters = sizeof(uint32_t);
+        rf_bind_whole(d, RF_BIND_COUNTERS, 0);
+    }
     rf_dispatch_items(d, caps, slices * columns);
     d->concurrent = first > 0;
     return RF_OK;
-}
-
-/* What is made of each channel's sums, in the end. */
-enum { MOST_NUMBERS = 3 };
-typedef struct finish {
-    const rf_shader *total;
-    bool products, averages, scaled;
-    uint32_t num_numbers, numbers[MOST_NUMBERS]; /* the last push constants */
-} finish;
-
-static finish finish_of(const rf_op_call *call)
-{
-    if (call->op == &rf_op_batch_averages) {
-        const rf_batch_averages_attr *attr = call->attr;
-        return (finish){ .total = &rf_shader_batch_averages_total,
-                         .averages = true,
-                         .scaled = attr->scaled,
-                         .num_numbers = 3,
-                         .numbers = { rf_float_word(attr->epsilon), rf_float_word(attr->keep),
-                                      rf_float_word(attr->take) } };
-    }
-    if (call->op == &rf_op_batch_moments) return (finish){ .total = &rf_shader_batch_total, .num_numbers = 1 };
-    const rf_batch_sums_attr *attr = call->attr;
-    return (finish){ .total = &rf_shader_batch_products_total,
-                     .products = true,
-                     .num_numbers = 1,
-                     .numbers = { rf_float_word(attr->epsilon) } };
 }
 
 static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, sums_way way, rf_kernel_plan *plan)
@@ -308,6 +339,7 @@ static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, 
     if (!make_slicing(call, caps, way, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not eligible", call->op->name);
     plan->workspace = s.lists * s.slices * s.columns * sizeof(float);
     for (uint64_t first = 0; first < s.rows; first += s.chunk) RF_TRY(add_chunk(call, caps, way, &s, first, plan));
+    if (s.joined) return RF_OK;
     const finish f = finish_of(call);
     rf_dispatch *d = rf_kernel_plan_add(plan, f.total, (f.products ? 1 : 2) * s.slices + 2);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -317,10 +349,8 @@ static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, 
     memcpy(push + 4, f.numbers, sizeof(f.numbers));
     rf_dispatch_push(d, push, (4 + f.num_numbers) * sizeof(uint32_t));
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace)->write = false;
-    for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
-    for (uint32_t i = 3; f.products && i < 5; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
-    for (uint32_t i = 1; f.averages && i < call->n_in; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
-    if (f.averages && !f.scaled) rf_bind_whole(d, RF_BIND_INPUT, 1); /* the shader names a gamma */
+    if (f.products) rf_bind_whole(d, RF_BIND_INPUT, 3);
+    bind_columns(call, &f, d);
     rf_dispatch_items(d, caps, s.columns);
     return RF_OK;
 }
@@ -441,7 +471,7 @@ static const rf_batch_sums_attr usual = { 1e-3f, 0 }, behind_relu = { 1e-3f, 1 }
     .attr = &usual, CASE(text, 5, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns), \
                          RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
 #define RELU_SUMS(text, tolerance, columns, ...)                                                                       \
-    .attr = &behind_relu,                                                                                              \
+    .attr = &behind_relu, .by_sign = true,                                                                             \
     CASE(text, 6, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns),                 \
          RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns), X(0, 1, columns))
 static const rf_op_case sums_cases[] = {
