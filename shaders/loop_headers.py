@@ -5,7 +5,7 @@ The optimiser's merge-blocks moves the beginning of a loop's body into its heade
 validation layer's GPU-assisted checks split a block where they look at what it reads, and leave a header that is none (1.3.239)."""
 import struct
 
-OP_FUNCTION_END, OP_PHI, OP_LOOP_MERGE, OP_LABEL, OP_BRANCH = 56, 245, 246, 248, 249
+OP_PHI, OP_LOOP_MERGE, OP_LABEL, OP_BRANCH = 245, 246, 248, 249
 MAGIC, BOUND, HEADER = 0x07230203, 3, 5  # the first word; where the module says how many ids it has; words before the first instruction
 
 
