@@ -438,7 +438,8 @@ typedef struct rf_exchange_stats {
     uint64_t updates; /**< updates with several replicas */
     uint64_t bytes;   /**< gradients and values, each counted once */
     /**
-     * Sums and copies in host memory and collective operations, including waits for slower workers.
+     * Sums and copies in host memory and collective operations, including waits for slower workers;
+     * 0 where devices add up among themselves in host memory that all of them can reach.
      */
     double seconds;
     /**

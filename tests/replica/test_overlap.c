@@ -148,7 +148,9 @@ static rf_result train(worker *w)
     w->report->numbers[1] = signature->updates.items[0].num_buckets;
     rf_exchange_stats stats;
     rf_strategy_exchange_stats(w->strategy, &stats);
-    EXPECT(stats.updates == STEPS && stats.bytes > 0 && stats.seconds > 0);
+    EXPECT(stats.updates == STEPS && stats.bytes > 0);
+    /* Devices that meet in memory of the host leave it nothing to do. */
+    EXPECT((stats.seconds > 0) == (w->strategy->meeting.memory == NULL));
     EXPECT(stats.exposed_seconds >= 0);
     float gradient[SIDE * SIDE];
     GO(rf_variable_read_gradient(d.variables[2], gradient));
