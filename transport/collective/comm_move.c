@@ -57,9 +57,11 @@ int32_t rf_engine_awaited(const rf_engine *e)
 
 /* ---- what depends on what ---- */
 
+/* What is empty overlaps nothing, wherever it stands: nothing is ever received into it, for others to wait for. */
 static bool places_overlap(rf_place a, uint64_t a_count, rf_place b, uint64_t b_count)
 {
-    return a.space == b.space && a.begin < b.begin + b_count && b.begin < a.begin + a_count;
+    return a_count > 0 && b_count > 0 && a.space == b.space && a.begin < b.begin + b_count &&
+           b.begin < a.begin + a_count;
 }
 
 /* The last step before `before` that receives into the range, or -1: none but some that are done with. */
