@@ -16,6 +16,9 @@ static const rf_env_entry entries[] = {
     { "RINGFIRE_TUNE", "0 or 1", "1 measures every eligible kernel of a new operation and remembers the fastest" },
     { "RINGFIRE_OVERLAP", "0 or 1",
       "0 exchanges gradients after the backward pass instead of during it; the same on all workers" },
+    { "RINGFIRE_PIN_THREADS", "0 or 1",
+      "Whether the threads of llvmpipe are bound to a processor each (unless other devices or workers compute on "
+      "them)" },
     { "RINGFIRE_TRACE", "file",
       "Writes a trace of the run that Perfetto shows; in a job each worker a file of its own" },
     { "RINGFIRE_LOG", "error, warn, info or debug",

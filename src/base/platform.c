@@ -4,12 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,12 +38,6 @@ uint64_t rf_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-void rf_thread_step_back(void)
-{
-    enum { NICE = 10 };                                    /* a tenth of the others' share */
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of the thread alone, on Linux */
-}
-
 void rf_want_large_pages(void *memory, uint64_t size)
 {
     const long answer = sysconf(_SC_PAGESIZE);
@@ -59,13 +51,6 @@ uint64_t rf_host_memory(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
-}
-
-uint32_t rf_cpu_count(void)
-{
-    cpu_set_t set;
-    const int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-    return count > 0 ? (uint32_t)count : 1;
 }
 
 /* Reads until the end or `limit` + 1 bytes; grows as it goes, since pipes and /proc files have no size. */

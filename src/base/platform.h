@@ -11,9 +11,6 @@ uint64_t rf_now_ns(void); /* monotonic */
 int64_t rf_process_id(void);
 /* RF_ERROR_INVALID_ARGUMENT in another process than `home`; `what` begins the message: "the strategy". */
 rf_result rf_process_check(int64_t home, const char *what);
-/* From here on the calling thread, and those that it starts, leave the processor to others that want it. */
-void rf_thread_step_back(void);
-uint32_t rf_cpu_count(void); /* that this process may run on, at least 1 */
 /* Asks for large pages for the whole pages within [memory, memory + size), before they are first touched. Where there
  * are none nothing changes. */
 void rf_want_large_pages(void *memory, uint64_t size);

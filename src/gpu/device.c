@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "gpu/internal.h"
+#include "gpu/placement.h"
 
 static rf_result load_device_functions(rf_gpu_device *device)
 {
@@ -19,7 +20,7 @@ static rf_result load_device_functions(rf_gpu_device *device)
     return RF_OK;
 }
 
-static rf_result create_device(rf_gpu_device *device)
+static rf_result create_device(rf_gpu_device *device, bool shares_cpus)
 {
     const rf_gpu_snapshot *snapshot = &device->snapshot;
     rf_gpu_plan *plan = &device->plan;
@@ -84,8 +85,12 @@ static rf_result create_device(rf_gpu_device *device)
         .ppEnabledExtensionNames = extensions,
         .pEnabledFeatures = &plan->features,
     };
+    const bool places = plan->caps.driver == RF_DRIVER_LAVAPIPE && rf_gpu_placement_wanted(shares_cpus);
+    rf_thread_list threads = { 0 };
     rf_gpu_lock_drivers();
+    if (places) rf_gpu_placement_begin(&threads);
     const VkResult created = device->gpu->vk.CreateDevice(device->physical, &info, NULL, &device->device);
+    if (places) rf_gpu_placement_end(&threads, device->info.name);
     const rf_result r = created < 0 ? RF_OK : load_device_functions(device);
     rf_gpu_unlock_drivers();
     if (created < 0) {
@@ -148,7 +153,7 @@ rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf
     }
     device->explains = params->explain && rf_gpu_can_explain(gpu, device->physical, &device->snapshot);
     tell_of_unvalidated(device);
-    RF_TRY_GOTO(create_device(device), error);
+    RF_TRY_GOTO(create_device(device, params->shares_cpus), error);
     RF_TRY_GOTO(create_timeline(device), error);
     RF_TRY_GOTO(rf_gpu_memory_setup(device), error);
     RF_TRY_GOTO(rf_gpu_pipeline_cache_open(device, params->cache_directory), error);

@@ -35,7 +35,9 @@ uint64_t rf_gpu_validation_messages(const rf_gpu *gpu, const char **first);
 
 typedef struct rf_gpu_device_params {
     uint32_t index;
-    bool clamp_limits;           /* report and use only Vulkan's guaranteed minimum */
+    bool clamp_limits; /* report and use only Vulkan's guaranteed minimum */
+    bool shares_cpus;  /* more than this device computes on this host's processors: leave it to the system where
+                          a driver's threads run (placement.h) */
     const char *cache_directory; /* NULL: no pipeline cache on disk */
     bool explain; /* have the driver keep what it can say of its pipelines, where it can say something; such pipelines
                      may differ from others */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "base/threads.h"
 #include "gpu/internal.h"
 
 #define MAX_COMPILE_THREADS 7 /* besides the caller's */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/condition.h"
+#include "base/threads.h"
 #include "gpu/internal.h"
 
 #define MAX_HELPERS 7u

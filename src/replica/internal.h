@@ -70,6 +70,7 @@ struct rf_strategy {
     rf_flat summands, sums;               /* of sums over replicas within a step: what a replica adds, and the sums */
     rf_flat sum_download, sum_upload;     /* staging for those, on staged replicas of several */
     bool warned_of_shares;
+    bool shares_cpus;    /* more than one device or worker computes on this host's processors */
     bool remote;         /* parameter servers hold the variables, and this is a worker of theirs */
     uint64_t generation; /* raised when arrays move: programs made before must be made anew */
     rf_copying copying;

@@ -170,9 +170,9 @@ rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *co
 static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t index, const rf_device_options *options,
                               const char *cache)
 {
-    const rf_gpu_device_params device = { .index = index,
-                                          .clamp_limits = options->clamp_limits,
-                                          .cache_directory = cache };
+    const rf_gpu_device_params device = {
+        .index = index, .clamp_limits = options->clamp_limits, .shares_cpus = s->shares_cpus, .cache_directory = cache
+    };
     RF_TRY(rf_gpu_device_open(s->gpu, &device, &replica->device));
     const rf_exec_params exec = { .device = replica->device, .cache_directory = cache };
     RF_TRY(rf_exec_create(&exec, &replica->exec));
@@ -235,6 +235,18 @@ static rf_result create_gpu(rf_strategy *s, const rf_device_options *options)
     return rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &s->gpu);
 }
 
+/* Different devices among these that compute on the host's processors. */
+static uint32_t count_software(const rf_device_info *infos, const uint32_t *indices, uint32_t count)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool counts = infos[indices[i]].type == RF_DEVICE_TYPE_CPU;
+        for (uint32_t k = 0; k < i; k++) counts = counts && indices[k] != indices[i];
+        found += counts;
+    }
+    return found;
+}
+
 static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
 {
     RF_REQUIRE(p->update_mode == RF_UPDATE_SHARDED || p->update_mode == RF_UPDATE_LOCAL,
@@ -248,8 +260,11 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
     rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
     if (r >= 0)
         r = rf_device_select(p->devices ? p->devices : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &indices, &count);
+    if (r >= 0) {
+        s->shares_cpus = rf_comm_local_size(s->world.comm) > 1 || count_software(infos, indices, count) > 1;
+        r = open_replicas(s, indices, count, &p->device);
+    }
     rf_free(infos);
-    if (r >= 0) r = open_replicas(s, indices, count, &p->device);
     rf_free(indices);
     RF_TRY(r);
     RF_REQUIRE(!p->shares || p->num_shares == count, "%u shares for %u replicas; give one share per replica",

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/platform.h"
+#include "base/threads.h"
 #include "gpu/internal.h"
 
 #define COUNT 256u

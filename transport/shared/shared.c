@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
+#include "base/threads.h"
 #include "transport/shared/internal.h"
 
 /* Longest look before a sleep: what a sleep and being woken cost. */

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
+#include "base/threads.h"
 #include "persist/archive/internal.h"
 #include "persist/archive/transpose.h"
 #include "persist/archive/xxh64.h"

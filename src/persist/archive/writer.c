@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "base/params.h"
-#include "base/platform.h"
+#include "base/threads.h"
 #include "base/utf8.h"
 #include "persist/archive/block_writer.h"
 #include "persist/archive/xxh64.h"

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/params.h"
-#include "base/platform.h"
+#include "base/threads.h"
 #include "train/checkpoint/checkpoint.h"
 
 /* ---- snapshots ---- */
