@@ -4,13 +4,16 @@
 
 For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and on all (images in whichever of PyTorch's two
 layouts is faster), and how many times as fast Ringfire is, the best time of all rounds each; then the geometric means of each family, of all
-cases, and of those that are not over before a driver has woken its threads. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
+cases, and of those that are not over before a driver has woken its threads. The last line is what the driver would reach where every case took no
+longer than the shortest one, its bytes at the pace of the first of PACES and its operations at that of the second, or its own time where that is
+less. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
 With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
 
 Usage: tests/bench/pytorch_ops.py [--ringfire COMMAND] [--device NAME] [--ops NAME,...] [--rounds N] [--seconds X] [--threads N] [--json FILE]
        tests/bench/pytorch_ops.py --check [--ringfire COMMAND]      only says which cases have no place in the table below"""
 import argparse
+import collections
 import ctypes
 import importlib.util
 import json
@@ -23,6 +26,7 @@ import sys
 import time
 
 LONG_CASES = 0.1e-3, 0.3e-3, 1e-3  # seconds on one thread of PyTorch, or longer
+PACES = "elementwise add_4M", "matmul square_1024"  # what mostly moves and what mostly multiplies, with simple shaders
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
@@ -345,12 +349,17 @@ def measure_torch(makers, seconds, threads):
     return times
 
 
+Cost = collections.namedtuple("Cost", "seconds gbytes gflop")
+
+
 def bench_ops(o, op, seconds):
+    """By case: the least time of Ringfire, and what it moves and computes."""
     command = [*o.ringfire, "bench", "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, env=kept_memory.ENVIRONMENT)
     if done.returncode:
         sys.exit("failed: %s" % " ".join(map(str, command)))
-    return {"%s %s" % (row["op"], row["case"]): row["seconds"] for row in json.loads(done.stdout)["ops"] if row["chosen"]}
+    rows = [row for row in json.loads(done.stdout)["ops"] if row["chosen"]]
+    return {"%s %s" % (row["op"], row["case"]): Cost(row["seconds"], row["gbytes"] * row["seconds"], row["gflops"] * row["seconds"]) for row in rows}
 
 
 def mean(ratios):
@@ -370,17 +379,24 @@ def check(o, table):
 
 
 def measure(o, table):
-    """By case: the best of Ringfire's times, and of PyTorch's by threads."""
+    """By case: the cheapest of Ringfire's runs, and the best of PyTorch's times by threads."""
     ours, theirs = {}, {}
     wanted = {case: make for cases in table.values() for case, make in cases.items() if not o.ops or case.split()[0] in o.ops}
     for _ in range(o.rounds):
         for op in dict.fromkeys(case.split()[0] for case in wanted):
             makers = {case: make for case, make in wanted.items() if case.split()[0] == op}
-            for case, seconds in bench_ops(o, op, o.seconds).items():
-                ours[case] = min(seconds, ours.get(case, math.inf))
+            for case, cost in bench_ops(o, op, o.seconds).items():
+                ours[case] = min(cost, ours.get(case, cost))
             for case, times in measure_torch(makers, o.seconds, o.threads).items():
                 theirs[case] = {n: min(seconds, theirs.get(case, {}).get(n, math.inf)) for n, seconds in times.items()}
     return ours, theirs
+
+
+def at_pace(ours, case):
+    """Seconds, were a case as short as the shortest and as fast as those of PACES."""
+    cost, moving, multiplying = ours[case], *(ours[pace] for pace in PACES)
+    least = min(each.seconds for each in ours.values())
+    return min(cost.seconds, max(least, cost.gbytes * moving.seconds / moving.gbytes, cost.gflop * multiplying.seconds / multiplying.gflop))
 
 
 def report(o, table, ours, theirs):
@@ -402,14 +418,16 @@ def report(o, table, ours, theirs):
             if case not in theirs or case not in ours:
                 continue
             t = theirs[case]
-            rows.append({"family": family, "case": case, "seconds": ours[case], "pytorch_1": t[1], "pytorch_n": t[o.threads]})
-            print("%-46s %10.3f %10.3f %10.3f   %.2f, %.2f" % (case, ours[case] * 1e3, t[1] * 1e3, t[o.threads] * 1e3, *ratio(rows[-1])))
+            rows.append({"family": family, "case": case, "seconds": ours[case].seconds, "pytorch_1": t[1], "pytorch_n": t[o.threads]})
+            print("%-46s %10.3f %10.3f %10.3f   %.2f, %.2f" % (case, ours[case].seconds * 1e3, t[1] * 1e3, t[o.threads] * 1e3, *ratio(rows[-1])))
         if len(rows) > first:
             summary(family, rows[first:])
             print()
     summary("all", rows)
     for least in LONG_CASES:
         summary("of %.1f ms or more on one thread" % (least * 1e3), [row for row in rows if row["pytorch_1"] >= least])
+    if all(case in ours for case in PACES):
+        summary("all at the pace of %s and %s" % tuple(case.split()[1] for case in PACES), [dict(row, seconds=at_pace(ours, row["case"])) for row in rows])
     if o.json:
         o.json.write_text(json.dumps({"threads": o.threads, "rows": rows}, indent=1))
 
