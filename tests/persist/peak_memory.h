@@ -7,17 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Sanitizers keep memory of their own, and what was freed. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
+#include "../sanitized.h"
 
 typedef struct peak_memory {
     uint64_t before;
