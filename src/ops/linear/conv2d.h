@@ -9,7 +9,7 @@ extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_fil
 extern const rf_kernel rf_conv2d_depthwise, rf_conv2d_data_grad_depthwise, rf_conv2d_filter_grad_depthwise;
 extern const rf_kernel rf_conv2d_walk, rf_conv2d_data_grad_walk, rf_conv2d_filter_grad_walk;
 extern const rf_kernel rf_conv2d_nine;
-extern const rf_kernel rf_conv2d_few, rf_conv2d_few_16, rf_conv2d_few_32;
+extern const rf_kernel rf_conv2d_few, rf_conv2d_few_16, rf_conv2d_few_32, rf_conv2d_data_grad_few;
 /* Also of conv2d_pool_filter_grad. */
 extern const rf_kernel rf_conv2d_filter_grad_few_16, rf_conv2d_filter_grad_few_32;
 RF_LANES_DECLARE(conv2d, );
@@ -28,7 +28,7 @@ extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd_4, rf_conv2d_
 /* conv2d_lanes.c: what the direct form of a filter gradient takes, in seconds of a processor. */
 double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
 
-#define RF_CONV2D_DATA_NUM_KERNELS 21
+#define RF_CONV2D_DATA_NUM_KERNELS 22
 /* What conv2d_data_grad and conv2d_transpose share. */
 extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */

@@ -80,6 +80,7 @@ rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void
 const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive,
                                                     &rf_conv2d_data_grad_depthwise,
                                                     &rf_conv2d_data_grad_walk,
+                                                    &rf_conv2d_data_grad_few,
                                                     RF_LANES_LIST(conv2d_data_grad, ),
                                                     &rf_conv2d_data_grad_lanes8_texel_points,
                                                     &rf_conv2d_data_grad_lanes8_texel_winograd,
