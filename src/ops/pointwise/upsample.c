@@ -466,7 +466,61 @@ static rf_result plan_sides(const rf_op_call *call, const rf_device_caps *caps, 
 }
 
 static const rf_kernel sides = { "sides", score_sides, plan_sides };
-static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, &sides, &walk };
+
+/* ---- bilinear gradients for small factors, on lavapipe: an invocation walks down a strip of a column ---- */
+
+static bool make_columns(const rf_op_call *call, const rf_device_caps *caps, rf_row_job *job)
+{
+    enum { MOST_FACTOR = 4, WANTED = 1024, LEAST_LINES = 8 };
+    const enlargement e = enlargement_of(call);
+    const int64_t pixels = e.height * e.width, factors = (int64_t)e.factor[0] * e.factor[1];
+    const bool fours = e.channels % 4 == 0;
+    const int64_t channels = fours ? e.channels / 4 : e.channels;
+    if (caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps) || !e.bilinear) return false;
+    if (e.factor[0] > MOST_FACTOR || e.factor[1] > MOST_FACTOR || pixels * factors > INT32_MAX / e.channels)
+        return false;
+    /* Strips as long as there is enough to do side by side: what lies between two of them is read twice. */
+    const uint64_t across = (uint64_t)(e.width * channels);
+    const uint64_t wanted = rf_div_up(WANTED, (uint64_t)e.images * across);
+    const uint64_t most = rf_min(wanted, (uint64_t)e.height / LEAST_LINES);
+    const uint64_t lines = rf_div_up((uint64_t)e.height, most > 1 ? most : 1);
+    const uint64_t strips = rf_div_up((uint64_t)e.height, lines), pixel = (uint64_t)e.channels * sizeof(float);
+    const uint32_t push[] = {
+        0, (uint32_t)channels, (uint32_t)e.height, (uint32_t)e.width, (uint32_t)strips, (uint32_t)lines
+    };
+    *job = (rf_row_job){ .shader = fours ? &rf_shader_upsample_columns_grad_fours : &rf_shader_upsample_columns_grad,
+                         .grid = RF_GRID_IMAGES,
+                         .local = rf_local_size(caps, caps->subgroup_size),
+                         .rows = (uint64_t)e.images,
+                         .threads_per_row = across * strips,
+                         .loops = lines + 2,
+                         .n_spec = 2,
+                         .spec = { (uint32_t)e.factor[0], (uint32_t)e.factor[1] },
+                         .n_push = RF_LENGTH(push) };
+    memcpy(job->push, push, sizeof(push));
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, (uint64_t)(pixels * factors) * pixel);
+    job->tensors[0].view = fours ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F;
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, (uint64_t)pixels * pixel);
+    return true;
+}
+
+static double score_columns(const rf_op_call *call, const rf_device_caps *caps)
+{
+    rf_row_job job;
+    if (!make_columns(call, caps, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
+    return rf_row_job_chunk(&job, caps) < job.rows ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
+}
+
+static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    rf_row_job job;
+    if (!make_columns(call, caps, &job))
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: no columns to walk down", call->op->name);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+static const rf_kernel columns = { "columns", score_columns, plan_columns };
+static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, &sides, &walk, &columns };
 
 /* ---- cases ---- */
 
@@ -496,6 +550,8 @@ static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, 
         CASE("nearest_2_walk_3x5x19x24", 2, 2, NEAREST, (4, 3, 5, 19, 24), (4, 3, 10, 38, 24), .large = false),        \
         CASE("bilinear_2_walk_2x7x33x16", 2, 2, BILINEAR, (4, 2, 7, 33, 16), (4, 2, 14, 66, 16), .large = false),      \
         CASE("bilinear_2_walk_1x1x2x8", 2, 2, BILINEAR, (4, 1, 1, 2, 8), (4, 1, 2, 4, 8), .large = false),             \
+        CASE("bilinear_3x4_columns_1x21x5x3", 3, 4, BILINEAR, (4, 1, 21, 5, 3), (4, 1, 63, 20, 3), .large = false),    \
+        CASE("bilinear_4x3_columns_2x19x3x8", 4, 3, BILINEAR, (4, 2, 19, 3, 8), (4, 2, 76, 9, 8), .large = false),     \
         CASE("nearest_2_32x28x28x16", 2, 2, NEAREST, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,          \
              .benchmark = true),                                                                                       \
         CASE("bilinear_2_32x28x28x16", 2, 2, BILINEAR, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,        \
