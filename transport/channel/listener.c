@@ -59,6 +59,7 @@ struct rf_listener {
     bool accepting;
     uint64_t accept_again; /* when not accepting */
     pending *slots;
+    uint32_t num_slots; /* that were in use once; the others are memory that nothing has touched */
     /* Shared. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -95,9 +96,9 @@ static void drop_pending(rf_listener *l, pending *p)
 
 static pending *new_pending(rf_listener *l, int fd)
 {
-    if (!l->spare) drop_pending(l, l->oldest);
-    pending *p = l->spare;
-    l->spare = p->newer;
+    if (!l->spare && l->num_slots == PENDING_LIMIT) drop_pending(l, l->oldest);
+    pending *p = l->spare ? l->spare : &l->slots[l->num_slots++];
+    if (p == l->spare) l->spare = p->newer;
     *p = (pending){ .fd = fd, .older = l->newest, .deadline = rf_deadline_after(PENDING_NS) };
     if (l->newest)
         l->newest->newer = p;
@@ -342,10 +343,6 @@ rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t po
     if (r < 0) {
         free_listener(l);
         return r;
-    }
-    for (uint32_t i = 0; i < PENDING_LIMIT; i++) {
-        l->slots[i].newer = l->spare;
-        l->spare = &l->slots[i];
     }
     const int e = pthread_create(&l->thread, NULL, listen_thread, l);
     if (e != 0) {

@@ -16,6 +16,7 @@
 #define VERDICT_NS UINT64_C(500000000)
 /* Longest sleep without a look at the clock. */
 #define WAIT_NS UINT64_C(100000000)
+#define CACHE_LINE 64
 
 /* ---- life ---- */
 
@@ -60,7 +61,9 @@ static rf_result engine_build(rf_engine *e, bool register_memory)
     for (uint32_t i = 0; i < n && r == RF_OK; i++) num += peers[i];
     const size_t chunks = (size_t)(RF_ENGINE_IN + RF_ENGINE_OUT) * RF_ENGINE_SLOT;
     const size_t size = chunks + (size_t)num * 2 * RF_HEADER_MESSAGE;
-    if (r == RF_OK && !(e->bounce = rf_aligned_calloc(size))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    /* calloc() does not touch what is fresh from the system, and who talks through shared memory never does. */
+    if (r == RF_OK && !(e->bounce_block = rf_calloc(1, size + CACHE_LINE))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r == RF_OK) e->bounce = (uint8_t *)(uintptr_t)rf_align_up((uintptr_t)e->bounce_block, CACHE_LINE);
     if (r == RF_OK) r = rf_fabric_register(e->fabric, e->bounce, size, &e->bounce_memory);
     uint8_t *memory = e->bounce ? e->bounce + chunks : NULL;
     for (uint32_t i = 0; i < n && r == RF_OK; i++) {
@@ -103,7 +106,7 @@ void rf_engine_destroy(rf_engine **engine)
     rf_free(e->peers);
     rf_free(e->hosts);
     rf_free(e->active);
-    rf_free(e->bounce);
+    rf_free(e->bounce_block);
     rf_free(e->scratch);
     rf_free(e);
     *engine = NULL;

@@ -79,7 +79,8 @@ struct rf_engine {
     uint32_t *hosts;
     rf_peer **peers;              /* [world_size], NULL: not connected */
     uint32_t *active, num_active; /* ranks with whom the current call has to do */
-    uint8_t *bounce;              /* window of received, then of sent chunks */
+    uint8_t *bounce;              /* window of received, then of sent chunks; in bounce_block, on a cache line */
+    void *bounce_block;
     rf_fabric_memory bounce_memory, input_memory, output_memory, scratch_memory;
     uint8_t *scratch;
     size_t scratch_size;
