@@ -550,8 +550,6 @@ static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, 
         CASE("nearest_2_walk_3x5x19x24", 2, 2, NEAREST, (4, 3, 5, 19, 24), (4, 3, 10, 38, 24), .large = false),        \
         CASE("bilinear_2_walk_2x7x33x16", 2, 2, BILINEAR, (4, 2, 7, 33, 16), (4, 2, 14, 66, 16), .large = false),      \
         CASE("bilinear_2_walk_1x1x2x8", 2, 2, BILINEAR, (4, 1, 1, 2, 8), (4, 1, 2, 4, 8), .large = false),             \
-        CASE("bilinear_3x4_columns_1x21x5x3", 3, 4, BILINEAR, (4, 1, 21, 5, 3), (4, 1, 63, 20, 3), .large = false),    \
-        CASE("bilinear_4x3_columns_2x19x3x8", 4, 3, BILINEAR, (4, 2, 19, 3, 8), (4, 2, 76, 9, 8), .large = false),     \
         CASE("nearest_2_32x28x28x16", 2, 2, NEAREST, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,          \
              .benchmark = true),                                                                                       \
         CASE("bilinear_2_32x28x28x16", 2, 2, BILINEAR, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,        \
@@ -571,7 +569,11 @@ static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, 
 #define RTOL_NEAREST 0
 #define RTOL_BILINEAR 1e-6
 static const rf_op_case upsample_cases[] = { CASES(FORWARD_CASE) };
-static const rf_op_case upsample_grad_cases[] = { CASES(GRAD_CASE) };
+static const rf_op_case upsample_grad_cases[] = {
+    CASES(GRAD_CASE),
+    GRAD_CASE("bilinear_3x4_columns_1x21x5x3", 3, 4, BILINEAR, (4, 1, 21, 5, 3), (4, 1, 63, 20, 3), .large = false),
+    GRAD_CASE("bilinear_4x3_columns_2x19x3x8", 4, 3, BILINEAR, (4, 2, 19, 3, 8), (4, 2, 76, 9, 8), .large = false)
+};
 
 /* ---- the ops ---- */
 
