@@ -35,13 +35,6 @@ typedef struct push {
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_few.comp");
 
-/* Whether some tap of some output falls outside of the image. */
-static bool reads_padding(const rf_conv_geometry *g)
-{
-    return g->pt > 0 || g->pl > 0 || (g->oh - 1) * g->sy + (g->kh - 1) * g->dy - g->pt >= g->h ||
-           (g->ow - 1) * g->sx + (g->kw - 1) * g->dx - g->pl >= g->w;
-}
-
 /* `threads`: of a unit, one or the lanes of a subgroup. */
 static bool make_push(const rf_conv_geometry *g, variant v, uint32_t threads, push *p, double *waste)
 {
@@ -97,9 +90,12 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, variant
                          .n_push = sizeof(p) / sizeof(uint32_t) };
     memcpy(job->push, &p, sizeof(p));
     const bool bias = call->n_in == 3, pool = call->n_out > 1;
-    const uint32_t spec[] = {
-        attr->activation, bias, reads_padding(&g), g.cout % CHANNELS_AT_ONCE == 0, pool, (uint32_t)p.summands <= step
-    };
+    const uint32_t spec[] = { attr->activation,
+                              bias,
+                              rf_conv_reads_padding(&g),
+                              g.cout % CHANNELS_AT_ONCE == 0,
+                              pool,
+                              (uint32_t)p.summands <= step };
     for (uint32_t i = 0; i < RF_LENGTH(spec); i++) job->spec[job->n_spec++] = spec[i];
     const uint64_t x = (uint64_t)(g.h * g.w * g.cin), y = (uint64_t)(g.oh * g.ow * g.cout);
     const uint64_t pooled = (uint64_t)((g.oh / 2) * (g.ow / 2) * g.cout);
@@ -263,7 +259,7 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
     rf_dispatch *d = rf_kernel_plan_add(plan, shader_for(v, lanes_of(caps)), (uint64_t)p.split + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, lanes_of(caps));
-    rf_dispatch_spec(d, reads_padding(&g));
+    rf_dispatch_spec(d, rf_conv_reads_padding(&g));
     rf_dispatch_spec(d, g.cout % CHANNELS_AT_ONCE == 0);
     rf_dispatch_spec(d, pooled);
     rf_dispatch_spec(d, pooled && ((const rf_conv2d_attr *)call->attr)->relu_mask);

@@ -69,14 +69,12 @@ static rf_result add_columns(rf_lanes_plan *lanes, const nine_push *p, rf_bindin
     const rf_op_call *call = lanes->call;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const bool bias = call->n_in == 3, pool = call->n_out > 1;
-    const bool padded = g.pt > 0 || g.pl > 0 || (g.oh - 1) * g.sy + (g.kh - 1) * g.dy - g.pt >= g.h ||
-                        (g.ow - 1) * g.sx + (g.kw - 1) * g.dx - g.pl >= g.w;
     rf_dispatch *d = rf_kernel_plan_add(lanes->plan, &rf_shader_conv2d_nine, (uint64_t)p->split + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, lanes->caps->subgroup_size);
     rf_dispatch_spec(d, ((const rf_conv2d_attr *)call->attr)->activation);
     rf_dispatch_spec(d, bias);
-    rf_dispatch_spec(d, padded);
+    rf_dispatch_spec(d, rf_conv_reads_padding(&g));
     rf_dispatch_spec(d, pool);
     rf_dispatch_push(d, p, sizeof(*p));
     rf_dispatch_groups(d, lanes->caps, (uint64_t)p->total);

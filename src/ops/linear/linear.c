@@ -188,6 +188,12 @@ rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call)
     return g;
 }
 
+bool rf_conv_reads_padding(const rf_conv_geometry *g)
+{
+    return g->pt > 0 || g->pl > 0 || (g->oh - 1) * g->sy + (g->kh - 1) * g->dy - g->pt >= g->h ||
+           (g->ow - 1) * g->sx + (g->kw - 1) * g->dx - g->pl >= g->w;
+}
+
 rf_conv_geometry rf_conv_geometry_turned(const rf_conv_geometry *g)
 {
     return (rf_conv_geometry){ .n = g->n,

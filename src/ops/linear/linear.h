@@ -34,11 +34,12 @@ rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call);
 /* The convolution that the data gradient of such a one is: of dy, its pixels spread out by the steps of `g`, with the
  * kernel turned by 180 degrees and its channels exchanged. Its own steps are one. */
 rf_conv_geometry rf_conv_geometry_turned(const rf_conv_geometry *g);
+bool rf_conv_reads_padding(const rf_conv_geometry *g); /* some tap of some output falls outside of the image */
 rf_cost rf_conv_cost(const rf_op_call *call);
 
-/* Score of a one-lane-per-element kernel: what drivers reach without reuse of what they load. */
 /* rf_op.met_by_padding of products whose output's last dimension is that of input 1. */
 rf_elements rf_linear_met_column(const rf_op_call *call, int64_t i);
+/* Score of a one-lane-per-element kernel: what drivers reach without reuse of what they load. */
 double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps);
 
 #endif
