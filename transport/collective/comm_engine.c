@@ -61,7 +61,7 @@ static rf_result engine_build(rf_engine *e, bool register_memory)
     for (uint32_t i = 0; i < n && r == RF_OK; i++) num += peers[i];
     const size_t chunks = (size_t)(RF_ENGINE_IN + RF_ENGINE_OUT) * RF_ENGINE_SLOT;
     const size_t size = chunks + (size_t)num * 2 * RF_HEADER_MESSAGE;
-    /* calloc() does not touch what is fresh from the system, and who talks through shared memory never does. */
+    /* calloc() does not touch what is fresh from the system. Through shared memory little of it is ever needed. */
     if (r == RF_OK && !(e->bounce_block = rf_calloc(1, size + CACHE_LINE))) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK) e->bounce = (uint8_t *)(uintptr_t)rf_align_up((uintptr_t)e->bounce_block, CACHE_LINE);
     if (r == RF_OK) r = rf_fabric_register(e->fabric, e->bounce, size, &e->bounce_memory);
