@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/profiler.h"
+#include "tests/room.h"
 
 static char folder[SCRATCH_PATH];
 
@@ -227,7 +228,7 @@ static int remove_folder(void **unused)
     return rmdir(folder);
 }
 
-int main(void)
+TEST_PROGRAM(profiler)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crc32c),

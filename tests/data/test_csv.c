@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "combined.h"
 #include "data/slice.h"
+#include "tests/room.h"
 #include <ringfire/readers.h>
 
 static char folder[SCRATCH_PATH];
@@ -314,7 +315,7 @@ static int close_folder(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(csv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_columns),  cmocka_unit_test(test_numbers), cmocka_unit_test(test_locale),

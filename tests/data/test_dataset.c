@@ -10,6 +10,7 @@
 
 #include "../support/apply.h"
 #include "base/error.h"
+#include "tests/room.h"
 #include <ringfire/dataset.h>
 
 enum { N = 103 };
@@ -568,7 +569,7 @@ static void test_bad_arguments(void **state)
     rf_dataset_destroy(NULL);
 }
 
-int main(void)
+TEST_PROGRAM(dataset)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shuffle),

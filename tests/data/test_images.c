@@ -12,6 +12,7 @@
 #include "combined.h"
 #include "data/image.h"
 #include "data/slice.h"
+#include "tests/room.h"
 
 #ifdef RF_HAVE_JPEG
 #include <jpeglib.h>
@@ -504,7 +505,7 @@ static int close_images(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(images)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_png_pixels),  cmocka_unit_test(test_channels),

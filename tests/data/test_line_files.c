@@ -7,6 +7,7 @@
 
 #include "../support/folder.h"
 #include "combined.h"
+#include "tests/room.h"
 #include <ringfire/readers.h>
 
 enum { MOST_FILES = 4, BLOCK = 1 << 16 };
@@ -341,7 +342,7 @@ static void test_damaged(void **state)
            "flipped: line 1: ");
 }
 
-int main(void)
+TEST_PROGRAM(line_files)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines),       cmocka_unit_test(test_spec_and_files),
                                         cmocka_unit_test(test_buffer_ends), cmocka_unit_test(test_positions),

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/slice.h"
+#include "tests/room.h"
 
 enum { N = 103, BATCH = 16, MOST_WORKERS = 5 };
 
@@ -402,7 +403,7 @@ static void test_refusals(void **state)
     remove_files(&f);
 }
 
-int main(void)
+TEST_PROGRAM(slice)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_example),

@@ -2,6 +2,7 @@
 /* TFRecord files: what becomes of the features of an example, and the steps above. */
 #include "data/slice.h"
 #include "records.h"
+#include "tests/room.h"
 
 /* The three parts, each in the form that its digit of `forms` says. */
 static rf_dataset *parts(const int forms[PARTS], const rf_tfrecord_feature *features, uint32_t num_features)
@@ -519,7 +520,7 @@ static void test_interleaved_files(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(tfrecord)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_components),

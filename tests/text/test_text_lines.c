@@ -12,6 +12,7 @@
 
 #include "../support/expect.h"
 #include "../support/folder.h"
+#include "tests/room.h"
 
 static char directory[SCRATCH_PATH];
 
@@ -93,7 +94,7 @@ static int remove_directory(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(text_lines)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_mistakes) };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

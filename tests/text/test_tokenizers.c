@@ -11,6 +11,7 @@
 #include "../support/clock.h"
 #include "../support/noise.h"
 #include "base/utf8.h"
+#include "tests/room.h"
 #include "text/unicode.h"
 #include "tokens.h"
 
@@ -342,7 +343,7 @@ static void test_mistakes(void **state)
     rf_tokenizer_destroy(&t);
 }
 
-int main(void)
+TEST_PROGRAM(tokenizers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_utf8),

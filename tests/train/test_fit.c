@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "tests/room.h"
 
 enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 200, BATCH = 32 /* the last batch has 8 */ };
 
@@ -611,7 +612,7 @@ ON_ONE(csv_log)
 ON_ONE(lengths)
 ON_ONE(bad_arguments)
 
-int main(void)
+TEST_PROGRAM(fit)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learns_on_one),         cmocka_unit_test(learns_on_two),

@@ -3,6 +3,7 @@
 #include <float.h>
 
 #include "support.h"
+#include "tests/room.h"
 
 enum { COUNT = 5, MOST = 6 };
 
@@ -253,7 +254,7 @@ static void pow_is_that_of_c(rf_strategy *strategy)
 }
 ON_LISTS(pow_is_that_of_c, _on_each, 0, 2, 2)
 
-int main(void)
+TEST_PROGRAM(gradients)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_handle_is_a_target_on_each),
                                         cmocka_unit_test(pow_is_that_of_c_on_each) };

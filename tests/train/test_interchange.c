@@ -7,6 +7,7 @@
 
 #include "../persist/peak_memory.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 /* Arrays that count 0, 1, 2, ... */
 static float f32[6] = { 0, 1, 2, 3, 4, 5 };
@@ -398,7 +399,7 @@ static void models(void **state)
     run_destroy(&b);
 }
 
-int main(void)
+TEST_PROGRAM(interchange)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),

@@ -3,6 +3,7 @@
  * a classifier of two classes through fit and a file. */
 #include "support.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 enum { N = 6, C = 3, ELEMENTS = N * C };
 
@@ -399,7 +400,7 @@ ON_TWO(metric_values)
 ON_ONE(refused_metrics)
 ON_ONE(two_classes)
 
-int main(void)
+TEST_PROGRAM(measures)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_values_on_two),

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "run_state.h"
+#include "tests/room.h"
 
 enum { FEATURES = 8, EXAMPLES = 48, BATCH = 16 };
 
@@ -471,7 +472,7 @@ ON_ONE(labels_of_other_types)
 ON_TWO(evaluate_says_so)
 ON_ONE(destroyed_optimizer)
 
-int main(void)
+TEST_PROGRAM(mistakes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_and_probabilities_on_one),
