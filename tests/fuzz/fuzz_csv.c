@@ -7,7 +7,7 @@
 #include "data/csv.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(csv)
 {
     static const char *const names[] = { "a", "b" };
     static const uint32_t columns[] = { 2, 0, 2, 1 };

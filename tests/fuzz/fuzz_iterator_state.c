@@ -104,7 +104,7 @@ static size_t lay_over(uint8_t state[64], const rf_dataset *d, const uint8_t *da
     return honest_size;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(iterator_state)
 {
     static rf_dataset *pipelines[PIPELINES];
     uint8_t state[64];

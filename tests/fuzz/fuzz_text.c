@@ -84,7 +84,7 @@ static void check_tokenizer(const rf_text_lines *lines, uint8_t how)
     rf_tokenizer_destroy(&t);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(text)
 {
     rf_text_lines *lines;
     if (size == 0) return 0;

@@ -58,7 +58,7 @@ static size_t compress_bytes(const uint8_t *bytes, size_t size, uint8_t *to, siz
     return room - z.avail_out;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(text_lines)
 {
     static uint8_t packed[2 * MOST];
     rf_text_lines *expected = NULL;
