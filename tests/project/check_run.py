@@ -155,6 +155,12 @@ class Run(unittest.TestCase):
             self.assertIsNone(run.over_budget("weekly", 1e6, times))
             self.assertRegex(run.over_budget("landing", 2100, times), r"took 2100 s of the 1500 s .* endless of address 2000 s, short of gcc 1 s$")
 
+    def test_planted_faults(self):
+        """Each fault of tests/faults.json can still be planted: its file holds its text once."""
+        for fault in json.loads((ROOT / "tests/faults.json").read_text()):
+            self.assertEqual((ROOT / fault["file"]).read_text().count(fault["old"]), 1, fault["name"])
+            self.assertNotEqual(fault["old"], fault["new"], fault["name"])
+
     def test_cmocka(self):
         count = self.count_command(SKIPS)
         self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")
