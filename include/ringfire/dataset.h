@@ -267,6 +267,29 @@ typedef rf_result (*rf_filter_fn)(void *user, const rf_element *in, bool *keep);
  */
 RF_API RF_MUST_USE rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_fn fn, void *user,
                                                rf_dataset **out);
+/**
+ * The elements of the input that can be made (tf.data's ignore_errors). One that fails is left out
+ * and counted: a damaged image, a line that is too long, a value that the function of a map
+ * refuses. Where it fails is its own step or one below, so place this step above whatever may fail,
+ * and below rf_dataset_batch(): a batch is left out as a whole.
+ *
+ * What is not the element's fault remains an error: no memory, no free descriptors, a fault of the
+ * library. So does the last failure where more than a million follow each other.
+ *
+ * Elements are read in order; a full shuffle costs no memory below this step. Their number is
+ * unknown (::RF_CARDINALITY_UNKNOWN) until they have been read. A saved position is reached by
+ * making what comes before it again. In a job, every worker has to find the same files, with the
+ * same damage; a dataset that has been distributed is refused.
+ * @param log_warning whether each failure is also shown as a warning of rf_log_set()
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, bool log_warning,
+                                                      rf_dataset **out);
+/**
+ * How many elements the rf_dataset_ignore_errors() steps of this dataset and of its inputs have
+ * left out so far, in all passes of all iterators. 0 for NULL.
+ * Thread-safe.
+ */
+RF_API uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);

@@ -181,8 +181,9 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_tfrecord(const rf_tfrecord_params *
 /* ---- images ---- */
 
 /**
- * Reads a PNG or JPEG file, whichever its content is. Palettes are resolved and 16 bits become 8.
- * The orientation that a camera notes and colour profiles are ignored.
+ * Reads a PNG or JPEG file, whichever its content is. Palettes are resolved, 16 bits become 8, and
+ * CMYK becomes RGB, as TensorFlow computes it. The orientation that a camera notes and colour
+ * profiles are ignored.
  * @param channels 1 (grey), 3 (RGB) or 4 (RGB and alpha), to which the image is converted; 0: as
  * many as the file has, 1 to 4 (2: grey and alpha). Grey is 0.299 R + 0.587 G + 0.114 B; alpha is
  * dropped or is 255.
@@ -217,7 +218,8 @@ typedef struct rf_image_directory_params {
  * by number, and a worker reads its own only.
  * @return RF_ERROR_NOT_FOUND when there are no images, RF_ERROR_IO. What rf_image_read() returns
  * comes from rf_iterator_next(), with the name of the file, and so does RF_ERROR_INVALID_ARGUMENT
- * for an image of another size.
+ * for an image of another size, and RF_ERROR_IO for a pipe or a device that has the name of an
+ * image. rf_dataset_ignore_errors() leaves such images out and counts them.
  */
 RF_API RF_MUST_USE rf_result
 rf_dataset_from_image_directory(const rf_image_directory_params *params, rf_dataset **out);

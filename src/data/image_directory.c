@@ -81,13 +81,14 @@ static bool names_image(const char *name)
     return false;
 }
 
-/* Takes over `path`. Links to directories are left out inside a class: they may lead back. */
+/* Takes over `path`. Links to directories are left out inside a class: they may lead back. Any other thing with the
+ * name of an image is listed, so that one that cannot be read is named when its turn comes. */
 static rf_result add_entry(char *path, path_list *files, path_list *directories)
 {
     struct stat self, target;
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (lstat(path, &self) == 0 && S_ISDIR(self.st_mode)) return add_path(directories, path);
-    if (names_image(path) && stat(path, &target) == 0 && S_ISREG(target.st_mode)) return add_path(files, path);
+    if (names_image(path) && (stat(path, &target) != 0 || !S_ISDIR(target.st_mode))) return add_path(files, path);
     rf_free(path);
     return RF_OK;
 }
@@ -228,7 +229,8 @@ static rf_result make_spec(const rf_image_directory_params *p, const image_folde
     spec->shape[0] = RF_SHAPE(p->height, p->width, channels);
     if (folder->resize) return RF_OK;
     rf_array image;
-    RF_TRY(rf_image_read(folder->files.items[0], channels, &image));
+    RF_TRY(rf_error_context(rf_image_read(folder->files.items[0], channels, &image),
+                            "the first image, whose size all have where no height and width are given"));
     spec->shape[0] = image.shape;
     rf_array_free(&image);
     return RF_OK;

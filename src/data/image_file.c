@@ -16,6 +16,8 @@ rf_result rf_image_decode(const char *path, const void *bytes, size_t size, uint
         r = rf_png_decode(path, bytes, size, max_pixels, out);
     else if (size >= 3 && memcmp(bytes, "\xff\xd8\xff", 3) == 0)
         r = rf_jpeg_decode(path, bytes, size, max_pixels, out);
+    else if (size == 0)
+        r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: is empty; copy the file again", path);
     else
         r = RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: is neither a PNG nor a JPEG file", path);
     if (r == RF_OK) r = rf_image_convert(path, channels, out);
