@@ -69,13 +69,14 @@ typedef enum rf_tokenizer_kind {
      */
     RF_TOKENIZER_WORDS,
     /**
-     * Pieces of words, as BERT's WordPiece. Control characters and bytes that are not UTF-8 are
-     * left out; letters lose their accents and become lower-case (Latin-1, Latin Extended-A, Greek
-     * and Cyrillic); white space, punctuation marks and Chinese characters separate words, and the
-     * latter two are words themselves (punctuation of ASCII, Latin-1, Greek, General Punctuation
-     * and CJK). A word becomes the longest tokens that it begins with, one after the other; those
-     * inside of words begin with "##". A word that cannot be made of tokens, or has more than 100
-     * characters, becomes "[UNK]". In training, tokens 0 to 4 are "[PAD]", "[UNK]", "[CLS]",
+     * Pieces of words, as BERT's WordPiece. Control characters, characters that are private or not
+     * assigned, and bytes that are not UTF-8 are left out; letters of all of Unicode become
+     * lower-case, are decomposed (NFD: Korean syllables too) and lose their accents; white space,
+     * punctuation marks and Chinese characters separate words, and the latter two are words
+     * themselves. Characters are those of the Unicode version of utf8proc. A word becomes the
+     * longest tokens that it begins with, one after the other; those inside of words begin with
+     * "##". A word that cannot be made of tokens, or has more than 100 characters, becomes "[UNK]".
+     * In training, tokens 0 to 4 are "[PAD]", "[UNK]", "[CLS]",
      * "[SEP]" and "[MASK]".
      */
     RF_TOKENIZER_WORD_PIECE,
