@@ -46,15 +46,16 @@ typedef struct rf_csv_params {
 } rf_csv_params;
 /**
  * The rows of CSV files (RFC 4180), one file after the other. Fields may be quoted, lines end with
- * LF or CR LF; spaces around a number, empty lines and a byte order mark are skipped. Other columns
- * than those asked for may hold anything. Numbers are written with a point whatever the locale
- * says; f32 may be "nan" or "inf".
+ * LF, CR LF or CR; spaces around a number, empty lines and a byte order mark are skipped. Other
+ * columns than those asked for may hold anything. Files are plain or gzipped (detected from the
+ * content), in UTF-8 or another superset of ASCII. Numbers are written with a point whatever the
+ * locale says; f32 may be "nan" or "inf".
  *
  * Blocking: reads every file. The rows of a file are kept from when they are first needed, so that
  * a worker that reads only some of the files (::RF_DISTRIBUTE_BY_FILE) never holds the others. They
  * are fetched by number: a shuffle of all of them is a permutation.
  * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the file, and, where there
- * is one, the line and the column.
+ * is one, the line and the column; RF_ERROR_UNSUPPORTED for UTF-16 and UTF-32.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out);
 
@@ -77,8 +78,8 @@ typedef struct rf_text_lines_params {
  * u8 [n]), where n is at most max_bytes and may be 0: for rf_dataset_map() and
  * rf_dataset_padded_batch(). Lines end with LF or CR LF, which are not part of them; what follows
  * the last line feed is one where it is not empty. A byte order mark at the beginning of a file is
- * left out; other bytes, normally UTF-8, are not looked at. Files are plain or gzipped (detected
- * from the content).
+ * left out, that of UTF-16 or UTF-32 is RF_ERROR_UNSUPPORTED; other bytes, normally UTF-8, are not
+ * looked at. Files are plain or gzipped (detected from the content).
  *
  * Files are read in order, each time anew, in the memory of one line and of one buffer, whatever
  * their size; one is open at a time for each iterator. How many lines there are is unknown. A saved

@@ -32,10 +32,12 @@ typedef struct rf_text_lines rf_text_lines;
  * Reads files, one after the other, and cuts them into lines at "\n" or "\r\n", which are not part
  * of the lines. Empty lines are lines; what follows the last line feed is one where it is not
  * empty. A byte order mark at the beginning of a file is left out. Other bytes are not looked at.
- * rf_dataset_from_text_lines() (readers.h) reads files that are too large for that, or compressed.
+ * Files are plain or gzipped (detected from the content). rf_dataset_from_text_lines() (readers.h)
+ * reads files that are too large for that.
  * Blocking: reads the files.
  * @param[out] out owned by the caller, who calls rf_text_lines_destroy().
- * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the name of the file.
+ * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the name of the file; RF_ERROR_UNSUPPORTED for
+ *   UTF-16 and UTF-32, RF_ERROR_CORRUPT_DATA for a damaged or cut compressed file.
  */
 RF_API RF_MUST_USE rf_result rf_text_lines_read(const char *const *paths, uint32_t num_paths,
                                                 rf_text_lines **out);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
+#include <string.h>
+
+#include "base/error.h"
+
 uint32_t rf_utf8_decode(const char *text, size_t size, uint32_t *code)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -45,4 +49,30 @@ bool rf_utf8_valid(const char *text, size_t size)
         if (code == RF_UTF8_INVALID) return false;
     }
     return true;
+}
+
+rf_result rf_utf8_begin(const void *bytes, size_t size, size_t *begin)
+{
+    static const struct {
+        const char *mark;
+        size_t size;
+        const char *name;
+    } marks[] = { { "\xef\xbb\xbf", 3, NULL },
+                  { "\xff\xfe\0\0", 4, "UTF-32" },
+                  { "\0\0\xfe\xff", 4, "UTF-32" },
+                  { "\xff\xfe", 2, "UTF-16" },
+                  { "\xfe\xff", 2, "UTF-16" } };
+    enum { LOOKED_AT = 4096 };
+    *begin = 0;
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        if (size < marks[i].size || memcmp(bytes, marks[i].mark, marks[i].size) != 0) continue;
+        if (marks[i].name && !memchr(bytes, 0, size < LOOKED_AT ? size : LOOKED_AT))
+            break; /* bytes of some other kind */
+        if (marks[i].name)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "is %s; convert it to UTF-8: iconv -f %s -t UTF-8", marks[i].name,
+                           marks[i].name);
+        *begin = marks[i].size;
+        break;
+    }
+    return RF_OK;
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -79,6 +81,22 @@ static void test_mistakes(void **state)
     assert_int_equal(rf_text_lines_count(NULL), 0);
 }
 
+static void test_encodings(void **state)
+{
+    (void)state;
+    rf_text_lines *lines;
+    const char *path = WRITE("wide", "\xff\xfe"
+                                     "a\0\n\0");
+    FAILS(rf_text_lines_read(&path, 1, &lines), RF_ERROR_UNSUPPORTED, "/wide: is UTF-16; convert it to UTF-8");
+    path = WRITE("packed", "");
+    gzFile f = gzopen(path, "wb");
+    assert_true(f && gzputs(f, "\xef\xbb\xbfone\ntwo") > 0);
+    assert_int_equal(gzclose(f), Z_OK);
+    check_lines(&path, 1, (const char *const[]){ "one", "two" }, (const size_t[]){ 3, 3 }, 2);
+    assert_int_equal(truncate(path, 20), 0);
+    FAILS(rf_text_lines_read(&path, 1, &lines), RF_ERROR_CORRUPT_DATA, "/packed: unpacked byte ");
+}
+
 static int make_directory(void **state)
 {
     (void)state;
@@ -95,6 +113,7 @@ static int remove_directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_mistakes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_mistakes),
+                                        cmocka_unit_test(test_encodings) };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
