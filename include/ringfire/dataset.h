@@ -501,6 +501,10 @@ RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_el
  * Where the datasets differ in the batch size only, and only rf_dataset_map() and
  * rf_dataset_prefetch() follow the batch, the new iterator continues with the example that would
  * have come next, so that the pass contains each example once.
+ *
+ * A position is bytes of version 3, with a checksum. Versions are read for ever: version 2, which
+ * earlier releases wrote, has none, and says nothing of the names of files. Names count below the
+ * directory that the files share, without an ending like ".gz".
  * @param[out] state owned by the caller, who frees it with rf_iterator_state_free().
  */
 RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void **state,
@@ -509,7 +513,8 @@ RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void 
  * Makes an iterator that continues at a saved position. Blocking where elements must be read to get
  * there.
  * @return RF_ERROR_INVALID_ARGUMENT when the position was saved from a dataset with other steps,
- *   sizes or seeds; RF_ERROR_CORRUPT_DATA when `state` is not a position, or lies past the end.
+ *   sizes, seeds or files, or files in another order; RF_ERROR_CORRUPT_DATA when `state` is not a
+ *   position, was damaged, is of a later version, or lies past the end.
  */
 RF_API RF_MUST_USE rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state,
                                                  size_t size, rf_iterator **out);

@@ -157,5 +157,6 @@ rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out)
         free_csv(list);
         return r;
     }
-    return rf_dataset_from_files(&csv_format, list, params->num_paths, hash_plan(&list->plan), out);
+    return rf_dataset_from_files(&csv_format, list, params->num_paths, hash_plan(&list->plan),
+                                 rf_files_hash_names(params->paths, params->num_paths), out);
 }

@@ -54,6 +54,7 @@ struct rf_dataset {
     uint64_t index;
     bool flag;
     uint32_t num_files;     /* of sources with `select_files` */
+    uint64_t names;         /* of sources of files: hash of their names, in order, for positions; 0: none */
     void *data;             /* of the kind */
     rf_dataset *original;   /* whose `data` this is; a reference. NULL: its own */
     rf_dataset *stands_for; /* whose positions this one's are (rows.h); a reference. NULL: its own */
@@ -78,7 +79,8 @@ void rf_stage_close(rf_stage **stage);
 rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
 rf_result rf_stage_pass_over(rf_stage *stage);            /* as rf_stage_next(), for an element that nobody looks at */
 rf_result rf_stage_skip(rf_stage *stage, uint64_t count); /* stops quietly at the end */
-/* After rf_stage_next() failed: goes on behind the element that it failed at, which counts as if it had been handed out.
+/* After rf_stage_next() failed: goes on behind the element that it failed at, which counts as if it had been handed
+ * out.
  */
 rf_result rf_stage_drop(rf_stage *stage);
 /* The input's next element, for stages that read in order and may fail while they use it: it comes again until
@@ -95,6 +97,8 @@ rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spe
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
 /* Whether this is an iterator over the dataset that has not been destroyed. Reads nothing of the iterator. */
 bool rf_dataset_has_iterator(const rf_dataset *dataset, const rf_iterator *iterator);
+/* What rf_iterator_save() made has been changed, by a test: gives it its checksum. */
+void rf_iterator_state_seal(void *state);
 /* The same step over another input. */
 rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out);
 /* The kind of step whose place a slice took, for positions that any number of workers can continue from; NULL: none. */

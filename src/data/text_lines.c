@@ -3,6 +3,7 @@
 #include <ringfire/readers.h>
 
 #include "base/params.h"
+#include "data/files.h"
 #include "data/line_file.h"
 #include "data/pipeline.h"
 
@@ -167,6 +168,7 @@ rf_result rf_dataset_from_text_lines(const rf_text_lines_params *params, rf_data
     rf_dataset *d = *out;
     d->data = source;
     d->count = source->count;
+    d->names = rf_files_hash_names(params->paths, params->num_paths);
     d->flag = source->skip_empty;
     d->cardinality = RF_CARDINALITY_UNKNOWN;
     return RF_OK;

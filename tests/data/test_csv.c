@@ -3,6 +3,7 @@
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -325,6 +326,27 @@ static rf_dataset *several(const uint32_t *column)
     return d;
 }
 
+/* Of one value each, in a directory. */
+static void make_parts(const char *directory, int count)
+{
+    if (*directory) assert_int_equal(mkdir(in(directory), 0700), 0);
+    for (int i = 0; i < count; i++) {
+        char name[32], text[16];
+        snprintf(name, sizeof(name), "%sp%d", directory, i);
+        snprintf(text, sizeof(text), "1,%d\n", i);
+        write_table(name, text);
+    }
+}
+
+static rf_dataset *parts(const char *const names[3])
+{
+    rf_dataset *d;
+    const char *const paths[] = { in(names[0]), in(names[1]), in(names[2]) };
+    OK(rf_dataset_from_csv(
+        &(rf_csv_params){ .paths = paths, .num_paths = 3, .components = &one_i32, .num_components = 1 }, &d));
+    return d;
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -352,6 +374,13 @@ static void test_files(void **state)
     APPLY(fresh, rf_dataset_batch(fresh, 4, false, &applied_));
     expect_resumes_everywhere(d, fresh);
     expect_other_pipeline(several(&first), several(&second));
+    /* The same files in another order are another pipeline; moved together they are not. */
+    make_parts("", 3);
+    make_parts("moved/", 3);
+    static const char *const forwards[] = { "p0", "p1", "p2" }, *const back[] = { "p0", "p2", "p1" };
+    static const char *const moved[] = { "moved/p0", "moved/p1", "moved/p2" };
+    expect_other_pipeline(parts(forwards), parts(back));
+    expect_resumes_everywhere(parts(forwards), parts(moved));
 }
 
 static void test_workers(void **state)

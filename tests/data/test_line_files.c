@@ -206,7 +206,8 @@ static void test_positions(void **state)
         rf_iterator_destroy(&it);
         rf_iterator_state_free(saved);
     }
-    rf_dataset_destroy(&d);
+    const char *swapped[] = { paths[1], paths[0] };
+    expect_other_pipeline(d, lines_of(swapped, 2, (rf_text_lines_params){ .skip_empty = true }));
 }
 
 static rf_result keep_long(void *user, const rf_element *in, bool *keep)

@@ -5,6 +5,7 @@
 
 #include <ringfire/dataset.h>
 
+#include "data/pipeline.h"
 #include "fuzz.h"
 
 enum { PIPELINES = 7, NUMBERS = 24 };
@@ -101,13 +102,14 @@ static size_t lay_over(uint8_t state[64], const rf_dataset *d, const uint8_t *da
     rf_iterator_state_free(honest);
     const size_t most = honest_size - FINGERPRINTS_END;
     memcpy(state + FINGERPRINTS_END, data, size < most ? size : most);
+    rf_iterator_state_seal(state);
     return honest_size;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static rf_dataset *pipelines[PIPELINES];
-    uint8_t state[64];
+    _Alignas(8) uint8_t state[64];
     rf_iterator *it;
     const int which = size > 0 && data[0] % 2 ? data[0] / 2 % PIPELINES : 0;
     if (!pipelines[which]) pipelines[which] = dataset(which);
