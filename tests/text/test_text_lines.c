@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -78,6 +79,13 @@ static void test_mistakes(void **state)
     FAILS(rf_text_lines_read((const char *const[]){ directory }, 1, &lines), RF_ERROR_IO, directory);
     rf_text_lines_destroy(&lines);
     rf_text_lines_destroy(NULL);
+    rf_tokenizer *tokenizer;
+    char path[SCRATCH_PATH + 8];
+    snprintf(path, sizeof(path), "%s/pipe", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const char *const pipes[] = { path };
+    FAILS(rf_text_lines_read(pipes, 1, &lines), RF_ERROR_IO, "/pipe: is not a regular file");
+    FAILS(rf_tokenizer_load(path, &tokenizer), RF_ERROR_IO, "/pipe: is not a regular file");
     assert_int_equal(rf_text_lines_count(NULL), 0);
 }
 

@@ -140,6 +140,29 @@ static void hostile_safetensors(void **state)
     FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "too short");
 }
 
+/* Nobody writes to the pipe: whoever opened it to read would wait. */
+static void special_files(void **state)
+{
+    (void)state;
+    char pipe_path[160];
+    rf_array_set set;
+    rf_array array;
+    rf_safetensors *file;
+    rf_archive *archive;
+    strcpy(pipe_path, in_folder("pipe"));
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    const char *const paths[] = { pipe_path, "/dev/zero", "/" };
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        FAILS(rf_safetensors_read(paths[i], &set), RF_ERROR_IO, ": is not a regular file");
+        FAILS(rf_safetensors_open(paths[i], &file), RF_ERROR_IO, ": is not a regular file");
+        FAILS(rf_npy_read(paths[i], &array), RF_ERROR_IO, ": is not a regular file");
+        FAILS(rf_archive_open(paths[i], &archive), RF_ERROR_CORRUPT_DATA, ": not a regular file");
+        assert_true(!set.items && !array.data && !file && !archive);
+    }
+    FAILS(rf_npy_read(in_folder("none.npy"), &array), RF_ERROR_NOT_FOUND, "none.npy: cannot open");
+    FAILS(rf_safetensors_open(in_folder("none.st"), &file), RF_ERROR_NOT_FOUND, "none.st: cannot open");
+}
+
 /* Between two tensors that can be read stands one of another program's type, or of too many dimensions. */
 static void other_types(void **state)
 {
@@ -467,7 +490,7 @@ int main(void)
         cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
         cmocka_unit_test(bombs),       cmocka_unit_test(npy),
         cmocka_unit_test(models),      cmocka_unit_test(many_safetensors),
-        cmocka_unit_test(other_types),
+        cmocka_unit_test(other_types), cmocka_unit_test(special_files),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

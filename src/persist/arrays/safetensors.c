@@ -4,7 +4,6 @@
  * header maps names to type, shape and the place of the bytes after the header; the places cover all bytes, without
  * gaps or overlaps. "__metadata__" maps strings to strings. Written from the public description of the format.
  */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -594,13 +593,10 @@ rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_
     RF_REQUIRE(out, "rf_safetensors_read: out is NULL");
     *out = (rf_array_set){ 0 };
     RF_REQUIRE(path && *path, "rf_safetensors_read: path is empty");
-    source s = { .ops = ops, .path = path, .filter = filter, .user = user, .fd = ops->open(ops->user, path) };
-    if (s.fd < 0) return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", path);
-    const int64_t size = ops->size(ops->user, s.fd);
+    source s = { .ops = ops, .path = path, .filter = filter, .user = user };
     header h = { 0 };
-    rf_result r = size < 0 ? RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", path) : RF_OK;
-    s.size = (uint64_t)size;
-    if (r >= 0) r = read_header(&s, &h);
+    RF_TRY(rf_file_open_sized(ops, path, &s.fd, &s.size));
+    rf_result r = read_header(&s, &h);
     if (r >= 0) r = read_all(&s, &h, out);
     rf_free(h.places);
     rf_free(h.text);
@@ -637,12 +633,7 @@ static rf_result open_file(rf_safetensors *f)
 {
     f->s.path = f->path;
     f->s.ops = &rf_system_file_ops;
-    f->s.fd = f->s.ops->open(f->s.ops->user, f->path);
-    if (f->s.fd < 0)
-        return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", f->path);
-    const int64_t size = f->s.ops->size(f->s.ops->user, f->s.fd);
-    if (size < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", f->path);
-    f->s.size = (uint64_t)size;
+    RF_TRY(rf_file_open_sized(f->s.ops, f->path, &f->s.fd, &f->s.size));
     RF_TRY(read_header(&f->s, &f->h));
     f->by_name = RF_NEW_ARRAY(const place *, f->h.count);
     if (!f->by_name) return RF_ERROR_OUT_OF_HOST_MEMORY;
