@@ -65,14 +65,11 @@ def cases():
             dice.random() < .2
 
 
-def number(version):
-    return [int(part) for part in version.split(".")]
-
-
 def split(texts, program):
     given = b"".join(struct.pack("<IB", len(t), keep) + t for t, keep in texts)
     version, *lines = subprocess.run([program], input=given, stdout=subprocess.PIPE, check=True, timeout=60).stdout.split(b"\n")[:-1]
-    if number(version.decode()) < number(unicodedata.unidata_version):
+    ours, pythons = ([int(part) for part in v.split(".")] for v in (version.decode(), unicodedata.unidata_version))
+    if ours < pythons:
         print("skipped: Python has Unicode %s, utf8proc %s" % (unicodedata.unidata_version, version.decode()))
         sys.exit(77)
     return [[word.decode() for word in line.split(b"\0")[:-1]] for line in lines]
