@@ -96,8 +96,21 @@ static rf_result line_extend(rf_line_reader *r, uint8_t *to, size_t most, size_t
     if (*carriage && !(feed && count == 0)) RF_TRY(line_append(r, &return_byte, 1, to, most, size));
     *carriage = count > 0 && begin[count - 1] == '\r';
     *whole = feed != NULL;
+    RF_TRY(line_append(r, begin, count - *carriage, to, most, size));
     r->at += count + *whole;
-    return line_append(r, begin, count - *carriage, to, most, size);
+    return RF_OK;
+}
+
+rf_result rf_line_skip_rest(rf_line_reader *r)
+{
+    for (const uint8_t *feed = NULL; !feed;) {
+        if (r->at == r->held) RF_TRY(buffer_refill(r));
+        if (r->held == 0) break;
+        feed = memchr(r->buffer + r->at, '\n', r->held - r->at);
+        r->at = feed ? (size_t)(feed - r->buffer) + 1 : r->held;
+    }
+    r->line++;
+    return RF_OK;
 }
 
 rf_result rf_line_read(rf_line_reader *r, uint8_t *to, size_t most, size_t *size)

@@ -29,8 +29,8 @@ static void free_lines(rf_dataset *dataset)
 typedef struct line_cursor {
     uint32_t file;          /* that is being read */
     uint64_t lines;         /* that were read of it */
-    rf_line_reader *reader; /* NULL: to be opened, again after a failure */
-    bool too_long;          /* the failure was that of one line */
+    rf_line_reader *reader; /* NULL: to be opened, again after another failure */
+    bool too_long;          /* the latest line was, within which the reader is */
 } line_cursor;
 
 static rf_result open_lines(rf_stage *stage)
@@ -65,11 +65,12 @@ static rf_result open_file(const line_source *source, line_cursor *c)
 /* RF_END: of the file. */
 static rf_result read_line(const line_source *source, line_cursor *c, uint8_t *to, size_t most, size_t *size)
 {
+    if (c->too_long) rf_line_reader_close(&c->reader); /* the line comes again */
     rf_result r = c->reader ? RF_OK : open_file(source, c);
     if (r == RF_OK) r = rf_line_read(c->reader, to, most, size);
-    if (r != RF_OK) rf_line_reader_close(&c->reader);
-    if (r == RF_OK) c->lines++;
     c->too_long = r == RF_ERROR_INVALID_ARGUMENT;
+    if (r != RF_OK && !c->too_long) rf_line_reader_close(&c->reader);
+    if (r == RF_OK) c->lines++;
     return r;
 }
 
@@ -109,8 +110,13 @@ static rf_result pass_over_line(rf_stage *stage)
 static rf_result drop_line(rf_stage *stage)
 {
     line_cursor *c = stage->data;
-    size_t size;
-    if (c->too_long && read_line(stage->dataset->data, c, NULL, SIZE_MAX, &size) == RF_OK) return RF_OK;
+    const bool goes_on = c->too_long && rf_line_skip_rest(c->reader) == RF_OK;
+    c->too_long = false;
+    if (goes_on) {
+        c->lines++;
+        return RF_OK;
+    }
+    rf_line_reader_close(&c->reader);
     c->file++;
     c->lines = 0;
     return RF_OK;

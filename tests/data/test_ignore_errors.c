@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
+#include "../support/clock.h"
 #include "../support/folder.h"
 #include "base/error.h"
 #include "combined.h"
@@ -280,6 +281,39 @@ static void test_lines(void **state)
     scratch_remove(folder);
 }
 
+/* What is left out of a file takes time in proportion. */
+static void test_many_long_lines(void **state)
+{
+    (void)state;
+    enum { PAIRS = 40000, LONG = 90 };
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
+    scratch(folder);
+    snprintf(path, sizeof(path), "%s/long", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < PAIRS; i++) fprintf(f, "%d\r\n%0*d\n", i % 10, LONG, i);
+    assert_int_equal(fclose(f), 0);
+    rf_dataset *d;
+    rf_iterator *it;
+    const rf_element *e;
+    const char *const paths[] = { path };
+    OK(rf_dataset_from_text_lines(&(rf_text_lines_params){ .paths = paths, .num_paths = 1, .max_bytes = 2 }, &d));
+    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    const double begin = seconds_now();
+    OK(rf_iterator_create(d, 0, &it));
+    for (int i = 0; i < PAIRS; i++) {
+        OK(rf_iterator_next(it, &e));
+        assert_int_equal(e->component[0].shape.dim[0], 1);
+        assert_int_equal(*(const uint8_t *)e->component[0].data, '0' + i % 10);
+    }
+    assert_int_equal(rf_iterator_next(it, &e), RF_END);
+    assert_int_equal(rf_dataset_ignored_errors(d), PAIRS);
+    assert_true(seconds_now() - begin < 10); /* reading anew for each: minutes */
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&d);
+    scratch_remove(folder);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -317,8 +351,9 @@ static void test_shares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps), cmocka_unit_test(test_generators), cmocka_unit_test(test_warnings),
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_arguments),  cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_steps),  cmocka_unit_test(test_generators),      cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_lines),  cmocka_unit_test(test_many_long_lines), cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
