@@ -199,7 +199,7 @@ RF_API RF_MUST_USE rf_result rf_image_read(const char *path, uint32_t channels, 
 /** Images for rf_dataset_from_image_directory(). */
 typedef struct rf_image_directory_params {
     const char *directory;
-    /** to which images are resized; both 0: all have to have the size of the first one */
+    /** to which images are resized; both 0: all have to have the size of the first readable one */
     uint32_t height, width;
     uint32_t channels;    /**< 1, 3 or 4; 0: 3 */
     uint64_t reserved[4]; /**< zero: room for later fields */
@@ -214,9 +214,9 @@ typedef struct rf_image_directory_params {
  * paths: shuffle them. Resizing is bilinear between the centres of pixels, without antialiasing, as
  * tf.image.resize() does it, rounded to u8.
  *
- * Blocking: lists the directories, and reads the first image where no size is given. An image is
- * read when its element is needed, each time anew: rf_dataset_cache() keeps them. They are fetched
- * by number, and a worker reads its own only.
+ * Blocking: lists the directories, and reads the first image where no size is given (if that is
+ * damaged, the next ones). An image is read when its element is needed, each time anew:
+ * rf_dataset_cache() keeps them. They are fetched by number, and a worker reads its own only.
  * @return RF_ERROR_NOT_FOUND when there are no images, RF_ERROR_IO. What rf_image_read() returns
  * comes from rf_iterator_next(), with the name of the file, and so does RF_ERROR_INVALID_ARGUMENT
  * for an image of another size, and RF_ERROR_IO for a pipe or a device that has the name of an
