@@ -210,12 +210,23 @@ static rf_result pass_over_windowed(rf_stage *stage)
     return r == RF_OK ? rf_stage_pass_over(stage->input) : r;
 }
 
+/* What failed may lie on the way to the next element, which stays the next one then. */
+static rf_result drop_windowed(rf_stage *stage)
+{
+    const rf_dataset *d = stage->dataset;
+    const bool on_the_way = stage->input->position < d->index + stage->position * d->seed;
+    RF_TRY(rf_stage_drop(stage->input));
+    if (on_the_way) stage->position--; /* rf_stage_drop() counts it */
+    return RF_OK;
+}
+
 const rf_dataset_kind rf_dataset_kind_window = {
     .name = "window",
     .open = open_window,
     .get = get_windowed,
     .next = next_windowed,
     .pass_over = pass_over_windowed,
+    .drop = drop_windowed,
 };
 
 static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out)

@@ -62,6 +62,17 @@ static rf_result make_pair(void *user, const rf_element *in, rf_dataset **out)
     return r;
 }
 
+/* The number as a row of one, of two that there may be. */
+static rf_result make_row(void *user, const rf_element *in, rf_element *out)
+{
+    (void)user;
+    out->component[0].shape.dim[0] = 1;
+    *(int32_t *)out->component[0].data = *(const int32_t *)in->component[0].data;
+    return RF_OK;
+}
+
+static const rf_element_spec row_spec = { .num_components = 1, .dtype = { RF_I32 }, .shape = { { 1, { 2 } } } };
+
 enum {
     MAP,
     RANDOM,
@@ -70,6 +81,7 @@ enum {
     CACHE,
     TAKE,
     SHARD,
+    SHARD_OF_FILTER,
     SHUFFLE,
     FULL_SHUFFLE,
     REPEAT,
@@ -77,6 +89,8 @@ enum {
     ZIP,
     CONCATENATE,
     BATCH,
+    UNBATCH,
+    PADDED_BATCH,
     FLAT_MAP,
     INTERLEAVE,
     STEPS
@@ -104,6 +118,10 @@ static rf_dataset *ignoring(int step, bool indexed)
         APPLY(d, rf_dataset_take(d, 12, &applied_));
         break;
     case SHARD: APPLY(d, rf_dataset_shard(d, 2, 1, &applied_)); break;
+    case SHARD_OF_FILTER:
+        APPLY(d, rf_dataset_filter(d, refuse_fives, NULL, &applied_));
+        APPLY(d, rf_dataset_shard(d, 2, 1, &applied_));
+        break;
     case SHUFFLE: APPLY(d, rf_dataset_shuffle(d, 4, 9, true, &applied_)); break;
     case FULL_SHUFFLE: APPLY(d, rf_dataset_shuffle(d, 100, 9, true, &applied_)); break;
     case REPEAT: APPLY(d, rf_dataset_repeat(d, 2, &applied_)); break;
@@ -111,6 +129,15 @@ static rf_dataset *ignoring(int step, bool indexed)
     case ZIP: APPLY(d, rf_dataset_zip((const rf_dataset *const[]){ other, d, other }, 3, &applied_)); break;
     case CONCATENATE: APPLY(d, rf_dataset_concatenate(d, other, &applied_)); break;
     case BATCH: APPLY(d, rf_dataset_batch(d, 2, false, &applied_)); break;
+    case UNBATCH:
+        APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+        APPLY(d, rf_dataset_unbatch(d, &applied_));
+        break;
+    case PADDED_BATCH:
+        APPLY(d, rf_dataset_map(d, make_row, NULL, &row_spec, &applied_));
+        APPLY(d,
+              rf_dataset_padded_batch(d, &(rf_padded_batch_params){ .batch_size = 3, .padded = { true } }, &applied_));
+        break;
     case FLAT_MAP: APPLY(d, rf_dataset_flat_map(d, make_pair, NULL, &number_spec, &applied_)); break;
     case INTERLEAVE:
         APPLY(d, rf_dataset_interleave(d, make_pair, NULL, &number_spec, &(rf_interleave_params){ .cycle_length = 3 },
@@ -134,6 +161,7 @@ static const struct {
     [CACHE] = { 13, 127, 7 },
     [TAKE] = { 8, 2 + 4 + 5 + 7 + 8 + 10 + 11 + 13, 4 },
     [SHARD] = { 7, 1 + 5 + 7 + 11 + 13 + 17 + 19, 3 },
+    [SHARD_OF_FILTER] = { 6, 1 + 7 + 11 + 13 + 17 + 19, 9 }, /* what fails on the way to its elements as well */
     [SHUFFLE] = { 13, 127, 7 },
     [FULL_SHUFFLE] = { 13, 127, 7 },
     [REPEAT] = { 26, 254, 14 },
@@ -141,6 +169,8 @@ static const struct {
     [ZIP] = { 39, 127 + 2 * (1300 + 127), 7 },
     [CONCATENATE] = { 33, 127 + 2190, 7 },
     [BATCH] = { 6, 4 + 5 + 10 + 11 + 16 + 17, 7 }, /* of each batch with a failure nothing is left */
+    [UNBATCH] = { 6, 4 + 5 + 10 + 11 + 16 + 17, 7 },
+    [PADDED_BATCH] = { 13, 127, 7 }, /* a batch is filled with what is there */
     [FLAT_MAP] = { 12, 10 * (127 - 4) + 12, 20 },
     [INTERLEAVE] = { 12, 10 * (127 - 4) + 12, 20 },
 };
@@ -157,7 +187,7 @@ static void test_steps(void **state)
             for (int i = 0; i < count;) { /* -1 and a scalar, or the number of rows and these */
                 int rows = n[i] < 0 ? 1 : n[i];
                 values += rows;
-                for (i++; rows > 0; rows--) sum += n[i++];
+                for (i++; rows > 0; rows--, i += step == PADDED_BATCH) sum += n[i++]; /* which adds a zero to each */
             }
             if (values != expected[step].values || sum != expected[step].sum)
                 fail_msg("step %d, indexed %d: %d values of %d together", step, indexed, values, sum);
