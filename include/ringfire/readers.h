@@ -55,7 +55,8 @@ typedef struct rf_csv_params {
  * a worker that reads only some of the files (::RF_DISTRIBUTE_BY_FILE) never holds the others. They
  * are fetched by number: a shuffle of all of them is a permutation.
  * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the file, and, where there
- * is one, the line and the column; RF_ERROR_UNSUPPORTED for UTF-16 and UTF-32.
+ * is one, the line and the column; RF_ERROR_UNSUPPORTED for UTF-16, UTF-32 and
+ * what is compressed in another way.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out);
 
@@ -78,8 +79,9 @@ typedef struct rf_text_lines_params {
  * u8 [n]), where n is at most max_bytes and may be 0: for rf_dataset_map() and
  * rf_dataset_padded_batch(). Lines end with LF or CR LF, which are not part of them; what follows
  * the last line feed is one where it is not empty. A byte order mark at the beginning of a file is
- * left out, that of UTF-16 or UTF-32 is RF_ERROR_UNSUPPORTED; other bytes, normally UTF-8, are not
- * looked at. Files are plain or gzipped (detected from the content).
+ * left out, that of UTF-16 or UTF-32 is RF_ERROR_UNSUPPORTED, and so is what is compressed in
+ * another way; other bytes, normally UTF-8, are not looked at. Files are plain or gzipped (detected
+ * from the content).
  *
  * Files are read in order, each time anew, in the memory of one line and of one buffer, whatever
  * their size; one is open at a time for each iterator. How many lines there are is unknown. A saved

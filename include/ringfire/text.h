@@ -37,7 +37,8 @@ typedef struct rf_text_lines rf_text_lines;
  * Blocking: reads the files.
  * @param[out] out owned by the caller, who calls rf_text_lines_destroy().
  * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the name of the file; RF_ERROR_UNSUPPORTED for
- *   UTF-16 and UTF-32, RF_ERROR_CORRUPT_DATA for a damaged or cut compressed file.
+ *   UTF-16, UTF-32 and what is compressed in another way, RF_ERROR_CORRUPT_DATA for a damaged or
+ *   cut compressed file.
  */
 RF_API RF_MUST_USE rf_result rf_text_lines_read(const char *const *paths, uint32_t num_paths,
                                                 rf_text_lines **out);

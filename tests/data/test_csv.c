@@ -203,6 +203,12 @@ static void test_encodings(void **state)
           "\0\0\0"
           "1",
           8, "is UTF-32" },
+        { "PK\3\4\n", 5, "table.csv: is a zip archive, as spreadsheets are" },
+        { "\xfd"
+          "7zXZ\0\n",
+          7, "is compressed with xz" },
+        { "\x28\xb5\x2f\xfd\n", 5, "is compressed with zstd" },
+        { "BZh91AY&SY\n", 11, "is compressed with bzip2" },
         { "1\0,\0"
           "2\0\n\0",
           8, "every second byte is 0, as in UTF-16" },
