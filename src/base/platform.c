@@ -53,9 +53,15 @@ uint64_t rf_host_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
 }
 
+static rf_result fail_large(const char *path, size_t limit)
+{
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: larger than the limit of %zu bytes", path, limit);
+}
+
 /* Reads until the end or `limit` + 1 bytes; grows as it goes: a file of /proc has no size, and others may grow. */
 static rf_result read_all(int fd, const char *path, uint64_t expected, size_t limit, char **data, size_t *size)
 {
+    if (limit && expected > limit) return fail_large(path, limit);
     size_t capacity = expected > 0 ? (size_t)expected + 1 : 65536, used = 0;
     if (limit && capacity > limit + 1) capacity = limit + 1;
     char *buffer = NULL;
@@ -82,7 +88,7 @@ static rf_result read_all(int fd, const char *path, uint64_t expected, size_t li
             used += (size_t)n;
             if (limit && used > limit) {
                 free(buffer);
-                return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: larger than the limit of %zu bytes", path, limit);
+                return fail_large(path, limit);
             }
         }
         capacity *= 2;

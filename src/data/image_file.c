@@ -33,7 +33,7 @@ rf_result rf_image_read(const char *path, uint32_t channels, rf_array *out)
                channels);
     void *bytes = NULL;
     size_t size = 0;
-    RF_TRY(rf_file_read(path, 0, &bytes, &size));
+    RF_TRY(rf_file_read(path, RF_IMAGE_MAX_BYTES, &bytes, &size));
     const rf_result r = rf_image_decode(path, bytes, size, channels, RF_IMAGE_MAX_PIXELS, out);
     rf_free(bytes);
     return r;

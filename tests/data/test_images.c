@@ -208,6 +208,10 @@ static void test_refusals(void **state)
     FAILS(rf_image_decode("text.png", "hello, world", 12, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_UNSUPPORTED,
           "text.png: is neither a PNG nor a JPEG file");
     FAILS(rf_image_decode("empty.png", "", 0, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_CORRUPT_DATA, "is empty");
+    path = write_png("huge.png", 4, 4, &k);
+    assert_int_equal(truncate(path, (off_t)1 << 36), 0); /* 64 GiB, of which hardly any are on the disk */
+    FAILS(rf_image_read(path, 0, &image), RF_ERROR_CORRUPT_DATA, "huge.png: larger than the limit of 1073741824 bytes");
+    assert_int_equal(unlink(path), 0);
     FAILS(rf_image_read(in("missing.png"), 0, &image), RF_ERROR_NOT_FOUND, "missing.png");
 #ifndef RF_HAVE_JPEG
     FAILS(rf_image_decode("photo.jpg", "\xff\xd8\xff\xe0", 4, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_UNSUPPORTED,
