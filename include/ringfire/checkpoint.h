@@ -94,7 +94,13 @@ typedef struct rf_archive_entry {
     rf_shape shape;
     uint64_t bytes;        /**< uncompressed */
     uint64_t stored_bytes; /**< in the file */
-    uint64_t reserved[4];  /**< zero until a later version has more to say */
+    /**
+     * Of a tensor that only other programs can read: what its file says, such as "F64" or "F32 of 7
+     * dimensions"; `dtype` is RF_DTYPE_INVALID then, and more than RF_MAX_RANK dimensions are not
+     * in `shape`. Borrowed; NULL for all others.
+     */
+    const char *unsupported_type;
+    uint64_t reserved[3]; /**< zero until a later version has more to say */
 } rf_archive_entry;
 
 /**

@@ -267,6 +267,29 @@ typedef rf_result (*rf_filter_fn)(void *user, const rf_element *in, bool *keep);
  */
 RF_API RF_MUST_USE rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_fn fn, void *user,
                                                rf_dataset **out);
+/**
+ * The elements of the input that can be made (tf.data's ignore_errors). One that fails is left out
+ * and counted: a damaged image, a line that is too long, a value that the function of a map
+ * refuses. Where it fails is its own step or one below, so place this step above whatever may fail,
+ * and below rf_dataset_batch(): a batch is left out as a whole.
+ *
+ * What is not the element's fault remains an error: no memory, no free descriptors, a fault of the
+ * library. So does the last failure where more than a million follow each other.
+ *
+ * Elements are read in order; a full shuffle costs no memory below this step. Their number is
+ * unknown (::RF_CARDINALITY_UNKNOWN) until they have been read. A saved position is reached by
+ * making what comes before it again. In a job, every worker has to find the same files, with the
+ * same damage; a dataset that has been distributed is refused.
+ * @param log_warning whether each failure is also shown as a warning of rf_log_set()
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, bool log_warning,
+                                                      rf_dataset **out);
+/**
+ * How many elements the rf_dataset_ignore_errors() steps of this dataset and of its inputs have
+ * left out so far, in all passes of all iterators. 0 for NULL.
+ * Thread-safe.
+ */
+RF_API uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);
@@ -478,6 +501,10 @@ RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_el
  * Where the datasets differ in the batch size only, and only rf_dataset_map() and
  * rf_dataset_prefetch() follow the batch, the new iterator continues with the example that would
  * have come next, so that the pass contains each example once.
+ *
+ * A position is bytes of version 3, with a checksum. Versions are read for ever: version 2, which
+ * earlier releases wrote, has none, and says nothing of the names of files. Names count below the
+ * directory that the files share, without an ending like ".gz".
  * @param[out] state owned by the caller, who frees it with rf_iterator_state_free().
  */
 RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void **state,
@@ -486,7 +513,8 @@ RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void 
  * Makes an iterator that continues at a saved position. Blocking where elements must be read to get
  * there.
  * @return RF_ERROR_INVALID_ARGUMENT when the position was saved from a dataset with other steps,
- *   sizes or seeds; RF_ERROR_CORRUPT_DATA when `state` is not a position, or lies past the end.
+ *   sizes, seeds or files, or files in another order; RF_ERROR_CORRUPT_DATA when `state` is not a
+ *   position, was damaged, is of a later version, or lies past the end.
  */
 RF_API RF_MUST_USE rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state,
                                                  size_t size, rf_iterator **out);

@@ -56,10 +56,11 @@ class Ncf(unittest.TestCase):
     def test_files(self):
         """Users of one kind take even items, the others odd ones."""
         path = self.folder / "ratings.dat"
-        path.write_text("".join("%d::%d::5::%d\n" % (user + 100, 2 * ((user * 7 + 3 * k) % 100) + user % 2, k) for user in range(60) for k in range(8)))
+        path.write_text("".join("%d::%d::5::%d\n" % (user + 100, 2 * ((user * 7 + 3 * k) % 100) + user % 2, k) for user in range(60) for k in range(8)),
+                        encoding="utf-8-sig")
         done = programs.run(NCF, "--devices", "llvmpipe", "--batch-size", "100", "--ratings", path, "--epochs", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("60 users, ", done.stdout)
+        self.assertRegex(done.stdout, r"60 users, \d+ items, 420 ratings")
         self.assertRegex(done.stdout, TEST)
         self.assertNotIn("Planted", done.stdout)
 
