@@ -607,7 +607,14 @@ typedef struct rf_attention_params {
 RF_API rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value,
                               const rf_attention_params *params);
 
-/* ---- classification and regression ---- */
+/*
+ * ---- classification and regression ----
+ * Without `from_logits` the predictions of a crossentropy are probabilities. Where the graph shows
+ * that they are what rf_softmax() (of the binary one rf_sigmoid()) made, perhaps converted or in
+ * another shape, the loss is computed from the logits in front of it, as in Keras: a model that is
+ * sure of the wrong class still has a gradient. rf_gradients() by the probabilities themselves is
+ * then RF_ERROR_INVALID_ARGUMENT.
+ */
 /** Softmax along the last axis. */
 RF_API rf_tensor rf_softmax(rf_trace *t, rf_tensor x);
 /** Logarithm of the softmax along the last axis. */
@@ -623,15 +630,15 @@ RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor label
                                                     rf_tensor predictions, bool from_logits);
 /**
  * labels f32 [n..., c], predictions [n..., c] -> losses per example [n...].
- * Without `from_logits` predictions are probabilities, which are normalised and clipped to [1e-7, 1
- * - 1e-7], as in Keras.
+ * Without `from_logits` predictions are probabilities: those that no softmax made are normalised and
+ * clipped to [1e-7, 1 - 1e-7], as in Keras.
  */
 RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
                                              bool from_logits);
 /**
  * labels f32 [n..., c] of 0 to 1, predictions [n..., c] -> the mean over the last axis of
- * -(y log p + (1 - y) log(1 - p)), [n...]. Without `from_logits` predictions are probabilities,
- * which are clipped to [1e-7, 1 - 1e-7], as in Keras.
+ * -(y log p + (1 - y) log(1 - p)), [n...]. Without `from_logits` predictions are probabilities:
+ * those that no sigmoid made are clipped to [1e-7, 1 - 1e-7], as in Keras.
  */
 RF_API rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
                                         bool from_logits);
