@@ -153,11 +153,24 @@ typedef enum rf_comparison {
  */
 RF_API rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b);
 /**
- * a where `mask` is not 0, else b; all three broadcast. What is not taken has no part in the result
- * or in gradients, even where it is NaN. No gradient flows to the mask. A NaN in the mask gives
- * NaN.
+ * a where `mask` is not 0, else b; all three broadcast. What is not taken has no part in the
+ * result, even where it is NaN, nor in gradients through functions of elements, their sums and
+ * reshapes, even where slopes are infinite or NaN, as that of rf_sqrt() at 0. It is otherwise with
+ * operations that mix elements (products, softmax, norms): there a gradient of 0 times NaN is NaN,
+ * so that their operand is to be chosen, too. No gradient flows to the mask. A NaN in the mask
+ * gives NaN.
  */
 RF_API rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b);
+/** a / b, and 0 where b is 0, whatever a is; gradients are 0 there, too. */
+RF_API rf_tensor rf_divide_no_nan(rf_trace *t, rf_tensor a, rf_tensor b);
+/** x y, and 0 where y is 0, even for an x that is infinite or NaN, whose gradients are 0 there. */
+RF_API rf_tensor rf_multiply_no_nan(rf_trace *t, rf_tensor x, rf_tensor y);
+/** x log y, and 0 where x is 0, whatever y is; gradients are 0 there, too. */
+RF_API rf_tensor rf_xlogy(rf_trace *t, rf_tensor x, rf_tensor y);
+/** x log(1 + y), in the same way. */
+RF_API rf_tensor rf_xlog1py(rf_trace *t, rf_tensor x, rf_tensor y);
+/** x / y, in the same way. */
+RF_API rf_tensor rf_xdivy(rf_trace *t, rf_tensor x, rf_tensor y);
 /**
  * x, but not less than `low` nor more than `high`, which must not be less than `low`. The gradient
  * is that of x where x is within the two, ends included, and 0 elsewhere.

@@ -397,12 +397,121 @@ ON_ONE(probabilities_are_traced_to_logits)
 ON_ONE(other_probabilities_are_taken_as_they_are)
 ON_ONE(gradient_by_probabilities_is_refused)
 
+/* ---- what a choice does not take ---- */
+
+/* u is -2, -1, 0, 1, 2: the first three have no root, or one without a slope. */
+static rf_result choose(rf_trace *t, rf_tensor x, rf_tensor *out)
+{
+    const rf_tensor zero = rf_constant(t, 0), u = rf_subtract(t, x, rf_constant(t, 3));
+    const rf_tensor positive = rf_compare(t, RF_GREATER, u, zero), root = rf_sqrt(t, u);
+    /* the root itself; further functions of it, and another shape; masks of more elements, and of fewer */
+    const rf_tensor turned = rf_reshape(t, rf_log(t, rf_divide(t, x, root)), RF_SHAPE(-1, 1));
+    const rf_tensor twice[] = { positive, positive }, wide = rf_stack(t, twice, 2, 0);
+    const rf_tensor norm = rf_sqrt(t, total(t, rf_square(t, rf_multiply(t, x, zero))));
+    const rf_tensor chosen[] = { rf_where(t, positive, root, zero),
+                                 rf_where(t, rf_reshape(t, positive, RF_SHAPE(-1, 1)), turned, zero),
+                                 rf_where(t, wide, rf_pow(t, u, rf_constant(t, 0.5f)), zero),
+                                 rf_where(t, rf_compare(t, RF_GREATER, norm, zero), norm, x) };
+    rf_result r = RF_OK;
+    for (int i = 0; i < 4 && r >= 0; i++) r = rf_gradients(t, total(t, chosen[i]), &x, 1, &out[i]);
+    return r;
+}
+
+static void what_is_not_taken_has_no_gradient(rf_strategy *strategy)
+{
+    float v[4][COUNT];
+    run_body(strategy, choose, 4, v);
+    for (int i = 0; i < COUNT; i++) {
+        const double x = i + 1, u = x - 3, slope = u > 0 ? 0.5 / sqrt(u) : 0;
+        assert_near(v[0][i], slope, 1e-5, 0, "the root");
+        assert_near(v[1][i], u > 0 ? 1 / x - 0.5 / u : 0, 1e-5, 0, "functions of it");
+        assert_near(v[2][i], 2 * slope, 1e-5, 0, "under a larger mask");
+        assert_near(v[3][i], 1, 0, 0, "beside a norm of 0");
+    }
+}
+
+typedef rf_tensor (*safe_fn)(rf_trace *t, rf_tensor x, rf_tensor y);
+
+static rf_result safe_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    out[0] = (*(safe_fn *)user)(t, in[0], in[1]);
+    const rf_result r = rf_gradients(t, total(t, out[0]), in, 2, out + 1);
+    return r < 0 ? r : rf_trace_status(t);
+}
+
+static void safe_forms(rf_strategy *strategy)
+{
+    enum { ROWS = 5 };
+    static const struct {
+        safe_fn fn;
+        float x[ROWS], y[ROWS], want[ROWS], by_x[ROWS], by_y[ROWS];
+    } forms[] = {
+        { rf_divide_no_nan,
+          { 6, 1, 0, -5, NAN },
+          { 2, 0, 0, 4, 0 },
+          { 3, 0, 0, -1.25f, 0 },
+          { 0.5f, 0, 0, 0.25f, 0 },
+          { -1.5f, 0, 0, 0.3125f, 0 } },
+        { rf_multiply_no_nan,
+          { 6, NAN, INFINITY, 3, -7 },
+          { 2, 0, 0, 0, 1 },
+          { 12, 0, 0, 0, -7 },
+          { 2, 0, 0, 0, 1 },
+          { 6, 0, 0, 3, -7 } },
+        { rf_xlogy,
+          { 2, 0, 0, 0, -1 },
+          { 1, 0, -3, NAN, 0.5f },
+          { 0, 0, 0, 0, 0.693147181f },
+          { 0, 0, 0, 0, -0.693147181f },
+          { 2, 0, 0, 0, -2 } },
+        { rf_xlog1py,
+          { 2, 0, 0, 0, -1 },
+          { 0, -1, -3, INFINITY, -0.5f },
+          { 0, 0, 0, 0, 0.693147181f },
+          { 0, 0, 0, 0, -0.693147181f },
+          { 2, 0, 0, 0, -2 } },
+        { rf_xdivy,
+          { 2, 0, 0, 0, -1 },
+          { 4, 0, 5, NAN, 2 },
+          { 0.5f, 0, 0, 0, -0.5f },
+          { 0.25f, 0, 0, 0, 0.5f },
+          { -0.125f, 0, 0, 0, 0.25f } },
+    };
+    for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+        float x[ROWS], y[ROWS];
+        memcpy(x, forms[f].x, sizeof(x));
+        memcpy(y, forms[f].y, sizeof(y));
+        const rf_element batch = { 2, { array_f32(RF_SHAPE(ROWS), x), array_f32(RF_SHAPE(ROWS), y) } };
+        rf_function *function;
+        safe_fn fn = forms[f].fn;
+        OK(rf_function_create(
+            strategy, &(rf_function_params){ .step = safe_step, .user = (void *)&fn, .num_outputs = 3 }, &function));
+        rf_per_replica *results[RF_MAX_COMPONENTS];
+        OK(rf_strategy_run(strategy, function, &batch, results));
+        const float *const want[] = { forms[f].want, forms[f].by_x, forms[f].by_y };
+        for (int i = 0; i < 3; i++) {
+            rf_array local;
+            char what[48];
+            OK(rf_per_replica_local(results[i], 0, &local));
+            for (int k = 0; k < ROWS; k++) {
+                snprintf(what, sizeof(what), "form %d, result %d, row %d", (int)f, i, k);
+                assert_near(((const float *)local.data)[k], want[i][k], 1e-6, 1e-6, what);
+            }
+        }
+        rf_function_destroy(&function);
+    }
+}
+ON_ONE(what_is_not_taken_has_no_gradient)
+ON_ONE(safe_forms)
+
 TEST_PROGRAM(gradients)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_handle_is_a_target_on_each),
                                         cmocka_unit_test(pow_is_that_of_c_on_each),
                                         cmocka_unit_test(probabilities_are_traced_to_logits_on_one),
                                         cmocka_unit_test(other_probabilities_are_taken_as_they_are_on_one),
-                                        cmocka_unit_test(gradient_by_probabilities_is_refused_on_one) };
+                                        cmocka_unit_test(gradient_by_probabilities_is_refused_on_one),
+                                        cmocka_unit_test(what_is_not_taken_has_no_gradient_on_one),
+                                        cmocka_unit_test(safe_forms_on_one) };
     return cmocka_run_group_tests_name("train_gradients", tests, NULL, NULL);
 }
