@@ -364,14 +364,14 @@ RF_API RF_MUST_USE rf_result rf_callback_backup_and_restore(const rf_backup_para
 /** What rf_callback_model_checkpoint() saves. `path` is required. */
 typedef struct rf_model_checkpoint_params {
     /**
-     * With places: {epoch} (from 1), {epoch:03d}, values by name as in {val_loss:.2f}. {{ and }} are
-     * braces, and so are in directories those that hold no name, as in "run{1}". ".rfck" is
+     * With places: {epoch} (from 1), {epoch:03d}, values by name as in {val_loss:.2f}. {{ and }}
+     * are braces, and so are in directories those that hold no name, as in "run{1}". ".rfck" is
      * appended where it is missing. Directories are created. E.g. "checkpoints/ckpt_{epoch}".
      */
     const char *path;
-    const char *monitor;    /**< for save_best_only; NULL: "val_loss" */
-    bool maximize;          /**< larger values of `monitor` are better */
-    bool save_best_only;    /**< save only when the monitored value is better than all saved before */
+    const char *monitor; /**< for save_best_only; NULL: "val_loss" */
+    bool maximize;       /**< larger values of `monitor` are better */
+    bool save_best_only; /**< save only when the monitored value is better than all saved before */
     bool save_weights_only; /**< rf_model_save_weights() instead of rf_model_save() */
     rf_save_params save;    /**< without `async` */
     /**

@@ -643,8 +643,8 @@ RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor label
                                                     rf_tensor predictions, bool from_logits);
 /**
  * labels f32 [n..., c], predictions [n..., c] -> losses per example [n...].
- * Without `from_logits` predictions are probabilities: those that no softmax made are normalised and
- * clipped to [1e-7, 1 - 1e-7], as in Keras.
+ * Without `from_logits` predictions are probabilities: those that no softmax made are normalised
+ * and clipped to [1e-7, 1 - 1e-7], as in Keras.
  */
 RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
                                              bool from_logits);

@@ -52,8 +52,8 @@ struct rf_model {
     uint64_t passes;             /* through the data of fit that were begun, whatever the data was */
     void *position;              /* where the latest fit stopped within such a pass (rf_iterator_save()); may be NULL */
     size_t position_size;
-    rf_function *predict;        /* made by the first rf_model_predict() */
-    rf_arena names;              /* of inputs, outputs and logs: histories refer to them as long as the model lives */
+    rf_function *predict; /* made by the first rf_model_predict() */
+    rf_arena names;       /* of inputs, outputs and logs: histories refer to them as long as the model lives */
 };
 
 /* For those that keep it: its variables stay until they release it, even when its maker has destroyed it. */

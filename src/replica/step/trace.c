@@ -403,7 +403,8 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
 {
     const rf_signature *sig = t->signature;
     RF_TRY(check_home(t, updater->strategy, "optimizer", "of this step"));
-    RF_REQUIRE(variables.count > 0, "the list of variables to update is empty; is the model built?");
+    RF_REQUIRE(variables.count > 0,
+               "the list of variables to update is empty: is the model built, and are not all of its layers frozen?");
     RF_REQUIRE(!rf_updater_scales(updater) || uses_local_state(sig, updater->scaling.scale),
                "the optimizer scales losses, but the step has no scaled one; take gradients of what "
                "rf_optimizer_scale_loss() gives");
