@@ -88,7 +88,10 @@ static bool reads_probabilities(rf_metric_kind kind)
 
 rf_reads_logits rf_metric_reads_logits(const rf_metric_params *p, const rf_loss *loss)
 {
-    if (!loss || !loss->from_logits || p->from_logits || !reads_probabilities(p->kind)) return RF_READS_PREDICTIONS;
+    const bool largest = p->kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY || p->kind == RF_METRIC_CATEGORICAL_ACCURACY;
+    if (!loss) return RF_READS_PREDICTIONS;
+    if (largest) return RF_READS_ORDER;
+    if (!loss->from_logits || p->from_logits || !reads_probabilities(p->kind)) return RF_READS_PREDICTIONS;
     const bool classes = loss->kind != RF_LOSS_BINARY_CROSSENTROPY;
     return classes ? RF_READS_SOFTMAX : RF_READS_LOGITS;
 }

@@ -90,7 +90,7 @@ static rf_tensor metric_predictions(rf_trace *t, const rf_compiled *c, uint32_t 
     /* A model that ends with the activation all the same: the loss goes back to its logits, too. */
     const rf_squash squash = reads == RF_READS_LOGITS ? RF_SQUASH_SIGMOID : RF_SQUASH_SOFTMAX;
     const rf_tensor behind = rf_logits_behind(t, predictions, squash);
-    if (reads == RF_READS_LOGITS) return behind.id ? behind : predictions;
+    if (reads != RF_READS_SOFTMAX) return behind.id ? behind : predictions;
     return behind.id ? predictions : rf_softmax(t, predictions);
 }
 
