@@ -444,18 +444,43 @@ RF_API RF_MUST_USE rf_result rf_dataset_interleave(const rf_dataset *in, rf_flat
  */
 RF_API RF_MUST_USE rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count,
                                                rf_dataset **out);
-/** The first `count` elements of the input. */
+/**
+ * The first `count` elements of the input. Of a shuffle with `reshuffle_each_iteration` they are
+ * others in each pass: a warning is logged where rf_dataset_skip() of the same makes another part.
+ * Parts for training and validation are made by rf_dataset_split().
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_take(const rf_dataset *in, uint64_t count,
                                              rf_dataset **out);
-/** The elements of the input after the first `count`. */
+/** The elements of the input after the first `count`; see rf_dataset_take(). */
 RF_API RF_MUST_USE rf_result rf_dataset_skip(const rf_dataset *in, uint64_t count,
                                              rf_dataset **out);
 /**
- * Every `num_shards`-th element, beginning with element `index`.
+ * Every `num_shards`-th element, beginning with element `index`; see rf_dataset_take().
  * @return RF_ERROR_INVALID_ARGUMENT when `index` is not below `num_shards`.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_shard(const rf_dataset *in, uint32_t num_shards,
                                               uint32_t index, rf_dataset **out);
+/** The parts of rf_dataset_split(). Either `count` or `fraction` is required. */
+typedef struct rf_split_params {
+    uint64_t count;  /**< elements of the first part */
+    double fraction; /**< in (0, 1): instead, what of all elements is the first part */
+    /** draw by `seed` which elements are in the first part; they come in an order that is drawn */
+    bool shuffle;
+    uint64_t seed;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_split_params;
+/**
+ * Splits a finite dataset into two parts, such as for training and validation, that have no element
+ * in common in any pass: both read `in` as it is in its first pass, whatever shuffles below it do
+ * later. Steps that are to differ between passes (rf_dataset_shuffle(), rf_dataset_map_random())
+ * are therefore put behind it. With `shuffle` all elements are held in memory where those of `in`
+ * are not fetched by number.
+ * @param[out] first,second each owned by the caller.
+ * @return RF_ERROR_INVALID_ARGUMENT when a part would be empty, or for an infinite dataset, or one
+ *   of an unknown number of elements with `fraction` or `shuffle`.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_split(const rf_dataset *in, const rf_split_params *params,
+                                              rf_dataset **first, rf_dataset **second);
 /**
  * Prepares up to `buffer_size` elements in advance, in a background thread of each iterator; 0
  * means 2.

@@ -186,7 +186,8 @@ rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *si
 static rf_result make_rest(const rf_dataset *d, uint64_t first, rf_dataset **out)
 {
     rf_dataset *below = NULL;
-    RF_TRY(makes_batches(d) ? rf_dataset_skip(d->input, first, &below) : make_rest(d->input, first, &below));
+    RF_TRY(makes_batches(d) ? rf_dataset_window(d->input, first, 1, UINT64_MAX, &below)
+                            : make_rest(d->input, first, &below));
     const rf_result r = rf_dataset_clone_over(d, below, out);
     rf_dataset_destroy(&below);
     return r;

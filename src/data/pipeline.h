@@ -53,13 +53,14 @@ struct rf_dataset {
     uint64_t count, seed; /* numbers of the transformation: buffer size, repeats, shard ... */
     uint64_t index;
     bool flag;
-    uint32_t num_files;     /* of sources with `select_files` */
-    uint64_t names;         /* of sources of files: hash of their names, in order, for positions; 0: none */
-    void *data;             /* of the kind */
-    rf_dataset *original;   /* whose `data` this is; a reference. NULL: its own */
-    rf_dataset *stands_for; /* whose positions this one's are (rows.h); a reference. NULL: its own */
-    pthread_mutex_t lock;   /* for: */
-    rf_iterator *iterators; /* over it that exist now: the first of a list */
+    uint32_t num_files;          /* of sources with `select_files` */
+    uint64_t names;              /* of sources of files: hash of their names, in order, for positions; 0: none */
+    void *data;                  /* of the kind */
+    rf_dataset *original;        /* whose `data` this is; a reference. NULL: its own */
+    rf_dataset *stands_for;      /* whose positions this one's are (rows.h); a reference. NULL: its own */
+    pthread_mutex_t lock;        /* for: */
+    rf_iterator *iterators;      /* over it that exist now: the first of a list */
+    uint32_t parts, first_shard; /* that were made of it (split.c) */
 };
 
 struct rf_stage {
@@ -99,6 +100,8 @@ rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
 bool rf_dataset_has_iterator(const rf_dataset *dataset, const rf_iterator *iterator);
 /* What rf_iterator_save() made has been changed, by a test: gives it its checksum. */
 void rf_iterator_state_seal(void *state);
+/* Elements first, first + stride, ... of a pass, at most `count` of them: what takes, skips and shards are. */
+rf_result rf_dataset_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out);
 /* The same step over another input. */
 rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out);
 /* The kind of step whose place a slice took, for positions that any number of workers can continue from; NULL: none. */
@@ -137,6 +140,6 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
     rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images,
     rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord, rf_dataset_kind_text_lines,
-    rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors;
+    rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass;
 
 #endif

@@ -229,7 +229,7 @@ const rf_dataset_kind rf_dataset_kind_window = {
     .drop = drop_windowed,
 };
 
-static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out)
+rf_result rf_dataset_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out)
 {
     RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_window, out));
     rf_dataset *d = *out;
@@ -241,24 +241,6 @@ static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stri
     else if (in->cardinality == RF_CARDINALITY_INFINITE && count != UINT64_MAX)
         d->cardinality = (int64_t)count;
     return RF_OK;
-}
-
-rf_result rf_dataset_take(const rf_dataset *in, uint64_t count, rf_dataset **out)
-{
-    return make_window(in, 0, 1, count, out);
-}
-
-rf_result rf_dataset_skip(const rf_dataset *in, uint64_t count, rf_dataset **out)
-{
-    return make_window(in, count, 1, UINT64_MAX, out);
-}
-
-rf_result rf_dataset_shard(const rf_dataset *in, uint32_t num_shards, uint32_t index, rf_dataset **out)
-{
-    RF_REQUIRE(out, "rf_dataset_shard: out is NULL");
-    *out = NULL;
-    RF_REQUIRE(num_shards > 0 && index < num_shards, "rf_dataset_shard: index %u of %u shards", index, num_shards);
-    return make_window(in, index, num_shards, UINT64_MAX, out);
 }
 
 /* ---- batch ---- */

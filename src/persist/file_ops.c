@@ -305,3 +305,11 @@ void rf_new_file_abandon(rf_new_file *file)
     file->temporary = NULL;
     file->fd = file->directory = -1;
 }
+
+rf_result rf_new_file_try(const rf_file_ops *ops, const char *path)
+{
+    rf_new_file file;
+    RF_TRY(rf_new_file_begin(&file, ops, path));
+    rf_new_file_abandon(&file);
+    return RF_OK;
+}

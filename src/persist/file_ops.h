@@ -55,5 +55,7 @@ typedef struct rf_new_file {
 rf_result rf_new_file_begin(rf_new_file *file, const rf_file_ops *ops, const char *path);
 rf_result rf_new_file_commit(rf_new_file *file);
 void rf_new_file_abandon(rf_new_file *file);
+/* Whether such a file could be begun now: for those who will write one much later. */
+rf_result rf_new_file_try(const rf_file_ops *ops, const char *path);
 
 #endif

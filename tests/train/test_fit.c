@@ -300,7 +300,7 @@ static void callback_order(rf_strategy *strategy)
     d.stop_after = 1;
     OK(rf_model_fit(t.model, &params, NULL));
     assert_string_equal(d.text, "T<-E<-b<-0b>1b<-2b>2E>T>");
-    assert_int_equal(d.examples, 3 * BATCH);
+    assert_int_equal(d.examples, EXAMPLES % BATCH + 2 * BATCH); /* goes on with the last batch of the pass */
 
     /* A failing callback ends fit with its code and says which one it was. */
     static const char *const events[] = { "T<", "T>", "E<", "E>", "b<", "b>" };

@@ -12,6 +12,11 @@ typedef struct rf_gradient_handle {
     rf_variable *variable;
 } rf_gradient_handle;
 
+/* A value that lies on no way from `loss` to its gradients, although the caller computed the one from the other. */
+typedef struct rf_passed_over {
+    rf_value value, loss;
+} rf_passed_over;
+
 struct rf_trace {
     uint32_t serial;
     const rf_trace_listener *listener; /* NULL: none */
@@ -26,6 +31,10 @@ struct rf_trace {
         rf_gradient_handle *items;
         uint32_t count, capacity;
     } gradients; /* that rf_gradients() gave for variables */
+    struct {
+        rf_passed_over *items;
+        uint32_t count, capacity;
+    } passed_over;
 };
 
 /* Result of one replica: in the frame as long as that lives, else in `copy`. */

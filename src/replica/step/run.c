@@ -415,8 +415,9 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
     RF_TRY(run_split(x, 1));
-    RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
-                             &x->signature));
+    const uint32_t traced = batch_to_trace(x->function->examples, s->num_replicas);
+    const rf_result found = rf_signature_find(x->function, x->batch, traced, &x->signature);
+    if (found < 0) return rf_signature_explain(x->function, x->batch, traced, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
     RF_TRY(split_together(x, step));
     step->examples = x->total;
