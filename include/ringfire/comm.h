@@ -43,8 +43,9 @@ typedef struct rf_comm_params {
     const char *master_address; /**< host of rank 0 */
     uint16_t master_port;       /**< where rank 0 listens for the others */
     /**
-     * Address on which this worker listens and which it announces. NULL: RINGFIRE_BIND, else the
-     * one from which it reaches the master (loopback in a job of one host).
+     * Address on which this worker listens and which it announces; 0.0.0.0 and :: listen on all.
+     * NULL: RINGFIRE_BIND, else loopback in a job of one host, all addresses in a job with a key,
+     * and without one the address that its name or its connection to the master has.
      */
     const char *bind_address;
     const char *job; /**< Name of the job; workers of another job are rejected. NULL: "default". */

@@ -214,8 +214,10 @@ static rf_result run_server(server *s)
     const rf_address *own = &s->cluster.tasks[RF_TASK_PS][s->cluster.index];
     rf_hello hello;
     RF_TRY(rf_ps_hello(&s->job, "ps", &hello));
-    RF_TRY(rf_listener_create(&s->job, s->job.bind_address[0] ? s->job.bind_address : own->host, own->port, &hello,
-                              &s->listener));
+    rf_listen_plan plan;
+    char name[RF_PS_NAME];
+    rf_ps_task_name(&s->cluster, RF_TASK_PS, s->cluster.index, name);
+    RF_TRY(rf_listener_open(&s->job, own->host, own->port, &hello, name, &s->listener, &plan));
     rf_result r = server_begin(s);
     if (r == RF_OK) r = serve_messages(s);
     tell_chief(s, r);

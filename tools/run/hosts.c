@@ -3,10 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "number.h"
@@ -130,6 +133,18 @@ bool hosts_read_file(host_list *list, const char *path, char error[512])
 bool host_is_loopback(const char *name)
 {
     return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0 || strcmp(name, "::1") == 0;
+}
+
+bool host_is_any(const char *address)
+{
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST }, *found = NULL;
+    if (getaddrinfo(address, NULL, &hints, &found) != 0) return false;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)found->ai_addr;
+    const bool any = found->ai_family == AF_INET6
+                         ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr)
+                         : ((const struct sockaddr_in *)found->ai_addr)->sin_addr.s_addr == htonl(INADDR_ANY);
+    freeaddrinfo(found);
+    return any;
 }
 
 bool host_is_local(const char *name)

@@ -245,7 +245,7 @@ static void name_master(const run_options *o, const agent_link *links, uint32_t 
     const char *name = o->hosts->items[links[0].place->host].name;
     bool all_local = true;
     for (uint32_t i = 0; i < num_links; i++) all_local &= host_is_local(o->hosts->items[links[i].place->host].name);
-    if (o->bind && host_is_local(name))
+    if (o->bind && host_is_local(name) && !host_is_any(o->bind))
         name = o->bind;
     else if (all_local)
         name = "127.0.0.1";

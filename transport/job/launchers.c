@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "transport/job/listen.h"
 #include "transport/job/sources.h"
 
 rf_result rf_job_from_own(const rf_job_env *env, rf_job *job, bool *found)
@@ -71,7 +72,7 @@ static rf_result open_mpi_master(const rf_job_env *env, rf_job *job)
                "OMPI_COMM_WORLD_SIZE is %u but no variable names the job; set RINGFIRE_MASTER to host:port of rank 0",
                job->world_size);
     const uint16_t port = rf_job_derived_port(name, "");
-    if (job->local_size == job->world_size) {
+    if (rf_job_is_one_host(job)) {
         rf_job_loopback_master(job, port);
         return RF_OK;
     }

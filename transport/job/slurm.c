@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/job/listen.h"
 #include "transport/job/sources.h"
 
 /* SLURM_MAX_NORMAL_STEP_ID + 1: from here on numbers stand for batch scripts, interactive shells and the like. */
@@ -78,7 +79,7 @@ static rf_result find_master(const rf_job_env *env, rf_job *job)
     if (!step) step = rf_job_get(env, "SLURM_STEPID");
     RF_REQUIRE(id, "SLURM_PROCID is set but SLURM_JOB_ID is not; set RINGFIRE_MASTER to host:port of rank 0");
     const uint16_t port = rf_job_derived_port(id, step ? step : "");
-    if (job->local_size == job->world_size) {
+    if (rf_job_is_one_host(job)) {
         rf_job_loopback_master(job, port);
         return RF_OK;
     }

@@ -65,8 +65,8 @@ rf_result rf_job_pmix_master(const rf_job_env *env, rf_job *job);
 /* Addresses of this host as numbers: the one from which packets to `peer` leave, or any that is not loopback. */
 bool rf_job_address_towards(const char *peer, char host[RF_JOB_TEXT]);
 bool rf_job_first_interface(char host[RF_JOB_TEXT]);
-/* On the master's host of a job of several hosts its name may mean loopback: puts an address there that others reach.
- */
+/* Where the master's name means loopback here, rank 0 may have been told to listen elsewhere; a job of one host meets
+ * on loopback. */
 void rf_job_settle_master(rf_job *job);
 
 /* Pure parts, for tests: first host of a Slurm host list; number of tasks on node `node` of "2(x3),1" (0: not said). */
