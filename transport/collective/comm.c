@@ -97,6 +97,7 @@ rf_result rf_comm_create_on_mesh(const rf_job *job, rf_mesh *mesh, rf_comm **out
         else if (rf_mesh_status(mesh) == RF_OK) {
             /* The others must not wait for a rank that cannot take part. */
             rf_error_record record;
+            rf_error_context(r, "rank %u (%s)", job->rank, rf_mesh_local_address(mesh));
             rf_error_save(&record);
             rf_mesh_abort(mesh, job->rank, r, record.message);
             r = rf_error_restore(&record);
