@@ -200,7 +200,7 @@ static void put_exports(const run_options *o, FILE *f, bool is_local)
 }
 
 typedef struct job_text {
-    char master[300], job[32], key[65];
+    char master[300], run[32], key[65];
     uint32_t num_workers;
     uint64_t epoch;
 } job_text;
@@ -210,7 +210,7 @@ static void put_job(const run_options *o, FILE *f, const job_text *j, bool is_lo
     fprintf(f, "sRINGFIRE_WORLD_SIZE=%u%c", j->num_workers, '\0');
     fprintf(f, "sRINGFIRE_MASTER=%s%c", j->master, '\0');
     fprintf(f, "sRINGFIRE_EPOCH=%llu%c", (unsigned long long)j->epoch, '\0');
-    if (!getenv("RINGFIRE_JOB")) fprintf(f, "sRINGFIRE_JOB=%s%c", j->job, '\0');
+    fprintf(f, "sRINGFIRE_RUN_ID=%s%c", j->run, '\0');
     if (is_local && o->bind) fprintf(f, "sRINGFIRE_BIND=%s%c", o->bind, '\0');
     if (o->encrypt) put_setting(f, 's', "RINGFIRE_ENCRYPT=1");
     put_setting(f, o->insecure ? 's' : 'u', o->insecure ? "RINGFIRE_INSECURE=1" : "RINGFIRE_INSECURE");
@@ -258,7 +258,7 @@ bool start_workers(const run_options *o, agent_link *links, uint32_t num_links, 
 {
     job_text j = { .num_workers = num_workers, .epoch = epoch };
     char directory[4096];
-    uint32_t number = 0;
+    uint64_t number = 0;
     if (!getcwd(directory, sizeof(directory))) {
         snprintf(error, 512, "the current directory: %s", strerror(errno));
         return false;
@@ -269,8 +269,8 @@ bool start_workers(const run_options *o, agent_link *links, uint32_t num_links, 
         return false;
     }
     if (!o->insecure && !make_key(j.key, error)) return false;
-    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) number = (uint32_t)getpid();
-    snprintf(j.job, sizeof(j.job), "run-%08x", number);
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) number = (uint64_t)getpid();
+    snprintf(j.run, sizeof(j.run), "%016llx", (unsigned long long)number);
     name_master(o, links, num_links, &j);
     bool ok = true;
     for (uint32_t i = 0; i < num_links && ok; i++) ok = send_start(o, &links[i], &j, directory);

@@ -263,6 +263,7 @@ rf_result rf_job_from_pmix(const rf_job_env *env, rf_job *job, bool *found)
     const pmix_status_t status = s.library.Init(&s.me, NULL, 0);
     if (status != PMIX_SUCCESS) return pmix_error(&s, status, "PMIX_RANK is set but the server does not answer");
     job->launcher = "PMIx";
+    rf_job_name_run(job, "PMIx", s.me.nspace);
     rf_result r = ask_layout(&s, job);
     if (r == RF_OK) r = rf_job_exported_master(env, job);
     if (r == RF_OK && rf_job_needs_master(job)) r = exchange_master(&s, job);
