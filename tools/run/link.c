@@ -158,27 +158,17 @@ void link_free(agent_link *l)
     output_free(&l->err);
 }
 
-/* A key for this attempt alone: made in a file as any other, taken from there, and gone. */
+/* A key for this attempt alone. */
 static bool make_key(char key[65], char error[512])
 {
-    char folder[] = "/tmp/ringfire-XXXXXX", path[64];
-    if (!mkdtemp(folder)) {
-        snprintf(error, 512, "cannot make a folder in /tmp for the job key: %s", strerror(errno));
+    uint8_t bytes[32];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
+        snprintf(error, 512, "cannot make a job key: %s", strerror(errno));
         return false;
     }
-    snprintf(path, sizeof(path), "%s/job.key", folder);
-    bool ok = rf_key_file_create(path) == RF_OK;
-    if (!ok) snprintf(error, 512, "%.500s", rf_error_message());
-    if (ok) {
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ok = fd >= 0 && read(fd, key, 64) == 64;
-        if (!ok) snprintf(error, 512, "%s: %s", path, strerror(errno));
-        if (fd >= 0) close(fd);
-        key[64] = '\0';
-    }
-    unlink(path);
-    rmdir(folder);
-    return ok;
+    for (size_t i = 0; i < sizeof(bytes); i++) snprintf(key + 2 * i, 3, "%02x", bytes[i]);
+    explicit_bzero(bytes, sizeof(bytes));
+    return true;
 }
 
 static void put_setting(FILE *f, char what, const char *text)

@@ -265,8 +265,8 @@ static int run_job(run_options *o, job_end *end)
         if (free_of_charge) continue;
         end->restarts++;
         epoch++;
-        fprintf(stderr, "ringfire: starting again, %u of %u times, epoch %llu\n", end->restarts, o->max_restarts,
-                (unsigned long long)epoch);
+        fprintf(stderr, "ringfire: starting again, attempt %u of %u, epoch %llu\n", end->restarts + 1,
+                o->max_restarts + 1, (unsigned long long)epoch);
     }
 }
 

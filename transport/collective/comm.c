@@ -196,9 +196,13 @@ RF_API void rf_comm_abort(rf_comm *comm, const char *reason)
     if (!reason || !reason[0]) reason = "no reason given";
     char text[512];
     snprintf(text, sizeof(text), "rank %u ended the job: %s", comm->job.rank, reason);
-    if (comm->mesh)
+    if (comm->mesh) {
+        rf_error_record record; /* the caller's own failure is what it goes on to report */
+        rf_error_save(&record);
         rf_mesh_abort(comm->mesh, comm->job.rank, RF_ERROR_PEER_LOST, text);
-    else
+        (void)rf_mesh_status(comm->mesh);
+        rf_error_restore(&record);
+    } else
         atomic_store(&comm->aborted, true);
 }
 
