@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two trainings do not write checkpoints of one name into one directory; one that is killed leaves no lock behind.
  * Usage: test_checkpoint_lock [hold DIRECTORY PREFIX], which is the other training. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -239,6 +240,46 @@ static void outlived_by_a_save(void **state)
     training_end(&t);
 }
 
+static char warned[400];
+
+static void keep_warning(void *user, rf_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    snprintf(warned, sizeof(warned), "%s", message);
+}
+
+static int refuse_unlink(void *user, const char *path)
+{
+    (void)user;
+    (void)path;
+    errno = EBUSY;
+    return -1;
+}
+
+/* What stays although it should go is named with the reason. */
+static void cannot_remove(void **state)
+{
+    (void)state;
+    training t;
+    rf_checkpoint_manager *m;
+    if (!training_begin(&t)) SKIP("no device");
+    rf_file_ops stubborn = rf_system_file_ops;
+    stubborn.unlink = refuse_unlink;
+    const rf_checkpoint_manager_params params = { .directory = folder, .prefix = "stay", .max_to_keep = 2 };
+    OK(rf_checkpoint_manager_create(t.checkpoint, &params, &m));
+    for (uint64_t i = 1; i < 3; i++) OK(rf_checkpoint_manager_save(m, i));
+    t.checkpoint->ops = &stubborn;
+    rf_log_set(keep_warning, NULL, RF_LOG_WARN);
+    OK(rf_checkpoint_manager_save(m, 3));
+    rf_log_set(NULL, NULL, RF_LOG_WARN);
+    t.checkpoint->ops = NULL;
+    assert_non_null(strstr(warned, "cannot remove '"));
+    assert_non_null(strstr(warned, "stay-1.rfck' (Device or resource busy)"));
+    rf_checkpoint_manager_destroy(&m);
+    training_end(&t);
+}
+
 /* A manager whose checkpoint is gone says so. */
 static void outlives_its_checkpoint(void **state)
 {
@@ -462,6 +503,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(several_of_one_process),
         cmocka_unit_test(outlived_by_a_save),
         cmocka_unit_test(outlives_its_checkpoint),
+        cmocka_unit_test(cannot_remove),
         cmocka_unit_test(fits),
         cmocka_unit_test(unlockable),
         cmocka_unit_test(is_no_lock),
