@@ -112,7 +112,7 @@ static bool is_in_place(int fd, const char *path)
            mine.st_ino == there.st_ino;
 }
 
-/* What is emptied must be a lock: a file with a holder's name, or without any text where one was killed before it
+/* Only a lock is emptied: a file with a holder's name, or without any text where one was killed before it
  * wrote.
  */
 static bool is_lock_file(int fd, const struct stat *status)
@@ -128,7 +128,7 @@ static bool is_lock_file(int fd, const struct stat *status)
 /* ---- taking ---- */
 
 /* A lock that this user may not write can still be found to be held, and be replaced where it is not: the shared lock
- * keeps its own user from taking it meanwhile. What has a second name belongs to somebody else as well. */
+ * keeps its own user from taking it meanwhile. A file with a second name belongs to somebody else as well. */
 static attempt replace_file(const char *path)
 {
     return unlink(path) == 0 || errno == ENOENT ? AGAIN : IN_THE_WAY;

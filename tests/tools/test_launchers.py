@@ -397,7 +397,7 @@ class Namespaces(Case):
         self.assertIn("2 ranks of this job on 2 hosts, ", out)
 
     def hosts(self, *lines):
-        """What the hosts file of each namespace says beside localhost; ssh takes their names from here on."""
+        """Gives each namespace a hosts file, with these lines after localhost; ssh takes their names from here on."""
         folders = [pathlib.Path("/etc/netns") / n for n in self.names]
         ours = not folders[0].parent.exists()
         self.addCleanup(lambda: [shutil.rmtree(f, ignore_errors=True) for f in folders] + ([os.rmdir(folders[0].parent)] if ours else []))

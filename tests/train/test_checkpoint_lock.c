@@ -257,7 +257,7 @@ static int refuse_unlink(void *user, const char *path)
     return -1;
 }
 
-/* What stays although it should go is named with the reason. */
+/* A file that stays although it should go is named with the reason. */
 static void cannot_remove(void **state)
 {
     (void)state;

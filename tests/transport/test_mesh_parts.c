@@ -374,7 +374,7 @@ static void test_hosts(void **state)
     assert_non_null(strstr(rf_error_message(), "not an address"));
 }
 
-/* What all are told: addresses that they reach, from those that rank 0 sees. */
+/* All are told addresses that they reach, made from those that rank 0 sees. */
 static void test_settled_addresses(void **state)
 {
     (void)state;

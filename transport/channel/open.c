@@ -6,7 +6,7 @@
 #include "base/platform.h"
 #include "transport/channel/channel.h"
 
-/* What the user can do about a failure to listen. */
+/* A way out of a failure to listen, for the user. */
 static const char *find_advice(void)
 {
     rf_error_info info;

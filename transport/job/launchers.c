@@ -63,7 +63,7 @@ bool rf_job_contact_host(const char *uri, char host[RF_JOB_TEXT])
     return true;
 }
 
-/* What Open MPI calls this start of the job; NULL when it does not say. */
+/* The name that Open MPI gives this start of the job; NULL when it gives none. */
 static const char *open_mpi_run(const rf_job_env *env)
 {
     const char *name = rf_job_get(env, "PMIX_NAMESPACE");
