@@ -48,7 +48,11 @@ typedef struct rf_comm_params {
      * and without one the address that its name or its connection to the master has.
      */
     const char *bind_address;
-    const char *job; /**< Name of the job; workers of another job are rejected. NULL: "default". */
+    /**
+     * Name of the job; workers of another job are rejected. NULL: RINGFIRE_JOB, else "default".
+     * What the launcher calls this start of the job is added to it.
+     */
+    const char *job;
     uint64_t epoch;  /**< number of the (re)start of the job; workers of another one are rejected */
     /**
      * Job key (`ringfire keygen`), readable by its owner only. NULL: RINGFIRE_KEY_FILE, else the

@@ -36,10 +36,12 @@ static rf_result await_chief(server *s)
         const uint64_t left = rf_deadline_left(deadline);
         const rf_result r = left > 0 ? rf_listener_accept(s->listener, left, &channel) : RF_ERROR_TIMEOUT;
         if (r == RF_ERROR_TIMEOUT) {
-            char rejected[256];
+            char rejected[256], place[128];
             rf_listener_rejection(s->listener, rejected, sizeof(rejected));
-            return RF_FAIL(r, "%s has not connected within %.1f s%s%s", name,
-                           (double)s->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
+            rf_listener_place(s->listener, place, sizeof(place));
+            return RF_FAIL(r, "%s has not connected within %.1f s%s%s; this server listens at %s", name,
+                           (double)s->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected,
+                           place);
         }
         RF_TRY(r);
         if (strcmp(rf_channel_peer(channel)->role, "chief") == 0 &&

@@ -37,8 +37,12 @@ void rf_listener_destroy(rf_listener **listener);
 /* Accepts nothing more. Every connection whose other end believes its handshake complete can be fetched afterwards. */
 void rf_listener_stop(rf_listener *listener);
 uint16_t rf_listener_port(const rf_listener *listener);
-/* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns` (0: without an error record).
- * RF_ERROR_IO where others wait, and this process has had no descriptors for them for a second; not with 0. */
+/* "10.0.0.1 port 4711 (RINGFIRE_BIND on its host changes that)", for messages. */
+void rf_listener_place(const rf_listener *listener, char *text, size_t size);
+/* RF_ERROR_IO where others wait, and this process has had no descriptors for them for a second. */
+rf_result rf_listener_status(rf_listener *listener);
+/* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns` (0: without an error record), or
+ * what rf_listener_status() says. */
 rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_channel **out);
 /* The most informative reason of a rejection so far ("rank 3 has version 2"...), or "". For error messages.
  */

@@ -455,6 +455,25 @@ uint16_t rf_listener_port(const rf_listener *listener)
     return listener->port;
 }
 
+void rf_listener_place(const rf_listener *listener, char *text, size_t size)
+{
+    char address[RF_ADDRESS_TEXT];
+    if (rf_local_address(listener->fd, address, sizeof(address)) < 0) snprintf(address, sizeof(address), "an address");
+    snprintf(text, size, "%s port %u (RINGFIRE_BIND on its host changes that)", rf_listen_text(address),
+             listener->port);
+}
+
+rf_result rf_listener_status(rf_listener *l)
+{
+    pthread_mutex_lock(&l->lock);
+    const int e = is_scarce(l) ? l->scarce_errno : 0;
+    pthread_mutex_unlock(&l->lock);
+    if (!e) return RF_OK;
+    return RF_FAIL_NATIVE(
+        RF_ERROR_IO, "errno", e,
+        "others wait on port %u, but this process cannot accept them; raise 'ulimit -n' or close files", l->port);
+}
+
 rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_channel **out)
 {
     rf_listener *l = listener;
@@ -468,14 +487,9 @@ rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_chan
         if (!l->first_ready) l->last_ready = NULL;
         l->num_ready--;
     }
-    const int scarce = is_scarce(l) ? l->scarce_errno : 0;
     pthread_mutex_unlock(&l->lock);
     if (!entry) {
-        if (scarce && timeout_ns > 0)
-            return RF_FAIL_NATIVE(RF_ERROR_IO, "errno", scarce,
-                                  "others wait on port %u, but this process cannot accept them; raise 'ulimit -n' or "
-                                  "close files",
-                                  l->port);
+        RF_TRY(rf_listener_status(l));
         if (timeout_ns == 0) return RF_ERROR_TIMEOUT; /* no record: asked for in each round of a polling loop */
         return RF_FAIL(RF_ERROR_TIMEOUT, "no worker joined on port %u within %.3f s", l->port,
                        (double)timeout_ns * 1e-9);

@@ -20,13 +20,12 @@
 static void list_missing(const rf_bootstrap *b, char *text, size_t size)
 {
     rf_mesh_missing_text(b->joined, b->out->world, text, size);
-    char why[256];
+    char why[256], place[128];
     rf_listener_rejection(b->listener, why, sizeof(why));
+    rf_listener_place(b->listener, place, sizeof(place));
     const size_t used = strlen(text);
-    snprintf(text + used, size - used,
-             " did not join within %g s%s%s%s; rank 0 listens at %s port %u (RINGFIRE_BIND on its host changes that)",
-             b->seconds, why[0] ? " (rejected: " : "", why, why[0] ? ")" : "", rf_listen_text(b->plan.address),
-             rf_listener_port(b->listener));
+    snprintf(text + used, size - used, " did not join within %g s%s%s%s; rank 0 listens at %s", b->seconds,
+             why[0] ? " (rejected: " : "", why, why[0] ? ")" : "", place);
 }
 
 /* Rank 0 was told loopback, as its own name for itself may be, and not everybody has come: others may have been told an
@@ -48,7 +47,6 @@ static rf_result widen_when_due(rf_bootstrap *b)
                    "RINGFIRE_BIND=%s keeps it there",
                    b->job->master_address, text, rf_listener_port(b->listener),
                    b->job->secure ? "" : ", and whoever reaches it may join", b->plan.address);
-    snprintf(b->plan.address, sizeof(b->plan.address), "%s", RF_ALL_ADDRESSES);
     return RF_OK;
 }
 
