@@ -50,7 +50,7 @@ typedef struct rf_comm_params {
     const char *bind_address;
     /**
      * Name of the job; workers of another job are rejected. NULL: RINGFIRE_JOB, else "default".
-     * What the launcher calls this start of the job is added to it.
+     * The launcher's name for this start of the job is added to it.
      */
     const char *job;
     uint64_t epoch;  /**< number of the (re)start of the job; workers of another one are rejected */

@@ -437,6 +437,7 @@ class Namespaces(Case):
             self.hosts(*self.own("127.0.1.1"))
             self.meets()
             self.meets("--bind", "10.78.0.1", slots=1)
+            self.meets("--bind", self.names[0], slots=1)
 
     def test_bind_to_all(self):
         self.hosts(*self.own("10.78.0.1"))

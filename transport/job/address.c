@@ -73,6 +73,9 @@ static bool means_loopback(const char *name)
 void rf_job_settle_master(rf_job *job)
 {
     if (job->world_size < 2) return;
+    /* The host's own name stands for the host, not for the loopback that it means in its hosts file. */
+    if (job->bind_address[0] && !rf_job_names_loopback(job->bind_address) && means_loopback(job->bind_address))
+        job->bind_address[0] = '\0';
     const bool bound = job->bind_address[0] && !rf_is_wildcard(job->bind_address);
     if (bound && means_loopback(job->master_address))
         memcpy(job->master_address, job->bind_address, sizeof(job->master_address));

@@ -24,6 +24,11 @@ static const char *loopback_of(const char *name)
     return NULL;
 }
 
+bool rf_job_names_loopback(const char *name)
+{
+    return loopback_of(name) != NULL;
+}
+
 void rf_job_plan_listen(const rf_job *job, const char *told, const char *only, rf_listen_plan *out)
 {
     *out = (rf_listen_plan){ .address = RF_ALL_ADDRESSES };

@@ -26,6 +26,10 @@ void rf_job_plan_listen(const rf_job *job, const char *told, const char *only, r
  * else "". */
 void rf_job_only_address(const char *name, char only[RF_JOB_TEXT]);
 
+/* Whether a name stands for loopback on every host: localhost and the like, not a host's own name, which may mean
+ * loopback in its own hosts file. */
+bool rf_job_names_loopback(const char *name);
+
 /* For messages: the address, or that it is all of them. */
 const char *rf_listen_text(const char *address);
 
