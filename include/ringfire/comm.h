@@ -53,7 +53,7 @@ typedef struct rf_comm_params {
      * The launcher's name for this start of the job is added to it.
      */
     const char *job;
-    uint64_t epoch;  /**< number of the (re)start of the job; workers of another one are rejected */
+    uint64_t epoch; /**< number of the (re)start of the job; workers of another one are rejected */
     /**
      * Job key (`ringfire keygen`), readable by its owner only. NULL: RINGFIRE_KEY_FILE, else the
      * one of rf_key_file_default() if it exists.

@@ -400,7 +400,10 @@ class Namespaces(Case):
         """Gives each namespace a hosts file, with these lines after localhost; ssh takes their names from here on."""
         folders = [pathlib.Path("/etc/netns") / n for n in self.names]
         ours = not folders[0].parent.exists()
-        self.addCleanup(lambda: [shutil.rmtree(f, ignore_errors=True) for f in folders] + ([os.rmdir(folders[0].parent)] if ours else []))
+        if ours:
+            self.addCleanup(lambda: folders[0].parent.rmdir())
+        for folder in folders:
+            self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         for folder, text in zip(folders, lines):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -409,31 +412,37 @@ class Namespaces(Case):
             (folder / "hosts").write_text("127.0.0.1 localhost\n" + text)
         self.ssh.write_text(self.ssh.read_text().replace("10.78.0.1)", self.names[0] + ")"))
 
+    def on_host(self, i, *words):
+        """A command for host `i`, which has its name there."""
+        name = 'hostname %s; exec "$@"' % self.names[i]
+        return ["ip", "netns", "exec", self.names[i], "unshare", "--uts", "sh", "-c", name, "sh", *words]
+
     def meets(self, *options, slots=2):
-        env = {k: v for k, v in self.env.items() if k != "RINGFIRE_KEY_FILE"}
-        command = ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", 'hostname %s; exec "$@"' % self.names[0], "sh",
-                   RINGFIRE, "run", *options, "--ssh", self.ssh, "-H", "%s:%d,%s:%d" % (self.names[0], slots, self.names[1], slots),
-                   "--no-prefix", HELLO]
-        self.env = env
-        code, out, err = self.run_to_end(command)
-        self.assertEqual((code, sorted(out.splitlines())), (0, ["rank %d of %d, local %d of %d, sum %d" % (
-            r, 2 * slots, r % slots, slots, slots * (2 * slots + 1)) for r in range(2 * slots)]), err)
+        self.env.pop("RINGFIRE_KEY_FILE", None)
+        hosts = ",".join("%s:%d" % (name, slots) for name in self.names)
+        code, out, err = self.run_to_end(self.on_host(0, RINGFIRE, "run", *options, "--ssh", self.ssh, "-H", hosts,
+                                                      "--no-prefix", HELLO))
+        world = 2 * slots
+        lines = ["rank %d of %d, local %d of %d, sum %d" % (r, world, r % slots, slots, world * (world + 1) // 2)
+                 for r in range(world)]
+        self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
 
     def own(self, *addresses):
-        """Lines with names for both hosts, of which the own one is `addresses`, as distributions write it."""
-        return ["".join(["%s %s\n" % (a, self.names[i]) for a in addresses] + ["10.78.0.%d %s\n" % (2 - i, self.names[1 - i])]) for i in range(2)]
+        """Lines for each host: its own name means `addresses`, as distributions write it, and that of the other."""
+        return ["".join("%s %s\n" % (a, self.names[i]) for a in addresses) +
+                "10.78.0.%d %s\n" % (2 - i, self.names[1 - i]) for i in range(2)]
 
     def test_own_name_is_loopback(self):
-        """As distributions write it into /etc/hosts; workers must nevertheless announce an address that the other host reaches."""
+        """Workers nevertheless announce an address that the other host reaches."""
         for addresses in (("127.0.1.1",), ("127.0.0.1", "::1"), ("::1",)):
             with self.subTest(addresses):
                 self.hosts(*self.own(*addresses))
                 self.meets()
         with self.subTest("another network has the default route"):
-            for n in self.names:
-                for step in (("link", "add", "docker0", "type", "bridge"), ("addr", "add", "172.17.0.1/16", "dev", "docker0"),
-                             ("link", "set", "docker0", "up"), ("route", "add", "default", "via", "172.17.0.254", "dev", "docker0")):
-                    self.ip("-n", n, *step)
+            for step in ("link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0", "link set docker0 up",
+                         "route add default via 172.17.0.254 dev docker0"):
+                for n in self.names:
+                    self.ip("-n", n, *step.split())
             self.hosts(*self.own("127.0.1.1"))
             self.meets()
             self.meets("--bind", "10.78.0.1", slots=1)
@@ -458,12 +467,12 @@ class Namespaces(Case):
         port = free_port()
         processes = []
         for rank, (host, master) in enumerate(ranks):
-            words = ["ip", "netns", "exec", self.names[host], "unshare", "--uts", "sh", "-c", 'hostname %s; exec "$@"' % self.names[host], "sh", HELLO]
-            settings = {"RANK": str(rank), "WORLD_SIZE": str(len(ranks)), "MASTER_ADDR": master, "MASTER_PORT": str(port),
-                        "RINGFIRE_BOOTSTRAP_TIMEOUT": "6", "RINGFIRE_LOG": "warn", **(env or {})}
-            base = {k: v for k, v in self.env.items() if "RINGFIRE_INSECURE" not in settings or k != "RINGFIRE_KEY_FILE"}
-            processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-                                              env={**base, **settings}))
+            settings = {**self.env, "RANK": str(rank), "WORLD_SIZE": str(len(ranks)), "MASTER_ADDR": master,
+                        "MASTER_PORT": str(port), "RINGFIRE_BOOTSTRAP_TIMEOUT": "6", **(env or {})}
+            if "RINGFIRE_INSECURE" in settings:
+                settings.pop("RINGFIRE_KEY_FILE", None)
+            processes.append(subprocess.Popen(self.on_host(host, HELLO), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                              text=True, stdin=subprocess.DEVNULL, env=settings))
         ends = [p.communicate(timeout=60) for p in processes]
         return [p.returncode for p in processes], [err for _, err in ends]
 
@@ -477,7 +486,8 @@ class Namespaces(Case):
                     codes, errs = self.told((0, name), (1, self.names[0]), env=env)
                     self.assertEqual(codes, [0, 0], errs)
         with self.subTest("a third one beside rank 0"):
-            codes, errs = self.told((0, "localhost"), (0, "localhost"), (1, self.names[0]), env={"RINGFIRE_INSECURE": "1"})
+            codes, errs = self.told((0, "localhost"), (0, "localhost"), (1, self.names[0]),
+                                    env={"RINGFIRE_INSECURE": "1"})
             self.assertEqual(codes, [0, 0, 0], errs)
 
     def test_rank_0_stays_where_it_was_told(self):
@@ -486,8 +496,10 @@ class Namespaces(Case):
         self.hosts(line, line)
         codes, errs = self.told((0, self.names[0]), (1, self.names[0]), env={"RINGFIRE_BIND": "127.0.0.1"})
         self.assertEqual(codes, [1, 1], errs)
-        self.assertRegex(errs[0], r"rank 1 of 2 did not join within 6 s; rank 0 listens at 127.0.0.1 port \d+ \(RINGFIRE_BIND")
-        self.assertRegex(errs[1], r"rank 1 cannot join rank 0 at %s:\d+ \(named by torchrun's variables; .*10.78.0.1:" % self.names[0])
+        self.assertRegex(errs[0], r"rank 1 of 2 did not join within 6 s; "
+                                  r"rank 0 listens at 127.0.0.1 port \d+ \(RINGFIRE_BIND")
+        self.assertRegex(errs[1], r"rank 1 cannot join rank 0 at %s:\d+ \(named by torchrun's variables; .*10.78.0.1:"
+                         % self.names[0])
 
     def test_parameter_servers(self):
         """On hosts that call themselves 127.0.1.1."""
@@ -496,12 +508,14 @@ class Namespaces(Case):
         self.hosts(*self.own("127.0.1.1"))
         a, b = self.names
         ports = [free_port() for _ in range(3)]
-        cluster = {"chief": ["%s:%d" % (a, ports[0])], "ps": ["%s:%d" % (a, ports[1])], "worker": ["%s:%d" % (b, ports[2])]}
+        cluster = {task: ["%s:%d" % (host, port)]
+                   for task, host, port in zip(("chief", "ps", "worker"), (a, a, b), ports)}
         processes = []
         for host, task in ((a, "ps"), (b, "worker"), (a, "chief")):
-            env = {**self.env, "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}})}
-            processes.append(subprocess.Popen(["ip", "netns", "exec", host, *SERVERS, *self.trainer[1:-1], "1"], stdout=subprocess.PIPE,
-                                              stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, env=env))
+            config = json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}})
+            words = ["ip", "netns", "exec", host, *SERVERS, *self.trainer[1:-1], "1"]
+            processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                              stdin=subprocess.DEVNULL, env={**self.env, "TF_CONFIG": config}))
         outs = [p.communicate(timeout=60)[0] for p in processes]
         if any("matches 'llvmpipe'" in out for out in outs):
             self.skipTest("lavapipe is not installed")

@@ -61,13 +61,15 @@ class Training(unittest.TestCase):
     def test_closing_line(self):
         """Workers that disagree: the line that ends the job gives the cause, not what went before it."""
         script = 'exec "$0" "$@" --seed $((1 + RINGFIRE_RANK))'
-        done = subprocess.run([RINGFIRE, "run", "-n", "2", "sh", "-c", script, TRAINER, "--data", str(self.folder), "--devices", "llvmpipe",
-                               "--batch-size", "8", "--epochs", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([RINGFIRE, "run", "-n", "2", "sh", "-c", script, TRAINER, "--data", str(self.folder),
+                               "--devices", "llvmpipe", "--batch-size", "8", "--epochs", "1"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60)
         if "matches 'llvmpipe'" in done.stderr:
             self.skipTest("lavapipe is not installed")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("last operations, newest first", done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], r"^ringfire: rank [01] on localhost failed with exit status 1; its last line on stderr: .*differs")
+        self.assertRegex(done.stderr.splitlines()[-1], r"^ringfire: rank [01] on localhost failed with exit status 1; "
+                                                       r"its last line on stderr: .*differs")
 
     def test_killed_worker(self):
         process = self.start([], "--epochs", 100000)
