@@ -24,9 +24,10 @@ void example_report_failure(void)
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, rf_error_message());
         return;
     }
-    fprintf(stderr, "%s: rank %u: %s\n", program_invocation_short_name, own_rank, rf_error_message());
-    /* The program ends here: the other workers should not wait for it. */
+    /* The program ends here: the other workers should not wait for it. The log says what went before the failure, which
+     * is the last that is said. */
     if (running) rf_comm_abort(rf_strategy_comm(running), rf_error_message());
+    fprintf(stderr, "%s: rank %u: %s\n", program_invocation_short_name, own_rank, rf_error_message());
 }
 
 /* What the library does not fail for but the user should know, and what a worker did last. */

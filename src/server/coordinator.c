@@ -135,8 +135,10 @@ static rf_result open_coordinator(rf_coordinator *c, const rf_coordinator_params
     rf_hello hello;
     RF_TRY(rf_ps_hello(&c->job, "chief", &hello));
     const rf_address *own = &c->cluster.tasks[RF_TASK_CHIEF][0];
-    RF_TRY(rf_listener_create(&c->job, c->job.bind_address[0] ? c->job.bind_address : own->host, own->port, &hello,
-                              &c->listener));
+    rf_listen_plan plan;
+    char name[RF_PS_NAME];
+    rf_ps_task_name(&c->cluster, RF_TASK_CHIEF, 0, name);
+    RF_TRY(rf_listener_open(&c->job, own->host, own->port, &hello, name, &c->listener, &plan));
     RF_TRY(start_servers(c, &hello, optimizer));
     const rf_ps_client_params client = {
         .job = &c->job, .cluster = &c->cluster, .plan = &c->plan, .incarnation = hello.incarnation

@@ -325,14 +325,17 @@ static void check_progress(rf_coordinator *c, uint64_t now)
     if (!c->first || any_worker(c, false)) c->alone_since = now;
     if (!c->first) c->last_progress = now;
     if (now - c->alone_since > c->job.bootstrap_timeout_ns) {
-        char rejected[256];
+        char rejected[256], place[128];
         rf_listener_rejection(c->listener, rejected, sizeof(rejected));
+        rf_listener_place(c->listener, place, sizeof(place));
         if (c->last_loss[0])
             RF_FAIL(RF_ERROR_PEER_LOST, "no worker is left, and none has rejoined within %.1f s; %s",
                     (double)c->job.bootstrap_timeout_ns * 1e-9, c->last_loss);
         else
-            RF_FAIL(RF_ERROR_TIMEOUT, "no worker has connected within %.1f s%s%s",
-                    (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
+            RF_FAIL(RF_ERROR_TIMEOUT, "no worker has connected within %.1f s%s%s; the chief listens at %s",
+                    (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected, place);
+        coordinator_fail(c);
+    } else if (!any_worker(c, false) && rf_listener_status(c->listener) < 0) {
         coordinator_fail(c);
     } else if (now - c->last_progress > c->job.operation_timeout_ns && any_worker(c, true)) {
         uint32_t w = 0;

@@ -361,26 +361,24 @@ rf_result train_all(cluster *c, rf_coordinator *coordinator, rf_model *model)
 
 /* ---- processes ---- */
 
-static void set_tf_config(const cluster *c, uint32_t task)
+void cluster_config(const cluster *c, uint32_t task, char text[CLUSTER_CONFIG])
 {
-    char text[1024];
-    int at = snprintf(text, sizeof(text), "{\"cluster\": {\"chief\": [\"127.0.0.1:%u\"], \"worker\": [", c->ports[0]);
+    int at = snprintf(text, CLUSTER_CONFIG, "{\"cluster\": {\"chief\": [\"127.0.0.1:%u\"], \"worker\": [", c->ports[0]);
     for (uint32_t w = 0; w < c->params.num_workers; w++)
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s\"127.0.0.1:%u\"", w ? ", " : "",
+        at += snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "%s\"127.0.0.1:%u\"", w ? ", " : "",
                        c->ports[worker_task(w)]);
-    at += snprintf(text + at, sizeof(text) - (size_t)at, "], \"ps\": [");
+    at += snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "], \"ps\": [");
     for (uint32_t s = 0; s < c->params.num_servers; s++)
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s\"127.0.0.1:%u\"", s ? ", " : "",
+        at += snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "%s\"127.0.0.1:%u\"", s ? ", " : "",
                        c->ports[server_task(c, s)]);
     const bool worker = task >= 1 && task < server_task(c, 0);
-    snprintf(text + at, sizeof(text) - (size_t)at, "]}, \"task\": {\"type\": \"%s\", \"index\": %u}}",
+    snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "]}, \"task\": {\"type\": \"%s\", \"index\": %u}}",
              task == 0 ? "chief"
              : worker  ? "worker"
                        : "ps",
              task == 0 ? 0
              : worker  ? task - 1
                        : task - server_task(c, 0));
-    setenv("TF_CONFIG", text, 1);
 }
 
 void cluster_start_task(cluster *c, uint32_t task)
@@ -392,7 +390,9 @@ void cluster_start_task(cluster *c, uint32_t task)
     assert_true(c->pids[task] >= 0);
     if (c->pids[task] > 0) return;
     alarm(150); /* a task that hangs is a failure, not a hanging test */
-    set_tf_config(c, task);
+    char config[CLUSTER_CONFIG];
+    cluster_config(c, task, config);
+    setenv("TF_CONFIG", config, 1);
     const rf_result r = task == 0 ? run_chief(c) : task < server_task(c, 0) ? run_worker(c, task - 1) : run_server(c);
     mine->result = r;
     if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());

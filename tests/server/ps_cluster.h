@@ -106,6 +106,9 @@ void pause_seconds(double seconds);
 
 void cluster_start(cluster *c, const cluster_params *params);
 /* Begins a task, the first time or again. */
+/* TF_CONFIG of a task. */
+#define CLUSTER_CONFIG 1024
+void cluster_config(const cluster *c, uint32_t task, char text[CLUSTER_CONFIG]);
 void cluster_start_task(cluster *c, uint32_t task);
 void cluster_signal(cluster *c, uint32_t task, int signal);
 /* Waits until all tasks have ended. */

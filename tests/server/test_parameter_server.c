@@ -580,14 +580,25 @@ static void different_state(void **state)
 
 /* ---- strangers ---- */
 
+static const char *no_variable(void *user, const char *name)
+{
+    (void)user;
+    (void)name;
+    return NULL;
+}
+
 /* Belongs to the job as far as the handshake goes, and then says what it should not. */
 static void misbehave(const cluster *c, uint32_t task, const char *role, uint32_t rank, uint32_t round)
 {
-    rf_job job = { .rank = rank,
-                   .world_size = 1 + c->params.num_workers + c->params.num_servers,
-                   .bootstrap_timeout_ns = 5000000000u,
-                   .peer_timeout_ns = 5000000000u };
-    snprintf(job.name, sizeof(job.name), "default");
+    const rf_comm_params comm = { .insecure = true, .bootstrap_timeout = 5, .peer_timeout = 5 };
+    char config[CLUSTER_CONFIG];
+    rf_cluster tasks;
+    rf_job job;
+    cluster_config(c, task, config);
+    assert_int_equal(rf_cluster_parse(config, strlen(config), &tasks), RF_OK);
+    assert_int_equal(rf_cluster_job(&comm, no_variable, NULL, &tasks, &job), RF_OK);
+    rf_cluster_free(&tasks);
+    job.rank = rank;
     rf_hello hello;
     assert_int_equal(rf_ps_hello(&job, role, &hello), RF_OK);
     rf_channel *channel;
