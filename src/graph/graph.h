@@ -38,8 +38,15 @@ typedef struct rf_node_info {
     uint32_t n_in, n_out;
     rf_value in[RF_MAX_INPUTS];
     rf_value out[RF_MAX_OUTPUTS];
-    bool dead; /* removed by a rewrite */
+    const char *call; /* what the user called, for messages: see rf_graph_set_call(); NULL: nothing is known */
+    bool fixed;       /* fits the traced batch alone; known for the nodes that batch_dims.c has seen */
+    bool dead;        /* removed by a rewrite */
 } rf_node_info;
+
+/* Shapes of a value for two other batches; batch_dims.c's own. */
+typedef struct rf_batch_shapes {
+    rf_shape at[2];
+} rf_batch_shapes;
 
 /* A hash table of leaves and nodes; index.c's own. */
 typedef struct rf_graph_index {
@@ -64,6 +71,14 @@ struct rf_graph {
     void *trace; /* whoever traces into it, for gradients that are traced; NULL: nobody */
     uint32_t num_inputs, num_states, num_hosts; /* one more than the largest slot */
     rf_graph_index leaves;                      /* those that are found again: all but constants */
+    const char *call;                           /* of the nodes to come */
+    struct {
+        rf_batch_shapes *items; /* of the first values */
+        uint32_t count, capacity;
+        uint32_t nodes; /* whose results are among them */
+    } batches;
+    bool batches_checked;
+    const char *fixed_by; /* once checked: why no batch but the traced one fits; NULL: others do */
 };
 
 rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out);
@@ -80,6 +95,10 @@ rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *da
  * differentiation. rf_graph_share() joins them once all gradients are there. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
+
+/* What the user calls from here on, such as "rf_sort": nodes to come keep it for messages. Copied. A text ends at its
+ * first ':', so that "rf_sort: x" will do. NULL: nothing is known. */
+rf_result rf_graph_set_call(rf_graph *graph, const char *call);
 
 static inline const rf_tensor_desc *rf_graph_desc(const rf_graph *graph, rf_value v)
 {
