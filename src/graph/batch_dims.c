@@ -21,7 +21,7 @@ static rf_shape leaf_shape(const rf_value_info *leaf, uint32_t other)
     return shape;
 }
 
-static void other_call(const rf_graph *graph, const rf_node_info *node, uint32_t other, rf_op_call *call)
+void rf_batch_shapes_call(const rf_graph *graph, const rf_node_info *node, uint32_t other, rf_op_call *call)
 {
     *call = (rf_op_call){ .op = node->op, .attr = node->attr, .n_in = node->n_in };
     for (uint32_t i = 0; i < node->n_in; i++)
@@ -33,7 +33,7 @@ static void other_call(const rf_graph *graph, const rf_node_info *node, uint32_t
 static bool infer_others(const rf_graph *graph, const rf_node_info *node, rf_op_call calls[2])
 {
     for (uint32_t other = 0; other < 2; other++) {
-        other_call(graph, node, other, &calls[other]);
+        rf_batch_shapes_call(graph, node, other, &calls[other]);
         if (rf_op_infer(&calls[other]) < 0 || calls[other].n_out != node->n_out) return false;
     }
     return true;
@@ -87,6 +87,15 @@ rf_result rf_graph_batch_dims(rf_graph *graph, rf_value v, uint32_t *out)
     RF_TRY(rf_batch_shapes_update(graph));
     for (int32_t d = 0; d < rf_graph_desc(graph, v)->shape.rank; d++)
         if (dim_follows(graph, v, d)) *out |= 1u << d;
+    return RF_OK;
+}
+
+rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *same)
+{
+    RF_TRY(rf_batch_shapes_update(graph));
+    const rf_batch_shapes *items = graph->batches.items;
+    *same = rf_shape_equal(rf_graph_desc(graph, a)->shape, rf_graph_desc(graph, b)->shape);
+    for (uint32_t other = 0; other < 2; other++) *same &= rf_shape_equal(items[a].at[other], items[b].at[other]);
     return RF_OK;
 }
 
@@ -148,7 +157,7 @@ static void format_shape(const rf_graph *graph, rf_value v, int64_t batch, char 
 static void find_reason(const rf_graph *graph, const rf_node_info *node, int64_t batch)
 {
     rf_op_call call;
-    other_call(graph, node, 0, &call);
+    rf_batch_shapes_call(graph, node, 0, &call);
     for (uint32_t i = 0; i < node->n_in; i++)
         for (int32_t d = 0; d < call.in[i].shape.rank; d++) {
             rf_batch_dim dim;
@@ -157,7 +166,7 @@ static void find_reason(const rf_graph *graph, const rf_node_info *node, int64_t
         }
     if (rf_op_infer(&call) < 0) return;
     for (uint32_t other = 0; other < 2; other++) {
-        other_call(graph, node, other, &call);
+        rf_batch_shapes_call(graph, node, other, &call);
         if (rf_op_infer(&call) < 0) return;
     }
     (void)RF_FAIL(RF_ERROR_INTERNAL, "%s: the number of results changes", node->op->name);

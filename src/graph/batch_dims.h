@@ -13,6 +13,9 @@
  * what was appended since the last question is inferred. What fits no other batch counts as fixed. */
 rf_result rf_graph_batch_dims(rf_graph *graph, rf_value v, uint32_t *out);
 
+/* Whether two values have one shape, whatever the batch. */
+rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *same);
+
 /* A dimension of per_example * batch + fixed elements. */
 typedef struct rf_batch_dim {
     int64_t per_example, fixed;

@@ -144,7 +144,7 @@ typedef struct rf_lookup {
 } rf_lookup;
 /* For each input slot below `count` the op with the fewest choices of those that take the input as it is, or a view of
  * it. Ops whose choices depend on the batch do not count. */
-void rf_graph_find_lookups(const rf_graph *graph, rf_lookup *lookups, uint32_t count);
+rf_result rf_graph_find_lookups(rf_graph *graph, rf_lookup *lookups, uint32_t count);
 
 /* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape
  * in the trace was fixed to the traced batch. */

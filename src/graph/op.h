@@ -271,11 +271,6 @@ enum rf_op_flags {
                                       that is one of several leaves it to its caller, between two parts of a run */
 };
 
-typedef struct rf_choices {
-    int64_t count; /* numbers are 0 to one below */
-    bool fixed;    /* whatever the batch, even where what is looked into is computed */
-} rf_choices;
-
 /* Elements first, first + step, ... before `end` of a tensor. */
 typedef struct rf_elements {
     int64_t first, step, end;
@@ -296,9 +291,9 @@ struct rf_op {
      * are larger than a descriptor. */
     uint32_t unbatched_in, unbatched_out;
     uint32_t settings; /* bit i: input i holds numbers that are checked before they come here: always finite */
-    /* Of an op that looks something up: the choices that there are, and the input that holds their numbers. Of other
+    /* Of an op that looks something up: how many choices there are, and the input that holds their numbers. Of other
      * numbers it makes NaN. NULL: it looks nothing up. */
-    rf_choices (*choices)(const rf_op_call *call);
+    int64_t (*choices)(const rf_op_call *call);
     uint32_t index_input;
     /* Of a product whose kernels pad input 0 with zeros: the elements of input 1 that zeros may meet in element i of
      * output 0, where NaN or an infinity among them then shows. NULL: nothing is padded. */

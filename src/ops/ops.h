@@ -147,6 +147,19 @@ rf_result rf_emit_global_avg_pool2d(rf_graph *g, rf_value x, rf_value *out);
 /* ---- shape.c ---- */
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out);
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out);
+/* ---- regroup.c ---- */
+/* So many times the product of dimensions of a tensor: bit d of `axes` is dimension d. No axes: a fixed number. */
+typedef struct rf_size {
+    int64_t times;
+    rf_value of;
+    uint32_t axes;
+} rf_size;
+/* Reshapes x, whatever the batch: a number that is read from a shape is that of the traced one. It is a plain reshape
+ * where at most one of the sizes follows the batch. */
+rf_result rf_emit_regroup(rf_graph *g, rf_value x, const rf_size *sizes, uint32_t rank, rf_value *out);
+/* Makes `count` dimensions of x one. */
+rf_result rf_emit_join_dims(rf_graph *g, rf_value x, uint32_t first, uint32_t count, rf_value *out);
+/* ---- shape.c ---- */
 typedef struct rf_axis_attr {
     uint32_t axis;
 } rf_axis_attr;

@@ -346,14 +346,14 @@ static rf_result infer_looked_up(rf_op_call *call)
     return RF_OK;
 }
 
-static rf_choices rows_of_table(const rf_op_call *call)
+static int64_t rows_of_table(const rf_op_call *call)
 {
-    return (rf_choices){ .count = call->in[0].shape.dim[0] };
+    return call->in[0].shape.dim[0];
 }
 
-static rf_choices columns_of_table(const rf_op_call *call)
+static int64_t columns_of_table(const rf_op_call *call)
 {
-    return (rf_choices){ .count = call->in[0].shape.dim[1], .fixed = true };
+    return call->in[0].shape.dim[1];
 }
 
 static const rf_op by_row = { .name = "by_row",
@@ -395,7 +395,7 @@ static void lookups_are_found(void **state)
     look_up(g, &by_row, in[5], in[3]);                    /* as many as there are examples */
     look_up(g, &by_column, in[5], in[4]);
     rf_lookup lookups[5];
-    rf_graph_find_lookups(g, lookups, 5); /* slot 5 is beyond the room */
+    OK(rf_graph_find_lookups(g, lookups, 5)); /* slot 5 is beyond the room */
     assert_ptr_equal(lookups[0].op, &by_row);
     assert_int_equal(lookups[0].choices, 9);
     assert_int_equal(lookups[0].table, large);
@@ -405,8 +405,11 @@ static void lookups_are_found(void **state)
     assert_null(lookups[3].op);
     assert_ptr_equal(lookups[4].op, &by_column);
     assert_int_equal(lookups[4].choices, 5);
+    /* As many columns as there are examples: they are no fixed number of choices. */
+    look_up(g, &by_column, toy2(g, &pairs, in[5], in[5]), in[2]);
     look_up(g, &by_row, large, in[5]);
-    rf_graph_find_lookups(g, lookups, 5);
+    OK(rf_graph_find_lookups(g, lookups, 5));
+    assert_null(lookups[2].op);
     rf_graph_destroy(&g);
 }
 

@@ -167,10 +167,7 @@ static rf_result emit_outer(rf_graph *g, rf_value a, rf_value b, rf_value *out)
 {
     const rf_value both[2] = { a, b };
     rf_value flat[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        const rf_shape *shape = &rf_graph_desc(g, both[i])->shape;
-        RF_TRY(rf_emit_reshape(g, both[i], (rf_shape){ 2, { -1, shape->dim[2] } }, &flat[i]));
-    }
+    for (uint32_t i = 0; i < 2; i++) RF_TRY(rf_emit_join_dims(g, both[i], 0, 2, &flat[i]));
     return rf_emit_matmul(g, flat[0], flat[1], true, false, out);
 }
 

@@ -442,10 +442,10 @@ static const rf_op_case gather_cases[] = {
 
 /* ---- the op ---- */
 
-static rf_choices gather_choices(const rf_op_call *call)
+static int64_t gather_choices(const rf_op_call *call)
 {
     const rf_gather_attr *attr = call->attr;
-    return (rf_choices){ .count = call->in[0].shape.dim[attr->axis], .fixed = attr->batch_dims > 0 };
+    return call->in[0].shape.dim[attr->axis];
 }
 
 static const char *taken_type_name(uint32_t dtype)
