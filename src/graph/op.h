@@ -22,8 +22,9 @@
 
 typedef struct rf_op rf_op;
 typedef struct rf_graph rf_graph;
-typedef uint32_t rf_value; /* index into a graph's values; 0 is "none" */
-typedef uint32_t rf_node;  /* index into a graph's nodes */
+typedef struct rf_examples rf_examples; /* examples.h */
+typedef uint32_t rf_value;              /* index into a graph's values; 0 is "none" */
+typedef uint32_t rf_node;               /* index into a graph's nodes */
 
 typedef struct rf_tensor_desc {
     rf_dtype dtype;
@@ -298,6 +299,9 @@ struct rf_op {
     /* Of a product whose kernels pad input 0 with zeros: the elements of input 1 that zeros may meet in element i of
      * output 0, where NaN or an infinity among them then shows. NULL: nothing is padded. */
     rf_elements (*met_by_padding)(const rf_op_call *call, int64_t i);
+    /* Of an op that moves rows along a dimension: which examples those of output `i` belong to, where that depends on
+     * the batch. `out` holds what follows from the shapes alone. NULL: rows stay where they are. */
+    void (*examples)(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out);
     /*
      * Inputs may be stored in f16 or bf16, all in the same, and are computed with in f32: inference, gradient,
      * reference, scores and plans see f32 (widen.c). This makes the plan that converts before and after the kernel.

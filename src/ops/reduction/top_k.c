@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k largest elements of the last dimension, and where they are; all of them in order, which sorts. */
+#include "graph/examples.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "ops/scalar.h"
@@ -451,8 +452,20 @@ static const char *order_name(uint32_t order)
 static const rf_attr_field fields[] = { RF_ATTR_INT(rf_top_k_attr, k, 0, INT32_MAX),
                                         RF_ATTR_NAMED(rf_top_k_attr, order, RF_TOP_K_DESCENDING, order_name) };
 
+/* Sorting along the batch puts its examples into an order that depends on the split. */
+static void top_k_examples(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out)
+{
+    const int32_t last = out->shape.rank - 1;
+    (void)attr;
+    (void)in;
+    (void)n_in;
+    (void)i;
+    if (out->dim[last].outer != 0) rf_examples_set_dim(out, last, RF_EXAMPLES_DIM_UNKNOWN);
+}
+
 const rf_op rf_op_top_k = {
     .name = "top_k",
+    .examples = top_k_examples,
     RF_ATTRIBUTES(rf_top_k_attr, fields),
     .min_in = 1,
     .max_in = 1,
