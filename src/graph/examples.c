@@ -14,7 +14,7 @@ static bool dim_follows(const rf_examples *x, int32_t d)
     return x->follows >> d & 1;
 }
 
-static int64_t product(const rf_shape *shape, int32_t from, int32_t to)
+static int64_t multiply_dims(const rf_shape *shape, int32_t from, int32_t to)
 {
     int64_t n = 1;
     for (int32_t d = from; d < to; d++) n *= shape->dim[d];
@@ -22,15 +22,15 @@ static int64_t product(const rf_shape *shape, int32_t from, int32_t to)
 }
 
 /* Elements by the dimensions: only where a single one of them depends on the batch. */
-static void settle(rf_examples *x)
+static void settle_elements(rf_examples *x)
 {
     const bool several = (x->follows & (x->follows - 1)) != 0;
     x->kind = several ? RF_EXAMPLES_UNKNOWN : RF_EXAMPLES_NONE;
     for (int32_t d = 0; d < x->shape.rank && x->kind == RF_EXAMPLES_NONE; d++) {
         if (!dim_follows(x, d)) continue;
         x->kind = dim_known(x->dim[d]) ? RF_EXAMPLES_EACH : RF_EXAMPLES_UNKNOWN;
-        x->outer = x->dim[d].outer * product(&x->shape, 0, d);
-        x->inner = x->dim[d].inner * product(&x->shape, d + 1, x->shape.rank);
+        x->outer = x->dim[d].outer * multiply_dims(&x->shape, 0, d);
+        x->inner = x->dim[d].inner * multiply_dims(&x->shape, d + 1, x->shape.rank);
         return;
     }
 }
@@ -38,7 +38,7 @@ static void settle(rf_examples *x)
 void rf_examples_set_dim(rf_examples *out, int32_t axis, rf_examples_dim dim)
 {
     out->dim[axis] = dim;
-    settle(out);
+    settle_elements(out);
 }
 
 /* Dimensions by the elements: a dimension whose rows do not begin and end with the examples' is unknown. */
@@ -47,7 +47,7 @@ static void fit_dims(rf_examples *x)
     const bool single = (x->follows & (x->follows - 1)) == 0;
     for (int32_t d = 0; d < x->shape.rank; d++) {
         if (!dim_follows(x, d)) continue;
-        const int64_t before = product(&x->shape, 0, d), after = product(&x->shape, d + 1, x->shape.rank);
+        const int64_t before = multiply_dims(&x->shape, 0, d), after = multiply_dims(&x->shape, d + 1, x->shape.rank);
         const bool fits = single && x->outer % before == 0 && x->inner % after == 0;
         x->dim[d] = fits ? (rf_examples_dim){ x->outer / before, x->inner / after } : RF_EXAMPLES_DIM_UNKNOWN;
     }
@@ -135,10 +135,10 @@ static void follow_output(const rf_op *op, const rf_examples *const *in, uint32_
     for (int32_t d = 0; d < out->shape.rank; d++)
         if (dim_follows(out, d))
             out->dim[d] = out->batches[d] > 0 ? follow_dim(in, n_in, out->batches[d]) : RF_EXAMPLES_DIM_UNKNOWN;
-    settle(out);
+    settle_elements(out);
 }
 
-static rf_result describe(rf_graph *graph, rf_value v, rf_examples *out)
+static rf_result describe_value(rf_graph *graph, rf_value v, rf_examples *out)
 {
     *out = (rf_examples){ .shape = rf_graph_desc(graph, v)->shape };
     RF_TRY(rf_graph_batch_dims(graph, v, &out->follows));
@@ -163,7 +163,7 @@ static rf_result follow_node(rf_examples_map *map, rf_graph *graph, rf_node n)
     const rf_node_info *node = &graph->nodes.items[n];
     const char *lost_by = node->call ? node->call : node->op->name;
     for (uint32_t i = 0; i < node->n_out; i++)
-        if (node->out[i]) RF_TRY(describe(graph, node->out[i], &map->items[node->out[i]]));
+        if (node->out[i]) RF_TRY(describe_value(graph, node->out[i], &map->items[node->out[i]]));
     bool fixed = node->fixed; /* known by now */
     for (uint32_t i = 0; i < node->n_in; i++) {
         in[i] = &map->items[node->in[i]];
@@ -189,7 +189,7 @@ rf_result rf_examples_follow(rf_examples_map *map, rf_graph *graph)
     for (; map->num_values < graph->values.count; map->num_values++) {
         const rf_value v = map->num_values;
         if (v == 0 || graph->values.items[v].kind == RF_VALUE_RESULT) continue;
-        RF_TRY(describe(graph, v, &map->items[v]));
+        RF_TRY(describe_value(graph, v, &map->items[v]));
         if (map->items[v].follows != 0) rf_examples_set_dim(&map->items[v], 0, (rf_examples_dim){ 1, 1 });
     }
     for (; map->num_nodes < graph->nodes.count; map->num_nodes++) RF_TRY(follow_node(map, graph, map->num_nodes));

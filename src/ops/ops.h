@@ -359,19 +359,18 @@ rf_result rf_emit_mean_squared_error(rf_graph *g, rf_value labels, rf_value pred
 rf_result rf_emit_accuracy(rf_graph *g, rf_value labels, rf_value predictions, rf_value *out);
 
 /* ---- random.c, cast.c ---- */
-/* random: HOST value i32 [6] = { seed low, seed high, step low, step high, first example of this replica, 0 }. The
- * counter of element e of example n is (first + n) * elements_per_example + e. An example is one row of dimension 0, or
- * `rows` of them where that is not 0. */
+/* random: HOST value i32 [6] = { seed low, seed high, step low, step high, first example of this replica, 0 }.
+ * The tensor has n = count / (outer * inner) examples; its element (o * n + example) * inner + i has the counter
+ * ((first + example) * outer + o) * inner + i. `outer` 0: no example is told from another, counters begin at 0. */
 typedef struct rf_dropout_attr {
     float rate;
     uint32_t stream;
     uint64_t seed;
-    uint32_t rows, unused;
+    uint32_t outer, inner;
 } rf_dropout_attr;
-rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
-                          uint32_t rows, rf_value *out);
-rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, uint32_t stream, uint64_t seed,
-                                 uint32_t rows, rf_value *out);
+rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, const rf_dropout_attr *attr, rf_value *out);
+rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, const rf_dropout_attr *attr,
+                                 rf_value *out);
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out);
 
 /* ---- update.c: flat ranges of parameters ---- */

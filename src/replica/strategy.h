@@ -36,6 +36,10 @@ rf_value rf_trace_random(rf_trace *t);
 rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
 rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
 rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's share of the batch's examples */
+/* Which examples of the batch the value's elements belong to (graph/examples.h); valid until the trace goes on. */
+rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out);
+/* Whether a run of the trace computes a share of the batch, others computing the rest; then who does, for messages. */
+bool rf_trace_is_share(const rf_trace *t, char *who, size_t size);
 /* A number of its own for each call within a trace: stream of dropout and the like. */
 uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */

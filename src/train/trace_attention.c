@@ -190,6 +190,7 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
     if (attention_fuses(t, params, &call)) return attention_fuse(t, query, key, value, reach.mask, &attr);
     const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
     rf_tensor weights = attention_weights(t, scores, reach, queries, keys);
-    if (params->dropout != 0) weights = rf_dropout(t, weights, params->dropout, params->dropout_seed);
+    if (params->dropout != 0)
+        weights = rf_dropout_of(t, weights, params->dropout, params->dropout_seed, "rf_attention: dropout of weights");
     return rf_matmul(t, weights, value, false, false);
 }

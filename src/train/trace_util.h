@@ -18,6 +18,8 @@ bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_d
 rf_tensor rf_alias(rf_trace *t, rf_value x);
 /* A function of each element; `imm` where the function has a number. */
 rf_tensor rf_unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument);
+/* rf_dropout() of a rate that was checked; `argument` is for messages. */
+rf_tensor rf_dropout_of(rf_trace *t, rf_tensor x, float rate, uint64_t seed, const char *argument);
 /* Reshapes x [n, ...] to [n, dims of `example`]: the batch stays open. */
 rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example);
 /* Of a place that a step is given, such as rf_attention_params::first_query: false, with the trace failed, unless it is

@@ -3,6 +3,7 @@
 #ifndef RF_REPLICA_STEP_FUNCTION_H
 #define RF_REPLICA_STEP_FUNCTION_H
 
+#include "graph/examples.h"
 #include "replica/internal.h"
 #include "replica/step/group.h"
 #include "replica/step/signature.h"
@@ -22,6 +23,7 @@ struct rf_trace {
     rf_error_record error;
     uint32_t streams;
     uint64_t rows; /* of dimension 0 in an example */
+    rf_examples_map examples;
     struct {
         rf_gradient_handle *items;
         uint32_t count, capacity;

@@ -81,6 +81,20 @@ uint32_t rf_trace_next_stream(rf_trace *t)
     return t->streams++;
 }
 
+rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out)
+{
+    RF_TRY(rf_examples_follow(&t->examples, t->signature->graph));
+    *out = &t->examples.items[v];
+    return RF_OK;
+}
+
+bool rf_trace_is_share(const rf_trace *t, char *who, size_t size)
+{
+    const rf_strategy *s = t->strategy;
+    snprintf(who, size, s->num_replicas > 1 ? "%u replicas" : "workers of parameter servers", s->num_replicas);
+    return s->num_replicas > 1 || s->remote;
+}
+
 uint64_t rf_trace_rows(const rf_trace *t)
 {
     return t->rows;
@@ -577,6 +591,7 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     const rf_result r = trace_step(&t);
     if (signature->graph) signature->graph->trace = NULL;
     rf_free(t.gradients.items);
+    rf_examples_map_free(&t.examples);
     return r;
 }
 
@@ -608,6 +623,7 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
         signature->graph = NULL;
     }
     rf_free(t.gradients.items);
+    rf_examples_map_free(&t.examples);
     rf_signature_free(signature, 0);
     return r;
 }
