@@ -184,6 +184,21 @@ static rf_value with_reversed(rf_graph *g, rf_value x) /* rows are still those o
     return out;
 }
 
+static rf_value looked_up(rf_graph *g, rf_value table, rf_value numbers, int32_t axis)
+{
+    rf_value indices, out;
+    OK(rf_emit_cast(g, numbers, RF_I32, &indices));
+    OK(rf_emit_gather(g, table, indices, axis, 0, &out));
+    return out;
+}
+static rf_value embedded(rf_graph *g, rf_value x) /* by the number of the example, in a table of such numbers */
+{
+    static const float table[BATCH] = { 0, 1, 2, 3, 4, 5 };
+    rf_value v;
+    OK(rf_graph_constant(g, (rf_tensor_desc){ RF_F32, RF_SHAPE(1, BATCH) }, table, &v));
+    return looked_up(g, v, middle(g, x), 1);
+}
+
 static rf_value parameters(rf_graph *g, rf_value x)
 {
     (void)x;
@@ -250,6 +265,14 @@ static rf_value sorted_batch(rf_graph *g, rf_value x)
     OK(rf_emit_sort(g, last(g, x), false, &values, &indices));
     return values;
 }
+static rf_value shuffled(rf_graph *g, rf_value x) /* by what each replica finds in its share */
+{
+    rf_value values, indices, sums, out;
+    OK(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, x, (int32_t[]){ 1, 2 }, 2, false, &sums));
+    OK(rf_emit_sort(g, sums, true, &values, &indices));
+    OK(rf_emit_gather(g, x, indices, 0, 0, &out));
+    return out;
+}
 static rf_value traced_size(rf_graph *g, rf_value x) /* does not fit twice the batch */
 {
     return twice(g, shaped(g, x, RF_SHAPE(ROWS, BATCH * COLUMNS)));
@@ -288,6 +311,7 @@ static const struct {
     EACH(reduced, 1, 3),
     EACH(gradient_of_parts, 1, 9, true),
     EACH(with_reversed, 1, 12),
+    EACH(embedded, 4, 3),
 #define OTHER(form, kind)                                                                                              \
     {                                                                                                                  \
 #form, form, kind, 0, 0, false                                                                                 \
@@ -306,6 +330,7 @@ static const struct {
     OTHER(two_orders, RF_EXAMPLES_UNKNOWN),
     OTHER(similarities, RF_EXAMPLES_UNKNOWN),
     OTHER(sorted_batch, RF_EXAMPLES_UNKNOWN),
+    OTHER(shuffled, RF_EXAMPLES_UNKNOWN),
     OTHER(traced_size, RF_EXAMPLES_UNKNOWN),
 };
 
