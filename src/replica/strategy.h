@@ -47,6 +47,8 @@ uint64_t rf_function_step(const rf_function *function);
 /* Drops all traces, and with them what they hold; the next run traces anew. Waits. */
 rf_result rf_function_forget(rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
+/* What the next run computes is a share of step `step`, and begins with row `row` of it: for random numbers. */
+void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row);
 /* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);

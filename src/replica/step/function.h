@@ -52,6 +52,7 @@ struct rf_function {
     rf_function_params params;
     char *name;
     uint64_t step;            /* runs so far, counted when training */
+    uint64_t first_row;       /* of the step, where the batch is a share of it that a worker of parameter servers has */
     uint32_t num_submissions; /* of the latest run, to the device of this worker's first replica */
     uint32_t num_traces;
     struct {

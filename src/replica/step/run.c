@@ -128,7 +128,7 @@ static void fill_hosts(const run *x, rf_frame *frame, uint64_t first, uint64_t e
                                     (uint32_t)(x->strategy->seed >> 32),
                                     (uint32_t)x->function->step,
                                     (uint32_t)(x->function->step >> 32),
-                                    (uint32_t)first,
+                                    (uint32_t)(x->function->first_row + first),
                                     0 };
         memcpy(random, words, sizeof(words));
     }
