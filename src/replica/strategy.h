@@ -98,7 +98,7 @@ rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, r
 bool rf_trace_needs_sum(rf_trace *t);
 
 /* Rows of dimension 0 that an example has at this point of the trace: more than 1 within layers that take the steps of
- * examples for examples. Numbers of the batch and places within it count examples. */
+ * examples for examples. Numbers of the batch count examples. */
 uint64_t rf_trace_rows(const rf_trace *t);
 void rf_trace_set_rows(rf_trace *t, uint64_t rows);
 /* Groups of so many consecutive examples of the global batch stay together on one replica: each one's share is a

@@ -194,6 +194,7 @@ static void synchronous_otherwise(void **state)
                            .batch = 2,
                            .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 },
                            .swishes = true,
+                           .drops = true,
                            .key_file = path,
                            .worker_devices = "llvmpipe,llvmpipe" });
     unlink(path);
