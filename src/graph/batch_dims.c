@@ -223,6 +223,16 @@ rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint3
     return r;
 }
 
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t most, const char *reason)
+{
+    if (graph->limit_reason && graph->most_examples <= most) return RF_OK;
+    const char *copy = rf_arena_strdup(&graph->arena, reason);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    graph->limit_reason = copy;
+    graph->most_examples = most;
+    return RF_OK;
+}
+
 /* ---- rewriting ---- */
 
 bool rf_batch_shapes_fit(const rf_graph *graph, const rf_op_call *call, const rf_value *in, const rf_value *out,

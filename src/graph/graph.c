@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "graph/batch_dims.h"
 #include "graph/internal.h"
 
 /* Attributes of nodes that were given none. */
@@ -96,6 +97,7 @@ static rf_result clone_contents(const rf_graph *from, rf_graph *to)
     if (from->fixed_by && !(to->fixed_by = rf_arena_strdup(&to->arena, from->fixed_by)))
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     to->batches_checked = from->batches_checked;
+    if (from->limit_reason) RF_TRY(rf_graph_limit_batch(to, from->most_examples, from->limit_reason));
     to->values.count = from->values.count;
     to->nodes.count = from->nodes.count;
     to->num_inputs = from->num_inputs;

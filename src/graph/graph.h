@@ -78,6 +78,8 @@ struct rf_graph {
         uint32_t nodes; /* whose results are among them */
     } batches;
     bool batches_checked;
+    const char *limit_reason; /* why batches of more than most_examples are refused; NULL: they are not */
+    int64_t most_examples;
     const char *fixed_by; /* once checked: why no batch but the traced one fits; NULL: others do */
 };
 
