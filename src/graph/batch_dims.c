@@ -14,10 +14,23 @@ static const int64_t primes[2] = { 7, 11 };
 
 /* ---- shapes for the other batches ---- */
 
-static rf_shape leaf_shape(const rf_value_info *leaf, uint32_t other)
+/* That of all inputs; 0: there are none, or they do not agree, and count no examples. */
+static int64_t find_batch(const rf_graph *graph)
+{
+    int64_t batch = 0;
+    for (rf_value v = 1; v < graph->values.count; v++) {
+        const rf_value_info *value = &graph->values.items[v];
+        if (value->kind != RF_VALUE_INPUT || value->desc.shape.rank == 0) continue;
+        if (batch != 0 && value->desc.shape.dim[0] != batch) return 0;
+        batch = value->desc.shape.dim[0];
+    }
+    return batch;
+}
+
+static rf_shape leaf_shape(const rf_graph *graph, const rf_value_info *leaf, uint32_t other)
 {
     rf_shape shape = leaf->desc.shape;
-    if (leaf->kind == RF_VALUE_INPUT && shape.rank > 0) shape.dim[0] *= primes[other];
+    if (leaf->kind == RF_VALUE_INPUT && shape.rank > 0 && graph->batches.examples > 0) shape.dim[0] *= primes[other];
     return shape;
 }
 
@@ -53,11 +66,14 @@ static void learn_node(rf_graph *graph, rf_node n)
 rf_result rf_batch_shapes_update(rf_graph *graph)
 {
     if (graph->batches.count == graph->values.count && graph->batches.nodes == graph->nodes.count) return RF_OK;
+    const int64_t examples = find_batch(graph);
+    if (examples != graph->batches.examples) rf_batch_shapes_forget(graph);
+    graph->batches.examples = examples;
     RF_TRY(rf_array_reserve((void **)&graph->batches.items, &graph->batches.capacity, graph->values.count,
                             sizeof(*graph->batches.items)));
     for (rf_value v = graph->batches.count; v < graph->values.count; v++)
         for (uint32_t other = 0; other < 2; other++)
-            graph->batches.items[v].at[other] = leaf_shape(&graph->values.items[v], other);
+            graph->batches.items[v].at[other] = leaf_shape(graph, &graph->values.items[v], other);
     graph->batches.count = graph->values.count;
     rf_error_record before;
     rf_error_save(&before);
@@ -99,16 +115,6 @@ rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *sa
     return RF_OK;
 }
 
-/* Of the inputs; 0: there are none. */
-static int64_t traced_batch(const rf_graph *graph)
-{
-    for (rf_value v = 1; v < graph->values.count; v++) {
-        const rf_value_info *value = &graph->values.items[v];
-        if (value->kind == RF_VALUE_INPUT && value->desc.shape.rank > 0) return value->desc.shape.dim[0];
-    }
-    return 0;
-}
-
 static bool find_dim(const rf_graph *graph, rf_value v, int32_t d, int64_t batch, rf_batch_dim *out)
 {
     const int64_t size = rf_graph_desc(graph, v)->shape.dim[d];
@@ -124,7 +130,7 @@ static bool find_dim(const rf_graph *graph, rf_value v, int32_t d, int64_t batch
 rf_result rf_graph_batch_dim(rf_graph *graph, rf_value v, int32_t d, rf_batch_dim *out, bool *linear)
 {
     RF_TRY(rf_batch_shapes_update(graph));
-    *linear = find_dim(graph, v, d, traced_batch(graph), out);
+    *linear = find_dim(graph, v, d, graph->batches.examples, out);
     return RF_OK;
 }
 
@@ -174,7 +180,7 @@ static void find_reason(const rf_graph *graph, const rf_node_info *node, int64_t
 
 static rf_result explain_node(rf_graph *graph, const rf_node_info *node)
 {
-    const int64_t batch = traced_batch(graph);
+    const int64_t batch = graph->batches.examples;
     char text[1024], shape[96];
     size_t used = (size_t)snprintf(text, sizeof(text), "%s", node->call ? node->call : node->op->name);
     for (uint32_t i = 0; i < node->n_in && used < sizeof(text); i++) {

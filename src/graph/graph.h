@@ -75,7 +75,8 @@ struct rf_graph {
     struct {
         rf_batch_shapes *items; /* of the first values */
         uint32_t count, capacity;
-        uint32_t nodes; /* whose results are among them */
+        uint32_t nodes;   /* whose results are among them */
+        int64_t examples; /* of the traced batch; 0: there is none */
     } batches;
     bool batches_checked;
     const char *limit_reason; /* why batches of more than most_examples are refused; NULL: they are not */
