@@ -48,6 +48,12 @@ typedef struct rf_batch_shapes {
     rf_shape at[2];
 } rf_batch_shapes;
 
+/* Batches of other sizes are refused; the reason names the call of the step. */
+typedef struct rf_batch_limit {
+    int64_t least, most;
+    const char *reason;
+} rf_batch_limit;
+
 /* A hash table of leaves and nodes; index.c's own. */
 typedef struct rf_graph_index {
     uint32_t *slots, count, capacity;
@@ -79,8 +85,10 @@ struct rf_graph {
         int64_t examples; /* of the traced batch; 0: there is none */
     } batches;
     bool batches_checked;
-    const char *limit_reason; /* why batches of more than most_examples are refused; NULL: they are not */
-    int64_t most_examples;
+    struct {
+        rf_batch_limit *items;
+        uint32_t count, capacity;
+    } limits;
     const char *fixed_by; /* once checked: why no batch but the traced one fits; NULL: others do */
 };
 

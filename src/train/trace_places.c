@@ -68,21 +68,23 @@ static rf_result check_updates(const rf_tensor_desc *x, const rf_tensor_desc *up
                           rf_dtype_name(x->dtype), rf_shape_format(x->shape, is, sizeof(is)), (int)*at);
 }
 
-/* Updates that follow the batch may grow out of x: up to how many examples they do not. */
+/* Where one of them follows the batch, updates fit into x with some numbers of examples only. */
 static void limit_batch(rf_trace *t, rf_tensor x, rf_tensor updates, int32_t axis)
 {
     rf_graph *g = rf_trace_graph(t);
     rf_batch_dim room, size;
-    bool linear[2];
+    bool linear[2] = { false };
     char reason[256], got[96], is[96];
     rf_result r = rf_graph_batch_dim(g, x.id, axis, &room, &linear[0]);
     if (r >= 0) r = rf_graph_batch_dim(g, updates.id, axis, &size, &linear[1]);
-    if (r >= 0 && linear[0] && linear[1] && size.per_example > room.per_example) {
+    const int64_t spare = room.fixed - size.fixed, each = size.per_example - room.per_example;
+    if (r >= 0 && linear[0] && linear[1] && each != 0) {
         snprintf(reason, sizeof(reason),
-                 "rf_slice_update: the updates, %s in the traced batch, do not fit into x, %s, along axis %d",
+                 "rf_slice_update: the updates, traced as %s, do not fit into x, traced as %s, along axis %d",
                  rf_shape_format(rf_tensor_shape(t, updates), got, sizeof(got)),
                  rf_shape_format(rf_tensor_shape(t, x), is, sizeof(is)), (int)axis);
-        r = rf_graph_limit_batch(g, (room.fixed - size.fixed) / (size.per_example - room.per_example), reason);
+        r = rf_graph_limit_batch(g, each > 0 ? 0 : (spare + each + 1) / each, each > 0 ? spare / each : INT64_MAX,
+                                 reason);
     }
     (void)rf_trace_emit(t, r, 0);
 }

@@ -149,6 +149,14 @@ static rf_result emit_previous(rf_grad_context *ctx, rf_value states, rf_value i
         return rf_emit_fill_like(g, 0, states, out);
     }
     const int64_t begin[2] = { 0, back }, end[2] = { INT64_MAX, back ? INT64_MAX : -1 }, step[2] = { 1, 1 };
+    if (follow & 2) { /* there may be one step, and no state before the last one to take */
+        const int64_t front[2] = { 0, !back }, behind[2] = { 0, back };
+        if (initial)
+            RF_TRY(rf_emit_concat(g, (rf_value[2]){ back ? states : start, back ? start : states }, 2, 1, &rest));
+        else
+            RF_TRY(rf_emit_pad(g, states, front, behind, 2, 0, &rest));
+        return rf_emit_slice(g, rest, begin, end, step, 2, out);
+    }
     RF_TRY(rf_emit_slice(g, states, begin, end, step, 2, &rest));
     if (initial) return rf_emit_concat(g, (rf_value[2]){ back ? rest : start, back ? start : rest }, 2, 1, out);
     const int64_t before[2] = { 0, !back }, after[2] = { 0, back };
