@@ -8,9 +8,17 @@
 #include "base/error.h"
 #include "graph/internal.h"
 
-/* The other batches are the traced one times these: large enough for strides and roundings to show, small enough for
- * what grows with the square of the batch. */
-static const int64_t primes[2] = { 7, 11 };
+/* Pairs of other batches: the traced one times a number, and some more. The first pair is large enough for strides and
+ * roundings to show, and can be divided as the traced one can. What has no room for it is tried with closer ones. */
+static const struct {
+    int64_t times[2], more[2];
+} pairs[] = {
+    { { 7, 11 }, { 0, 0 } },
+    { { 2, 3 }, { 0, 0 } },
+    { { 1, 1 }, { 1, 2 } },
+    { { 1, 1 }, { -1, -2 } },
+};
+enum { NUM_PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
 /* ---- shapes for the other batches ---- */
 
@@ -27,10 +35,17 @@ static int64_t find_batch(const rf_graph *graph)
     return batch;
 }
 
+static int64_t other_batch(const rf_graph *graph, uint32_t other)
+{
+    const uint32_t pair = graph->batches.pair;
+    return graph->batches.examples * pairs[pair].times[other] + pairs[pair].more[other];
+}
+
 static rf_shape leaf_shape(const rf_graph *graph, const rf_value_info *leaf, uint32_t other)
 {
     rf_shape shape = leaf->desc.shape;
-    if (leaf->kind == RF_VALUE_INPUT && shape.rank > 0 && graph->batches.examples > 0) shape.dim[0] *= primes[other];
+    if (leaf->kind == RF_VALUE_INPUT && shape.rank > 0 && graph->batches.examples > 0)
+        shape.dim[0] = other_batch(graph, other);
     return shape;
 }
 
@@ -121,10 +136,11 @@ static bool find_dim(const rf_graph *graph, rf_value v, int32_t d, int64_t batch
     const rf_batch_shapes *others = &graph->batches.items[v];
     *out = (rf_batch_dim){ .fixed = size };
     if (!dim_follows(graph, v, d)) return true;
-    const int64_t more = others->at[1].dim[d] - others->at[0].dim[d], examples = batch * (primes[1] - primes[0]);
-    if (batch <= 0 || more % examples != 0) return false;
+    const int64_t first = other_batch(graph, 0), more = others->at[1].dim[d] - others->at[0].dim[d];
+    const int64_t examples = other_batch(graph, 1) - first;
+    if (more % examples != 0) return false;
     *out = (rf_batch_dim){ more / examples, size - more / examples * batch };
-    return others->at[0].dim[d] == out->per_example * batch * primes[0] + out->fixed;
+    return others->at[0].dim[d] == out->per_example * first + out->fixed;
 }
 
 rf_result rf_graph_batch_dim(rf_graph *graph, rf_value v, int32_t d, rf_batch_dim *out, bool *linear)
@@ -201,22 +217,40 @@ static rf_result explain_node(rf_graph *graph, const rf_node_info *node)
     return graph->fixed_by ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result explain_first(rf_graph *graph, const bool *needed)
+/* The first node that is needed and fits the traced batch alone; NULL: there is none. */
+static const rf_node_info *find_fixed(const rf_graph *graph, const bool *needed)
 {
     for (rf_node n = 0; n < graph->nodes.count; n++) {
         const rf_node_info *node = &graph->nodes.items[n];
         bool wanted = !needed || node->op->mutates != 0;
         for (uint32_t i = 0; i < node->n_out; i++) wanted = wanted || needed[node->out[i]];
-        if (wanted && node->fixed && !node->dead) return explain_node(graph, node);
+        if (wanted && node->fixed && !node->dead) return node;
     }
-    return RF_OK;
+    return NULL;
+}
+
+static rf_result use_pair(rf_graph *graph, uint32_t pair)
+{
+    if (graph->batches.pair != pair) rf_batch_shapes_forget(graph);
+    graph->batches.pair = pair;
+    return rf_batch_shapes_update(graph);
+}
+
+static rf_result check_needed(rf_graph *graph, const bool *needed)
+{
+    for (uint32_t pair = 0; pair < NUM_PAIRS; pair++) {
+        if (pair > 0 && graph->batches.examples + pairs[pair].more[1] < 1) continue;
+        RF_TRY(use_pair(graph, pair));
+        if (!find_fixed(graph, needed)) return RF_OK;
+    }
+    RF_TRY(use_pair(graph, 0));
+    return explain_node(graph, find_fixed(graph, needed));
 }
 
 rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint32_t num_results)
 {
     graph->batches_checked = true;
     graph->fixed_by = NULL;
-    RF_TRY(rf_batch_shapes_update(graph));
     bool *needed = results ? RF_NEW_ARRAY(bool, graph->values.count) : NULL;
     if (results && !needed) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (rf_node n = 0; needed && n < graph->nodes.count; n++) {
@@ -224,7 +258,7 @@ rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint3
         for (uint32_t i = 0; node->op->mutates && !node->dead && i < node->n_in; i++) needed[node->in[i]] = true;
     }
     if (needed) rf_graph_needed(graph, results, num_results, needed);
-    const rf_result r = explain_first(graph, needed);
+    const rf_result r = check_needed(graph, needed);
     rf_free(needed);
     return r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which dimensions of a graph's values count the batch. All shapes are inferred for two other batches as well, which
- * are multiples of the traced one by two primes: whatever the traced batch is divided into they can be divided into,
- * and no size that is fixed equals a dimension in both.
+ * Which dimensions of a graph's values count the batch. All shapes are inferred for two other batches as well: no size
+ * that is fixed equals a dimension in both. They are multiples of the traced one by two primes, which can be divided
+ * into whatever the traced batch is divided into.
  */
 #ifndef RF_GRAPH_BATCH_DIMS_H
 #define RF_GRAPH_BATCH_DIMS_H

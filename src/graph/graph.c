@@ -98,6 +98,7 @@ static rf_result clone_contents(const rf_graph *from, rf_graph *to)
     if (from->fixed_by && !(to->fixed_by = rf_arena_strdup(&to->arena, from->fixed_by)))
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     to->batches_checked = from->batches_checked;
+    to->batches.pair = from->batches.pair;
     for (uint32_t i = 0; i < from->limits.count; i++) {
         const rf_batch_limit *limit = &from->limits.items[i];
         RF_TRY(rf_graph_limit_batch(to, limit->least, limit->most, limit->reason));

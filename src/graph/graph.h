@@ -83,6 +83,7 @@ struct rf_graph {
         uint32_t count, capacity;
         uint32_t nodes;   /* whose results are among them */
         int64_t examples; /* of the traced batch; 0: there is none */
+        uint32_t pair;    /* which other batches they are */
     } batches;
     bool batches_checked;
     struct {

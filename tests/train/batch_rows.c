@@ -138,9 +138,10 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     UNARY(square, 2)                                                                                                   \
     UNARY(exp, 2)                                                                                                      \
     UNARY(expm1, 2)                                                                                                    \
-    UNARY(sin, 2) UNARY(cos, 2) UNARY(erf, 2) UNARY(sign, 0) UNARY(floor, 0) UNARY(round, 0) UNARY(tanh, 2) UNARY(     \
-        sigmoid, 2) UNARY(relu, 1) UNARY(softplus, 2) UNARY(silu, 2) UNARY(hard_silu, 1) UNARY(mish, 2) UNARY(selu, 1) \
-        ROW(rf_log, plain, "+ac", "", 2, rf_log(t, x[0])) ROW(rf_log1p, plain, "+ac", "", 2, rf_log1p(t, x[0]))        \
+    UNARY(sin, 2)                                                                                                      \
+    UNARY(cos, 2) UNARY(erf, 2) UNARY(sign, 0) UNARY(floor, 0) UNARY(round, 0) UNARY(tanh, 2) UNARY(sigmoid, 2)        \
+        UNARY(relu, 1) UNARY(softplus, 2) UNARY(silu, 2) UNARY(hard_silu, 1) UNARY(mish, 2) UNARY(selu, 1) ROW(        \
+            rf_log, plain, "+ac", "", 2, rf_log(t, x[0])) ROW(rf_log1p, plain, "+ac", "", 2, rf_log1p(t, x[0]))        \
             ROW(rf_sqrt, plain, "+ac", "", 2, rf_sqrt(t, x[0])) ROW(rf_rsqrt, plain, "+ac", "", 2, rf_rsqrt(t, x[0]))  \
                 ROW(rf_leaky_relu, plain, "ac", "", 1, rf_leaky_relu(t, x[0], 0.1f))                                   \
                     ROW(rf_gelu, plain, "ac", "", 1, rf_gelu(t, x[0], true))                                           \
@@ -162,13 +163,13 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_einsum, own_pairs, "atc,bsc", "", 1, einsum(t, x, 2, "atc,bsc->abts"))                                      \
     ROW(rf_einsum, pairs, "ad,ad,ok", "o", 1, rf_einsum(t, "abj,jk->abk", (rf_tensor[]){ triples(t, x), x[2] }, 2))    \
     ROW(rf_einsum, means, "ab", "", 1, einsum(t, x, 1, "ab->b"))                                                       \
-    ROW(rf_conv2d, plain, "nhwc,ijcm", "ij", 2, rf_conv2d(t, x[0], x[1], NULL))                                        \
+    ROW(rf_conv2d, plain, "nhwc,ijcm", "", 2, rf_conv2d(t, x[0], x[1], NULL))                                          \
     ROW(rf_conv2d, strided, "nhwc,ijcm", "", 1,                                                                        \
         rf_conv2d(t, x[0], x[1], &(rf_conv2d_params){ .padding = RF_PADDING_SAME, .stride = { 2, 3 } }))               \
     ROW(rf_conv2d_transpose, plain, "nhwc,ijmc", "", 1,                                                                \
         rf_conv2d_transpose(t, x[0], x[1], &(rf_conv2d_params){ .stride = { 2, 1 } }))                                 \
     ROW(rf_max_pool2d, plain, "nhwc", "", 1, rf_max_pool2d(t, x[0], NULL))                                             \
-    ROW(rf_conv2d, first_layer, "nhw1,ij1m,m", "ij", 1,                                                                \
+    ROW(rf_conv2d, first_layer, "nhw1,ij1m,m", "", 1,                                                                  \
         rf_max_pool2d(t, rf_relu(t, rf_bias_add(t, rf_conv2d(t, rf_stop_gradient(t, x[0]), x[1], NULL), x[2])), NULL)) \
     ROW(rf_avg_pool2d, plain, "nhwc", "", 1,                                                                           \
         rf_avg_pool2d(t, x[0], &(rf_pool2d_params){ .window = { 3, 2 }, .padding = RF_PADDING_SAME }))                 \

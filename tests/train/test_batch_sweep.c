@@ -405,6 +405,8 @@ static void run_on_replicas(rf_strategy *strategy, sweep *s, rf_function *functi
     fill_batch(s, 0, count, &batch);
     s->wants_graph = false;
     const rf_result r = rf_strategy_run(strategy, function, &batch, results);
+    char said[512];
+    snprintf(said, sizeof(said), "%s", rf_error_message());
     bool fits = true;
     int64_t first = 0;
     for (uint32_t k = 0; k < num_shares; first += shares[k++]) {
@@ -422,8 +424,7 @@ static void run_on_replicas(rf_strategy *strategy, sweep *s, rf_function *functi
         free_numbers(&wanted);
     }
     if (r < 0 && fits)
-        report("%s %s: batch '%c' of %d: %s", s->row->function, s->row->variant, s->batch, (int)count,
-               rf_error_message());
+        report("%s %s: batch '%c' of %d: %s", s->row->function, s->row->variant, s->batch, (int)count, said);
     free_batch(s, &batch);
 }
 
