@@ -175,18 +175,26 @@ static void format_shape(const rf_graph *graph, rf_value v, int64_t batch, char 
     if (used < size) snprintf(text + used, size - used, "]");
 }
 
-/* The op's own words for a batch of one more, or of those that were tried. */
-static void find_reason(const rf_graph *graph, const rf_node_info *node, int64_t batch)
+/* Whether the node takes a batch of one example more; true where its inputs do not say what they are then. */
+static bool takes_one_more(const rf_graph *graph, const rf_node_info *node)
 {
+    const int64_t batch = graph->batches.examples;
     rf_op_call call;
     rf_batch_shapes_call(graph, node, 0, &call);
     for (uint32_t i = 0; i < node->n_in; i++)
         for (int32_t d = 0; d < call.in[i].shape.rank; d++) {
             rf_batch_dim dim;
-            if (find_dim(graph, node->in[i], d, batch, &dim))
-                call.in[i].shape.dim[d] = dim.per_example * (batch + 1) + dim.fixed;
+            if (!find_dim(graph, node->in[i], d, batch, &dim)) return true;
+            call.in[i].shape.dim[d] = dim.per_example * (batch + 1) + dim.fixed;
         }
-    if (rf_op_infer(&call) < 0) return;
+    return rf_op_infer(&call) >= 0;
+}
+
+/* The op's own words for a batch of one more, or of those that were tried. */
+static void find_reason(const rf_graph *graph, const rf_node_info *node)
+{
+    rf_op_call call;
+    if (!takes_one_more(graph, node)) return;
     for (uint32_t other = 0; other < 2; other++) {
         rf_batch_shapes_call(graph, node, other, &call);
         if (rf_op_infer(&call) < 0) return;
@@ -209,7 +217,7 @@ static rf_result explain_node(rf_graph *graph, const rf_node_info *node)
     }
     rf_error_record before;
     rf_error_save(&before);
-    find_reason(graph, node, batch);
+    find_reason(graph, node);
     if (used < sizeof(text))
         snprintf(text + used, sizeof(text) - used, " fits n = %lld alone (%s)", (long long)batch, rf_error_message());
     (void)rf_error_restore(&before);
@@ -292,7 +300,8 @@ bool rf_batch_shapes_fit(const rf_graph *graph, const rf_op_call *call, const rf
     rf_op_call calls[2];
     rf_error_record before;
     rf_error_save(&before);
-    bool fits = infer_others(graph, &node, calls);
+    /* The others are multiples of the traced batch, which some ops can be fused for alone. */
+    bool fits = infer_others(graph, &node, calls) && takes_one_more(graph, &node);
     (void)rf_error_restore(&before);
     for (uint32_t other = 0; fits && other < 2; other++)
         for (uint32_t i = 0; i < call->n_out; i++) {

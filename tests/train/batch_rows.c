@@ -139,8 +139,9 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     UNARY(exp, 2)                                                                                                      \
     UNARY(expm1, 2)                                                                                                    \
     UNARY(sin, 2)                                                                                                      \
-    UNARY(cos, 2) UNARY(erf, 2) UNARY(sign, 0) UNARY(floor, 0) UNARY(round, 0) UNARY(tanh, 2) UNARY(sigmoid, 2)        \
-        UNARY(relu, 1) UNARY(softplus, 2) UNARY(silu, 2) UNARY(hard_silu, 1) UNARY(mish, 2) UNARY(selu, 1) ROW(        \
+    UNARY(cos, 2)                                                                                                      \
+    UNARY(erf, 2) UNARY(sign, 0) UNARY(floor, 0) UNARY(round, 0) UNARY(tanh, 2) UNARY(sigmoid, 2) UNARY(relu, 1)       \
+        UNARY(softplus, 2) UNARY(silu, 2) UNARY(hard_silu, 1) UNARY(mish, 2) UNARY(selu, 1) ROW(                       \
             rf_log, plain, "+ac", "", 2, rf_log(t, x[0])) ROW(rf_log1p, plain, "+ac", "", 2, rf_log1p(t, x[0]))        \
             ROW(rf_sqrt, plain, "+ac", "", 2, rf_sqrt(t, x[0])) ROW(rf_rsqrt, plain, "+ac", "", 2, rf_rsqrt(t, x[0]))  \
                 ROW(rf_leaky_relu, plain, "ac", "", 1, rf_leaky_relu(t, x[0], 0.1f))                                   \
@@ -152,6 +153,8 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_matmul, plain, "mk,kn", "", 2, rf_matmul(t, x[0], x[1], false, false))                                      \
     ROW(rf_matmul, exchanged, "bkm,nk", "", 2, rf_matmul(t, x[0], x[1], true, true))                                   \
     ROW(rf_matmul, batched, "abmk,1bkn", "", 2, rf_matmul(t, x[0], x[1], false, false))                                \
+    ROW(rf_matmul, narrow, "bmk,bkn", "", 1,                                                                           \
+        rf_cast(t, rf_matmul(t, rf_cast(t, x[0], RF_F16), rf_cast(t, x[1], RF_F16), false, false), RF_F32))            \
     ROW(rf_matmul, one_kernel, "abmk,kn", "", 2, rf_matmul(t, x[0], x[1], false, false))                               \
     ROW(rf_bias_add, plain, "abc,c", "", 2, rf_bias_add(t, x[0], x[1]))                                                \
     ROW(rf_orthogonalize, plain, "bmn", "", 1, rf_orthogonalize(t, x[0], 2))                                           \
@@ -208,6 +211,8 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_squeeze, plain, "a1b", "", 2, rf_squeeze(t, x[0], 1))                                                       \
     ROW(rf_gather, rows, "vc,#ab", "", 2, rf_gather(t, x[0], x[1], 0))                                                 \
     ROW(rf_gather, columns, "avc,#b", "", 2, rf_gather(t, x[0], x[1], 1))                                              \
+    ROW(rf_gather, narrow, "avc,#b", "", 1,                                                                            \
+        rf_cast(t, rf_square(t, rf_cast(t, rf_gather(t, x[0], x[1], 1), RF_F16)), RF_F32))                             \
     ROW(rf_gather_positions, plain, "asc,#ap", "", 2, rf_gather_positions(t, x[0], x[1]))                              \
     ROW(rf_cast, plain, "ac", "", 1, rf_cast(t, rf_cast(t, x[0], RF_F16), RF_F32))                                     \
     ROW(rf_stop_gradient, plain, "ac", "", 1, rf_multiply(t, x[0], rf_stop_gradient(t, x[0])))                         \
