@@ -6,6 +6,8 @@
  * Tensors are dense and row-major. Images are NHWC, kernels [kh, kw, cin / groups, cout].
  * Arithmetic is f32 unless stated otherwise. Dimension 0 of the step's inputs is the batch and may
  * differ from run to run: use -1 in rf_reshape() instead of a number read from rf_tensor_shape().
+ * Any dimension of a tensor may be the batch. A step that holds numbers or constants of the traced
+ * batch is refused for other ones, with a message that names the call.
  *
  * The following holds for every tracing function of the library.
  *  - It may be called only by the step that is being traced, by the thread that traces it, and with
@@ -347,6 +349,7 @@ RF_API rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const 
  * negative; as Keras' slice_update(), along one axis. x and updates are f32 and of one shape, but
  * for that axis, which must be no longer in updates. `start` is i32 of one element: a number of the
  * step, so that one trace serves all places. Updates that would lie outside of x are left out.
+ * Where the axis follows the batch, a batch with which updates are longer than x is refused.
  * Gradients flow to x and updates.
  *
  * The keys and values that attention computed for earlier tokens are kept so: a variable that is

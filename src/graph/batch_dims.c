@@ -8,16 +8,44 @@
 #include "base/error.h"
 #include "graph/internal.h"
 
-/* The other batches are the traced one times these: large enough for strides and roundings to show, small enough for
- * what grows with the square of the batch. */
-static const int64_t primes[2] = { 7, 11 };
+/* Pairs of other batches: the traced one times a number, and some more. The first pair is large enough for strides and
+ * roundings to show, and can be divided as the traced one can. What has no room for it is tried with closer ones. */
+static const struct {
+    int64_t times[2], more[2];
+} pairs[] = {
+    { { 7, 11 }, { 0, 0 } },
+    { { 2, 3 }, { 0, 0 } },
+    { { 1, 1 }, { 1, 2 } },
+    { { 1, 1 }, { -1, -2 } },
+};
+enum { NUM_PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
 /* ---- shapes for the other batches ---- */
 
-static rf_shape leaf_shape(const rf_value_info *leaf, uint32_t other)
+/* That of all inputs; 0: there are none, or they do not agree, and count no examples. */
+static int64_t find_batch(const rf_graph *graph)
+{
+    int64_t batch = 0;
+    for (rf_value v = 1; v < graph->values.count; v++) {
+        const rf_value_info *value = &graph->values.items[v];
+        if (value->kind != RF_VALUE_INPUT || value->desc.shape.rank == 0) continue;
+        if (batch != 0 && value->desc.shape.dim[0] != batch) return 0;
+        batch = value->desc.shape.dim[0];
+    }
+    return batch;
+}
+
+static int64_t other_batch(const rf_graph *graph, uint32_t other)
+{
+    const uint32_t pair = graph->batches.pair;
+    return graph->batches.examples * pairs[pair].times[other] + pairs[pair].more[other];
+}
+
+static rf_shape leaf_shape(const rf_graph *graph, const rf_value_info *leaf, uint32_t other)
 {
     rf_shape shape = leaf->desc.shape;
-    if (leaf->kind == RF_VALUE_INPUT && shape.rank > 0) shape.dim[0] *= primes[other];
+    if (leaf->kind == RF_VALUE_INPUT && shape.rank > 0 && graph->batches.examples > 0)
+        shape.dim[0] = other_batch(graph, other);
     return shape;
 }
 
@@ -53,11 +81,14 @@ static void learn_node(rf_graph *graph, rf_node n)
 rf_result rf_batch_shapes_update(rf_graph *graph)
 {
     if (graph->batches.count == graph->values.count && graph->batches.nodes == graph->nodes.count) return RF_OK;
+    const int64_t examples = find_batch(graph);
+    if (examples != graph->batches.examples) rf_batch_shapes_forget(graph);
+    graph->batches.examples = examples;
     RF_TRY(rf_array_reserve((void **)&graph->batches.items, &graph->batches.capacity, graph->values.count,
                             sizeof(*graph->batches.items)));
     for (rf_value v = graph->batches.count; v < graph->values.count; v++)
         for (uint32_t other = 0; other < 2; other++)
-            graph->batches.items[v].at[other] = leaf_shape(&graph->values.items[v], other);
+            graph->batches.items[v].at[other] = leaf_shape(graph, &graph->values.items[v], other);
     graph->batches.count = graph->values.count;
     rf_error_record before;
     rf_error_save(&before);
@@ -99,32 +130,23 @@ rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *sa
     return RF_OK;
 }
 
-/* Of the inputs; 0: there are none. */
-static int64_t traced_batch(const rf_graph *graph)
-{
-    for (rf_value v = 1; v < graph->values.count; v++) {
-        const rf_value_info *value = &graph->values.items[v];
-        if (value->kind == RF_VALUE_INPUT && value->desc.shape.rank > 0) return value->desc.shape.dim[0];
-    }
-    return 0;
-}
-
 static bool find_dim(const rf_graph *graph, rf_value v, int32_t d, int64_t batch, rf_batch_dim *out)
 {
     const int64_t size = rf_graph_desc(graph, v)->shape.dim[d];
     const rf_batch_shapes *others = &graph->batches.items[v];
     *out = (rf_batch_dim){ .fixed = size };
     if (!dim_follows(graph, v, d)) return true;
-    const int64_t more = others->at[1].dim[d] - others->at[0].dim[d], examples = batch * (primes[1] - primes[0]);
-    if (batch <= 0 || more % examples != 0) return false;
+    const int64_t first = other_batch(graph, 0), more = others->at[1].dim[d] - others->at[0].dim[d];
+    const int64_t examples = other_batch(graph, 1) - first;
+    if (more % examples != 0) return false;
     *out = (rf_batch_dim){ more / examples, size - more / examples * batch };
-    return others->at[0].dim[d] == out->per_example * batch * primes[0] + out->fixed;
+    return others->at[0].dim[d] == out->per_example * first + out->fixed;
 }
 
 rf_result rf_graph_batch_dim(rf_graph *graph, rf_value v, int32_t d, rf_batch_dim *out, bool *linear)
 {
     RF_TRY(rf_batch_shapes_update(graph));
-    *linear = find_dim(graph, v, d, traced_batch(graph), out);
+    *linear = find_dim(graph, v, d, graph->batches.examples, out);
     return RF_OK;
 }
 
@@ -153,18 +175,26 @@ static void format_shape(const rf_graph *graph, rf_value v, int64_t batch, char 
     if (used < size) snprintf(text + used, size - used, "]");
 }
 
-/* The op's own words for a batch of one more, or of those that were tried. */
-static void find_reason(const rf_graph *graph, const rf_node_info *node, int64_t batch)
+/* Whether the node takes a batch of one example more; true where its inputs do not say what they are then. */
+static bool takes_one_more(const rf_graph *graph, const rf_node_info *node)
 {
+    const int64_t batch = graph->batches.examples;
     rf_op_call call;
     rf_batch_shapes_call(graph, node, 0, &call);
     for (uint32_t i = 0; i < node->n_in; i++)
         for (int32_t d = 0; d < call.in[i].shape.rank; d++) {
             rf_batch_dim dim;
-            if (find_dim(graph, node->in[i], d, batch, &dim))
-                call.in[i].shape.dim[d] = dim.per_example * (batch + 1) + dim.fixed;
+            if (!find_dim(graph, node->in[i], d, batch, &dim)) return true;
+            call.in[i].shape.dim[d] = dim.per_example * (batch + 1) + dim.fixed;
         }
-    if (rf_op_infer(&call) < 0) return;
+    return rf_op_infer(&call) >= 0;
+}
+
+/* The op's own words for a batch of one more, or of those that were tried. */
+static void find_reason(const rf_graph *graph, const rf_node_info *node)
+{
+    rf_op_call call;
+    if (!takes_one_more(graph, node)) return;
     for (uint32_t other = 0; other < 2; other++) {
         rf_batch_shapes_call(graph, node, other, &call);
         if (rf_op_infer(&call) < 0) return;
@@ -174,7 +204,7 @@ static void find_reason(const rf_graph *graph, const rf_node_info *node, int64_t
 
 static rf_result explain_node(rf_graph *graph, const rf_node_info *node)
 {
-    const int64_t batch = traced_batch(graph);
+    const int64_t batch = graph->batches.examples;
     char text[1024], shape[96];
     size_t used = (size_t)snprintf(text, sizeof(text), "%s", node->call ? node->call : node->op->name);
     for (uint32_t i = 0; i < node->n_in && used < sizeof(text); i++) {
@@ -187,7 +217,7 @@ static rf_result explain_node(rf_graph *graph, const rf_node_info *node)
     }
     rf_error_record before;
     rf_error_save(&before);
-    find_reason(graph, node, batch);
+    find_reason(graph, node);
     if (used < sizeof(text))
         snprintf(text + used, sizeof(text) - used, " fits n = %lld alone (%s)", (long long)batch, rf_error_message());
     (void)rf_error_restore(&before);
@@ -195,22 +225,40 @@ static rf_result explain_node(rf_graph *graph, const rf_node_info *node)
     return graph->fixed_by ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-static rf_result explain_first(rf_graph *graph, const bool *needed)
+/* The first node that is needed and fits the traced batch alone; NULL: there is none. */
+static const rf_node_info *find_fixed(const rf_graph *graph, const bool *needed)
 {
     for (rf_node n = 0; n < graph->nodes.count; n++) {
         const rf_node_info *node = &graph->nodes.items[n];
         bool wanted = !needed || node->op->mutates != 0;
         for (uint32_t i = 0; i < node->n_out; i++) wanted = wanted || needed[node->out[i]];
-        if (wanted && node->fixed && !node->dead) return explain_node(graph, node);
+        if (wanted && node->fixed && !node->dead) return node;
     }
-    return RF_OK;
+    return NULL;
+}
+
+static rf_result use_pair(rf_graph *graph, uint32_t pair)
+{
+    if (graph->batches.pair != pair) rf_batch_shapes_forget(graph);
+    graph->batches.pair = pair;
+    return rf_batch_shapes_update(graph);
+}
+
+static rf_result check_needed(rf_graph *graph, const bool *needed)
+{
+    for (uint32_t pair = 0; pair < NUM_PAIRS; pair++) {
+        if (pair > 0 && graph->batches.examples + pairs[pair].more[1] < 1) continue;
+        RF_TRY(use_pair(graph, pair));
+        if (!find_fixed(graph, needed)) return RF_OK;
+    }
+    RF_TRY(use_pair(graph, 0));
+    return explain_node(graph, find_fixed(graph, needed));
 }
 
 rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint32_t num_results)
 {
     graph->batches_checked = true;
     graph->fixed_by = NULL;
-    RF_TRY(rf_batch_shapes_update(graph));
     bool *needed = results ? RF_NEW_ARRAY(bool, graph->values.count) : NULL;
     if (results && !needed) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (rf_node n = 0; needed && n < graph->nodes.count; n++) {
@@ -218,9 +266,28 @@ rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint3
         for (uint32_t i = 0; node->op->mutates && !node->dead && i < node->n_in; i++) needed[node->in[i]] = true;
     }
     if (needed) rf_graph_needed(graph, results, num_results, needed);
-    const rf_result r = explain_first(graph, needed);
+    const rf_result r = check_needed(graph, needed);
     rf_free(needed);
     return r;
+}
+
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason)
+{
+    RF_TRY(RF_VEC_GROW(&graph->limits));
+    const char *copy = rf_arena_strdup(&graph->arena, reason);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    graph->limits.items[graph->limits.count++] = (rf_batch_limit){ least, most, copy };
+    return RF_OK;
+}
+
+rf_result rf_batch_limits_check(const rf_graph *graph, int64_t batch)
+{
+    for (uint32_t i = 0; i < graph->limits.count; i++) {
+        const rf_batch_limit *limit = &graph->limits.items[i];
+        if (batch < limit->least || batch > limit->most)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: %lld examples", limit->reason, (long long)batch);
+    }
+    return RF_OK;
 }
 
 /* ---- rewriting ---- */
@@ -233,7 +300,8 @@ bool rf_batch_shapes_fit(const rf_graph *graph, const rf_op_call *call, const rf
     rf_op_call calls[2];
     rf_error_record before;
     rf_error_save(&before);
-    bool fits = infer_others(graph, &node, calls);
+    /* The others are multiples of the traced batch, which some ops can be fused for alone. */
+    bool fits = infer_others(graph, &node, calls) && takes_one_more(graph, &node);
     (void)rf_error_restore(&before);
     for (uint32_t other = 0; fits && other < 2; other++)
         for (uint32_t i = 0; i < call->n_out; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which dimensions of a graph's values count the batch. All shapes are inferred for two other batches as well, which
- * are multiples of the traced one by two primes: whatever the traced batch is divided into they can be divided into,
- * and no size that is fixed equals a dimension in both.
+ * Which dimensions of a graph's values count the batch. All shapes are inferred for two other batches as well: no size
+ * that is fixed equals a dimension in both. They are multiples of the traced one by two primes, which can be divided
+ * into whatever the traced batch is divided into.
  */
 #ifndef RF_GRAPH_BATCH_DIMS_H
 #define RF_GRAPH_BATCH_DIMS_H
@@ -27,5 +27,8 @@ rf_result rf_graph_batch_dim(rf_graph *graph, rf_value v, int32_t d, rf_batch_di
  * graph->fixed_by becomes a message that says which call of the step does not, and why, else it stays NULL. From then
  * on rf_graph_specialize() refuses other batches with this message. `results` NULL: all live nodes are needed. */
 rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint32_t num_results);
+
+/* Refuses batches of fewer and of more examples than that, for this reason, which names the call of the step. */
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "graph/batch_dims.h"
 #include "graph/internal.h"
 
 /* Attributes of nodes that were given none. */
@@ -36,6 +37,7 @@ void rf_graph_destroy(rf_graph **graph)
     rf_free(g->nodes.items);
     rf_free(g->leaves.slots);
     rf_free(g->batches.items);
+    rf_free(g->limits.items);
     for (uint32_t i = 0; i < g->held.count; i++) g->held.items[i]->release(g->held.items[i]);
     rf_free(g->held.items);
     rf_arena_free(&g->arena);
@@ -96,6 +98,11 @@ static rf_result clone_contents(const rf_graph *from, rf_graph *to)
     if (from->fixed_by && !(to->fixed_by = rf_arena_strdup(&to->arena, from->fixed_by)))
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     to->batches_checked = from->batches_checked;
+    to->batches.pair = from->batches.pair;
+    for (uint32_t i = 0; i < from->limits.count; i++) {
+        const rf_batch_limit *limit = &from->limits.items[i];
+        RF_TRY(rf_graph_limit_batch(to, limit->least, limit->most, limit->reason));
+    }
     to->values.count = from->values.count;
     to->nodes.count = from->nodes.count;
     to->num_inputs = from->num_inputs;

@@ -48,6 +48,12 @@ typedef struct rf_batch_shapes {
     rf_shape at[2];
 } rf_batch_shapes;
 
+/* Batches of other sizes are refused; the reason names the call of the step. */
+typedef struct rf_batch_limit {
+    int64_t least, most;
+    const char *reason;
+} rf_batch_limit;
+
 /* A hash table of leaves and nodes; index.c's own. */
 typedef struct rf_graph_index {
     uint32_t *slots, count, capacity;
@@ -75,9 +81,15 @@ struct rf_graph {
     struct {
         rf_batch_shapes *items; /* of the first values */
         uint32_t count, capacity;
-        uint32_t nodes; /* whose results are among them */
+        uint32_t nodes;   /* whose results are among them */
+        int64_t examples; /* of the traced batch; 0: there is none */
+        uint32_t pair;    /* which other batches they are */
     } batches;
     bool batches_checked;
+    struct {
+        rf_batch_limit *items;
+        uint32_t count, capacity;
+    } limits;
     const char *fixed_by; /* once checked: why no batch but the traced one fits; NULL: others do */
 };
 

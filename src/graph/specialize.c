@@ -45,6 +45,7 @@ rf_result rf_graph_specialize(rf_graph *graph, int64_t batch)
 
     /* Refused as well where the shapes of this batch happen to fit: a size of 1 broadcasts to all others. */
     if (!graph->batches_checked) RF_TRY(rf_graph_check_batches(graph, NULL, 0));
+    RF_TRY(rf_batch_limits_check(graph, batch));
     if (graph->fixed_by) return refuse_batch(RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s", graph->fixed_by), traced, batch);
     rf_tensor_desc *descs = RF_NEW_ARRAY(rf_tensor_desc, graph->values.count);
     if (!descs) return RF_ERROR_OUT_OF_HOST_MEMORY;

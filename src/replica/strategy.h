@@ -23,6 +23,11 @@ rf_graph *rf_trace_graph(rf_trace *t);
 rf_strategy *rf_trace_strategy(const rf_trace *t);
 /* Checks a handle: right trace, valid. Returns 0 (and makes the trace fail, unless it has failed already) otherwise. */
 rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
+/* From here to rf_trace_leave() everything that is traced is part of a call of `what`, for messages: of calls within
+ * each other the outermost counts. Otherwise it is the function that rf_trace_value() last heard of. rf_trace_leave()
+ * passes y on. The trace may be NULL. */
+void rf_trace_enter(rf_trace *t, const char *what);
+rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y);
 /* A number that the strategy gave to no other trace or builder; never 0. */
 uint32_t rf_strategy_next_serial(rf_strategy *s);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/batch_dims.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -138,7 +139,19 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
             argument);
         return 0;
     }
+    if (t->entered == 0 && keep_failure(t, rf_graph_set_call(t->signature->graph, argument)) < 0) return 0;
     return x.id;
+}
+
+void rf_trace_enter(rf_trace *t, const char *what)
+{
+    if (t && t->entered++ == 0) (void)keep_failure(t, rf_graph_set_call(t->signature->graph, what));
+}
+
+rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y)
+{
+    if (t) t->entered--;
+    return y;
 }
 
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
@@ -555,6 +568,23 @@ static rf_result use_shadows(rf_trace *t)
     return r;
 }
 
+/* Which batches all that the step is for fits. */
+static rf_result check_batches(const rf_signature *sig, uint32_t num_outputs)
+{
+    uint32_t count = num_outputs + sig->assignments.count;
+    for (uint32_t u = 0; u < sig->updates.count; u++) count += sig->updates.items[u].count;
+    rf_value *roots = RF_NEW_ARRAY(rf_value, count);
+    if (!roots) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    count = 0;
+    for (uint32_t i = 0; i < num_outputs; i++) roots[count++] = sig->outputs[i];
+    for (uint32_t i = 0; i < sig->assignments.count; i++) roots[count++] = sig->assignments.items[i].value;
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        for (uint32_t i = 0; i < sig->updates.items[u].count; i++) roots[count++] = sig->updates.items[u].gradients[i];
+    const rf_result r = rf_graph_check_batches(sig->graph, roots, count);
+    rf_free(roots);
+    return r;
+}
+
 static rf_result trace_step(rf_trace *t)
 {
     rf_function *f = t->function;
@@ -577,6 +607,7 @@ static rf_result trace_step(rf_trace *t)
     RF_TRY(use_shadows(t));
     rf_signature *sig = t->signature;
     sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
+    RF_TRY(check_batches(sig, f->params.num_outputs));
     RF_TRY(rf_trace_check_shapes(sig));
     if (t->strategy->num_replicas == 1) sig->sums.elements = 0; /* nothing reads them */
     return RF_OK;
