@@ -163,18 +163,20 @@ enum { NUM_DRAWS = sizeof(draws) / sizeof(draws[0]) };
 static rf_result create_layer(int i, rf_layer **out, int32_t *least, int32_t *most)
 {
     rf_layer *inner = NULL;
-    *least = i == 3 || i == 5 ? 3 : i == 4 ? 4 : 2;
-    *most = i == 3 ? 3 : i == 4 ? 4 : 6;
+    const rf_multi_head_attention_params attention = { .num_heads = 2, .key_dim = 3, .dropout = 0.5f };
+    *least = i == 3 || i >= 5 ? 3 : i == 4 ? 4 : 2;
+    *most = i == 3 || i == 6 ? 3 : i == 4 ? 4 : 6;
     switch (i) {
     case 0: return rf_layer_dropout(0.5f, 0, out);
     case 1: return rf_layer_gaussian_noise(0.5f, 0, out);
     case 2: return rf_layer_gaussian_dropout(0.5f, 9, out);
     case 3: return rf_layer_spatial_dropout1d(0.5f, 0, out);
     case 4: return rf_layer_spatial_dropout2d(0.5f, 0, out);
+    case 6: return rf_layer_multi_head_attention(&attention, out);
     default: RF_TRY(rf_layer_dropout(0.5f, 0, &inner)); return rf_layer_time_distributed(inner, NULL, out);
     }
 }
-enum { NUM_LAYERS = 6, NUM_PARTS = NUM_DRAWS + NUM_LAYERS };
+enum { ATTENTION_LAYER = 6, NUM_LAYERS, NUM_PARTS = NUM_DRAWS + NUM_LAYERS };
 
 /* ---- all of them in one step ---- */
 
@@ -193,7 +195,11 @@ static rf_tensor part_of(rf_trace *t, const sweep *s, int part, rf_tensor x)
         return rank >= draws[part].least && rank <= draws[part].most ? draws[part].draw(t, x) : (rf_tensor){ 0, 0 };
     if (rank < s->least[layer] || rank > s->most[layer]) return (rf_tensor){ 0, 0 };
     if (s->least[layer] > 2 && !forms[s->form].examples_first) return (rf_tensor){ 0, 0 };
-    return rf_layer_call(t, s->model, s->layers[layer], x, RF_TRAINING);
+    if (layer != ATTENTION_LAYER) return rf_layer_call(t, s->model, s->layers[layer], x, RF_TRAINING);
+    rf_tensor y = { 0, 0 };
+    const rf_tensor in[] = { x, x, x };
+    const rf_layer_apply_params params = { .in = in, .num_in = 3, .mode = RF_TRAINING };
+    return rf_layer_apply(t, s->model, s->layers[layer], &params, &y, 1) < 0 ? (rf_tensor){ 0, 0 } : y;
 }
 
 static rf_tensor call_model(rf_trace *t, rf_model *model, rf_tensor in, rf_mode mode, void *user)
@@ -227,17 +233,22 @@ static rf_element make_batch(uint32_t rows)
     return (rf_element){ 1, { { RF_F32, RF_SHAPE(rows, ROWS, COLUMNS), x } } };
 }
 
+static rf_result create_step(worker *w, sweep *s, rf_function **out)
+{
+    RF_TRY(rf_model_create_custom(w->strategy, call_model, s, &s->model));
+    for (int i = 0; i < NUM_LAYERS; i++) {
+        RF_TRY(create_layer(i, &s->layers[i], &s->least[i], &s->most[i]));
+        RF_TRY(rf_model_add_layer(s->model, s->layers[i]));
+    }
+    const rf_function_params params = { .step = sweep_step, .user = s, .num_outputs = 1, .training = true };
+    return rf_function_create(w->strategy, &params, out);
+}
+
 static rf_result run_form(worker *w, sweep *s)
 {
     static const uint32_t batches[] = { MOST, 2, 1, MOST };
     rf_function *f = NULL;
-    rf_result r = rf_model_create_custom(w->strategy, call_model, s, &s->model);
-    for (int i = 0; r == RF_OK && i < NUM_LAYERS; i++) {
-        r = create_layer(i, &s->layers[i], &s->least[i], &s->most[i]);
-        if (r == RF_OK) r = rf_model_add_layer(s->model, s->layers[i]);
-    }
-    const rf_function_params params = { .step = sweep_step, .user = s, .num_outputs = 1, .training = true };
-    if (r == RF_OK) r = rf_function_create(w->strategy, &params, &f);
+    rf_result r = create_step(w, s, &f);
     for (int b = 0; r == RF_OK && b < 4; b++) {
         const rf_element batch = make_batch(batches[b]);
         rf_per_replica *result;
@@ -363,11 +374,37 @@ static void others_are_refused_where_the_batch_is_split(void **state)
     }
 }
 
+/* ---- seeds ---- */
+
+static rf_result run_with_own_seed(worker *w)
+{
+    const rf_element batch = make_batch(MOST);
+    rf_per_replica *result;
+    sweep s = { .form = 0 };
+    rf_function *f;
+    rf_strategy_set_seed(w->strategy, 7 + w->rank);
+    RF_TRY(create_step(w, &s, &f));
+    EXPECT_FAILS(rf_strategy_run(w->strategy, f, &batch, &result), RF_ERROR_INVALID_ARGUMENT,
+                 "on rank 0 from seed 7 and on rank 1 from seed 8", "rf_strategy_set_seed()");
+    rf_function_destroy(&f);
+    rf_model_destroy(&s.model);
+    return RF_OK;
+}
+
+static void workers_have_one_seed(void **state)
+{
+    static report reports[MAX_WORKERS];
+    (void)state;
+    run_job(&splits[NUM_SPLITS - 1], run_with_own_seed, reports);
+    check_job(reports, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_of_one_device),
         cmocka_unit_test(others_are_refused_where_the_batch_is_split),
+        cmocka_unit_test(workers_have_one_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -419,6 +419,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
                              &x->signature));
     RF_TRY(check_indices(x));
     RF_TRY(split_together(x, step));
+    step->seed = x->signature->hosts[RF_HOST_RANDOM] ? s->seed : 0;
     step->examples = x->total;
     step->first_row = x->batch->first_row;
     step->rows = 0;
