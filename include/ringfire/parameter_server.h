@@ -233,7 +233,8 @@ RF_API void rf_coordinator_destroy(rf_coordinator **coordinator);
 /**
  * Adds work: examples [first, first + count) for a function. Works of a function are numbered in
  * the order in which they are scheduled, from the iterations of
- * rf_coordinator_params::local_optimizer on, and draw the random numbers of a step of that number.
+ * rf_coordinator_params::local_optimizer on, and draw the random numbers of a step of that number
+ * from the seed of the chief's strategy.
  * With `count` 0 the work is on batches of rf_worker_function::data, of all passes over it: see
  * rf_worker_function::whole_data. It is then numbered from 0, or from `first` where that is more: a
  * training that goes on, or a worker that joins later, need not begin at the beginning.

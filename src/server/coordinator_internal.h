@@ -33,6 +33,7 @@ struct rf_remote_value {
     uint64_t first, count;
     uint32_t kind;
     uint64_t number; /* among its kind, from where the training began */
+    uint64_t seed;   /* of random numbers: the chief's when it was scheduled */
     rf_work_share *shares;
     uint32_t num_shares, shares_left; /* left: not done, dropped ones included */
     uint32_t num_pushed;
@@ -115,7 +116,7 @@ void rf_remote_value_release(rf_remote_value *item);
 void rf_remote_value_append(rf_coordinator *c, rf_remote_value *item);
 /* Moves shares of items that may begin to the ready ones. */
 void rf_coordinator_make_ready(rf_coordinator *c);
-/* Gives the item its kind and number; of those on data of workers that is `first` at least. */
+/* Gives the item its kind, seed and number; of those on data of workers that is `first` at least. */
 rf_result rf_coordinator_number(rf_coordinator *c, rf_remote_value *item);
 rf_work_share *rf_work_share_take(rf_coordinator *c);
 void rf_work_share_remove(rf_coordinator *c, rf_work_share *share); /* from those that are ready */

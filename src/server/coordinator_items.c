@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "replica/strategy.h"
 #include "server/coordinator_internal.h"
 
 /* ---- life ---- */
@@ -72,6 +73,7 @@ rf_result rf_coordinator_number(rf_coordinator *c, rf_remote_value *item)
     uint64_t *next = &c->kinds.items[item->kind].next;
     if (item->count == 0 && item->first > *next) *next = item->first;
     item->number = (*next)++;
+    if (c->variables.count > 0) item->seed = rf_strategy_seed(rf_variable_strategy(c->variables.items[0]));
     return RF_OK;
 }
 

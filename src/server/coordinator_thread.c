@@ -257,7 +257,8 @@ static void assign_share(rf_coordinator *c, rf_work_share *share, uint32_t w)
                         .offset = share->first,
                         .examples = share->count,
                         .number = share->item->number,
-                        .row = share->first - share->item->first };
+                        .row = share->first - share->item->first,
+                        .seed = share->item->seed };
     snprintf(m.text, sizeof(m.text), "%s", share->item->function);
     if (rf_ps_link_send(seat->link, &m) < 0) lose_worker(c, w);
 }

@@ -5,7 +5,7 @@
 
 #include "transport/channel/wire.h"
 
-#define MAX_FIELDS 8
+#define MAX_FIELDS 9
 
 typedef enum payload { NO_PAYLOAD, BYTES, FLOATS } payload;
 
@@ -41,8 +41,8 @@ static const layout layouts[RF_PS_TYPE_COUNT] = {
     [RF_PS_WELCOME] = { .name = "welcome", .payload = BYTES, .fields = { AT(synchronous), AT(count) } },
     [RF_PS_WORK] = { .name = "work",
                      .text = true,
-                     .fields = { AT(id), AT(step), AT(share), AT(shares), AT(offset), AT(examples), AT(number),
-                                 AT(row) } },
+                     .fields = { AT(id), AT(step), AT(share), AT(shares), AT(offset), AT(examples), AT(number), AT(row),
+                                 AT(seed) } },
     [RF_PS_DONE] = { .name = "done",
                      .payload = FLOATS,
                      .fields = { AT(id), AT(examples), AT(staleness), AT(step), AT(hash) } },

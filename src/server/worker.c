@@ -120,6 +120,7 @@ static rf_result do_work(worker *w, const rf_ps_message *order)
                               .count = order->examples,
                               .number = order->number,
                               .row = order->row,
+                              .seed = order->seed,
                               .share = order->share,
                               .shares = order->shares,
                               .synchronous = w->synchronous };

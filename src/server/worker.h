@@ -14,6 +14,7 @@ typedef struct rf_ps_work {
     uint64_t first, count;  /* examples; count 0: of a dataset, which begins with batch `first` */
     uint64_t number;        /* of the function's work: what random numbers follow */
     uint64_t row;           /* examples of that work before `first` */
+    uint64_t seed;          /* the chief's, of random numbers */
     uint64_t share, shares; /* of that work */
     bool synchronous;
 } rf_ps_work;

@@ -248,6 +248,7 @@ static rf_result do_work(void *user, const rf_ps_work *work, const float *values
     /* Batches of a dataset follow each other in the order of their shares, as if all were full. */
     const uint64_t row = work->count > 0 ? work->row : work->share * (uint64_t)rf_dataset_batch_size(function->data);
     rf_function_set_share(function->function, work->number, row);
+    rf_strategy_set_seed(p->strategy, work->seed);
     RF_TRY(rf_ps_variables_assign(w->variables, values));
     RF_TRY(rf_strategy_run(p->strategy, function->function, &batch, results));
     for (uint32_t i = 0; i < function->num_results; i++)
@@ -296,7 +297,9 @@ static rf_result run_worker(worker *w)
         rf_variable_set_served(variables->items[i], true);
     bool own_data = false;
     for (uint32_t f = 0; f < p->num_functions; f++) own_data |= p->functions[f].data && !p->functions[f].whole_data;
+    const uint64_t seed = rf_strategy_seed(p->strategy);
     const rf_result r = rf_ps_worker_run(&p->comm, variables, own_data, do_work, w);
+    rf_strategy_set_seed(p->strategy, seed);
     for (uint32_t f = 0; f < p->num_functions; f++)
         rf_function_set_share(p->functions[f].function, rf_function_step(p->functions[f].function), 0);
     for (uint32_t i = variables->num_trained; i < variables->count; i++)

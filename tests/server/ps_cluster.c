@@ -276,6 +276,7 @@ static rf_result run_worker(cluster *c, uint32_t index)
     GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
     GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
     if (p->own_data) GO(create_own_data(s, &data));
+    rf_strategy_set_seed(strategy, 100 + index); /* numbers are drawn from the chief's */
     const rf_worker_function list[] = {
         { .name = "train",
           .function = functions[0],
