@@ -191,7 +191,7 @@ typedef struct worker {
     rf_reading *readings; /* [num_functions] */
 } worker;
 
-/* Of a dataset that all workers have a share takes every so-manieth batch, whoever computes it. */
+/* Of a dataset that all workers have, share s of n takes batches s, n + s, ..., whoever computes it. */
 static rf_result read_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_element *out)
 {
     const rf_worker_function *function = &w->params->functions[f];
