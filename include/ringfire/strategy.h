@@ -352,7 +352,8 @@ typedef struct rf_variable_params {
 
 /**
  * Sets the seed from which variables without a seed of their own, and dropout, derive theirs.
- * Call it before variables are created.
+ * Call it before variables are created. A step that draws random numbers is
+ * ::RF_ERROR_INVALID_ARGUMENT where workers have different ones.
  */
 RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed);
 /** What layers compute with. */

@@ -109,6 +109,7 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
                                 .dout = dout,
                                 .needed = needed,
                                 .din = din };
+    d->graph->call = node.call; /* what is appended belongs to the call that it is the gradient of */
     const rf_result r = node.op->gradient(&context);
     if (r < 0) return rf_error_context(r, "gradient of '%s'", node.op->name);
     for (uint32_t i = 0; i < node.n_in; i++) {
@@ -162,7 +163,9 @@ rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value 
     d.wanted = RF_NEW_ARRAY(bool, d.num_values);
     d.gradient = RF_NEW_ARRAY(rf_value, d.num_values);
     rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    const char *call = graph->call;
     if (d.wanted && d.gradient) r = loss_differentiate(&d, loss, targets, num_targets, grads);
+    graph->call = call;
     rf_free(d.wanted);
     rf_free(d.gradient);
     return r;

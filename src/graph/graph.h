@@ -38,8 +38,21 @@ typedef struct rf_node_info {
     uint32_t n_in, n_out;
     rf_value in[RF_MAX_INPUTS];
     rf_value out[RF_MAX_OUTPUTS];
-    bool dead; /* removed by a rewrite */
+    const char *call; /* what the user called, for messages: see rf_graph_set_call(); NULL: nothing is known */
+    bool fixed;       /* fits the traced batch alone; known for the nodes that batch_dims.c has seen */
+    bool dead;        /* removed by a rewrite */
 } rf_node_info;
+
+/* Shapes of a value for two other batches; batch_dims.c's own. */
+typedef struct rf_batch_shapes {
+    rf_shape at[2];
+} rf_batch_shapes;
+
+/* Batches of other sizes are refused; the reason names the call of the step. */
+typedef struct rf_batch_limit {
+    int64_t least, most;
+    const char *reason;
+} rf_batch_limit;
 
 /* A hash table of leaves and nodes; index.c's own. */
 typedef struct rf_graph_index {
@@ -64,6 +77,20 @@ struct rf_graph {
     void *trace; /* whoever traces into it, for gradients that are traced; NULL: nobody */
     uint32_t num_inputs, num_states, num_hosts; /* one more than the largest slot */
     rf_graph_index leaves;                      /* those that are found again: all but constants */
+    const char *call;                           /* of the nodes to come */
+    struct {
+        rf_batch_shapes *items; /* of the first values */
+        uint32_t count, capacity;
+        uint32_t nodes;   /* whose results are among them */
+        int64_t examples; /* of the traced batch; 0: there is none */
+        uint32_t pair;    /* which other batches they are */
+    } batches;
+    bool batches_checked;
+    struct {
+        rf_batch_limit *items;
+        uint32_t count, capacity;
+    } limits;
+    const char *fixed_by; /* once checked: why no batch but the traced one fits; NULL: others do */
 };
 
 rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out);
@@ -80,6 +107,10 @@ rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *da
  * differentiation. rf_graph_share() joins them once all gradients are there. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
+
+/* What the user calls from here on, such as "rf_sort": nodes to come keep it for messages. Copied. A text ends at its
+ * first ':', so that "rf_sort: x" will do. NULL: nothing is known. */
+rf_result rf_graph_set_call(rf_graph *graph, const char *call);
 
 static inline const rf_tensor_desc *rf_graph_desc(const rf_graph *graph, rf_value v)
 {
@@ -125,7 +156,7 @@ typedef struct rf_lookup {
 } rf_lookup;
 /* For each input slot below `count` the op with the fewest choices of those that take the input as it is, or a view of
  * it. Ops whose choices depend on the batch do not count. */
-void rf_graph_find_lookups(const rf_graph *graph, rf_lookup *lookups, uint32_t count);
+rf_result rf_graph_find_lookups(rf_graph *graph, rf_lookup *lookups, uint32_t count);
 
 /* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape
  * in the trace was fixed to the traced batch. */

@@ -195,6 +195,16 @@ static rf_result check_same_step(const rf_world *w, rf_step_report *all)
     return RF_OK;
 }
 
+static rf_result check_seeds(const rf_world *w, const rf_step_report *all)
+{
+    for (uint32_t r = 1; r < w->size; r++)
+        RF_REQUIRE(all[r].seed == all[0].seed,
+                   "'%s' draws random numbers, on rank 0 from seed %llu and on rank %u from seed %llu; give "
+                   "rf_strategy_set_seed() the same one on all ranks",
+                   all[0].function, (unsigned long long)all[0].seed, r, (unsigned long long)all[r].seed);
+    return RF_OK;
+}
+
 /* The workers' rows are the whole batch, in order, without gaps: then it does not matter who holds how many. */
 static rf_result check_rows(const rf_world *w, const rf_step_report *all)
 {
@@ -217,6 +227,7 @@ static rf_result check_rows(const rf_world *w, const rf_step_report *all)
 rf_result rf_agree_step(const rf_world *w, rf_step_report *all)
 {
     RF_TRY(check_same_step(w, all));
+    RF_TRY(check_seeds(w, all));
     return check_rows(w, all);
 }
 

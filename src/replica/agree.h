@@ -38,6 +38,7 @@ typedef struct rf_step_report {
     int32_t result;
     uint32_t stop;
     char function[48];
+    uint64_t seed; /* of the strategy, where the step draws random numbers; else 0 */
 } rf_step_report;
 
 /* all[world size]: compares them and fills in world->first. */

@@ -23,6 +23,11 @@ rf_graph *rf_trace_graph(rf_trace *t);
 rf_strategy *rf_trace_strategy(const rf_trace *t);
 /* Checks a handle: right trace, valid. Returns 0 (and makes the trace fail, unless it has failed already) otherwise. */
 rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
+/* From here to rf_trace_leave() everything that is traced is part of a call of `what`, for messages: of calls within
+ * each other the outermost counts. Otherwise it is the function that rf_trace_value() last heard of. rf_trace_leave()
+ * passes y on. The trace may be NULL. */
+void rf_trace_enter(rf_trace *t, const char *what);
+rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y);
 /* A number that the strategy gave to no other trace or builder; never 0. */
 uint32_t rf_strategy_next_serial(rf_strategy *s);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
@@ -36,6 +41,10 @@ rf_value rf_trace_random(rf_trace *t);
 rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
 rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
 rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's share of the batch's examples */
+/* Which examples of the batch the value's elements belong to (graph/examples.h); valid until the trace goes on. */
+rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out);
+/* Whether a run of the trace computes a share of the batch, others computing the rest; then who does, for messages. */
+bool rf_trace_is_share(const rf_trace *t, char *who, size_t size);
 /* A number of its own for each call within a trace: stream of dropout and the like. */
 uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */
@@ -43,6 +52,8 @@ uint64_t rf_function_step(const rf_function *function);
 /* Drops all traces, and with them what they hold; the next run traces anew. Waits. */
 rf_result rf_function_forget(rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
+/* What the next run computes is a share of step `step`, and begins with row `row` of it: for random numbers. */
+void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row);
 /* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);
@@ -92,7 +103,7 @@ rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, r
 bool rf_trace_needs_sum(rf_trace *t);
 
 /* Rows of dimension 0 that an example has at this point of the trace: more than 1 within layers that take the steps of
- * examples for examples. Numbers of the batch and places within it count examples. */
+ * examples for examples. Numbers of the batch count examples. */
 uint64_t rf_trace_rows(const rf_trace *t);
 void rf_trace_set_rows(rf_trace *t, uint64_t rows);
 /* Groups of so many consecutive examples of the global batch stay together on one replica: each one's share is a

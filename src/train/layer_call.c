@@ -158,6 +158,7 @@ static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, cons
                              rf_tensor_desc *descs, rf_tensor *cast, rf_tensor *out, uint32_t num_out,
                              const char *function)
 {
+    char name[128];
     if (!describe_inputs(t, layer, p, function, descs)) return rf_trace_status(t);
     for (uint32_t i = 0; i < p->num_in; i++)
         if (rf_dtype_is_narrow(descs[i].dtype)) descs[i].dtype = RF_F32;
@@ -171,7 +172,10 @@ static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, cons
     rf_layer_apply_params given = *p;
     cast_inputs(t, layer, p, cast);
     given.in = cast;
+    snprintf(name, sizeof(name), "layer '%.100s'", layer->name);
+    rf_trace_enter(t, name);
     call_kind(t, layer, &given, out, num_out);
+    (void)rf_trace_leave(t, RF_NO_TENSOR);
     name_layer_in_failure(t, layer);
     return rf_trace_status(t);
 }

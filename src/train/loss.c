@@ -100,7 +100,7 @@ bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what)
 {
     rf_tensor_desc p;
     if (!rf_operand_desc(t, predictions, "predictions", &p)) return false;
-    if (p.shape.rank < 1 || p.shape.dim[p.shape.rank - 1] != 1) return true;
+    if (p.shape.rank < 1 || !rf_dim_is_one(t, predictions, -1)) return true;
     char text[96];
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                         "%s: predictions %s have one column, with which every prediction is correct; give the model "
@@ -147,12 +147,8 @@ rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
         return RF_NO_TENSOR;
     }
     if (l.dtype != RF_I32) labels = rf_cast(t, labels, RF_I32);
-    if (l.shape.rank >= 2 && l.shape.rank == p.shape.rank && l.shape.dim[l.shape.rank - 1] == 1) {
-        rf_shape example = rf_example_shape(l.shape);
-        example.rank--;
-        labels = rf_reshape_examples(t, labels, example);
-    }
-    return labels;
+    const bool column = l.shape.rank >= 2 && l.shape.rank == p.shape.rank && rf_dim_is_one(t, labels, -1);
+    return column ? rf_squeeze(t, labels, -1) : labels;
 }
 
 /* Targets [n...] for predictions [n..., 1] get the missing dimension. */
@@ -163,20 +159,8 @@ rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predicti
         return RF_NO_TENSOR;
     }
     if (l.dtype != RF_F32) labels = rf_cast(t, labels, RF_F32);
-    if (p.shape.rank >= 2 && l.shape.rank + 1 == p.shape.rank && p.shape.dim[p.shape.rank - 1] == 1) {
-        rf_shape example = rf_example_shape(l.shape);
-        example.dim[example.rank++] = 1;
-        labels = rf_reshape_examples(t, labels, example);
-    }
-    return labels;
-}
-
-/* Over the classes of the last axis. */
-static rf_tensor labels_smooth(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
-{
-    rf_tensor_desc p;
-    if (!rf_operand_desc(t, predictions, "predictions", &p) || p.shape.rank < 1) return labels;
-    return rf_smooth_labels(t, labels, loss->label_smoothing, p.shape.dim[p.shape.rank - 1]);
+    const bool column = p.shape.rank >= 2 && l.shape.rank + 1 == p.shape.rank && rf_dim_is_one(t, predictions, -1);
+    return column ? rf_expand_dims(t, labels, -1) : labels;
 }
 
 /* Predictions that the graph shows to be probabilities are none, whatever the caller says: the functions of ops.h then
@@ -197,12 +181,12 @@ rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels
         labels = rf_class_labels(t, labels, predictions);
         return rf_sparse_categorical_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_CATEGORICAL_CROSSENTROPY:
-        labels = labels_smooth(t, loss, rf_regression_labels(t, labels, predictions), predictions);
+        labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, predictions);
         return rf_categorical_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_MEAN_SQUARED_ERROR:
         return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_LOSS_BINARY_CROSSENTROPY:
-        labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, 2);
+        labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, RF_NO_TENSOR);
         return rf_binary_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_MEAN_ABSOLUTE_ERROR:
         return rf_mean_absolute_error(t, rf_regression_labels(t, labels, predictions), predictions);
@@ -267,10 +251,7 @@ rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
         return RF_NO_TENSOR;
     }
     if (w.dtype != RF_F32) weight = rf_cast(t, weight, RF_F32);
-    if (w.shape.rank == 0 || w.shape.rank == v.shape.rank) return weight;
-    rf_shape example = rf_example_shape(w.shape);
-    while (example.rank + 1 < v.shape.rank) example.dim[example.rank++] = 1;
-    return rf_reshape_examples(t, weight, example);
+    return w.shape.rank == 0 ? weight : rf_append_axes(t, weight, v.shape.rank - w.shape.rank);
 }
 
 rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
@@ -281,9 +262,8 @@ rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
     if (!rf_operand(t, values, "weighted values", &v) || !rf_operand(t, weight, "sample_weight", &w)) {
         return RF_NO_TENSOR;
     }
-    if (rf_shape_equal(rf_graph_desc(g, w)->shape, rf_graph_desc(g, v)->shape)) return weight;
     const rf_result r = rf_emit_broadcast_like(g, w, v, &wide);
-    return rf_trace_emit(t, r, wide);
+    return wide == w ? weight : rf_trace_emit(t, r, wide);
 }
 
 static rf_tensor weigh_losses(rf_trace *t, rf_tensor losses, rf_tensor weight)

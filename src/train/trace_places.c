@@ -2,7 +2,10 @@
 /* Places along an axis that a step is given as numbers, as when a sequence is computed piece by piece. */
 #include <ringfire/ops.h>
 
+#include <stdio.h>
+
 #include "base/memory.h"
+#include "graph/batch_dims.h"
 #include "train/trace_util.h"
 
 /* As f32, whole numbers are exact up to here; longer axes would make wrong places without a word. */
@@ -65,7 +68,42 @@ static rf_result check_updates(const rf_tensor_desc *x, const rf_tensor_desc *up
                           rf_dtype_name(x->dtype), rf_shape_format(x->shape, is, sizeof(is)), (int)*at);
 }
 
+/* Where one of them follows the batch, updates fit into x with some numbers of examples only. */
+static void limit_batch(rf_trace *t, rf_tensor x, rf_tensor updates, int32_t axis)
+{
+    rf_graph *g = rf_trace_graph(t);
+    rf_batch_dim room, size;
+    bool linear[2] = { false };
+    char reason[256], got[96], is[96];
+    rf_result r = rf_graph_batch_dim(g, x.id, axis, &room, &linear[0]);
+    if (r >= 0) r = rf_graph_batch_dim(g, updates.id, axis, &size, &linear[1]);
+    const int64_t spare = room.fixed - size.fixed, each = size.per_example - room.per_example;
+    if (r >= 0 && linear[0] && linear[1] && each != 0) {
+        snprintf(reason, sizeof(reason),
+                 "rf_slice_update: the updates, traced as %s, do not fit into x, traced as %s, along axis %d",
+                 rf_shape_format(rf_tensor_shape(t, updates), got, sizeof(got)),
+                 rf_shape_format(rf_tensor_shape(t, x), is, sizeof(is)), (int)axis);
+        r = rf_graph_limit_batch(g, each > 0 ? 0 : (spare + each + 1) / each, each > 0 ? spare / each : INT64_MAX,
+                                 reason);
+    }
+    (void)rf_trace_emit(t, r, 0);
+}
+
 /* The distance of each place of x from the first of the updates says which of them it takes, if any. */
+static rf_tensor update_places(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor start, int32_t axis)
+{
+    const int32_t behind = rf_tensor_shape(t, x).rank - 1 - axis;
+    const rf_tensor places = rf_subtract(t, rf_places_along(t, x, axis), rf_place_number(t, start));
+    const rf_tensor distance = rf_append_axes(t, places, behind); /* against x, from the axis on */
+    const rf_tensor zero = rf_constant(t, 0), one = rf_constant(t, 1);
+    if (rf_dim_is_one(t, updates, axis)) return rf_where(t, rf_compare(t, RF_EQUAL, distance, zero), updates, x);
+    const rf_tensor count = rf_count_along(t, updates, axis);
+    const rf_tensor inside =
+        rf_multiply(t, rf_compare(t, RF_GREATER_EQUAL, distance, zero), rf_compare(t, RF_LESS, distance, count));
+    const rf_tensor which = rf_minimum(t, rf_maximum(t, places, zero), rf_subtract(t, count, one));
+    return rf_where(t, inside, rf_gather(t, updates, rf_cast(t, which, RF_I32), axis), x);
+}
+
 rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor start, int32_t axis)
 {
     rf_tensor_desc is, got;
@@ -76,14 +114,7 @@ rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor
         return RF_NO_TENSOR;
     const rf_result r = check_updates(&is, &got, axis, &at);
     if (r < 0) return rf_trace_emit(t, r, 0);
-    const int64_t places = is.shape.dim[at], count = got.shape.dim[at];
-    rf_shape column = { .rank = is.shape.rank - at, .dim = { places } }; /* against x, from the axis on */
-    for (int32_t d = 1; d < column.rank; d++) column.dim[d] = 1;
-    const rf_tensor distance = rf_subtract(t, rf_places(t, places, column), rf_place_number(t, start));
-    const rf_tensor zero = rf_constant(t, 0);
-    if (count == 1) return rf_where(t, rf_compare(t, RF_EQUAL, distance, zero), updates, x);
-    const rf_tensor inside = rf_multiply(t, rf_compare(t, RF_GREATER_EQUAL, distance, zero),
-                                         rf_compare(t, RF_LESS, distance, rf_constant(t, (float)count)));
-    const rf_tensor which = rf_clip(t, rf_reshape(t, distance, RF_SHAPE(places)), 0, (float)(count - 1));
-    return rf_where(t, inside, rf_gather(t, updates, rf_cast(t, which, RF_I32), at), x);
+    rf_trace_enter(t, "rf_slice_update");
+    limit_batch(t, x, updates, at);
+    return rf_trace_leave(t, update_places(t, x, updates, start, at));
 }

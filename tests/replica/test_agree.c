@@ -130,6 +130,9 @@ static void test_steps(void **state)
     all[2] = (rf_step_report){ 4, 32, 24, 8, 0, 0, "step" };
     expect_refused(rf_agree_step(&world, all), "rank 0 holds 40 rows");
     memcpy(all, good, sizeof(all));
+    all[0].seed = all[1].seed = 7;
+    expect_refused(rf_agree_step(&world, all), "on rank 0 from seed 7 and on rank 2 from seed 0");
+    memcpy(all, good, sizeof(all));
     memset(all[1].function, '\n', sizeof(all[1].function));
     expect_refused(rf_agree_step(&world, all), "but rank 1 '??");
     memcpy(all, good, sizeof(all));

@@ -73,7 +73,11 @@ typedef struct cluster_params {
     uint32_t before, after; /* steps that the chief makes by itself before the cluster's, and after them */
     const char *alone_devices; /* of the reference: replicas of a mirrored strategy; NULL: one device */
     bool swishes;              /* the model has a layer of examples/custom_op, with a shader of its own */
-    bool own_data;             /* workers have datasets of their own; no ranges are given */
+    bool own_data;             /* workers have datasets; no ranges are given */
+    bool whole_data;           /* and say that they are the same */
+    bool sharded;              /* each has a part */
+    bool drops;                /* inputs get noise, drawn with the batch as the last dimension, and units are dropped */
+    double bootstrap_timeout;  /* 0: 20 */
     const char *key_file;      /* NULL: insecure */
     const char *worker_devices;
     chief_fn chief;

@@ -3,6 +3,7 @@
 #ifndef RF_REPLICA_STEP_FUNCTION_H
 #define RF_REPLICA_STEP_FUNCTION_H
 
+#include "graph/examples.h"
 #include "replica/internal.h"
 #include "replica/step/group.h"
 #include "replica/step/signature.h"
@@ -26,7 +27,9 @@ struct rf_trace {
     rf_result status;
     rf_error_record error;
     uint32_t streams;
-    uint64_t rows; /* of dimension 0 in an example */
+    uint32_t entered; /* calls within each other */
+    uint64_t rows;    /* of dimension 0 in an example */
+    rf_examples_map examples;
     struct {
         rf_gradient_handle *items;
         uint32_t count, capacity;
@@ -59,6 +62,7 @@ struct rf_function {
     rf_function_params params;
     char *name;
     uint64_t step;            /* runs so far, counted when training */
+    uint64_t first_row;       /* of the step, where the batch is a share of it that a worker of parameter servers has */
     uint32_t num_submissions; /* of the latest run, to the device of this worker's first replica */
     uint32_t num_traces;
     struct {

@@ -119,6 +119,7 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
     mine.examples = step->examples;
     mine.first_row = step->first_row;
     mine.rows = step->rows;
+    mine.seed = step->seed;
     mine.result = prepared < 0 ? prepared : RF_OK;
     mine.stop = stop;
     snprintf(mine.function, sizeof(mine.function), "%s", step->function);

@@ -11,6 +11,7 @@ typedef struct rf_step_intent {
     uint64_t number;          /* runs of the function before */
     uint64_t examples;        /* of all workers */
     uint64_t first_row, rows; /* those that this worker computes */
+    uint64_t seed;            /* of the random numbers that it draws; 0: none */
     uint32_t unit;            /* of which `counts` are multiples: examples that stay together */
     uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */
     bool again;       /* out: counts have to change because memory is short: prepare anew */

@@ -128,7 +128,7 @@ static void fill_hosts(const run *x, rf_frame *frame, uint64_t first, uint64_t e
                                     (uint32_t)(x->strategy->seed >> 32),
                                     (uint32_t)x->function->step,
                                     (uint32_t)(x->function->step >> 32),
-                                    (uint32_t)first,
+                                    (uint32_t)(x->function->first_row + first),
                                     0 };
         memcpy(random, words, sizeof(words));
     }
@@ -420,6 +420,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     if (found < 0) return rf_signature_explain(x->function, x->batch, traced, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
     RF_TRY(split_together(x, step));
+    step->seed = x->signature->hosts[RF_HOST_RANDOM] ? s->seed : 0;
     step->examples = x->total;
     step->first_row = x->batch->first_row;
     step->rows = 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/batch_dims.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -81,6 +82,20 @@ uint32_t rf_trace_next_stream(rf_trace *t)
     return t->streams++;
 }
 
+rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out)
+{
+    RF_TRY(rf_examples_follow(&t->examples, t->signature->graph));
+    *out = &t->examples.items[v];
+    return RF_OK;
+}
+
+bool rf_trace_is_share(const rf_trace *t, char *who, size_t size)
+{
+    const rf_strategy *s = t->strategy;
+    snprintf(who, size, s->num_replicas > 1 ? "%u replicas" : "workers of parameter servers", s->num_replicas);
+    return s->num_replicas > 1 || s->remote;
+}
+
 uint64_t rf_trace_rows(const rf_trace *t)
 {
     return t->rows;
@@ -124,7 +139,19 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
             argument);
         return 0;
     }
+    if (t->entered == 0 && keep_failure(t, rf_graph_set_call(t->signature->graph, argument)) < 0) return 0;
     return x.id;
+}
+
+void rf_trace_enter(rf_trace *t, const char *what)
+{
+    if (t && t->entered++ == 0) (void)keep_failure(t, rf_graph_set_call(t->signature->graph, what));
+}
+
+rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y)
+{
+    if (t) t->entered--;
+    return y;
 }
 
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
@@ -570,6 +597,23 @@ static rf_result use_shadows(rf_trace *t)
     return r;
 }
 
+/* Which batches all that the step is for fits. */
+static rf_result check_batches(const rf_signature *sig, uint32_t num_outputs)
+{
+    uint32_t count = num_outputs + sig->assignments.count;
+    for (uint32_t u = 0; u < sig->updates.count; u++) count += sig->updates.items[u].count;
+    rf_value *roots = RF_NEW_ARRAY(rf_value, count);
+    if (!roots) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    count = 0;
+    for (uint32_t i = 0; i < num_outputs; i++) roots[count++] = sig->outputs[i];
+    for (uint32_t i = 0; i < sig->assignments.count; i++) roots[count++] = sig->assignments.items[i].value;
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        for (uint32_t i = 0; i < sig->updates.items[u].count; i++) roots[count++] = sig->updates.items[u].gradients[i];
+    const rf_result r = rf_graph_check_batches(sig->graph, roots, count);
+    rf_free(roots);
+    return r;
+}
+
 static rf_result trace_step(rf_trace *t)
 {
     rf_function *f = t->function;
@@ -592,6 +636,7 @@ static rf_result trace_step(rf_trace *t)
     RF_TRY(use_shadows(t));
     rf_signature *sig = t->signature;
     sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
+    RF_TRY(check_batches(sig, f->params.num_outputs));
     RF_TRY(rf_trace_check_shapes(sig));
     if (t->strategy->num_replicas == 1) sig->sums.elements = 0; /* nothing reads them */
     return RF_OK;
@@ -607,6 +652,7 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     if (signature->graph) signature->graph->trace = NULL;
     rf_free(t.gradients.items);
     rf_free(t.passed_over.items);
+    rf_examples_map_free(&t.examples);
     return r;
 }
 
@@ -639,6 +685,7 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
     }
     rf_free(t.gradients.items);
     rf_free(t.passed_over.items);
+    rf_examples_map_free(&t.examples);
     rf_signature_free(signature, 0);
     return r;
 }
