@@ -143,9 +143,10 @@ rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tens
 /* Each operand among zeros: a sum takes nothing from what the mask leaves out. */
 rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b)
 {
+    rf_trace_enter(t, "rf_where");
     const rf_tensor taken = binary_call(t, RF_FN_WHERE, mask, "rf_where: mask", a, "rf_where: a");
     const rf_tensor other = binary_call(t, RF_FN_WHERE_NOT, mask, "rf_where: mask", b, "rf_where: b");
-    return binary_call(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b");
+    return rf_trace_leave(t, binary_call(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b"));
 }
 
 rf_tensor rf_clip(rf_trace *t, rf_tensor x, float low, float high)

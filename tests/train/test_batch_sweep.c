@@ -461,6 +461,102 @@ static void programs_of_every_dimension(void **state)
     }
 }
 
+/* ---- what steps hold of the traced batch ---- */
+
+/* Scores of all pairs [n, n], and numbers that the step made for the batch of its trace. */
+typedef rf_tensor (*mixture)(rf_trace *t, rf_tensor pairs, rf_tensor traced);
+
+static rf_tensor mix_add(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    return rf_add(t, pairs, traced);
+}
+static rf_tensor mix_where(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    return rf_where(t, traced, pairs, rf_constant(t, 0));
+}
+static rf_tensor mix_matmul(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    return rf_matmul(t, pairs, traced, false, false);
+}
+static rf_tensor mix_concat(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    return rf_concat(t, (rf_tensor[]){ pairs, traced }, 2, 1);
+}
+static rf_tensor mix_loss(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    return rf_huber(t, traced, pairs, 1);
+}
+static rf_tensor mix_einsum(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    return rf_einsum(t, "ab,bc->ac", (rf_tensor[]){ pairs, traced }, 2);
+}
+static rf_tensor mix_attention(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    const rf_tensor heads = rf_expand_dims(t, rf_expand_dims(t, pairs, 0), 0);
+    const rf_tensor mask = rf_expand_dims(t, rf_expand_dims(t, traced, 0), 0);
+    return rf_attention(t, heads, heads, heads, &(rf_attention_params){ .mask = mask });
+}
+static rf_tensor mix_reshape(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    return rf_reshape(t, pairs, RF_SHAPE(rf_tensor_shape(t, traced).dim[0], 2, 2));
+}
+static rf_tensor mix_slice_update(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    const int32_t zero = 0;
+    const rf_tensor start = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1), (void *)(uintptr_t)&zero });
+    const rf_tensor sums = rf_reduce_sum(t, pairs, (const int32_t[]){ 1 }, 1, true);
+    return rf_slice_update(t, traced, rf_tile(t, sums, (const int64_t[]){ 1, TRACED }, 2), start, 0);
+}
+
+static rf_result mixed_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    static float zeros[TRACED * TRACED];
+    const rf_tensor traced = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(TRACED, TRACED), zeros });
+    out[0] = (*(const mixture *)user)(t, rf_matmul(t, in[0], in[0], false, true), traced);
+    return rf_trace_status(t);
+}
+
+/* Runs with the traced batch, and with no other one: not with 1 either, where sizes of 1 would broadcast. */
+static void traced_sizes_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *function;
+        mixture mix;
+        int64_t first_refused; /* of 1, 3, 5 */
+    } rows[] = {
+        { "rf_add of [n, n] and [4, 4] fits n = 4 alone", mix_add, 1 },
+        { "rf_where of", mix_where, 1 },
+        { "rf_matmul of [n, n] and [4, 4] fits n = 4 alone", mix_matmul, 1 },
+        { "rf_concat of [n, n] and [4, 4] fits n = 4 alone", mix_concat, 1 },
+        { "rf_huber of [n, n] and [4, 4] fits n = 4 alone", mix_loss, 1 },
+        { "rf_einsum of [n, n] and [4, 4] fits n = 4 alone", mix_einsum, 1 },
+        { "rf_attention of", mix_attention, 1 },
+        { "rf_reshape of [n, n] fits n = 4 alone", mix_reshape, 1 },
+        { "rf_slice_update: the updates, traced as [4,4], do not fit into x, traced as [4,4], along axis 0: 5 examples",
+          mix_slice_update, 5 },
+    };
+    static float x[8 * 3];
+    rf_strategy *strategy = open_devices(device_lists[0]);
+    if (!strategy) SKIP("llvmpipe is not installed");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        rf_function *function;
+        const rf_function_params params = { .step = mixed_step,
+                                            .user = (void *)(uintptr_t)&rows[i].mix,
+                                            .num_outputs = 1 };
+        OK(rf_function_create(strategy, &params, &function));
+        for (int64_t n = TRACED; n > 0; n = n == TRACED ? 1 : n == 1 ? 3 : n == 3 ? 5 : 0) {
+            const rf_element batch = { .num_components = 1, .component = { { RF_F32, RF_SHAPE(n, 3), x } } };
+            if (n == TRACED || n < rows[i].first_refused)
+                OK(rf_strategy_run(strategy, function, &batch, NULL));
+            else
+                FAILS(rf_strategy_run(strategy, function, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, rows[i].function);
+        }
+        rf_function_destroy(&function);
+    }
+    rf_strategy_destroy(&strategy);
+}
+
 /* ---- what has no row ---- */
 
 /* Functions without operands that a batch could be in, or that are swept elsewhere. */
@@ -564,6 +660,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_function_has_a_row),
         cmocka_unit_test(the_batch_in_every_dimension),
         cmocka_unit_test(every_op_is_in_a_row),
+        cmocka_unit_test(traced_sizes_are_refused),
     };
     const struct CMUnitTest on_devices[] = { cmocka_unit_test(programs_of_every_dimension) };
     if (argc > 1 && strcmp(argv[1], "devices") == 0) return cmocka_run_group_tests(on_devices, NULL, NULL);
