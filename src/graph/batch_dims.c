@@ -271,25 +271,6 @@ rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint3
     return r;
 }
 
-rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason)
-{
-    RF_TRY(RF_VEC_GROW(&graph->limits));
-    const char *copy = rf_arena_strdup(&graph->arena, reason);
-    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    graph->limits.items[graph->limits.count++] = (rf_batch_limit){ least, most, copy };
-    return RF_OK;
-}
-
-rf_result rf_batch_limits_check(const rf_graph *graph, int64_t batch)
-{
-    for (uint32_t i = 0; i < graph->limits.count; i++) {
-        const rf_batch_limit *limit = &graph->limits.items[i];
-        if (batch < limit->least || batch > limit->most)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: %lld examples", limit->reason, (long long)batch);
-    }
-    return RF_OK;
-}
-
 /* ---- rewriting ---- */
 
 bool rf_batch_shapes_fit(const rf_graph *graph, const rf_op_call *call, const rf_value *in, const rf_value *out,

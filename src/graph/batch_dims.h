@@ -28,7 +28,4 @@ rf_result rf_graph_batch_dim(rf_graph *graph, rf_value v, int32_t d, rf_batch_di
  * on rf_graph_specialize() refuses other batches with this message. `results` NULL: all live nodes are needed. */
 rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint32_t num_results);
 
-/* Refuses batches of fewer and of more examples than that, for this reason, which names the call of the step. */
-rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason);
-
 #endif

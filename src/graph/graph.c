@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "graph/batch_dims.h"
 #include "graph/internal.h"
 
 /* Attributes of nodes that were given none. */
@@ -70,6 +69,15 @@ static rf_result hold_op(rf_graph *graph, const rf_op *op)
     RF_TRY(RF_VEC_GROW(&graph->held));
     op->retain(op);
     graph->held.items[graph->held.count++] = op;
+    return RF_OK;
+}
+
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason)
+{
+    RF_TRY(RF_VEC_GROW(&graph->limits));
+    const char *copy = rf_arena_strdup(&graph->arena, reason);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    graph->limits.items[graph->limits.count++] = (rf_batch_limit){ least, most, copy };
     return RF_OK;
 }
 

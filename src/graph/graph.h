@@ -158,6 +158,8 @@ typedef struct rf_lookup {
  * it. Ops whose choices depend on the batch do not count. */
 rf_result rf_graph_find_lookups(rf_graph *graph, rf_lookup *lookups, uint32_t count);
 
+/* Refuses batches of fewer and of more examples than that, for this reason, which names the call of the step. */
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason);
 /* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape
  * in the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);

@@ -115,6 +115,7 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
 
 /* ---- the rows: function, variant, operands, refused, order, call ---- */
 
+/* clang-format off */
 #define UNARY(f, order) ROW(rf_##f, plain, "ac", "", order, rf_##f(t, x[0]))
 #define BINARY(f, order)                                                                                               \
     ROW(rf_##f, same, "ac,ac", "", order, rf_##f(t, x[0], x[1]))                                                       \
@@ -140,14 +141,26 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     UNARY(expm1, 2)                                                                                                    \
     UNARY(sin, 2)                                                                                                      \
     UNARY(cos, 2)                                                                                                      \
-    UNARY(erf, 2) UNARY(sign, 0) UNARY(floor, 0) UNARY(round, 0) UNARY(tanh, 2) UNARY(sigmoid, 2) UNARY(relu, 1)       \
-        UNARY(softplus, 2) UNARY(silu, 2) UNARY(hard_silu, 1) UNARY(mish, 2) UNARY(selu, 1) ROW(                       \
-            rf_log, plain, "+ac", "", 2, rf_log(t, x[0])) ROW(rf_log1p, plain, "+ac", "", 2, rf_log1p(t, x[0]))        \
-            ROW(rf_sqrt, plain, "+ac", "", 2, rf_sqrt(t, x[0])) ROW(rf_rsqrt, plain, "+ac", "", 2, rf_rsqrt(t, x[0]))  \
-                ROW(rf_leaky_relu, plain, "ac", "", 1, rf_leaky_relu(t, x[0], 0.1f))                                   \
-                    ROW(rf_gelu, plain, "ac", "", 1, rf_gelu(t, x[0], true))                                           \
-                        ROW(rf_elu, plain, "ac", "", 1, rf_elu(t, x[0], 1))                                            \
-                            ROW(rf_activate, softmax, "ac", "", 1, rf_activate(t, x[0], RF_ACTIVATION_SOFTMAX))
+    UNARY(erf, 2)                                                                                                      \
+    UNARY(sign, 0)                                                                                                     \
+    UNARY(floor, 0)                                                                                                    \
+    UNARY(round, 0)                                                                                                    \
+    UNARY(tanh, 2)                                                                                                     \
+    UNARY(sigmoid, 2)                                                                                                  \
+    UNARY(relu, 1)                                                                                                     \
+    UNARY(softplus, 2)                                                                                                 \
+    UNARY(silu, 2)                                                                                                     \
+    UNARY(hard_silu, 1)                                                                                                \
+    UNARY(mish, 2)                                                                                                     \
+    UNARY(selu, 1)                                                                                                     \
+    ROW(rf_log, plain, "+ac", "", 2, rf_log(t, x[0]))                                                                  \
+    ROW(rf_log1p, plain, "+ac", "", 2, rf_log1p(t, x[0]))                                                              \
+    ROW(rf_sqrt, plain, "+ac", "", 2, rf_sqrt(t, x[0]))                                                                \
+    ROW(rf_rsqrt, plain, "+ac", "", 2, rf_rsqrt(t, x[0]))                                                              \
+    ROW(rf_leaky_relu, plain, "ac", "", 1, rf_leaky_relu(t, x[0], 0.1f))                                               \
+    ROW(rf_gelu, plain, "ac", "", 1, rf_gelu(t, x[0], true))                                                           \
+    ROW(rf_elu, plain, "ac", "", 1, rf_elu(t, x[0], 1))                                                                \
+    ROW(rf_activate, softmax, "ac", "", 1, rf_activate(t, x[0], RF_ACTIVATION_SOFTMAX))
 
 #define LINEAR                                                                                                         \
     ROW(rf_matmul, plain, "mk,kn", "", 2, rf_matmul(t, x[0], x[1], false, false))                                      \
@@ -330,8 +343,10 @@ ELEMENTWISE LINEAR SHAPES REDUCTIONS LOSSES LAYERS
 #undef ROW
 #define ROW(function, variant, operands, refused, order, expression)                                                   \
     { #function, #variant, operands, refused, order, function##_##variant },
-    const batch_row batch_rows[] = { ELEMENTWISE LINEAR SHAPES REDUCTIONS LOSSES LAYERS };
+const batch_row batch_rows[] = { ELEMENTWISE LINEAR SHAPES REDUCTIONS LOSSES LAYERS };
 const unsigned num_batch_rows = sizeof(batch_rows) / sizeof(batch_rows[0]);
+
+/* clang-format on */
 
 /* ---- what rows use ---- */
 

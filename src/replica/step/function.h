@@ -22,7 +22,7 @@ struct rf_trace {
     rf_error_record error;
     uint32_t streams;
     uint32_t entered; /* calls within each other */
-    uint64_t rows; /* of dimension 0 in an example */
+    uint64_t rows;    /* of dimension 0 in an example */
     struct {
         rf_gradient_handle *items;
         uint32_t count, capacity;

@@ -107,10 +107,11 @@ static bool check_synchronized(rf_trace *t, const rf_layer *layer, rf_tensor x, 
     bool counts = true;
     for (int32_t i = 1; i < shape.rank; i++) counts &= i == axis || !rf_dim_follows(t, x, i);
     if (counts) return true;
-    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                        "layer '%s' is synchronized, and its input %s has the batch in another dimension than 0; transpose "
-                        "it first",
-                        layer->name, rf_shape_format(shape, text, sizeof(text)));
+    (void)rf_trace_fail(
+        t, RF_ERROR_INVALID_ARGUMENT,
+        "layer '%s' is synchronized, and its input %s has the batch in another dimension than 0; transpose "
+        "it first",
+        layer->name, rf_shape_format(shape, text, sizeof(text)));
     return false;
 }
 
