@@ -37,6 +37,7 @@ void rf_graph_destroy(rf_graph **graph)
     rf_free(g->leaves.slots);
     rf_free(g->batches.items);
     rf_free(g->limits.items);
+    rf_free(g->gradients.items);
     for (uint32_t i = 0; i < g->held.count; i++) g->held.items[i]->release(g->held.items[i]);
     rf_free(g->held.items);
     rf_arena_free(&g->arena);

@@ -54,6 +54,11 @@ typedef struct rf_batch_limit {
     const char *reason;
 } rf_batch_limit;
 
+/* Of one shape, whatever the batch: a value, and its gradient or a part of that. */
+typedef struct rf_shape_pair {
+    rf_value value, gradient;
+} rf_shape_pair;
+
 /* A hash table of leaves and nodes; index.c's own. */
 typedef struct rf_graph_index {
     uint32_t *slots, count, capacity;
@@ -85,6 +90,10 @@ struct rf_graph {
         int64_t examples; /* of the traced batch; 0: there is none */
         uint32_t pair;    /* which other batches they are */
     } batches;
+    struct {
+        rf_shape_pair *items;
+        uint32_t count, capacity;
+    } gradients;
     bool batches_checked;
     struct {
         rf_batch_limit *items;

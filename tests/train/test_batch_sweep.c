@@ -557,6 +557,42 @@ static void traced_sizes_are_refused(void **state)
     rf_strategy_destroy(&strategy);
 }
 
+/* A variable that is as large as the traced batch, and a gradient that follows it. */
+typedef struct coincidence {
+    rf_variable *variable;
+    rf_optimizer *optimizer;
+} coincidence;
+
+static rf_result coincidence_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const coincidence *c = user;
+    rf_variable *variable = c->variable;
+    out[0] = rf_reduce_sum(t, in[0], NULL, 0, false);
+    return rf_optimizer_apply_gradients(t, c->optimizer, in, (rf_variable_list){ &variable, 1 });
+}
+
+static void gradients_of_variables_follow_no_batch(void **state)
+{
+    (void)state;
+    coincidence c;
+    rf_function *function;
+    static float x[TRACED * 3];
+    const rf_element batch = { .num_components = 1, .component = { { RF_F32, RF_SHAPE(TRACED, 3), x } } };
+    rf_strategy *strategy = open_devices(device_lists[0]);
+    if (!strategy) SKIP("llvmpipe is not installed");
+    OK(rf_variable_create(strategy, &(rf_variable_params){ .name = "w", .shape = RF_SHAPE(TRACED, 3) }, &c.variable));
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 1 },
+                           &c.optimizer));
+    const rf_function_params params = { .step = coincidence_step, .user = &c, .num_outputs = 1, .training = true };
+    OK(rf_function_create(strategy, &params, &function));
+    FAILS(rf_strategy_run(strategy, function, &batch, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "the gradient of 'w' depends on the batch");
+    rf_function_destroy(&function);
+    rf_optimizer_destroy(&c.optimizer);
+    rf_variable_destroy(&c.variable);
+    rf_strategy_destroy(&strategy);
+}
+
 /* ---- what has no row ---- */
 
 /* Functions without operands that a batch could be in, or that are swept elsewhere. */
@@ -661,6 +697,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_batch_in_every_dimension),
         cmocka_unit_test(every_op_is_in_a_row),
         cmocka_unit_test(traced_sizes_are_refused),
+        cmocka_unit_test(gradients_of_variables_follow_no_batch),
     };
     const struct CMUnitTest on_devices[] = { cmocka_unit_test(programs_of_every_dimension) };
     if (argc > 1 && strcmp(argv[1], "devices") == 0) return cmocka_run_group_tests(on_devices, NULL, NULL);
