@@ -121,6 +121,13 @@ rf_result rf_graph_batch_dims(rf_graph *graph, rf_value v, uint32_t *out)
     return RF_OK;
 }
 
+rf_result rf_graph_other_shape(rf_graph *graph, rf_value v, rf_shape *out)
+{
+    RF_TRY(rf_batch_shapes_update(graph));
+    *out = graph->batches.items[v].at[0];
+    return RF_OK;
+}
+
 rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *same)
 {
     RF_TRY(rf_batch_shapes_update(graph));

@@ -13,6 +13,10 @@
  * what was appended since the last question is inferred. What fits no other batch counts as fixed. */
 rf_result rf_graph_batch_dims(rf_graph *graph, rf_value v, uint32_t *out);
 
+/* The shape for another batch: decisions that look at sizes, such as at a 1, hold for all batches if they hold there.
+ */
+rf_result rf_graph_other_shape(rf_graph *graph, rf_value v, rf_shape *out);
+
 /* Whether two values have one shape, whatever the batch. */
 rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *same);
 

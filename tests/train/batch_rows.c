@@ -178,6 +178,8 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_einsum, outer, "abc,de", "", 1, einsum(t, x, 2, "abc,de->eabd"))                                            \
     ROW(rf_einsum, own_pairs, "atc,bsc", "", 1, einsum(t, x, 2, "atc,bsc->abts"))                                      \
     ROW(rf_einsum, pairs, "ad,ad,ok", "o", 1, rf_einsum(t, "abj,jk->abk", (rf_tensor[]){ triples(t, x), x[2] }, 2))    \
+    ROW(rf_einsum, rest, "ac,bc", "", 1,                                                                               \
+        rf_einsum(t, "ac,bc->ab", (rf_tensor[]){ rf_slice(t, x[0], LONGS(1), LONGS(INT64_MAX), NULL, 1), x[1] }, 2))   \
     ROW(rf_einsum, means, "ab", "", 1, einsum(t, x, 1, "ab->b"))                                                       \
     ROW(rf_conv2d, plain, "nhwc,ijcm", "", 2, rf_conv2d(t, x[0], x[1], NULL))                                          \
     ROW(rf_conv2d, strided, "nhwc,ijcm", "", 1,                                                                        \
