@@ -244,15 +244,21 @@ static const rf_node_info *find_fixed(const rf_graph *graph, const bool *needed)
     return NULL;
 }
 
+static bool is_dead(const rf_graph *graph, rf_value v)
+{
+    const rf_value_info *value = &graph->values.items[v];
+    return value->kind == RF_VALUE_RESULT && graph->nodes.items[value->producer].dead;
+}
+
 /* The first gradient that is needed and has its value's shape in the traced batch alone; NULL: there is none. */
 static const rf_shape_pair *find_unlike(const rf_graph *graph, const bool *needed)
 {
     for (uint32_t i = 0; i < graph->gradients.count; i++) {
         const rf_shape_pair *pair = &graph->gradients.items[i];
-        const rf_value_info *gradient = &graph->values.items[pair->gradient];
-        const bool dead = gradient->kind == RF_VALUE_RESULT && graph->nodes.items[gradient->producer].dead;
         const rf_batch_shapes *a = &graph->batches.items[pair->value], *b = &graph->batches.items[pair->gradient];
-        if (dead || (needed && !needed[pair->gradient])) continue;
+        if (is_dead(graph, pair->value) || is_dead(graph, pair->gradient))
+            continue; /* of what is dead nothing is known */
+        if (needed && !needed[pair->gradient]) continue;
         if (!rf_shape_equal(a->at[0], b->at[0]) || !rf_shape_equal(a->at[1], b->at[1])) return pair;
     }
     return NULL;

@@ -36,18 +36,6 @@ rf_shape rf_example_shape(rf_shape batched)
     return example;
 }
 
-rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example)
-{
-    rf_shape shape = { .rank = 1, .dim = { -1 } };
-    if (example.rank >= RF_MAX_RANK) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_reshape: %d dimensions and the batch are more than %d",
-                            (int)example.rank, RF_MAX_RANK);
-        return RF_NO_TENSOR;
-    }
-    for (int32_t i = 0; i < example.rank; i++) shape.dim[shape.rank++] = example.dim[i];
-    return rf_reshape(t, x, shape);
-}
-
 rf_tensor rf_alias(rf_trace *t, rf_value x)
 {
     rf_graph *g = rf_trace_graph(t);
