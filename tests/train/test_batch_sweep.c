@@ -189,6 +189,10 @@ static rf_result sweep_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
         out[i] = all[i < s->num_outputs ? i : s->num_outputs - 1];
     if (!s->wants_graph) return RF_OK;
     OK(rf_graph_clone(rf_trace_graph(t), &s->graph));
+    rf_value *map = test_calloc(s->graph->values.count, sizeof(*map)); /* as when a trace is complete */
+    OK(rf_graph_share(s->graph, map));
+    for (uint32_t i = 0; i < s->num_outputs; i++) s->outputs[i] = map[s->outputs[i]];
+    test_free(map);
     OK(rf_graph_check_batches(s->graph, s->outputs, s->num_outputs));
     return RF_FAIL(RF_ERROR_CANCELLED, "the graph is known");
 }
