@@ -54,6 +54,8 @@ static rf_result contribution_accumulate(differentiation *d, const rf_op *op, rf
                        rf_shape_format(want->shape, a, sizeof(a)), rf_dtype_name(is->dtype),
                        rf_shape_format(is->shape, b, sizeof(b)));
     }
+    RF_TRY(RF_VEC_GROW(&d->graph->gradients));
+    d->graph->gradients.items[d->graph->gradients.count++] = (rf_shape_pair){ v, contribution };
     if (d->gradient[v] == 0) {
         d->gradient[v] = contribution;
         return RF_OK;

@@ -121,6 +121,13 @@ rf_result rf_graph_batch_dims(rf_graph *graph, rf_value v, uint32_t *out)
     return RF_OK;
 }
 
+rf_result rf_graph_other_shape(rf_graph *graph, rf_value v, rf_shape *out)
+{
+    RF_TRY(rf_batch_shapes_update(graph));
+    *out = graph->batches.items[v].at[0];
+    return RF_OK;
+}
+
 rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *same)
 {
     RF_TRY(rf_batch_shapes_update(graph));
@@ -237,6 +244,39 @@ static const rf_node_info *find_fixed(const rf_graph *graph, const bool *needed)
     return NULL;
 }
 
+static bool is_dead(const rf_graph *graph, rf_value v)
+{
+    const rf_value_info *value = &graph->values.items[v];
+    return value->kind == RF_VALUE_RESULT && graph->nodes.items[value->producer].dead;
+}
+
+/* The first gradient that is needed and has its value's shape in the traced batch alone; NULL: there is none. */
+static const rf_shape_pair *find_unlike(const rf_graph *graph, const bool *needed)
+{
+    for (uint32_t i = 0; i < graph->gradients.count; i++) {
+        const rf_shape_pair *pair = &graph->gradients.items[i];
+        const rf_batch_shapes *a = &graph->batches.items[pair->value], *b = &graph->batches.items[pair->gradient];
+        if (is_dead(graph, pair->value) || is_dead(graph, pair->gradient))
+            continue; /* of what is dead nothing is known */
+        if (needed && !needed[pair->gradient]) continue;
+        if (!rf_shape_equal(a->at[0], b->at[0]) || !rf_shape_equal(a->at[1], b->at[1])) return pair;
+    }
+    return NULL;
+}
+
+static rf_result explain_unlike(rf_graph *graph, const rf_shape_pair *pair)
+{
+    const rf_value_info *gradient = &graph->values.items[pair->gradient];
+    const char *call = gradient->kind == RF_VALUE_RESULT ? graph->nodes.items[gradient->producer].call : NULL;
+    char text[512], shapes[2][96];
+    format_shape(graph, pair->value, graph->batches.examples, shapes[0], sizeof(shapes[0]));
+    format_shape(graph, pair->gradient, graph->batches.examples, shapes[1], sizeof(shapes[1]));
+    snprintf(text, sizeof(text), "the gradient of %s is %s for %s and fits n = %lld alone",
+             call ? call : "an operation", shapes[1], shapes[0], (long long)graph->batches.examples);
+    graph->fixed_by = rf_arena_strdup(&graph->arena, text);
+    return graph->fixed_by ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 static rf_result use_pair(rf_graph *graph, uint32_t pair)
 {
     if (graph->batches.pair != pair) rf_batch_shapes_forget(graph);
@@ -249,10 +289,11 @@ static rf_result check_needed(rf_graph *graph, const bool *needed)
     for (uint32_t pair = 0; pair < NUM_PAIRS; pair++) {
         if (pair > 0 && graph->batches.examples + pairs[pair].more[1] < 1) continue;
         RF_TRY(use_pair(graph, pair));
-        if (!find_fixed(graph, needed)) return RF_OK;
+        if (!find_fixed(graph, needed) && !find_unlike(graph, needed)) return RF_OK;
     }
     RF_TRY(use_pair(graph, 0));
-    return explain_node(graph, find_fixed(graph, needed));
+    const rf_node_info *fixed = find_fixed(graph, needed);
+    return fixed ? explain_node(graph, fixed) : explain_unlike(graph, find_unlike(graph, needed));
 }
 
 rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint32_t num_results)
@@ -269,25 +310,6 @@ rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint3
     const rf_result r = check_needed(graph, needed);
     rf_free(needed);
     return r;
-}
-
-rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason)
-{
-    RF_TRY(RF_VEC_GROW(&graph->limits));
-    const char *copy = rf_arena_strdup(&graph->arena, reason);
-    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    graph->limits.items[graph->limits.count++] = (rf_batch_limit){ least, most, copy };
-    return RF_OK;
-}
-
-rf_result rf_batch_limits_check(const rf_graph *graph, int64_t batch)
-{
-    for (uint32_t i = 0; i < graph->limits.count; i++) {
-        const rf_batch_limit *limit = &graph->limits.items[i];
-        if (batch < limit->least || batch > limit->most)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: %lld examples", limit->reason, (long long)batch);
-    }
-    return RF_OK;
 }
 
 /* ---- rewriting ---- */

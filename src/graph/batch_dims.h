@@ -13,6 +13,10 @@
  * what was appended since the last question is inferred. What fits no other batch counts as fixed. */
 rf_result rf_graph_batch_dims(rf_graph *graph, rf_value v, uint32_t *out);
 
+/* The shape for another batch: decisions that look at sizes, such as at a 1, hold for all batches if they hold there.
+ */
+rf_result rf_graph_other_shape(rf_graph *graph, rf_value v, rf_shape *out);
+
 /* Whether two values have one shape, whatever the batch. */
 rf_result rf_graph_same_shapes(rf_graph *graph, rf_value a, rf_value b, bool *same);
 
@@ -27,8 +31,5 @@ rf_result rf_graph_batch_dim(rf_graph *graph, rf_value v, int32_t d, rf_batch_di
  * graph->fixed_by becomes a message that says which call of the step does not, and why, else it stays NULL. From then
  * on rf_graph_specialize() refuses other batches with this message. `results` NULL: all live nodes are needed. */
 rf_result rf_graph_check_batches(rf_graph *graph, const rf_value *results, uint32_t num_results);
-
-/* Refuses batches of fewer and of more examples than that, for this reason, which names the call of the step. */
-rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason);
 
 #endif

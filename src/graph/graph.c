@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "graph/batch_dims.h"
 #include "graph/internal.h"
 
 /* Attributes of nodes that were given none. */
@@ -38,6 +37,7 @@ void rf_graph_destroy(rf_graph **graph)
     rf_free(g->leaves.slots);
     rf_free(g->batches.items);
     rf_free(g->limits.items);
+    rf_free(g->gradients.items);
     for (uint32_t i = 0; i < g->held.count; i++) g->held.items[i]->release(g->held.items[i]);
     rf_free(g->held.items);
     rf_arena_free(&g->arena);
@@ -70,6 +70,15 @@ static rf_result hold_op(rf_graph *graph, const rf_op *op)
     RF_TRY(RF_VEC_GROW(&graph->held));
     op->retain(op);
     graph->held.items[graph->held.count++] = op;
+    return RF_OK;
+}
+
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason)
+{
+    RF_TRY(RF_VEC_GROW(&graph->limits));
+    const char *copy = rf_arena_strdup(&graph->arena, reason);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    graph->limits.items[graph->limits.count++] = (rf_batch_limit){ least, most, copy };
     return RF_OK;
 }
 

@@ -54,6 +54,11 @@ typedef struct rf_batch_limit {
     const char *reason;
 } rf_batch_limit;
 
+/* Of one shape, whatever the batch: a value, and its gradient or a part of that. */
+typedef struct rf_shape_pair {
+    rf_value value, gradient;
+} rf_shape_pair;
+
 /* A hash table of leaves and nodes; index.c's own. */
 typedef struct rf_graph_index {
     uint32_t *slots, count, capacity;
@@ -85,6 +90,10 @@ struct rf_graph {
         int64_t examples; /* of the traced batch; 0: there is none */
         uint32_t pair;    /* which other batches they are */
     } batches;
+    struct {
+        rf_shape_pair *items;
+        uint32_t count, capacity;
+    } gradients;
     bool batches_checked;
     struct {
         rf_batch_limit *items;
@@ -158,6 +167,8 @@ typedef struct rf_lookup {
  * it. Ops whose choices depend on the batch do not count. */
 rf_result rf_graph_find_lookups(rf_graph *graph, rf_lookup *lookups, uint32_t count);
 
+/* Refuses batches of fewer and of more examples than that, for this reason, which names the call of the step. */
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason);
 /* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape
  * in the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);

@@ -23,8 +23,6 @@ rf_result rf_batch_shapes_update(rf_graph *graph);
 void rf_batch_shapes_forget(rf_graph *graph);
 /* The op, its attributes and inputs for the other batch 0 or 1. */
 void rf_batch_shapes_call(const rf_graph *graph, const rf_node_info *node, uint32_t other, rf_op_call *call);
-/* Fails where the graph's limits do not allow the batch. */
-rf_result rf_batch_limits_check(const rf_graph *graph, int64_t batch);
 /* Whether a call makes of the values `in` what the values `out` are with the other batches, too (0: new ones). `made`
  * gets the shapes of all its outputs. */
 bool rf_batch_shapes_fit(const rf_graph *graph, const rf_op_call *call, const rf_value *in, const rf_value *out,

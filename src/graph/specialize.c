@@ -20,6 +20,15 @@ static rf_result infer_all(const rf_graph *graph, rf_tensor_desc *descs)
     return RF_OK;
 }
 
+static rf_result check_limits(const rf_graph *graph, int64_t batch)
+{
+    for (uint32_t i = 0; i < graph->limits.count; i++) {
+        const rf_batch_limit *limit = &graph->limits.items[i];
+        RF_REQUIRE(batch >= limit->least && batch <= limit->most, "%s: %lld examples", limit->reason, (long long)batch);
+    }
+    return RF_OK;
+}
+
 static rf_result refuse_batch(rf_result r, int64_t traced, int64_t batch)
 {
     return rf_error_context(r,
@@ -45,7 +54,7 @@ rf_result rf_graph_specialize(rf_graph *graph, int64_t batch)
 
     /* Refused as well where the shapes of this batch happen to fit: a size of 1 broadcasts to all others. */
     if (!graph->batches_checked) RF_TRY(rf_graph_check_batches(graph, NULL, 0));
-    RF_TRY(rf_batch_limits_check(graph, batch));
+    RF_TRY(check_limits(graph, batch));
     if (graph->fixed_by) return refuse_batch(RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s", graph->fixed_by), traced, batch);
     rf_tensor_desc *descs = RF_NEW_ARRAY(rf_tensor_desc, graph->values.count);
     if (!descs) return RF_ERROR_OUT_OF_HOST_MEMORY;

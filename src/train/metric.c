@@ -581,6 +581,17 @@ static rf_result accumulate_classes(rf_trace *t, rf_metric *metric, rf_tensor la
     return metric_accumulate(t, metric, x, parts);
 }
 
+static rf_result metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                               rf_tensor sample_weight)
+{
+    if (metric->num_classes != 0) return accumulate_classes(t, metric, labels, predictions, sample_weight);
+    if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
+    const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
+    RF_TRY(rf_trace_status(t));
+    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
+    return metric_accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
+}
+
 rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                            rf_tensor sample_weight)
 {
@@ -598,12 +609,10 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
                              "rf_metric_update: metric '%s' takes only a value; pass the invalid tensor as labels",
                              metric->name);
     }
-    if (metric->num_classes != 0) return accumulate_classes(t, metric, labels, predictions, sample_weight);
-    if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
-    const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
-    RF_TRY(rf_trace_status(t));
-    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
-    return metric_accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
+    rf_trace_enter(t, "rf_metric_update");
+    (void)metric_update(t, metric, labels, predictions, sample_weight);
+    (void)rf_trace_leave(t, RF_NO_TENSOR);
+    return rf_trace_status(t);
 }
 
 /* ---- the meters of fit and evaluate ---- */

@@ -193,7 +193,8 @@ static float scale_of(rf_trace *t, const rf_attention_params *params, rf_tensor 
 }
 
 /* Of params and shapes that have been checked. */
-static rf_tensor attend(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, const rf_attention_params *params)
+static rf_tensor attention_trace(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value,
+                                 const rf_attention_params *params)
 {
     attention_reach reach;
     rf_tensor_desc q, k, v, mask = { 0 };
@@ -232,5 +233,5 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
     if (r >= 0) r = check_params(params);
     if (r < 0) return rf_trace_emit(t, r, 0);
     rf_trace_enter(t, "rf_attention");
-    return rf_trace_leave(t, attend(t, query, key, value, params));
+    return rf_trace_leave(t, attention_trace(t, query, key, value, params));
 }

@@ -4,13 +4,17 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "graph/batch_dims.h"
 #include "train/einsum.h"
 #include "train/trace_util.h"
 
-static rf_result make_plan(const char *equation, const rf_graph *g, const rf_value *operands, uint32_t num_operands,
+/* What fits the traced batch is planned for another one: there no dimension is 1, or as large as another one, by
+ * chance. What does not fit it stays what it is in this one. */
+static rf_result make_plan(const char *equation, rf_graph *g, const rf_value *operands, uint32_t num_operands,
                            rf_einsum_plan *plan)
 {
-    rf_shape shapes[RF_EINSUM_OPERANDS];
+    rf_shape shapes[RF_EINSUM_OPERANDS], others[RF_EINSUM_OPERANDS];
+    rf_error_record before;
     for (uint32_t i = 0; i < num_operands; i++) {
         const rf_tensor_desc *desc = rf_graph_desc(g, operands[i]);
         shapes[i] = desc->shape;
@@ -18,6 +22,11 @@ static rf_result make_plan(const char *equation, const rf_graph *g, const rf_val
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_einsum: '%s': operand %u is %s, must be f32; cast it",
                            equation, i, rf_dtype_name(desc->dtype));
     }
+    for (uint32_t i = 0; i < num_operands; i++) RF_TRY(rf_graph_other_shape(g, operands[i], &others[i]));
+    RF_TRY(rf_einsum_plan_make(equation, shapes, num_operands, plan));
+    rf_error_save(&before);
+    if (rf_einsum_plan_make(equation, others, num_operands, plan) >= 0) return RF_OK;
+    (void)rf_error_restore(&before);
     return rf_einsum_plan_make(equation, shapes, num_operands, plan);
 }
 

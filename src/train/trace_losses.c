@@ -89,9 +89,8 @@ rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predict
     return rf_trace_emit(t, r, out);
 }
 
-rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+static rf_tensor binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
-    if (!pair_fits(t, "rf_binary_crossentropy", labels, predictions)) return RF_NO_TENSOR;
     predictions = read_predictions(t, predictions, RF_SQUASH_SIGMOID, &from_logits);
     if (from_logits) {
         const rf_tensor product = rf_multiply(t, labels, predictions);
@@ -103,10 +102,18 @@ rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predic
     return rf_negative(t, mean_of_last(t, rf_add(t, yes, no)));
 }
 
+rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+{
+    if (!pair_fits(t, "rf_binary_crossentropy", labels, predictions)) return RF_NO_TENSOR;
+    rf_trace_enter(t, "rf_binary_crossentropy");
+    return rf_trace_leave(t, binary_crossentropy(t, labels, predictions, from_logits));
+}
+
 rf_tensor rf_mean_absolute_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
     if (!pair_fits(t, "rf_mean_absolute_error", labels, predictions)) return RF_NO_TENSOR;
-    return mean_of_last(t, rf_abs(t, rf_subtract(t, predictions, labels)));
+    rf_trace_enter(t, "rf_mean_absolute_error");
+    return rf_trace_leave(t, mean_of_last(t, rf_abs(t, rf_subtract(t, predictions, labels))));
 }
 
 /* q (e - q / 2) with q = min(e, delta) is e^2 / 2 below delta and delta e - delta^2 / 2 above. */
@@ -118,18 +125,21 @@ rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float d
                             (double)delta);
         return RF_NO_TENSOR;
     }
+    rf_trace_enter(t, "rf_huber");
     const rf_tensor error = rf_abs(t, rf_subtract(t, predictions, labels));
     const rf_tensor inner = rf_minimum(t, error, rf_constant(t, delta == 0.0f ? 1.0f : delta));
-    return mean_of_last(t, rf_multiply(t, inner, rf_subtract(t, error, tensor_affine(t, inner, 0.5f, 0.0f))));
+    const rf_tensor outer = rf_subtract(t, error, tensor_affine(t, inner, 0.5f, 0.0f));
+    return rf_trace_leave(t, mean_of_last(t, rf_multiply(t, inner, outer)));
 }
 
 rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
     static const int32_t last = -1;
     if (!pair_fits(t, "rf_kl_divergence", labels, predictions)) return RF_NO_TENSOR;
+    rf_trace_enter(t, "rf_kl_divergence");
     const rf_tensor y = rf_clip(t, labels, 1e-7f, 1.0f), p = rf_clip(t, predictions, 1e-7f, 1.0f);
     const rf_tensor log_y = rf_log(t, y), logarithm = rf_subtract(t, log_y, rf_log(t, p));
-    return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false);
+    return rf_trace_leave(t, rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false));
 }
 
 rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, rf_tensor classes)

@@ -36,18 +36,6 @@ rf_shape rf_example_shape(rf_shape batched)
     return example;
 }
 
-rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example)
-{
-    rf_shape shape = { .rank = 1, .dim = { -1 } };
-    if (example.rank >= RF_MAX_RANK) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_reshape: %d dimensions and the batch are more than %d",
-                            (int)example.rank, RF_MAX_RANK);
-        return RF_NO_TENSOR;
-    }
-    for (int32_t i = 0; i < example.rank; i++) shape.dim[shape.rank++] = example.dim[i];
-    return rf_reshape(t, x, shape);
-}
-
 rf_tensor rf_alias(rf_trace *t, rf_value x)
 {
     rf_graph *g = rf_trace_graph(t);
@@ -143,9 +131,10 @@ rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tens
 /* Each operand among zeros: a sum takes nothing from what the mask leaves out. */
 rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b)
 {
+    rf_trace_enter(t, "rf_where");
     const rf_tensor taken = binary_call(t, RF_FN_WHERE, mask, "rf_where: mask", a, "rf_where: a");
     const rf_tensor other = binary_call(t, RF_FN_WHERE_NOT, mask, "rf_where: mask", b, "rf_where: b");
-    return binary_call(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b");
+    return rf_trace_leave(t, binary_call(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b"));
 }
 
 rf_tensor rf_clip(rf_trace *t, rf_tensor x, float low, float high)

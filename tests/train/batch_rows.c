@@ -115,6 +115,7 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
 
 /* ---- the rows: function, variant, operands, refused, order, call ---- */
 
+/* clang-format off */
 #define UNARY(f, order) ROW(rf_##f, plain, "ac", "", order, rf_##f(t, x[0]))
 #define BINARY(f, order)                                                                                               \
     ROW(rf_##f, same, "ac,ac", "", order, rf_##f(t, x[0], x[1]))                                                       \
@@ -140,14 +141,26 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     UNARY(expm1, 2)                                                                                                    \
     UNARY(sin, 2)                                                                                                      \
     UNARY(cos, 2)                                                                                                      \
-    UNARY(erf, 2) UNARY(sign, 0) UNARY(floor, 0) UNARY(round, 0) UNARY(tanh, 2) UNARY(sigmoid, 2) UNARY(relu, 1)       \
-        UNARY(softplus, 2) UNARY(silu, 2) UNARY(hard_silu, 1) UNARY(mish, 2) UNARY(selu, 1) ROW(                       \
-            rf_log, plain, "+ac", "", 2, rf_log(t, x[0])) ROW(rf_log1p, plain, "+ac", "", 2, rf_log1p(t, x[0]))        \
-            ROW(rf_sqrt, plain, "+ac", "", 2, rf_sqrt(t, x[0])) ROW(rf_rsqrt, plain, "+ac", "", 2, rf_rsqrt(t, x[0]))  \
-                ROW(rf_leaky_relu, plain, "ac", "", 1, rf_leaky_relu(t, x[0], 0.1f))                                   \
-                    ROW(rf_gelu, plain, "ac", "", 1, rf_gelu(t, x[0], true))                                           \
-                        ROW(rf_elu, plain, "ac", "", 1, rf_elu(t, x[0], 1))                                            \
-                            ROW(rf_activate, softmax, "ac", "", 1, rf_activate(t, x[0], RF_ACTIVATION_SOFTMAX))
+    UNARY(erf, 2)                                                                                                      \
+    UNARY(sign, 0)                                                                                                     \
+    UNARY(floor, 0)                                                                                                    \
+    UNARY(round, 0)                                                                                                    \
+    UNARY(tanh, 2)                                                                                                     \
+    UNARY(sigmoid, 2)                                                                                                  \
+    UNARY(relu, 1)                                                                                                     \
+    UNARY(softplus, 2)                                                                                                 \
+    UNARY(silu, 2)                                                                                                     \
+    UNARY(hard_silu, 1)                                                                                                \
+    UNARY(mish, 2)                                                                                                     \
+    UNARY(selu, 1)                                                                                                     \
+    ROW(rf_log, plain, "+ac", "", 2, rf_log(t, x[0]))                                                                  \
+    ROW(rf_log1p, plain, "+ac", "", 2, rf_log1p(t, x[0]))                                                              \
+    ROW(rf_sqrt, plain, "+ac", "", 2, rf_sqrt(t, x[0]))                                                                \
+    ROW(rf_rsqrt, plain, "+ac", "", 2, rf_rsqrt(t, x[0]))                                                              \
+    ROW(rf_leaky_relu, plain, "ac", "", 1, rf_leaky_relu(t, x[0], 0.1f))                                               \
+    ROW(rf_gelu, plain, "ac", "", 1, rf_gelu(t, x[0], true))                                                           \
+    ROW(rf_elu, plain, "ac", "", 1, rf_elu(t, x[0], 1))                                                                \
+    ROW(rf_activate, softmax, "ac", "", 1, rf_activate(t, x[0], RF_ACTIVATION_SOFTMAX))
 
 #define LINEAR                                                                                                         \
     ROW(rf_matmul, plain, "mk,kn", "", 2, rf_matmul(t, x[0], x[1], false, false))                                      \
@@ -165,6 +178,8 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_einsum, outer, "abc,de", "", 1, einsum(t, x, 2, "abc,de->eabd"))                                            \
     ROW(rf_einsum, own_pairs, "atc,bsc", "", 1, einsum(t, x, 2, "atc,bsc->abts"))                                      \
     ROW(rf_einsum, pairs, "ad,ad,ok", "o", 1, rf_einsum(t, "abj,jk->abk", (rf_tensor[]){ triples(t, x), x[2] }, 2))    \
+    ROW(rf_einsum, rest, "ac,bc", "", 1,                                                                               \
+        rf_einsum(t, "ac,bc->ab", (rf_tensor[]){ rf_slice(t, x[0], LONGS(1), LONGS(INT64_MAX), NULL, 1), x[1] }, 2))   \
     ROW(rf_einsum, means, "ab", "", 1, einsum(t, x, 1, "ab->b"))                                                       \
     ROW(rf_conv2d, plain, "nhwc,ijcm", "", 2, rf_conv2d(t, x[0], x[1], NULL))                                          \
     ROW(rf_conv2d, strided, "nhwc,ijcm", "", 1,                                                                        \
@@ -330,8 +345,10 @@ ELEMENTWISE LINEAR SHAPES REDUCTIONS LOSSES LAYERS
 #undef ROW
 #define ROW(function, variant, operands, refused, order, expression)                                                   \
     { #function, #variant, operands, refused, order, function##_##variant },
-    const batch_row batch_rows[] = { ELEMENTWISE LINEAR SHAPES REDUCTIONS LOSSES LAYERS };
+const batch_row batch_rows[] = { ELEMENTWISE LINEAR SHAPES REDUCTIONS LOSSES LAYERS };
 const unsigned num_batch_rows = sizeof(batch_rows) / sizeof(batch_rows[0]);
+
+/* clang-format on */
 
 /* ---- what rows use ---- */
 

@@ -98,5 +98,15 @@ rf_result rf_trace_check_shapes(const rf_signature *sig)
                    "batch first",
                    a->variable->name);
     }
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        const rf_update *update = &sig->updates.items[u];
+        for (uint32_t i = 0; i < update->count; i++) {
+            uint32_t dims;
+            RF_TRY(rf_graph_batch_dims(sig->graph, update->gradients[i], &dims));
+            RF_REQUIRE(dims == 0,
+                       "the shape of the gradient of '%s' depends on the batch; reduce it over the batch first",
+                       update->variables[i]->name);
+        }
+    }
     return sig->sums.elements > 0 ? rf_step_sums_check(sig->graph) : RF_OK;
 }

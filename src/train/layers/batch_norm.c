@@ -99,6 +99,22 @@ static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
                    layer->name);
 }
 
+/* What is summed over replicas is divided by their examples, which dimension 0 has to count. */
+static bool check_synchronized(rf_trace *t, const rf_layer *layer, rf_tensor x, int32_t axis)
+{
+    char text[96];
+    const rf_shape shape = rf_tensor_shape(t, x);
+    bool counts = true;
+    for (int32_t i = 1; i < shape.rank; i++) counts &= i == axis || !rf_dim_follows(t, x, i);
+    if (counts) return true;
+    (void)rf_trace_fail(
+        t, RF_ERROR_INVALID_ARGUMENT,
+        "layer '%s' is synchronized, and its input %s has the batch in another dimension than 0; transpose "
+        "it first",
+        layer->name, rf_shape_format(shape, text, sizeof(text)));
+    return false;
+}
+
 /* The mean over all axes but the channels': of the replica's examples, or of all replicas' together. */
 static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
 {
@@ -113,6 +129,7 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
         if (i > 0) positions *= (float)shape.dim[i];
     }
     if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, false);
+    if (!check_synchronized(t, layer, x, axis)) return RF_NO_TENSOR;
     const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, false));
     return rf_divide(t, sum, rf_unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t), ARGUMENT));
 }
