@@ -194,7 +194,8 @@ typedef rf_result (*rf_update_fn)(rf_trace *t, const rf_update_inputs *in, rf_te
 /**
  * Called before each update, and for each parameter group, by the thread that runs the step:
  * changes the hyper-parameters of this update alone, e.g. turns a beta into its bias correction, in
- * double. Every worker of a job must give the same numbers.
+ * double. Every worker of a job must give the same numbers: where there are several, they compare
+ * them before each step, for which it is called once more.
  */
 typedef void (*rf_hyperparameters_fn)(uint64_t step, double learning_rate, double *hyperparameters,
                                       void *user);
@@ -279,7 +280,14 @@ typedef struct rf_optimizer_params {
     const rf_loss_scale_params *loss_scale; /**< NULL: losses are not scaled; copied */
     uint64_t reserved[1];                   /**< zero: room for later fields */
 } rf_optimizer_params;
-/** Creates an optimizer. `params` may be NULL: SGD with its defaults. */
+/**
+ * Creates an optimizer. `params` may be NULL: SGD with its defaults.
+ *
+ * Workers of one job create the same optimizers, change their settings alike (rate,
+ * hyper-parameters, state from checkpoints) and update the same variables. They compare all of it
+ * before each step: one that differs fails on all of them with ::RF_ERROR_INVALID_ARGUMENT, which
+ * names what differs, and nothing has changed.
+ */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
                                                  const rf_optimizer_params *params,
                                                  rf_optimizer **out);

@@ -143,6 +143,8 @@ rf_result rf_graph_replay(const rf_graph *from, const bool *needed, rf_graph *to
 
 /* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
+/* Of its live nodes with their attributes and shapes, and of its constants: equal for graphs that were traced alike. */
+uint64_t rf_graph_hash(const rf_graph *graph);
 
 /* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every
  * leaf before, of every value after (allocated from `arena`). */

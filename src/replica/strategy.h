@@ -119,6 +119,22 @@ uint32_t rf_local_state_count(const rf_local_state *state);
 
 /* ---- updates: what an optimizer plugs into a strategy ---- */
 
+/* What updates are made with, one setting after the other: a hash, which workers compare before each step, and where it
+ * is wanted a line of each, "name value", by which they find out what differs. */
+typedef struct rf_update_settings {
+    uint64_t hash;
+    bool wants_text;
+    const char *list; /* whose entry `index` is being described; NULL: none */
+    uint32_t index;
+    struct {
+        char *items;
+        uint32_t count, capacity;
+    } text;
+    rf_result result; /* of making the text */
+} rf_update_settings;
+void rf_update_settings_number(rf_update_settings *settings, const char *name, double value);
+void rf_update_settings_text(rf_update_settings *settings, const char *name, const char *value);
+
 #define RF_MAX_SLOTS 8
 typedef struct rf_updater rf_updater;
 typedef struct rf_updater_params {
@@ -169,6 +185,8 @@ typedef struct rf_updater_params {
      */
     uint32_t num_groups;
     uint32_t (*group)(void *user, const rf_variable *variable); /* below num_groups, always the same */
+    /* Describes all that update number `iteration` is made with. NULL: nothing. */
+    void (*describe)(void *user, uint64_t iteration, rf_update_settings *settings);
     /* Loss scaling, and what it needs (the functions of the same names in ops.h say what they append). With them the
      * numbers of a single replica's update are rows of hyper(), of which emit_numbers() takes one. */
     rf_loss_scaling scaling;

@@ -418,6 +418,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(rf_signature_find(x->function, x->batch, batch_to_trace(x->function->examples, s->num_replicas),
                              &x->signature));
     RF_TRY(check_indices(x));
+    step->signature = x->signature;
     RF_TRY(split_together(x, step));
     step->examples = x->total;
     step->first_row = x->batch->first_row;

@@ -424,6 +424,7 @@ static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gr
     update->count = variables.count;
     if (transform) {
         update->transform = *transform;
+        update->transform_hash = transform->graph ? rf_graph_hash(transform->graph) : 0;
         *transform = (rf_gradient_transform){ 0 };
     }
     return RF_OK;

@@ -13,6 +13,7 @@ typedef struct rf_update {
     rf_value *gradients;     /* in the signature's graph */
     uint32_t count;
     rf_gradient_transform transform;
+    uint64_t transform_hash; /* of its graph */
     /* made for the generations of the signature: */
     rf_variable **sorted;   /* `variables` by offset */
     rf_range *spans;        /* of `sorted` */
@@ -126,6 +127,8 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
  * submitted in parts, it is submitted here: frames[r] hold their inputs (NULL where examples[r] is 0). Both are those
  * of this worker's replicas. */
 rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32_t *examples);
+/* What it updates, and with which settings. */
+void rf_update_describe(const rf_update *update, rf_update_settings *settings);
 /* Most frames that one update adds to a submission. */
 #define RF_UPDATE_FRAMES 2
 

@@ -748,7 +748,8 @@ void rf_update_unprepare(rf_update *update)
                            .variables = update->variables,
                            .gradients = update->gradients,
                            .count = update->count,
-                           .transform = update->transform };
+                           .transform = update->transform,
+                           .transform_hash = update->transform_hash };
 }
 
 void rf_update_free(rf_update *update)
