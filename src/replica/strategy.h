@@ -166,16 +166,16 @@ typedef struct rf_updater_params {
      * two sums of squares for each block of `norm_block` elements from the variable's beginning on, f32 [blocks, 2].
      * hyper() is then called for each variable, and after it ratio(), with the two norms of the whole variable: it
      * changes the numbers that emit() reads. The bits do not depend on who updates what, also those of the norms of
-     * gradients. */
+     * gradients. `scale` not 1: the slots have been changed; the same sums of what is so many times as large. */
     rf_result (*emit_norms)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                            const rf_value *hyper, rf_value *sums);
+                            const rf_value *hyper, float scale, rf_value *sums);
     uint32_t norm_block;
     void (*ratio)(void *user, const double *norms, float *values);
     /* total [n] (mutated) += x [n]. Needed when accumulation_steps > 1. */
     rf_result (*emit_accumulate)(rf_graph *g, rf_value total, rf_value x);
-    /* f32 scalar: sum of the squares of x [n]; with emit_norms f32 [blocks], those of its blocks. Needed with
+    /* f32 scalar: sum of the squares of scale * x [n]; with emit_norms f32 [blocks], those of its blocks. Needed with
      * variable_norms or global_norm. */
-    rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, rf_value *out);
+    rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, float scale, rf_value *out);
     uint32_t hyper_count, num_scalars;
     uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
     /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries, after them num_scalars.

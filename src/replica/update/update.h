@@ -33,6 +33,7 @@ typedef struct rf_update {
     double *squares;          /* [num_hypers]: sums of squares, of one variable or of all */
     float *sums;              /* that devices made, segment by segment, block by block */
     float *gathered;          /* room for as many */
+    double *exact;            /* the same without the limits of floats */
     float found_here, found;  /* not 0: gradients are not finite, of this worker, of any */
     rf_comm_request *finding; /* asks the other workers; or NULL */
     bool skipped;             /* the latest update was not made, because some were not */
@@ -44,10 +45,14 @@ typedef struct rf_update {
     struct rf_turns *turns;
 } rf_update;
 
+/* Sums of squares of numbers as they are, and of numbers that are made smaller (norms.c). */
+#define RF_UPDATE_PASSES 2
+
 typedef struct rf_update_replica {
-    rf_program *accumulate, *transform, *norms, *ratios; /* NULL where there is nothing to do */
-    rf_program *check, *unscale, *decide;                /* of losses that are scaled; see rf_update_asks() */
-    uint32_t *norm_segments;                             /* segment of each result of `norms` */
+    rf_program *accumulate, *transform;                             /* NULL where there is nothing to do */
+    rf_program *norms[RF_UPDATE_PASSES], *ratios[RF_UPDATE_PASSES]; /* those after the first, when first needed */
+    rf_program *check, *unscale, *decide; /* of losses that are scaled; see rf_update_asks() */
+    uint32_t *norm_segments;              /* segment of each result of `norms` */
     uint32_t num_norms;
     uint32_t *ratio_segments; /* segment of each result of `ratios` */
     uint32_t num_ratios;
@@ -118,7 +123,11 @@ void rf_update_unprepare(rf_update *update);
 void rf_update_free(rf_update *update);
 /* What the first of several accumulated steps does to the sums of a replica: its gradients replace them, or, where it
  * has none, zeros do. */
-rf_result rf_update_record_first(const rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out);
+rf_result rf_update_record_first(rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out);
+
+/* Sums of squares of a replica's segments in a pass, made where they have not been; NULL: it has none. */
+rf_result rf_update_norms_program(rf_update *update, uint32_t index, uint32_t pass, rf_program **out);
+rf_result rf_update_ratios_program(rf_update *update, uint32_t index, uint32_t pass, rf_program **out);
 
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
@@ -175,6 +184,9 @@ void rf_update_collect_sums(rf_update *update, uint32_t index, const uint32_t *s
                             uint32_t width);
 /* Sums of this worker's segments become those of all. */
 rf_result rf_update_share_sums(rf_update *update, uint32_t width);
+float rf_update_pass_scale(uint32_t pass);
+/* update->exact, from what `run` leaves in update->sums of this worker's segments. */
+rf_result rf_update_take_sums(rf_update *update, uint32_t width, rf_result (*run)(rf_update *update, uint32_t pass));
 /* Takes the norms of reduced gradients: update->squares. Waits. */
 rf_result rf_update_reduce_norms(rf_update *update);
 

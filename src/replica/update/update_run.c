@@ -440,7 +440,7 @@ static rf_result run_due(rf_turns *t, rf_frame *const *frames, const uint32_t *e
     return RF_OK;
 }
 
-static rf_result add_first(const rf_update *update, uint32_t r, bool clear, rf_repeated *copies)
+static rf_result add_first(rf_update *update, uint32_t r, bool clear, rf_repeated *copies)
 {
     rf_gpu_recording *rec = NULL;
     RF_TRY(rf_replica_context(update->updater->strategy, r, rf_update_record_first(update, r, clear, &rec)));

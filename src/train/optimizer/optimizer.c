@@ -103,11 +103,17 @@ static rf_result emit_whole(void *user, rf_graph *g, uint32_t group, rf_value di
 
 /* LAMB's first half: moments, and what norms of weights and steps are made of. */
 static rf_result emit_lamb_norms(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                                 const rf_value *hyper, rf_value *sums)
+                                 const rf_value *hyper, float scale, rf_value *sums)
 {
+    rf_value m = slots[0];
     (void)user;
-    RF_TRY(rf_emit_update(g, &rf_op_lamb_moments, NULL, (rf_value[]){ slots[0], grad, slots[1], hyper[0] }, 4));
-    return rf_emit_lamb_norms(g, param, slots[0], slots[1], hyper[0], sums);
+    if (scale == 1.0f) {
+        RF_TRY(rf_emit_update(g, &rf_op_lamb_moments, NULL, (rf_value[]){ m, grad, slots[1], hyper[0] }, 4));
+    } else { /* the step is linear in both */
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, param, &param));
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, m, &m));
+    }
+    return rf_emit_lamb_norms(g, param, m, slots[1], hyper[0], sums);
 }
 
 static void set_ratio(void *user, const double *norms, float *values)
@@ -121,9 +127,16 @@ static rf_result emit_accumulate(rf_graph *g, rf_value total, rf_value x)
     return rf_emit_update(g, &rf_op_accumulate, NULL, (rf_value[]){ total, x }, 2);
 }
 
-static rf_result emit_sum_squares(rf_graph *g, rf_value x, rf_value *out)
+static rf_result emit_sum_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
 {
+    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
     return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
+}
+
+static rf_result emit_block_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
+{
+    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
+    return rf_emit_block_squares(g, x, out);
 }
 
 static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
@@ -171,7 +184,7 @@ static rf_result make_updater(rf_optimizer *optimizer)
         .norm_block = lamb ? RF_NORM_BLOCK : 0,
         .ratio = set_ratio,
         .emit_accumulate = emit_accumulate,
-        .emit_sum_squares = lamb ? rf_emit_block_squares : emit_sum_squares,
+        .emit_sum_squares = lamb ? emit_block_squares : emit_sum_squares,
         .hyper_count = RF_HYPER_COUNT,
         .num_scalars = optimizer->custom ? rf_custom_num_scalars(optimizer->custom) : 0,
         .rate_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_RATE : RF_HYPER_RATE,
