@@ -299,7 +299,12 @@ RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
 RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
 /**
  * In a step: differentiates `loss` with respect to the variables, sums gradients over replicas,
- * clips, and updates. At most one call per step and optimizer.
+ * clips, and updates. At most one call per step and optimizer, in a function that was created with
+ * rf_function_params::training.
+ *
+ * As in Keras, variables without influence on the loss are left out: neither momentum nor decay
+ * moves them. A warning in the log names them. With rf_optimizer_create_remote() they are
+ * ::RF_ERROR_UNSUPPORTED, because servers know no such variables.
  * @return RF_ERROR_NO_GRADIENT when no variable influences the loss; RF_ERROR_INVALID_ARGUMENT when
  *   `loss` is not an f32 scalar, or a variable is not trainable or is listed twice.
  */
@@ -307,7 +312,8 @@ RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_
                                        rf_variable_list variables);
 /**
  * Like rf_optimizer_minimize(), with gradients that the caller computes: one for each variable, of
- * its shape.
+ * its shape. Zeros of rf_gradients() for a variable without influence, and multiples of them, leave
+ * the variable out.
  *
  * A gradient of rf_gradients() is this replica's contribution. It is summed over replicas (and over
  * accumulation_steps, to a mean) before anything that is not linear in it: what the step computes

@@ -293,6 +293,8 @@ typedef struct rf_gradient_transform {
 void rf_gradient_transform_free(rf_gradient_transform *transform);
 /* The variable whose gradient rf_gradients() gave as this value; NULL: it did not. */
 rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v);
+/* What rf_gradients() gave for a variable that has no influence on the loss: zeros. */
+bool rf_trace_is_unreached(const rf_trace *t, rf_value v);
 /* Variable behind a STATE slot of the trace's graph; NULL: state of each replica. */
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot);
 /* A leaf of the trace's graph that all replicas have alike: variables, constants, numbers of the whole batch. */

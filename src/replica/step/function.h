@@ -9,7 +9,7 @@
 
 typedef struct rf_gradient_handle {
     rf_value value;
-    rf_variable *variable;
+    rf_variable *variable; /* NULL: of one without influence */
 } rf_gradient_handle;
 
 struct rf_trace {

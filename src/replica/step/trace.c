@@ -294,6 +294,13 @@ rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v)
     return NULL;
 }
 
+bool rf_trace_is_unreached(const rf_trace *t, rf_value v)
+{
+    for (uint32_t i = 0; i < t->gradients.count; i++)
+        if (t->gradients.items[i].value == v) return t->gradients.items[i].variable == NULL;
+    return false;
+}
+
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot)
 {
     return t->signature->states.items[slot].variable;
@@ -315,14 +322,18 @@ bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf)
 }
 
 static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count,
-                                    rf_value *values, rf_tensor *grads)
+                                    rf_value *values, bool *reached, rf_tensor *grads)
 {
     rf_value *wanted = values, *found = values + count;
     const rf_value at = rf_trace_value(t, loss, "rf_gradients: loss");
     for (uint32_t i = 0; i < count; i++) wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
     RF_TRY(rf_trace_status(t));
     rf_graph *graph = t->signature->graph;
-    RF_TRY(keep_failure(t, rf_graph_differentiate(graph, at, wanted, count, found)));
+    RF_TRY(keep_failure(t, rf_graph_differentiate_reached(graph, at, wanted, count, found)));
+    for (uint32_t i = 0; i < count; i++) {
+        reached[i] = found[i] != 0;
+        if (!reached[i]) RF_TRY(keep_failure(t, graph->core->fill_like(graph, 0.0f, wanted[i], &found[i])));
+    }
     /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
      * handle. */
     for (uint32_t i = 0; i < count; i++) {
@@ -331,6 +342,7 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
         const rf_value_info *target = &graph->values.items[wanted[i]];
         rf_variable *variable = target->kind == RF_VALUE_STATE ? rf_trace_slot_variable(t, target->slot) : NULL;
         if (!variable) continue;
+        if (!reached[i]) variable = NULL;
         RF_TRY(keep_failure(t, RF_VEC_GROW(&t->gradients)));
         t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], variable };
     }
@@ -346,9 +358,11 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
     if (num_targets > 0 && (!targets || !grads))
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_gradients: targets or grads is NULL");
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
-    if (!values) return keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = loss_differentiate(t, loss, targets, num_targets, values, grads);
+    bool *reached = RF_NEW_ARRAY(bool, num_targets);
+    const rf_result r = values && reached ? loss_differentiate(t, loss, targets, num_targets, values, reached, grads)
+                                          : keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_free(values);
+    rf_free(reached);
     return r;
 }
 

@@ -2,10 +2,13 @@
 #include "train/optimizer/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "base/platform.h"
 #include "train/optimizer/gradient_transform.h"
 #include "train/optimizer/schedule.h"
 #include "train/trace_util.h"
@@ -369,8 +372,40 @@ static rf_result emit_scaled(rf_trace *t, const rf_optimizer *optimizer, rf_valu
     return rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, loss, scale, out);
 }
 
+/* A variable without influence on the loss stays as it is: momentum and decay would move it. Takes those out of
+ * `gradients`, where a gradient of 0 marks them, and of `reached`, a copy of the list of *count; and says so. */
+static rf_result leave_out(rf_trace *t, const rf_optimizer *optimizer, rf_value *gradients, rf_variable **reached,
+                           uint32_t *count, const char *function)
+{
+    char names[300] = "";
+    size_t length = 0;
+    uint32_t kept = 0;
+    const uint32_t all = *count;
+    for (uint32_t i = 0; i < all; i++) {
+        if (gradients[i]) {
+            gradients[kept] = gradients[i];
+            reached[kept++] = reached[i];
+        } else if (length < sizeof(names)) {
+            length += (size_t)snprintf(names + length, sizeof(names) - length, "%s'%s'", length ? ", " : "",
+                                       rf_variable_name(reached[i]));
+        }
+    }
+    *count = kept;
+    if (kept == all) return RF_OK;
+    if (optimizer->remote)
+        return rf_trace_fail(t, RF_ERROR_UNSUPPORTED,
+                             "%s: %s has no influence on the loss, but servers would move it by momentum and decay: "
+                             "leave it out of the coordinator's and the workers' variables",
+                             function, names);
+    if (kept == 0)
+        return rf_trace_fail(t, RF_ERROR_NO_GRADIENT, "%s: no gradient reaches any of the variables", function);
+    rf_log_message(RF_LOG_WARN, "%s: %u of %u variables have no influence on the loss and stay as they are: %s%s",
+                   function, all - kept, all, names, length < sizeof(names) ? "" : "...");
+    return RF_OK;
+}
+
 static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss,
-                                          rf_variable_list variables, rf_value *values)
+                                          rf_variable_list variables, rf_value *values, rf_variable **reached)
 {
     for (uint32_t i = 0; i < variables.count; i++) {
         values[i] = rf_trace_variable(t, variables.items[i]);
@@ -379,13 +414,16 @@ static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, 
     rf_value *gradients = values + variables.count;
     rf_result r = rf_graph_check_influence(rf_trace_graph(t), loss, values, variables.count);
     if (r == RF_OK && scales_losses(optimizer)) r = emit_scaled(t, optimizer, loss, &loss);
-    if (r == RF_OK) r = rf_graph_differentiate(rf_trace_graph(t), loss, values, variables.count, gradients);
+    if (r == RF_OK) r = rf_graph_differentiate_reached(rf_trace_graph(t), loss, values, variables.count, gradients);
     r = rf_error_context(r, "rf_optimizer_minimize");
     if (r < 0) {
         (void)rf_trace_emit(t, r, 0);
         return r;
     }
-    return rf_trace_update(t, optimizer->updater, gradients, variables, NULL);
+    uint32_t count = variables.count;
+    memcpy(reached, variables.items, count * sizeof(*reached));
+    RF_TRY(leave_out(t, optimizer, gradients, reached, &count, "rf_optimizer_minimize"));
+    return rf_trace_update(t, optimizer->updater, gradients, (rf_variable_list){ reached, count }, NULL);
 }
 
 rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables)
@@ -401,13 +439,34 @@ rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor 
                              rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, text, sizeof(text)));
     }
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)variables.count);
-    if (!values) {
-        (void)rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    const rf_result r = differentiate_and_update(t, optimizer, v, variables, values);
+    rf_variable **reached = RF_NEW_ARRAY(rf_variable *, variables.count);
+    rf_result r = values && reached ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0)
+        (void)rf_trace_emit(t, r, 0);
+    else
+        r = differentiate_and_update(t, optimizer, v, variables, values, reached);
     rf_free(values);
+    rf_free(reached);
     return r;
+}
+
+/* Zeros of rf_gradients() for a variable without influence, or a multiple of them. */
+static bool is_unreached(const rf_trace *t, rf_graph *g, rf_value v)
+{
+    for (;;) {
+        if (rf_trace_is_unreached(t, v)) return true;
+        const rf_value_info *info = &g->values.items[v];
+        if (info->kind != RF_VALUE_RESULT) return false;
+        const rf_node_info *node = &g->nodes.items[info->producer];
+        const rf_elementwise_attr *attr = node->op == &rf_op_elementwise ? node->attr : NULL;
+        if (!attr || attr->n_steps != 1) return false;
+        const uint32_t fn = attr->steps[0].fn;
+        const bool product = fn == RF_FN_MULTIPLY && node->n_in > 1;
+        if (product && is_unreached(t, g, node->in[1])) return true;
+        if (!product && fn != RF_FN_COPY && fn != RF_FN_NEGATIVE && fn != RF_FN_MUL_IMM && fn != RF_FN_DIVIDE)
+            return false;
+        v = node->in[0];
+    }
 }
 
 static rf_result gather_gradients(rf_trace *t, const rf_tensor *gradients, rf_variable_list variables, rf_value *values)
@@ -428,6 +487,24 @@ static rf_result gather_gradients(rf_trace *t, const rf_tensor *gradients, rf_va
     return RF_OK;
 }
 
+static rf_result apply_reached(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
+                               rf_variable_list variables, rf_value *values, rf_variable **reached)
+{
+    rf_result r = gather_gradients(t, gradients, variables, values);
+    rf_gradient_transform transform = { 0 };
+    uint32_t count = variables.count;
+    memcpy(reached, variables.items, count * sizeof(*reached));
+    for (uint32_t i = 0; r == RF_OK && i < variables.count; i++)
+        if (is_unreached(t, rf_trace_graph(t), values[i])) values[i] = 0;
+    if (r == RF_OK) r = leave_out(t, optimizer, values, reached, &count, "rf_optimizer_apply_gradients");
+    const rf_variable_list list = { reached, count };
+    const rf_gradient_use use = { .steps = optimizer->config.params.accumulation_steps,
+                                  .remote = optimizer->remote,
+                                  .scaled = scales_losses(optimizer) };
+    if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, list, &transform);
+    return r == RF_OK ? rf_trace_update(t, optimizer->updater, values, list, &transform) : r;
+}
+
 rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
                                        rf_variable_list variables)
 {
@@ -436,18 +513,14 @@ rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, con
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_gradients: gradients is NULL");
     }
     rf_value *values = RF_NEW_ARRAY(rf_value, variables.count);
-    if (!values) {
-        (void)rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    rf_result r = gather_gradients(t, gradients, variables, values);
-    rf_gradient_transform transform = { 0 };
-    const rf_gradient_use use = { .steps = optimizer->config.params.accumulation_steps,
-                                  .remote = optimizer->remote,
-                                  .scaled = scales_losses(optimizer) };
-    if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, variables, &transform);
-    if (r == RF_OK) r = rf_trace_update(t, optimizer->updater, values, variables, &transform);
+    rf_variable **reached = RF_NEW_ARRAY(rf_variable *, variables.count);
+    rf_result r = values && reached ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0)
+        (void)rf_trace_emit(t, r, 0);
+    else
+        r = apply_reached(t, optimizer, gradients, variables, values, reached);
     rf_free(values);
+    rf_free(reached);
     return r;
 }
 
