@@ -5,7 +5,14 @@
 
 #include <ringfire/train.h>
 
+#include "train/layers/layer.h"
 #include "train/metric.h"
+
+/* A layer as it was when the model was compiled, or was found where calls find layers only later. */
+typedef struct rf_layer_state {
+    rf_layer *layer; /* of the model, or of one that it calls and holds */
+    bool trainable;
+} rf_layer_state;
 
 struct rf_compiled {
     rf_model *model;
@@ -27,6 +34,10 @@ struct rf_compiled {
     const char *names[1 + RF_MAX_COMPILED_METRICS];
     const char *val_names[1 + RF_MAX_COMPILED_METRICS]; /* the same with "val_" */
     rf_function *train, *evaluate;
+    struct {
+        rf_layer_state *items;
+        uint32_t count, capacity;
+    } layers;
     /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps,
      * which look at it, are traced anew. */
     uint32_t num_components;

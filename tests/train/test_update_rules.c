@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an update leaves alone, and what it makes of numbers that are far from 1: rules that hold for every kind. */
+#include "support.h"
+
+enum { EXAMPLES = 4, MOST = 64 };
+static float ones[EXAMPLES] = { 1, 1, 1, 1 };
+
+/* A step over two variables. */
+typedef struct net {
+    rf_strategy *strategy;
+    rf_variable *variables[2];
+    rf_optimizer *optimizer;
+    uint32_t branch; /* the variable that the loss depends on */
+    float factor;    /* of the gradients, where the step applies them; 0: it minimises */
+    const float *slopes;
+} net;
+
+static rf_variable *scalar(rf_strategy *strategy, float value)
+{
+    rf_variable *v;
+    OK(rf_variable_create(strategy, &(rf_variable_params){ .shape = RF_SCALAR_SHAPE, .value = &value }, &v));
+    return v;
+}
+
+static float value_of(const rf_variable *v)
+{
+    float value;
+    OK(rf_variable_read(v, &value));
+    return value;
+}
+
+static void run_training(net *n, rf_step_fn step, uint32_t times)
+{
+    rf_function *f;
+    OK(rf_function_create(n->strategy, &(rf_function_params){ .step = step, .user = n, .training = true }, &f));
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(EXAMPLES), ones) } };
+    for (uint32_t i = 0; i < times; i++) OK(rf_strategy_run(n->strategy, f, &batch, NULL));
+    rf_function_destroy(&f);
+}
+
+static void free_net(net *n)
+{
+    for (uint32_t i = 0; i < 2; i++) rf_variable_destroy(&n->variables[i]);
+    rf_optimizer_destroy(&n->optimizer);
+}
+
+/* ---- variables without influence on the loss ---- */
+
+static rf_result branch_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    net *n = user;
+    const rf_variable_list all = { n->variables, 2 };
+    rf_tensor wanted[2], g[2];
+    (void)out;
+    const rf_tensor y = rf_square(t, rf_multiply(t, in[0], rf_variable_tensor(t, n->variables[n->branch])));
+    const rf_tensor loss = rf_compute_average_loss(t, y, NULL);
+    if (n->factor == 0) return rf_optimizer_minimize(t, n->optimizer, loss, all);
+    for (uint32_t i = 0; i < 2; i++) wanted[i] = rf_variable_tensor(t, n->variables[i]);
+    (void)rf_gradients(t, loss, wanted, 2, g);
+    for (uint32_t i = 0; i < 2; i++) g[i] = rf_multiply(t, g[i], rf_constant(t, n->factor));
+    return rf_optimizer_apply_gradients(t, n->optimizer, g, all);
+}
+
+static char last_warning[512];
+static void keep_warning(void *user, rf_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    snprintf(last_warning, sizeof(last_warning), "%s", message);
+}
+
+static void no_influence(rf_strategy *strategy)
+{
+    static const rf_optimizer_params kinds[] = {
+        { .learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1 },
+        { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.1 },
+        { .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.1, .global_clip_norm = 1 },
+        { .kind = RF_OPTIMIZER_LAMB, .learning_rate = 0.1, .weight_decay = 0.1 },
+        { .kind = RF_OPTIMIZER_RMSPROP, .learning_rate = 0.1, .momentum = 0.5, .use_ema = true },
+    };
+    rf_log_set(keep_warning, NULL, RF_LOG_WARN);
+    for (uint32_t k = 0; k < 2 * sizeof(kinds) / sizeof(kinds[0]); k++) {
+        net n = { .strategy = strategy, .factor = k % 2 ? 0.5f : 0 };
+        for (uint32_t i = 0; i < 2; i++) n.variables[i] = scalar(strategy, 1);
+        OK(rf_optimizer_create(strategy, &kinds[k / 2], &n.optimizer));
+        last_warning[0] = '\0';
+        run_training(&n, branch_step, 3);
+        assert_true(value_of(n.variables[1]) == 1.0f);
+        assert_non_null(strstr(last_warning, rf_variable_name(n.variables[1])));
+        assert_null(strstr(last_warning, rf_variable_name(n.variables[0])));
+        /* Nor does what it has gathered move the first one, once the other is trained. */
+        const float before = value_of(n.variables[0]);
+        assert_true(before < 1.0f);
+        n.branch = 1;
+        run_training(&n, branch_step, 3);
+        assert_true(value_of(n.variables[0]) == before);
+        assert_true(value_of(n.variables[1]) < 1.0f);
+        free_net(&n);
+    }
+    rf_log_set(NULL, NULL, RF_LOG_WARN);
+}
+ON_ONE(no_influence)
+ON_TWO(no_influence)
+
+/* Servers would move it. */
+static void no_influence_remote(rf_strategy *strategy)
+{
+    net n = { .strategy = strategy };
+    for (uint32_t i = 0; i < 2; i++) n.variables[i] = scalar(strategy, 1);
+    OK(rf_optimizer_create_remote(strategy, &n.optimizer));
+    rf_function *f;
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = branch_step, .user = &n, .training = true }, &f));
+    FAILS(rf_strategy_run(strategy, f, &(rf_element){ 1, { array_f32(RF_SHAPE(EXAMPLES), ones) } }, NULL),
+          RF_ERROR_UNSUPPORTED, rf_variable_name(n.variables[1]));
+    rf_function_destroy(&f);
+    free_net(&n);
+}
+ON_ONE(no_influence_remote)
+
+/* ---- norms of numbers whose squares are no floats ---- */
+
+static rf_result slope_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    net *n = user;
+    rf_tensor loss = { 0, 0 };
+    (void)out;
+    for (uint32_t i = 0; i < 2; i++) {
+        const rf_tensor sum = rf_reduce_sum(t, rf_variable_tensor(t, n->variables[i]), NULL, 0, false);
+        const rf_tensor part = rf_multiply(t, in[0], rf_multiply(t, sum, rf_constant(t, n->slopes[i])));
+        loss = i == 0 ? part : rf_add(t, loss, part);
+    }
+    return rf_optimizer_minimize(t, n->optimizer, rf_compute_average_loss(t, loss, NULL),
+                                 (rf_variable_list){ n->variables, 2 });
+}
+
+/* Every element of variable i has the gradient slopes[i]; the variables become what is expected of one element. */
+static void take_step(rf_strategy *strategy, const rf_optimizer_params *p, rf_shape shape, const float *slopes,
+                      float begin, const double *expected)
+{
+    net n = { .strategy = strategy, .slopes = slopes };
+    float values[MOST];
+    const size_t count = (size_t)rf_shape_count(shape);
+    assert_in_range(count, 1, MOST);
+    for (size_t i = 0; i < count; i++) values[i] = begin;
+    for (uint32_t i = 0; i < 2; i++)
+        OK(rf_variable_create(strategy, &(rf_variable_params){ .shape = shape, .value = values }, &n.variables[i]));
+    OK(rf_optimizer_create(strategy, p, &n.optimizer));
+    run_training(&n, slope_step, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        OK(rf_variable_read(n.variables[i], values));
+        for (size_t k = 0; k < count; k++) assert_near(values[k], expected[i], 1e-5, 1e-12, "variable");
+    }
+    free_net(&n);
+}
+
+static void clipped(rf_strategy *strategy)
+{
+    static const float sizes[] = { 1e-3f, 1e18f, 1e19f, 2e19f, 1e25f, 1e30f, 1e35f };
+    const rf_shape shape = RF_SHAPE(16);
+    for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const float slopes[2] = { sizes[i], sizes[i] / 4 };
+        const double norm = 4 * (double)sizes[i] * sqrt(1 + 1.0 / 16),
+                     own[2] = { 4 * (double)sizes[i], (double)sizes[i] };
+        const double all = norm > 1 ? 1 / norm : 1;
+        const double global[2] = { -slopes[0] * all, -slopes[1] * all };
+        const double each[2] = { -slopes[0] * (own[0] > 1 ? 1 / own[0] : 1),
+                                 -slopes[1] * (own[1] > 1 ? 1 / own[1] : 1) };
+        take_step(strategy, &(rf_optimizer_params){ .learning_rate = 1, .global_clip_norm = 1 }, shape, slopes, 0,
+                  global);
+        take_step(strategy, &(rf_optimizer_params){ .learning_rate = 1, .clip_norm = 1 }, shape, slopes, 0, each);
+    }
+    /* An infinite norm is not clipped away. */
+    net n = { .strategy = strategy, .slopes = (const float[]){ INFINITY, 1 } };
+    for (uint32_t i = 0; i < 2; i++) n.variables[i] = scalar(strategy, 0);
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 1, .clip_norm = 1 }, &n.optimizer));
+    run_training(&n, slope_step, 1);
+    assert_false(isfinite(value_of(n.variables[0])));
+    assert_near(value_of(n.variables[1]), -1, 1e-6, 0, "the other variable");
+    free_net(&n);
+}
+ON_ONE(clipped)
+ON_TWO(clipped)
+
+/* LAMB's step has the length of the weights, however long they are. */
+static void weights_of_any_size(rf_strategy *strategy)
+{
+    static const float sizes[] = { 1e-10f, 1, 1e20f, 1e30f };
+    for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const double after = (double)sizes[i] * (1 - 0.5);
+        const rf_optimizer_params lamb = { .kind = RF_OPTIMIZER_LAMB, .learning_rate = 0.5 };
+        net n = { .strategy = strategy, .slopes = (const float[]){ 1, 1 } };
+        for (uint32_t k = 0; k < 2; k++) n.variables[k] = scalar(strategy, sizes[i]);
+        OK(rf_optimizer_create(strategy, &lamb, &n.optimizer));
+        run_training(&n, slope_step, 1);
+        for (uint32_t k = 0; k < 2; k++) assert_near(value_of(n.variables[k]) / after, 1, 1e-5, 0, "LAMB");
+        free_net(&n);
+    }
+}
+ON_ONE(weights_of_any_size)
+ON_TWO(weights_of_any_size)
+
+/* Muon's step has one length, however long gradients are. */
+static void matrices_of_any_size(rf_strategy *strategy)
+{
+    static const float sizes[] = { 1, 1e10f, 1e19f, 1e25f, 1e35f };
+    const rf_shape shape = RF_SHAPE(8, 4);
+    const rf_optimizer_params muon = { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.1 };
+    float first[MOST], values[MOST];
+    for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        net n = { .strategy = strategy, .slopes = (const float[]){ sizes[i], sizes[i] / 2 } };
+        for (uint32_t k = 0; k < 2; k++) {
+            const rf_initializer zeros = { .kind = RF_INIT_ZEROS };
+            OK(rf_variable_create(strategy, &(rf_variable_params){ .shape = shape, .initializer = zeros },
+                                  &n.variables[k]));
+        }
+        OK(rf_optimizer_create(strategy, &muon, &n.optimizer));
+        run_training(&n, slope_step, 1);
+        OK(rf_variable_read(n.variables[1], values));
+        assert_true(fabsf(values[0]) > 1e-4f);
+        if (i == 0) memcpy(first, values, sizeof(first));
+        for (int k = 0; k < 32; k++) assert_near(values[k], first[k], 1e-4, 0, "Muon");
+        free_net(&n);
+    }
+}
+ON_ONE(matrices_of_any_size)
+ON_TWO(matrices_of_any_size)
+
+/* ---- functions that do not train ---- */
+
+static rf_result probe_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
+    return rf_trace_status(t);
+}
+
+static rf_layer *training_layer(uint32_t kind)
+{
+    rf_layer *layer = NULL;
+    switch (kind) {
+    case 0: OK(rf_layer_dropout(0.5, 0, &layer)); break;
+    case 1: OK(rf_layer_gaussian_noise(1, 0, &layer)); break;
+    case 2: OK(rf_layer_gaussian_dropout(0.5, 0, &layer)); break;
+    case 3: OK(rf_layer_spatial_dropout1d(0.5, 0, &layer)); break;
+    case 4: OK(rf_layer_batch_norm(NULL, &layer)); break;
+    default: break;
+    }
+    return layer;
+}
+
+/* Whether the layer does with x what inference does, and leaves its averages as they are. */
+static void layers_without_flag(rf_strategy *strategy)
+{
+    float x[8];
+    fill_noise(x, 8, 5);
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(4, 2, 1), x) } };
+    for (uint32_t k = 0; k < 10; k++) {
+        rf_layer *layer = training_layer(k / 2);
+        rf_model *model;
+        rf_function *f;
+        rf_per_replica *result;
+        rf_array y;
+        OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(2, 1), &model));
+        const rf_function_params p = { .step = probe_step, .user = model, .num_outputs = 1, .training = k % 2 };
+        OK(rf_function_create(strategy, &p, &f));
+        OK(rf_strategy_run(strategy, f, &batch, &result));
+        OK(rf_strategy_gather(strategy, result, &y));
+        bool same = true;
+        for (int i = 0; i < 8; i++) same = same && fabsf(((float *)y.data)[i] - x[i]) < 1e-2f * fabsf(x[i]);
+        assert_int_equal(same, !p.training);
+        if (k / 2 == 4) {
+            const float mean = value_of(rf_layer_variable(layer, "moving_mean"));
+            assert_int_equal(mean == 0, !p.training);
+        }
+        rf_array_free(&y);
+        rf_function_destroy(&f);
+        rf_model_destroy(&model);
+    }
+}
+ON_ONE(layers_without_flag)
+
+static rf_result apply_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    net *n = user;
+    n->factor = 1;
+    return branch_step(t, in, out, n);
+}
+
+static void update_without_flag(rf_strategy *strategy)
+{
+    net n = { .strategy = strategy };
+    for (uint32_t i = 0; i < 2; i++) n.variables[i] = scalar(strategy, 1);
+    OK(rf_optimizer_create(strategy, NULL, &n.optimizer));
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(EXAMPLES), ones) } };
+    for (int i = 0; i < 2; i++) {
+        rf_function *f;
+        OK(rf_function_create(strategy, &(rf_function_params){ .step = i ? apply_step : branch_step, .user = &n }, &f));
+        FAILS(rf_strategy_run(strategy, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "rf_function_params::training");
+        rf_function_destroy(&f);
+    }
+    assert_true(value_of(n.variables[0]) == 1.0f);
+    free_net(&n);
+}
+ON_ONE(update_without_flag)
+
+/* ---- what is trained is known when a model is compiled ---- */
+
+typedef struct frozen_net {
+    rf_model *model;
+    rf_layer *layers[2]; /* applied to each step of time, so that lengths are signatures */
+    rf_optimizer *optimizer;
+    float before[2];
+} frozen_net;
+
+static void frozen_compile(frozen_net *n)
+{
+    const rf_compile_params p = { .optimizer = n->optimizer, .loss = { RF_LOSS_MEAN_SQUARED_ERROR } };
+    OK(rf_model_compile(n->model, &p));
+}
+
+static frozen_net frozen_create(rf_strategy *strategy)
+{
+    frozen_net n = { 0 };
+    for (int i = 0; i < 2; i++) {
+        rf_layer *inner;
+        OK(rf_layer_dense(&(rf_dense_params){ .units = 2 - i }, &inner));
+        OK(rf_layer_time_distributed(inner, i ? "second" : "first", &n.layers[i]));
+    }
+    OK(rf_model_create_sequential(strategy, n.layers, 2, NULL, &n.model));
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.1 }, &n.optimizer));
+    return n;
+}
+
+static float first_weight(rf_layer *layer)
+{
+    float kernel[4] = { 0 };
+    OK(rf_variable_read(rf_layer_variable(layer, "kernel"), kernel));
+    return kernel[0];
+}
+
+/* Fits sequences of `length` steps; which layers has it trained? Bit i of the result is layer i. */
+static unsigned frozen_fit(frozen_net *n, int length)
+{
+    float x[2 * 8 * 2], y[2 * 8];
+    fill_noise(x, 32, 3);
+    fill_noise(y, 16, 4);
+    rf_array arrays[2] = { array_f32(RF_SHAPE(2, length, 2), x), array_f32(RF_SHAPE(2, length, 1), y) };
+    rf_dataset *rows, *batches;
+    if (!rf_layer_variable(n->layers[0], "kernel")) OK(rf_model_build(n->model, RF_SHAPE(length, 2)));
+    for (int i = 0; i < 2; i++) n->before[i] = first_weight(n->layers[i]);
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &rows));
+    OK(rf_dataset_batch(rows, 2, false, &batches));
+    OK(rf_model_fit(n->model, &(rf_fit_params){ .data = batches }, NULL));
+    rf_dataset_destroy(&batches);
+    rf_dataset_destroy(&rows);
+    unsigned trained = 0;
+    for (unsigned i = 0; i < 2; i++) trained |= (unsigned)(first_weight(n->layers[i]) != n->before[i]) << i;
+    return trained;
+}
+
+static void frozen_after_compile(rf_strategy *strategy)
+{
+    frozen_net n = frozen_create(strategy);
+    frozen_compile(&n);
+    rf_layer_set_trainable(n.layers[0], false); /* before anything is built or traced */
+    assert_int_equal(frozen_fit(&n, 3), 3);
+    assert_false(rf_layer_trainable(n.layers[0])); /* as the program left it */
+    assert_int_equal(rf_model_variables(n.model).count, 2);
+    assert_int_equal(frozen_fit(&n, 5), 3); /* another trace */
+    frozen_compile(&n);
+    rf_layer_set_trainable(n.layers[0], true);
+    assert_int_equal(frozen_fit(&n, 3), 2);
+    assert_int_equal(frozen_fit(&n, 7), 2);
+    rf_layer_set_trainable(n.layers[1], false);
+    frozen_compile(&n);
+    assert_int_equal(frozen_fit(&n, 3), 1);
+    rf_layer_set_trainable(n.layers[0], false);
+    frozen_compile(&n);
+    float x[4] = { 0 };
+    rf_array arrays[2] = { array_f32(RF_SHAPE(1, 2, 2), x), array_f32(RF_SHAPE(1, 2, 1), x) };
+    rf_dataset *rows, *batches;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &rows));
+    OK(rf_dataset_batch(rows, 1, false, &batches));
+    FAILS(rf_model_fit(n.model, &(rf_fit_params){ .data = batches }, NULL), RF_ERROR_INVALID_ARGUMENT, "frozen");
+    rf_dataset_destroy(&batches);
+    rf_dataset_destroy(&rows);
+    rf_model_destroy(&n.model);
+    rf_optimizer_destroy(&n.optimizer);
+}
+ON_ONE(frozen_after_compile)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_influence_on_one),
+        cmocka_unit_test(no_influence_on_two),
+        cmocka_unit_test(no_influence_remote_on_one),
+        cmocka_unit_test(clipped_on_one),
+        cmocka_unit_test(clipped_on_two),
+        cmocka_unit_test(weights_of_any_size_on_one),
+        cmocka_unit_test(weights_of_any_size_on_two),
+        cmocka_unit_test(matrices_of_any_size_on_one),
+        cmocka_unit_test(matrices_of_any_size_on_two),
+        cmocka_unit_test(layers_without_flag_on_one),
+        cmocka_unit_test(update_without_flag_on_one),
+        cmocka_unit_test(frozen_after_compile_on_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
