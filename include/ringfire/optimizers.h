@@ -306,7 +306,8 @@ RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
  * moves them. A warning in the log names them. With rf_optimizer_create_remote() they are
  * ::RF_ERROR_UNSUPPORTED, because servers know no such variables.
  * @return RF_ERROR_NO_GRADIENT when no variable influences the loss; RF_ERROR_INVALID_ARGUMENT when
- *   `loss` is not an f32 scalar, or a variable is not trainable or is listed twice.
+ *   `loss` is not an f32 scalar, a variable is not trainable or is listed twice, or the function
+ *   does not train.
  */
 RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss,
                                        rf_variable_list variables);

@@ -477,8 +477,10 @@ typedef struct rf_function_params {
     uint32_t num_outputs; /**< how many entries of `out` the step sets */
     const char *name;     /**< for error messages and traces; NULL: "function" */
     /**
-     * What rf_trace_training() returns inside. Dropout acts only when it is set, and draws anew in
-     * each run.
+     * What rf_trace_training() returns inside. Steps that update variables by an optimizer need it
+     * (::RF_ERROR_INVALID_ARGUMENT). Without it all layers act as in ::RF_INFERENCE, also where a
+     * model is called for training: no dropout and noise, moving averages are used and stay as they
+     * are. With it random numbers are drawn anew in each run.
      */
     bool training;
     /**

@@ -36,7 +36,8 @@ typedef struct rf_callback rf_callback;
 
 /**
  * Whether a model is called for training, which is where dropout acts and batch normalization uses
- * the statistics of the batch.
+ * the statistics of the batch: in functions with rf_function_params::training. In others every call
+ * is one for inference.
  */
 typedef enum rf_mode { RF_INFERENCE = 0, RF_TRAINING = 1 } rf_mode;
 

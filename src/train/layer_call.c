@@ -169,6 +169,7 @@ static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, cons
     }
     layer->input = descs[0].shape;
     rf_layer_apply_params given = *p;
+    given.mode = rf_mode_of(t, p->mode);
     cast_inputs(t, layer, p, cast);
     given.in = cast;
     call_kind(t, layer, &given, out, num_out);

@@ -388,6 +388,9 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
                               rf_variable_list variables)
 {
     const rf_signature *sig = t->signature;
+    RF_REQUIRE(t->function->params.training,
+               "the step updates variables, but its function was created without rf_function_params::training: dropout "
+               "and noise would be off, and batch normalization would not learn; set it");
     RF_TRY(check_home(t, updater->strategy, "optimizer", "of this step"));
     RF_REQUIRE(variables.count > 0, "the list of variables to update is empty; is the model built?");
     RF_REQUIRE(!rf_updater_scales(updater) || uses_local_state(sig, updater->scaling.scale),
