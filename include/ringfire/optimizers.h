@@ -257,7 +257,14 @@ typedef struct rf_optimizer_params {
     double clip_value;            /**< limits every gradient element; 0: off */
     double clip_norm;             /**< limits the norm of each variable's gradient; 0: off */
     double global_clip_norm;      /**< limits the norm of all gradients together; 0: off */
-    uint32_t accumulation_steps;  /**< update every n-th step with the mean of n gradients; 0: 1 */
+    /**
+     * Update every n-th step, with the mean of n gradients; 0: 1. A step counts as much as its loss
+     * was divided by: examples (rf_compute_average_loss(), a mean), or weights of tokens
+     * (rf_compute_weighted_loss(), RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT). So n steps of any sizes
+     * give what one step with all of their examples gives. Where parts of a loss differ in that,
+     * examples count; sums count alike in each step.
+     */
+    uint32_t accumulation_steps;
     rf_epsilon_form epsilon_form; /**< ADAM, ADAMW, MUON */
     /**
      * At most 64, copied. A step fails whose variables, and those of the optimizer's steps before,

@@ -410,8 +410,8 @@ RF_API RF_MUST_USE rf_result rf_variable_read_replica(const rf_variable *variabl
  */
 RF_API RF_MUST_USE rf_result rf_variable_assign(rf_variable *variable, const float *values);
 /**
- * Reads the gradient of the last update: the sum over replicas and accumulated steps, before
- * clipping. `values` holds rf_shape_count() floats. Collective; blocking.
+ * Reads the gradient of the last update: the sum over replicas and accumulated steps, each of which
+ * counts in units of the first one's divisor, before clipping. `values` holds rf_shape_count() floats. Collective; blocking.
  * @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable, or while gradients
  *   are being accumulated.
  */
@@ -495,8 +495,8 @@ typedef struct rf_function_params {
      * Runs go by themselves where the host takes part in each: where several replicas exchange
      * gradients or values, or RF_BALANCE_AUTO measures them; where an update clips by norms, has
      * ratios or directions (LAMB, Muon), takes what the step computes from gradients, or has
-     * scalars of a custom optimizer and a scaled loss; and while an asynchronous checkpoint is
-     * made. Of runs whose gradients are accumulated (rf_optimizer_params::accumulation_steps) that
+     * scalars of a custom optimizer and a scaled loss, or accumulates losses that are means by
+     * weights; and while an asynchronous checkpoint is made. Of runs whose gradients are accumulated (rf_optimizer_params::accumulation_steps) that
      * concerns those that end with the update: the others go together, and with it. Losses that are
      * scaled (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are
      * made.

@@ -142,7 +142,8 @@ typedef struct rf_updater_params {
     uint32_t num_slots;          /* flat f32 arrays like the parameters; at most RF_MAX_SLOTS */
     float initial[RF_MAX_SLOTS]; /* what the elements of a slot begin as */
     uint32_t weights_slot;       /* 1 + the slot that begins as the variable itself; 0: none does */
-    /* >= 1. `grad` is then the *sum* over that many steps: a mean is left to hyper() (a factor 1 / accumulation_steps).
+    /* >= 1. `grad` is then the *sum* over that many steps: a mean is left to hyper() (a factor 1 / accumulation_steps;
+     * where steps count differently, `scale_hyper` is corrected).
      * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
     uint32_t accumulation_steps;
     /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
@@ -177,7 +178,8 @@ typedef struct rf_updater_params {
      * variable_norms or global_norm. */
     rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, float scale, rf_value *out);
     uint32_t hyper_count, num_scalars;
-    uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
+    uint32_t scale_hyper; /* which of the numbers, or of the scalars behind them, gradients are multiplied with */
+    uint32_t rate_hyper;  /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
     /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries, after them num_scalars.
      * `norm` is the norm that was asked for, else 0. */
     void (*hyper)(void *user, uint64_t iteration, double norm, uint32_t group, float *values);
@@ -285,6 +287,7 @@ typedef struct rf_transform_state {
 typedef struct rf_gradient_transform {
     rf_graph *graph;   /* NULL: gradients are used as they are */
     rf_value *results; /* one for each variable of the update */
+    bool weighs;       /* HOST slots 0 and 1, f32 scalars: what makes means of sums over steps, and sums of means */
     struct {
         rf_transform_state *items;
         uint32_t count, capacity;
@@ -293,12 +296,42 @@ typedef struct rf_gradient_transform {
 void rf_gradient_transform_free(rf_gradient_transform *transform);
 /* The variable whose gradient rf_gradients() gave as this value; NULL: it did not. */
 rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v);
+/* The loss of which rf_gradients() gave gradients for one of them; 0: it did not. */
+rf_value rf_trace_loss_of(const rf_trace *t, rf_variable_list variables);
 /* What rf_gradients() gave for a variable that has no influence on the loss: zeros. */
 bool rf_trace_is_unreached(const rf_trace *t, rf_value v);
 /* Variable behind a STATE slot of the trace's graph; NULL: state of each replica. */
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot);
 /* A leaf of the trace's graph that all replicas have alike: variables, constants, numbers of the whole batch. */
 bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf);
+
+/* What the loss of a step was divided by, for steps whose gradients are accumulated (step_weight.c). */
+typedef enum rf_divisor_kind {
+    RF_DIVISOR_NONE,   /* nothing that is known: each step counts 1 */
+    RF_DIVISOR_BATCH,  /* the examples of all replicas */
+    RF_DIVISOR_WEIGHTS /* a sum of weights over all replicas */
+} rf_divisor_kind;
+typedef struct rf_step_divisor {
+    rf_divisor_kind kind;
+    rf_value own, total; /* of WEIGHTS: the replica's sum, and that of all; f32 scalars */
+    double elements;     /* of WEIGHTS: so many of them an example has */
+} rf_step_divisor;
+/* Notes what a value of the trace, a loss, was divided by; and says it again, NULL: nothing was noted. */
+rf_result rf_trace_note_divisor(rf_trace *t, rf_value loss, const rf_step_divisor *divisor);
+const rf_step_divisor *rf_trace_noted_divisor(const rf_trace *t, rf_value loss);
+/* Whether it is what rf_trace_global_batch() gives. */
+bool rf_trace_is_batch_size(const rf_trace *t, rf_value v);
+/* What a step reads and changes to be weighed; 0 where it is not needed. */
+typedef struct rf_step_weighing {
+    rf_value unit;  /* f32 scalar. BATCH: the step's factor. WEIGHTS: what makes one of the sum of weights */
+    rf_value keep;  /* WEIGHTS: f32 scalar, 0 where `state` is of an update before, else 1 */
+    rf_value state; /* WEIGHTS: STATE f32 [1], to which the replica's own sum is to be added */
+} rf_step_weighing;
+/* Of the update that is registered next, by an updater that accumulates. */
+rf_result rf_trace_weigh_step(rf_trace *t, rf_updater *updater, const rf_step_divisor *divisor, rf_step_weighing *out);
+/* Sum and unit of what the accumulated steps count: reading is collective. */
+rf_result rf_updater_read_weight(rf_updater *updater, double *sum, double *reference);
+void rf_updater_write_weight(rf_updater *updater, double sum, double reference);
 
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
  * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure

@@ -174,6 +174,7 @@ void linear_create(linear *m, rf_strategy *strategy, const linear_params *params
                                         .emit_accumulate = emit_accumulate,
                                         .emit_sum_squares = emit_sum_squares,
                                         .hyper_count = RF_HYPER_COUNT,
+                                        .scale_hyper = RF_HYPER_GRAD_SCALE,
                                         .hyper = hyper };
     CHECK(rf_updater_create(strategy, &updater, &m->updater));
     CHECK(rf_function_create(strategy, &(rf_function_params){ train_step, m, 2, "train", true }, &m->train));

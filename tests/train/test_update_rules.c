@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an update leaves alone, and what it makes of numbers that are far from 1: rules that hold for every kind. */
+#include <unistd.h>
+
 #include "support.h"
 
 enum { EXAMPLES = 4, MOST = 64 };
@@ -388,6 +390,160 @@ static void frozen_after_compile(rf_strategy *strategy)
 }
 ON_ONE(frozen_after_compile)
 
+/* ---- accumulated steps count as much as what their losses were divided by ---- */
+
+enum { ROWS = 8, TOKENS = 3, MICRO = 3 };
+static const uint32_t micro_rows[MICRO] = { 5, 1, 2 };
+
+typedef enum way { BY_EXAMPLES, BY_TOKENS, BY_MEAN, APPLIED, APPLIED_CLIPPED, BY_TOKENS_APPLIED, NUM_WAYS } way;
+
+typedef struct accumulation {
+    rf_strategy *strategy;
+    way way;
+    rf_variable *kernel, *bias;
+    rf_optimizer *optimizer;
+    rf_function *step;
+    float x[ROWS][TOKENS], y[ROWS][TOKENS], weights[ROWS][TOKENS];
+} accumulation;
+
+static rf_result apply_own(rf_trace *t, accumulation *a, rf_tensor loss, bool clips)
+{
+    rf_variable *const all[2] = { a->kernel, a->bias };
+    const rf_tensor wanted[2] = { rf_variable_tensor(t, a->kernel), rf_variable_tensor(t, a->bias) };
+    rf_tensor g[2];
+    (void)rf_gradients(t, loss, wanted, 2, g);
+    for (int i = 0; i < 2 && clips; i++) g[i] = rf_clip(t, g[i], -0.05f, 0.05f);
+    return rf_optimizer_apply_gradients(t, a->optimizer, g, (rf_variable_list){ all, 2 });
+}
+
+static rf_result accumulating_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    accumulation *a = user;
+    (void)out;
+    const rf_tensor p =
+        rf_add(t, rf_multiply(t, in[0], rf_variable_tensor(t, a->kernel)), rf_variable_tensor(t, a->bias));
+    const rf_tensor losses = rf_square(t, rf_subtract(t, p, in[1]));
+    const bool tokens = a->way == BY_TOKENS || a->way == BY_TOKENS_APPLIED;
+    rf_tensor loss = tokens              ? rf_compute_weighted_loss(t, losses, in[2])
+                     : a->way == BY_MEAN ? rf_reduce_mean(t, losses, NULL, 0, false)
+                                         : rf_compute_average_loss(t, losses, NULL);
+    loss = rf_multiply(t, loss, rf_constant(t, 0.5f));
+    const rf_tensor penalty = rf_square(t, rf_variable_tensor(t, a->kernel));
+    loss = rf_add(t, loss, rf_scale_regularization_loss(t, rf_multiply(t, penalty, rf_constant(t, 0.01f))));
+    if (a->way >= APPLIED) return apply_own(t, a, loss, a->way == APPLIED_CLIPPED);
+    rf_variable *const all[2] = { a->kernel, a->bias };
+    return rf_optimizer_minimize(t, a->optimizer, loss, (rf_variable_list){ all, 2 });
+}
+
+static void accumulation_create(accumulation *a, const rf_optimizer_params *p, uint32_t steps)
+{
+    rf_optimizer_params params = *p;
+    params.accumulation_steps = steps;
+    a->kernel = scalar(a->strategy, 1);
+    a->bias = scalar(a->strategy, 0.25f);
+    OK(rf_optimizer_create(a->strategy, &params, &a->optimizer));
+    const rf_function_params f = { .step = accumulating_step, .user = a, .training = true };
+    OK(rf_function_create(a->strategy, &f, &a->step));
+    fill_noise(&a->x[0][0], ROWS * TOKENS, 1);
+    fill_noise(&a->y[0][0], ROWS * TOKENS, 2);
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < TOKENS; k++) a->weights[i][k] = (float)(k <= i % TOKENS && i != 5); /* row 5 has none */
+}
+
+static void accumulation_free(accumulation *a)
+{
+    rf_function_destroy(&a->step);
+    rf_optimizer_destroy(&a->optimizer);
+    rf_variable_destroy(&a->kernel);
+    rf_variable_destroy(&a->bias);
+}
+
+static void run_rows(accumulation *a, uint32_t first, uint32_t count)
+{
+    const rf_shape shape = RF_SHAPE(count, TOKENS);
+    const rf_element batch = {
+        3, { array_f32(shape, a->x[first]), array_f32(shape, a->y[first]), array_f32(shape, a->weights[first]) }
+    };
+    OK(rf_strategy_run(a->strategy, a->step, &batch, NULL));
+}
+
+/* Micro-steps begin to end - 1. */
+static void run_micro(accumulation *a, uint32_t begin, uint32_t end)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < end; first += micro_rows[i++])
+        if (i >= begin) run_rows(a, first, micro_rows[i]);
+}
+
+static void unequal_steps(rf_strategy *strategy)
+{
+    static const rf_loss_scale_params scaled = { .initial = 1024 };
+    static const rf_optimizer_params kinds[] = { { .learning_rate = 0.1 },
+                                                 { .learning_rate = 0.1, .global_clip_norm = 0.05 },
+                                                 { .kind = RF_OPTIMIZER_ADAM, .epsilon = 0.1, .learning_rate = 0.1 },
+                                                 { .kind = RF_OPTIMIZER_LAMB, .epsilon = 0.1, .learning_rate = 0.1 },
+                                                 { .learning_rate = 0.1, .loss_scale = &scaled } };
+    const bool one = rf_strategy_num_replicas_in_sync(strategy) == 1;
+    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        for (way w = 0; w < NUM_WAYS; w++) {
+            if ((w >= APPLIED && k == 4) || (w == BY_MEAN && !one))
+                continue; /* takes no scaled loss; is of one replica */
+            accumulation whole = { .strategy = strategy, .way = w }, parts = whole;
+            accumulation_create(&whole, &kinds[k], 1);
+            accumulation_create(&parts, &kinds[k], MICRO);
+            for (int update = 0; update < 2; update++) { /* the second begins anew */
+                run_rows(&whole, 0, ROWS);
+                run_micro(&parts, 0, MICRO);
+                assert_near(value_of(parts.kernel), value_of(whole.kernel), 2e-6, 0, "kernel");
+                assert_near(value_of(parts.bias), value_of(whole.bias), 2e-6, 0, "bias");
+            }
+            assert_int_equal(rf_optimizer_iterations(parts.optimizer), 2);
+            accumulation_free(&whole);
+            accumulation_free(&parts);
+        }
+}
+ON_ONE(unequal_steps)
+ON_TWO(unequal_steps)
+
+static rf_checkpoint *checkpoint_of(accumulation *a)
+{
+    rf_checkpoint *c;
+    OK(rf_checkpoint_create(a->strategy, &c));
+    OK(rf_checkpoint_add_variable(c, "kernel", a->kernel));
+    OK(rf_checkpoint_add_variable(c, "bias", a->bias));
+    OK(rf_checkpoint_add_optimizer(c, "optimizer", a->optimizer));
+    return c;
+}
+
+/* A run that is resumed between two accumulated steps has the bits of the one that went on. */
+static void unequal_steps_resumed(rf_strategy *strategy)
+{
+    char path[] = "/tmp/update_rules_XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    for (way w = 0; w < 2; w++) {
+        const rf_optimizer_params adam = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.1 };
+        accumulation a = { .strategy = strategy, .way = w };
+        accumulation_create(&a, &adam, MICRO);
+        run_micro(&a, 0, MICRO);
+        run_micro(&a, 0, 2);
+        rf_checkpoint *c = checkpoint_of(&a);
+        OK(rf_checkpoint_save(c, path, NULL));
+        run_micro(&a, 2, MICRO);
+        const float kernel = value_of(a.kernel), bias = value_of(a.bias);
+        run_micro(&a, 0, 1); /* counts for something else */
+        OK(rf_checkpoint_restore(c, path, NULL));
+        run_micro(&a, 2, MICRO);
+        assert_true(value_of(a.kernel) == kernel && value_of(a.bias) == bias);
+        rf_checkpoint_destroy(&c);
+        accumulation_free(&a);
+    }
+    unlink(path);
+}
+ON_ONE(unequal_steps_resumed)
+ON_TWO(unequal_steps_resumed)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +559,10 @@ int main(void)
         cmocka_unit_test(layers_without_flag_on_one),
         cmocka_unit_test(update_without_flag_on_one),
         cmocka_unit_test(frozen_after_compile_on_one),
+        cmocka_unit_test(unequal_steps_on_one),
+        cmocka_unit_test(unequal_steps_on_two),
+        cmocka_unit_test(unequal_steps_resumed_on_one),
+        cmocka_unit_test(unequal_steps_resumed_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,14 @@
 #include "replica/step/signature.h"
 
 typedef struct rf_gradient_handle {
-    rf_value value;
+    rf_value value, loss;
     rf_variable *variable; /* NULL: of one without influence */
 } rf_gradient_handle;
+
+typedef struct rf_noted_divisor {
+    rf_value loss;
+    rf_step_divisor divisor;
+} rf_noted_divisor;
 
 struct rf_trace {
     uint32_t serial;
@@ -26,6 +31,11 @@ struct rf_trace {
         rf_gradient_handle *items;
         uint32_t count, capacity;
     } gradients; /* that rf_gradients() gave for variables */
+    struct {
+        rf_noted_divisor *items;
+        uint32_t count, capacity;
+    } divisors;
+    rf_update_weighing weighing; /* of the update that comes next */
 };
 
 /* Result of one replica: in the frame as long as that lives, else in `copy`. */

@@ -294,6 +294,14 @@ rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v)
     return NULL;
 }
 
+rf_value rf_trace_loss_of(const rf_trace *t, rf_variable_list variables)
+{
+    for (uint32_t i = 0; i < t->gradients.count; i++)
+        for (uint32_t k = 0; k < variables.count; k++)
+            if (t->gradients.items[i].variable == variables.items[k]) return t->gradients.items[i].loss;
+    return 0;
+}
+
 bool rf_trace_is_unreached(const rf_trace *t, rf_value v)
 {
     for (uint32_t i = 0; i < t->gradients.count; i++)
@@ -344,7 +352,7 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
         if (!variable) continue;
         if (!reached[i]) variable = NULL;
         RF_TRY(keep_failure(t, RF_VEC_GROW(&t->gradients)));
-        t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], variable };
+        t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], at, variable };
     }
     return RF_OK;
 }
@@ -434,6 +442,8 @@ static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gr
     }
     sig->updates.count++;
     update->updater = rf_updater_retain(updater);
+    update->weighing = t->weighing;
+    t->weighing = (rf_update_weighing){ 0 };
     for (uint32_t i = 0; i < variables.count; i++) {
         update->variables[i] = rf_variable_retain(variables.items[i]);
         update->gradients[i] = gradients[i];
@@ -595,6 +605,7 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     const rf_result r = trace_step(&t);
     if (signature->graph) signature->graph->trace = NULL;
     rf_free(t.gradients.items);
+    rf_free(t.divisors.items);
     return r;
 }
 
@@ -626,6 +637,7 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
         signature->graph = NULL;
     }
     rf_free(t.gradients.items);
+    rf_free(t.divisors.items);
     rf_signature_free(signature, 0);
     return r;
 }

@@ -6,6 +6,13 @@
 #include "replica/update/repeated.h"
 #include "replica/update/updater.h"
 
+/* How the step's gradients are weighed among accumulated ones; HOST slots are those of the signature's graph. */
+typedef struct rf_update_weighing {
+    rf_divisor_kind kind;
+    double elements;
+    uint32_t factor_slot, keep_slot;
+} rf_update_weighing;
+
 /* One rf_trace_update() of a signature. */
 typedef struct rf_update {
     rf_updater *updater;
@@ -14,6 +21,7 @@ typedef struct rf_update {
     uint32_t count;
     rf_gradient_transform transform;
     uint64_t transform_hash; /* of its graph */
+    rf_update_weighing weighing;
     /* made for the generations of the signature: */
     rf_variable **sorted;   /* `variables` by offset */
     rf_range *spans;        /* of `sorted` */
@@ -34,6 +42,9 @@ typedef struct rf_update {
     float *sums;              /* that devices made, segment by segment, block by block */
     float *gathered;          /* room for as many */
     double *exact;            /* the same without the limits of floats */
+    double reference, factor; /* of the step under way: the unit of divisors, and its own in that */
+    double weight, divisor;   /* of all accumulated steps with it: what the host knows, and everything */
+    double rows_divisor;      /* that rows were made with */
     float found_here, found;  /* not 0: gradients are not finite, of this worker, of any */
     rf_comm_request *finding; /* asks the other workers; or NULL */
     bool skipped;             /* the latest update was not made, because some were not */
@@ -93,6 +104,7 @@ static inline bool rf_update_joins(const rf_update *update)
 {
     const rf_updater *u = update->updater;
     const rf_updater_params *p = &u->params;
+    if (u->weights.device) return false;
     if (u->strategy->num_replicas > 1 || p->variable_norms || p->global_norm || p->emit_norms || p->whole) return false;
     /* Scalars are made anew for each update by a function of the user's, which must not be called for one that may not
      * be made. */
@@ -159,6 +171,17 @@ void rf_update_stop_finding(rf_update *update);
  * is made once, for some take long. */
 void rf_update_compute_rows(rf_update *update);
 void rf_update_fill_rows(const rf_update *update, rf_frame *frame);
+
+/* ---- step_weight.c ---- */
+/* Before anything of a step of so many examples is filled in. */
+void rf_update_begin_weight(rf_update *update, uint64_t examples);
+void rf_update_fill_weight(const rf_update *update, uint32_t index, rf_frame *frame);
+/* Once the step is under way; examples are those of this worker's replicas. */
+void rf_update_count_weight(rf_update *update, const uint32_t *examples);
+/* update->divisor. Collective, and waits, where there are weights that the host does not know. */
+rf_result rf_update_take_divisor(rf_update *update, const uint32_t *examples);
+/* Numbers of hyper(), which divides by accumulation_steps, become those for the divisor. */
+void rf_update_weigh_numbers(const rf_update *update, float *values);
 
 /* ---- ratios.c ---- */
 /* Where there are ratios: changes the slots and puts the ratios into the numbers of the update. Waits. */

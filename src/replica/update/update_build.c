@@ -777,7 +777,8 @@ void rf_update_unprepare(rf_update *update)
                            .gradients = update->gradients,
                            .count = update->count,
                            .transform = update->transform,
-                           .transform_hash = update->transform_hash };
+                           .transform_hash = update->transform_hash,
+                           .weighing = update->weighing };
 }
 
 void rf_update_free(rf_update *update)

@@ -54,9 +54,10 @@ static void compute_hypers(rf_update *update)
         return;
     }
     for (uint32_t i = 0; i < update->num_hypers; i++) {
-        const double norm = wants_norms(u) ? sqrt(update->squares[i]) / u->params.accumulation_steps : 0;
+        const double norm = wants_norms(u) ? sqrt(update->squares[i]) / update->divisor : 0;
         float *values = update->hypers + (size_t)i * rf_updater_num_numbers(u);
         u->params.hyper(u->params.user, u->iterations, norm, update->hyper_groups[i], values);
+        rf_update_weigh_numbers(update, values);
     }
 }
 
@@ -95,6 +96,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
     RF_TRY(rf_program_acquire(update->buckets[0].replicas[index].apply, 0, &frames[*count]));
     /* Its frame may be that of a pending update: it has ended, and its results are there until the next submission. */
     if (rf_update_decides(update)) RF_TRY(rf_updater_make_way(u, update->num_rows));
+    RF_TRY(rf_update_take_divisor(update, NULL));
     compute_hypers(update);
     rf_update_fill_hypers(update, index, frames[*count]);
     update->frames[index] = frames[*count];
@@ -152,6 +154,7 @@ static rf_result learn_uses(rf_turns *t, uint32_t r)
 static rf_result update_begin(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
 {
     rf_strategy *s = t->strategy;
+    t->examples = examples;
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_turn_replica *at = &t->locals[r];
         at->frame = t->overlaps ? frames[r] : NULL;
@@ -315,6 +318,15 @@ static rf_result gather_gradients(rf_turns *t, uint32_t b)
     return finish_exchange(t, b);
 }
 
+/* Sums to means, and back: what transforms compute with, and what updates take. */
+static void fill_transform(const rf_update *update, rf_frame *frame)
+{
+    float *mean = update->transform.weighs ? rf_frame_host(frame, 0) : NULL;
+    float *sum = update->transform.weighs ? rf_frame_host(frame, 1) : NULL;
+    if (mean) *mean = (float)(1 / update->divisor);
+    if (sum) *sum = (float)update->divisor;
+}
+
 static rf_result transform_gradients(rf_turns *t)
 {
     rf_update *update = t->update;
@@ -322,6 +334,7 @@ static rf_result transform_gradients(rf_turns *t)
         rf_program *transform = update->replicas[r].transform;
         if (!transform) continue;
         RF_TRY(rf_replica_context(t->strategy, r, rf_program_acquire(transform, 0, &update->frames[r])));
+        fill_transform(update, update->frames[r]);
         RF_TRY(rf_replica_context(t->strategy, r,
                                   rf_replica_submit_frames(&t->strategy->replicas[r], &update->frames[r], 1)));
     }
@@ -331,6 +344,7 @@ static rf_result transform_gradients(rf_turns *t)
 /* What the update reads, from reduced gradients. */
 static rf_result update_prepare_numbers(rf_turns *t)
 {
+    RF_TRY(rf_update_take_divisor(t->update, t->examples));
     if (t->update->transform.graph) RF_TRY(transform_gradients(t));
     if (wants_norms(t->update->updater)) RF_TRY(rf_update_reduce_norms(t->update));
     compute_hypers(t->update);
@@ -482,6 +496,7 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
     const rf_updater *u = update->updater;
     if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
     if (rf_update_is_due(update) && !rf_update_joins(update)) RF_TRY(run_due(update->turns, frames, examples));
+    rf_update_count_weight(update, examples);
     count_step(update);
     return RF_OK;
 }

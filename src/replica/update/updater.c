@@ -41,6 +41,8 @@ void rf_updater_release(rf_updater *u)
     rf_flat_free(u->strategy, &u->transformed);
     rf_flat_free(u->strategy, &u->directions);
     rf_updater_free_scale(u);
+    rf_local_state_destroy(&u->weights.device);
+    rf_free(u->weights.took_part);
     rf_strategy_release(u->strategy);
     rf_free(u);
 }
@@ -154,6 +156,7 @@ uint32_t rf_updater_accumulated(const rf_updater *updater)
 void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
 {
     updater->accumulated = steps;
+    rf_updater_write_weight(updater, steps, 0);
 }
 
 /* ---- plans and the move of state between owners ---- */

@@ -11,6 +11,7 @@
 #include "base/platform.h"
 #include "train/optimizer/gradient_transform.h"
 #include "train/optimizer/schedule.h"
+#include "train/optimizer/step_divisor.h"
 #include "train/trace_util.h"
 
 struct rf_optimizer {
@@ -190,6 +191,7 @@ static rf_result make_updater(rf_optimizer *optimizer)
         .emit_sum_squares = lamb ? emit_block_squares : emit_sum_squares,
         .hyper_count = RF_HYPER_COUNT,
         .num_scalars = optimizer->custom ? rf_custom_num_scalars(optimizer->custom) : 0,
+        .scale_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_GRAD_SCALE : RF_HYPER_GRAD_SCALE,
         .rate_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_RATE : RF_HYPER_RATE,
         .hyper = fill_hyper,
         .num_groups = (p->num_groups + 1) * (muon ? 2 : 1),
@@ -404,6 +406,28 @@ static rf_result leave_out(rf_trace *t, const rf_optimizer *optimizer, rf_value 
     return RF_OK;
 }
 
+/* So that accumulated steps give what one of all their examples would. */
+static rf_result weigh_loss(rf_trace *t, const rf_optimizer *optimizer, rf_value *loss)
+{
+    rf_value factor;
+    if (optimizer->config.params.accumulation_steps == 1) return RF_OK;
+    RF_TRY(rf_step_weigh(t, optimizer->updater, *loss, &factor));
+    return factor ? rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, *loss, factor, loss) : RF_OK;
+}
+
+/* The same where the caller has differentiated: each gradient that is summed. */
+static rf_result weigh_gradients(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
+                                 rf_value *gradients)
+{
+    const rf_value loss = rf_trace_loss_of(t, variables);
+    rf_value factor;
+    if (optimizer->config.params.accumulation_steps == 1 || loss == 0) return RF_OK;
+    RF_TRY(rf_step_weigh(t, optimizer->updater, loss, &factor));
+    for (uint32_t i = 0; factor && i < variables.count; i++)
+        RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, gradients[i], factor, &gradients[i]));
+    return RF_OK;
+}
+
 static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss,
                                           rf_variable_list variables, rf_value *values, rf_variable **reached)
 {
@@ -413,6 +437,7 @@ static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, 
     }
     rf_value *gradients = values + variables.count;
     rf_result r = rf_graph_check_influence(rf_trace_graph(t), loss, values, variables.count);
+    if (r == RF_OK) r = weigh_loss(t, optimizer, &loss);
     if (r == RF_OK && scales_losses(optimizer)) r = emit_scaled(t, optimizer, loss, &loss);
     if (r == RF_OK) r = rf_graph_differentiate_reached(rf_trace_graph(t), loss, values, variables.count, gradients);
     r = rf_error_context(r, "rf_optimizer_minimize");
@@ -502,6 +527,7 @@ static rf_result apply_reached(rf_trace *t, rf_optimizer *optimizer, const rf_te
                                   .remote = optimizer->remote,
                                   .scaled = scales_losses(optimizer) };
     if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, list, &transform);
+    if (r == RF_OK) (void)rf_trace_emit(t, r = weigh_gradients(t, optimizer, list, values), 0);
     return r == RF_OK ? rf_trace_update(t, optimizer->updater, values, list, &transform) : r;
 }
 
