@@ -496,10 +496,10 @@ typedef struct rf_function_params {
      * gradients or values, or RF_BALANCE_AUTO measures them; where an update clips by norms, has
      * ratios or directions (LAMB, Muon), takes what the step computes from gradients, or has
      * scalars of a custom optimizer and a scaled loss, or accumulates losses that are means by
-     * weights; and while an asynchronous checkpoint is made. Of runs whose gradients are accumulated (rf_optimizer_params::accumulation_steps) that
-     * concerns those that end with the update: the others go together, and with it. Losses that are
-     * scaled (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are
-     * made.
+     * weights; and while an asynchronous checkpoint is made. Of runs whose gradients are
+     * accumulated (rf_optimizer_params::accumulation_steps) that concerns those that end with the
+     * update: the others go together, and with it. Losses that are scaled
+     * (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are made.
      */
     uint32_t steps_per_execution;
     uint64_t reserved[7]; /**< zero: room for later fields */
