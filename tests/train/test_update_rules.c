@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "train/optimizer/optimizer.h"
 
 enum { EXAMPLES = 4, MOST = 64 };
 static float ones[EXAMPLES] = { 1, 1, 1, 1 };
@@ -390,6 +391,34 @@ static void frozen_after_compile(rf_strategy *strategy)
 }
 ON_ONE(frozen_after_compile)
 
+/* ---- models that are replaced ---- */
+
+/* One optimizer trains a model after the other: what it keeps of those that are gone goes too. */
+static void optimizer_forgets(rf_strategy *strategy)
+{
+    rf_optimizer *optimizer;
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &optimizer));
+    net n = { .strategy = strategy, .optimizer = optimizer };
+    n.variables[0] = scalar(strategy, 1);
+    n.variables[1] = scalar(strategy, 1); /* stays, with its state */
+    n.branch = 1;
+    run_training(&n, branch_step, 1);
+    n.branch = 0;
+    const float before = value_of(n.variables[1]);
+    for (int i = 0; i < 8; i++) {
+        rf_variable *next = scalar(strategy, 1);
+        rf_variable_destroy(&n.variables[0]);
+        n.variables[0] = next;
+        run_training(&n, branch_step, 2);
+        assert_true(value_of(n.variables[0]) < 1.0f);
+    }
+    assert_true(value_of(n.variables[1]) == before);
+    assert_in_range(rf_updater_variables(rf_optimizer_updater(optimizer)).count, 2, 3);
+    free_net(&n);
+}
+ON_ONE(optimizer_forgets)
+ON_TWO(optimizer_forgets)
+
 /* ---- accumulated steps count as much as what their losses were divided by ---- */
 
 enum { ROWS = 8, TOKENS = 3, MICRO = 3 };
@@ -559,6 +588,8 @@ int main(void)
         cmocka_unit_test(layers_without_flag_on_one),
         cmocka_unit_test(update_without_flag_on_one),
         cmocka_unit_test(frozen_after_compile_on_one),
+        cmocka_unit_test(optimizer_forgets_on_one),
+        cmocka_unit_test(optimizer_forgets_on_two),
         cmocka_unit_test(unequal_steps_on_one),
         cmocka_unit_test(unequal_steps_on_two),
         cmocka_unit_test(unequal_steps_resumed_on_one),
