@@ -432,6 +432,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
+    for (uint32_t u = 0; u < x->signature->updates.count; u++) RF_TRY(rf_update_ready(&x->signature->updates.items[u]));
     RF_TRY(rf_group_begin(&x->function->group, s));
     RF_TRY(acquire_frames(x));
     rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */

@@ -47,6 +47,7 @@ typedef struct rf_update {
     double rows_divisor;      /* that rows were made with */
     float found_here, found;  /* not 0: gradients are not finite, of this worker, of any */
     rf_comm_request *finding; /* asks the other workers; or NULL */
+    bool ready;               /* rf_update_ready() has been here */
     bool skipped;             /* the latest update was not made, because some were not */
     uint32_t num_rows;        /* of numbers that each group has; see rf_update_decides() */
     uint64_t *rows_made;      /* [num_rows]: 1 + the update that the row is for; 0: none */
@@ -144,6 +145,8 @@ rf_result rf_update_ratios_program(rf_update *update, uint32_t index, uint32_t p
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
 rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count);
+/* Makes what the programs need: a lack of memory shows before a step has changed anything. */
+rf_result rf_update_ready(rf_update *update);
 /* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. Where it has to be
  * submitted in parts, it is submitted here: frames[r] hold their inputs (NULL where examples[r] is 0). Both are those
  * of this worker's replicas. */

@@ -83,6 +83,32 @@ void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *fr
     }
 }
 
+/* ---- before a step ---- */
+
+static rf_result replica_ready(const rf_update *update, uint32_t r)
+{
+    const rf_strategy *s = update->updater->strategy;
+    const rf_update_replica *at = &update->replicas[r];
+    rf_program *programs[] = { at->accumulate, at->transform, at->norms[0],   at->ratios[0], at->check,
+                               at->unscale,    at->decide,    at->directions, at->wholes };
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+        if (programs[i]) RF_TRY(rf_replica_context(s, r, rf_program_ready(programs[i], 0)));
+    for (uint32_t b = 0; b < update->num_buckets; b++) {
+        const rf_update_bucket_replica *made = &update->buckets[b].replicas[r];
+        if (made->apply) RF_TRY(rf_replica_context(s, r, rf_program_ready(made->apply, 0)));
+        if (made->sum) RF_TRY(rf_replica_context(s, r, rf_program_ready(made->sum, 0)));
+    }
+    return RF_OK;
+}
+
+rf_result rf_update_ready(rf_update *update)
+{
+    for (uint32_t r = 0; !update->ready && r < update->updater->strategy->num_local; r++)
+        RF_TRY(replica_ready(update, r));
+    update->ready = true;
+    return RF_OK;
+}
+
 /* ---- together with stage A ---- */
 
 rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count)
