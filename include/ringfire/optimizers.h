@@ -250,13 +250,13 @@ typedef struct rf_optimizer_params {
     const rf_schedule *schedule; /**< instead of learning_rate; copied */
     double momentum;             /**< SGD, RMSprop; MUON, 0: 0.95 */
     bool nesterov;
-    double beta_1, beta_2;        /**< Adam's relatives; 0: 0.9 and 0.999, LION 0.9 and 0.99 */
-    double epsilon;               /**< 0: 1e-7 */
-    double rho;                   /**< RMSprop; 0: 0.9 */
-    double weight_decay;          /**< decoupled; ADAMW, MUON: 0 means 0.004 */
-    double clip_value;            /**< limits every gradient element; 0: off */
-    double clip_norm;             /**< limits the norm of each variable's gradient; 0: off */
-    double global_clip_norm;      /**< limits the norm of all gradients together; 0: off */
+    double beta_1, beta_2;   /**< Adam's relatives; 0: 0.9 and 0.999, LION 0.9 and 0.99 */
+    double epsilon;          /**< 0: 1e-7 */
+    double rho;              /**< RMSprop; 0: 0.9 */
+    double weight_decay;     /**< decoupled; ADAMW, MUON: 0 means 0.004 */
+    double clip_value;       /**< limits every gradient element; 0: off */
+    double clip_norm;        /**< limits the norm of each variable's gradient; 0: off */
+    double global_clip_norm; /**< limits the norm of all gradients together; 0: off */
     /**
      * Update every n-th step, with the mean of n gradients; 0: 1. A step counts as much as its loss
      * was divided by: examples (rf_compute_average_loss(), a mean), or weights of tokens

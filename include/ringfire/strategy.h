@@ -411,7 +411,8 @@ RF_API RF_MUST_USE rf_result rf_variable_read_replica(const rf_variable *variabl
 RF_API RF_MUST_USE rf_result rf_variable_assign(rf_variable *variable, const float *values);
 /**
  * Reads the gradient of the last update: the sum over replicas and accumulated steps, each of which
- * counts in units of the first one's divisor, before clipping. `values` holds rf_shape_count() floats. Collective; blocking.
+ * counts in units of the first one's divisor, before clipping. `values` holds rf_shape_count()
+ * floats. Collective; blocking.
  * @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable, or while gradients
  *   are being accumulated.
  */

@@ -230,12 +230,6 @@ ON_TWO(matrices_of_any_size)
 
 /* ---- functions that do not train ---- */
 
-static rf_result probe_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
-    return rf_trace_status(t);
-}
-
 static rf_layer *training_layer(uint32_t kind)
 {
     rf_layer *layer = NULL;
@@ -263,7 +257,7 @@ static void layers_without_flag(rf_strategy *strategy)
         rf_per_replica *result;
         rf_array y;
         OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(2, 1), &model));
-        const rf_function_params p = { .step = probe_step, .user = model, .num_outputs = 1, .training = k % 2 };
+        const rf_function_params p = { .step = call_for_training, .user = model, .num_outputs = 1, .training = k % 2 };
         OK(rf_function_create(strategy, &p, &f));
         OK(rf_strategy_run(strategy, f, &batch, &result));
         OK(rf_strategy_gather(strategy, result, &y));
@@ -390,6 +384,26 @@ static void frozen_after_compile(rf_strategy *strategy)
     rf_optimizer_destroy(&n.optimizer);
 }
 ON_ONE(frozen_after_compile)
+
+/* ---- schedules ---- */
+
+/* Each period of cosine restarts that begins at a whole step does so with `initial`, however many there were before. */
+static void restarts_begin_high(void **state)
+{
+    static const double growths[] = { 1, 1.1, 1.25, 1.5, 2, 3, 5, 6, 7, 10 };
+    static const uint64_t lengths[] = { 1, 3, 7, 24, 100, 1000, 4096 };
+    (void)state;
+    for (int g = 0; g < 10; g++)
+        for (int l = 0; l < 7; l++) {
+            const rf_schedule s = {
+                .kind = RF_SCHEDULE_COSINE_RESTARTS, .initial = 1, .decay_steps = lengths[l], .t_mul = growths[g]
+            };
+            long double begin = 0, length = (long double)lengths[l]; /* 1.1 is not exact */
+            for (int n = 0; n < 40 && begin < 1e12L; n++, begin += length, length *= (long double)growths[g])
+                if (fabsl(begin - roundl(begin)) < 1e-9L)
+                    assert_near(rf_schedule_value(&s, (uint64_t)roundl(begin)), 1, 1e-9, 0, "first rate of a period");
+        }
+}
 
 /* ---- models that are replaced ---- */
 
@@ -588,6 +602,7 @@ int main(void)
         cmocka_unit_test(layers_without_flag_on_one),
         cmocka_unit_test(update_without_flag_on_one),
         cmocka_unit_test(frozen_after_compile_on_one),
+        cmocka_unit_test(restarts_begin_high),
         cmocka_unit_test(optimizer_forgets_on_one),
         cmocka_unit_test(optimizer_forgets_on_two),
         cmocka_unit_test(unequal_steps_on_one),

@@ -143,7 +143,7 @@ static void exchange_states(rf_compiled *c)
     }
 }
 
-static rf_result minimize(rf_trace *t, const rf_compiled *c, rf_tensor loss)
+static rf_result minimize_loss(rf_trace *t, const rf_compiled *c, rf_tensor loss)
 {
     const rf_variable_list variables = rf_model_variables(c->model);
     if (rf_trace_status(t) >= 0 && variables.count == 0 && rf_model_state_variables(c->model).count > 0)
@@ -164,7 +164,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     }
     exchange_states(c);
     const rf_tensor loss = call_model(t, c, in, RF_TRAINING, &c->train_meters);
-    const rf_result r = minimize(t, c, loss);
+    const rf_result r = minimize_loss(t, c, loss);
     exchange_states(c);
     RF_TRY(r);
     return note_layers(c); /* those of models that a call has found */

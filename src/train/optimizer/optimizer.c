@@ -162,7 +162,7 @@ static uint32_t group_of(void *user, const rf_variable *variable)
     return matrix ? group + p->num_groups + 1 : group;
 }
 
-static void describe(void *user, uint64_t iteration, rf_update_settings *settings)
+static void describe_optimizer(void *user, uint64_t iteration, rf_update_settings *settings)
 {
     const rf_optimizer *optimizer = user;
     rf_optimizer_describe(&optimizer->config, optimizer->custom, iteration, settings);
@@ -196,7 +196,7 @@ static rf_result make_updater(rf_optimizer *optimizer)
         .hyper = fill_hyper,
         .num_groups = (p->num_groups + 1) * (muon ? 2 : 1),
         .group = group_of,
-        .describe = describe,
+        .describe = describe_optimizer,
         .scaling = { .initial = (float)optimizer->config.loss_scale.initial,
                      .growth_steps = optimizer->config.loss_scale.growth_steps,
                      .fixed = optimizer->config.loss_scale.fixed },
