@@ -257,7 +257,8 @@ typedef struct rf_compile_params {
     uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_compile_params;
 /**
- * Prepares fit and evaluate. It may be called again. `metrics` have their default settings: of
+ * Prepares fit and evaluate. What is trainable now is what rf_model_fit() will train
+ * (rf_layer_set_trainable()). It may be called again. `metrics` have their default settings: of
  * logits, thresholds of 0.5 make no sense.
  * Of a model with several outputs, logs have "loss", "NAME_loss" of each output before its weight,
  * and "NAME_METRIC"; all of them at most 7.

@@ -303,7 +303,7 @@ ON_ONE(update_without_flag)
 
 typedef struct frozen_net {
     rf_model *model;
-    rf_layer *layers[2]; /* applied to each step of time, so that lengths are signatures */
+    rf_layer *inner[2], *layers[2]; /* applied to each step of time, so that lengths are signatures */
     rf_optimizer *optimizer;
     float before[2];
 } frozen_net;
@@ -318,9 +318,8 @@ static frozen_net frozen_create(rf_strategy *strategy)
 {
     frozen_net n = { 0 };
     for (int i = 0; i < 2; i++) {
-        rf_layer *inner;
-        OK(rf_layer_dense(&(rf_dense_params){ .units = 2 - i }, &inner));
-        OK(rf_layer_time_distributed(inner, i ? "second" : "first", &n.layers[i]));
+        OK(rf_layer_dense(&(rf_dense_params){ .units = 2 - i }, &n.inner[i]));
+        OK(rf_layer_time_distributed(n.inner[i], i ? "second" : "first", &n.layers[i]));
     }
     OK(rf_model_create_sequential(strategy, n.layers, 2, NULL, &n.model));
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.1 }, &n.optimizer));
@@ -370,6 +369,11 @@ static void frozen_after_compile(rf_strategy *strategy)
     rf_layer_set_trainable(n.layers[1], false);
     frozen_compile(&n);
     assert_int_equal(frozen_fit(&n, 3), 1);
+    rf_layer_set_trainable(n.layers[1], true);
+    rf_layer_set_trainable(n.inner[1], false); /* through the layer within */
+    frozen_compile(&n);
+    assert_int_equal(frozen_fit(&n, 3), 1);
+    rf_layer_set_trainable(n.layers[1], false);
     rf_layer_set_trainable(n.layers[0], false);
     frozen_compile(&n);
     float x[4] = { 0 };

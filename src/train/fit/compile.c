@@ -127,7 +127,7 @@ static rf_result note_layers(rf_compiled *c)
         rf_layer *layer = rf_model_layer(c->model, i);
         if (knows_layer(c, layer)) continue;
         RF_TRY(RF_VEC_GROW(&c->layers));
-        c->layers.items[c->layers.count++] = (rf_layer_state){ layer, rf_layer_trainable(layer) };
+        c->layers.items[c->layers.count++] = (rf_compiled_layer){ layer, rf_layer_state_of(layer) };
     }
     return RF_OK;
 }
@@ -135,12 +135,8 @@ static rf_result note_layers(rf_compiled *c)
 /* Before a trace, and again after it. */
 static void exchange_states(rf_compiled *c)
 {
-    for (uint32_t i = 0; i < c->layers.count; i++) {
-        rf_layer_state *state = &c->layers.items[i];
-        const bool now = rf_layer_trainable(state->layer);
-        rf_layer_set_trainable(state->layer, state->trainable);
-        state->trainable = now;
-    }
+    for (uint32_t i = 0; i < c->layers.count; i++)
+        rf_layer_exchange_state(c->layers.items[i].layer, &c->layers.items[i].state);
 }
 
 static rf_result minimize_loss(rf_trace *t, const rf_compiled *c, rf_tensor loss)

@@ -8,11 +8,12 @@
 #include "train/layers/layer.h"
 #include "train/metric.h"
 
-/* A layer as it was when the model was compiled, or was found where calls find layers only later. */
-typedef struct rf_layer_state {
-    rf_layer *layer; /* of the model, or of one that it calls and holds */
-    bool trainable;
-} rf_layer_state;
+/* A layer of the model, or of one that it calls and holds, and what it was when the model was compiled, or was found
+ * where calls find layers only later. */
+typedef struct rf_compiled_layer {
+    rf_layer *layer;
+    rf_layer_state state;
+} rf_compiled_layer;
 
 struct rf_compiled {
     rf_model *model;
@@ -35,7 +36,7 @@ struct rf_compiled {
     const char *val_names[1 + RF_MAX_COMPILED_METRICS]; /* the same with "val_" */
     rf_function *train, *evaluate;
     struct {
-        rf_layer_state *items;
+        rf_compiled_layer *items;
         uint32_t count, capacity;
     } layers;
     /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps,
