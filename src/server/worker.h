@@ -28,7 +28,7 @@ typedef rf_result (*rf_ps_work_fn)(void *user, const rf_ps_work *work, const flo
                                    rf_ps_outcome *out);
 
 /* Returns when the chief has ended the job. */
-rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, rf_ps_work_fn work,
-                           void *user);
+rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, double clip_norm,
+                           rf_ps_work_fn work, void *user);
 
 #endif

@@ -311,7 +311,7 @@ static rf_result run_worker(worker *w)
     rf_strategy_set_remote(p->strategy, true);
     for (uint32_t i = variables->num_trained; i < variables->count; i++)
         rf_variable_set_served(variables->items[i], true);
-    const rf_result r = rf_ps_worker_run(&p->comm, variables, do_work, w);
+    const rf_result r = rf_ps_worker_run(&p->comm, variables, p->global_clip_norm, do_work, w);
     for (uint32_t i = variables->num_trained; i < variables->count; i++)
         rf_variable_set_served(variables->items[i], false);
     rf_strategy_set_remote(p->strategy, false);
