@@ -357,6 +357,8 @@ bool rf_strategy_is_foreign(const rf_strategy *strategy); /* the same, without a
 void rf_strategy_set_remote(rf_strategy *strategy, bool remote);
 /* The same for one that no optimizer updates: steps may assign to it. */
 void rf_variable_set_served(rf_variable *variable, bool served);
+/* Whether the latest step of the optimizer that updates it was of it too. */
+bool rf_variable_is_updated(const rf_variable *variable);
 
 /* ---- for loops that make collective calls ---- */
 

@@ -11,7 +11,7 @@ static float ones[EXAMPLES] = { 1, 1, 1, 1 };
 /* A step over two variables. */
 typedef struct net {
     rf_strategy *strategy;
-    rf_variable *variables[2];
+    rf_variable *variables[2], *momentums[2];
     rf_optimizer *optimizer;
     uint32_t branch; /* the variable that the loss depends on */
     float factor;    /* of the gradients, where the step applies them; 0: it minimises */
@@ -104,6 +104,45 @@ static void no_influence(rf_strategy *strategy)
 }
 ON_ONE(no_influence)
 ON_TWO(no_influence)
+
+/* Two matrices, of which the loss has the first: neither the other nor its momentum moves. */
+static rf_result muon_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    net *n = user;
+    const rf_tensor wanted[2] = { rf_variable_tensor(t, n->variables[0]), rf_variable_tensor(t, n->variables[1]) };
+    rf_tensor g[2];
+    (void)out;
+    const rf_tensor loss = rf_compute_average_loss(
+        t, rf_multiply(t, in[0], rf_reduce_sum(t, rf_square(t, wanted[0]), NULL, 0, false)), NULL);
+    (void)rf_gradients(t, loss, wanted, 2, g);
+    return rf_optimizer_apply_muon(t, n->optimizer, g, (rf_variable_list){ n->variables, 2 }, n->momentums, 0.5, 0);
+}
+
+static void no_influence_muon(rf_strategy *strategy)
+{
+    net n = { .strategy = strategy };
+    const float ones_of[4] = { 1, 0, 0, 1 };
+    for (uint32_t i = 0; i < 2; i++) {
+        rf_variable_params p = { .shape = RF_SHAPE(2, 2), .value = ones_of };
+        OK(rf_variable_create(strategy, &p, &n.variables[i]));
+        p.not_trainable = true;
+        OK(rf_variable_create(strategy, &p, &n.momentums[i]));
+    }
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.1, .weight_decay = 0.1 },
+                           &n.optimizer));
+    run_training(&n, muon_step, 2);
+    float values[4];
+    OK(rf_variable_read(n.variables[0], values));
+    assert_true(values[0] < 1.0f);
+    OK(rf_variable_read(n.variables[1], values));
+    assert_memory_equal(values, ones_of, sizeof(values));
+    OK(rf_variable_read(n.momentums[1], values));
+    assert_memory_equal(values, ones_of, sizeof(values));
+    for (uint32_t i = 0; i < 2; i++) rf_variable_destroy(&n.momentums[i]);
+    free_net(&n);
+}
+ON_ONE(no_influence_muon)
+ON_TWO(no_influence_muon)
 
 /* Servers would move it. */
 static void no_influence_remote(rf_strategy *strategy)
@@ -597,6 +636,8 @@ int main(void)
         cmocka_unit_test(no_influence_on_one),
         cmocka_unit_test(no_influence_on_two),
         cmocka_unit_test(no_influence_remote_on_one),
+        cmocka_unit_test(no_influence_muon_on_one),
+        cmocka_unit_test(no_influence_muon_on_two),
         cmocka_unit_test(clipped_on_one),
         cmocka_unit_test(clipped_on_two),
         cmocka_unit_test(weights_of_any_size_on_one),

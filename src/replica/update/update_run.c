@@ -505,6 +505,7 @@ static rf_result begin_totals(rf_update *update, const uint32_t *examples)
 static void count_step(rf_update *update)
 {
     rf_updater *u = update->updater;
+    u->runs++;
     if (rf_update_is_due(update)) {
         u->latest = rf_update_gradients(update);
         if (!update->skipped) u->iterations++;
@@ -514,7 +515,10 @@ static void count_step(rf_update *update)
     } else {
         u->accumulated++;
     }
-    for (uint32_t i = 0; i < update->count; i++) update->variables[i]->updater = u;
+    for (uint32_t i = 0; i < update->count; i++) {
+        update->variables[i]->updater = u;
+        update->variables[i]->run = u->runs;
+    }
 }
 
 rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32_t *examples)

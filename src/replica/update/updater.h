@@ -10,11 +10,11 @@ struct rf_updater {
     uint32_t references;
     rf_strategy *strategy;
     rf_updater_params params;
-    bool destroyed;        /* by its user; what `params` points to is gone */
-    const char *suspended; /* why nothing may be updated now; NULL: it may */
-    uint64_t iterations;
-    uint64_t numbers_version; /* raised when hyper() would give others */
-    uint32_t accumulated;     /* steps since the last update */
+    bool destroyed;            /* by its user; what `params` points to is gone */
+    const char *suspended;     /* why nothing may be updated now; NULL: it may */
+    uint64_t iterations, runs; /* runs: steps, also those that end with no update */
+    uint64_t numbers_version;  /* raised when hyper() would give others */
+    uint32_t accumulated;      /* steps since the last update */
     struct {
         rf_variable **items;
         uint32_t count, capacity;

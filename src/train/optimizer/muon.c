@@ -195,8 +195,12 @@ rf_result rf_optimizer_apply_muon(rf_trace *t, rf_optimizer *optimizer, const rf
     if (!applied) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0), rf_trace_status(t);
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < variables.count; i++) {
+        rf_value v;
         r = check_matrix(t, variables.items[i], momentums[i]);
-        if (r >= 0)
+        if (r >= 0 && !rf_operand(t, gradients[i], "rf_optimizer_apply_muon: gradients", &v)) r = rf_trace_status(t);
+        if (r >= 0 && rf_trace_is_unreached(t, v))
+            applied[i] = gradients[i]; /* no influence on the loss: the momentum stays, too */
+        else if (r >= 0)
             r = replace_gradient(t, gradients[i], variables.items[i], momentums[i], momentum == 0.0 ? 0.95 : momentum,
                                  steps, &applied[i]);
     }
