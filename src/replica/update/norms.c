@@ -119,7 +119,7 @@ static rf_result run_norms(rf_update *update, uint32_t pass)
     rf_strategy *s = update->updater->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_program *norms;
-        RF_TRY(rf_update_norms_program(update, r, pass, &norms));
+        RF_TRY(rf_update_sums_program(update, r, false, pass, &norms));
         if (!norms) continue;
         RF_TRY(rf_program_acquire(norms, 0, &update->frames[r]));
         RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));

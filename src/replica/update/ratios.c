@@ -15,7 +15,7 @@ static rf_result run_ratios(rf_update *update, uint32_t pass)
     rf_strategy *s = update->updater->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_program *ratios;
-        RF_TRY(rf_replica_context(s, r, rf_update_ratios_program(update, r, pass, &ratios)));
+        RF_TRY(rf_replica_context(s, r, rf_update_sums_program(update, r, true, pass, &ratios)));
         if (!ratios) continue;
         RF_TRY(rf_replica_context(s, r, rf_program_acquire(ratios, 0, &update->frames[r])));
         rf_update_fill_hypers(update, r, update->frames[r]);

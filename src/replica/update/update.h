@@ -138,9 +138,9 @@ void rf_update_free(rf_update *update);
  * has none, zeros do. */
 rf_result rf_update_record_first(rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out);
 
-/* Sums of squares of a replica's segments in a pass, made where they have not been; NULL: it has none. */
-rf_result rf_update_norms_program(rf_update *update, uint32_t index, uint32_t pass, rf_program **out);
-rf_result rf_update_ratios_program(rf_update *update, uint32_t index, uint32_t pass, rf_program **out);
+/* Sums of squares of a replica's segments in a pass, for norms or ratios, made where they have not been; NULL: it has
+ * none. */
+rf_result rf_update_sums_program(rf_update *update, uint32_t index, bool ratios, uint32_t pass, rf_program **out);
 
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */

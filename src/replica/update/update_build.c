@@ -510,26 +510,18 @@ static rf_result make_ratios(const build *b, rf_update_replica *at)
     for (uint32_t i = 0; i < segments->count; i++)
         if (owned_here(b, &segments->items[i])) at->ratio_segments[at->num_ratios++] = i;
     rf_program *first;
-    return rf_update_ratios_program(b->update, b->index, 0, &first);
+    return rf_update_sums_program(b->update, b->index, true, 0, &first);
 }
 
-rf_result rf_update_norms_program(rf_update *update, uint32_t index, uint32_t pass, rf_program **out)
+rf_result rf_update_sums_program(rf_update *update, uint32_t index, bool ratios, uint32_t pass, rf_program **out)
 {
     rf_update_replica *at = &update->replicas[index];
     const build b = { .update = update, .updater = update->updater, .index = index, .pass = pass };
-    if (!at->norms[pass] && at->num_norms > 0)
-        RF_TRY(make_program(&b, "norms", emit_norms, at->num_norms, &at->norms[pass]));
-    *out = at->norms[pass];
-    return RF_OK;
-}
-
-rf_result rf_update_ratios_program(rf_update *update, uint32_t index, uint32_t pass, rf_program **out)
-{
-    rf_update_replica *at = &update->replicas[index];
-    const build b = { .update = update, .updater = update->updater, .index = index, .pass = pass };
-    if (!at->ratios[pass] && at->num_ratios > 0)
-        RF_TRY(make_program(&b, "ratios", emit_ratios, at->num_ratios, &at->ratios[pass]));
-    *out = at->ratios[pass];
+    const uint32_t count = ratios ? at->num_ratios : at->num_norms;
+    rf_program **program = ratios ? &at->ratios[pass] : &at->norms[pass];
+    if (!*program && count > 0)
+        RF_TRY(make_program(&b, ratios ? "ratios" : "norms", ratios ? emit_ratios : emit_norms, count, program));
+    *out = *program;
     return RF_OK;
 }
 
@@ -583,7 +575,7 @@ static rf_result build_replica(const build *b)
         RF_TRY(build_bucket(&(build){ b->update, b->updater, b->index, &b->update->buckets[k] }));
     if (b->update->transform.graph && b->update->buckets[0].replicas[b->index].apply)
         RF_TRY(make_transform(b, &at->transform));
-    RF_TRY(rf_update_norms_program(b->update, b->index, 0, &norms));
+    RF_TRY(rf_update_sums_program(b->update, b->index, false, 0, &norms));
     RF_TRY(make_ratios(b, at));
     RF_TRY(make_directions(b, at));
     RF_TRY(make_scaling(b, at));

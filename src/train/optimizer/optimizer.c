@@ -528,7 +528,9 @@ static rf_result apply_reached(rf_trace *t, rf_optimizer *optimizer, const rf_te
                                   .scaled = scales_losses(optimizer) };
     if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, list, &transform);
     if (r == RF_OK) (void)rf_trace_emit(t, r = weigh_gradients(t, optimizer, list, values), 0);
-    return r == RF_OK ? rf_trace_update(t, optimizer->updater, values, list, &transform) : r;
+    if (r == RF_OK) return rf_trace_update(t, optimizer->updater, values, list, &transform);
+    rf_gradient_transform_free(&transform);
+    return r;
 }
 
 rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
