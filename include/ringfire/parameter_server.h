@@ -166,7 +166,8 @@ typedef struct rf_worker_params {
     /**
      * Limits the norm of all gradients of a share before they are pushed, as the optimizers of
      * tf.distribute's workers do; 0: off. With one worker that is the `global_clip_norm` of an
-     * optimizer. Several synchronous workers each limit their share, not the sum.
+     * optimizer. Several synchronous workers each limit their share, not the sum. A worker that
+     * clips otherwise than the one that joined first is refused with ::RF_ERROR_INVALID_ARGUMENT.
      */
     double global_clip_norm;
     /**

@@ -411,8 +411,9 @@ RF_API RF_MUST_USE rf_result rf_variable_read_replica(const rf_variable *variabl
  */
 RF_API RF_MUST_USE rf_result rf_variable_assign(rf_variable *variable, const float *values);
 /**
- * Reads the gradient of the last update: the sum over replicas and accumulated steps, before
- * clipping. `values` holds rf_shape_count() floats. Collective; blocking.
+ * Reads the gradient of the last update: the sum over replicas and accumulated steps, each of which
+ * counts in units of the first one's divisor, before clipping. `values` holds rf_shape_count()
+ * floats. Collective; blocking.
  * @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable, or while gradients
  *   are being accumulated.
  */
@@ -478,8 +479,10 @@ typedef struct rf_function_params {
     uint32_t num_outputs; /**< how many entries of `out` the step sets */
     const char *name;     /**< for error messages and traces; NULL: "function" */
     /**
-     * What rf_trace_training() returns inside. Dropout acts only when it is set, and draws anew in
-     * each run.
+     * What rf_trace_training() returns inside. Steps that update variables by an optimizer need it
+     * (::RF_ERROR_INVALID_ARGUMENT). Without it all layers act as in ::RF_INFERENCE, also where a
+     * model is called for training: no dropout and noise, moving averages are used and stay as they
+     * are. With it random numbers are drawn anew in each run.
      */
     bool training;
     /**
@@ -494,11 +497,11 @@ typedef struct rf_function_params {
      * Runs go by themselves where the host takes part in each: where several replicas exchange
      * gradients or values, or RF_BALANCE_AUTO measures them; where an update clips by norms, has
      * ratios or directions (LAMB, Muon), takes what the step computes from gradients, or has
-     * scalars of a custom optimizer and a scaled loss; and while an asynchronous checkpoint is
-     * made. Of runs whose gradients are accumulated (rf_optimizer_params::accumulation_steps) that
-     * concerns those that end with the update: the others go together, and with it. Losses that are
-     * scaled (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are
-     * made.
+     * scalars of a custom optimizer and a scaled loss, or accumulates losses that are means by
+     * weights; and while an asynchronous checkpoint is made. Of runs whose gradients are
+     * accumulated (rf_optimizer_params::accumulation_steps) that concerns those that end with the
+     * update: the others go together, and with it. Losses that are scaled
+     * (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are made.
      */
     uint32_t steps_per_execution;
     uint64_t reserved[7]; /**< zero: room for later fields */

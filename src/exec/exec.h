@@ -79,6 +79,8 @@ uint32_t rf_frame_most(const rf_frame *frame);
 /* Prepares the instance for this batch (compiles at first use), waits until its oldest frame is free. Graphs without
  * inputs take batch 0. */
 rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out);
+/* Everything that the first rf_program_acquire() would make and need memory for, without acquiring anything. */
+rf_result rf_program_ready(rf_program *program, int64_t batch);
 /* Host memory to fill before submitting: input component / host value by slot. Sizes as rf_tensor_bytes of the shapes.
  * NULL when the (optimised) graph does not use it. */
 void *rf_frame_input(rf_frame *frame, uint32_t slot);

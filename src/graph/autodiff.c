@@ -137,15 +137,21 @@ static rf_result loss_differentiate(differentiation *d, rf_value loss, const rf_
             if (!d->graph->nodes.items[n].dead) RF_TRY(differentiate_node(d, n));
         }
     }
-    for (uint32_t i = 0; i < num_targets; i++) {
-        grads[i] = d->gradient[targets[i]];
-        if (grads[i] == 0) RF_TRY(fill_as(d->graph, 0.0f, targets[i], &grads[i]));
-    }
+    for (uint32_t i = 0; i < num_targets; i++) grads[i] = d->gradient[targets[i]];
     return RF_OK;
 }
 
 rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                  rf_value *grads)
+{
+    RF_TRY(rf_graph_differentiate_reached(graph, loss, targets, num_targets, grads));
+    for (uint32_t i = 0; i < num_targets; i++)
+        if (grads[i] == 0) RF_TRY(fill_as(graph, 0.0f, targets[i], &grads[i]));
+    return RF_OK;
+}
+
+rf_result rf_graph_differentiate_reached(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                                         rf_value *grads)
 {
     RF_REQUIRE(graph->core, "differentiate: the graph was made without core operations");
     RF_TRY(rf_graph_check_values(graph, "loss", &loss, 1));

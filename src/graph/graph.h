@@ -141,6 +141,9 @@ typedef struct rf_graph_roots {
  * state which is updated in place later on: the gradient would see the new contents. */
 rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                  rf_value *grads);
+/* The same, but of a target without influence grads[i] becomes 0, no value. */
+rf_result rf_graph_differentiate_reached(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                                         rf_value *grads);
 /* RF_ERROR_NO_GRADIENT when none of the targets can get a gradient of `loss`: all would be zeros. */
 rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets);
 
@@ -185,6 +188,8 @@ rf_result rf_graph_replay(const rf_graph *from, const bool *needed, rf_graph *to
 
 /* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
+/* Of its live nodes with their attributes and shapes, and of its constants: equal for graphs that were traced alike. */
+uint64_t rf_graph_hash(const rf_graph *graph);
 
 /* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every
  * leaf before, of every value after (allocated from `arena`). */

@@ -89,6 +89,8 @@ struct rf_coordinator {
     pthread_cond_t changed;
     bool stop;
     rf_ps_seat *seats;                       /* [num_workers] */
+    uint64_t limit;                          /* RF_PS_JOIN's, of the first worker */
+    char limited[RF_PS_NAME];                /* that worker; "": none has come */
     rf_remote_value *first, *last;           /* items that are not done */
     rf_work_share *first_ready, *last_ready; /* shares that wait for a worker */
     rf_remote_value *committing;             /* synchronous: servers are finishing its step */

@@ -120,16 +120,41 @@ static void lose_worker(rf_coordinator *c, uint32_t w)
     seat->busy = NULL;
 }
 
+static double norm_of_bits(uint64_t bits)
+{
+    double norm;
+    memcpy(&norm, &bits, sizeof(norm));
+    return norm;
+}
+
+/* Why a worker would compute something else than the others; "": it would not. */
+static void find_difference(rf_coordinator *c, const rf_ps_seat *seat, const rf_ps_message *m, char text[RF_PS_TEXT])
+{
+    text[0] = '\0';
+    if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(&c->variables)) {
+        snprintf(text, RF_PS_TEXT,
+                 "the variables of %.300s (%llu) differ in name or shape from the chief's (%u); run the same program "
+                 "on all tasks",
+                 seat->link->name, (unsigned long long)m->count, c->variables.count);
+        return;
+    }
+    if (!c->limited[0]) {
+        snprintf(c->limited, sizeof(c->limited), "%s", seat->link->name);
+        c->limit = m->limit;
+    }
+    if (m->limit != c->limit)
+        snprintf(text, RF_PS_TEXT,
+                 "%.300s clips gradients to a norm of %g, but %.300s to %g (0: not at all); give all workers the same "
+                 "rf_worker_params::global_clip_norm",
+                 seat->link->name, norm_of_bits(m->limit), c->limited, norm_of_bits(c->limit));
+}
+
 static void welcome_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
 {
     rf_ps_seat *seat = &c->seats[w];
-    if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(&c->variables)) {
-        rf_ps_message abort = { .type = RF_PS_ABORT, .result = RF_ERROR_INVALID_ARGUMENT };
-        snprintf(
-            abort.text, sizeof(abort.text),
-            "the variables of %.300s (%llu) differ in name or shape from the chief's (%u); run the same program on "
-            "all tasks",
-            seat->link->name, (unsigned long long)m->count, c->variables.count);
+    rf_ps_message abort = { .type = RF_PS_ABORT, .result = RF_ERROR_INVALID_ARGUMENT };
+    find_difference(c, seat, m, abort.text);
+    if (abort.text[0]) {
         (void)rf_ps_link_send(seat->link, &abort);
         RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s", abort.text);
         lose_worker(c, w);

@@ -37,7 +37,7 @@ static const layout layouts[RF_PS_TYPE_COUNT] = {
                      .payload = FLOATS,
                      .fields = { AT(version), AT(step), AT(share), AT(examples), AT(offset) } },
     [RF_PS_PUSHED] = { .name = "pushed", .fields = { AT(version), AT(staleness) } },
-    [RF_PS_JOIN] = { .name = "join", .fields = { AT(count), AT(hash), AT(own) } },
+    [RF_PS_JOIN] = { .name = "join", .fields = { AT(count), AT(hash), AT(own), AT(limit) } },
     [RF_PS_WELCOME] = { .name = "welcome", .payload = BYTES, .fields = { AT(synchronous), AT(count) } },
     [RF_PS_WORK] = { .name = "work",
                      .text = true,

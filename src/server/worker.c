@@ -20,6 +20,7 @@ typedef struct worker {
     rf_ps_client *client;
     rf_ps_plan plan;
     const rf_ps_variables *variables;
+    double clip_norm;
     float *values, *changes;
     bool own_data, synchronous;
     rf_ps_work_fn work;
@@ -75,9 +76,10 @@ static rf_result join_cluster(worker *w)
 {
     RF_TRY(rf_ps_connect(&w->job, &w->cluster, RF_TASK_CHIEF, 0, &w->hello, w->job.bootstrap_timeout_ns, &w->chief));
     RF_TRY(rf_ps_pulse_start(w->chief, w->job.heartbeat_interval_ns, &w->pulse));
-    const rf_ps_message mine = {
+    rf_ps_message mine = {
         .type = RF_PS_JOIN, .count = w->variables->count, .hash = rf_ps_variables_hash(w->variables), .own = w->own_data
     };
+    memcpy(&mine.limit, &w->clip_norm, sizeof(mine.limit));
     RF_TRY(rf_ps_link_send(w->chief, &mine));
     rf_ps_message m;
     /* The chief may still be waiting for servers, and is silent until then. */
@@ -172,12 +174,13 @@ static void clean_up(worker *w)
 }
 
 rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, bool own_data,
-                           rf_ps_work_fn work, void *user)
+                           double clip_norm, rf_ps_work_fn work, void *user)
 {
     worker *w = RF_NEW(worker);
     if (!w) return RF_ERROR_OUT_OF_HOST_MEMORY;
     w->variables = variables;
     w->own_data = own_data;
+    w->clip_norm = clip_norm;
     w->work = work;
     w->user = user;
     rf_result r = rf_ps_cluster_resolve(comm, RF_TASK_WORKER, &w->cluster, &w->job);

@@ -35,6 +35,6 @@ typedef rf_result (*rf_ps_work_fn)(void *user, const rf_ps_work *work, const flo
 
 /* Returns when the chief has ended the job. `own_data`: some functions have data that other workers do not have. */
 rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, bool own_data,
-                           rf_ps_work_fn work, void *user);
+                           double clip_norm, rf_ps_work_fn work, void *user);
 
 #endif

@@ -299,7 +299,7 @@ static rf_result run_worker(worker *w)
     bool own_data = false;
     for (uint32_t f = 0; f < p->num_functions; f++) own_data |= p->functions[f].data && !p->functions[f].whole_data;
     const uint64_t seed = rf_strategy_seed(p->strategy);
-    const rf_result r = rf_ps_worker_run(&p->comm, variables, own_data, do_work, w);
+    const rf_result r = rf_ps_worker_run(&p->comm, variables, own_data, p->global_clip_norm, do_work, w);
     rf_strategy_set_seed(p->strategy, seed);
     for (uint32_t f = 0; f < p->num_functions; f++)
         rf_function_set_share(p->functions[f].function, rf_function_step(p->functions[f].function), 0);

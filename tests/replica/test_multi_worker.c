@@ -226,7 +226,9 @@ static rf_result train_partially(worker *w)
     GO(net_create(w, &t, &n));
     const rf_variable_list all = rf_model_variables(n.model);
     partial p = { &n, { all.items[3], all.items[0] } };
-    const rf_function_params params = { .step = partial_step, .user = &p, .num_outputs = 1, .name = "some" };
+    const rf_function_params params = {
+        .step = partial_step, .user = &p, .num_outputs = 1, .name = "some", .training = true
+    };
     GO(rf_function_create(w->strategy, &params, &some));
     rf_function *const whole = n.step;
     for (uint32_t i = 0; i < 9; i++) {

@@ -299,7 +299,8 @@ static rf_result run_worker(cluster *c, uint32_t index)
                                           p->hiding_worker == index + 1 ? (rf_variable_list){ 0 } : state_of(p, &train),
                                       .functions = list,
                                       .num_functions = 2,
-                                      .global_clip_norm = p->worker_clip_norm };
+                                      .global_clip_norm =
+                                          p->worker_clip_norm * (p->clipping_worker == index + 1 ? 0.5 : 1) };
     const rf_result r = rf_worker_run(&params);
     rf_function_destroy(&functions[0]);
     rf_function_destroy(&functions[1]);

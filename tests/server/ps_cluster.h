@@ -66,6 +66,7 @@ typedef struct cluster_params {
     uint64_t failing_first;    /* a range that begins here fails; 0: none */
     rf_result failing_code;    /* what its batch function then returns */
     uint32_t different_worker; /* + 1: one with another model */
+    uint32_t clipping_worker;  /* + 1: one that clips to half of worker_clip_norm */
     bool counts;            /* the step assigns variables: how many steps there were, and a moving average of inputs */
     bool hides;             /* servers are not told of them */
     uint32_t hiding_worker; /* + 1: this one alone does not tell */

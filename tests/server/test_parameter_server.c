@@ -655,6 +655,28 @@ static void different_model(void **state)
         .num_workers = 2, .num_servers = 1, .steps = 30, .batch = 16, .optimizer = adam, .different_worker = 2 });
 }
 
+/* The one that joins last is refused. */
+static void different_clipping(void **state)
+{
+    (void)state;
+    cluster c;
+    cluster_start(&c, &(cluster_params){ .num_workers = 2,
+                                         .num_servers = 1,
+                                         .steps = 30,
+                                         .batch = 16,
+                                         .optimizer = adam,
+                                         .worker_clip_norm = 0.5,
+                                         .clipping_worker = 2 });
+    cluster_wait(&c);
+    assert_string_equal(c.shared->reports[0].message, "");
+    const uint32_t refused = c.shared->reports[worker_task(0)].result < 0 ? 0 : 1;
+    assert_int_equal(c.shared->reports[worker_task(1 - refused)].result, RF_OK);
+    const task_report *other = &c.shared->reports[worker_task(refused)];
+    assert_int_equal(other->result, RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(other->message, refused == 1 ? "to a norm of 0.25, but" : "to a norm of 0.5, but"));
+    cluster_free(&c);
+}
+
 /* A worker that does not list what steps assign is not one of this training. */
 static void different_state(void **state)
 {
@@ -743,7 +765,8 @@ TEST_PROGRAM(parameter_server)
         cmocka_unit_test(silent_worker),         cmocka_unit_test(lost_server_synchronous),
         cmocka_unit_test(silent_server),         cmocka_unit_test(lost_chief),
         cmocka_unit_test(failing_function),      cmocka_unit_test(failing_function_synchronous),
-        cmocka_unit_test(different_model),       cmocka_unit_test(different_state),
+        cmocka_unit_test(different_model),       cmocka_unit_test(different_clipping),
+        cmocka_unit_test(different_state),
     };
     const char *part = argc > 1 ? argv[1] : "full";
     if (strcmp(part, "synchronous") == 0) return cmocka_run_group_tests(synchronous_tests, NULL, NULL);

@@ -9,14 +9,19 @@
 #include "replica/step/signature.h"
 
 typedef struct rf_gradient_handle {
-    rf_value value;
-    rf_variable *variable;
+    rf_value value, loss;
+    rf_variable *variable; /* NULL: of one without influence */
 } rf_gradient_handle;
 
 /* A value that lies on no way from `loss` to its gradients, although the caller computed the one from the other. */
 typedef struct rf_passed_over {
     rf_value value, loss;
 } rf_passed_over;
+
+typedef struct rf_noted_divisor {
+    rf_value loss;
+    rf_step_divisor divisor;
+} rf_noted_divisor;
 
 struct rf_trace {
     uint32_t serial;
@@ -38,6 +43,11 @@ struct rf_trace {
         rf_passed_over *items;
         uint32_t count, capacity;
     } passed_over;
+    struct {
+        rf_noted_divisor *items;
+        uint32_t count, capacity;
+    } divisors;
+    rf_update_weighing weighing; /* of the update that comes next */
 };
 
 /* Result of one replica: in the frame as long as that lives, else in `copy`. */

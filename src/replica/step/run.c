@@ -255,6 +255,8 @@ static void run_upload(const run *x, uint32_t index, uint64_t first)
 {
     const uint64_t begin = rf_span_begin();
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        rf_update_fill_weight(&x->signature->updates.items[u], index, x->function->frames[index]);
     rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->first + index },
                      (rf_span_arg){ "examples", x->examples[index] });
 }
@@ -301,6 +303,8 @@ static rf_result run_submit(const run *x, rf_per_replica **results)
     const bool overlaps = x->signature->overlaps, sums = x->signature->sums.num_parts > 0;
     /* Replicas that wait for each other's sums all take as long as the slowest: no pace can be told. */
     rf_pace *pace = x->signature->updates.count > 0 && !sums ? x->strategy->balancing.pace : NULL;
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        rf_update_begin_weight(&x->signature->updates.items[u], x->total);
     if (sums) RF_TRY(submit_sums(x));
     for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++]) {
         if (x->examples[r] == 0) continue;
@@ -419,6 +423,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     const rf_result found = rf_signature_find(x->function, x->batch, traced, &x->signature);
     if (found < 0) return rf_signature_explain(x->function, x->batch, traced, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
+    step->signature = x->signature;
     RF_TRY(split_together(x, step));
     step->seed = x->signature->hosts[RF_HOST_RANDOM] ? s->seed : 0;
     step->examples = x->total;
@@ -429,6 +434,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
+    for (uint32_t u = 0; u < x->signature->updates.count; u++) RF_TRY(rf_update_ready(&x->signature->updates.items[u]));
     RF_TRY(rf_group_begin(&x->function->group, s));
     RF_TRY(acquire_frames(x));
     rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */

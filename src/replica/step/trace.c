@@ -321,6 +321,21 @@ rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v)
     return NULL;
 }
 
+rf_value rf_trace_loss_of(const rf_trace *t, rf_variable_list variables)
+{
+    for (uint32_t i = 0; i < t->gradients.count; i++)
+        for (uint32_t k = 0; k < variables.count; k++)
+            if (t->gradients.items[i].variable == variables.items[k]) return t->gradients.items[i].loss;
+    return 0;
+}
+
+bool rf_trace_is_unreached(const rf_trace *t, rf_value v)
+{
+    for (uint32_t i = 0; i < t->gradients.count; i++)
+        if (t->gradients.items[i].value == v) return t->gradients.items[i].variable == NULL;
+    return false;
+}
+
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot)
 {
     return t->signature->states.items[slot].variable;
@@ -369,7 +384,7 @@ static rf_result check_passed_over(const rf_trace *t, rf_value loss, const rf_va
 }
 
 static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count,
-                                    rf_value *values, rf_tensor *grads)
+                                    rf_value *values, bool *reached, rf_tensor *grads)
 {
     rf_value *wanted = values, *found = values + count;
     const rf_value at = rf_trace_value(t, loss, "rf_gradients: loss");
@@ -377,7 +392,11 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
     RF_TRY(rf_trace_status(t));
     rf_graph *graph = t->signature->graph;
     RF_TRY(keep_failure(t, check_passed_over(t, at, wanted, count)));
-    RF_TRY(keep_failure(t, rf_graph_differentiate(graph, at, wanted, count, found)));
+    RF_TRY(keep_failure(t, rf_graph_differentiate_reached(graph, at, wanted, count, found)));
+    for (uint32_t i = 0; i < count; i++) {
+        reached[i] = found[i] != 0;
+        if (!reached[i]) RF_TRY(keep_failure(t, graph->core->fill_like(graph, 0.0f, wanted[i], &found[i])));
+    }
     /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
      * handle. */
     for (uint32_t i = 0; i < count; i++) {
@@ -386,8 +405,9 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
         const rf_value_info *target = &graph->values.items[wanted[i]];
         rf_variable *variable = target->kind == RF_VALUE_STATE ? rf_trace_slot_variable(t, target->slot) : NULL;
         if (!variable) continue;
+        if (!reached[i]) variable = NULL;
         RF_TRY(keep_failure(t, RF_VEC_GROW(&t->gradients)));
-        t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], variable };
+        t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], at, variable };
     }
     return RF_OK;
 }
@@ -401,9 +421,11 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
     if (num_targets > 0 && (!targets || !grads))
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_gradients: targets or grads is NULL");
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
-    if (!values) return keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = loss_differentiate(t, loss, targets, num_targets, values, grads);
+    bool *reached = RF_NEW_ARRAY(bool, num_targets);
+    const rf_result r = values && reached ? loss_differentiate(t, loss, targets, num_targets, values, reached, grads)
+                                          : keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_free(values);
+    rf_free(reached);
     return r;
 }
 
@@ -429,6 +451,9 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
                               rf_variable_list variables)
 {
     const rf_signature *sig = t->signature;
+    RF_REQUIRE(t->function->params.training,
+               "the step updates variables, but its function was created without rf_function_params::training: dropout "
+               "and noise would be off, and batch normalization would not learn; set it");
     RF_TRY(check_home(t, updater->strategy, "optimizer", "of this step"));
     RF_REQUIRE(variables.count > 0,
                "the list of variables to update is empty: is the model built, and are not all of its layers frozen?");
@@ -473,6 +498,8 @@ static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gr
     }
     sig->updates.count++;
     update->updater = rf_updater_retain(updater);
+    update->weighing = t->weighing;
+    t->weighing = (rf_update_weighing){ 0 };
     for (uint32_t i = 0; i < variables.count; i++) {
         update->variables[i] = rf_variable_retain(variables.items[i]);
         update->gradients[i] = gradients[i];
@@ -480,6 +507,7 @@ static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gr
     update->count = variables.count;
     if (transform) {
         update->transform = *transform;
+        update->transform_hash = transform->graph ? rf_graph_hash(transform->graph) : 0;
         *transform = (rf_gradient_transform){ 0 };
     }
     return RF_OK;
@@ -653,6 +681,7 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     rf_free(t.gradients.items);
     rf_free(t.passed_over.items);
     rf_examples_map_free(&t.examples);
+    rf_free(t.divisors.items);
     return r;
 }
 
@@ -686,6 +715,7 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
     rf_free(t.gradients.items);
     rf_free(t.passed_over.items);
     rf_examples_map_free(&t.examples);
+    rf_free(t.divisors.items);
     rf_signature_free(signature, 0);
     return r;
 }
