@@ -6,7 +6,8 @@
 
 static const rf_env_entry entries[] = {
     { "RINGFIRE_DEVICES", "list",
-      "Devices to use where the program names none: indices (\"0,2\"), parts of names, or \"all\"" },
+      "Devices to use where the program names none: indices (\"0,2\"), names or parts of them, UUIDs, PCI addresses, "
+      "or \"all\"" },
     { "RINGFIRE_VALIDATION", "0, 1 or gpu",
       "1 loads the Vulkan validation layer with its synchronisation checks, gpu also those that it builds into "
       "shaders" },
