@@ -83,8 +83,7 @@ int example_exit_status(int result)
 static const struct argp_option all_options[] = {
     { "devices", 'd', "LIST", 0,
       "Devices: indices (\"0,2\"), names or parts of them, UUIDs, PCI addresses, or \"all\"; one replica for each "
-      "entry "
-      "(default: the GPUs, where there is none the software drivers; `ringfire devices` shows them)",
+      "entry (default: the GPUs, where there is none the software drivers; `ringfire devices` shows them)",
       0 },
     { "data", 'D', "DIR", 0, "Directory with the four IDX files, gzipped or not (default: the installed Fashion-MNIST)",
       0 },

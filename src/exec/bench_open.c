@@ -4,20 +4,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
-#include "gpu/device_select.h"
 
 rf_result rf_bench_device_open(const rf_bench_open_params *params, rf_bench_device *out)
 {
     *out = (rf_bench_device){ 0 };
     const rf_device_options *options = params->options;
     RF_TRY(rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &out->gpu));
-    const char *wanted = params->device ? params->device : rf_env("RINGFIRE_DEVICES");
-    uint32_t count, index = 0;
-    rf_device_info *infos;
-    rf_result r = rf_gpu_list_all(out->gpu, &infos, &count);
-    if (r >= 0) r = rf_device_select_one(wanted, infos, count, &index);
-    rf_free(infos);
-    RF_TRY(r);
+    uint32_t index;
+    RF_TRY(rf_gpu_choose_one(out->gpu, params->device, &index));
     if (!options->no_cache && !params->explain)
         RF_TRY(rf_cache_open(options->cache_directory, params->must_cache, &out->cache));
     const rf_gpu_device_params device = {

@@ -153,6 +153,7 @@ rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf
     }
     device->explains = params->explain && rf_gpu_can_explain(gpu, device->physical, &device->snapshot);
     tell_of_unvalidated(device);
+    rf_gpu_warn_of_limits(device);
     RF_TRY_GOTO(create_device(device, params->shares_cpus), error);
     RF_TRY_GOTO(create_timeline(device), error);
     RF_TRY_GOTO(rf_gpu_memory_setup(device), error);

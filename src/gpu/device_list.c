@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
+#include "gpu/absence.h"
 #include "gpu/device_select.h"
 #include "gpu/internal.h"
 
@@ -214,17 +216,66 @@ rf_result rf_devices_list(rf_device_info *infos, uint32_t *count)
     return r;
 }
 
+/* Says at the log what the default leaves out, and what keeps GPUs away where it has to do with software. */
+static void tell_of_default(const rf_device_info *infos, uint32_t num_infos)
+{
+    char why[768];
+    bool gpu = false;
+    for (uint32_t i = 0; i < num_infos; i++) {
+        gpu |= infos[i].type != RF_DEVICE_TYPE_CPU;
+        if (rf_device_left_out(&infos[i], why, sizeof(why))[0])
+            rf_log_message(RF_LOG_INFO, "device %u (%s) is left out: %s", i, infos[i].name, why);
+    }
+    rf_absence_facts *facts = gpu ? NULL : malloc(sizeof(*facts));
+    if (!facts) return;
+    rf_absence_take_facts(RF_ABSENCE_BY_DEFAULT, facts);
+    if (rf_absence_explain(RF_ABSENCE_BY_DEFAULT, facts, why, sizeof(why)))
+        rf_log_message(RF_LOG_WARN, "no GPU is used: %s", why);
+    free(facts);
+}
+
+static rf_result explain_choice(rf_result r, const rf_device_info *infos, uint32_t num_infos)
+{
+    if (r != RF_ERROR_NOT_FOUND) return r;
+    bool gpu = false;
+    for (uint32_t i = 0; i < num_infos; i++) gpu |= infos[i].type != RF_DEVICE_TYPE_CPU;
+    return rf_absence_add_cause(gpu ? RF_ABSENCE_OF_ANOTHER : RF_ABSENCE_OF_GPUS, r);
+}
+
+rf_result rf_gpu_choose(rf_gpu *gpu, const char *named, rf_device_info **infos, uint32_t *num_infos, uint32_t **indices,
+                        uint32_t *count)
+{
+    *indices = NULL;
+    const char *entries = named ? named : rf_env("RINGFIRE_DEVICES");
+    RF_TRY(rf_gpu_list_all(gpu, infos, num_infos));
+    const rf_result r = rf_device_select(entries, *infos, *num_infos, indices, count);
+    if (r >= 0 && !entries) tell_of_default(*infos, *num_infos);
+    return explain_choice(r, *infos, *num_infos);
+}
+
+rf_result rf_gpu_choose_one(rf_gpu *gpu, const char *named, uint32_t *index)
+{
+    const char *entries = named ? named : rf_env("RINGFIRE_DEVICES");
+    rf_device_info *infos;
+    uint32_t num_infos;
+    rf_result r = rf_gpu_list_all(gpu, &infos, &num_infos);
+    if (r >= 0 && named && rf_device_is_list(named, infos, num_infos))
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                    "device '%s' is a list; name one, or use rf_strategy_create_mirrored() for several", named);
+    if (r >= 0) r = explain_choice(rf_device_select_one(entries, infos, num_infos, index), infos, num_infos);
+    rf_free(infos);
+    return r;
+}
+
 RF_API rf_result rf_devices_select(const char *entries, uint32_t *indices, uint32_t *count)
 {
     RF_REQUIRE(count, "count is NULL");
     const uint32_t capacity = indices ? *count : 0;
-    rf_gpu *gpu = NULL;
-    rf_device_info *infos = NULL;
-    uint32_t num_infos, *chosen = NULL;
-    rf_result r = rf_gpu_create(NULL, &gpu);
-    if (r == RF_OK) r = rf_gpu_list_all(gpu, &infos, &num_infos);
-    if (r == RF_OK)
-        r = rf_device_select(entries ? entries : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &chosen, count);
+    rf_gpu *gpu;
+    RF_TRY(rf_gpu_create(NULL, &gpu));
+    rf_device_info *infos;
+    uint32_t num_infos, *chosen;
+    const rf_result r = rf_gpu_choose(gpu, entries, &infos, &num_infos, &chosen, count);
     if (r == RF_OK && indices) memcpy(indices, chosen, (*count < capacity ? *count : capacity) * sizeof(*chosen));
     rf_free(chosen);
     rf_free(infos);

@@ -199,7 +199,7 @@ static entry_match match_entry(const char *entry, const rf_device_info *info)
 
 /* Lower is better, of devices that an entry matches equally well: those not named yet, and of drivers of one device the
  * better one. */
-static uint32_t preference(const rf_device_info *info, uint32_t index, entry_match match, const selection *chosen)
+static uint32_t entry_preference(const rf_device_info *info, uint32_t index, entry_match match, const selection *chosen)
 {
     uint32_t times = 0;
     for (uint32_t i = 0; i < chosen->count && match != MATCHES_HARDWARE; i++) times += chosen->items[i] == index;
@@ -227,7 +227,7 @@ static rf_result find_entry(const char *entry, const rf_device_info *infos, uint
         if (!infos[i].usable)
             unusable = unusable < num_infos ? unusable : i;
         else if (found == num_infos ||
-                 preference(&infos[i], i, match, chosen) < preference(&infos[found], found, match, chosen))
+                 entry_preference(&infos[i], i, match, chosen) < entry_preference(&infos[found], found, match, chosen))
             found = i;
     }
     if (best == NO_MATCH) return not_found(entry, infos, num_infos);

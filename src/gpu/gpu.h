@@ -30,6 +30,12 @@ void rf_gpu_destroy(rf_gpu **gpu);
 rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count); /* as rf_devices_list */
 /* All of them in a new array, freed with rf_free. */
 rf_result rf_gpu_list_all(rf_gpu *gpu, rf_device_info **infos, uint32_t *count);
+/* The list, and which of it are meant: by `named`, else by RINGFIRE_DEVICES, else by default. What is missing is
+ * explained (absence.h). Both arrays are freed with rf_free, after a failure too. */
+rf_result rf_gpu_choose(rf_gpu *gpu, const char *named, rf_device_info **infos, uint32_t *num_infos, uint32_t **indices,
+                        uint32_t *count);
+/* The same for one device: the first entry, or the best of the default. */
+rf_result rf_gpu_choose_one(rf_gpu *gpu, const char *named, uint32_t *index);
 /* Warnings and errors of the validation layer so far, and the text of the first. Thread-safe. */
 uint64_t rf_gpu_validation_messages(const rf_gpu *gpu, const char **first);
 

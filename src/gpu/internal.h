@@ -153,10 +153,14 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
 /* What the driver says about why the device was lost, and about whose the memory is: the end of a message, or "". */
 void rf_gpu_describe_fault(const rf_gpu_device *device, char *text, size_t size);
 void rf_gpu_describe_memory(const rf_gpu_device *device, char *text, size_t size);
+/* The same of a limit of the host's memory that the process has met. */
+void rf_gpu_describe_limits(char *text, size_t size);
+/* Warns where a software driver is about to be opened in less memory than it takes: such drivers end the program. */
+void rf_gpu_warn_of_limits(const rf_gpu_device *device);
 /* RF_OK, or the failure that lost the device. */
 rf_result rf_gpu_check_lost(const rf_gpu_device *device);
 
-/* ---- loader.c ---- */
+/* ---- driver_lock.c ---- */
 /* Drivers set up process-wide state when they are loaded or open a device (LLVM's options, for one), and nothing
  * promises that two instances may make them do so at once: loading, opening, closing and unloading happen one at a
  * time. So does what makes the loader look through the devices of all instances, namely asking for a device's entry

@@ -7,7 +7,6 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "base/profiler.h"
-#include "gpu/device_select.h"
 #include "replica/internal.h"
 #include "replica/store/copying.h"
 #include "replica/store/flat.h"
@@ -247,21 +246,6 @@ static uint32_t count_software(const rf_device_info *infos, const uint32_t *indi
     return found;
 }
 
-/* Which devices are opened: what the program names, RINGFIRE_DEVICES, or the default, of which the log tells what it
- * leaves out. */
-static rf_result choose_devices(const char *named, const rf_device_info *infos, uint32_t num_infos, uint32_t **indices,
-                                uint32_t *count)
-{
-    const char *entries = named ? named : rf_env("RINGFIRE_DEVICES");
-    RF_TRY(rf_device_select(entries, infos, num_infos, indices, count));
-    for (uint32_t i = 0; i < num_infos && !entries; i++) {
-        char why[256];
-        if (rf_device_left_out(&infos[i], why, sizeof(why))[0])
-            rf_log_message(RF_LOG_INFO, "device %u (%s) is left out: %s", i, infos[i].name, why);
-    }
-    return RF_OK;
-}
-
 static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
 {
     RF_REQUIRE(p->update_mode == RF_UPDATE_SHARDED || p->update_mode == RF_UPDATE_LOCAL,
@@ -271,9 +255,8 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
     RF_REQUIRE(p->shares || p->num_shares == 0, "num_shares is %u but shares is NULL", p->num_shares);
     RF_TRY(create_gpu(s, &p->device));
     rf_device_info *infos;
-    uint32_t num_infos, *indices = NULL, count = 0;
-    rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
-    if (r >= 0) r = choose_devices(p->devices, infos, num_infos, &indices, &count);
+    uint32_t num_infos, *indices, count;
+    rf_result r = rf_gpu_choose(s->gpu, p->devices, &infos, &num_infos, &indices, &count);
     if (r >= 0) {
         s->shares_cpus = rf_comm_local_size(s->world.comm) > 1 || count_software(infos, indices, count) > 1;
         r = open_replicas(s, indices, count, &p->device);
@@ -396,17 +379,9 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
 static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
 {
     RF_TRY(create_gpu(s, &p->options));
-    rf_device_info *infos;
-    uint32_t num_infos, index = 0;
-    rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
-    if (r >= 0 && p->device && rf_device_is_list(p->device, infos, num_infos))
-        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                    "rf_strategy_create_one_device: device '%s' is a list; name one, or use "
-                    "rf_strategy_create_mirrored()",
-                    p->device);
-    if (r >= 0) r = rf_device_select_one(p->device ? p->device : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &index);
-    rf_free(infos);
-    return r < 0 ? r : open_replicas(s, &index, 1, &p->options);
+    uint32_t index;
+    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
+    return open_replicas(s, &index, 1, &p->options);
 }
 
 static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
