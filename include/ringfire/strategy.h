@@ -85,8 +85,9 @@ typedef struct rf_device_options {
     /**
      * NULL: RINGFIRE_CACHE, else XDG_CACHE_HOME/ringfire, else ~/.cache/ringfire. A missing
      * directory is created.
-     * A directory that was named here or in RINGFIRE_CACHE and cannot be written is RF_ERROR_IO.
-     * Without the default directory there is no cache, and a warning is logged.
+     * A directory that cannot be written is used as it is where files of a cache are in it: that of
+     * an image, for example. Where there are none, one that was named here or in RINGFIRE_CACHE is
+     * RF_ERROR_IO; without the default directory there is no cache, and a warning is logged.
      */
     const char *cache_directory;
     uint64_t reserved[4]; /**< zero: room for later fields */

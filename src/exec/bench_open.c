@@ -17,11 +17,15 @@ rf_result rf_bench_device_open(const rf_bench_open_params *params, rf_bench_devi
     const rf_gpu_device_params device = {
         .index = index,
         .clamp_limits = options->clamp_limits,
-        .cache_directory = out->cache,
+        .cache_directory = out->cache.directory,
+        .cache_read_only = out->cache.read_only,
         .explain = params->explain,
     };
     RF_TRY(rf_gpu_device_open(out->gpu, &device, &out->device));
-    return rf_exec_create(&(rf_exec_params){ .device = out->device, .cache_directory = out->cache }, &out->exec);
+    const rf_exec_params exec = { .device = out->device,
+                                  .cache_directory = out->cache.directory,
+                                  .cache_read_only = out->cache.read_only };
+    return rf_exec_create(&exec, &out->exec);
 }
 
 void rf_bench_device_close(rf_bench_device *device)
@@ -29,8 +33,8 @@ void rf_bench_device_close(rf_bench_device *device)
     rf_exec_destroy(&device->exec);
     rf_gpu_device_close(&device->device);
     rf_gpu_destroy(&device->gpu);
-    rf_free(device->cache);
-    device->cache = NULL;
+    rf_free(device->cache.directory);
+    device->cache.directory = NULL;
 }
 
 rf_result rf_bench_device_check(const rf_bench_device *device)

@@ -45,6 +45,7 @@ typedef struct rf_gpu_device_params {
     bool shares_cpus;  /* more than this device computes on this host's processors: leave it to the system where
                           a driver's threads run (placement.h) */
     const char *cache_directory; /* NULL: no pipeline cache on disk */
+    bool cache_read_only;
     bool explain; /* have the driver keep what it can say of its pipelines, where it can say something; such pipelines
                      may differ from others */
 } rf_gpu_device_params;

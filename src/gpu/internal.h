@@ -107,6 +107,7 @@ struct rf_gpu_device {
     rf_gpu_pipeline *pipelines;
     VkPipelineCache pipeline_cache;
     char *cache_path; /* NULL: not kept on disk */
+    bool cache_read_only;
     uint64_t cache_hash;
 };
 
@@ -189,7 +190,7 @@ rf_result rf_gpu_memory_flush_buffer(const rf_gpu_buffer *buffer);
 
 /* ---- pipeline.c, pipeline_cache.c ---- */
 void rf_gpu_pipelines_destroy(rf_gpu_device *device);
-rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory);
+rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory, bool read_only);
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
 
 /* ---- explain.c ---- */

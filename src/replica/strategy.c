@@ -167,13 +167,17 @@ rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *co
 /* ---- creation ---- */
 
 static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t index, const rf_device_options *options,
-                              const char *cache)
+                              const rf_cache *cache)
 {
-    const rf_gpu_device_params device = {
-        .index = index, .clamp_limits = options->clamp_limits, .shares_cpus = s->shares_cpus, .cache_directory = cache
-    };
+    const rf_gpu_device_params device = { .index = index,
+                                          .clamp_limits = options->clamp_limits,
+                                          .shares_cpus = s->shares_cpus,
+                                          .cache_directory = cache->directory,
+                                          .cache_read_only = cache->read_only };
     RF_TRY(rf_gpu_device_open(s->gpu, &device, &replica->device));
-    const rf_exec_params exec = { .device = replica->device, .cache_directory = cache };
+    const rf_exec_params exec = { .device = replica->device,
+                                  .cache_directory = cache->directory,
+                                  .cache_read_only = cache->read_only };
     RF_TRY(rf_exec_create(&exec, &replica->exec));
     replica->staged = !rf_gpu_caps(replica->device)->host_visible;
     return RF_OK;
@@ -185,10 +189,10 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
     s->replicas = RF_NEW_ARRAY(rf_replica, count);
     if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
     s->num_local = count;
-    char *cache = NULL;
+    rf_cache cache = { 0 };
     rf_result r = options->no_cache ? RF_OK : rf_cache_open(options->cache_directory, false, &cache);
-    for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, cache);
-    rf_free(cache);
+    for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, &cache);
+    rf_free(cache.directory);
     return r;
 }
 
