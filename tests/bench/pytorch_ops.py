@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of `ringfire bench ops` beside the same operations in PyTorch on the CPU, in turns.
 
-For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and with its best setting (pytorch_settings.py:
-threads of its own and of its BLAS, each setting in a process of its own; images in whichever of PyTorch's two layouts is faster), and how many
-times as fast Ringfire is, the best time of all rounds each; then which settings won, the geometric means of each family, of all cases, and of those that are
-not over before a driver has woken its threads. The last line is what the driver would reach where every case took no
-longer than the shortest one, its bytes at the pace of the first of PACES and its operations at that of the second, or its own time where that is
-less. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
+For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and
+with its best setting (pytorch_settings.py: threads of its own and of its BLAS, each setting in a
+process of its own; images in whichever of PyTorch's two layouts is faster), and how many times as
+fast Ringfire is, the best time of all rounds each; then which settings won, the geometric means of
+each family, of all cases, and of those that are not over before a driver has woken its threads. The
+last line is what the driver would reach where every case took no longer than the shortest one, its
+bytes at the pace of the first of PACES and its operations at that of the second, or its own time
+where that is less. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
 With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
 
@@ -328,7 +330,8 @@ def best_of(function, seconds):
 
 
 def serve(setting):
-    """Measures what it is told to, a line of JSON with cases and seconds each, and answers with a line of their best times."""
+    """Measures what it is told to, a line of JSON with cases and seconds each, and answers with a
+    line of their best times."""
     import torch
     import torch.nn.functional as F
 
@@ -348,8 +351,9 @@ class Torch:
     """A process of PyTorch with a setting, which waits until it is asked."""
 
     def __init__(self, setting):
-        self.process = subprocess.Popen([sys.executable, __file__, "--torch", *map(str, setting.arguments)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, env=setting.environment)
+        command = [sys.executable, __file__, "--torch", *map(str, setting.arguments)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=setting.environment)
 
     def measure(self, cases, seconds):
         self.process.stdin.write(json.dumps([cases, seconds]) + "\n")
@@ -367,7 +371,8 @@ Cost = collections.namedtuple("Cost", "seconds gbytes gflop")
 def bench_ops(o, op, seconds):
     """By case: the least time of Ringfire, and what it moves and computes."""
     command = [*o.ringfire, "bench", "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, env=pytorch_settings.kept_memory.ENVIRONMENT)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
+                          env=pytorch_settings.kept_memory.ENVIRONMENT)
     if done.returncode:
         sys.exit("failed: %s" % " ".join(map(str, command)))
     rows = [row for row in json.loads(done.stdout)["ops"] if row["chosen"]]
@@ -393,7 +398,8 @@ def check(o, table):
 def measure(o, table):
     """By case: the cheapest of Ringfire's runs, and the best of PyTorch's times by setting."""
     ours, theirs = {}, {}
-    wanted = [case for cases in table.values() for case in cases if not o.ops or case.split()[0] in o.ops]
+    wanted = [case for cases in table.values() for case in cases
+              if not o.ops or case.split()[0] in o.ops]
     rivals = {setting: Torch(setting) for setting in pytorch_settings.of_threads(o.threads)}
     for _ in range(o.rounds):
         for op in dict.fromkeys(case.split()[0] for case in wanted):
@@ -435,15 +441,18 @@ def report(o, table, ours, theirs):
                 continue
             times = theirs[case]
             winner = min(times, key=times.get)
-            rows.append({"family": family, "case": case, "seconds": ours[case].seconds, "pytorch_1": times[ONE], "pytorch_best": times[winner],
+            rows.append({"family": family, "case": case, "seconds": ours[case].seconds,
+                         "pytorch_1": times[ONE], "pytorch_best": times[winner],
                          "best_setting": str(winner)})
+            milliseconds = [1e3 * x for x in (ours[case].seconds, times[ONE], times[winner])]
             print("%-46s %10.3f %10.3f %10.3f   %.2f, %.2f   %s" % (
-                case, ours[case].seconds * 1e3, times[ONE] * 1e3, times[winner] * 1e3, *ratio(rows[-1]), winner))
+                case, *milliseconds, *ratio(rows[-1]), winner))
         if len(rows) > first:
             summary(family, rows[first:])
             print()
     won = collections.Counter(row["best_setting"] for row in rows)
-    print("won, own + BLAS threads: " + "; ".join("%s in %d cases" % pair for pair in won.most_common()))
+    print("won, own + BLAS threads: "
+          + "; ".join("%s in %d cases" % pair for pair in won.most_common()))
     summary("all", rows)
     for least in LONG_CASES:
         summary("of %.1f ms or more on one thread" % (least * 1e3), [row for row in rows if row["pytorch_1"] >= least])

@@ -57,8 +57,9 @@ class Form:
     captured: bool = False       # the whole step as a CUDA graph
 
     def __str__(self):
-        way = {(False, False): "eager", (True, False): "compiled", (False, True): "graph", (True, True): "graph, compiled"}[self.compiled, self.captured]
-        return way + ", channels last" * self.channels_last
+        ways = (self.captured, "graph"), (self.compiled, "compiled"), (self.channels_last, "channels last")
+        chosen = [name for holds, name in ways if holds]
+        return ", ".join(chosen if self.captured or self.compiled else ["eager", *chosen])
 
 
 def takes_pictures(name):
@@ -69,7 +70,7 @@ def capture(step):
     """A function that replays the step."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # what the capture allocates must have run before, on another stream
+    with torch.cuda.stream(side):  # what the capture allocates must have run before, elsewhere
         for _ in range(WARM_UP):
             step()
     torch.cuda.current_stream().wait_stream(side)
@@ -104,7 +105,8 @@ def step_of(name, batch, device="cpu", form=Form()):
 
 def units_per_second(name, batch, seconds, device="cpu", form=Form()):
     """The median of slices of so many seconds together."""
-    step, abreast = step_of(name, batch, device, form), 1 if device == "cpu" else 8  # steps between two looks at the clock
+    step = step_of(name, batch, device, form)
+    abreast = 1 if device == "cpu" else 8  # steps between two looks at the clock
 
     def wait():
         if device != "cpu":

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch reaches on this machine's GPU, or with --small on its processor: products (on an NVIDIA GPU cuBLAS', on AMD rocBLAS'), and
-the training of the reference CNN and of the networks of the examples, in each form that a user may choose: step by step, as a captured graph, compiled, and pictures
-in either layout. Prints one JSON object. Matrix units that round float32 to TF32 are off unless a figure's name says tf32.
+"""What PyTorch reaches on this machine's GPU, or with --small on its processor: products (on an NVIDIA
+GPU cuBLAS', on AMD rocBLAS'), and the training of the reference CNN and of the networks of the
+examples, in each form that a user may choose: step by step, as a captured graph, compiled, and
+pictures in either layout. Prints one JSON object. Matrix units that round float32 to TF32 are off
+unless a figure's name says tf32.
 
 Usage: baseline.py [--small] [--seconds X] [--budget SECONDS]"""
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -12,7 +15,8 @@ import signal
 import sys
 import time
 
-# Of the pools' threads only those of PyTorch itself: on a processor those of its BLAS get in their way (tests/bench/pytorch_settings.py).
+# Of the pools' threads only those of PyTorch itself: on a processor those of its BLAS get in their
+# way (tests/bench/pytorch_settings.py).
 os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import torch  # noqa: E402
@@ -65,15 +69,16 @@ def products(meter, small):
 
 
 class Forms:
-    """What the networks reach in each form that a user may choose: step by step, as a captured graph (with one on a GPU), compiled, and pictures in
-    either layout. Compiling can take a minute a network: it comes last, and as far as the time goes."""
+    """What the networks reach in each form that a user may choose. Compiling can take a minute a
+    network: it comes last, and goes as far as the time does."""
 
     def __init__(self, meter, on_gpu, budget):
-        self.meter, self.captures, self.compiles = meter, on_gpu, on_gpu and hasattr(torch, "compile")
+        self.meter, self.captures = meter, on_gpu
+        self.compiles = on_gpu and hasattr(torch, "compile")
         self.deadline, self.rates, self.errors = time.monotonic() + budget, {}, {}
 
     def measure(self, name, batch, form):
-        """The rate, kept if there is one: a form that this version cannot do costs that figure, not the others."""
+        """Keeps the rate: a form that this version cannot do costs that figure, not the others."""
         def too_late(*_):
             raise TimeoutError("no time was left")
 
@@ -81,7 +86,8 @@ class Forms:
         try:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, self.deadline - time.monotonic()))
             step = pytorch_training.step_of(name, batch, self.meter.device.type, form)
-            self.rates.setdefault(name, {})[str(form)] = batch * pytorch_training.UNITS[name][1] / self.meter(step)
+            units = batch * pytorch_training.UNITS[name][1]
+            self.rates.setdefault(name, {})[str(form)] = units / self.meter(step)
         except Exception as e:
             self.errors["%s, %s" % (name, form)] = (str(e).splitlines() or [type(e).__name__])[0]
         finally:
@@ -89,23 +95,24 @@ class Forms:
             signal.signal(signal.SIGALRM, before)
 
     def measure_all(self, batches):
-        for compiled in (False, True)[:1 + self.compiles]:
-            for captured in (False, True)[:1 + self.captures]:
-                for name, batch in batches.items():
-                    for channels_last in (False, True)[:1 + pytorch_training.takes_pictures(name)]:
-                        self.measure(name, batch, pytorch_training.Form(channels_last, compiled, captured))
+        either = False, True
+        ways = itertools.product(either[:1 + self.compiles], either[:1 + self.captures])
+        for (compiled, captured), (name, batch) in itertools.product(ways, batches.items()):
+            for channels_last in either[:1 + pytorch_training.takes_pictures(name)]:
+                self.measure(name, batch, pytorch_training.Form(channels_last, compiled, captured))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
     parser.add_argument("--small", action="store_true", help="what fits some seconds, on the processor")
     parser.add_argument("--seconds", type=float, help="for each figure (0.4, with --small 0.1)")
-    parser.add_argument("--budget", type=float, default=1e6, help="seconds after which nothing new is measured")
+    parser.add_argument("--budget", type=float, default=1e6, help="seconds for everything")
     o = parser.parse_args()
     start, on_gpu = time.monotonic(), torch.cuda.is_available() and not o.small
     meter = Meter(torch.device("cuda" if on_gpu else "cpu"), o.seconds or (0.1 if o.small else 0.4))
     torch.backends.cudnn.allow_tf32 = False
-    found = {"pytorch": torch.__version__, "device": torch.cuda.get_device_name() if on_gpu else "cpu", "gflops": products(meter, not on_gpu)}
+    found = {"pytorch": torch.__version__, "gflops": products(meter, not on_gpu),
+             "device": torch.cuda.get_device_name() if on_gpu else "cpu"}
     forms = Forms(meter, on_gpu, o.budget - (time.monotonic() - start))
     forms.measure_all({"cnn": BATCH, **({"ncf": NETWORKS["ncf"]} if o.small else NETWORKS)})
     print(json.dumps({**found, "rates": forms.rates, "errors": forms.errors}))

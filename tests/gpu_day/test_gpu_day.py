@@ -70,7 +70,8 @@ class Phases(unittest.TestCase):
         self.assertEqual([s.name for s in steps if s.name.startswith("network ")], ["network " + name for name in phases.NETWORKS])
 
     def test_the_baseline_alone_may_compile(self):
-        (alone,), whole = (phases.make(pathlib.Path("p"), 2, baseline=("python3",), only=only) for only in (["baseline"], None))
+        (alone,), whole = (phases.make(pathlib.Path("p"), 2, baseline=("python3",), only=only)
+                           for only in (["baseline"], None))
         self.assertGreater(alone.seconds, 4 * dict((p.name, p.seconds) for p in whole)["baseline"])
         self.assertEqual(alone.steps[0].command, ("python3", "--budget", "320"))
 
@@ -145,7 +146,9 @@ class Verdict(unittest.TestCase):
             record("device", "device", result={"rates": [{"what": "multiply-adds", "value": 40000.0}, {"what": "memory, read and write", "value": 100.0}]}),
             record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100", "profile": profile}),
             record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "rates": {
-                "cnn": {"eager": 90000.0, "eager, channels last": 100000.0, "graph": 400000.0, "graph, compiled": 600000.0}, "gpt": {"eager": 1e5, "graph": 2e5}}})]
+                "cnn": {"eager": 90000.0, "eager, channels last": 100000.0, "graph": 400000.0,
+                        "graph, compiled": 600000.0},
+                "gpt": {"eager": 1e5, "graph": 2e5}}})]
 
     def test_goals(self):
         product, eager, graph, half = verdict.goals(self.records)
@@ -154,7 +157,8 @@ class Verdict(unittest.TestCase):
         self.assertFalse(graph.passed)
         self.assertTrue(graph.text.endswith("the best of PyTorch's forms (graph, compiled)"))
         eager_only = [record("baseline", "pytorch", result={"rates": {"cnn": {"eager": 1.0}}})]
-        self.assertEqual([(goal.baseline, goal.reason) for goal in verdict.goals(eager_only)[1:3]], [(1.0, ""), (None, "PyTorch captured no graph here")])
+        self.assertEqual([(goal.baseline, goal.reason) for goal in verdict.goals(eager_only)[1:3]],
+                         [(1.0, ""), (None, "PyTorch captured no graph here")])
         self.assertIsNone(half.passed)
 
     def test_nothing_measured_is_not_passed(self):
@@ -195,7 +199,8 @@ class Verdict(unittest.TestCase):
 
     def test_what_pytorch_could_not_do_is_told(self):
         self.records[-1]["result"]["errors"] = {"bert, compiled": "no time was left"}
-        self.assertIn("it may be faster than it is here: bert, compiled (no time was left).", verdict.make(self.records, []))
+        self.assertIn("it may be faster than it is here: bert, compiled (no time was left).",
+                      verdict.make(self.records, []))
 
     def test_the_report_begins_with_the_goals(self):
         lines = verdict.make(self.records, [("system", "a|b")]).splitlines()

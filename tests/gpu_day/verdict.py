@@ -188,11 +188,14 @@ def make(records, about):
                      figure(n["lost"] * 1e6)) for n in fixes(records)] or [("no profile was taken",) + ("",) * 6])
     rows = list(network_rows(records))
     if rows:
-        lines += ["## Networks", "", "Each beside the fastest of PyTorch's forms (TF32 off), and with the operations of its step that take longest, by the device's time alone.", ""]
-        lines += table(("network", "batch", "step, ms", "a second", "PyTorch", "its form", "ratio", "operation", "kernel", "of them", "all, us"), rows)
+        lines += ["## Networks", "", "Each beside the fastest of PyTorch's forms (TF32 off), and with the "
+                  "operations of its step that take longest, by the device's time alone.", ""]
+        lines += table(("network", "batch", "step, ms", "a second", "PyTorch", "its form", "ratio",
+                        "operation", "kernel", "of them", "all, us"), rows)
     absent = result(records, "baseline", "pytorch").get("errors", {})
     if absent:
-        lines += ["Of PyTorch was not measured, so that it may be faster than it is here: %s." % "; ".join("%s (%s)" % pair for pair in absent.items()), ""]
+        lines += ["Of PyTorch was not measured, so that it may be faster than it is here: %s."
+                  % "; ".join("%s (%s)" % pair for pair in absent.items()), ""]
     slower = runners_up(records)
     if slower:
         lines += ["## Kernels that were chosen and were not the fastest", ""]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with `ringfire bench allreduce`, whose ranks share
-memory. gloo allocates for each call: it runs with memory that glibc gives back and with memory that it keeps, and the faster counts for each
-size. Prints the medians of the rounds and of their ratios, and which won. Needs Debian's python3-torch.
+memory. gloo allocates for each call: it runs with memory that glibc gives back and with memory that
+it keeps, and the faster counts for each size. Prints the medians of the rounds and of their ratios,
+and which won. Needs Debian's python3-torch.
 
 Usage: tests/transport/gloo_allreduce.py [--ringfire PATH] [--ranks N] [--rounds N] [MIB...] (default: 4 ranks, 3 rounds, 1 16 64)"""
 import argparse
@@ -81,7 +82,8 @@ def best_gloo(world, sizes):
     found = []
     for name, environment in SETTINGS.items():
         command = [sys.executable, __file__, "--gloo", "--ranks", str(world), *map(str, sizes)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=ROUND_SECONDS, env=environment)
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=ROUND_SECONDS,
+                              env=environment)
         found.append([(seconds, name) for seconds in json.loads(done.stdout)])
     return list(map(min, *found))
 
@@ -105,7 +107,8 @@ def main():
     o = parser.parse_args()
     if o.gloo:
         return print(json.dumps(gloo(o.ranks, o.sizes)))
-    rounds = [(ringfire(o.ringfire, o.ranks, o.sizes), best_gloo(o.ranks, o.sizes)) for _ in range(o.rounds)]
+    rounds = [(ringfire(o.ringfire, o.ranks, o.sizes), best_gloo(o.ranks, o.sizes))
+              for _ in range(o.rounds)]
     for i, mib in enumerate(o.sizes):
         own, (other, names) = [r[0][i] for r in rounds], zip(*(r[1][i] for r in rounds))
         ratios = sorted(b / a for a, b in zip(own, other))
