@@ -36,10 +36,22 @@ static void explain_manifests(const rf_absence_facts *f, bool of_library, char *
         snprintf(text, size, "%s keeps the Vulkan loader from drivers; correct or unset it", f->filter);
 }
 
-static void explain_permissions(const rf_absence_facts *f, char *text, size_t size)
+static const struct vendor *find_vendor(uint32_t id)
+{
+    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++)
+        if (vendors[i].id == id) return &vendors[i];
+    return NULL;
+}
+
+/* By default the nodes of virtual machines' displays do not count, since few of them have a driver for Vulkan. */
+static void explain_permissions(rf_absence of, const rf_absence_facts *f, char *text, size_t size)
 {
     const rf_absence_node *n = NULL;
-    for (uint32_t i = 0; i < f->num_nodes && !n; i++) n = f->nodes[i].denied ? &f->nodes[i] : NULL;
+    for (uint32_t i = 0; i < f->num_nodes && !n; i++) {
+        const rf_absence_node *each = &f->nodes[i];
+        const bool counts = of != RF_ABSENCE_BY_DEFAULT || each->vendor == 0 || find_vendor(each->vendor);
+        if (each->denied && counts) n = each;
+    }
     if (!n) return;
     char fix[160] = "";
     if (n->denied == EPERM || (n->denied == EACCES && f->in_container && !n->group[0]))
@@ -93,8 +105,7 @@ static bool has_manifest(const rf_absence_facts *f, const struct vendor *v)
 static void explain_hardware(const rf_absence_facts *f, char *text, size_t size)
 {
     for (uint32_t i = 0; i < f->num_gpus && !text[0]; i++) {
-        const struct vendor *v = vendors;
-        while (v->id != f->gpus[i]) v++;
+        const struct vendor *v = find_vendor(f->gpus[i]);
         if (!has_node(f, v->id))
             snprintf(text, size, "there is %s GPU without a device file: %s%s", v->name,
                      f->in_container ? "start the container with " : "load its kernel driver",
@@ -112,7 +123,7 @@ bool rf_absence_explain(rf_absence of, const rf_absence_facts *f, char *text, si
     if (of == RF_ABSENCE_BY_DEFAULT && f->named_by) return false; /* the drivers are chosen */
     explain_manifests(f, false, text, size);
     if (!text[0] && of == RF_ABSENCE_OF_ALL) rf_memory_limits_describe(&f->limits, DRIVER_ROOM, text, size);
-    if (!text[0]) explain_permissions(f, text, size);
+    if (!text[0]) explain_permissions(of, f, text, size);
     if (!text[0] && of != RF_ABSENCE_OF_ANOTHER) explain_capabilities(f, text, size);
     if (of == RF_ABSENCE_BY_DEFAULT) return text[0] != '\0';
     if (!text[0]) explain_manifests(f, true, text, size);

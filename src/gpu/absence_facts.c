@@ -65,9 +65,8 @@ static bool find_library(const char *path, const char *text, char *library, size
            (int)size;
 }
 
-static void look_at_manifest(rf_absence_facts *f, const char *path, const char *name)
+static void look_at_manifest(rf_absence_facts *f, const char *path)
 {
-    (void)name;
     if (f->num_manifests == RF_ABSENCE_MANIFESTS) return;
     rf_absence_manifest *m = &f->manifests[f->num_manifests];
     *m = (rf_absence_manifest){ .path = "" };
@@ -78,7 +77,8 @@ static void look_at_manifest(rf_absence_facts *f, const char *path, const char *
     if (rf_file_read(path, 1u << 20, &text, &length) < 0) {
         rf_error_info info;
         rf_error_get(&info);
-        snprintf(m->problem, sizeof(m->problem), "%s", info.native_code ? strerror((int)info.native_code) : "no file");
+        snprintf(m->problem, sizeof(m->problem), "%s",
+                 info.native_code ? strerror((int)info.native_code) : "it is no regular file");
         f->num_manifests++;
         return;
     }
@@ -98,6 +98,13 @@ static void look_at_manifest(rf_absence_facts *f, const char *path, const char *
     if (strstr(why, "wrong ELF class")) f->num_manifests--; /* another architecture's, which the loader passes over */
 }
 
+/* Of what is in a folder the loader takes such files alone. */
+static void look_at_entry(rf_absence_facts *f, const char *path, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    if (dot && strcmp(dot, ".json") == 0) look_at_manifest(f, path);
+}
+
 /* As the loader does: files, or folders of them. */
 static void look_at_list(rf_absence_facts *f, const char *list)
 {
@@ -107,9 +114,9 @@ static void look_at_list(rf_absence_facts *f, const char *list)
         const size_t length = strcspn(at, ":");
         snprintf(path, sizeof(path), "%.*s", (int)length, at);
         if (path[0] && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-            folder_walk(path, look_at_manifest, f);
+            folder_walk(path, look_at_entry, f);
         else if (path[0])
-            look_at_manifest(f, path, path);
+            look_at_manifest(f, path);
         at += length + (at[length] == ':');
     }
 }
@@ -120,9 +127,9 @@ static void look_at_folders(rf_absence_facts *f)
                                            "/usr/share/vulkan/icd.d" };
     char own[512];
     const char *home = rf_env("HOME");
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) folder_walk(folders[i], look_at_manifest, f);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) folder_walk(folders[i], look_at_entry, f);
     if (home && snprintf(own, sizeof(own), "%s/.local/share/vulkan/icd.d", home) < (int)sizeof(own))
-        folder_walk(own, look_at_manifest, f);
+        folder_walk(own, look_at_entry, f);
 }
 
 /* ---- device files ---- */
