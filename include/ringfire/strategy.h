@@ -85,8 +85,9 @@ typedef struct rf_device_options {
     /**
      * NULL: RINGFIRE_CACHE, else XDG_CACHE_HOME/ringfire, else ~/.cache/ringfire. A missing
      * directory is created.
-     * A directory that was named here or in RINGFIRE_CACHE and cannot be written is RF_ERROR_IO.
-     * Without the default directory there is no cache, and a warning is logged.
+     * A directory that cannot be written is used as it is where files of a cache are in it: that of
+     * an image, for example. Where there are none, one that was named here or in RINGFIRE_CACHE is
+     * RF_ERROR_IO; without the default directory there is no cache, and a warning is logged.
      */
     const char *cache_directory;
     uint64_t reserved[4]; /**< zero: room for later fields */
@@ -95,11 +96,15 @@ typedef struct rf_device_options {
 /** Devices and exchange of a mirrored strategy. */
 typedef struct rf_mirrored_params {
     /**
-     * Comma-separated list of indices ("0,2"), of names or parts of names ("llvmpipe", "radeon";
-     * letter case does not matter), or "all".
-     * A name selects the first usable device whose device or driver name contains it. Repeating an
-     * entry opens the device again as another logical replica.
-     * NULL: RINGFIRE_DEVICES, else all usable devices.
+     * Comma-separated list. An entry is an index ("0"), a name (which may have commas itself), a
+     * part of a device's or driver's name ("radeon", "3060"), a UUID (32 hexadecimal digits), a PCI
+     * address ("01:00.0"), or "all" for every usable device. Letter case does not matter.
+     * A name selects a usable device that no entry before it has selected, if there is one: with
+     * two RTX 4090, "RTX 4090,RTX 4090" opens both. Where there is none, and for the other kinds of
+     * entries, repeating an entry opens the device again as another logical replica.
+     * NULL: RINGFIRE_DEVICES, else the default (rf_device_info::by_default): all usable GPUs, of
+     * whatever vendors, each of them once; software drivers where there is no usable GPU. The log
+     * tells at level RF_LOG_INFO what is left out.
      */
     const char *devices;
     rf_update_mode update_mode;
@@ -232,7 +237,7 @@ rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_s
 typedef struct rf_one_device_params {
     /**
      * One entry as in rf_mirrored_params::devices. NULL: the first entry of RINGFIRE_DEVICES, else
-     * the first usable device, GPUs before software.
+     * the first usable device of the best type, GPUs before software.
      */
     const char *device;
     rf_device_options options;

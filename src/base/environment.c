@@ -6,7 +6,8 @@
 
 static const rf_env_entry entries[] = {
     { "RINGFIRE_DEVICES", "list",
-      "Devices to use where the program names none: indices (\"0,2\"), parts of names, or \"all\"" },
+      "Devices to use where the program names none: indices (\"0,2\"), names or parts of them, UUIDs, PCI addresses, "
+      "or \"all\"" },
     { "RINGFIRE_VALIDATION", "0, 1 or gpu",
       "1 loads the Vulkan validation layer with its synchronisation checks, gpu also those that it builds into "
       "shaders" },
@@ -97,6 +98,11 @@ static const rf_env_entry entries[] = {
       "Test aid: this replica's memory holds only so many examples of a step" },
     { "RINGFIRE_TEST_STAGED", "part of a name, or all",
       "Test aid: the host reaches the memory of devices whose name has this in it only through copies, as a card's" },
+    { "VK_DRIVER_FILES", "list", "Vulkan's loader: manifests of the drivers; looked at to say why there is no device" },
+    { "VK_ICD_FILENAMES", "list", "Vulkan's loader: older name of VK_DRIVER_FILES" },
+    { "VK_LOADER_DRIVERS_SELECT", "list", "Vulkan's loader: the only drivers that it takes" },
+    { "VK_LOADER_DRIVERS_DISABLE", "list", "Vulkan's loader: drivers that it leaves out" },
+    { "NVIDIA_DRIVER_CAPABILITIES", "list", "NVIDIA's container tools: what of the driver is in the container" },
     { "XDG_CACHE_HOME", "directory", "Base of the cache directory where RINGFIRE_CACHE is unset" },
     { "HOME", "directory",
       "Base of the directories of cache and job key where XDG_CACHE_HOME and XDG_CONFIG_HOME are unset" },

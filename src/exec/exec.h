@@ -17,8 +17,9 @@ typedef struct rf_program rf_program;
 typedef struct rf_exec_params {
     rf_gpu_device *device;       /* borrowed */
     const char *cache_directory; /* tuning results; NULL: none */
-    bool force_staging;          /* copy inputs and results as if device memory could not be mapped (tests) */
-    uint64_t segment_size;       /* of the slab, as if the device allocated no more at once (tests); 0: its limit */
+    bool cache_read_only;
+    bool force_staging;    /* copy inputs and results as if device memory could not be mapped (tests) */
+    uint64_t segment_size; /* of the slab, as if the device allocated no more at once (tests); 0: its limit */
 } rf_exec_params;
 rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out);
 void rf_exec_destroy(rf_exec **exec);
