@@ -9,7 +9,7 @@
 #include "graph/internal.h"
 
 /* Pairs of other batches: the traced one times a number, and some more. The first pair is large enough for strides and
- * roundings to show, and can be divided as the traced one can. What has no room for it is tried with closer ones. */
+ * roundings to show, and can be divided as the traced one can. Closer pairs are for steps that have no room for it. */
 static const struct {
     int64_t times[2], more[2];
 } pairs[] = {

@@ -297,7 +297,7 @@ static void compare(const sweep *s, const char *where, int64_t count, const rf_t
     }
 }
 
-/* What the same numbers make where nothing follows a batch; false where the row refuses the size. */
+/* Computes with the same numbers where nothing follows a batch; false where the row refuses the size. */
 static bool compute_fixed(rf_strategy *strategy, const sweep *s, int64_t first, int64_t count, numbers *out)
 {
     sweep fixed = { .row = s->row, .batch = s->batch, .fixed = true, .first = first, .count = count };
@@ -343,7 +343,7 @@ static void check_size(rf_strategy *strategy, const sweep *s, const rf_graph *gr
     rf_graph_destroy(&g);
 }
 
-/* What is refused says so when it is traced, or for the first other batch, in the name of the call. */
+/* A refusal comes with the trace, or with the first other batch, and names the call. */
 static void check_refusal(const sweep *s, rf_graph *graph)
 {
     if (strchr(s->row->refused, s->batch) == NULL) {
@@ -408,7 +408,7 @@ static void the_batch_in_every_dimension(void **state)
 
 /* ---- as programs ---- */
 
-/* Results of each replica against the same numbers of a fixed size. What is refused is so on the host, too. */
+/* Results of each replica against the same numbers of a fixed size. Refusals are looked at on the host. */
 static void run_on_replicas(rf_strategy *strategy, sweep *s, rf_function *function, const int64_t *shares,
                             uint32_t num_shares)
 {
