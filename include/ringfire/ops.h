@@ -425,8 +425,8 @@ RF_API rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis);
  *
  * An index outside 0 .. v - 1, negative ones included, gives NaN, in whole numbers a value without
  * meaning. rf_strategy_run() refuses a batch that holds such a number where the step takes it for
- * an index as it is. The gradient of x adds up what was taken several times in the order of its
- * places, the same bits each time; indices have none.
+ * an index as it is, and v is the same for every batch. The gradient of x adds up what was taken
+ * several times in the order of its places, the same bits each time; indices have none.
  */
 RF_API rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t axis);
 /**

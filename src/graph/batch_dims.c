@@ -9,7 +9,7 @@
 #include "graph/internal.h"
 
 /* Pairs of other batches: the traced one times a number, and some more. The first pair is large enough for strides and
- * roundings to show, and can be divided as the traced one can. What has no room for it is tried with closer ones. */
+ * roundings to show, and can be divided as the traced one can. Closer pairs are for steps that have no room for it. */
 static const struct {
     int64_t times[2], more[2];
 } pairs[] = {
@@ -81,7 +81,10 @@ static void learn_node(rf_graph *graph, rf_node n)
 rf_result rf_batch_shapes_update(rf_graph *graph)
 {
     if (graph->batches.count == graph->values.count && graph->batches.nodes == graph->nodes.count) return RF_OK;
-    const int64_t examples = find_batch(graph);
+    bool more_inputs = false;
+    for (rf_value v = graph->batches.count; v < graph->values.count; v++)
+        more_inputs |= graph->values.items[v].kind == RF_VALUE_INPUT;
+    const int64_t examples = more_inputs ? find_batch(graph) : graph->batches.examples;
     if (examples != graph->batches.examples) rf_batch_shapes_forget(graph);
     graph->batches.examples = examples;
     RF_TRY(rf_array_reserve((void **)&graph->batches.items, &graph->batches.capacity, graph->values.count,

@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 
 /* Bit d of *out: dimension d of the value is another number with another batch. Works while the graph is traced: only
- * what was appended since the last question is inferred. What fits no other batch counts as fixed. */
+ * what was appended since the last question is inferred. A node that fits no other batch makes fixed dimensions. */
 rf_result rf_graph_batch_dims(rf_graph *graph, rf_value v, uint32_t *out);
 
 /* The shape for another batch: decisions that look at sizes, such as at a 1, hold for all batches if they hold there.

@@ -54,7 +54,7 @@ typedef struct rf_batch_limit {
     const char *reason;
 } rf_batch_limit;
 
-/* Of one shape, whatever the batch: a value, and its gradient or a part of that. */
+/* A value and its gradient, or a part of that, have one shape, whatever the batch. */
 typedef struct rf_shape_pair {
     rf_value value, gradient;
 } rf_shape_pair;
@@ -117,7 +117,7 @@ rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *da
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
 
-/* What the user calls from here on, such as "rf_sort": nodes to come keep it for messages. Copied. A text ends at its
+/* Nodes to come are part of this call of the user, such as "rf_sort", for messages. Copied. A text ends at its
  * first ':', so that "rf_sort: x" will do. NULL: nothing is known. */
 rf_result rf_graph_set_call(rf_graph *graph, const char *call);
 

@@ -50,11 +50,11 @@ rf_result rf_graph_specialize(rf_graph *graph, int64_t batch)
     }
     if (!any) return RF_OK;
     RF_REQUIRE(batch > 0, "batch: %lld examples; there must be at least one", (long long)batch);
+    RF_TRY(check_limits(graph, batch));
     if (traced == batch) return RF_OK;
 
     /* Refused as well where the shapes of this batch happen to fit: a size of 1 broadcasts to all others. */
     if (!graph->batches_checked) RF_TRY(rf_graph_check_batches(graph, NULL, 0));
-    RF_TRY(check_limits(graph, batch));
     if (graph->fixed_by) return refuse_batch(RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s", graph->fixed_by), traced, batch);
     rf_tensor_desc *descs = RF_NEW_ARRAY(rf_tensor_desc, graph->values.count);
     if (!descs) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -377,7 +377,7 @@ static rf_tensor rows_in_f32(rf_trace *t, rf_tensor labels, rf_tensor prediction
     return l.shape.rank == p.shape.rank && l.dtype != RF_F32 ? rf_cast(t, labels, RF_F32) : labels;
 }
 
-/* What each label [...] has among predictions [..., c]: [..., 1]. */
+/* The prediction for each label: labels [...] and predictions [..., c] give [..., 1]. */
 static rf_tensor own_scores(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
     rf_value p, l, own = 0;

@@ -192,7 +192,7 @@ static float scale_of(rf_trace *t, const rf_attention_params *params, rf_tensor 
     return 1.0f;
 }
 
-/* Of params and shapes that have been checked. */
+/* Params and shapes have been checked. */
 static rf_tensor attention_trace(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value,
                                  const rf_attention_params *params)
 {

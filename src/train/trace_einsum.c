@@ -8,8 +8,8 @@
 #include "train/einsum.h"
 #include "train/trace_util.h"
 
-/* What fits the traced batch is planned for another one: there no dimension is 1, or as large as another one, by
- * chance. What does not fit it stays what it is in this one. */
+/* A sum is planned for another batch than the traced one, where no dimension is 1, or as large as another one, by
+ * chance. One that fits the traced batch alone is planned for that. */
 static rf_result make_plan(const char *equation, rf_graph *g, const rf_value *operands, uint32_t num_operands,
                            rf_einsum_plan *plan)
 {

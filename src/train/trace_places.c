@@ -50,43 +50,48 @@ rf_tensor rf_place_rows(rf_trace *t, rf_tensor place, int64_t count, const char 
     return rf_cast(t, all, RF_I32);
 }
 
-static rf_result check_updates(const rf_tensor_desc *x, const rf_tensor_desc *updates, int32_t axis, int32_t *at)
+static rf_result refuse_updates(const rf_tensor_desc *x, const rf_tensor_desc *updates, int32_t axis)
 {
     char is[96], got[96];
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "rf_slice_update: updates are %s %s; they must be f32 and fit into x, %s %s, along axis %d",
+                   rf_dtype_name(updates->dtype), rf_shape_format(updates->shape, got, sizeof(got)),
+                   rf_dtype_name(x->dtype), rf_shape_format(x->shape, is, sizeof(is)), (int)axis);
+}
+
+/* All but the length along the axis. */
+static rf_result check_updates(const rf_tensor_desc *x, const rf_tensor_desc *updates, int32_t axis, int32_t *at)
+{
+    char is[96];
     const int32_t rank = x->shape.rank;
     *at = axis < 0 ? axis + rank : axis;
     if (*at < 0 || *at >= rank)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_slice_update: shape %s has no axis %d",
                        rf_shape_format(x->shape, is, sizeof(is)), (int)axis);
     bool fits = x->dtype == RF_F32 && updates->dtype == RF_F32 && updates->shape.rank == rank;
-    for (int32_t d = 0; fits && d < rank; d++)
-        fits = d == *at ? updates->shape.dim[d] <= x->shape.dim[d] : updates->shape.dim[d] == x->shape.dim[d];
-    return fits ? RF_OK
-                : RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                          "rf_slice_update: updates are %s %s; they must be f32 and fit into x, %s %s, along axis %d",
-                          rf_dtype_name(updates->dtype), rf_shape_format(updates->shape, got, sizeof(got)),
-                          rf_dtype_name(x->dtype), rf_shape_format(x->shape, is, sizeof(is)), (int)*at);
+    for (int32_t d = 0; fits && d < rank; d++) fits = d == *at || updates->shape.dim[d] == x->shape.dim[d];
+    return fits ? RF_OK : refuse_updates(x, updates, *at);
 }
 
-/* Where one of them follows the batch, updates fit into x with some numbers of examples only. */
-static void limit_batch(rf_trace *t, rf_tensor x, rf_tensor updates, int32_t axis)
+/* No more updates than there are places: where one of both follows the batch, that is so for some numbers of examples,
+ * which need not be that of the trace. */
+static rf_result check_room(rf_graph *g, rf_value x, rf_value updates, int32_t axis)
 {
-    rf_graph *g = rf_trace_graph(t);
+    const rf_tensor_desc is = *rf_graph_desc(g, x), got = *rf_graph_desc(g, updates);
     rf_batch_dim room, size;
-    bool linear[2] = { false };
-    char reason[256], got[96], is[96];
-    rf_result r = rf_graph_batch_dim(g, x.id, axis, &room, &linear[0]);
-    if (r >= 0) r = rf_graph_batch_dim(g, updates.id, axis, &size, &linear[1]);
+    bool linear[2];
+    char reason[256], shapes[2][96];
+    RF_TRY(rf_graph_batch_dim(g, x, axis, &room, &linear[0]));
+    RF_TRY(rf_graph_batch_dim(g, updates, axis, &size, &linear[1]));
     const int64_t spare = room.fixed - size.fixed, each = size.per_example - room.per_example;
-    if (r >= 0 && linear[0] && linear[1] && each != 0) {
-        snprintf(reason, sizeof(reason),
-                 "rf_slice_update: the updates, traced as %s, do not fit into x, traced as %s, along axis %d",
-                 rf_shape_format(rf_tensor_shape(t, updates), got, sizeof(got)),
-                 rf_shape_format(rf_tensor_shape(t, x), is, sizeof(is)), (int)axis);
-        r = rf_graph_limit_batch(g, each > 0 ? 0 : (spare + each + 1) / each, each > 0 ? spare / each : INT64_MAX,
-                                 reason);
-    }
-    (void)rf_trace_emit(t, r, 0);
+    if (!linear[0] || !linear[1] || each == 0)
+        return got.shape.dim[axis] <= is.shape.dim[axis] ? RF_OK : refuse_updates(&is, &got, axis);
+    snprintf(reason, sizeof(reason),
+             "rf_slice_update: the updates, traced as %s, do not fit into x, traced as %s, along axis %d",
+             rf_shape_format(got.shape, shapes[0], sizeof(shapes[0])),
+             rf_shape_format(is.shape, shapes[1], sizeof(shapes[1])), (int)axis);
+    const int64_t least = each > 0 ? 0 : (spare + each + 1) / each, most = each > 0 ? spare / each : INT64_MAX;
+    return rf_graph_limit_batch(g, least, spare < 0 && each > 0 ? 0 : most, reason);
 }
 
 /* The distance of each place of x from the first of the updates says which of them it takes, if any. */
@@ -112,9 +117,9 @@ rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor
         !rf_operand_desc(t, updates, "rf_slice_update: updates", &got) ||
         !rf_place_check(t, start, "rf_slice_update: start"))
         return RF_NO_TENSOR;
-    const rf_result r = check_updates(&is, &got, axis, &at);
+    rf_result r = check_updates(&is, &got, axis, &at);
+    if (r >= 0) r = check_room(rf_trace_graph(t), x.id, updates.id, at);
     if (r < 0) return rf_trace_emit(t, r, 0);
     rf_trace_enter(t, "rf_slice_update");
-    limit_batch(t, x, updates, at);
     return rf_trace_leave(t, update_places(t, x, updates, start, at));
 }

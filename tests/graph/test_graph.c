@@ -305,7 +305,7 @@ static void batch_dims_are_found(void **state)
     expect_dim(g, mixed, 0, 0, 4);
     expect_dim(g, flat, 1, 1, 0);
 
-    /* What comes later is found, too. */
+    /* Later nodes are found, too. */
     rf_batch_dim dim;
     bool linear;
     const rf_value half = toy1(g, &halves, x);

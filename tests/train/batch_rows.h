@@ -23,7 +23,7 @@ typedef struct batch_row {
 extern const batch_row batch_rows[];
 extern const unsigned num_batch_rows;
 
-/* What rows of layers and metrics use, made before and destroyed after the sweep. */
+/* Layers and metrics that rows use are made before and destroyed after the sweep. */
 void batch_rows_open(rf_strategy *strategy);
 void batch_rows_close(void);
 

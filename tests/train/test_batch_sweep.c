@@ -298,7 +298,7 @@ static void compare(const sweep *s, const char *where, int64_t count, const rf_t
     }
 }
 
-/* What the same numbers make where nothing follows a batch; false where the row refuses the size. */
+/* Computes with the same numbers where nothing follows a batch; false where the row refuses the size. */
 static bool compute_fixed(rf_strategy *strategy, const sweep *s, int64_t first, int64_t count, numbers *out)
 {
     sweep fixed = { .row = s->row, .batch = s->batch, .fixed = true, .first = first, .count = count };
@@ -344,7 +344,7 @@ static void check_size(rf_strategy *strategy, const sweep *s, const rf_graph *gr
     rf_graph_destroy(&g);
 }
 
-/* What is refused says so when it is traced, or for the first other batch, in the name of the call. */
+/* A refusal comes with the trace, or with the first other batch, and names the call. */
 static void check_refusal(const sweep *s, rf_graph *graph)
 {
     if (strchr(s->row->refused, s->batch) == NULL) {
@@ -409,7 +409,7 @@ static void the_batch_in_every_dimension(void **state)
 
 /* ---- as programs ---- */
 
-/* Results of each replica against the same numbers of a fixed size. What is refused is so on the host, too. */
+/* Results of each replica against the same numbers of a fixed size. Refusals are looked at on the host. */
 static void run_on_replicas(rf_strategy *strategy, sweep *s, rf_function *function, const int64_t *shares,
                             uint32_t num_shares)
 {
@@ -571,6 +571,33 @@ static void traced_sizes_are_refused(void **state)
     rf_strategy_destroy(&strategy);
 }
 
+/* Room for one: a batch of one fits, although no step is traced with fewer than two. */
+static rf_tensor mix_one(rf_trace *t, rf_tensor pairs, rf_tensor traced)
+{
+    const int32_t zero = 0;
+    const rf_tensor start = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1), (void *)(uintptr_t)&zero });
+    const rf_tensor row = rf_slice(t, traced, (const int64_t[]){ 0, 0 }, (const int64_t[]){ 1, 1 }, NULL, 2);
+    return rf_slice_update(t, row, rf_reduce_sum(t, pairs, (const int32_t[]){ 1 }, 1, true), start, 0);
+}
+
+static void one_example_fits_room_for_one(void **state)
+{
+    (void)state;
+    static float x[2 * 3];
+    mixture mix = mix_one;
+    rf_function *function;
+    rf_strategy *strategy = open_devices(device_lists[0]);
+    if (!strategy) SKIP("llvmpipe is not installed");
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = mixed_step, .user = &mix, .num_outputs = 1 },
+                          &function));
+    rf_element batch = { .num_components = 1, .component = { { RF_F32, RF_SHAPE(1, 3), x } } };
+    OK(rf_strategy_run(strategy, function, &batch, NULL));
+    batch.component[0].shape.dim[0] = 2;
+    FAILS(rf_strategy_run(strategy, function, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "along axis 0: 2 examples");
+    rf_function_destroy(&function);
+    rf_strategy_destroy(&strategy);
+}
+
 /* A variable that is as large as the traced batch, and a gradient that follows it. */
 typedef struct coincidence {
     rf_variable *variable;
@@ -707,11 +734,9 @@ static void every_op_is_in_a_row(void **state)
 TEST_PROGRAM(batch_sweep)
 {
     const struct CMUnitTest on_host[] = {
-        cmocka_unit_test(every_function_has_a_row),
-        cmocka_unit_test(the_batch_in_every_dimension),
-        cmocka_unit_test(every_op_is_in_a_row),
-        cmocka_unit_test(traced_sizes_are_refused),
-        cmocka_unit_test(gradients_of_variables_follow_no_batch),
+        cmocka_unit_test(every_function_has_a_row),      cmocka_unit_test(the_batch_in_every_dimension),
+        cmocka_unit_test(every_op_is_in_a_row),          cmocka_unit_test(traced_sizes_are_refused),
+        cmocka_unit_test(one_example_fits_room_for_one), cmocka_unit_test(gradients_of_variables_follow_no_batch),
     };
     const struct CMUnitTest on_devices[] = { cmocka_unit_test(programs_of_every_dimension) };
     if (argc > 1 && strcmp(argv[1], "devices") == 0) return cmocka_run_group_tests(on_devices, NULL, NULL);

@@ -89,7 +89,7 @@ struct rf_function {
 rf_result rf_trace_run(rf_function *function, rf_signature *signature);
 /* Makes the means of what a trace assigns sums over replicas. */
 rf_result rf_trace_weigh_assigned(rf_trace *t);
-/* What a complete trace assigns, what it sums over replicas and gradients have one shape, whatever the batch. */
+/* Assigned values, sums over replicas and gradients of a complete trace have one shape, whatever the batch. */
 rf_result rf_trace_check_shapes(const rf_signature *signature);
 
 /* Moves results out of their frames, before those go. */

@@ -99,7 +99,7 @@ static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
                    layer->name);
 }
 
-/* What is summed over replicas is divided by their examples, which dimension 0 has to count. */
+/* Sums over replicas are divided by their examples, which dimension 0 has to count. */
 static bool check_synchronized(rf_trace *t, const rf_layer *layer, rf_tensor x, int32_t axis)
 {
     char text[96];
