@@ -115,7 +115,7 @@ typedef struct selection {
 static void describe_list(const rf_device_info *infos, uint32_t num_infos, bool reasons, char *text, size_t size)
 {
     size_t used = 0;
-    snprintf(text, size, "no devices");
+    snprintf(text, size, "none");
     for (uint32_t i = 0; i < num_infos && used < size; i++) {
         const rf_device_info *d = &infos[i];
         const char *why = d->usable ? "" : reasons ? d->unusable_reason : "not usable";
@@ -132,7 +132,7 @@ static rf_result none_usable(const rf_device_info *infos, uint32_t num_infos)
     char list[600];
     describe_list(infos, num_infos, true, list, sizeof(list));
     return RF_FAIL(num_infos > 0 ? RF_ERROR_UNSUPPORTED : RF_ERROR_NOT_FOUND,
-                   "no Vulkan device can be used; there are %s", list);
+                   "no Vulkan device can be used; there are these: %s", list);
 }
 
 static rf_result not_found(const char *entry, const rf_device_info *infos, uint32_t num_infos)
@@ -140,7 +140,7 @@ static rf_result not_found(const char *entry, const rf_device_info *infos, uint3
     char list[600];
     describe_list(infos, num_infos, false, list, sizeof(list));
     return RF_FAIL(RF_ERROR_NOT_FOUND,
-                   "device '%s' matches nothing; there are %s (name them as `ringfire devices` does)", entry, list);
+                   "device '%s' matches nothing; there are these: %s (name them as `ringfire devices` does)", entry, list);
 }
 
 static rf_result not_usable(const char *entry, const rf_device_info *info)

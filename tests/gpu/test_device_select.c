@@ -225,7 +225,7 @@ static void one_device_prefers_gpus(void **state)
     assert_int_equal(index, 0);
     assert_int_equal(rf_device_select_one(NULL, &machine[2], 1, &index), RF_ERROR_UNSUPPORTED);
     assert_non_null(
-        strstr(rf_error_message(), "no Vulkan device can be used; there are 0: Old Card (offers Vulkan 1.0"));
+        strstr(rf_error_message(), "no Vulkan device can be used; there are these: 0: Old Card (offers Vulkan 1.0"));
     assert_int_equal(rf_device_select_one(NULL, machine, 0, &index), RF_ERROR_NOT_FOUND);
 }
 

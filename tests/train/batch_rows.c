@@ -130,6 +130,11 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     BINARY(maximum, 1)                                                                                                 \
     BINARY(minimum, 1)                                                                                                 \
     ROW(rf_pow, plain, "+abc,+c", "", 2, rf_pow(t, x[0], x[1]))                                                        \
+    ROW(rf_divide_no_nan, plain, "abc,+c", "", 2, rf_divide_no_nan(t, x[0], x[1]))                                     \
+    ROW(rf_multiply_no_nan, plain, "abc,c", "", 2, rf_multiply_no_nan(t, x[0], x[1]))                                  \
+    ROW(rf_xlogy, plain, "abc,+c", "", 2, rf_xlogy(t, x[0], x[1]))                                                     \
+    ROW(rf_xlog1py, plain, "abc,+c", "", 2, rf_xlog1py(t, x[0], x[1]))                                                 \
+    ROW(rf_xdivy, plain, "abc,+c", "", 2, rf_xdivy(t, x[0], x[1]))                                                     \
     ROW(rf_compare, plain, "abc,bc", "", 0, rf_compare(t, RF_LESS, x[0], x[1]))                                        \
     ROW(rf_where, plain, "ab,abc,c", "", 1,                                                                            \
         rf_where(t, rf_expand_dims(t, rf_compare(t, RF_LESS, x[0], rf_constant(t, 0)), 2), x[1], x[2]))                \
