@@ -100,7 +100,7 @@ static rf_result check_assigned(const rf_signature *sig, const rf_graph *other)
 
 rf_result rf_trace_check_shapes(const rf_signature *sig)
 {
-    if (sig->assignments.count == 0 && sig->sums.elements == 0) return RF_OK;
+    if (sig->alone || (sig->assignments.count == 0 && sig->sums.elements == 0)) return RF_OK;
     rf_graph *other;
     rf_error_record before;
     rf_error_save(&before);
