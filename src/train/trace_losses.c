@@ -9,16 +9,21 @@
 #include "train/loss.h"
 #include "train/trace_util.h"
 
-/* Both of one shape, of at least one dimension; false where the trace has failed. */
-static bool pair_fits(rf_trace *t, const char *function, rf_tensor labels, rf_tensor predictions)
+/* Both of one shape, of at least one dimension; false where the trace has failed. They become f32: squares, products
+ * and the numbers that probabilities are clipped to are not what 16 bits can store. */
+static bool widen_pair(rf_trace *t, const char *function, rf_tensor *labels, rf_tensor *predictions)
 {
     rf_tensor_desc l, p;
     char name[64], a[96], b[96];
     snprintf(name, sizeof(name), "%s: labels", function);
-    if (!rf_operand_desc(t, labels, name, &l)) return false;
+    if (!rf_operand_desc(t, *labels, name, &l)) return false;
     snprintf(name, sizeof(name), "%s: predictions", function);
-    if (!rf_operand_desc(t, predictions, name, &p)) return false;
-    if (rf_shape_equal(l.shape, p.shape) && l.shape.rank >= 1) return true;
+    if (!rf_operand_desc(t, *predictions, name, &p)) return false;
+    if (rf_shape_equal(l.shape, p.shape) && l.shape.rank >= 1) {
+        *labels = rf_wide(t, *labels);
+        *predictions = rf_wide(t, *predictions);
+        return true;
+    }
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                         "%s: labels %s and predictions %s must have one shape of at least one dimension", function,
                         rf_shape_format(l.shape, a, sizeof(a)), rf_shape_format(p.shape, b, sizeof(b)));
@@ -40,7 +45,7 @@ static rf_tensor tensor_affine(rf_trace *t, rf_tensor x, float factor, float off
 
 rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
-    if (!pair_fits(t, "rf_binary_crossentropy", labels, predictions)) return RF_NO_TENSOR;
+    if (!widen_pair(t, "rf_binary_crossentropy", &labels, &predictions)) return RF_NO_TENSOR;
     if (from_logits) {
         const rf_tensor product = rf_multiply(t, labels, predictions);
         return mean_of_last(t, rf_subtract(t, rf_softplus(t, predictions), product));
@@ -51,16 +56,22 @@ rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predic
     return rf_negative(t, mean_of_last(t, rf_add(t, yes, no)));
 }
 
+rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+{
+    if (!widen_pair(t, "rf_mean_squared_error", &labels, &predictions)) return RF_NO_TENSOR;
+    return mean_of_last(t, rf_square(t, rf_subtract(t, predictions, labels)));
+}
+
 rf_tensor rf_mean_absolute_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
-    if (!pair_fits(t, "rf_mean_absolute_error", labels, predictions)) return RF_NO_TENSOR;
+    if (!widen_pair(t, "rf_mean_absolute_error", &labels, &predictions)) return RF_NO_TENSOR;
     return mean_of_last(t, rf_abs(t, rf_subtract(t, predictions, labels)));
 }
 
 /* q (e - q / 2) with q = min(e, delta) is e^2 / 2 below delta and delta e - delta^2 / 2 above. */
 rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float delta)
 {
-    if (!pair_fits(t, "rf_huber", labels, predictions)) return RF_NO_TENSOR;
+    if (!widen_pair(t, "rf_huber", &labels, &predictions)) return RF_NO_TENSOR;
     if (!(delta >= 0.0f) || !isfinite(delta)) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_huber: delta is %g; it must be finite and not negative",
                             (double)delta);
@@ -74,7 +85,7 @@ rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float d
 rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
     static const int32_t last = -1;
-    if (!pair_fits(t, "rf_kl_divergence", labels, predictions)) return RF_NO_TENSOR;
+    if (!widen_pair(t, "rf_kl_divergence", &labels, &predictions)) return RF_NO_TENSOR;
     const rf_tensor y = rf_clip(t, labels, 1e-7f, 1.0f), p = rf_clip(t, predictions, 1e-7f, 1.0f);
     const rf_tensor log_y = rf_log(t, y), logarithm = rf_subtract(t, log_y, rf_log(t, p));
     return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false);

@@ -133,9 +133,11 @@ rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num
         if (keep_dims) *mean = change_axes(t, *mean, set, rank, true);
         if (keep_dims) *variance = change_axes(t, *variance, set, rank, true);
     } else {
-        /* That the variance depends on the mean adds nothing to its gradient: deviations from it add up to 0. */
-        *mean = rf_reduce_mean(t, x, axes, num_axes, true);
-        const rf_tensor deviation = rf_subtract(t, x, rf_stop_gradient(t, *mean));
+        /* Deviations from the mean add up to 0, so that the path through it adds nothing to the variance's gradient;
+         * but it does to the gradient of that. */
+        const rf_tensor wide = rf_wide(t, x);
+        *mean = rf_reduce_mean(t, wide, axes, num_axes, true);
+        const rf_tensor deviation = rf_subtract(t, wide, *mean);
         *variance = rf_reduce_mean(t, rf_square(t, deviation), axes, num_axes, true);
         if (!keep_dims) *mean = change_axes(t, *mean, set, rank, false);
         if (!keep_dims) *variance = change_axes(t, *variance, set, rank, false);

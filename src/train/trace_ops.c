@@ -29,6 +29,11 @@ bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_d
     return true;
 }
 
+rf_tensor rf_wide(rf_trace *t, rf_tensor x)
+{
+    return rf_dtype_is_narrow(rf_tensor_dtype(t, x)) ? rf_cast(t, x, RF_F32) : x;
+}
+
 rf_shape rf_example_shape(rf_shape batched)
 {
     rf_shape example = { 0 };
@@ -657,17 +662,6 @@ rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor p
         return RF_NO_TENSOR;
     }
     const rf_result r = rf_emit_crossentropy(rf_trace_graph(t), v[0], v[1], from_logits, &out);
-    return rf_trace_emit(t, r, out);
-}
-
-rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
-{
-    rf_value v[2], out = 0;
-    if (!two_operands(t, labels, "rf_mean_squared_error: labels", predictions, "rf_mean_squared_error: predictions",
-                      v)) {
-        return RF_NO_TENSOR;
-    }
-    const rf_result r = rf_emit_mean_squared_error(rf_trace_graph(t), v[0], v[1], &out);
     return rf_trace_emit(t, r, out);
 }
 
