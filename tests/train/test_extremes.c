@@ -324,6 +324,110 @@ static void narrow_layers(rf_strategy *strategy)
     OK(rf_strategy_set_dtype_policy(strategy, NULL));
 }
 
+/* ---- products that overflow on the way, and what is not a number ---- */
+
+enum { FACTORS = 6 };
+
+static rf_result products_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const numbers *n = user;
+    const rf_shape shape = RF_SHAPE(1, FACTORS);
+    const rf_tensor x = constant(t, shape, n->a), weights = constant(t, shape, n->b);
+    const bool exclusive = n->shape.dim[0], reverse = n->shape.dim[1];
+    (void)in;
+    /* The weights come in by the gradient alone: products that are not finite times 0 are not numbers. */
+    const rf_tensor y = rf_cumprod(t, x, exclusive, reverse);
+    const rf_tensor loss = rf_where(t, weights, rf_multiply(t, y, weights), rf_constant(t, 0));
+    return rf_gradients(t, rf_reduce_sum(t, loss, NULL, 0, false), &x, 1, out);
+}
+
+static double product_gradient(const float *x, const float *weights, bool exclusive, bool reverse, int i)
+{
+    double sum = 0;
+    for (int j = 0; j < FACTORS; j++) {
+        double product = 1;
+        bool has = false;
+        for (int k = 0; k < FACTORS; k++) {
+            if (reverse ? k < j + exclusive : k > j - exclusive) continue;
+            if (k == i)
+                has = true;
+            else
+                product *= (double)x[k];
+        }
+        if (has) sum += (double)weights[j] * product;
+    }
+    return sum;
+}
+
+static void products(rf_strategy *strategy)
+{
+    static const float cases[][2][FACTORS] = {
+        { { 2, -3, 0.5f, 4, 1, -2 }, { 1, 2, -1, 3, 1, 1 } },
+        { { 2, 0, 0.5f, 4, 0, -2 }, { 1, 2, -1, 3, 1, 1 } },
+        { { 1e20f, 1e20f, 1e-30f, 1e-30f, 2, 3 }, { 1, 0, 0, 1, 0, 1 } },
+        { { 1e-20f, 1e-20f, 1e30f, 1e30f, 2, 3 }, { 0, 0, 0, 0, 1, 1 } },
+        { { 1e30f, 1e30f, 1e-30f, -1e-30f, 1e30f, 1e-30f }, { 0, 0, 0, 0, 0, 1 } },
+        { { 3, 2, 1e-30f, -1e-30f, 1e30f, 1e30f }, { 1, 0, 0, 0, 0, 1 } },
+        { { 1e30f, 1e30f, 0, 1e-30f, 1, 1 }, { 0, 0, 0, 0, 1, 1 } },
+        { { 1e30f, 1e5f, 0, 1e30f, 1e30f, 1 }, { 1, 1, 0, 0, 0, 0 } },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (int form = 0; form < 4; form++) {
+            char what[64];
+            rf_array out;
+            numbers n = { .a = cases[i][0], .b = cases[i][1], .shape = { 2, { form & 1, form >> 1 } } };
+            run_numbers(strategy, products_step, &n, 1, &out);
+            for (int k = 0; k < FACTORS; k++) {
+                const double expected = product_gradient(n.a, n.b, form & 1, form >> 1, k);
+                snprintf(what, sizeof(what), "products %zu, form %d, factor %d", i, form, k);
+                if (fabs(expected) < 3e38) assert_near((double)at(&out, k), expected, 1e-5, 2e-38, what);
+                if (fabs(expected) > 4e38) assert_true(isinf(at(&out, k)));
+            }
+            free_numbers(&out, 1);
+        }
+}
+
+static rf_result larger_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const numbers *n = user;
+    const rf_tensor x[2] = { constant(t, n->shape, n->a), constant(t, n->shape, n->b) };
+    (void)in;
+    rf_gradients(t, rf_reduce_sum(t, n->compute(t, x[0], x[1]), NULL, 0, false), x, 2, out);
+    return rf_trace_status(t);
+}
+
+static rf_tensor clip(rf_trace *t, rf_tensor a, rf_tensor b)
+{
+    (void)b;
+    return rf_clip(t, a, -1, 1);
+}
+
+/* Where an operand is no number, nor is the gradient by any: training must not look healthy. */
+static void not_numbers(rf_strategy *strategy)
+{
+    static const float a[8] = { NAN, 1, NAN, 2, 1, 3, INFINITY, -INFINITY };
+    static const float b[8] = { 1, NAN, NAN, 1, 2, 3, INFINITY, INFINITY };
+    const struct {
+        rf_tensor (*compute)(rf_trace *t, rf_tensor a, rf_tensor b);
+        float expected[2][8];
+    } cases[] = {
+        { rf_maximum, { { NAN, NAN, NAN, 1, 0, 1, 1, 0 }, { NAN, NAN, NAN, 0, 1, 0, 0, 1 } } },
+        { rf_minimum, { { NAN, NAN, NAN, 0, 1, 1, 1, 1 }, { NAN, NAN, NAN, 1, 0, 0, 0, 0 } } },
+        { clip, { { NAN, 1, NAN, 0, 1, 0, 0, 0 }, { 0 } } },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        rf_array out[2];
+        numbers n = { .a = a, .b = b, .shape = RF_SHAPE(8), .compute = cases[i].compute };
+        run_numbers(strategy, larger_step, &n, 2, out);
+        for (int k = 0; k < 16; k++) {
+            const float expected = cases[i].expected[k / 8][k % 8], is = at(&out[k / 8], k % 8);
+            if (isnan(expected) ? !isnan(is) : is != expected)
+                fail_msg("case %zu, element %d: %g, should be %g", i, k, (double)is, (double)expected);
+        }
+        free_numbers(out, 2);
+    }
+}
+
 /* ---- gradients of gradients ---- */
 
 /* Of mean times variance along axis 0 of [3], as the defining formula has it. */
@@ -458,6 +562,8 @@ ON_ONE(masks)
 ON_ONE(narrow_losses)
 ON_ONE(narrow_layers)
 ON_ONE(second_order)
+ON_ONE(products)
+ON_ONE(not_numbers)
 ON_ONE(decoding)
 ON_ONE(one_example)
 
@@ -466,7 +572,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_scores_on_one),  cmocka_unit_test(masks_on_one),
         cmocka_unit_test(narrow_losses_on_one), cmocka_unit_test(narrow_layers_on_one),
-        cmocka_unit_test(second_order_on_one),  cmocka_unit_test(decoding_on_one),
+        cmocka_unit_test(second_order_on_one),  cmocka_unit_test(products_on_one),
+        cmocka_unit_test(not_numbers_on_one),   cmocka_unit_test(decoding_on_one),
         cmocka_unit_test(one_example_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
