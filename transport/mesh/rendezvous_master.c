@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/platform.h"
 #include "transport/job/host.h"
 #include "transport/mesh/rendezvous_internal.h"
@@ -20,8 +21,8 @@ static void list_missing(const rf_bootstrap *b, char *text, size_t size)
     char why[256];
     rf_listener_rejection(b->listener, why, sizeof(why));
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, " did not join within %g s%s%s%s", b->seconds, why[0] ? " (rejected: " : "", why,
-             why[0] ? ")" : "");
+    rf_number_print(text + used, size - used, " did not join within %g s%s%s%s", b->seconds,
+                    why[0] ? " (rejected: " : "", why, why[0] ? ")" : "");
 }
 
 static void tell_waiting(const rf_bootstrap *b)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -38,7 +39,7 @@ RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format
     char message[900] = "rf_trace_fail: format is NULL";
     va_list arguments;
     va_start(arguments, format);
-    if (format) vsnprintf(message, sizeof(message), format, arguments);
+    if (format) rf_number_vprint(message, sizeof(message), format, arguments);
     va_end(arguments);
     if (result >= 0) result = RF_ERROR_INVALID_ARGUMENT;
     RF_FAIL(result, "%s", message);
@@ -50,7 +51,7 @@ void rf_trace_context(rf_trace *t, const char *format, ...)
     char context[256];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(context, sizeof(context), format, arguments);
+    rf_number_vprint(context, sizeof(context), format, arguments);
     va_end(arguments);
     if (t->status >= 0) return;
     (void)rf_error_restore(&t->error);
