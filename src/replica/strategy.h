@@ -26,6 +26,11 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
 /* A number that the strategy gave to no other trace or builder; never 0. */
 uint32_t rf_strategy_next_serial(rf_strategy *s);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
+/* Every public tracing function that runs no code of the user's begins with this: whatever fails in it is told in the
+ * name of the one that the user called, with the shapes that it was given. */
+#define RF_TRACING(t) rf_trace *const tracing_ __attribute__((cleanup(rf_trace_leave))) = rf_trace_enter((t), __func__)
+rf_trace *rf_trace_enter(rf_trace *t, const char *function);
+void rf_trace_leave(rf_trace *const *t);
 /* Puts "<context>: " in front of the message of a trace that has failed. */
 void rf_trace_context(rf_trace *t, const char *format, ...) RF_PRINTF(2, 3);
 /* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */

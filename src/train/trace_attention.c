@@ -188,6 +188,7 @@ static bool find_reach(rf_trace *t, const rf_attention_params *params, int64_t q
 
 rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, const rf_attention_params *params)
 {
+    RF_TRACING(t);
     const rf_attention_params defaults = { 0 };
     rf_tensor_desc q, k, v, mask = { 0 };
     attention_reach reach;

@@ -45,6 +45,7 @@ static rf_tensor tensor_affine(rf_trace *t, rf_tensor x, float factor, float off
 
 rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
+    RF_TRACING(t);
     if (!widen_pair(t, "rf_binary_crossentropy", &labels, &predictions)) return RF_NO_TENSOR;
     if (from_logits) {
         const rf_tensor product = rf_multiply(t, labels, predictions);
@@ -58,12 +59,14 @@ rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predic
 
 rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
+    RF_TRACING(t);
     if (!widen_pair(t, "rf_mean_squared_error", &labels, &predictions)) return RF_NO_TENSOR;
     return mean_of_last(t, rf_square(t, rf_subtract(t, predictions, labels)));
 }
 
 rf_tensor rf_mean_absolute_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
+    RF_TRACING(t);
     if (!widen_pair(t, "rf_mean_absolute_error", &labels, &predictions)) return RF_NO_TENSOR;
     return mean_of_last(t, rf_abs(t, rf_subtract(t, predictions, labels)));
 }
@@ -71,6 +74,7 @@ rf_tensor rf_mean_absolute_error(rf_trace *t, rf_tensor labels, rf_tensor predic
 /* q (e - q / 2) with q = min(e, delta) is e^2 / 2 below delta and delta e - delta^2 / 2 above. */
 rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float delta)
 {
+    RF_TRACING(t);
     if (!widen_pair(t, "rf_huber", &labels, &predictions)) return RF_NO_TENSOR;
     if (!(delta >= 0.0f) || !isfinite(delta)) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_huber: delta is %g; it must be finite and not negative",
@@ -84,6 +88,7 @@ rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float d
 
 rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
+    RF_TRACING(t);
     static const int32_t last = -1;
     if (!widen_pair(t, "rf_kl_divergence", &labels, &predictions)) return RF_NO_TENSOR;
     const rf_tensor y = rf_clip(t, labels, 1e-7f, 1.0f), p = rf_clip(t, predictions, 1e-7f, 1.0f);

@@ -85,6 +85,7 @@ static bool spread_vector(rf_trace *t, rf_tensor v, const layout *l, const char 
 rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta, int32_t groups, int32_t axis,
                         float epsilon)
 {
+    RF_TRACING(t);
     layout l;
     rf_tensor factor, offset;
     if (!find_layout(t, x, groups, axis, &l)) return RF_NO_TENSOR;
@@ -115,6 +116,7 @@ static rf_tensor change_axes(rf_trace *t, rf_tensor x, uint32_t axes, int32_t ra
 rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims, rf_tensor *mean,
                      rf_tensor *variance)
 {
+    RF_TRACING(t);
     rf_value v, moments[2] = { 0 };
     uint32_t set;
     if (mean) *mean = RF_NO_TENSOR;

@@ -68,6 +68,7 @@ static rf_result check_updates(const rf_tensor_desc *x, const rf_tensor_desc *up
 /* The distance of each place of x from the first of the updates says which of them it takes, if any. */
 rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor start, int32_t axis)
 {
+    RF_TRACING(t);
     rf_tensor_desc is, got;
     int32_t at = 0;
     if (!rf_operand_desc(t, x, "rf_slice_update: x", &is) ||

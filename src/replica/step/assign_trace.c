@@ -61,6 +61,7 @@ rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, r
 
 RF_API rf_result rf_variable_update(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation)
 {
+    RF_TRACING(t);
     RF_REQUIRE(t, "rf_variable_update: the trace is NULL");
     RF_TRY(rf_trace_status(t));
     if (variable && assignment_find(t, variable))

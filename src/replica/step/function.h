@@ -12,6 +12,17 @@ typedef struct rf_gradient_handle {
     rf_variable *variable;
 } rf_gradient_handle;
 
+/* The call of a tracing function by the step. */
+typedef struct rf_trace_call {
+    const char *function;
+    uint32_t depth; /* 0: there is none; more than 1: in functions that it is composed of */
+    struct {
+        char name[24];
+        rf_value value;
+    } operands[4]; /* those that were looked at so far */
+    uint32_t num_operands;
+} rf_trace_call;
+
 struct rf_trace {
     uint32_t serial;
     const rf_trace_listener *listener; /* NULL: none */
@@ -20,6 +31,7 @@ struct rf_trace {
     rf_signature *signature;
     rf_result status;
     rf_error_record error;
+    rf_trace_call call;
     uint32_t streams;
     uint64_t rows; /* of dimension 0 in an example */
     struct {
@@ -64,6 +76,10 @@ struct rf_function {
 };
 
 rf_result rf_trace_run(rf_function *function, rf_signature *signature);
+/* An operand of the call; `argument` is "function: parameter". */
+void rf_trace_note_operand(rf_trace *t, rf_value v, const char *argument);
+/* Makes the message of a failure one of the call, with the shapes of its operands, in the thread's record, too. */
+void rf_trace_name_failure(const rf_trace *t, rf_error_record *record);
 /* Makes the means of what a trace assigns sums over replicas. */
 rf_result rf_trace_weigh_assigned(rf_trace *t);
 /* What a complete trace assigns, and what it sums over replicas, has one shape, whatever the batch. */

@@ -24,6 +24,7 @@ static rf_result keep_failure(rf_trace *t, rf_result result)
     if (result < 0 && t->status >= 0) {
         t->status = result;
         rf_error_save(&t->error);
+        rf_trace_name_failure(t, &t->error);
     }
     return result;
 }
@@ -125,6 +126,7 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
             argument);
         return 0;
     }
+    rf_trace_note_operand(t, x.id, argument);
     return x.id;
 }
 
@@ -252,11 +254,13 @@ static bool uses_local_state(const rf_signature *sig, const rf_local_state *stat
 
 RF_API rf_tensor rf_variable_tensor(rf_trace *t, rf_variable *variable)
 {
+    RF_TRACING(t);
     return t ? rf_trace_wrap(t, rf_trace_variable(t, variable)) : invalid_tensor;
 }
 
 RF_API rf_tensor rf_constant(rf_trace *t, float value)
 {
+    RF_TRACING(t);
     if (!t || t->status < 0) return invalid_tensor;
     rf_value v = 0;
     const rf_result r = rf_graph_constant(t->signature->graph, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &value, &v);
@@ -265,6 +269,7 @@ RF_API rf_tensor rf_constant(rf_trace *t, float value)
 
 RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
 {
+    RF_TRACING(t);
     if (!t || t->status < 0) return invalid_tensor;
     if (!values || !values->data || rf_dtype_size(values->dtype) == 0 || rf_shape_count(values->shape) < 1) {
         rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
@@ -279,6 +284,7 @@ RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
 
 RF_API rf_tensor rf_global_batch_size(rf_trace *t)
 {
+    RF_TRACING(t);
     rf_value v = t ? rf_trace_global_batch(t) : 0;
     if (v == 0) return invalid_tensor;
     rf_graph *graph = t->signature->graph;
@@ -341,6 +347,7 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
 RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t num_targets,
                               rf_tensor *grads)
 {
+    RF_TRACING(t);
     RF_REQUIRE(t, "rf_gradients: the trace is NULL");
     for (uint32_t i = 0; grads && i < num_targets; i++) grads[i] = invalid_tensor;
     RF_TRY(rf_trace_status(t));
