@@ -108,14 +108,6 @@ vec4 rf_pow_log(vec4 a, vec4 b)
     return mix(r, vec4(0), equal(flat_there, uvec4(1u)));
 }
 
-/* a * 2^b, exactly, of whole b. In three steps, each of which is a number: from one end of the floats to the other. */
-vec4 rf_ldexp(vec4 a, vec4 b)
-{
-    ivec4 k = ivec4(clamp(b, vec4(-376), vec4(376))), third = k / 3;
-    vec4 by = intBitsToFloat((third + 127) << 23), rest = intBitsToFloat((k - 2 * third + 127) << 23);
-    return rf_keep_nan(a * by * by * rest, b);
-}
-
 #endif
 
 #endif

@@ -35,8 +35,9 @@ typedef struct rf_einsum_plan {
 
 /*
  * Operands are contracted in pairs, from left to right unless that makes products of too many dimensions, each pair by
- * one product of matrices, or by multiplying elements where no letter is summed, or none is left beside those of both. `open`: of each operand a bit for each dimension
- * that follows the batch; NULL: unknown. RF_ERROR_INVALID_ARGUMENT with a message that names the equation.
+ * one product of matrices, or by multiplying elements where no letter is summed, or none is left beside those of both.
+ * `open`: of each operand a bit for each dimension that follows the batch; NULL: unknown. RF_ERROR_INVALID_ARGUMENT
+ * with a message that names the equation.
  */
 rf_result rf_einsum_plan_make(const char *equation, const rf_shape *shapes, const uint32_t *open, uint32_t num_operands,
                               rf_einsum_plan *plan);

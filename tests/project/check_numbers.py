@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where numbers become text, or text numbers, by the locale of the program: it may have another decimal point. src/base/numbers.h has
-functions that do not. Programs (tools, examples) print as C does: none of them sets a locale. Usage: check_numbers.py ROOT"""
+"""Fails where numbers become text, or text numbers, by the locale of the program, which may have
+another decimal point. src/base/numbers.h has functions that do not. Programs (tools, examples)
+print as C does: none of them sets a locale. Usage: check_numbers.py ROOT"""
 import pathlib
 import re
 import sys
@@ -18,7 +19,7 @@ OWN = "src/base/numbers.c"
 
 def without_comments(text):
     """The code, in the same lines."""
-    return re.sub(r"/\*.*?\*/", lambda found: "\n" * found.group().count("\n"), text, flags=re.S)
+    return re.sub(r"/\*.*?\*/", lambda c: "\n" * c.group().count("\n"), text, flags=re.S)
 
 
 def call_at(text, start):
@@ -49,13 +50,14 @@ def find_faults(text, library):
         return
     for found in JSON.finditer(text):
         if not is_wrapped(text, found.start()):
-            yield found.start(), "%s) goes by the locale; call it in RF_WITH_C_NUMBERS()" % found.group()
+            yield found.start(), "%s) goes by the locale; use RF_WITH_C_NUMBERS()" % found.group()
     for found in PRINTS.finditer(text):
         if FLOAT.search("".join(STRING.findall(call_at(text, found.end())))):
             yield found.start(), "%s() prints by the locale; use rf_number_print()" % found.group(1)
     for found in LISTS.finditer(text):
         if not is_wrapped(text, found.start()):
-            yield found.start(), "%s() prints by the locale; use rf_number_vprint()" % found.group(1)
+            fault = "%s() prints by the locale; use rf_number_vprint()"
+            yield found.start(), fault % found.group(1)
 
 
 def main():

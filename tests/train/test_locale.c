@@ -91,8 +91,7 @@ static void writes_files(rf_strategy *strategy, const char *folder)
     float x[8] = { 0.5f, 1, 2, -1, 0.25f, 3, 1, 1 }, y[4] = { 1, 2, 3, 4 };
     const rf_array arrays[2] = { array_f32(RF_SHAPE(4, 2), x), array_f32(RF_SHAPE(4, 1), y) };
     rf_optimizer *optimizer;
-    OK(rf_optimizer_create(strategy,
-                           &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.125 },
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.125 },
                            &optimizer));
     rf_model *model = make_model(strategy, optimizer), *again;
     rf_dataset *all, *batches;
