@@ -317,7 +317,9 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
 
 rf_result rf_emit_wide_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out)
 {
-    const rf_matmul_attr attr = { .transpose_a = transpose_a, .transpose_b = transpose_b, .f32 = 1 };
+    const bool narrow =
+        rf_dtype_is_narrow(rf_graph_desc(g, a)->dtype) || rf_dtype_is_narrow(rf_graph_desc(g, b)->dtype);
+    const rf_matmul_attr attr = { .transpose_a = transpose_a, .transpose_b = transpose_b, .f32 = narrow };
     return emit_product(g, a, b, &attr, out);
 }
 
