@@ -176,7 +176,7 @@ static rf_result end_bar(void *user, rf_fit_state *state, const rf_logs *logs)
     (void)progress_end(&a->bar);
     rf_logs_get(logs, "loss", &loss);
     rf_logs_get(logs, "val_loss", &validation);
-    const double tokens = (double)state->epoch_examples * a->settings->model.block;
+    const double tokens = (double)state->timed_examples * a->settings->model.block;
     const double tokens_per_byte = (double)a->text.length / (double)a->text.num_bytes;
     example_print("Step %u: loss %.4f, validation %.4f, %.3f bits per byte  (%.0f tokens/s)\n",
                   (unsigned)rf_optimizer_iterations(state->optimizer), loss, validation,

@@ -189,8 +189,9 @@ static const char *const no_memory = "too many ratings for the memory";
 /* What is wrong, and in which line; NULL: nothing. */
 static const char *parse_lines(const char *text, size_t size, records *all, uint64_t *line)
 {
+    const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of the order of bytes */
     *line = 1;
-    for (const char *at = text, *end; at < text + size; at = end + 1, ++*line) {
+    for (const char *at = text + mark, *end; at < text + size; at = end + 1, ++*line) {
         char copy[128];
         end = memchr(at, '\n', size - (size_t)(at - text));
         if (!end) end = text + size;

@@ -94,7 +94,13 @@ typedef struct rf_archive_entry {
     rf_shape shape;
     uint64_t bytes;        /**< uncompressed */
     uint64_t stored_bytes; /**< in the file */
-    uint64_t reserved[4];  /**< zero until a later version has more to say */
+    /**
+     * Of a tensor that only other programs can read: what its file says, such as "F64" or "F32 of 7
+     * dimensions"; `dtype` is RF_DTYPE_INVALID then, and more than RF_MAX_RANK dimensions are not
+     * in `shape`. Borrowed; NULL for all others.
+     */
+    const char *unsupported_type;
+    uint64_t reserved[3]; /**< zero until a later version has more to say */
 } rf_archive_entry;
 
 /**
@@ -364,19 +370,29 @@ RF_API RF_MUST_USE rf_result rf_callback_backup_and_restore(const rf_backup_para
 /** What rf_callback_model_checkpoint() saves. `path` is required. */
 typedef struct rf_model_checkpoint_params {
     /**
-     * With places: {epoch} (from 1), {epoch:03d}, values by name as in {val_loss:.2f}. ".rfck" is
+     * With places: {epoch} (from 1), {epoch:03d}, values by name as in {val_loss:.2f}. {{ and }}
+     * are braces, and so are in directories those that hold no name, as in "run{1}". ".rfck" is
      * appended where it is missing. Directories are created. E.g. "checkpoints/ckpt_{epoch}".
      */
     const char *path;
-    const char *monitor;    /**< for save_best_only; NULL: "val_loss" */
-    bool maximize;          /**< larger values of `monitor` are better */
-    bool save_best_only;    /**< save only when the monitored value is better than all before */
+    const char *monitor; /**< for save_best_only; NULL: "val_loss" */
+    bool maximize;       /**< larger values of `monitor` are better */
+    bool save_best_only; /**< save only when the monitored value is better than all saved before */
     bool save_weights_only; /**< rf_model_save_weights() instead of rf_model_save() */
     rf_save_params save;    /**< without `async` */
-    uint64_t reserved[4];   /**< zero: room for later fields */
+    /**
+     * For save_best_only: what the first value that is saved has to be better than, e.g. that of a
+     * file of an earlier program. Read when the callback is created. NULL: any value is
+     */
+    const double *initial_value_threshold;
+    uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_model_checkpoint_params;
 /**
  * Creates a callback that saves the model after every epoch.
+ * rf_model_fit() fails before it trains when there is no value of such a name or of `monitor`, or
+ * when no file can be written there.
+ * The best value is the callback's, through as many calls of rf_model_fit() as there are with it;
+ * a fit that continues from a backup continues with that of the backup.
  * While fit runs, other processes are refused the same path, as with
  * rf_checkpoint_manager_create(), except where directories of the path contain places.
  */

@@ -125,7 +125,14 @@ typedef struct rf_error_info {
  * NULL does nothing. Thread-safe: each thread has a record of its own. */
 RF_API void rf_error_get(rf_error_info *out);
 
-/** Severity of a log message, the most severe first. */
+/**
+ * Severity of a log message, the most severe first.
+ * No program needs to read messages to be right. A call that did not do what its comment says
+ * fails; what it found and went on without is in its results or its report. A warning tells of what
+ * works as its comment says, but is probably not meant (parts of a dataset that mix, probabilities
+ * that may be logits), is slow, or protects less than elsewhere (a file system without locks).
+ * RF_LOG_ERROR tells of failures that no call can return.
+ */
 typedef enum rf_log_level { RF_LOG_ERROR, RF_LOG_WARN, RF_LOG_INFO, RF_LOG_DEBUG } rf_log_level;
 
 /** Receives the library's log lines, which have no newline at the end.

@@ -267,6 +267,29 @@ typedef rf_result (*rf_filter_fn)(void *user, const rf_element *in, bool *keep);
  */
 RF_API RF_MUST_USE rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_fn fn, void *user,
                                                rf_dataset **out);
+/**
+ * The elements of the input that can be made (tf.data's ignore_errors). One that fails is left out
+ * and counted: a damaged image, a line that is too long, a value that the function of a map
+ * refuses. Where it fails is its own step or one below, so place this step above whatever may fail,
+ * and below rf_dataset_batch(): a batch is left out as a whole.
+ *
+ * What is not the element's fault remains an error: no memory, no free descriptors, a fault of the
+ * library. So does the last failure where more than a million follow each other.
+ *
+ * Elements are read in order; a full shuffle costs no memory below this step. Their number is
+ * unknown (::RF_CARDINALITY_UNKNOWN) until they have been read. A saved position is reached by
+ * making what comes before it again. In a job, every worker has to find the same files, with the
+ * same damage; a dataset that has been distributed is refused.
+ * @param log_warning whether each failure is also shown as a warning of rf_log_set()
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, bool log_warning,
+                                                      rf_dataset **out);
+/**
+ * How many elements the rf_dataset_ignore_errors() steps of this dataset and of its inputs have
+ * left out so far, in all passes of all iterators. 0 for NULL.
+ * Thread-safe.
+ */
+RF_API uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);
@@ -421,18 +444,43 @@ RF_API RF_MUST_USE rf_result rf_dataset_interleave(const rf_dataset *in, rf_flat
  */
 RF_API RF_MUST_USE rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count,
                                                rf_dataset **out);
-/** The first `count` elements of the input. */
+/**
+ * The first `count` elements of the input. Of a shuffle with `reshuffle_each_iteration` they are
+ * others in each pass: a warning is logged where rf_dataset_skip() of the same makes another part.
+ * Parts for training and validation are made by rf_dataset_split().
+ */
 RF_API RF_MUST_USE rf_result rf_dataset_take(const rf_dataset *in, uint64_t count,
                                              rf_dataset **out);
-/** The elements of the input after the first `count`. */
+/** The elements of the input after the first `count`; see rf_dataset_take(). */
 RF_API RF_MUST_USE rf_result rf_dataset_skip(const rf_dataset *in, uint64_t count,
                                              rf_dataset **out);
 /**
- * Every `num_shards`-th element, beginning with element `index`.
+ * Every `num_shards`-th element, beginning with element `index`; see rf_dataset_take().
  * @return RF_ERROR_INVALID_ARGUMENT when `index` is not below `num_shards`.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_shard(const rf_dataset *in, uint32_t num_shards,
                                               uint32_t index, rf_dataset **out);
+/** The parts of rf_dataset_split(). Either `count` or `fraction` is required. */
+typedef struct rf_split_params {
+    uint64_t count;  /**< elements of the first part */
+    double fraction; /**< in (0, 1): instead, what of all elements is the first part */
+    /** draw by `seed` which elements are in the first part; they come in an order that is drawn */
+    bool shuffle;
+    uint64_t seed;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_split_params;
+/**
+ * Splits a finite dataset into two parts, such as for training and validation, that have no element
+ * in common in any pass: both read `in` as it is in its first pass, whatever shuffles below it do
+ * later. Steps that are to differ between passes (rf_dataset_shuffle(), rf_dataset_map_random())
+ * are therefore put behind it. With `shuffle` all elements are held in memory where those of `in`
+ * are not fetched by number.
+ * @param[out] first,second each owned by the caller.
+ * @return RF_ERROR_INVALID_ARGUMENT when a part would be empty, or for an infinite dataset, or one
+ *   of an unknown number of elements with `fraction` or `shuffle`.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_split(const rf_dataset *in, const rf_split_params *params,
+                                              rf_dataset **first, rf_dataset **second);
 /**
  * Prepares up to `buffer_size` elements in advance, in a background thread of each iterator; 0
  * means 2.
@@ -478,6 +526,10 @@ RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_el
  * Where the datasets differ in the batch size only, and only rf_dataset_map() and
  * rf_dataset_prefetch() follow the batch, the new iterator continues with the example that would
  * have come next, so that the pass contains each example once.
+ *
+ * A position is bytes of version 3, with a checksum. Versions are read for ever: version 2, which
+ * earlier releases wrote, has none, and says nothing of the names of files. Names count below the
+ * directory that the files share, without an ending like ".gz".
  * @param[out] state owned by the caller, who frees it with rf_iterator_state_free().
  */
 RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void **state,
@@ -486,7 +538,8 @@ RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void 
  * Makes an iterator that continues at a saved position. Blocking where elements must be read to get
  * there.
  * @return RF_ERROR_INVALID_ARGUMENT when the position was saved from a dataset with other steps,
- *   sizes or seeds; RF_ERROR_CORRUPT_DATA when `state` is not a position, or lies past the end.
+ *   sizes, seeds or files, or files in another order; RF_ERROR_CORRUPT_DATA when `state` is not a
+ *   position, was damaged, is of a later version, or lies past the end.
  */
 RF_API RF_MUST_USE rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state,
                                                  size_t size, rf_iterator **out);

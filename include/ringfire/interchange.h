@@ -42,8 +42,9 @@ RF_API RF_MUST_USE rf_result rf_safetensors_write(const char *path, const rf_nam
                                                   uint32_t count);
 /**
  * Reads a safetensors file as a whole. Thread-safe.
- * @return RF_ERROR_UNSUPPORTED names a tensor whose type or rank this library does not have;
- *   RF_ERROR_CORRUPT_DATA.
+ * @return RF_ERROR_UNSUPPORTED names a tensor whose type or rank this library does not have
+ *   (rf_safetensors_open() reads the others); RF_ERROR_CORRUPT_DATA, also where the header has more
+ *   than the 100,000,000 bytes that the format allows.
  */
 RF_API RF_MUST_USE rf_result rf_safetensors_read(const char *path, rf_array_set *out);
 
@@ -53,8 +54,9 @@ RF_API RF_MUST_USE rf_result rf_safetensors_read(const char *path, rf_array_set 
  */
 typedef struct rf_safetensors rf_safetensors;
 /**
- * Opens a file. Checks the header, and that its tensors cover the file.
- * @return as rf_safetensors_read().
+ * Opens a file. Checks the header, and that its tensors cover the file. They may be of any type:
+ * rf_archive_entry::unsupported_type says which of them cannot be read.
+ * @return RF_ERROR_CORRUPT_DATA, as rf_safetensors_read().
  */
 RF_API RF_MUST_USE rf_result rf_safetensors_open(const char *path, rf_safetensors **out);
 /** Closes a file. The names of its entries become invalid. */
@@ -67,7 +69,7 @@ RF_API RF_MUST_USE rf_result rf_safetensors_entry_at(const rf_safetensors *file,
 /**
  * Reads `size` bytes of a tensor, beginning at byte `offset`.
  * @return RF_ERROR_INVALID_ARGUMENT when the tensor has fewer, RF_ERROR_NOT_FOUND when there is no
- *   such tensor.
+ *   such tensor, RF_ERROR_UNSUPPORTED when it is of a type or rank that this library does not have.
  */
 RF_API RF_MUST_USE rf_result rf_safetensors_read_range(const rf_safetensors *file, const char *name,
                                                        uint64_t offset, void *data, uint64_t size);
@@ -78,7 +80,7 @@ RF_API RF_MUST_USE rf_result rf_safetensors_read_range(const rf_safetensors *fil
 RF_API RF_MUST_USE rf_result rf_safetensors_from_archive(rf_archive *archive, const char *path);
 /**
  * Copies all tensors of a safetensors file into an archive, in a few megabytes of memory. `params`
- * may be NULL.
+ * may be NULL. RF_ERROR_UNSUPPORTED as rf_safetensors_read(), before anything is written.
  */
 RF_API RF_MUST_USE rf_result rf_archive_from_safetensors(rf_safetensors *file, const char *path,
                                                          const rf_save_params *params);

@@ -153,11 +153,24 @@ typedef enum rf_comparison {
  */
 RF_API rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b);
 /**
- * a where `mask` is not 0, else b; all three broadcast. What is not taken has no part in the result
- * or in gradients, even where it is NaN. No gradient flows to the mask. A NaN in the mask gives
- * NaN.
+ * a where `mask` is not 0, else b; all three broadcast. What is not taken has no part in the
+ * result, even where it is NaN, nor in gradients through functions of elements, their sums and
+ * reshapes, even where slopes are infinite or NaN, as that of rf_sqrt() at 0. It is otherwise with
+ * operations that mix elements (products, softmax, norms): there a gradient of 0 times NaN is NaN,
+ * so that their operand is to be chosen, too. No gradient flows to the mask. A NaN in the mask
+ * gives NaN.
  */
 RF_API rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b);
+/** a / b, and 0 where b is 0, whatever a is; gradients are 0 there, too. */
+RF_API rf_tensor rf_divide_no_nan(rf_trace *t, rf_tensor a, rf_tensor b);
+/** x y, and 0 where y is 0, even for an x that is infinite or NaN, whose gradients are 0 there. */
+RF_API rf_tensor rf_multiply_no_nan(rf_trace *t, rf_tensor x, rf_tensor y);
+/** x log y, and 0 where x is 0, whatever y is; gradients are 0 there, too. */
+RF_API rf_tensor rf_xlogy(rf_trace *t, rf_tensor x, rf_tensor y);
+/** x log(1 + y), in the same way. */
+RF_API rf_tensor rf_xlog1py(rf_trace *t, rf_tensor x, rf_tensor y);
+/** x / y, in the same way. */
+RF_API rf_tensor rf_xdivy(rf_trace *t, rf_tensor x, rf_tensor y);
 /**
  * x, but not less than `low` nor more than `high`, which must not be less than `low`. The gradient
  * is that of x where x is within the two, ends included, and 0 elsewhere.
@@ -608,7 +621,14 @@ typedef struct rf_attention_params {
 RF_API rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value,
                               const rf_attention_params *params);
 
-/* ---- classification and regression ---- */
+/*
+ * ---- classification and regression ----
+ * Without `from_logits` the predictions of a crossentropy are probabilities. Where the graph shows
+ * that they are what rf_softmax() (of the binary one rf_sigmoid()) made, perhaps converted or in
+ * another shape, the loss is computed from the logits in front of it, as in Keras: a model that is
+ * sure of the wrong class still has a gradient. rf_gradients() by the probabilities themselves is
+ * then RF_ERROR_INVALID_ARGUMENT.
+ */
 /** Softmax along the last axis. */
 RF_API rf_tensor rf_softmax(rf_trace *t, rf_tensor x);
 /** Logarithm of the softmax along the last axis. */
@@ -624,15 +644,15 @@ RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor label
                                                     rf_tensor predictions, bool from_logits);
 /**
  * labels f32 [n..., c], predictions [n..., c] -> losses per example [n...].
- * Without `from_logits` predictions are probabilities, which are normalised and clipped to [1e-7, 1
- * - 1e-7], as in Keras.
+ * Without `from_logits` predictions are probabilities: those that no softmax made are normalised
+ * and clipped to [1e-7, 1 - 1e-7], as in Keras.
  */
 RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
                                              bool from_logits);
 /**
  * labels f32 [n..., c] of 0 to 1, predictions [n..., c] -> the mean over the last axis of
- * -(y log p + (1 - y) log(1 - p)), [n...]. Without `from_logits` predictions are probabilities,
- * which are clipped to [1e-7, 1 - 1e-7], as in Keras.
+ * -(y log p + (1 - y) log(1 - p)), [n...]. Without `from_logits` predictions are probabilities:
+ * those that no sigmoid made are clipped to [1e-7, 1 - 1e-7], as in Keras.
  */
 RF_API rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
                                         bool from_logits);

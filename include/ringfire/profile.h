@@ -8,7 +8,7 @@
  * workers. It can also be taken without changing the program: RINGFIRE_TRACE=FILE starts a trace
  * with the first strategy or communicator and ends it with the program. In a job of several workers
  * each writes its own file ("trace.json" becomes "trace.rank0.json", ...); `ringfire trace merge`
- * combines them.
+ * combines them. A job that is started again writes others ("trace.attempt2.rank0.json", ...).
  *
  * All functions are thread-safe.
  */

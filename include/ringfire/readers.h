@@ -46,15 +46,17 @@ typedef struct rf_csv_params {
 } rf_csv_params;
 /**
  * The rows of CSV files (RFC 4180), one file after the other. Fields may be quoted, lines end with
- * LF or CR LF; spaces around a number, empty lines and a byte order mark are skipped. Other columns
- * than those asked for may hold anything. Numbers are written with a point whatever the locale
- * says; f32 may be "nan" or "inf".
+ * LF, CR LF or CR; spaces around a number, empty lines and a byte order mark are skipped. Other
+ * columns than those asked for may hold anything. Files are plain or gzipped (detected from the
+ * content), in UTF-8 or another superset of ASCII. Numbers are written with a point whatever the
+ * locale says; f32 may be "nan" or "inf".
  *
  * Blocking: reads every file. The rows of a file are kept from when they are first needed, so that
  * a worker that reads only some of the files (::RF_DISTRIBUTE_BY_FILE) never holds the others. They
  * are fetched by number: a shuffle of all of them is a permutation.
  * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the file, and, where there
- * is one, the line and the column.
+ * is one, the line and the column; RF_ERROR_UNSUPPORTED for UTF-16, UTF-32 and
+ * what is compressed in another way.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out);
 
@@ -77,7 +79,8 @@ typedef struct rf_text_lines_params {
  * u8 [n]), where n is at most max_bytes and may be 0: for rf_dataset_map() and
  * rf_dataset_padded_batch(). Lines end with LF or CR LF, which are not part of them; what follows
  * the last line feed is one where it is not empty. A byte order mark at the beginning of a file is
- * left out; other bytes, normally UTF-8, are not looked at. Files are plain or gzipped (detected
+ * left out, that of UTF-16 or UTF-32 is RF_ERROR_UNSUPPORTED, and so is what is compressed in
+ * another way; other bytes, normally UTF-8, are not looked at. Files are plain or gzipped (detected
  * from the content).
  *
  * Files are read in order, each time anew, in the memory of one line and of one buffer, whatever
@@ -181,8 +184,9 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_tfrecord(const rf_tfrecord_params *
 /* ---- images ---- */
 
 /**
- * Reads a PNG or JPEG file, whichever its content is. Palettes are resolved and 16 bits become 8.
- * The orientation that a camera notes and colour profiles are ignored.
+ * Reads a PNG or JPEG file, whichever its content is. Palettes are resolved, 16 bits become 8, and
+ * CMYK becomes RGB, as TensorFlow computes it. The orientation that a camera notes and colour
+ * profiles are ignored.
  * @param channels 1 (grey), 3 (RGB) or 4 (RGB and alpha), to which the image is converted; 0: as
  * many as the file has, 1 to 4 (2: grey and alpha). Grey is 0.299 R + 0.587 G + 0.114 B; alpha is
  * dropped or is 255.
@@ -197,7 +201,7 @@ RF_API RF_MUST_USE rf_result rf_image_read(const char *path, uint32_t channels, 
 /** Images for rf_dataset_from_image_directory(). */
 typedef struct rf_image_directory_params {
     const char *directory;
-    /** to which images are resized; both 0: all have to have the size of the first one */
+    /** to which images are resized; both 0: all have to have the size of the first readable one */
     uint32_t height, width;
     uint32_t channels;    /**< 1, 3 or 4; 0: 3 */
     uint64_t reserved[4]; /**< zero: room for later fields */
@@ -212,12 +216,13 @@ typedef struct rf_image_directory_params {
  * paths: shuffle them. Resizing is bilinear between the centres of pixels, without antialiasing, as
  * tf.image.resize() does it, rounded to u8.
  *
- * Blocking: lists the directories, and reads the first image where no size is given. An image is
- * read when its element is needed, each time anew: rf_dataset_cache() keeps them. They are fetched
- * by number, and a worker reads its own only.
+ * Blocking: lists the directories, and reads the first image where no size is given (if that is
+ * damaged, the next ones). An image is read when its element is needed, each time anew:
+ * rf_dataset_cache() keeps them. They are fetched by number, and a worker reads its own only.
  * @return RF_ERROR_NOT_FOUND when there are no images, RF_ERROR_IO. What rf_image_read() returns
  * comes from rf_iterator_next(), with the name of the file, and so does RF_ERROR_INVALID_ARGUMENT
- * for an image of another size.
+ * for an image of another size, and RF_ERROR_IO for a pipe or a device that has the name of an
+ * image. rf_dataset_ignore_errors() leaves such images out and counts them.
  */
 RF_API RF_MUST_USE rf_result
 rf_dataset_from_image_directory(const rf_image_directory_params *params, rf_dataset **out);

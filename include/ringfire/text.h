@@ -32,10 +32,13 @@ typedef struct rf_text_lines rf_text_lines;
  * Reads files, one after the other, and cuts them into lines at "\n" or "\r\n", which are not part
  * of the lines. Empty lines are lines; what follows the last line feed is one where it is not
  * empty. A byte order mark at the beginning of a file is left out. Other bytes are not looked at.
- * rf_dataset_from_text_lines() (readers.h) reads files that are too large for that, or compressed.
+ * Files are plain or gzipped (detected from the content). rf_dataset_from_text_lines() (readers.h)
+ * reads files that are too large for that.
  * Blocking: reads the files.
  * @param[out] out owned by the caller, who calls rf_text_lines_destroy().
- * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the name of the file.
+ * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the name of the file; RF_ERROR_UNSUPPORTED for
+ *   UTF-16, UTF-32 and what is compressed in another way, RF_ERROR_CORRUPT_DATA for a damaged or
+ *   cut compressed file.
  */
 RF_API RF_MUST_USE rf_result rf_text_lines_read(const char *const *paths, uint32_t num_paths,
                                                 rf_text_lines **out);
@@ -69,13 +72,14 @@ typedef enum rf_tokenizer_kind {
      */
     RF_TOKENIZER_WORDS,
     /**
-     * Pieces of words, as BERT's WordPiece. Control characters and bytes that are not UTF-8 are
-     * left out; letters lose their accents and become lower-case (Latin-1, Latin Extended-A, Greek
-     * and Cyrillic); white space, punctuation marks and Chinese characters separate words, and the
-     * latter two are words themselves (punctuation of ASCII, Latin-1, Greek, General Punctuation
-     * and CJK). A word becomes the longest tokens that it begins with, one after the other; those
-     * inside of words begin with "##". A word that cannot be made of tokens, or has more than 100
-     * characters, becomes "[UNK]". In training, tokens 0 to 4 are "[PAD]", "[UNK]", "[CLS]",
+     * Pieces of words, as BERT's WordPiece. Control characters, characters that are private or not
+     * assigned, and bytes that are not UTF-8 are left out; letters of all of Unicode become
+     * lower-case, are decomposed (NFD: Korean syllables too) and lose their accents; white space,
+     * punctuation marks and Chinese characters separate words, and the latter two are words
+     * themselves. Characters are those of the Unicode version of utf8proc. A word becomes the
+     * longest tokens that it begins with, one after the other; those inside of words begin with
+     * "##". A word that cannot be made of tokens, or has more than 100 characters, becomes "[UNK]".
+     * In training, tokens 0 to 4 are "[PAD]", "[UNK]", "[CLS]",
      * "[SEP]" and "[MASK]".
      */
     RF_TOKENIZER_WORD_PIECE,

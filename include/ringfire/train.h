@@ -157,7 +157,9 @@ typedef struct rf_loss {
      * Whether the predictions of a crossentropy are logits; otherwise they are probabilities.
      * For probabilities, predictions of a layer whose last operation is neither softmax nor sigmoid
      * are RF_ERROR_INVALID_ARGUMENT when the step is traced, and a warning is logged where the
-     * graph does not show it. Crossentropies of classes with one column are refused.
+     * graph does not show it. Crossentropies of classes with one column are refused. What the graph
+     * shows to be made by softmax (of the binary one by sigmoid) is computed from its logits either
+     * way, as in Keras.
      */
     bool from_logits;
     rf_reduction reduction;
@@ -256,8 +258,10 @@ typedef struct rf_compile_params {
     uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_compile_params;
 /**
- * Prepares fit and evaluate. It may be called again. `metrics` have their default settings: of
- * logits, thresholds of 0.5 make no sense.
+ * Prepares fit and evaluate. It may be called again. `metrics` have their default settings.
+ * Metrics of probabilities (those that have rf_metric_params::from_logits) whose output has a
+ * crossentropy with `from_logits` get the probabilities of the logits: a sigmoid's beside the
+ * binary one, else a softmax's. Errors are of the predictions as they are.
  * Of a model with several outputs, logs have "loss", "NAME_loss" of each output before its weight,
  * and "NAME_METRIC"; all of them at most 7.
  */
@@ -311,6 +315,8 @@ typedef struct rf_fit_state {
     uint64_t epoch_examples; /**< examples that the epoch has trained on so far, on all workers */
     /** at the epoch's end: the time that training took, without validation */
     double train_seconds;
+    /** those of epoch_examples that this took: all but the ones before a resumed fit began */
+    uint64_t timed_examples;
 } rf_fit_state;
 /**
  * The functions of a callback. Any of them may be NULL. They are called by the thread that calls
@@ -351,8 +357,9 @@ typedef struct rf_early_stopping_params {
 /**
  * Creates a callback that stops when the value has not improved by more than min_delta for
  * `patience` epochs (0 and 1: at the first such epoch).
- * With restore_best_weights the weights of the best epoch are put back when training ends. A
- * monitored value that is not in the logs is RF_ERROR_INVALID_ARGUMENT of rf_model_fit().
+ * With restore_best_weights the weights of the best epoch are put back when training ends. Each fit
+ * begins anew. A monitored value that is not in the logs is RF_ERROR_INVALID_ARGUMENT of
+ * rf_model_fit(), before it trains.
  */
 RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params,
                                                         rf_callback **out);
@@ -412,10 +419,10 @@ typedef struct rf_fit_params {
     const rf_dataset *data;
     const rf_dataset *validation_data; /**< NULL: none */
     uint32_t epochs;                   /**< 0: 1 */
-    uint32_t initial_epoch;
+    uint32_t initial_epoch; /**< number of the first epoch; of a new process also its first pass */
     /**
      * 0: the whole dataset. Otherwise epochs follow each other through the dataset, which begins
-     * again when it ends.
+     * again when it ends; so do those of the model's next fit with the same pipeline.
      */
     uint64_t steps_per_epoch;
     rf_callback *const *callbacks; /**< borrowed */
@@ -435,6 +442,9 @@ typedef struct rf_fit_params {
 } rf_fit_params;
 /**
  * Trains a compiled model. Collective; blocking until training ends.
+ * Successive fits of a model continue: each pass through the data is another one (see
+ * rf_iterator_create()), so that order, augmentation and negatives do not repeat, and random
+ * operations of the step go on.
  * The loss is the mean over the global batch, plus regularisation. The sample weight, a last
  * component [n] or as the losses, multiplies losses; they are divided by the number of examples
  * (Keras' sum_over_batch_size) or, with ::RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT, by the sum of the

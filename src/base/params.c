@@ -47,6 +47,7 @@ LAYOUT(rf_collective_params, { 0 });
 LAYOUT(rf_element_spec, { 0 });
 LAYOUT(rf_element, { 0 });
 LAYOUT(rf_dataset_arrays_params, { 0 });
+LAYOUT(rf_split_params, { 0 });
 LAYOUT(rf_dataset_generator_params, MEMBER(rf_dataset_generator_params, spec, rf_element_spec));
 LAYOUT(rf_event_writer_params, { 0 });
 LAYOUT(rf_hparam, { 0 });
@@ -177,6 +178,7 @@ const rf_params_layout *const rf_params_layouts[] = {
     &rf_element_spec_layout,
     &rf_element_layout,
     &rf_dataset_arrays_params_layout,
+    &rf_split_params_layout,
     &rf_dataset_generator_params_layout,
     &rf_padded_batch_params_layout,
     &rf_interleave_params_layout,

@@ -40,6 +40,7 @@ extern const rf_params_layout rf_collective_params_layout;
 extern const rf_params_layout rf_element_spec_layout;
 extern const rf_params_layout rf_element_layout;
 extern const rf_params_layout rf_dataset_arrays_params_layout;
+extern const rf_params_layout rf_split_params_layout;
 extern const rf_params_layout rf_dataset_generator_params_layout;
 extern const rf_params_layout rf_padded_batch_params_layout;
 extern const rf_params_layout rf_interleave_params_layout;

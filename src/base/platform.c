@@ -53,12 +53,16 @@ uint64_t rf_host_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
 }
 
-/* Reads until the end or `limit` + 1 bytes; grows as it goes, since pipes and /proc files have no size. */
-static rf_result read_all(int fd, const char *path, size_t limit, char **data, size_t *size)
+static rf_result fail_large(const char *path, size_t limit)
 {
-    size_t capacity = 65536, used = 0;
-    struct stat st;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) capacity = (size_t)st.st_size + 1;
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: larger than the limit of %zu bytes", path, limit);
+}
+
+/* Reads until the end or `limit` + 1 bytes; grows as it goes: a file of /proc has no size, and others may grow. */
+static rf_result read_all(int fd, const char *path, uint64_t expected, size_t limit, char **data, size_t *size)
+{
+    if (limit && expected > limit) return fail_large(path, limit);
+    size_t capacity = expected > 0 ? (size_t)expected + 1 : 65536, used = 0;
     if (limit && capacity > limit + 1) capacity = limit + 1;
     char *buffer = NULL;
     for (;;) {
@@ -84,30 +88,25 @@ static rf_result read_all(int fd, const char *path, size_t limit, char **data, s
             used += (size_t)n;
             if (limit && used > limit) {
                 free(buffer);
-                return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: larger than the limit of %zu bytes", path, limit);
+                return fail_large(path, limit);
             }
         }
         capacity *= 2;
     }
 }
 
-static rf_result file_open(const char *path, int flags, int *fd)
-{
-    *fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    if (*fd >= 0) return RF_OK;
-    return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open",
-                         path);
-}
-
 rf_result rf_file_open_regular(const char *path, int *fd, uint64_t *size)
 {
     struct stat st;
-    RF_TRY(file_open(path, O_NONBLOCK, fd)); /* which a pipe would wait for its writer without */
-    if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* without which a pipe would wait for its writer */
+    if (*fd < 0 && errno != ENXIO)                       /* a socket, or a device that is not there */
+        return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open",
+                             path);
+    if (*fd >= 0 && fstat(*fd, &st) == 0 && S_ISREG(st.st_mode)) {
         *size = (uint64_t)st.st_size;
         return RF_OK;
     }
-    close(*fd);
+    if (*fd >= 0) close(*fd);
     *fd = -1;
     return RF_FAIL(RF_ERROR_IO, "%s: is not a regular file", path);
 }
@@ -129,9 +128,10 @@ rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size
     *data = NULL;
     *size = 0;
     int fd;
-    RF_TRY(file_open(path, 0, &fd));
+    uint64_t expected = 0;
+    RF_TRY(rf_file_open_regular(path, &fd, &expected));
     char *bytes = NULL;
-    const rf_result r = read_all(fd, path, limit, &bytes, size);
+    const rf_result r = read_all(fd, path, expected, limit, &bytes, size);
     close(fd);
     *data = bytes;
     return r;

@@ -16,7 +16,8 @@ rf_result rf_process_check(int64_t home, const char *what);
 void rf_want_large_pages(void *memory, uint64_t size);
 uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX where it does not say */
 
-/* Whole file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND / IO. */
+/* Whole regular file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND
+ * / IO. */
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
 /* Opens a file that can be read at any place, and says how large it is. RF_ERROR_NOT_FOUND / IO with the path. */
 rf_result rf_file_open_regular(const char *path, int *fd, uint64_t *size);

@@ -418,12 +418,15 @@ RF_API void rf_profiler_end(uint64_t begin, const char *name)
     rf_span_end(begin, "user", name ? name : "");
 }
 
-/* "dir/trace.json" -> "dir/trace.rank3.json". */
-static char *path_of_rank(const char *path, uint32_t rank)
+/* "dir/trace.json" -> "dir/trace.attempt2.rank3.json": what an attempt that failed has left is not written over. */
+static char *path_of_process(const char *path, uint32_t rank, uint32_t world_size, uint64_t epoch)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    if (!dot || dot <= (slash ? slash + 1 : path)) return rf_asprintf("%s.rank%u", path, rank);
-    return rf_asprintf("%.*s.rank%u%s", (int)(dot - path), path, rank, dot);
+    char attempt[40] = "", number[24] = "";
+    if (epoch > 0) snprintf(attempt, sizeof(attempt), ".attempt%" PRIu64, epoch + 1);
+    if (world_size > 1) snprintf(number, sizeof(number), ".rank%u", rank);
+    if (!dot || dot <= (slash ? slash + 1 : path)) dot = path + strlen(path);
+    return rf_asprintf("%.*s%s%s%s", (int)(dot - path), path, attempt, number, dot);
 }
 
 /* RINGFIRE_TRACE_OPS: a number of runs, or 0 for never. */
@@ -440,7 +443,7 @@ static rf_result read_interval(uint32_t *interval)
     return RF_OK;
 }
 
-rf_result rf_profiler_join(uint32_t rank, uint32_t world_size)
+rf_result rf_profiler_join(uint32_t rank, uint32_t world_size, uint64_t epoch)
 {
     const char *wanted = rf_env("RINGFIRE_TRACE");
     pthread_mutex_lock(&state.lock);
@@ -450,7 +453,7 @@ rf_result rf_profiler_join(uint32_t rank, uint32_t world_size)
     if (runs || !wanted) return RF_OK;
     rf_profiler_params params = { .rank = rank };
     RF_TRY(read_interval(&params.op_interval));
-    char *path = world_size > 1 ? path_of_rank(wanted, rank) : rf_strdup(wanted);
+    char *path = path_of_process(wanted, rank, world_size, epoch);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
     params.path = path;
     const rf_result r = rf_profiler_start(&params);

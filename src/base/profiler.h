@@ -63,7 +63,8 @@ static inline void rf_span_end_with(uint64_t begin, const char *category, const 
 /* Whether this run of a program, the `count`-th since it was compiled, is one whose operations are timed. */
 bool rf_profiler_times_ops(uint64_t count);
 
-/* This process' place in its job is known: starts what RINGFIRE_TRACE asks for, unless a trace runs already. */
-rf_result rf_profiler_join(uint32_t rank, uint32_t world_size);
+/* This process' place in its job is known, and how often that was started again: starts what RINGFIRE_TRACE asks for,
+ * unless a trace runs already. */
+rf_result rf_profiler_join(uint32_t rank, uint32_t world_size, uint64_t epoch);
 
 #endif

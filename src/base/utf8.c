@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
+#include <string.h>
+
+#include "base/error.h"
+
 uint32_t rf_utf8_decode(const char *text, size_t size, uint32_t *code)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -45,4 +49,35 @@ bool rf_utf8_valid(const char *text, size_t size)
         if (code == RF_UTF8_INVALID) return false;
     }
     return true;
+}
+
+#define CONVERT(name) "is " name "; convert it to UTF-8: iconv -f " name " -t UTF-8"
+
+rf_result rf_utf8_begin(const void *bytes, size_t size, size_t *begin)
+{
+    enum { LOOKED_AT = 4096 };
+    static const struct {
+        const char *first;
+        size_t size;
+        bool zeros; /* follow, or these are bytes of some other kind */
+        const char *problem;
+    } others[] = {
+        { "\xff\xfe\0\0", 4, true, CONVERT("UTF-32") },
+        { "\0\0\xfe\xff", 4, true, CONVERT("UTF-32") },
+        { "\xff\xfe", 2, true, CONVERT("UTF-16") },
+        { "\xfe\xff", 2, true, CONVERT("UTF-16") },
+        { "PK\3\4", 4, false, "is a zip archive, as spreadsheets are; unpack it, or save it as text" },
+        { "\xfd"
+          "7zXZ",
+          6, false, "is compressed with xz; unpack it, or use gzip" },
+        { "\x28\xb5\x2f\xfd", 4, false, "is compressed with zstd; unpack it, or use gzip" },
+        { "BZh91AY&SY", 10, false, "is compressed with bzip2; unpack it, or use gzip" },
+    };
+    *begin = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (size < others[i].size || memcmp(bytes, others[i].first, others[i].size) != 0) continue;
+        if (!others[i].zeros || memchr(bytes, 0, size < LOOKED_AT ? size : LOOKED_AT))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s", others[i].problem);
+    }
+    return RF_OK;
 }

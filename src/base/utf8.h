@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ringfire/common.h>
+
 #define RF_UTF8_INVALID UINT32_MAX
 
 /* The character that `size` > 0 bytes begin with; returns how many bytes it has. What is not UTF-8 is RF_UTF8_INVALID
@@ -15,5 +17,9 @@ uint32_t rf_utf8_decode(const char *text, size_t size, uint32_t *code);
 /* Writes up to four bytes; returns how many. */
 uint32_t rf_utf8_encode(uint32_t code, char *out);
 bool rf_utf8_valid(const char *text, size_t size); /* 0 bytes are; `text` may be NULL then */
+/* Where the text of a file begins: behind its byte order mark, where it has one. RF_ERROR_UNSUPPORTED for what is no
+ * text of bytes, as its first ones say: UTF-16 and UTF-32 (where zero bytes follow, which the line feeds of such a text
+ * have), and archives. */
+rf_result rf_utf8_begin(const void *bytes, size_t size, size_t *begin);
 
 #endif

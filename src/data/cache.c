@@ -199,8 +199,9 @@ static rf_result next_cached(rf_stage *stage, const rf_element **out)
     if (r == RF_END) complete_pass(stage->dataset->data, pass);
     if (r != RF_OK) return r;
     cache_chunk *chunk = NULL;
-    RF_TRY(chunk_at(pass->own, &stage->dataset->spec, stage->position / CHUNK_ELEMENTS, &chunk));
-    fill_place(stage, chunk, stage->position, in);
+    const uint64_t place = pass->own->appended; /* the position counts elements that were dropped, too */
+    RF_TRY(chunk_at(pass->own, &stage->dataset->spec, place / CHUNK_ELEMENTS, &chunk));
+    fill_place(stage, chunk, place, in);
     pass->own->appended++;
     rf_stage_take_input(stage);
     return RF_OK;

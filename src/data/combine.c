@@ -115,12 +115,28 @@ static rf_result next_zipped(rf_stage *stage, const rf_element **out)
     return RF_OK;
 }
 
+/* The inputs stay side by side: each loses an element, the one that failed the element that it failed at. */
+static rf_result drop_zipped(rf_stage *stage)
+{
+    input_set *set = stage->data;
+    bool whole = true; /* all inputs so far had given theirs */
+    for (uint32_t i = 0; i < set->count; i++) {
+        const bool failed = whole && !set->pending[i];
+        if (!set->pending[i] && (failed || rf_stage_pass_over(set->stages[i]) < 0))
+            RF_TRY(rf_stage_drop(set->stages[i]));
+        whole = whole && set->pending[i];
+        set->pending[i] = NULL;
+    }
+    return RF_OK;
+}
+
 const rf_dataset_kind rf_dataset_kind_zip = {
     .name = "zip",
     .open = open_zip,
     .close = close_inputs,
     .get = get_zipped,
     .next = next_zipped,
+    .drop = drop_zipped,
 };
 
 static int64_t zipped_cardinality(const rf_dataset *const *in, uint32_t num_in)
@@ -191,6 +207,12 @@ static rf_result pass_over_concatenated(rf_stage *stage)
     return next_concatenated(stage, NULL);
 }
 
+static rf_result drop_concatenated(rf_stage *stage)
+{
+    const input_set *set = stage->data;
+    return rf_stage_drop(set->stages[set->current]);
+}
+
 const rf_dataset_kind rf_dataset_kind_concatenate = {
     .name = "concatenate",
     .open = open_concatenation,
@@ -198,6 +220,7 @@ const rf_dataset_kind rf_dataset_kind_concatenate = {
     .get = get_concatenated,
     .next = next_concatenated,
     .pass_over = pass_over_concatenated,
+    .drop = drop_concatenated,
 };
 
 static int64_t sum_cardinalities(int64_t a, int64_t b)

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "base/utf8.h"
 
 /* ---- fields ---- */
 
@@ -35,6 +36,12 @@ static void keep_byte(csv_field *f, unsigned char byte)
     f->size++;
 }
 
+/* CR LF, which end one line together. */
+static bool is_pair(const csv_reader *r)
+{
+    return *r->at == '\r' && r->end - r->at > 1 && r->at[1] == '\n';
+}
+
 /* After a field: takes what separates it from the next one. False: neither that nor the end of the record. */
 static bool take_separator(csv_reader *r, csv_field *f)
 {
@@ -45,9 +52,8 @@ static bool take_separator(csv_reader *r, csv_field *f)
         r->at++;
         return true;
     }
-    const bool both = *r->at == '\r' && r->end - r->at > 1 && r->at[1] == '\n';
-    if (*r->at != '\n' && !both) return false;
-    r->at += both ? 2 : 1;
+    if (*r->at != '\n' && *r->at != '\r') return false;
+    r->at += is_pair(r) ? 2 : 1;
     r->line++;
     return true;
 }
@@ -64,7 +70,7 @@ static rf_result read_quoted(csv_reader *r, csv_field *f)
             if (r->end - r->at < 2 || r->at[1] != '"') break;
             r->at++;
         }
-        if (*r->at == '\n') r->line++;
+        if (*r->at == '\n' || (*r->at == '\r' && !is_pair(r))) r->line++;
         keep_byte(f, *r->at);
     }
     r->at++;
@@ -76,14 +82,11 @@ static rf_result read_quoted(csv_reader *r, csv_field *f)
 
 static void read_unquoted(csv_reader *r, csv_field *f)
 {
-    const unsigned char *begin = r->at, *stop, separator = (unsigned char)r->separator;
-    for (;; r->at++) { /* past a CR that ends no line */
-        while (r->at < r->end && *r->at != separator && *r->at != '\n' && *r->at != '\r') r->at++;
-        stop = r->at;
-        if (take_separator(r, f)) break;
-    }
-    f->size = (size_t)(stop - begin);
+    const unsigned char *begin = r->at, separator = (unsigned char)r->separator;
+    while (r->at < r->end && *r->at != separator && *r->at != '\n' && *r->at != '\r') r->at++;
+    f->size = (size_t)(r->at - begin);
     memcpy(f->text, begin, f->size < FIELD_BYTES ? f->size : FIELD_BYTES - 1);
+    (void)take_separator(r, f); /* there is one */
 }
 
 static rf_result read_field(csv_reader *r, csv_field *f)
@@ -203,7 +206,11 @@ static rf_result count_rows(csv_table *table)
 static rf_result open_table(const char *path, const void *bytes, size_t size, const rf_csv_plan *plan, csv_table *table)
 {
     const unsigned char *begin = bytes, *end = begin + size;
-    if (size >= 3 && memcmp(begin, "\xef\xbb\xbf", 3) == 0) begin += 3;
+    size_t mark = 0;
+    RF_TRY(rf_error_context(rf_utf8_begin(bytes, size, &mark), "%s", path));
+    begin += mark;
+    if (end - begin >= 4 && !begin[0] == !begin[2] && !begin[1] == !begin[3] && !begin[0] != !begin[1])
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: every second byte is 0, as in UTF-16; convert it to UTF-8", path);
     table->first = (csv_reader){ path, begin, end, 1, plan->separator };
     skip_empty_lines(&table->first);
     table->first_line = table->first.line;

@@ -5,9 +5,9 @@
 
 #include "base/params.h"
 #include "base/philox.h"
-#include "base/platform.h"
 #include "data/csv.h"
 #include "data/files.h"
+#include "data/inflate.h"
 #include "data/pipeline.h"
 
 /* ---- the plan ---- */
@@ -118,7 +118,7 @@ static rf_result read_csv(const void *user, uint32_t file, rf_array *arrays)
     const csv_list *list = user;
     void *bytes = NULL;
     size_t size = 0;
-    RF_TRY(rf_file_read(list->paths[file], 0, &bytes, &size));
+    RF_TRY(rf_inflate_file(list->paths[file], &bytes, &size));
     const rf_result r = rf_csv_decode(list->paths[file], bytes, size, &list->plan, arrays);
     rf_free(bytes);
     return r;
@@ -157,5 +157,6 @@ rf_result rf_dataset_from_csv(const rf_csv_params *params, rf_dataset **out)
         free_csv(list);
         return r;
     }
-    return rf_dataset_from_files(&csv_format, list, params->num_paths, hash_plan(&list->plan), out);
+    return rf_dataset_from_files(&csv_format, list, params->num_paths, hash_plan(&list->plan),
+                                 rf_files_hash_names(params->paths, params->num_paths), out);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/philox.h"
 #include "data/pipeline.h"
 
 /* ---- what all sources of files have in common ---- */
@@ -38,6 +39,38 @@ int64_t rf_files_examples(const rf_dataset *d)
     int64_t total = 0;
     for (uint32_t f = 0; f < d->num_files; f++) total += (int64_t)d->kind->file_examples(d, f);
     return total;
+}
+
+/* The bytes of the directory that all are below, with its slash. */
+static size_t shared_directory(const char *const *paths, uint32_t count)
+{
+    size_t length = 0;
+    for (size_t i = 0; paths[0][i]; i++) {
+        for (uint32_t f = 1; f < count; f++)
+            if (paths[f][i] != paths[0][i]) return length;
+        if (paths[0][i] == '/') length = i + 1;
+    }
+    return length;
+}
+
+/* Of a name without the ending that says how the file is compressed: the content is the same. */
+static size_t unpacked_length(const char *name)
+{
+    static const char *const endings[] = { ".gz", ".gzip", ".zlib" };
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        const size_t ending = strlen(endings[i]);
+        if (length > ending && strcmp(name + length - ending, endings[i]) == 0) return length - ending;
+    }
+    return length;
+}
+
+uint64_t rf_files_hash_names(const char *const *paths, uint32_t count)
+{
+    const size_t root = shared_directory(paths, count);
+    uint64_t h = count;
+    for (uint32_t f = 0; f < count; f++) h = rf_hash_bytes(paths[f] + root, unpacked_length(paths[f] + root), h);
+    return h ? h : 1;
 }
 
 rf_result rf_files_select(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out)
@@ -210,7 +243,7 @@ static rf_result read_spec(file_store *store, uint32_t file, rf_element_spec *sp
 }
 
 rf_result rf_dataset_from_files(const rf_file_format *format, void *user, uint32_t num_files, uint64_t fingerprint,
-                                rf_dataset **out)
+                                uint64_t names, rf_dataset **out)
 {
     rf_element_spec spec = { 0 };
     *out = NULL;
@@ -236,6 +269,7 @@ rf_result rf_dataset_from_files(const rf_file_format *format, void *user, uint32
     d->data = store;
     d->num_files = num_files;
     d->count = fingerprint;
+    d->names = names;
     d->seed = 1; /* every file */
     d->cardinality = rf_files_examples(d);
     return RF_OK;

@@ -16,9 +16,9 @@ typedef struct rf_file_format {
 } rf_file_format;
 
 /* Reads each file once, to know how many examples it has. `user` belongs to the dataset, also when making it fails.
- * `fingerprint`: of what decides what is read, for positions. */
+ * For positions, `fingerprint`: of what decides what is read, and `names`: rf_files_hash_names(). */
 rf_result rf_dataset_from_files(const rf_file_format *format, void *user, uint32_t num_files, uint64_t fingerprint,
-                                rf_dataset **out);
+                                uint64_t names, rf_dataset **out);
 
 /* ---- what all sources of files have in common (`select_files` of their kind) ---- */
 
@@ -29,6 +29,9 @@ uint64_t *rf_files_starts(const rf_dataset *d);
 /* The file that has example `index` < starts[num_files]. */
 uint32_t rf_files_find(const uint64_t *starts, uint32_t num_files, uint64_t index);
 int64_t rf_files_examples(const rf_dataset *d);
+/* Of the names and their order, below the directory that the files share: they may be moved together, and compressed.
+ * Not 0. */
+uint64_t rf_files_hash_names(const char *const *paths, uint32_t count);
 /* The `select_files` of every kind. */
 rf_result rf_files_select(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out);
 

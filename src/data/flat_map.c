@@ -142,12 +142,24 @@ static rf_result pass_over_one(rf_stage *stage)
     return next_of_cycle(stage, NULL);
 }
 
+/* What failed is the dataset whose turn it is, the function, which keeps its element, or the input. */
+static rf_result drop_of_cycle(rf_stage *stage)
+{
+    const cycle_state *c = stage->data;
+    const cycle_place *place = c->current < c->places.count ? &c->places.items[c->current] : NULL;
+    if (place && place->dataset) return rf_stage_drop(place->stage);
+    if (!stage->pending) return rf_stage_drop(stage->input);
+    rf_stage_take_input(stage);
+    return RF_OK;
+}
+
 const rf_dataset_kind rf_dataset_kind_flat_map = {
     .name = "flat_map",
     .open = open_cycle,
     .close = close_cycle,
     .next = next_of_cycle,
     .pass_over = pass_over_one,
+    .drop = drop_of_cycle,
     .free_dataset = free_step,
 };
 
@@ -157,6 +169,7 @@ const rf_dataset_kind rf_dataset_kind_interleave = {
     .close = close_cycle,
     .next = next_of_cycle,
     .pass_over = pass_over_one,
+    .drop = drop_of_cycle,
     .free_dataset = free_step,
 };
 

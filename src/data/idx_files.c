@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several pairs of IDX files as one source. */
+#include "base/philox.h"
 #include "data/files.h"
 #include "data/pipeline.h"
 
@@ -58,5 +59,7 @@ rf_result rf_dataset_from_idx_files(const char *const *images_paths, const char 
         free_list(list);
         return r;
     }
-    return rf_dataset_from_files(&idx_format, list, num_files, 0, out);
+    return rf_dataset_from_files(
+        &idx_format, list, num_files, 0,
+        rf_hash64(rf_files_hash_names(images_paths, num_files), rf_files_hash_names(labels_paths, num_files)), out);
 }

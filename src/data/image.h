@@ -5,7 +5,8 @@
 
 #include <ringfire/readers.h>
 
-enum { RF_IMAGE_MAX_PIXELS = 1 << 26 };
+/* The pixels have 512 MiB at most, as RGB and alpha of 16 bits. */
+enum { RF_IMAGE_MAX_PIXELS = 1 << 26, RF_IMAGE_MAX_BYTES = 1 << 30 };
 
 /* The bytes of a file as rf_image_read(), for at most `max_pixels`; `path` is for messages. */
 rf_result rf_image_decode(const char *path, const void *bytes, size_t size, uint32_t channels, int64_t max_pixels,

@@ -81,13 +81,14 @@ static bool names_image(const char *name)
     return false;
 }
 
-/* Takes over `path`. Links to directories are left out inside a class: they may lead back. */
+/* Takes over `path`. Links to directories are left out inside a class: they may lead back. Any other thing with the
+ * name of an image is listed, so that one that cannot be read is named when its turn comes. */
 static rf_result add_entry(char *path, path_list *files, path_list *directories)
 {
     struct stat self, target;
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (lstat(path, &self) == 0 && S_ISDIR(self.st_mode)) return add_path(directories, path);
-    if (names_image(path) && stat(path, &target) == 0 && S_ISREG(target.st_mode)) return add_path(files, path);
+    if (names_image(path) && (stat(path, &target) != 0 || !S_ISDIR(target.st_mode))) return add_path(files, path);
     rf_free(path);
     return RF_OK;
 }
@@ -221,17 +222,28 @@ static uint64_t hash_files(const char *directory, const image_folder *folder)
     return h;
 }
 
+/* Of the first image that can be read; the first failure where none can. */
+static rf_result find_shape(const image_folder *folder, uint32_t channels, rf_shape *shape)
+{
+    rf_error_record first;
+    for (uint32_t i = 0; i < folder->files.count; i++) {
+        rf_array image;
+        if (rf_image_read(folder->files.items[i], channels, &image) == RF_OK) {
+            *shape = image.shape;
+            rf_array_free(&image);
+            return RF_OK;
+        }
+        if (i == 0) rf_error_save(&first);
+    }
+    return rf_error_context(rf_error_restore(&first), "no image can be read, of %u", folder->files.count);
+}
+
 static rf_result make_spec(const rf_image_directory_params *p, const image_folder *folder, rf_element_spec *spec)
 {
     const uint32_t channels = p->channels ? p->channels : 3;
     *spec = (rf_element_spec){ .num_components = 2, .dtype = { RF_U8, RF_I32 } };
     spec->shape[0] = RF_SHAPE(p->height, p->width, channels);
-    if (folder->resize) return RF_OK;
-    rf_array image;
-    RF_TRY(rf_image_read(folder->files.items[0], channels, &image));
-    spec->shape[0] = image.shape;
-    rf_array_free(&image);
-    return RF_OK;
+    return folder->resize ? RF_OK : find_shape(folder, channels, &spec->shape[0]);
 }
 
 rf_result rf_dataset_from_image_directory(const rf_image_directory_params *params, rf_dataset **out)

@@ -16,6 +16,8 @@ rf_result rf_image_decode(const char *path, const void *bytes, size_t size, uint
         r = rf_png_decode(path, bytes, size, max_pixels, out);
     else if (size >= 3 && memcmp(bytes, "\xff\xd8\xff", 3) == 0)
         r = rf_jpeg_decode(path, bytes, size, max_pixels, out);
+    else if (size == 0)
+        r = RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: is empty; copy the file again", path);
     else
         r = RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: is neither a PNG nor a JPEG file", path);
     if (r == RF_OK) r = rf_image_convert(path, channels, out);
@@ -31,7 +33,7 @@ rf_result rf_image_read(const char *path, uint32_t channels, rf_array *out)
                channels);
     void *bytes = NULL;
     size_t size = 0;
-    RF_TRY(rf_file_read(path, 0, &bytes, &size));
+    RF_TRY(rf_file_read(path, RF_IMAGE_MAX_BYTES, &bytes, &size));
     const rf_result r = rf_image_decode(path, bytes, size, channels, RF_IMAGE_MAX_PIXELS, out);
     rf_free(bytes);
     return r;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public iterator over the stages of a pipeline, and its saved positions. */
+#include <stddef.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "base/philox.h"
 #include "data/pipeline.h"
 
@@ -78,14 +80,18 @@ void rf_iterator_destroy(rf_iterator **iterator)
 
 /* ---- saved positions: epoch and number of elements delivered; everything else follows from the description ---- */
 
-enum { STATE_VERSION = 2 };
-static const char state_magic[8] = { 'R', 'F', 'I', 'T', 'E', 'R', 0, STATE_VERSION };
+/* Version 2 has neither a checksum nor the names of files in its fingerprints. It is read as long as there is a
+ * library, and not written any more. */
+enum { STATE_VERSION = 3, UNCHECKED_VERSION = 2 };
+static const char state_magic[7] = { 'R', 'F', 'I', 'T', 'E', 'R', 0 };
 typedef struct saved_position {
-    char magic[8];
+    char magic[7];
+    uint8_t version;
     uint64_t fingerprint,
         examples;          /* of the pipeline; of the examples that it makes batches of, 0: of other elements */
     uint64_t batch, first; /* the position counts batches of that size, after `first` examples */
     uint64_t epoch, position;
+    uint64_t checksum; /* CRC-32C of all that stands before */
 } saved_position;
 
 /* What the step is for a position: a worker's slice is what it stands for, or nothing (NULL). */
@@ -115,7 +121,7 @@ static uint64_t saved_cardinality(const rf_dataset *d)
 }
 
 /* A position means nothing for another pipeline. */
-static uint64_t dataset_fingerprint(const rf_dataset *d)
+static uint64_t dataset_fingerprint(const rf_dataset *d, uint8_t version)
 {
     uint64_t h = 0;
     for (; d; d = d->input) {
@@ -131,7 +137,8 @@ static uint64_t dataset_fingerprint(const rf_dataset *d)
             const uint64_t type = (uint64_t)d->spec.dtype[i], count = (uint64_t)rf_shape_count(d->spec.shape[i]);
             h = rf_hash64(h, type << 56 ^ count);
         }
-        for (uint32_t i = 0; i < d->num_others; i++) h = rf_hash64(h, dataset_fingerprint(d->others[i]));
+        if (version > UNCHECKED_VERSION && d->names) h = rf_hash64(h, d->names);
+        for (uint32_t i = 0; i < d->num_others; i++) h = rf_hash64(h, dataset_fingerprint(d->others[i], version));
     }
     return h;
 }
@@ -149,6 +156,12 @@ static const rf_dataset *find_batch(const rf_dataset *d)
     return d && makes_batches(d) ? d : NULL;
 }
 
+void rf_iterator_state_seal(void *state)
+{
+    saved_position *p = state;
+    p->checksum = rf_crc32c(0, p, offsetof(saved_position, checksum));
+}
+
 rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *size)
 {
     RF_REQUIRE(iterator && state && size, "rf_iterator_save: an argument is NULL");
@@ -156,12 +169,14 @@ rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *si
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_dataset *batch = find_batch(iterator->dataset);
     memcpy(p->magic, state_magic, sizeof(state_magic));
-    p->fingerprint = dataset_fingerprint(iterator->dataset);
-    p->examples = batch ? dataset_fingerprint(batch->input) : 0;
+    p->version = STATE_VERSION;
+    p->fingerprint = dataset_fingerprint(iterator->dataset, STATE_VERSION);
+    p->examples = batch ? dataset_fingerprint(batch->input, STATE_VERSION) : 0;
     p->epoch = iterator->epoch;
     p->position = iterator->stage->position;
     p->batch = batch ? batch->count : 0;
     p->first = iterator->first;
+    rf_iterator_state_seal(p);
     *state = p;
     *size = sizeof(*p);
     return RF_OK;
@@ -171,7 +186,8 @@ rf_result rf_iterator_save(const rf_iterator *iterator, void **state, size_t *si
 static rf_result make_rest(const rf_dataset *d, uint64_t first, rf_dataset **out)
 {
     rf_dataset *below = NULL;
-    RF_TRY(makes_batches(d) ? rf_dataset_skip(d->input, first, &below) : make_rest(d->input, first, &below));
+    RF_TRY(makes_batches(d) ? rf_dataset_window(d->input, first, 1, UINT64_MAX, &below)
+                            : make_rest(d->input, first, &below));
     const rf_result r = rf_dataset_clone_over(d, below, out);
     rf_dataset_destroy(&below);
     return r;
@@ -200,22 +216,38 @@ static rf_result restore_position(const saved_position *p, rf_iterator *it)
                    (unsigned long long)p->position);
 }
 
+static rf_result state_read(const void *state, size_t size, saved_position *p)
+{
+    const size_t unchecked = offsetof(saved_position, checksum);
+    *p = (saved_position){ 0 };
+    memcpy(p, state, size < sizeof(*p) ? size : sizeof(*p));
+    if (size < sizeof(p->magic) + 1 || memcmp(p->magic, state_magic, sizeof(state_magic)) != 0)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes are not a saved position", size);
+    if (p->version < UNCHECKED_VERSION || p->version > STATE_VERSION)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: a position of version %d; this library reads %d and %d",
+                       p->version, UNCHECKED_VERSION, STATE_VERSION);
+    if (size != (p->version == UNCHECKED_VERSION ? unchecked : sizeof(*p)))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes are no position of version %d, which has %zu",
+                       size, p->version, p->version == UNCHECKED_VERSION ? unchecked : sizeof(*p));
+    if (p->version == STATE_VERSION && p->checksum != rf_crc32c(0, p, unchecked))
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: its checksum is another; it was damaged after it was "
+                                              "saved");
+    return RF_OK;
+}
+
 rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state, size_t size, rf_iterator **out)
 {
     RF_REQUIRE(out, "rf_iterator_restore: out is NULL");
     *out = NULL;
     RF_REQUIRE(dataset && state, "rf_iterator_restore: %s is NULL", dataset ? "state" : "dataset");
     saved_position p;
-    if (size != sizeof(p) || memcmp(state, state_magic, sizeof(state_magic)) != 0)
-        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "iterator state: %zu bytes are not a saved position of this version",
-                       size);
-    memcpy(&p, state, sizeof(p));
+    RF_TRY(state_read(state, size, &p));
     const rf_dataset *batch = find_batch(dataset);
-    const bool same = p.fingerprint == dataset_fingerprint(dataset) && p.first == 0;
-    if (!same && (!batch || p.batch == 0 || p.examples != dataset_fingerprint(batch->input)))
+    const bool same = p.fingerprint == dataset_fingerprint(dataset, p.version) && p.first == 0;
+    if (!same && (!batch || p.batch == 0 || p.examples != dataset_fingerprint(batch->input, p.version)))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "iterator state: saved from another pipeline; build the dataset with the "
-                       "same steps, sizes and seeds");
+                       "same steps, sizes and seeds, and with the same files in the same order");
     RF_TRY(rf_iterator_create(dataset, p.epoch, out));
     const rf_result r = same ? restore_position(&p, *out) : restore_examples(dataset, &p, *out);
     if (r < 0) rf_iterator_destroy(out);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "data/image.h"
 
 #ifdef RF_HAVE_JPEG
@@ -24,7 +25,9 @@ typedef struct jpeg_input {
     size_t size;
     int64_t max_pixels;
     rf_array *out;
+    uint8_t *ink;     /* a row of CMYK */
     rf_result result; /* RF_OK: libjpeg's failure, of which `message` tells */
+    int code;         /* of it */
     char message[JMSG_LENGTH_MAX];
 } jpeg_input;
 
@@ -33,6 +36,7 @@ static void on_jpeg_error(j_common_ptr z)
     jpeg_input *in = z->client_data;
     z->err->format_message(z, in->message);
     rf_error_one_line(in->message);
+    in->code = z->err->msg_code;
     longjmp(in->jump, 1);
 }
 
@@ -53,6 +57,41 @@ static void on_jpeg_progress(j_common_ptr z)
     longjmp(in->jump, 1);
 }
 
+/* Of the forms that JPEG may have, those that no reader of photographs knows. */
+static bool is_other_form(int code)
+{
+    return code == JERR_BAD_PRECISION || code == JERR_SOF_UNSUPPORTED || code == JERR_ARITH_NOTIMPL ||
+           code == JERR_NOT_COMPILED || code == JERR_NOTIMPL || code == JERR_CCIR601_NOTIMPL ||
+           code == JERR_FRACT_SAMPLE_NOTIMPL || code == JERR_CONVERSION_NOTIMPL || code == JERR_COMPONENT_COUNT;
+}
+
+/* CMYK as RGB. Programs that write the Adobe marker store how much light each ink lets through, others how much ink
+ * there is. */
+static void ink_to_light(const uint8_t *ink, bool inverted, uint32_t width, uint8_t *rgb)
+{
+    for (uint32_t x = 0; x < width; x++, ink += 4, rgb += 3)
+        for (int c = 0; c < 3; c++) {
+            const uint32_t light = inverted ? ink[c] : 255u - ink[c], black = inverted ? ink[3] : 255u - ink[3];
+            rgb[c] = (uint8_t)((light * black + 127) / 255);
+        }
+}
+
+/* Allocates what is written, for a file whose header was read. */
+static rf_result prepare_output(jpeg_input *in)
+{
+    struct jpeg_decompress_struct *z = &in->z;
+    const bool cmyk = z->num_components == 4;
+    if (z->num_components != 1 && z->num_components != 3 && !cmyk)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: a JPEG image of %d channels; convert it to RGB", in->path,
+                       z->num_components);
+    z->out_color_space = cmyk ? JCS_CMYK : z->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    RF_TRY(rf_image_allocate(in->path, z->image_height, z->image_width, z->num_components == 1 ? 1 : 3, in->max_pixels,
+                             in->out));
+    if (!cmyk) return RF_OK;
+    in->ink = rf_calloc(z->image_width, 4);
+    return in->ink ? RF_OK : rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", in->path);
+}
+
 /* Nothing of this function's own is used after the jump. */
 static bool decode_jpeg(jpeg_input *in)
 {
@@ -63,19 +102,15 @@ static bool decode_jpeg(jpeg_input *in)
     z->progress = &in->progress;
     jpeg_mem_src(z, in->bytes, (unsigned long)in->size);
     jpeg_read_header(z, TRUE);
-    const uint32_t channels = (uint32_t)z->num_components;
-    if (channels != 1 && channels != 3) {
-        in->result = RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: a JPEG image of %u channels (CMYK); convert it to RGB",
-                             in->path, channels);
-        return false;
-    }
-    z->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    in->result = rf_image_allocate(in->path, z->image_height, z->image_width, channels, in->max_pixels, in->out);
+    in->result = prepare_output(in);
     if (in->result < 0) return false;
     jpeg_start_decompress(z);
     while (z->output_scanline < z->output_height) {
-        JSAMPROW row = (JSAMPROW)in->out->data + (size_t)z->output_scanline * z->output_width * channels;
+        uint8_t *to =
+            (uint8_t *)in->out->data + (size_t)z->output_scanline * z->output_width * (size_t)in->out->shape.dim[2];
+        JSAMPROW row = in->ink ? in->ink : to;
         jpeg_read_scanlines(z, &row, 1);
+        if (in->ink) ink_to_light(in->ink, z->saw_Adobe_marker, z->output_width, to);
     }
     jpeg_finish_decompress(z);
     return true;
@@ -91,8 +126,12 @@ rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64
     in.progress.progress_monitor = on_jpeg_progress;
     rf_result r = RF_OK;
     if (!decode_jpeg(&in))
-        r = in.result < 0 ? in.result : RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %s; copy the file again", path, in.message);
+        r = in.result < 0 ? in.result
+            : is_other_form(in.code)
+                ? RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: %s; save it as a JPEG of 8 bits, or as PNG", path, in.message)
+                : RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: %s; copy the file again", path, in.message);
     jpeg_destroy_decompress(&in.z);
+    rf_free(in.ink);
     return r;
 }
 

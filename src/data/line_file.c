@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "base/utf8.h"
 #include "data/inflate.h"
 
 struct rf_line_reader {
@@ -19,12 +20,6 @@ struct rf_line_reader {
     bool ended;                /* nothing follows the buffer */
     uint8_t buffer[1 << 16];
 };
-
-/* A text does not begin with these bytes, as it may with those of zlib's format. */
-static bool looks_gzipped(const uint8_t *head, size_t size)
-{
-    return size == 2 && head[0] == 0x1f && head[1] == 0x8b;
-}
 
 static rf_result buffer_refill(rf_line_reader *r)
 {
@@ -41,21 +36,19 @@ static rf_result buffer_refill(rf_line_reader *r)
 
 static rf_result reader_begin(rf_line_reader *r)
 {
-    static const uint8_t mark[] = { 0xef, 0xbb, 0xbf }; /* U+FEFF */
     uint64_t file_size = 0;
     uint8_t head[2];
     size_t got = 0;
     RF_TRY(rf_file_open_regular(r->path, &r->fd, &file_size));
     RF_TRY(rf_file_read_some(r->fd, r->path, head, sizeof(head), 0, &got));
-    if (looks_gzipped(head, got)) {
+    if (rf_inflate_is_gzip(head, got)) {
         r->stream = RF_NEW(rf_inflate_stream);
         if (!r->stream) return RF_ERROR_OUT_OF_HOST_MEMORY;
         *r->stream = (rf_inflate_stream){ .path = r->path, .unit = "line", .fd = r->fd };
         RF_TRY(rf_inflate_begin(r->stream));
     }
     RF_TRY(buffer_refill(r));
-    if (r->held >= sizeof(mark) && memcmp(r->buffer, mark, sizeof(mark)) == 0) r->at = sizeof(mark);
-    return RF_OK;
+    return rf_error_context(rf_utf8_begin(r->buffer, r->held, &r->at), "%s", r->path);
 }
 
 rf_result rf_line_reader_open(const char *path, rf_line_reader **out)
@@ -103,8 +96,21 @@ static rf_result line_extend(rf_line_reader *r, uint8_t *to, size_t most, size_t
     if (*carriage && !(feed && count == 0)) RF_TRY(line_append(r, &return_byte, 1, to, most, size));
     *carriage = count > 0 && begin[count - 1] == '\r';
     *whole = feed != NULL;
+    RF_TRY(line_append(r, begin, count - *carriage, to, most, size));
     r->at += count + *whole;
-    return line_append(r, begin, count - *carriage, to, most, size);
+    return RF_OK;
+}
+
+rf_result rf_line_skip_rest(rf_line_reader *r)
+{
+    for (const uint8_t *feed = NULL; !feed;) {
+        if (r->at == r->held) RF_TRY(buffer_refill(r));
+        if (r->held == 0) break;
+        feed = memchr(r->buffer + r->at, '\n', r->held - r->at);
+        r->at = feed ? (size_t)(feed - r->buffer) + 1 : r->held;
+    }
+    r->line++;
+    return RF_OK;
 }
 
 rf_result rf_line_read(rf_line_reader *r, uint8_t *to, size_t most, size_t *size)

@@ -12,7 +12,9 @@ typedef struct rf_line_reader rf_line_reader;
 rf_result rf_line_reader_open(const char *path, rf_line_reader **out);
 void rf_line_reader_close(rf_line_reader **reader);
 /* The next line, without "\n" or "\r\n": *size bytes, at most `most`, for which `to` has room (NULL: nobody looks at
- * them). RF_END: there is none. Messages name the file and the line. After a failure the reader is of no use. */
+ * them). RF_END: there is none. Messages name the file and the line. After a failure the reader is of no use,
+ * but for a line that is too long (RF_ERROR_INVALID_ARGUMENT), whose rest can be skipped. */
 rf_result rf_line_read(rf_line_reader *reader, uint8_t *to, size_t most, size_t *size);
+rf_result rf_line_skip_rest(rf_line_reader *reader);
 
 #endif

@@ -30,6 +30,8 @@ typedef struct rf_dataset_kind {
     rf_result (*next)(rf_stage *stage, const rf_element **out);
     /* As `next`, without making the element; NULL where that is no less work. */
     rf_result (*pass_over)(rf_stage *stage);
+    /* rf_stage_drop() of a stage that is not indexed; NULL: the element is the input's, fetched or failing. */
+    rf_result (*drop)(rf_stage *stage);
     void (*free_dataset)(rf_dataset *dataset);
     /* Sources of several files: the dataset of files first, first + step, ... alone, and how many examples each file
      * has. */
@@ -51,12 +53,14 @@ struct rf_dataset {
     uint64_t count, seed; /* numbers of the transformation: buffer size, repeats, shard ... */
     uint64_t index;
     bool flag;
-    uint32_t num_files;     /* of sources with `select_files` */
-    void *data;             /* of the kind */
-    rf_dataset *original;   /* whose `data` this is; a reference. NULL: its own */
-    rf_dataset *stands_for; /* whose positions this one's are (rows.h); a reference. NULL: its own */
-    pthread_mutex_t lock;   /* for: */
-    rf_iterator *iterators; /* over it that exist now: the first of a list */
+    uint32_t num_files;          /* of sources with `select_files` */
+    uint64_t names;              /* of sources of files: hash of their names, in order, for positions; 0: none */
+    void *data;                  /* of the kind */
+    rf_dataset *original;        /* whose `data` this is; a reference. NULL: its own */
+    rf_dataset *stands_for;      /* whose positions this one's are (rows.h); a reference. NULL: its own */
+    pthread_mutex_t lock;        /* for: */
+    rf_iterator *iterators;      /* over it that exist now: the first of a list */
+    uint32_t parts, first_shard; /* that were made of it (split.c) */
 };
 
 struct rf_stage {
@@ -76,6 +80,10 @@ void rf_stage_close(rf_stage **stage);
 rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
 rf_result rf_stage_pass_over(rf_stage *stage);            /* as rf_stage_next(), for an element that nobody looks at */
 rf_result rf_stage_skip(rf_stage *stage, uint64_t count); /* stops quietly at the end */
+/* After rf_stage_next() failed: goes on behind the element that it failed at, which counts as if it had been handed
+ * out.
+ */
+rf_result rf_stage_drop(rf_stage *stage);
 /* The input's next element, for stages that read in order and may fail while they use it: it comes again until
  * rf_stage_take_input() says that it was used. So a failure loses no element: the next call begins where this one
  * did. */
@@ -90,6 +98,10 @@ rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spe
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
 /* Whether this is an iterator over the dataset that has not been destroyed. Reads nothing of the iterator. */
 bool rf_dataset_has_iterator(const rf_dataset *dataset, const rf_iterator *iterator);
+/* What rf_iterator_save() made has been changed, by a test: gives it its checksum. */
+void rf_iterator_state_seal(void *state);
+/* Elements first, first + stride, ... of a pass, at most `count` of them: what takes, skips and shards are. */
+rf_result rf_dataset_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out);
 /* The same step over another input. */
 rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out);
 /* The kind of step whose place a slice took, for positions that any number of workers can continue from; NULL: none. */
@@ -128,6 +140,6 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
     rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images,
     rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord, rf_dataset_kind_text_lines,
-    rf_dataset_kind_gettext, rf_dataset_kind_negatives;
+    rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass;
 
 #endif

@@ -56,7 +56,7 @@ static bool looks_at_no_values(const rf_dataset *d)
 {
     const rf_dataset_kind *k = d->kind;
     return k == &rf_dataset_kind_shuffle || k == &rf_dataset_kind_batch || k == &rf_dataset_kind_window ||
-           k == &rf_dataset_kind_repeat || k == &rf_dataset_kind_prefetch;
+           k == &rf_dataset_kind_repeat || k == &rf_dataset_kind_prefetch || k == &rf_dataset_kind_first_pass;
 }
 
 static rf_result step_over(const rf_dataset *in, const rf_dataset *below, rf_dataset **rows)

@@ -64,6 +64,21 @@ rf_result rf_stage_skip(rf_stage *stage, uint64_t count)
     return RF_OK;
 }
 
+/* The element that a step failed at, or that its input did. */
+static rf_result drop_of_input(rf_stage *stage)
+{
+    if (!stage->pending) return stage->input ? rf_stage_drop(stage->input) : RF_OK;
+    stage->pending = NULL;
+    return RF_OK;
+}
+
+rf_result rf_stage_drop(rf_stage *stage)
+{
+    if (!stage->indexed) RF_TRY(stage->dataset->kind->drop ? stage->dataset->kind->drop(stage) : drop_of_input(stage));
+    stage->position++;
+    return RF_OK;
+}
+
 rf_result rf_stage_peek_input(rf_stage *stage, const rf_element **out)
 {
     if (!stage->pending) {

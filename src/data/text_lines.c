@@ -3,6 +3,7 @@
 #include <ringfire/readers.h>
 
 #include "base/params.h"
+#include "data/files.h"
 #include "data/line_file.h"
 #include "data/pipeline.h"
 
@@ -28,7 +29,8 @@ static void free_lines(rf_dataset *dataset)
 typedef struct line_cursor {
     uint32_t file;          /* that is being read */
     uint64_t lines;         /* that were read of it */
-    rf_line_reader *reader; /* NULL: to be opened, again after a failure */
+    rf_line_reader *reader; /* NULL: to be opened, again after another failure */
+    bool too_long;          /* the latest line was, within which the reader is */
 } line_cursor;
 
 static rf_result open_lines(rf_stage *stage)
@@ -46,13 +48,13 @@ static void close_lines(rf_stage *stage)
 }
 
 /* To where reading had come. */
-static rf_result open_file(const line_source *source, line_cursor *c, size_t most)
+static rf_result open_file(const line_source *source, line_cursor *c)
 {
     const char *path = source->paths[c->file];
     RF_TRY(rf_line_reader_open(path, &c->reader));
     for (uint64_t i = 0; i < c->lines; i++) {
         size_t size;
-        const rf_result r = rf_line_read(c->reader, NULL, most, &size);
+        const rf_result r = rf_line_read(c->reader, NULL, SIZE_MAX, &size);
         RF_TRY(r);
         if (r == RF_END)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: the file has changed since its lines were read", path);
@@ -63,9 +65,11 @@ static rf_result open_file(const line_source *source, line_cursor *c, size_t mos
 /* RF_END: of the file. */
 static rf_result read_line(const line_source *source, line_cursor *c, uint8_t *to, size_t most, size_t *size)
 {
-    rf_result r = c->reader ? RF_OK : open_file(source, c, most);
+    if (c->too_long) rf_line_reader_close(&c->reader); /* the line comes again */
+    rf_result r = c->reader ? RF_OK : open_file(source, c);
     if (r == RF_OK) r = rf_line_read(c->reader, to, most, size);
-    if (r != RF_OK) rf_line_reader_close(&c->reader);
+    c->too_long = r == RF_ERROR_INVALID_ARGUMENT;
+    if (r != RF_OK && !c->too_long) rf_line_reader_close(&c->reader);
     if (r == RF_OK) c->lines++;
     return r;
 }
@@ -102,12 +106,29 @@ static rf_result pass_over_line(rf_stage *stage)
     return find_line(stage, NULL, &size);
 }
 
+/* A line that is too long, or all that cannot be read of a file. */
+static rf_result drop_line(rf_stage *stage)
+{
+    line_cursor *c = stage->data;
+    const bool goes_on = c->too_long && rf_line_skip_rest(c->reader) == RF_OK;
+    c->too_long = false;
+    if (goes_on) {
+        c->lines++;
+        return RF_OK;
+    }
+    rf_line_reader_close(&c->reader);
+    c->file++;
+    c->lines = 0;
+    return RF_OK;
+}
+
 const rf_dataset_kind rf_dataset_kind_text_lines = {
     .name = "text_lines",
     .open = open_lines,
     .close = close_lines,
     .next = next_line,
     .pass_over = pass_over_line,
+    .drop = drop_line,
     .free_dataset = free_lines,
 };
 
@@ -153,6 +174,7 @@ rf_result rf_dataset_from_text_lines(const rf_text_lines_params *params, rf_data
     rf_dataset *d = *out;
     d->data = source;
     d->count = source->count;
+    d->names = rf_files_hash_names(params->paths, params->num_paths);
     d->flag = source->skip_empty;
     d->cardinality = RF_CARDINALITY_UNKNOWN;
     return RF_OK;

@@ -160,6 +160,7 @@ rf_result rf_dataset_from_tfrecord(const rf_tfrecord_params *params, rf_dataset 
     rf_dataset *d = *out;
     d->data = source;
     d->num_files = params->num_paths;
+    d->names = rf_files_hash_names(params->paths, params->num_paths);
     d->count = rf_example_plan_hash(&source->plan);
     d->seed = 1; /* every file */
     d->cardinality = rf_files_examples(d);

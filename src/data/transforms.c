@@ -210,15 +210,26 @@ static rf_result pass_over_windowed(rf_stage *stage)
     return r == RF_OK ? rf_stage_pass_over(stage->input) : r;
 }
 
+/* What failed may lie on the way to the next element, which stays the next one then. */
+static rf_result drop_windowed(rf_stage *stage)
+{
+    const rf_dataset *d = stage->dataset;
+    const bool on_the_way = stage->input->position < d->index + stage->position * d->seed;
+    RF_TRY(rf_stage_drop(stage->input));
+    if (on_the_way) stage->position--; /* rf_stage_drop() counts it */
+    return RF_OK;
+}
+
 const rf_dataset_kind rf_dataset_kind_window = {
     .name = "window",
     .open = open_window,
     .get = get_windowed,
     .next = next_windowed,
     .pass_over = pass_over_windowed,
+    .drop = drop_windowed,
 };
 
-static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out)
+rf_result rf_dataset_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out)
 {
     RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_window, out));
     rf_dataset *d = *out;
@@ -230,24 +241,6 @@ static rf_result make_window(const rf_dataset *in, uint64_t first, uint64_t stri
     else if (in->cardinality == RF_CARDINALITY_INFINITE && count != UINT64_MAX)
         d->cardinality = (int64_t)count;
     return RF_OK;
-}
-
-rf_result rf_dataset_take(const rf_dataset *in, uint64_t count, rf_dataset **out)
-{
-    return make_window(in, 0, 1, count, out);
-}
-
-rf_result rf_dataset_skip(const rf_dataset *in, uint64_t count, rf_dataset **out)
-{
-    return make_window(in, count, 1, UINT64_MAX, out);
-}
-
-rf_result rf_dataset_shard(const rf_dataset *in, uint32_t num_shards, uint32_t index, rf_dataset **out)
-{
-    RF_REQUIRE(out, "rf_dataset_shard: out is NULL");
-    *out = NULL;
-    RF_REQUIRE(num_shards > 0 && index < num_shards, "rf_dataset_shard: index %u of %u shards", index, num_shards);
-    return make_window(in, index, num_shards, UINT64_MAX, out);
 }
 
 /* ---- batch ---- */
@@ -329,12 +322,30 @@ static rf_result pass_over_batch(rf_stage *stage)
     return RF_OK;
 }
 
+/* All of the batch goes, as it does where batches are fetched by number. */
+static rf_result drop_batch(rf_stage *stage)
+{
+    uint64_t *size = &stage->count;
+    if (stage->pending)
+        rf_stage_take_input(stage);
+    else
+        RF_TRY(rf_stage_drop(stage->input));
+    for (++*size; *size < stage->dataset->count; ++*size) {
+        const rf_result r = rf_stage_pass_over_input(stage);
+        if (r == RF_END) break;
+        if (r < 0) RF_TRY(rf_stage_drop(stage->input));
+    }
+    *size = 0;
+    return RF_OK;
+}
+
 const rf_dataset_kind rf_dataset_kind_batch = {
     .name = "batch",
     .open = open_batch,
     .get = get_batch,
     .next = next_batch,
     .pass_over = pass_over_batch,
+    .drop = drop_batch,
 };
 
 rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size, bool drop_remainder, rf_dataset **out)

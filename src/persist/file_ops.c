@@ -142,6 +142,27 @@ static size_t one_call(uint64_t left)
     return left < 1u << 30 ? (size_t)left : 1u << 30;
 }
 
+rf_result rf_file_open_sized(const rf_file_ops *ops, const char *path, int *fd, uint64_t *size)
+{
+    int64_t bytes = -1;
+    do {
+        *fd = ops->open(ops->user, path);
+    } while (*fd < 0 && errno == EINTR);
+    if (*fd < 0 && errno != ENXIO) /* a socket */
+        return RF_FAIL_ERRNO(errno == ENOENT || errno == ENOTDIR ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "%s: cannot open",
+                             path);
+    if (*fd >= 0) bytes = ops->size(ops->user, *fd);
+    if (bytes >= 0) {
+        *size = (uint64_t)bytes;
+        return RF_OK;
+    }
+    const rf_result r = *fd < 0 || errno == EINVAL ? RF_FAIL(RF_ERROR_IO, "%s: is not a regular file", path)
+                                                   : RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot tell its size", path);
+    if (*fd >= 0) ops->close(ops->user, *fd);
+    *fd = -1;
+    return r;
+}
+
 rf_result rf_file_read_at(const rf_file_ops *ops, int fd, const char *path, void *data, uint64_t size, uint64_t offset)
 {
     uint8_t *to = data;
@@ -283,4 +304,12 @@ void rf_new_file_abandon(rf_new_file *file)
     rf_free(file->temporary);
     file->temporary = NULL;
     file->fd = file->directory = -1;
+}
+
+rf_result rf_new_file_try(const rf_file_ops *ops, const char *path)
+{
+    rf_new_file file;
+    RF_TRY(rf_new_file_begin(&file, ops, path));
+    rf_new_file_abandon(&file);
+    return RF_OK;
 }

@@ -31,6 +31,9 @@ typedef struct rf_file_ops {
 
 extern const rf_file_ops rf_system_file_ops;
 
+/* A regular file that is to be read, and how large it is. *fd is -1 where this fails. RF_ERROR_NOT_FOUND / IO with the
+ * path. */
+rf_result rf_file_open_sized(const rf_file_ops *ops, const char *path, int *fd, uint64_t *size);
 /* All of it; `path` is for the message. Reading past the end is RF_ERROR_CORRUPT_DATA. */
 rf_result rf_file_read_at(const rf_file_ops *ops, int fd, const char *path, void *data, uint64_t size, uint64_t offset);
 rf_result rf_file_write_at(const rf_file_ops *ops, int fd, const char *path, const void *data, uint64_t size,
@@ -52,5 +55,7 @@ typedef struct rf_new_file {
 rf_result rf_new_file_begin(rf_new_file *file, const rf_file_ops *ops, const char *path);
 rf_result rf_new_file_commit(rf_new_file *file);
 void rf_new_file_abandon(rf_new_file *file);
+/* Whether such a file could be begun now: for those who will write one much later. */
+rf_result rf_new_file_try(const rf_file_ops *ops, const char *path);
 
 #endif

@@ -280,6 +280,8 @@ typedef struct rf_gradient_transform {
 void rf_gradient_transform_free(rf_gradient_transform *transform);
 /* The variable whose gradient rf_gradients() gave as this value; NULL: it did not. */
 rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v);
+/* `loss` was made of what `value` comes from instead of the value itself: rf_gradients() refuses such a target. */
+rf_result rf_trace_pass_over(rf_trace *t, rf_value value, rf_value loss);
 /* Variable behind a STATE slot of the trace's graph; NULL: state of each replica. */
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot);
 /* A leaf of the trace's graph that all replicas have alike: variables, constants, numbers of the whole batch. */

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/world.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/platform.h"
 #include "base/profiler.h"
 #include "transport/collective/comm_internal.h"
+
+/* Of a process that is no job by itself; a job's communicator has begun its trace. */
+static uint64_t epoch_of_launcher(void)
+{
+    const char *text = rf_env("RINGFIRE_EPOCH");
+    return text ? strtoull(text, NULL, 10) : 0;
+}
 
 rf_result rf_world_create(rf_comm *comm, rf_world *out)
 {
@@ -17,7 +26,7 @@ rf_result rf_world_create(rf_comm *comm, rf_world *out)
     out->first = RF_NEW_ARRAY(uint32_t, (size_t)out->size + 1);
     out->counts = RF_NEW_ARRAY(uint64_t, out->size);
     if (!out->first || !out->counts) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    return rf_profiler_join(out->rank, out->size);
+    return rf_profiler_join(out->rank, out->size, epoch_of_launcher());
 }
 
 void rf_world_leave(rf_world *world)

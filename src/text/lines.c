@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/platform.h"
+#include "base/utf8.h"
+#include "data/inflate.h"
 
 struct rf_text_lines {
     const char **texts;
@@ -44,13 +45,14 @@ static rf_result reserve_lines(rf_text_lines *lines, uint64_t more)
 
 rf_result rf_text_lines_append(rf_text_lines *lines, const char *bytes, size_t size)
 {
+    size_t mark;
+    RF_TRY(rf_utf8_begin(bytes, size, &mark));
     uint64_t count = size > 0 && bytes[size - 1] != '\n';
     for (size_t i = 0; i < size; i++) count += bytes[i] == '\n';
     RF_TRY(reserve_lines(lines, count));
     char *text = rf_arena_alloc(&lines->bytes, size + 1);
     if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (size > 0) memcpy(text, bytes, size);
-    const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     for (size_t begin = mark; begin < size;) {
         char *line = text + begin, *feed = memchr(line, '\n', size - begin);
         size_t length = feed ? (size_t)(feed - line) : size - begin;
@@ -67,7 +69,7 @@ static rf_result append_file(rf_text_lines *lines, const char *path)
 {
     void *bytes;
     size_t size;
-    RF_TRY(rf_file_read(path, 0, &bytes, &size));
+    RF_TRY(rf_inflate_file(path, &bytes, &size));
     const rf_result r = rf_text_lines_append(lines, bytes, size);
     rf_free(bytes);
     return rf_error_context(r, "%s", path);

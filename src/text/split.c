@@ -31,42 +31,116 @@ rf_result rf_split_words(const char *text, size_t size, bool keep_case, bool kee
 
 /* ---- BERT's ---- */
 
+enum {
+    SIGMA = 0x3a3,
+    FINAL_SIGMA = 0x3c2,
+    MOST_GROWTH = 3, /* bytes that a decomposition has for each byte before: a Korean syllable becomes its letters */
+    MOST_MARKS = 100 /* behind a letter that are put in order; what has more of them is no word of a vocabulary */
+};
+
 typedef struct basic_splitter {
     char *word;
     size_t length;
+    size_t marks;     /* where those begin that are put in order */
+    bool after_cased; /* a letter that has cases came last, of what counts for that */
     rf_word_fn fn;
     void *user;
 } basic_splitter;
 
 static rf_result end_word(basic_splitter *s)
 {
-    if (s->length == 0) return RF_OK;
     const size_t length = s->length;
-    s->length = 0;
-    return s->fn(s->user, s->word, length);
+    s->length = s->marks = 0;
+    return length > 0 ? s->fn(s->user, s->word, length) : RF_OK;
 }
 
-static rf_result take_character(basic_splitter *s, uint32_t code, bool keep_case)
+/* At white space. */
+static rf_result end_token(basic_splitter *s)
+{
+    s->after_cased = false;
+    return end_word(s);
+}
+
+/* A mark that has an order stands behind those of the same or a lower one. */
+static size_t find_place(const basic_splitter *s, uint32_t order)
+{
+    size_t at = s->length;
+    for (int i = 0; order > 0 && at > s->marks && i < MOST_MARKS; i++) {
+        size_t before = at - 1;
+        uint32_t code;
+        while (((uint8_t)s->word[before] & 0xc0) == 0x80) before--;
+        rf_utf8_decode(s->word + before, at - before, &code);
+        if (rf_unicode_order(code) <= order) break;
+        at = before;
+    }
+    return at;
+}
+
+/* `order` 0: where the text has it. */
+static rf_result put_character(basic_splitter *s, uint32_t code, uint32_t order)
+{
+    const bool alone = rf_unicode_is_punctuation(code);
+    if (alone) RF_TRY(end_word(s));
+    const size_t at = find_place(s, order);
+    char bytes[4];
+    const uint32_t size = rf_utf8_encode(code, bytes);
+    memmove(s->word + at + size, s->word + at, s->length - at);
+    memcpy(s->word + at, bytes, size);
+    s->length += size;
+    if (order == 0) s->marks = s->length;
+    return alone ? end_word(s) : RF_OK;
+}
+
+/* Whether a letter that has cases follows in the same token. */
+static bool cased_follows(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        uint32_t code;
+        i += rf_utf8_decode(text + i, size - i, &code);
+        if (code == RF_UTF8_INVALID || rf_unicode_is_control(code) || rf_unicode_is_case_ignorable(code)) continue;
+        return rf_unicode_is_cased(code);
+    }
+    return false;
+}
+
+/* In lower case, decomposed, without accents. `rest` follows. */
+static rf_result put_folded(basic_splitter *s, uint32_t code, const char *rest, size_t size)
+{
+    uint32_t parts[RF_UNICODE_PARTS];
+    const bool final_sigma = code == SIGMA && s->after_cased && !cased_follows(rest, size);
+    const uint32_t count = rf_unicode_decompose(final_sigma ? FINAL_SIGMA : rf_unicode_lower(code), parts);
+    if (!rf_unicode_is_case_ignorable(code)) s->after_cased = rf_unicode_is_cased(code);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t order = rf_unicode_order(parts[i]);
+        if (!rf_unicode_is_accent(parts[i]))
+            RF_TRY(put_character(s, parts[i], order));
+        else if (order == 0)
+            s->marks = s->length;
+    }
+    return RF_OK;
+}
+
+static rf_result take_character(basic_splitter *s, uint32_t code, bool keep_case, const char *rest, size_t size)
 {
     if (code == RF_UTF8_INVALID || rf_unicode_is_control(code)) return RF_OK;
-    if (rf_unicode_is_space(code)) return end_word(s);
-    const bool alone = rf_unicode_is_punctuation(code) || rf_unicode_is_chinese(code);
-    if (!keep_case) code = rf_unicode_fold(code);
-    if (code == 0) return RF_OK; /* an accent */
-    if (alone) RF_TRY(end_word(s));
-    s->length += rf_utf8_encode(code, s->word + s->length);
-    return alone ? end_word(s) : RF_OK;
+    if (rf_unicode_is_space(code)) return end_token(s);
+    const bool alone = rf_unicode_is_chinese(code);
+    if (alone) RF_TRY(end_token(s));
+    RF_TRY(keep_case ? put_character(s, code, 0) : put_folded(s, code, rest, size));
+    return alone ? end_token(s) : RF_OK;
 }
 
 rf_result rf_split_basic(const char *text, size_t size, bool keep_case, rf_word_fn fn, void *user)
 {
-    basic_splitter s = { .word = rf_calloc(size, 1), .fn = fn, .user = user };
+    size_t room;
+    if (!rf_mul_size(size, MOST_GROWTH, &room)) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    basic_splitter s = { .word = rf_calloc(room, 1), .fn = fn, .user = user };
     if (!s.word) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = RF_OK;
     for (size_t i = 0; i < size && r == RF_OK;) {
         uint32_t code;
         i += rf_utf8_decode(text + i, size - i, &code);
-        r = take_character(&s, code, keep_case);
+        r = take_character(&s, code, keep_case, text + i, size - i);
     }
     if (r == RF_OK) r = end_word(&s);
     rf_free(s.word);

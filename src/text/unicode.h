@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tokenizers have to know of characters. Pure functions that no locale changes. */
+/* What tokenizers have to know of characters, from utf8proc's tables. Pure functions that no locale changes. */
 #ifndef RF_TEXT_UNICODE_H
 #define RF_TEXT_UNICODE_H
 
@@ -10,11 +10,22 @@
 bool rf_ascii_is_space(uint8_t byte);
 bool rf_ascii_is_punctuation(uint8_t byte);
 
+/* The classes of BERT's basic tokenizer. */
 bool rf_unicode_is_space(uint32_t code);
-bool rf_unicode_is_control(uint32_t code); /* also what only formats; white space is none */
+bool rf_unicode_is_control(uint32_t code); /* also what only formats, is private or not assigned; white space is none */
 bool rf_unicode_is_punctuation(uint32_t code);
 bool rf_unicode_is_chinese(uint32_t code); /* of the blocks of CJK ideographs */
-/* Lower case without accents; 0 for accents that are characters of their own. No more bytes of UTF-8 than before. */
-uint32_t rf_unicode_fold(uint32_t code);
+bool rf_unicode_is_accent(uint32_t code);  /* a mark without a width of its own */
+
+/* For the small sigma at the end of words (Unicode's Final_Sigma). */
+bool rf_unicode_is_cased(uint32_t code);
+bool rf_unicode_is_case_ignorable(uint32_t code);
+
+uint32_t rf_unicode_lower(uint32_t code);
+/* 0, or the place that a mark has among those of its letter. */
+uint32_t rf_unicode_order(uint32_t code);
+enum { RF_UNICODE_PARTS = 8 };
+/* The canonical decomposition, whole; returns how many characters it has. */
+uint32_t rf_unicode_decompose(uint32_t code, uint32_t parts[RF_UNICODE_PARTS]);
 
 #endif

@@ -79,8 +79,9 @@ static range range_of(const rf_graph *g, rf_value v)
         const rf_value_info *info = &g->values.items[v];
         if (info->kind != RF_VALUE_RESULT) return RANGE_UNKNOWN;
         const rf_node_info *node = &g->nodes.items[info->producer];
-        if (node->op == &rf_op_reshape || node->op == &rf_op_reshape_like || node->op == &rf_op_transpose ||
-            node->op == &rf_op_stop_gradient) {
+        if (node->op == &rf_op_reshape || node->op == &rf_op_reshape_like || node->op == &rf_op_expand_dims ||
+            node->op == &rf_op_squeeze || node->op == &rf_op_transpose || node->op == &rf_op_slice ||
+            node->op == &rf_op_cast || node->op == &rf_op_stop_gradient) {
             v = node->in[0];
             continue;
         }
@@ -131,8 +132,8 @@ bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predi
                        function);
     if (loss->from_logits && known == (binary ? RANGE_PROBABILITIES : RANGE_SOFTMAX))
         rf_log_message(RF_LOG_WARN,
-                       "%s: loss.from_logits is set, but the model ends with %s, which is then applied twice; clear "
-                       "loss.from_logits, or leave out the activation",
+                       "%s: loss.from_logits is set, but the model ends with %s; the loss takes the logits in front of "
+                       "it; clear loss.from_logits, or leave out the activation",
                        function, binary ? "sigmoid" : "softmax");
     return true;
 }
@@ -178,20 +179,31 @@ static rf_tensor labels_smooth(rf_trace *t, const rf_loss *loss, rf_tensor label
     return rf_smooth_labels(t, labels, loss->label_smoothing, p.shape.dim[p.shape.rank - 1]);
 }
 
+/* Predictions that the graph shows to be probabilities are none, whatever the caller says: the functions of ops.h then
+ * go back to the logits. */
+static bool takes_logits(rf_trace *t, const rf_loss *loss, rf_tensor predictions)
+{
+    rf_value v;
+    if (!loss->from_logits || !rf_operand(t, predictions, "predictions", &v)) return false;
+    const range shown = loss->kind == RF_LOSS_BINARY_CROSSENTROPY ? RANGE_PROBABILITIES : RANGE_SOFTMAX;
+    return range_of(rf_trace_graph(t), v) != shown;
+}
+
 rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
 {
+    const bool from_logits = takes_logits(t, loss, predictions);
     switch (loss->kind) {
     case RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
         labels = rf_class_labels(t, labels, predictions);
-        return rf_sparse_categorical_crossentropy(t, labels, predictions, loss->from_logits);
+        return rf_sparse_categorical_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_CATEGORICAL_CROSSENTROPY:
         labels = labels_smooth(t, loss, rf_regression_labels(t, labels, predictions), predictions);
-        return rf_categorical_crossentropy(t, labels, predictions, loss->from_logits);
+        return rf_categorical_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_MEAN_SQUARED_ERROR:
         return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_LOSS_BINARY_CROSSENTROPY:
         labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, 2);
-        return rf_binary_crossentropy(t, labels, predictions, loss->from_logits);
+        return rf_binary_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_MEAN_ABSOLUTE_ERROR:
         return rf_mean_absolute_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_LOSS_HUBER: return rf_huber(t, rf_regression_labels(t, labels, predictions), predictions, loss->delta);

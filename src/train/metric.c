@@ -80,6 +80,22 @@ static bool is_curve(rf_metric_kind kind)
     return kind == RF_METRIC_AUC_ROC || kind == RF_METRIC_AUC_PR;
 }
 
+/* Probabilities are more to it than an order: it has a `from_logits`. */
+static bool reads_probabilities(rf_metric_kind kind)
+{
+    return has_threshold(kind) || is_curve(kind) || kind == RF_METRIC_PERPLEXITY;
+}
+
+rf_reads_logits rf_metric_reads_logits(const rf_metric_params *p, const rf_loss *loss)
+{
+    const bool largest = p->kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY || p->kind == RF_METRIC_CATEGORICAL_ACCURACY;
+    if (!loss) return RF_READS_PREDICTIONS;
+    if (largest) return RF_READS_ORDER;
+    if (!loss->from_logits || p->from_logits || !reads_probabilities(p->kind)) return RF_READS_PREDICTIONS;
+    const bool classes = loss->kind != RF_LOSS_BINARY_CROSSENTROPY;
+    return classes ? RF_READS_SOFTMAX : RF_READS_LOGITS;
+}
+
 static bool is_ranking(rf_metric_kind kind)
 {
     return kind == RF_METRIC_HIT_RATE || kind == RF_METRIC_NDCG;
@@ -105,7 +121,7 @@ static rf_result check_params(const rf_metric_params *p, const char *function)
                p->num_classes);
     RF_REQUIRE(p->threshold == 0.0f || has_threshold(p->kind),
                "%s: threshold is for binary accuracy, precision, recall and F1", function);
-    RF_REQUIRE(!p->from_logits || has_threshold(p->kind) || is_curve(p->kind) || p->kind == RF_METRIC_PERPLEXITY,
+    RF_REQUIRE(!p->from_logits || reads_probabilities(p->kind),
                "%s: from_logits is for metrics of probabilities, not for %s", function, rf_metric_kind_name(p->kind));
     RF_REQUIRE(p->k == 0 || is_top_k(p->kind) || is_ranking(p->kind), "%s: k is for top-k accuracies and rankings",
                function);

@@ -27,6 +27,15 @@ bool rf_metric_compares(rf_metric_kind kind);
 /* True for those that fit calls "accuracy" where there is one. */
 bool rf_metric_is_accuracy(rf_metric_kind kind);
 
+/* How a metric takes predictions beside the loss of its output (NULL: a function of the caller). */
+typedef enum rf_reads_logits {
+    RF_READS_PREDICTIONS, /* as they are: no probabilities are meant, or the metric says itself what they are */
+    RF_READS_LOGITS,      /* as logits of single elements, which rf_metric_params::from_logits means */
+    RF_READS_SOFTMAX,     /* after a softmax */
+    RF_READS_ORDER        /* before or after one: as the loss does, so that both are made in one pass */
+} rf_reads_logits;
+rf_reads_logits rf_metric_reads_logits(const rf_metric_params *params, const rf_loss *loss);
+
 enum { RF_MAX_COMPILED_METRICS = (RF_MAX_LOGS - 3) / 2 }; /* loss and metrics, twice for validation, and the rate */
 
 /* The loss and the metrics of fit or evaluate. */

@@ -188,6 +188,7 @@ void rf_model_release(rf_model *m)
     rf_free(m->tracked.items);
     rf_free(m->trainable.items);
     rf_free(m->others.items);
+    rf_iterator_state_free(m->position);
     rf_layer_graph_free(m->graph);
     rf_free(m->callees.items);
     rf_arena_free(&m->names);

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/params.h"
+#include "data/pipeline.h"
 #include "server/coordinator.h"
 #include "server/variables.h"
 #include "server/worker.h"
@@ -204,7 +205,7 @@ static rf_result begin_reading(const rf_worker_function *function, uint64_t firs
     if (first == 0 || pass == 0 || pass == RF_CARDINALITY_UNKNOWN) return RF_OK;
     if (pass > 0) at->epoch = first / (uint64_t)pass;
     rf_dataset *rest;
-    RF_TRY(rf_dataset_skip(function->data, pass > 0 ? first % (uint64_t)pass : first, &rest));
+    RF_TRY(rf_dataset_window(function->data, pass > 0 ? first % (uint64_t)pass : first, 1, UINT64_MAX, &rest));
     const rf_result r = rf_iterator_create(rest, at->epoch++, &at->iterator);
     rf_dataset_destroy(&rest);
     if (r == RF_OK) rf_function_set_step(function->function, first);

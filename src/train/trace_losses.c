@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public tracing functions of losses that are composed of other operations. All take the mean, or the sum, over the
- * last axis. */
+/* The public tracing functions of losses. Most are composed of other operations, and take the mean, or the sum, over
+ * the last axis. */
 #include <ringfire/ops.h>
 
 #include <math.h>
 #include <stdio.h>
 
+#include "train/logits.h"
 #include "train/loss.h"
 #include "train/trace_util.h"
 
@@ -43,10 +44,55 @@ static rf_tensor tensor_affine(rf_trace *t, rf_tensor x, float factor, float off
     return offset == 0.0f ? scaled : rf_add(t, scaled, rf_constant(t, offset));
 }
 
+/* Predictions as the loss reads them: where they are not logits, but the graph shows those, they become the logits. */
+static rf_tensor read_predictions(rf_trace *t, rf_tensor predictions, rf_squash squash, bool *from_logits)
+{
+    if (*from_logits) return predictions;
+    const rf_tensor logits = rf_logits_behind(t, predictions, squash);
+    *from_logits = logits.id != 0;
+    return *from_logits ? logits : predictions;
+}
+
+typedef rf_result (*emit_crossentropy_fn)(rf_graph *g, rf_value labels, rf_value predictions, bool from_logits,
+                                          rf_value *out);
+
+static rf_tensor classes_crossentropy(rf_trace *t, emit_crossentropy_fn emit, rf_tensor labels, rf_tensor predictions,
+                                      bool from_logits)
+{
+    rf_value l, p, out = 0;
+    predictions = read_predictions(t, predictions, RF_SQUASH_SOFTMAX, &from_logits);
+    if (!rf_operand(t, labels, "labels", &l) || !rf_operand(t, predictions, "predictions", &p)) return RF_NO_TENSOR;
+    const rf_result r = emit(rf_trace_graph(t), l, p, from_logits, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+{
+    RF_TRACING(t);
+    rf_value v;
+    if (!rf_operand(t, labels, "rf_sparse_categorical_crossentropy: labels", &v) ||
+        !rf_operand(t, predictions, "rf_sparse_categorical_crossentropy: predictions", &v))
+        return RF_NO_TENSOR;
+    return classes_crossentropy(t, rf_emit_sparse_crossentropy, labels, predictions, from_logits);
+}
+
+rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+{
+    RF_TRACING(t);
+    rf_value v;
+    if (!rf_operand(t, labels, "rf_categorical_crossentropy: labels", &v) ||
+        !rf_operand(t, predictions, "rf_categorical_crossentropy: predictions", &v))
+        return RF_NO_TENSOR;
+    return classes_crossentropy(t, rf_emit_crossentropy, labels, predictions, from_logits);
+}
+
 rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
     RF_TRACING(t);
+    const rf_tensor given = predictions;
     if (!widen_pair(t, "rf_binary_crossentropy", &labels, &predictions)) return RF_NO_TENSOR;
+    const rf_tensor read = read_predictions(t, given, RF_SQUASH_SIGMOID, &from_logits);
+    if (read.id != given.id) predictions = rf_wide(t, read);
     if (from_logits) {
         const rf_tensor product = rf_multiply(t, labels, predictions);
         return mean_of_last(t, rf_subtract(t, rf_softplus(t, predictions), product));

@@ -687,30 +687,6 @@ rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth)
     return rf_trace_emit(t, r, out);
 }
 
-rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
-{
-    RF_TRACING(t);
-    rf_value v[2], out = 0;
-    if (!two_operands(t, labels, "rf_sparse_categorical_crossentropy: labels", predictions,
-                      "rf_sparse_categorical_crossentropy: predictions", v)) {
-        return RF_NO_TENSOR;
-    }
-    const rf_result r = rf_emit_sparse_crossentropy(rf_trace_graph(t), v[0], v[1], from_logits, &out);
-    return rf_trace_emit(t, r, out);
-}
-
-rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
-{
-    RF_TRACING(t);
-    rf_value v[2], out = 0;
-    if (!two_operands(t, labels, "rf_categorical_crossentropy: labels", predictions,
-                      "rf_categorical_crossentropy: predictions", v)) {
-        return RF_NO_TENSOR;
-    }
-    const rf_result r = rf_emit_crossentropy(rf_trace_graph(t), v[0], v[1], from_logits, &out);
-    return rf_trace_emit(t, r, out);
-}
-
 /* ---- other ---- */
 
 rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)

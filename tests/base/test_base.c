@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/platform.h"
+#include "tests/room.h"
 
 static rf_result inner(void)
 {
@@ -449,7 +450,7 @@ static void test_caps_clamp(void **state)
     assert_int_equal(caps.subgroup_size, 8);
 }
 
-int main(void)
+TEST_PROGRAM(base)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error_chain),

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/profiler.h"
+#include "tests/room.h"
 
 static char folder[SCRATCH_PATH];
 
@@ -166,20 +167,28 @@ static void test_environment(void **unused)
     snprintf(path, sizeof(path), "%s/of.env.json", folder);
     setenv("RINGFIRE_TRACE", path, 1);
     setenv("RINGFIRE_TRACE_OPS", "x", 1);
-    assert_int_equal(rf_profiler_join(2, 4), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_profiler_join(2, 4, 0), RF_ERROR_INVALID_ARGUMENT);
     setenv("RINGFIRE_TRACE_OPS", "10", 1);
-    assert_int_equal(rf_profiler_join(2, 4), RF_OK);
-    assert_int_equal(rf_profiler_join(2, 4), RF_OK);
+    assert_int_equal(rf_profiler_join(2, 4, 0), RF_OK);
+    assert_int_equal(rf_profiler_join(2, 4, 0), RF_OK);
     assert_true(rf_profiler_times_ops(5) && rf_profiler_times_ops(15));
     assert_false(rf_profiler_times_ops(0) || rf_profiler_times_ops(10));
     assert_int_equal(rf_profiler_stop(), RF_OK);
     snprintf(expected, sizeof(expected), "%s/of.env.rank2.json", folder);
     assert_int_equal(access(expected, R_OK), 0);
     setenv("RINGFIRE_TRACE_OPS", "0", 1);
-    assert_int_equal(rf_profiler_join(0, 1), RF_OK);
+    assert_int_equal(rf_profiler_join(0, 1, 0), RF_OK);
     assert_false(rf_profiler_times_ops(5));
     assert_int_equal(rf_profiler_stop(), RF_OK);
     assert_int_equal(access(path, R_OK), 0);
+    /* A job that is started again leaves the files of the attempt before as they are. */
+    static const char *const again[] = { "of.env.attempt3.rank1.json", "of.env.attempt3.json" };
+    for (uint32_t size = 2; size > 0; size--) {
+        assert_int_equal(rf_profiler_join(size - 1, size, 2), RF_OK);
+        assert_int_equal(rf_profiler_stop(), RF_OK);
+        snprintf(expected, sizeof(expected), "%s/%s", folder, again[2 - size]);
+        assert_int_equal(access(expected, R_OK), 0);
+    }
     unsetenv("RINGFIRE_TRACE");
     unsetenv("RINGFIRE_TRACE_OPS");
 }
@@ -217,17 +226,11 @@ static int make_folder(void **unused)
 static int remove_folder(void **unused)
 {
     (void)unused;
-    static const char *const names[] = { "threads.json", "again.json", "of.env.json", "of.env.rank2.json",
-                                         "fork.json" };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char path[80];
-        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
-        unlink(path);
-    }
-    return rmdir(folder);
+    scratch_remove(folder);
+    return 0;
 }
 
-int main(void)
+TEST_PROGRAM(profiler)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crc32c),

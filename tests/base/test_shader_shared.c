@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/shader.h"
+#include "tests/room.h"
 
 #define WORDS(operation, count) ((uint32_t)(count) << 16 | (operation))
 #define HEADER(bound) 0x07230203, 0x00010300, 0, (bound), 0
@@ -237,7 +238,7 @@ static void test_unknown(void **state)
     assert_int_equal(bytes, 0);
 }
 
-int main(void)
+TEST_PROGRAM(shader_shared)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_sizes), cmocka_unit_test(test_operations),
                                         cmocka_unit_test(test_unknown) };

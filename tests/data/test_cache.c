@@ -11,6 +11,7 @@
 #include <ringfire/dataset.h>
 
 #include "../support/apply.h"
+#include "tests/room.h"
 
 enum { N = 61, BATCH = 8, EPOCHS = 4 };
 
@@ -275,7 +276,7 @@ static void test_unknown_codes(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(cache)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_incomplete_pass_is_discarded),

@@ -14,6 +14,7 @@
 
 #include "../support/expect.h"
 #include "../support/folder.h"
+#include "tests/room.h"
 
 enum { PLANE = 1024, PIXELS = 3 * PLANE, MAX_RECORDS = 3 };
 
@@ -148,7 +149,7 @@ static int remove_directory(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(cifar)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ten_classes),

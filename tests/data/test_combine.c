@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "combined.h"
 #include "data/slice.h"
+#include "tests/room.h"
 
 static rf_dataset *source(bool in_order, int32_t first, int32_t count)
 {
@@ -433,7 +434,7 @@ static void test_uneven_batches_are_not_shared(void **state)
     rf_dataset_destroy(&d);
 }
 
-int main(void)
+TEST_PROGRAM(combine)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zip_ends_with_the_shortest),

@@ -3,12 +3,15 @@
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "../support/folder.h"
 #include "base/error.h"
 #include "combined.h"
 #include "data/slice.h"
+#include "tests/room.h"
 #include <ringfire/readers.h>
 
 static char folder[SCRATCH_PATH];
@@ -141,6 +144,93 @@ static void test_numbers(void **state)
     rf_dataset_destroy(&d);
 }
 
+/* Lines that end with LF, CR LF or CR, each of which a file may mix; a CR within quotes belongs to its field. */
+static void test_line_ends(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "a,b\n1,2\n3,4\n5,6", "a,b\r1,2\r3,4\r5,6\r", "a,b\r\n1,2\r3,4\n5,6\r\n",
+                                         "\r\ra,b\r\r1,2\r\n\r3,4\n\r5,6\r\r" };
+    static const char *const name = "b";
+    const rf_csv_component b = { .dtype = RF_I32, .num_columns = 1, .names = &name };
+    const rf_csv_params p = { .components = &b, .num_components = 1, .header = true };
+    rf_dataset *d;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        OK(read_table(texts[i], p, &d));
+        expect_values(d, 0, (const float[]){ 2, 4, 6 }, 3);
+        rf_dataset_destroy(&d);
+    }
+    OK(read_table("a,b\r\"x\ry\",7\r", p, &d));
+    expect_values(d, 0, (const float[]){ 7 }, 1);
+    rf_dataset_destroy(&d);
+    FAILS(read_table("a,b\r\"x\ry\r\nz\",7\r\n1,x\r", p, &d), RF_ERROR_CORRUPT_DATA,
+          "table.csv:5: column 1 ('b'): 'x'");
+    FAILS(read_table("a,b\r1,2\r3\r", p, &d), RF_ERROR_CORRUPT_DATA, "table.csv:3: 1 columns, but line 1 has 2");
+}
+
+/* What other programs write: gzipped tables are read, of one member or more; tables in UTF-16 and UTF-32 are named. */
+static void test_encodings(void **state)
+{
+    (void)state;
+    const rf_csv_params p = { .components = &one_f32, .num_components = 1 };
+    const char *path = in("table.csv.gz");
+    const rf_csv_params packed = { .components = &one_f32, .num_components = 1, .paths = &path, .num_paths = 1 };
+    rf_dataset *d;
+    for (int i = 0; i < 3; i++) {
+        gzFile f = gzopen(path, i ? "ab" : "wb");
+        for (int row = 0; row < 40000 && f; row++) assert_true(gzprintf(f, "%d,text\r", i) > 0);
+        assert_int_equal(gzclose(f), Z_OK);
+    }
+    OK(rf_dataset_from_csv(&packed, &d));
+    assert_int_equal(rf_dataset_cardinality(d), 120000);
+    rf_dataset_destroy(&d);
+    assert_int_equal(truncate(path, 150), 0);
+    FAILS(rf_dataset_from_csv(&packed, &d), RF_ERROR_CORRUPT_DATA, "table.csv.gz: unpacked byte ");
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *part;
+    } others[] = {
+        { "\xff\xfe"
+          "1\0\n\0",
+          6, "table.csv: is UTF-16; convert it to UTF-8: iconv -f UTF-16" },
+        { "\xfe\xff"
+          "\0"
+          "1\0\n",
+          6, "is UTF-16" },
+        { "\xff\xfe\0\0"
+          "1\0\0\0",
+          8, "is UTF-32" },
+        { "\0\0\xfe\xff"
+          "\0\0\0"
+          "1",
+          8, "is UTF-32" },
+        { "PK\3\4\n", 5, "table.csv: is a zip archive, as spreadsheets are" },
+        { "\xfd"
+          "7zXZ\0\n",
+          7, "is compressed with xz" },
+        { "\x28\xb5\x2f\xfd\n", 5, "is compressed with zstd" },
+        { "BZh91AY&SY\n", 11, "is compressed with bzip2" },
+        { "1\0,\0"
+          "2\0\n\0",
+          8, "every second byte is 0, as in UTF-16" },
+        { "\0"
+          "1\0,\0"
+          "2\0\n",
+          8, "every second byte is 0, as in UTF-16" },
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const char *plain = in("table.csv");
+        FILE *f = fopen(plain, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(others[i].bytes, 1, others[i].size, f), others[i].size);
+        assert_int_equal(fclose(f), 0);
+        rf_csv_params q = p;
+        q.paths = &plain;
+        q.num_paths = 1;
+        FAILS(rf_dataset_from_csv(&q, &d), RF_ERROR_UNSUPPORTED, others[i].part);
+    }
+}
+
 /* Where a decimal comma is the program's, files have their point still. */
 static void test_locale(void **state)
 {
@@ -243,6 +333,27 @@ static rf_dataset *several(const uint32_t *column)
     return d;
 }
 
+/* Of one value each, in a directory. */
+static void make_parts(const char *directory, int count)
+{
+    if (*directory) assert_int_equal(mkdir(in(directory), 0700), 0);
+    for (int i = 0; i < count; i++) {
+        char name[32], text[16];
+        snprintf(name, sizeof(name), "%sp%d", directory, i);
+        snprintf(text, sizeof(text), "1,%d\n", i);
+        write_table(name, text);
+    }
+}
+
+static rf_dataset *parts(const char *const names[3])
+{
+    rf_dataset *d;
+    const char *const paths[] = { in(names[0]), in(names[1]), in(names[2]) };
+    OK(rf_dataset_from_csv(
+        &(rf_csv_params){ .paths = paths, .num_paths = 3, .components = &one_i32, .num_components = 1 }, &d));
+    return d;
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -270,6 +381,13 @@ static void test_files(void **state)
     APPLY(fresh, rf_dataset_batch(fresh, 4, false, &applied_));
     expect_resumes_everywhere(d, fresh);
     expect_other_pipeline(several(&first), several(&second));
+    /* The same files in another order are another pipeline; moved together they are not. */
+    make_parts("", 3);
+    make_parts("moved/", 3);
+    static const char *const forwards[] = { "p0", "p1", "p2" }, *const back[] = { "p0", "p2", "p1" };
+    static const char *const moved[] = { "moved/p0", "moved/p1", "moved/p2" };
+    expect_other_pipeline(parts(forwards), parts(back));
+    expect_resumes_everywhere(parts(forwards), parts(moved));
 }
 
 static void test_workers(void **state)
@@ -314,11 +432,12 @@ static int close_folder(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(csv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),  cmocka_unit_test(test_numbers), cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_files),   cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_columns),   cmocka_unit_test(test_numbers),   cmocka_unit_test(test_locale),
+        cmocka_unit_test(test_line_ends), cmocka_unit_test(test_encodings), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_files),     cmocka_unit_test(test_workers),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

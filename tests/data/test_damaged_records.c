@@ -2,6 +2,7 @@
 /* TFRecord files with every kind of damage: it is noticed and named, and nothing is allocated for what is not there. */
 #include "data/record_file.h"
 #include "records.h"
+#include "tests/room.h"
 
 /* Opens and reads all of a file: how many records come before the failure that is returned. */
 static rf_result read_whole(const char *path, int *records)
@@ -234,7 +235,7 @@ static void test_readers_go_back(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(damaged_records)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_bytes),     cmocka_unit_test(test_truncated_files),

@@ -10,6 +10,8 @@
 
 #include "../support/apply.h"
 #include "base/error.h"
+#include "data/pipeline.h"
+#include "tests/room.h"
 #include <ringfire/dataset.h>
 
 enum { N = 103 };
@@ -470,7 +472,7 @@ static void test_positions_of_earlier_versions(void **state)
             const char digits[3] = { saved[i].hex[2 * b], saved[i].hex[2 * b + 1], 0 };
             bytes[b] = (uint8_t)strtoul(digits, NULL, 16);
         }
-        rf_iterator *it;
+        rf_iterator *it, *other;
         OK(rf_iterator_restore(d, bytes, sizeof(bytes), &it));
         const rf_element *e;
         OK(rf_iterator_next(it, &e));
@@ -478,8 +480,18 @@ static void test_positions_of_earlier_versions(void **state)
         void *again;
         size_t size;
         OK(rf_iterator_save(it, &again, &size));
-        assert_int_equal(size, sizeof(bytes));
-        assert_memory_equal((const uint8_t *)again + 8, bytes + 8, 16); /* and earlier versions read ours */
+        assert_int_equal(((const uint8_t *)again)[7], 3); /* what is saved now has a checksum behind it */
+        assert_int_equal(size, sizeof(bytes) + 8);
+        assert_memory_equal((const uint8_t *)again + 8, bytes + 8, 16);
+        ((uint8_t *)again)[7] = 2;
+        FAILS(rf_iterator_restore(d, again, size, &other), RF_ERROR_CORRUPT_DATA,
+              "64 bytes are no position of version 2");
+        ((uint8_t *)again)[7] = 4;
+        FAILS(rf_iterator_restore(d, again, size, &other), RF_ERROR_CORRUPT_DATA,
+              "version 4; this library reads 2 and 3");
+        bytes[7] = 3;
+        FAILS(rf_iterator_restore(d, bytes, sizeof(bytes), &other), RF_ERROR_CORRUPT_DATA,
+              "56 bytes are no position of version 3");
         rf_iterator_state_free(again);
         rf_iterator_destroy(&it);
         rf_dataset_destroy(&d);
@@ -501,8 +513,17 @@ static void test_saved_position_is_checked(void **state)
     ((char *)saved)[0] ^= 1;
     assert_int_equal(rf_iterator_restore(d, saved, size, &resumed), RF_ERROR_CORRUPT_DATA);
     ((char *)saved)[0] ^= 1;
-    ((char *)saved)[size - 1] = 0x10; /* a position far past the end */
-    assert_int_equal(rf_iterator_restore(d, saved, size, &resumed), RF_ERROR_CORRUPT_DATA);
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        ((uint8_t *)saved)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(rf_iterator_restore(d, saved, size, &resumed), RF_ERROR_CORRUPT_DATA);
+        ((uint8_t *)saved)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    for (size_t cut = 0; cut < size; cut++)
+        assert_int_equal(rf_iterator_restore(d, saved, cut, &resumed), RF_ERROR_CORRUPT_DATA);
+    ((uint8_t *)saved)[size - 9] = 0x10; /* a position far past the end, with its checksum */
+    FAILS(rf_iterator_restore(d, saved, size, &resumed), RF_ERROR_CORRUPT_DATA, "its checksum is another");
+    rf_iterator_state_seal(saved);
+    FAILS(rf_iterator_restore(d, saved, size, &resumed), RF_ERROR_CORRUPT_DATA, "is past the end of the dataset");
     assert_null(resumed);
     rf_iterator_state_free(saved);
     rf_iterator_destroy(&it);
@@ -568,7 +589,7 @@ static void test_bad_arguments(void **state)
     rf_dataset_destroy(NULL);
 }
 
-int main(void)
+TEST_PROGRAM(dataset)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shuffle),

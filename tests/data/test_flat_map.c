@@ -6,6 +6,7 @@
 #include "combined.h"
 #include "data/pipeline.h"
 #include "data/slice.h"
+#include "tests/room.h"
 
 static const rf_element_spec one_number = { .num_components = 1, .dtype = { RF_I32 } };
 
@@ -525,7 +526,7 @@ static void test_iterators_share_nothing(void **state)
     rf_dataset_destroy(&d);
 }
 
-int main(void)
+TEST_PROGRAM(flat_map)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_documented_examples),

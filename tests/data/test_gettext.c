@@ -15,6 +15,7 @@
 #include "../support/folder.h"
 #include "base/memory.h"
 #include "data/gettext.h"
+#include "tests/room.h"
 
 typedef struct mo_text {
     const char *bytes;
@@ -243,7 +244,7 @@ static void test_batches(void **state)
     scratch_remove(directory);
 }
 
-int main(void)
+TEST_PROGRAM(gettext)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pairs),

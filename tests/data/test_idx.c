@@ -14,6 +14,7 @@
 
 #include "../support/expect.h"
 #include "../support/folder.h"
+#include "tests/room.h"
 
 static char directory[SCRATCH_PATH];
 static char path_buffer[4][256];
@@ -224,7 +225,7 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-int main(void)
+TEST_PROGRAM(idx)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_and_gzip),

@@ -12,6 +12,7 @@
 #include "combined.h"
 #include "data/image.h"
 #include "data/slice.h"
+#include "tests/room.h"
 
 #ifdef RF_HAVE_JPEG
 #include <jpeglib.h>
@@ -207,7 +208,11 @@ static void test_refusals(void **state)
     FAILS(rf_image_decode("bad.png", bytes, size, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_CORRUPT_DATA, "bad.png: ");
     FAILS(rf_image_decode("text.png", "hello, world", 12, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_UNSUPPORTED,
           "text.png: is neither a PNG nor a JPEG file");
-    FAILS(rf_image_decode("empty.png", "", 0, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_UNSUPPORTED, "neither");
+    FAILS(rf_image_decode("empty.png", "", 0, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_CORRUPT_DATA, "is empty");
+    path = write_png("huge.png", 4, 4, &k);
+    assert_int_equal(truncate(path, (off_t)1 << 36), 0); /* 64 GiB, of which hardly any are on the disk */
+    FAILS(rf_image_read(path, 0, &image), RF_ERROR_CORRUPT_DATA, "huge.png: larger than the limit of 1073741824 bytes");
+    assert_int_equal(unlink(path), 0);
     FAILS(rf_image_read(in("missing.png"), 0, &image), RF_ERROR_NOT_FOUND, "missing.png");
 #ifndef RF_HAVE_JPEG
     FAILS(rf_image_decode("photo.jpg", "\xff\xd8\xff\xe0", 4, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_UNSUPPORTED,
@@ -277,7 +282,82 @@ static void test_jpeg(void **state)
                   "cut.jpg: ");
         FAILS(rf_image_decode("large.jpg", bytes, size, 0, 377, &image), RF_ERROR_UNSUPPORTED, "18 x 21 pixels");
     }
-    FAILS(rf_image_read(write_jpeg("ink.jpg", 8, 8, 4, false), 0, &image), RF_ERROR_UNSUPPORTED, "(CMYK)");
+}
+
+/* Inks of 0 to 255, as they are or as light, as CMYK or YCCK; with the Adobe marker or without. */
+static void write_cmyk(const char *path, bool ycck, bool adobe)
+{
+    struct jpeg_compress_struct z;
+    struct jpeg_error_mgr errors;
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    z.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&z);
+    jpeg_stdio_dest(&z, f);
+    z.image_width = 16;
+    z.image_height = 8;
+    z.input_components = 4;
+    z.in_color_space = JCS_CMYK;
+    jpeg_set_defaults(&z);
+    if (ycck) jpeg_set_colorspace(&z, JCS_YCCK);
+    jpeg_set_quality(&z, 100, TRUE);
+    z.write_Adobe_marker = adobe;
+    jpeg_start_compress(&z, TRUE);
+    for (int y = 0; y < 8; y++) {
+        JSAMPLE row[64];
+        JSAMPROW rows = row;
+        for (int i = 0; i < 64; i++)
+            row[i] = (JSAMPLE)(adobe ? 255 - smooth(y, i / 4, i % 4) : smooth(y, i / 4, i % 4));
+        jpeg_write_scanlines(&z, &rows, 1);
+    }
+    jpeg_finish_compress(&z);
+    jpeg_destroy_compress(&z);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void test_cmyk(void **state)
+{
+    (void)state;
+    const char *path = in("ink.jpg");
+    for (int how = 0; how < 3; how++) { /* YCCK without the marker would be taken for CMYK */
+        rf_array image;
+        write_cmyk(path, how == 2, how > 0);
+        OK(rf_image_read(path, 0, &image));
+        assert_true(rf_shape_equal(image.shape, RF_SHAPE(8, 16, 3)));
+        for (int p = 0; p < 8 * 16; p++)
+            for (int c = 0; c < 3; c++) {
+                const int light = 255 - smooth(p / 16, p % 16, c), black = 255 - smooth(p / 16, p % 16, 3);
+                assert_true(abs(((const uint8_t *)image.data)[p * 3 + c] - light * black / 255) <= 4);
+            }
+        rf_array_free(&image);
+        for (uint32_t channels = 1; channels <= 4; channels += channels == 1 ? 2 : 1) {
+            OK(rf_image_read(path, channels, &image));
+            assert_int_equal(image.shape.dim[2], channels);
+            rf_array_free(&image);
+        }
+        FAILS(rf_image_read(path, 2, &image), RF_ERROR_INVALID_ARGUMENT, "2 channels");
+    }
+}
+
+/* The header of a frame says 12 bits, or that it is lossless: that the file be copied again does not help. */
+static void test_other_jpeg(void **state)
+{
+    (void)state;
+    static uint8_t bytes[8192];
+    FILE *f = fopen(write_jpeg("other.jpg", 8, 8, 3, false), "rb");
+    rf_array image;
+    assert_non_null(f);
+    const size_t size = fread(bytes, 1, sizeof(bytes), f);
+    fclose(f);
+    size_t frame = 0;
+    while (bytes[frame] != 0xff || bytes[frame + 1] != 0xc0) frame++;
+    bytes[frame + 4] = 12;
+    FAILS(rf_image_decode("deep.jpg", bytes, size, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_UNSUPPORTED,
+          "deep.jpg: Unsupported JPEG data precision 12; save it as");
+    bytes[frame + 4] = 8;
+    bytes[frame + 1] = 0xc3;
+    FAILS(rf_image_decode("lossless.jpg", bytes, size, 0, RF_IMAGE_MAX_PIXELS, &image), RF_ERROR_UNSUPPORTED,
+          "lossless.jpg: Unsupported JPEG process: SOF type 0xc3; save it as");
 }
 #endif
 
@@ -489,6 +569,88 @@ static void test_positions_and_shares(void **state)
     }
 }
 
+/* What is no image but has the name of one is named when its turn comes, at once; a good link is an image. */
+static void test_special_files(void **state)
+{
+    (void)state;
+    const png_kind rgb = { PNG_COLOR_TYPE_RGB, 8, false, false };
+    make_directory("special");
+    make_directory("special/one");
+    write_png("special/one/a.png", 4, 5, &rgb);
+    assert_int_equal(mkfifo(in("special/one/b.png"), 0600), 0);
+    assert_int_equal(symlink("nowhere", in("special/one/c.png")), 0);
+    assert_int_equal(symlink("/dev/zero", in("special/one/d.png")), 0);
+    assert_int_equal(symlink("a.png", in("special/one/e.png")), 0);
+    rf_dataset *d;
+    rf_iterator *it;
+    const rf_element *e;
+    OK(rf_dataset_from_image_directory(&(rf_image_directory_params){ .directory = in("special") }, &d));
+    assert_int_equal(rf_dataset_cardinality(d), 5);
+    OK(rf_iterator_create(d, 0, &it));
+    OK(rf_iterator_next(it, &e));
+    FAILS(rf_iterator_next(it, &e), RF_ERROR_IO, "b.png: is not a regular file");
+    rf_iterator_destroy(&it);
+    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    OK(rf_iterator_create(d, 0, &it));
+    for (int i = 0; i < 2; i++) OK(rf_iterator_next(it, &e));
+    assert_int_equal(rf_iterator_next(it, &e), RF_END);
+    assert_int_equal(rf_dataset_ignored_errors(d), 3);
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&d);
+    rf_array image;
+    FAILS(rf_image_read(in("special/one/b.png"), 0, &image), RF_ERROR_IO, "is not a regular file");
+    FAILS(rf_image_read(in("special"), 0, &image), RF_ERROR_IO, "is not a regular file");
+}
+
+/* A damaged image stands in nobody's way. */
+static void test_damaged_images(void **state)
+{
+    (void)state;
+    const png_kind rgb = { PNG_COLOR_TYPE_RGB, 8, false, false };
+    make_directory("damaged");
+    make_directory("damaged/one");
+    make_directory("damaged/two");
+    write_text("damaged/one/a.png");
+    write_png("damaged/one/b.png", 4, 5, &rgb);
+    write_text("damaged/two/a.jpg");
+    write_png("damaged/two/b.png", 7, 9, &rgb);
+    assert_int_equal(truncate(in("damaged/two/b.png"), 60), 0);
+    write_png("damaged/two/c.png", 4, 5, &rgb);
+    rf_image_directory_params p = { .directory = in("damaged") };
+    rf_dataset *d;
+    OK(rf_dataset_from_image_directory(&p, &d)); /* with the size of the first one that can be read */
+    rf_element_spec spec;
+    rf_dataset_spec(d, &spec);
+    assert_true(rf_shape_equal(spec.shape[0], RF_SHAPE(4, 5, 3)));
+    rf_dataset_destroy(&d);
+    p.height = p.width = 4;
+    OK(rf_dataset_from_image_directory(&p, &d));
+    APPLY(d, rf_dataset_shuffle(d, 100, 1, true, &applied_)); /* a permutation of the files' numbers */
+    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 2, true, &applied_));
+    assert_int_equal(rf_dataset_cardinality(d), RF_CARDINALITY_UNKNOWN);
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        rf_iterator *it;
+        const rf_element *e;
+        int32_t labels = 0;
+        OK(rf_iterator_create(d, epoch, &it));
+        OK(rf_iterator_next(it, &e));
+        for (int i = 0; i < 2; i++) labels += ((const int32_t *)e->component[1].data)[i];
+        assert_int_equal(labels, 1); /* one of each class */
+        assert_int_equal(rf_iterator_next(it, &e), RF_END);
+        assert_int_equal(rf_dataset_ignored_errors(d), 3 * (epoch + 1));
+        rf_iterator_destroy(&it);
+    }
+    rf_dataset_destroy(&d);
+    make_directory("nothing");
+    make_directory("nothing/one");
+    write_text("nothing/one/a.png");
+    write_text("nothing/one/b.png");
+    FAILS(rf_dataset_from_image_directory(&(rf_image_directory_params){ .directory = in("nothing") }, &d),
+          RF_ERROR_UNSUPPORTED, "no image can be read, of 2: ");
+    assert_non_null(strstr(rf_error_message(), "nothing/one/a.png: is neither a PNG nor a JPEG file"));
+}
+
 static int open_images(void **state)
 {
     (void)state;
@@ -504,16 +666,18 @@ static int close_images(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(images)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_png_pixels),  cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_png_pixels),    cmocka_unit_test(test_channels),
         cmocka_unit_test(test_refusals),
 #ifdef RF_HAVE_JPEG
-        cmocka_unit_test(test_jpeg),
+        cmocka_unit_test(test_jpeg),          cmocka_unit_test(test_cmyk),
+        cmocka_unit_test(test_other_jpeg),
 #endif
-        cmocka_unit_test(test_resize),      cmocka_unit_test(test_directory),
-        cmocka_unit_test(test_other_sizes), cmocka_unit_test(test_positions_and_shares),
+        cmocka_unit_test(test_resize),        cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_other_sizes),   cmocka_unit_test(test_positions_and_shares),
+        cmocka_unit_test(test_special_files), cmocka_unit_test(test_damaged_images),
     };
     return cmocka_run_group_tests(tests, open_images, close_images);
 }

@@ -7,6 +7,7 @@
 
 #include "../support/folder.h"
 #include "combined.h"
+#include "tests/room.h"
 #include <ringfire/readers.h>
 
 enum { MOST_FILES = 4, BLOCK = 1 << 16 };
@@ -114,6 +115,26 @@ static void test_lines(void **state)
     }
 }
 
+/* Text that is not of bytes is named, in plain files and packed ones. */
+static void test_encodings(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "\xff\xfe"
+                                         "a\0\n\0",
+                                         "\xfe\xff\x4e\x2d\0\n", "\xff\xfe\0\0", "\0\0\xfe\xff" };
+    static const size_t sizes[] = { 6, 6, 4, 4 };
+    for (size_t i = 0; i < 4; i++) {
+        const char *paths[2] = { write_bytes("wide", texts[i], sizes[i]),
+                                 write_gzipped("wide.gz", texts[i], sizes[i], 1) };
+        for (int k = 0; k < 2; k++) {
+            rf_dataset *d;
+            FAILS(rf_dataset_from_text_lines(&(rf_text_lines_params){ .paths = &paths[k], .num_paths = 1 }, &d),
+                  RF_ERROR_UNSUPPORTED,
+                  i < 2 ? ": is UTF-16; convert it to UTF-8" : ": is UTF-32; convert it to UTF-8");
+        }
+    }
+}
+
 static void test_spec_and_files(void **state)
 {
     (void)state;
@@ -186,7 +207,8 @@ static void test_positions(void **state)
         rf_iterator_destroy(&it);
         rf_iterator_state_free(saved);
     }
-    rf_dataset_destroy(&d);
+    const char *swapped[] = { paths[1], paths[0] };
+    expect_other_pipeline(d, lines_of(swapped, 2, (rf_text_lines_params){ .skip_empty = true }));
 }
 
 static rf_result keep_long(void *user, const rf_element *in, bool *keep)
@@ -341,12 +363,13 @@ static void test_damaged(void **state)
            "flipped: line 1: ");
 }
 
-int main(void)
+TEST_PROGRAM(line_files)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines),       cmocka_unit_test(test_spec_and_files),
                                         cmocka_unit_test(test_buffer_ends), cmocka_unit_test(test_positions),
                                         cmocka_unit_test(test_steps),       cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_long_line),   cmocka_unit_test(test_damaged) };
+                                        cmocka_unit_test(test_long_line),   cmocka_unit_test(test_damaged),
+                                        cmocka_unit_test(test_encodings) };
     scratch(folder);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(folder);

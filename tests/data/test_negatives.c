@@ -8,6 +8,7 @@
 #include <ringfire/dataset.h>
 
 #include "../support/expect.h"
+#include "tests/room.h"
 
 enum { USERS = 9, ITEMS = 13, PAIRS = 30, OTHERS = 9, K = 3, ROWS = PAIRS * (1 + K) };
 
@@ -202,7 +203,7 @@ static void test_refusals(void **state)
     FAILS(rf_dataset_with_negatives(NULL, &data), RF_ERROR_INVALID_ARGUMENT, "no users and items");
 }
 
-int main(void)
+TEST_PROGRAM(negatives)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),

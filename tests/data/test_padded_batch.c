@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "combined.h"
 #include "data/slice.h"
+#include "tests/room.h"
 
 enum { LONGEST = 12, ELEMENTS = 40 };
 
@@ -376,7 +377,7 @@ static void test_refusals(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(padded_batch)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_contents),

@@ -11,6 +11,7 @@
 
 #include "../support/apply.h"
 #include "base/error.h"
+#include "tests/room.h"
 #include <ringfire/dataset.h>
 
 enum { N = 60, BATCH = 7 };
@@ -351,7 +352,7 @@ static void test_bad_arguments(void **state)
     rf_dataset_destroy(&batches);
 }
 
-int main(void)
+TEST_PROGRAM(random_map)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_draws),          cmocka_unit_test(test_passes),

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/slice.h"
+#include "tests/room.h"
 
 enum { N = 103, BATCH = 16, MOST_WORKERS = 5 };
 
@@ -280,6 +281,19 @@ static void test_files_are_one_dataset(void **state)
         assert_int_equal(((const uint8_t *)e->component[0].data)[5], n);
     }
     assert_int_equal(n, 107);
+    /* In another order they are another dataset. */
+    rf_dataset *swapped;
+    rf_iterator *resumed;
+    void *saved;
+    size_t size;
+    OK(rf_iterator_save(it, &saved, &size));
+    const char *const images[] = { f.images[1], f.images[0], f.images[2] };
+    const char *const labels[] = { f.labels[1], f.labels[0], f.labels[2] };
+    OK(rf_dataset_from_idx_files(images, labels, 3, &swapped));
+    FAILS(rf_iterator_restore(swapped, saved, size, &resumed), RF_ERROR_INVALID_ARGUMENT,
+          "the same files in the same order");
+    rf_iterator_state_free(saved);
+    rf_dataset_destroy(&swapped);
     rf_iterator_destroy(&it);
     rf_dataset_destroy(&d);
     /* Files that do not fit together are named. */
@@ -402,7 +416,7 @@ static void test_refusals(void **state)
     remove_files(&f);
 }
 
-int main(void)
+TEST_PROGRAM(slice)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_example),

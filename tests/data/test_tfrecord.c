@@ -2,6 +2,7 @@
 /* TFRecord files: what becomes of the features of an example, and the steps above. */
 #include "data/slice.h"
 #include "records.h"
+#include "tests/room.h"
 
 /* The three parts, each in the form that its digit of `forms` says. */
 static rf_dataset *parts(const int forms[PARTS], const rf_tfrecord_feature *features, uint32_t num_features)
@@ -366,6 +367,10 @@ static void test_positions(void **state)
     const int32_t seven = 7;
     other.default_value = &(rf_array){ RF_I32, RF_SCALAR_SHAPE, (void *)(uintptr_t)&seven };
     expect_other_pipeline(parts_of(0), parts(plain, &other, 1));
+    const char *const swapped[] = { RECORDS "/part1.tfrecord", RECORDS "/part0.tfrecord", RECORDS "/part2.tfrecord" };
+    rf_dataset *d;
+    OK(open_files(swapped, PARTS, &id, 1, &d));
+    expect_other_pipeline(parts_of(0), d);
     /* Compressing the files changes nothing: the position counts records. */
     expect_resumes_everywhere(parts_of(0), parts_of(1));
 }
@@ -519,7 +524,7 @@ static void test_interleaved_files(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(tfrecord)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_components),

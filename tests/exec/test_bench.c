@@ -12,6 +12,7 @@
 #include <ringfire/bench.h>
 
 #include "../skip.h"
+#include "tests/room.h"
 
 typedef struct tally {
     uint32_t rows, chosen;
@@ -190,7 +191,7 @@ static void test_memcpy(void **state)
     assert_true(rf_bench_memcpy(0) == 0);
 }
 
-int main(void)
+TEST_PROGRAM(bench)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops),      cmocka_unit_test(test_one_op), cmocka_unit_test(test_ops_in_16_bits),

@@ -3,6 +3,7 @@
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
+#include "tests/room.h"
 
 #define COLUMNS 33 /* not a multiple of anything */
 
@@ -101,7 +102,7 @@ static void test_apart(void **state)
     everywhere(body_apart);
 }
 
-int main(void)
+TEST_PROGRAM(cut_runs)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_cut), cmocka_unit_test(test_apart) };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -12,6 +12,7 @@
 #include "../support/expect.h"
 #include "base/error.h"
 #include "exec/cuts.h"
+#include "tests/room.h"
 
 static const rf_shader shader = { .name = "made up" };
 
@@ -154,7 +155,7 @@ static void test_pieces(void **state)
     rf_kernel_plan_free(&plan);
 }
 
-int main(void)
+TEST_PROGRAM(cuts)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_policy), cmocka_unit_test(test_pace),   cmocka_unit_test(test_split),

@@ -8,6 +8,7 @@
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
+#include "tests/room.h"
 
 #define COLUMNS 33 /* not a multiple of anything */
 
@@ -739,7 +740,7 @@ static void test_tune_on_the_way(void **state)
     rf_exec_destroy(&exec);
 }
 
-int main(void)
+TEST_PROGRAM(exec)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches),    cmocka_unit_test(test_frames),          cmocka_unit_test(test_placements),

@@ -3,6 +3,7 @@
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
+#include "tests/room.h"
 
 enum { COLUMNS = 33, ROWS = 6, COUNT = ROWS * COLUMNS };
 
@@ -127,7 +128,7 @@ static void test_parts(void **state)
     everywhere(body_parts);
 }
 
-int main(void)
+TEST_PROGRAM(parts)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_parts) };
     return cmocka_run_group_tests(tests, open_all, close_all);

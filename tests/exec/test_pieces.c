@@ -9,6 +9,7 @@
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 #define PIECES 3
 #define MOST_FLOPS 2e7 /* of a case: enough for several workgroups */
@@ -93,7 +94,7 @@ static void test_pieces(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(pieces)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces) };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -11,6 +11,7 @@
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 enum { NUM_PARAMETERS = 6, NUM_STATES = 3 * NUM_PARAMETERS /* value, m, v */, IMAGE = 8, CLASSES = 5, MAX_BATCH = 16 };
 enum { SEGMENT = 10 << 10 }; /* bytes: what the largest batch needs takes several */
@@ -325,7 +326,7 @@ static void test_log(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(programs)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_network), cmocka_unit_test(test_log) };
     return cmocka_run_group_tests(tests, open_all, close_all);

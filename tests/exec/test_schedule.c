@@ -2,6 +2,7 @@
 /* The order of nodes: independent branches run side by side, what depends stays in order, memory does not grow. */
 #include "../graph/toy.h"
 #include "exec/internal.h"
+#include "tests/room.h"
 
 typedef struct plan {
     rf_graph *graph;
@@ -292,7 +293,7 @@ static void orders_that_are_none_are_refused(void **state)
     rf_graph_destroy(&g);
 }
 
-int main(void)
+TEST_PROGRAM(schedule)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_run_side_by_side),

@@ -4,6 +4,7 @@
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 enum { COLUMNS = 33, ROWS = 6 };
 
@@ -155,7 +156,7 @@ static void test_alone(void **state)
     everywhere(body_alone);
 }
 
-int main(void)
+TEST_PROGRAM(sums)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_parts), cmocka_unit_test(test_alone) };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "exec/timing.h"
+#include "tests/room.h"
 
 #define MIB (1ull << 20)
 
@@ -183,7 +184,7 @@ static void test_tuner(void **state)
     assert_int_equal(rf_tune_order((double[]){ 0, -1 }, 2, order), 0);
 }
 
-int main(void)
+TEST_PROGRAM(timing)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clock),           cmocka_unit_test(test_runs),  cmocka_unit_test(test_sets),

@@ -9,8 +9,21 @@
 
 #include <ringfire/common.h>
 
-/* libFuzzer calls it with every input. */
+/* The function that gets every input, `data` and `size`: libFuzzer's, or a program of replay.c. */
+#ifdef FUZZ_REPLAY
+#include "tests/room.h"
+int fuzz_replay(int (*one)(const uint8_t *data, size_t size), int argc, char **argv);
+#define FUZZ_TARGET(name)                                                                                              \
+    static int fuzz_##name(const uint8_t *data, size_t size);                                                          \
+    TEST_PROGRAM(name)                                                                                                 \
+    {                                                                                                                  \
+        return fuzz_replay(fuzz_##name, argc, argv);                                                                   \
+    }                                                                                                                  \
+    static int fuzz_##name(const uint8_t *data, size_t size)
+#else
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#define FUZZ_TARGET(name) int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+#endif
 
 /* What a reader has promised about whatever it accepts; broken, it is a finding as a crash is. */
 #define PROMISE(condition)                                                                                             \

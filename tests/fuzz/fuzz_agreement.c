@@ -88,7 +88,7 @@ static void rows(const rf_world *w, const uint8_t *data, size_t size)
     PROMISE(exact == total && exact <= INT64_MAX && exact * numbers[0] <= SIZE_MAX);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(agreement)
 {
     if (size == 0) return 0;
     uint32_t first[WORKERS + 1] = { 0, 1, 2, 3 };

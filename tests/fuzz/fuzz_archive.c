@@ -105,7 +105,7 @@ static void open_laid_over(const uint8_t *data, size_t size)
     free(bytes);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(archive)
 {
     if (size == 0) return 0;
     static void (*const kinds[])(const uint8_t *, size_t) = { open_header, open_file, open_laid_over };

@@ -92,7 +92,7 @@ static void message(bool sealed, uint32_t payload, size_t missing, const uint8_t
     free(in);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(call_header)
 {
     if (size == 0) return 0;
     make_header();

@@ -45,7 +45,7 @@ static void item(uint8_t choice, const uint8_t *data, size_t size)
     PROMISE(again.size == shared.size && again.number == shared.number && again.present == 1);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(checkpoint_item)
 {
     if (size == 0) return 0;
     const uint8_t choice = data[0] % 5;

@@ -10,7 +10,7 @@
 
 enum { MAX_BYTES = 8192 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(cifar)
 {
     static uint8_t file[MAX_BYTES];
     if (size == 0 || size - 1 > MAX_BYTES) return 0;

@@ -25,7 +25,7 @@ static void check_sentence(const corpus *c, uint32_t index, size_t *bytes)
     *bytes += size + 1;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(document)
 {
     corpus c = { 0 };
     size_t bytes = 0;

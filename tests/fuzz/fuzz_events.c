@@ -33,7 +33,7 @@ static void read_file(const uint8_t *file, size_t size)
     (void)sum;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(events)
 {
     if (size == 0) return 0;
     uint8_t *file = malloc(size + RECORD_FRAME);

@@ -106,7 +106,7 @@ static void token(input in, bool over, bool secure)
     free(bytes);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(fabric)
 {
     if (size == 0) return 0;
     const input in = { data + 1, size - 1 };

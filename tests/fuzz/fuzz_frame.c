@@ -70,7 +70,7 @@ static void read_all(rf_frame_reader *reader, const uint8_t *bytes, size_t size,
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(frame)
 {
     if (size < 2) return 0;
     const unsigned mode = data[0];

@@ -16,7 +16,7 @@ static void check_text(const uint8_t *bytes, size_t size, const char *text, uint
     PROMISE(text[length] == '\0' && strlen(text) == length && rf_utf8_valid(text, length));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(gettext)
 {
     rf_gettext_pair *pairs;
     uint32_t count;

@@ -60,7 +60,7 @@ static char *write_text(const rf_inference_graph *g)
     return text;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(graph)
 {
     rf_inference_graph one, two;
     const rf_result r = read_text((const char *)data, size, &one);

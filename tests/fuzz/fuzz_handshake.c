@@ -74,7 +74,7 @@ static void hear(const rf_identity *mine, const uint8_t *challenge, const uint8_
     if ((mine->secure || honest) && (r == RF_OK) != honest) abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(handshake)
 {
     if (size < 1) return 0;
     const unsigned mode = data[0];

@@ -41,7 +41,7 @@ static bool parse(const uint8_t *data, size_t size, char error[512])
     return ok;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(hosts)
 {
     if (size < 2) return 0;
     char error[512] = "";

@@ -51,7 +51,7 @@ static void decode_both(const uint8_t *bytes, size_t size)
     rf_array_free(&two);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(idx)
 {
     if (size == 0) return 0;
     rf_array array;

@@ -29,7 +29,7 @@ static void repair_checksums(uint8_t *file, size_t size)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(image)
 {
     static const uint32_t channels[] = { 0, 1, 3, 4 };
     static uint8_t file[MAX_BYTES];

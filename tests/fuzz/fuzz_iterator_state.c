@@ -5,13 +5,15 @@
 
 #include <ringfire/dataset.h>
 
+#include "data/pipeline.h"
 #include "fuzz.h"
 
-enum { PIPELINES = 7, NUMBERS = 24 };
+enum { PIPELINES = 8, NUMBERS = 24 };
 
 static rf_dataset *numbers(void)
 {
     static int32_t values[NUMBERS];
+    for (int32_t i = 0; i < NUMBERS; i++) values[i] = i;
     const rf_array array = { RF_I32, RF_SHAPE(NUMBERS), values };
     rf_dataset *d;
     PROMISE(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &d) == RF_OK);
@@ -33,6 +35,14 @@ static rf_result make_numbers(void *user, const rf_element *in, rf_dataset **out
     const rf_result r = rf_dataset_take(all, (uint64_t)(*(const int32_t *)in->component[0].data + 1), out);
     rf_dataset_destroy(&all);
     return r;
+}
+
+static rf_result refuse_threes(void *user, const rf_element *in, rf_element *out)
+{
+    (void)user;
+    const int32_t number = *(const int32_t *)in->component[0].data;
+    *(int32_t *)out->component[0].data = number;
+    return number % 3 ? RF_OK : RF_ERROR_CORRUPT_DATA;
 }
 
 /* Replaces `*d` by the step that was made of it. */
@@ -63,6 +73,12 @@ static rf_dataset *dataset(int which)
         const rf_interleave_params turns = { .cycle_length = 3, .block_length = 2 };
         r = which == 5 ? rf_dataset_flat_map(d, make_numbers, NULL, &spec, &step)
                        : rf_dataset_interleave(d, make_numbers, NULL, &spec, &turns, &step);
+        replace(&d, r, step);
+    } else if (which == 7) {
+        r = rf_dataset_map(d, refuse_threes, NULL, &(rf_element_spec){ .num_components = 1, .dtype = { RF_I32 } },
+                           &step);
+        replace(&d, r, step);
+        r = rf_dataset_ignore_errors(d, false, &step);
         replace(&d, r, step);
     } else if (which >= 3) {
         r = rf_dataset_batch(d, 3, false, &step);
@@ -101,13 +117,14 @@ static size_t lay_over(uint8_t state[64], const rf_dataset *d, const uint8_t *da
     rf_iterator_state_free(honest);
     const size_t most = honest_size - FINGERPRINTS_END;
     memcpy(state + FINGERPRINTS_END, data, size < most ? size : most);
+    rf_iterator_state_seal(state);
     return honest_size;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(iterator_state)
 {
     static rf_dataset *pipelines[PIPELINES];
-    uint8_t state[64];
+    _Alignas(8) uint8_t state[64];
     rf_iterator *it;
     const int which = size > 0 && data[0] % 2 ? data[0] / 2 % PIPELINES : 0;
     if (!pipelines[which]) pipelines[which] = dataset(which);

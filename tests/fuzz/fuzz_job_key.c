@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "transport/job/job.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(job_key)
 {
     uint8_t key[RF_JOB_KEY_BYTES];
     /* A copy: of exactly this size, so that reading one byte more is seen. */

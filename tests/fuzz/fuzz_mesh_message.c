@@ -90,7 +90,7 @@ static void relay(const uint8_t *data, size_t size)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(mesh_message)
 {
     if (size == 0) return 0;
     static void (*const messages[])(const uint8_t *,

@@ -122,7 +122,7 @@ static void optimizer(const char *text, size_t size)
     rf_optimizer_params_free(&params);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(model)
 {
     if (size == 0) return 0;
     static void (*const texts[])(const char *, size_t) = { architecture, training, schedule, optimizer };

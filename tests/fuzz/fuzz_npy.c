@@ -46,7 +46,7 @@ static void read_header(const uint8_t *data, size_t size)
     free(file);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(npy)
 {
     if (size == 0) return 0;
     if (data[0] & 1)

@@ -28,7 +28,7 @@ static void check(const start_order *o, size_t size)
     if (o->key) check_text(o, o->key, size);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(order)
 {
     start_order *o = calloc(1, sizeof(*o));
     if (!o) return 0;

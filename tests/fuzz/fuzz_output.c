@@ -40,7 +40,7 @@ static shown show(const uint8_t *data, size_t size, size_t step, bool raw)
     return s;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(output)
 {
     if (size == 0) return 0;
     const bool raw = data[0] & 1;

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "plot/plot.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(plot_csv)
 {
     if (size == 0) return 0;
     FILE *file = fmemopen((void *)(uintptr_t)data, size, "r");

@@ -59,7 +59,7 @@ static void message(uint16_t type, const uint8_t *data, size_t size)
     if (type == RF_PS_INIT) layout(&one);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(ps_message)
 {
     if (size == 0) return 0;
     /* The bytes begin where nothing is aligned. */

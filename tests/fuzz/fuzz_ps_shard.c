@@ -95,7 +95,7 @@ static void commit(state *s, const rf_ps_message *m)
     if (r == RF_OK) PROMISE(s->shard.synchronous && m->step == before && m->count <= SHARES);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(ps_shard)
 {
     if (size == 0) return 0;
     state s = { .shard = { .fns = &fns, .count = COUNT, .num_shares = SHARES, .synchronous = data[0] & 1 } };

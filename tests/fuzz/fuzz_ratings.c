@@ -19,7 +19,7 @@ static void check_user(const ratings *r, uint32_t user)
     PROMISE(other >= 0 && other < (int32_t)r->num_items && !ratings_has(r, user, other));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(ratings)
 {
     ratings r;
     uint64_t line;

@@ -21,7 +21,7 @@ static void check_reviews(const reviews *r)
     PROMISE(next == r->count && next >= 2);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(reviews)
 {
     rf_text_lines *lines;
     reviews r, tail;

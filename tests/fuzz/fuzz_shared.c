@@ -121,7 +121,7 @@ static void check_token(input in, bool over)
     free(bytes);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(shared)
 {
     if (size == 0) return 0;
     const input in = { data + 1, size - 1 };

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "train/spirv.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(spirv)
 {
     rf_spirv_info info;
     uint32_t *words = malloc(size ? size : 1);

@@ -24,7 +24,7 @@ static void check_cluster(const rf_cluster *c)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(tf_config)
 {
     char *text = malloc(size + 1), host[RF_JOB_TEXT];
     if (!text) return 0;

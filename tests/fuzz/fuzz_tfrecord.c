@@ -83,7 +83,7 @@ static void compare_compressed(const uint8_t *bytes, size_t size, bool lenient)
     PROMISE(plain.elements == same.elements && plain.bytes == same.bytes);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(tfrecord)
 {
     static uint8_t file[MOST];
     if (size == 0 || size + RECORD_FRAME > MOST) return 0;

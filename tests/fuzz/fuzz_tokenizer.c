@@ -57,7 +57,7 @@ static void check_written(const rf_tokenizer *t)
     rf_free(second);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(tokenizer)
 {
     rf_tokenizer *t;
     const rf_result r = rf_tokenizer_parse((const char *)data, size, false, &t);

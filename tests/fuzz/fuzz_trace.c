@@ -54,7 +54,7 @@ static void check(const json_t *all, const trace_file *files, int count)
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(trace)
 {
     trace_file files[MOST_FILES];
     const int count = read_files(data, size, files);

@@ -6,7 +6,7 @@
 #include "exec/internal.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(tuning)
 {
     rf_tuning *one, *two;
     PROMISE(rf_tuning_create(NULL, NULL, &one) == RF_OK && rf_tuning_create(NULL, NULL, &two) == RF_OK);

@@ -68,7 +68,7 @@ static seen read_all(const uint8_t *data, size_t size, size_t step, bool skip)
     return s;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(wire)
 {
     if (size == 0) return 0;
     const size_t step = 1 + (data[0] >> 1);

@@ -41,6 +41,9 @@ def safetensors():
     for dtype, size in ("F16", 2), ("BF16", 2), ("I32", 4), ("F64", 8):
         one = {"a": {"dtype": dtype, "shape": [], "data_offsets": [0, size]}}
         seed("safetensors", dtype.lower(), b"\1" + compact(one).encode() + b"\n" + bytes(size))
+    several = {"a": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}, "b": {"dtype": "U8", "shape": [1] * 7, "data_offsets": [1, 2]},
+               "c": {"dtype": "\x1b\u00e9", "shape": [], "data_offsets": [2, 2]}}
+    seed("safetensors", "types", b"\1" + compact(several).encode() + b"\n12")
     seed("safetensors", "gap", '\1{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}\n12')
 
 
@@ -88,6 +91,9 @@ def csv():
     seed("csv", "semicolons", b"\x0e" + b"1;;\n;2147483647;3\n")
     seed("csv", "ragged", b"\x00" + b"1,2,3\n1,2\n")
     seed("csv", "open_quote", b"\x00" + b'1,2,3\n1,"2,3\n')
+    seed("csv", "returns", b"\x09" + b"a,b,c\r1,2,3\r\r4,\"5\",6\r\n7,8,9\n")
+    seed("csv", "utf16", b"\x08" + "1,2,3\n".encode("utf-16-le"))
+    seed("csv", "utf32", b"\x08\0\0\xfe\xff" + "1,2,3\n".encode("utf-32-be"))
     seed("csv", "too_large", b"\x08" + b"1e39,2147483648,0x1\n")
 
 
@@ -132,7 +138,7 @@ def tfrecord():
 
 def iterator_state():
     """The first byte: odd, with the number of the pipeline; then batch size, examples before, epoch, position."""
-    for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch", "flat_map", "interleave")):
+    for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch", "flat_map", "interleave", "ignore_errors")):
         for batch, first, epoch, position in (5, 0, 0, 3), (2, 7, 9, 4), (5, 0, 1, 1000):
             seed("iterator_state", "%s_%d_%d" % (name, batch, position),
                  bytes([2 * number + 1]) + struct.pack("<4Q", batch, first, epoch, position))
@@ -289,6 +295,7 @@ def text_lines():
     seed("text_lines", "not_empty", b"\3\1\xef\xbb\xbf" + some)
     seed("text_lines", "gzip", b"\0\2" + gzip.compress(some, 0, mtime=0))
     seed("text_lines", "members", b"\2\4" + gzip.compress(some[:9], 9, mtime=0) + gzip.compress(some[9:], 1, mtime=0))
+    seed("text_lines", "utf16", b"\1\4\xfe\xff" + "a\n".encode("utf-16-be"))
     seed("text_lines", "cut", b"\2\4" + gzip.compress(some, 9, mtime=0)[:-5])
 
 
@@ -545,6 +552,10 @@ def text():
         seed("text", "options%d" % kind, bytes([kind | 0x7c]) + sample + sample)
         seed("text", "broken%d" % kind, bytes([kind]) + b"\xef\xbb\xbf\xff\xc3\x28\xed\xa0\x80\xf4\x90\x80\x80\0\r\r\n")
     seed("text", "run", b"\x23" + b"a" * 300)
+    folded = "\u039f\u0394\u039f\u03a3. \u03a3'\u0391 \u0130\u1ec7\u1f82 \ud55c\uae00 a\u302e\u0323\U0001d165 \u0e19\u0e49 \u212b \u2028\ue000\u0378 \U0001d164"
+    seed("text", "folded", b"\2" + folded.encode() * 2)
+    seed("text", "unfolded", b"\6" + folded.encode() * 2)
+    seed("text", "utf16", b"\2" + b"\xff\xfe" + "a\n".encode("utf-16-le"))
 
 
 def gettext():

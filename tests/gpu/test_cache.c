@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "gpu/internal.h"
+#include "tests/room.h"
 
 static rf_gpu *shared_gpu;
 #define MAX_DEVICES 16
@@ -252,7 +253,7 @@ static void test_directory_in_the_files_place(void **state)
     assert_int_equal(rmdir(f->file), 0);
 }
 
-int main(void)
+TEST_PROGRAM(cache)
 {
     const rf_result created = rf_gpu_create(NULL, &shared_gpu);
     if (created == RF_ERROR_UNSUPPORTED || created == RF_ERROR_NOT_FOUND) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/plan.h"
+#include "tests/room.h"
 
 enum { F16 = 0, F32 = 1, S8 = 3, S32 = 5, BF16 = VK_COMPONENT_TYPE_BFLOAT16_KHR, SUBGROUP = 3, WORKGROUP = 2 };
 
@@ -216,7 +217,7 @@ static void test_describe(void **state)
     assert_memory_equal(info.matrix_f16, nothing, sizeof(nothing));
 }
 
-int main(void)
+TEST_PROGRAM(cooperative)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),   cmocka_unit_test(test_without_size_control), cmocka_unit_test(test_refused),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/device_select.h"
+#include "tests/room.h"
 
 static const rf_device_info machine[] = {
     { .name = "llvmpipe (LLVM 15.0.6, 256 bits)",
@@ -80,7 +81,7 @@ static void one_device_prefers_gpus(void **state)
     assert_int_equal(rf_device_select_one(NULL, machine, 0, &index), RF_ERROR_NOT_FOUND);
 }
 
-int main(void)
+TEST_PROGRAM(device_select)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_by_entry),

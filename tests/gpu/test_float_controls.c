@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "gpu/internal.h"
 #include "rf_shaders.h"
+#include "tests/room.h"
 
 #define EVERY 29 /* of the library's modules */
 
@@ -147,7 +148,7 @@ static void test_library(void **state)
     remove(path);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(float_controls)
 {
     if (argc < 2) return 2;
     validator = argv[1];

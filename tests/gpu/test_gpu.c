@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../support/incoherent.h"
+#include "tests/room.h"
 
 rf_gpu *shared_gpu;
 uint32_t device_index;
@@ -704,7 +705,7 @@ static void test_nulls(void **state)
     assert_int_equal(rf_gpu_device_open(NULL, NULL, &device), RF_ERROR_INVALID_ARGUMENT);
 }
 
-int main(void)
+TEST_PROGRAM(gpu)
 {
     const rf_result created = rf_gpu_create(NULL, &shared_gpu);
     if (created == RF_ERROR_UNSUPPORTED || created == RF_ERROR_NOT_FOUND) {

@@ -10,6 +10,7 @@
 #include "base/platform.h"
 #include "gpu/gpu.h"
 #include "gpu/placement.h"
+#include "tests/room.h"
 
 #define LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 
@@ -154,7 +155,7 @@ static void processors_and_threads(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
 }
 
-int main(void)
+TEST_PROGRAM(placement)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_by_list),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/plan.h"
+#include "tests/room.h"
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 #define GIB (1ull << 30)
@@ -417,7 +418,7 @@ static void test_parts(void **state)
     assert_false(plan.caps.whole_dispatches);
 }
 
-int main(void)
+TEST_PROGRAM(plan)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_discrete),      cmocka_unit_test(test_discrete_resizable_bar),

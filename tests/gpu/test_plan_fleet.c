@@ -12,6 +12,7 @@
 #include "graph/op.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 #define UNIFIED (LOCAL | VISIBLE)
@@ -425,7 +426,7 @@ static void test_strips(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(plan_fleet)
 {
     if (argc != 2) {
         fprintf(stderr, "usage: test_plan_fleet DIRECTORY\n");

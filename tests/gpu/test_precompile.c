@@ -8,6 +8,7 @@
 
 #include "base/threads.h"
 #include "gpu/internal.h"
+#include "tests/room.h"
 
 #define COUNT 256u
 #define PIPELINES 12u
@@ -215,7 +216,7 @@ static void test_many_pipelines(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(precompile)
 {
     /* So that there is something to compile in every run. */
     setenv("MESA_SHADER_CACHE_DISABLE", "true", 1);

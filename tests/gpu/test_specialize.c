@@ -17,6 +17,7 @@
 #include "base/spirv.h"
 #include "gpu/internal.h"
 #include "rf_shaders.h"
+#include "tests/room.h"
 
 enum { NUM_SPEC = 16, EVERY = 11 /* of the library's modules are validated */ };
 
@@ -185,7 +186,7 @@ static void test_broken(void **state)
     assert_true(left > rounds / 10 && left < rounds);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(specialize)
 {
     if (argc < 2) return 2;
     validator = argv[1];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/statistics.h"
+#include "tests/room.h"
 
 /* ---- statistics ---- */
 
@@ -434,7 +435,7 @@ static void test_divisions(void **state)
                 (rf_kernel_loop){ .instructions = 5, .vector = 4, .divisions = 2 });
 }
 
-int main(void)
+TEST_PROGRAM(statistics)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_code),    cmocka_unit_test(test_no_loop),

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "gpu/internal.h"
+#include "tests/room.h"
 
 #define MAX_DEVICES 16
 #define COUNT 256u
@@ -552,7 +553,7 @@ static void test_validation_sees_missing_barrier(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(system)
 {
     uint32_t count = 0;
     if (rf_devices_list(NULL, &count) < 0) {

@@ -10,12 +10,12 @@ BUDGET = 585  # seconds, of which machines that are lent for ten minutes leave r
 NAMES = ("inventory", "correct", "device", "kernels", "network", "baseline", "soak")  # of the phases, in order
 PRODUCTS = (256, 512, 1024, 2048, 4096)  # squares that baseline.py multiplies too
 # Tests that take any device. The walk over the operations is cut into shares, one for each process.
-TESTS = ("gpu/test_gpu_system", "gpu/test_gpu", "exec/test_exec", "exec/test_programs", "ops/test_small_limits", "train/test_trajectory", "train/test_resnet",
-         "train/test_gpt")
+TESTS = (("gpu/gpu_tests", "system"), ("gpu/gpu_tests", "gpu"), ("exec/exec_tests", "exec"), ("exec/exec_tests", "programs"),
+         ("ops/ops_tests", "small_limits"), ("train/train_tests", "trajectory"), ("train/train_tests", "resnet"), ("train/train_tests", "gpt"))
 FIXTURES = ("trajectory.bin", "resnet_8.traj", "resnet_bottleneck.traj", "gpt.traj")  # that they read
 WALK = "ops/test_ops"
 SNAPSHOT = "gpu/dump_snapshot"  # what the device says of itself, as tests/gpu/snapshots keeps it for tests of plans
-PROGRAMS = (WALK, SNAPSHOT, *TESTS)  # below tests/
+PROGRAMS = (WALK, SNAPSHOT, *dict.fromkeys(room for room, _ in TESTS))  # below tests/
 
 # All operations with a benchmark as `bench ops --op` takes them, each a process of its own: what ended before the limit is kept. First what
 # networks spend most time on. Behind '=' stands a whole name, else what names contain; no two take the same operation.
@@ -65,7 +65,7 @@ def correct(programs, processes, seconds, small):
 
     steps = walks("operations", shares)
     if not small:
-        steps += [Step(pathlib.PurePath(name).name, (programs / "tests" / name,), seconds) for name in TESTS]
+        steps += [Step(name, (programs / "tests" / room, name), seconds) for room, name in TESTS]
         for kind in ("f16", "bf16"):
             steps += walks("operations in " + kind, max(1, processes // 4), "--type", kind)
         steps.append(Step("operations under the validation layer", (walk, "--quick", "--turns", "--sample", "2", "--validation"), seconds))

@@ -2,6 +2,7 @@
 /* Gradients against central differences of the interpreted graph, and when differentiation refuses. */
 #include <math.h>
 
+#include "tests/room.h"
 #include "toy.h"
 
 static const char object;
@@ -266,7 +267,7 @@ static void bad_requests(void **state)
     rf_graph_destroy(&g);
 }
 
-int main(void)
+TEST_PROGRAM(autodiff)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nested_with_fan_out),

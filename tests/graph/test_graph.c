@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/shader.h"
+#include "tests/room.h"
 #include "toy.h"
 
 static const char object_a, object_b;
@@ -469,7 +470,7 @@ static void tensor_bytes(void **state)
     assert_int_equal(6, rf_tensor_bytes(&(rf_tensor_desc){ RF_U8, RF_SHAPE(2, 3) }));
 }
 
-int main(void)
+TEST_PROGRAM(graph)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaves_are_shared),

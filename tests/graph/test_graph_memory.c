@@ -2,6 +2,7 @@
 /* Every allocation of the graph layer fails once: the failure is reported, the graph stays whole, nothing leaks (the
  * last under AddressSanitizer). Allocation is replaced with the linker's --wrap. */
 #include "../support/allocations.h"
+#include "tests/room.h"
 #include "toy.h"
 
 typedef struct everything {
@@ -106,7 +107,7 @@ static void every_allocation_fails_once(void **state)
     assert_true(failures > 30);
 }
 
-int main(void)
+TEST_PROGRAM(graph_memory)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_allocation_fails_once) };
     return cmocka_run_group_tests(tests, NULL, NULL);

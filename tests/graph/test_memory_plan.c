@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tests/room.h"
 #include "toy.h"
 
 static const char object;
@@ -361,7 +362,7 @@ static void ten_thousand_nodes(void **state)
     rf_graph_destroy(&g);
 }
 
-int main(void)
+TEST_PROGRAM(memory_plan)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_place_chain_needs_one_place),

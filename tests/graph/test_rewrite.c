@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "../sanitized.h"
+#include "tests/room.h"
 #include "toy.h"
 
 static void optimize(rf_graph *g, const rf_value *results, uint32_t num_results)
@@ -371,7 +372,7 @@ static void ten_thousand_nodes(void **state)
     rf_graph_destroy(&g);
 }
 
-int main(void)
+TEST_PROGRAM(rewrite)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dead_code_goes_and_updates_stay),

@@ -9,6 +9,7 @@
 
 #include "exec/internal.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 #define MIB (1u << 20)
 
@@ -110,7 +111,7 @@ static rf_result measure_all(rf_exec *exec)
     return RF_OK;
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(bench_large)
 {
     rf_gpu *gpu = NULL;
     rf_gpu_device *device = NULL;

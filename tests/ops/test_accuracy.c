@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "exec/exec.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 enum { LINES = 500, COLUMNS = 4, POINTS = LINES * COLUMNS };
 
@@ -197,7 +198,7 @@ static void activations_alone_and_fused_are_exact_to_the_last_places(void **stat
     if (ran == 0) SKIP("no device");
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(accuracy)
 {
     whole = argc > 1 && strcmp(argv[1], "whole") == 0;
     const struct CMUnitTest tests[] = {

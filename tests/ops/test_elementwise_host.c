@@ -17,6 +17,7 @@
 #include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
 #include "ops/pointwise/gather.h"
+#include "tests/room.h"
 
 static rf_tensor_desc f32(rf_shape shape)
 {
@@ -738,7 +739,7 @@ static void magic_division_is_exact(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(elementwise_host)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registry_finds_every_op_by_its_unique_name),

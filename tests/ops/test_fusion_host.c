@@ -12,6 +12,7 @@
 #include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 #define FLOATS(...) ((rf_tensor_desc){ RF_F32, RF_SHAPE(__VA_ARGS__) })
 
@@ -392,7 +393,7 @@ static void test_products_make_f32(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(fusion_host)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pool_absorbs_relu_gradient),

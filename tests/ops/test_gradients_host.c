@@ -17,6 +17,7 @@
 #include "graph/graph.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 typedef struct traced_case {
     rf_graph *graph;
@@ -77,7 +78,7 @@ static void gradients_are_built(void **state)
     printf("%u gradients\n", built);
 }
 
-int main(void)
+TEST_PROGRAM(gradients_host)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(gradients_are_built) };
     return cmocka_run_group_tests_name("gradients_host", tests, NULL, NULL);

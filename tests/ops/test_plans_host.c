@@ -18,6 +18,7 @@
 #include "ops/linear/blocks.h"
 #include "ops/linear/matmul.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 typedef struct profile {
     const char *name;
@@ -667,7 +668,7 @@ static void layers_are_walked_where_weights_are_held(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(plans_host)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eligible_kernels_keep_to_limits),

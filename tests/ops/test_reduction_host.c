@@ -16,6 +16,7 @@
 #include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 #define F32(...)                                                                                                       \
     {                                                                                                                  \
@@ -517,7 +518,7 @@ static void test_plans(void **state)
     assert_true(cut > 20);
 }
 
-int main(void)
+TEST_PROGRAM(reduction_host)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reduce_references),

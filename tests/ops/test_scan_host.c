@@ -11,6 +11,7 @@
 #include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 static const rf_device_caps software_caps = { .driver = RF_DRIVER_LAVAPIPE,
                                               .is_cpu = true,
@@ -85,7 +86,7 @@ static void test_scans_of_long_rows(void **state)
     check_scan_of_long_rows(&rf_op_recurrence);
 }
 
-int main(void)
+TEST_PROGRAM(scan_host)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scans_of_long_rows),

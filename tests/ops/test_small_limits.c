@@ -20,6 +20,7 @@
 #include "base/philox.h"
 #include "exec/exec.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 static const rf_kernel *planned;
 static int64_t num_choices; /* integers are below */
@@ -217,7 +218,7 @@ static void kernels_keep_to_small_limits(void **state)
     rf_gpu_destroy(&gpu);
 }
 
-int main(void)
+TEST_PROGRAM(small_limits)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_keep_to_small_limits) };
     return cmocka_run_group_tests(tests, NULL, NULL);

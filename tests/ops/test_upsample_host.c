@@ -13,6 +13,7 @@
 #include "../support/op_call.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/room.h"
 
 static rf_tensor_desc f32(rf_shape shape)
 {
@@ -110,7 +111,7 @@ static void large_images_are_cut(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(upsample_host)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_are_enlarged),

@@ -23,6 +23,7 @@
 #include "persist/archive/transpose.h"
 #include "persist/archive/xxh64.h"
 #include "sample.h"
+#include "tests/room.h"
 
 static char directory[64], path[128];
 
@@ -455,7 +456,7 @@ static void one_read_each(void **state)
     unlink(path);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(archive)
 {
     const struct CMUnitTest quick[] = {
         cmocka_unit_test(test_xxh64),

@@ -18,6 +18,7 @@
 #include "base/platform.h"
 #include "memory_files.h"
 #include "sample.h"
+#include "tests/room.h"
 #include "wrapped.h"
 
 static int num_kills = 20;
@@ -297,7 +298,7 @@ static void test_kill(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(archive_crash)
 {
     if (argc > 1) num_kills = atoi(argv[1]);
     const struct CMUnitTest tests[] = {

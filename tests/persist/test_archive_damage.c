@@ -10,6 +10,7 @@
 
 #include "memory_files.h"
 #include "sample.h"
+#include "tests/room.h"
 
 static rf_result check(const rf_file_ops *ops)
 {
@@ -121,7 +122,7 @@ static void test_damaged_tensor_is_named(void **state)
     sample_free(&s);
 }
 
-int main(void)
+TEST_PROGRAM(archive_damage)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bit_flips),

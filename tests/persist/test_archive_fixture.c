@@ -15,6 +15,7 @@
 
 #include "base/half.h"
 #include "sample.h"
+#include "tests/room.h"
 
 enum { NUM_TENSORS = 9 };
 static const char *fixtures;
@@ -96,7 +97,7 @@ static int write_file(const char *path, const char *how)
     return r < 0;
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(archive_fixture)
 {
     if (argc > 2 && strcmp(argv[1], "write") == 0) return write_file(argv[2], argc > 3 ? argv[3] : "");
     if (argc != 2) return 2;

@@ -18,6 +18,7 @@
 #include "persist/archive/reader.h"
 #include "persist/archive/writer.h"
 #include "persist/archive/xxh64.h"
+#include "tests/room.h"
 #include "wrapped.h"
 
 typedef struct forged {
@@ -623,7 +624,7 @@ static void test_fixed_parts(void **state)
     free(file);
 }
 
-int main(void)
+TEST_PROGRAM(archive_hostile)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),

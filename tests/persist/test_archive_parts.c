@@ -15,6 +15,7 @@
 #include "persist/archive/reader.h"
 #include "persist/archive/xxh64.h"
 #include "sample.h"
+#include "tests/room.h"
 
 #define MAIN "d/main.rfck"
 
@@ -344,7 +345,7 @@ static void extents_that_are_not_all(void **state)
     memory_files_free(&files);
 }
 
-int main(void)
+TEST_PROGRAM(archive_parts)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole),

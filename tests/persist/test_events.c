@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "base/platform.h"
 #include "base/record.h"
+#include "tests/room.h"
 
 static char folder[SCRATCH_PATH];
 
@@ -360,7 +361,7 @@ static int remove_folder(void **unused)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(events)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_growing), cmocka_unit_test(test_damage),

@@ -56,7 +56,7 @@ def check_damage(path, scratch):
 with tempfile.TemporaryDirectory() as folder:
     fresh = os.path.join(folder, "fresh")
     for options in (["parts"], [], ["raw"]):
-        subprocess.run([sys.argv[1], "write", fresh, *options], check=True)
+        subprocess.run([sys.argv[1], "archive_fixture", "write", fresh, *options], check=True)
         check(fresh)
     check_commands(fresh)
     check_damage(fresh, os.path.join(folder, "spoiled"))

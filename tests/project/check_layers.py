@@ -14,7 +14,7 @@ ALLOWED = {
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
-    "src/text": {"ringfire", "base", "data", "text", "jansson"},
+    "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc"},
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
     "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "server", "text", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
@@ -26,7 +26,7 @@ ROOMS = {
     "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(), "update": {"store", "exchange", "balance"},
                     "step": {"store", "exchange", "balance", "update"}},
 }
-LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "zlib.h": "zlib", "zstd.h": "zstd",
+LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc", "zlib.h": "zlib", "zstd.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",

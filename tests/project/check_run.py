@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/run counts tests as they ended, and names each skip with its reason.
 
-Usage: check_run.py SOURCE_ROOT SKIPS: the program of skips.c"""
+Usage: check_run.py SOURCE_ROOT SKIPS BUILD_ROOT: the program of skips.c"""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -18,6 +18,7 @@ from unittest import mock
 
 ROOT = pathlib.Path(sys.argv[1]).resolve()
 SKIPS = os.path.abspath(sys.argv[2])
+BUILD = pathlib.Path(sys.argv[3]).resolve()
 loader = importlib.machinery.SourceFileLoader("run", str(ROOT / "tests/run"))
 spec = importlib.util.spec_from_loader("run", loader)
 run = importlib.util.module_from_spec(spec)
@@ -82,7 +83,7 @@ class Run(unittest.TestCase):
     def test_again(self):
         """What is held to seconds, and what the leak checker crashed at, gets a second chance alone; nothing else does."""
         failures = [("ringfire:quick / a", "FAIL", "wrong"), ("ringfire:quick+deadlines / b", "FAIL", "late"),
-                    ("ringfire:quick / c", "FAIL", "==1==LeakSanitizer has encountered a fatal error."), ("ringfire:full+deadlines / d", "FAIL", "")]
+                    ("ringfire:quick / c", "FAIL", "==1==LeakSanitizer has encountered a fatal error."), ("ringfire:landing+deadlines / d", "FAIL", "")]
         ran, count = [], run.Count()
         count.failed = len(failures)
 
@@ -101,15 +102,15 @@ class Run(unittest.TestCase):
             (directory / "meson-logs").mkdir()
 
             def started(command, log, environment=None):
-                if command[-1] != "--whole":
+                if "--logbase" not in command:
                     return alone
-                (directory / "meson-logs/testlog.json").write_text(
-                    "".join(json.dumps({"name": name, "result": result, "duration": 1}) + "\n" for name, result in tests))
+                path = directory / "meson-logs" / (command[command.index("--logbase") + 1] + ".json")
+                path.write_text("".join(json.dumps({"name": name, "result": result, "duration": 1}) + "\n" for name, result in tests))
                 return False
 
             with mock.patch.multiple(run, run=started, build=lambda *_: directory, tail=lambda log: None), \
                     contextlib.redirect_stdout(io.StringIO()):
-                return str(run.suite("gcc", [], ["--whole"]))
+                return str(run.suite("gcc", [], ["quick"]))
 
     def test_stages(self):
         """A test that passed at its second chance fails no stage; whatever else made meson fail does."""
@@ -119,6 +120,46 @@ class Run(unittest.TestCase):
         self.assertEqual(self.stage(one, ("ringfire:quick / two", "FAIL"), alone=True), "1 passed, 1 failed, 0 skipped")
         self.assertEqual(self.stage(one), "1 passed, 1 failed, 0 skipped")
         self.assertEqual(self.stage(), "0 passed, 1 failed, 0 skipped")
+
+    def test_tiers(self):
+        """A tier has the suites of those before it, a week what is its own; a test names one tier."""
+        self.assertEqual(run.suites_of("quick"), ["quick"])
+        self.assertEqual(run.suites_of("nightly"), ["quick", "landing", "nightly"])
+        self.assertEqual(run.suites_of("weekly"), ["weekly"])
+        for entry in json.loads((BUILD / "meson-info/intro-tests.json").read_text()):
+            self.assertEqual(len({s.partition(":")[2] for s in entry["suite"]} & set(run.TIERS)), 1, entry["name"])
+
+    def test_sleepers(self):
+        """Tests that sleep are chosen by the same suites as all others."""
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            (directory / "meson-info").mkdir()
+            rows = (("a", ["quick", "sleeps"]), ("b", ["quick"]), ("c", ["landing", "sleeps"]), ("d", ["quick", "sleeps", "long"]))
+            (directory / "meson-info/intro-tests.json").write_text(
+                json.dumps([{"name": name, "suite": ["ringfire:" + s for s in suites]} for name, suites in rows]))
+            self.assertEqual(run.sleepers_in(directory, ["quick"], ["long"]), ["a"])
+            self.assertEqual(run.sleepers_in(directory, ["quick", "landing"], []), ["a", "c", "d"])
+
+    def test_changes(self):
+        """A landing leaves out what looks at nothing that has changed; where nobody knows it leaves out nothing."""
+        self.assertTrue(run.has_changed(("src/base", "transport"), ["docs/a.md", "transport/mesh/mesh.c"]))
+        self.assertFalse(run.has_changed(("src/base",), ["docs/a.md", "src/train/model.c"]))
+        self.assertTrue(run.has_changed(("src/base",), None))
+
+    def test_budget(self):
+        """A tier that takes longer than it may fails by a message that names what took the time, and only then."""
+        times = [(1.0, "short", "gcc"), (2000.0, "endless", "address")]
+        with mock.patch.object(run, "BUDGET") as budget:
+            budget.read_text.return_value = '{"landing": 1500}'
+            self.assertIsNone(run.over_budget("landing", 1500, times))
+            self.assertIsNone(run.over_budget("weekly", 1e6, times))
+            self.assertRegex(run.over_budget("landing", 2100, times), r"took 2100 s of the 1500 s .* endless of address 2000 s, short of gcc 1 s$")
+
+    def test_planted_faults(self):
+        """Each fault of tests/faults.json can still be planted: its file holds its text once."""
+        for fault in json.loads((ROOT / "tests/faults.json").read_text()):
+            self.assertEqual((ROOT / fault["file"]).read_text().count(fault["old"]), 1, fault["name"])
+            self.assertNotEqual(fault["old"], fault["new"], fault["name"])
 
     def test_cmocka(self):
         count = self.count_command(SKIPS)
@@ -133,10 +174,10 @@ class Run(unittest.TestCase):
         self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")  # counted even where they are not named
 
     def test_whole_programs(self):
-        count = self.count(("ringfire:full / one", "SKIP", "", "skipped: no network\n"), ("ringfire:full / two", "SKIP", "SKIP: no node\n", None),
-                           ("ringfire:full / three", "SKIP", None, None), ("ringfire:full / four", "OK", "whatever", ""),
-                           ("ringfire:full / five", "FAIL", "[       OK ] a\n[  FAILED  ] b\n[  FAILED  ] c\n", ""),
-                           ("ringfire:full / six", "TIMEOUT", "", ""))
+        count = self.count(("ringfire:landing / one", "SKIP", "", "skipped: no network\n"), ("ringfire:landing / two", "SKIP", "SKIP: no node\n", None),
+                           ("ringfire:landing / three", "SKIP", None, None), ("ringfire:landing / four", "OK", "whatever", ""),
+                           ("ringfire:landing / five", "FAIL", "[       OK ] a\n[  FAILED  ] b\n[  FAILED  ] c\n", ""),
+                           ("ringfire:landing / six", "TIMEOUT", "", ""))
         self.assertEqual(str(count), "2 passed, 3 failed, 3 skipped")
         self.assertEqual(count.skips, [("one", "no network"), ("two", "no node"), ("three", "no reason given")])
 

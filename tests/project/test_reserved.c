@@ -299,6 +299,7 @@ static void test_data(void **state)
     REFUSED(rf_element_spec, rf_dataset_interleave(source, make_nothing, NULL, &params, &turns, &mapped));
     REFUSED(rf_interleave_params, rf_dataset_interleave(source, make_nothing, NULL, &p.spec, &params, &mapped));
     REFUSED(rf_augment_params, rf_dataset_map_augment(source, 0, 1, &params, &mapped));
+    REFUSED(rf_split_params, rf_dataset_split(source, &params, &mapped, &mapped));
     REFUSED(rf_padded_batch_params, rf_dataset_padded_batch(source, &params, &mapped));
     /* What user functions fill. */
     uint64_t other = 0;

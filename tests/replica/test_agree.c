@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "replica/agree.h"
+#include "tests/room.h"
 
 enum { WORKERS = 3 };
 static uint32_t first[WORKERS + 1] = { 0, 1, 2, 3 };
@@ -152,7 +153,7 @@ static void test_rows(void **state)
     expect_refused(rf_agree_rows(&world, "logits", 0, empty, &total), "rank 1");
 }
 
-int main(void)
+TEST_PROGRAM(agree)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings), cmocka_unit_test(test_offers),
                                         cmocka_unit_test(test_steps), cmocka_unit_test(test_rows) };

@@ -9,6 +9,7 @@
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/store/variables.h"
+#include "tests/room.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"
@@ -483,7 +484,7 @@ static void mistakes(void **state)
     check_job(reports, 1);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(assign)
 {
     const struct CMUnitTest quick[] = {
         cmocka_unit_test(two_replicas), cmocka_unit_test(two_workers), cmocka_unit_test(resumed_training),

@@ -10,6 +10,7 @@
 #include "base/philox.h"
 #include "replica/balance/balance.h"
 #include "replica/strategy.h"
+#include "tests/room.h"
 
 enum { MOST = 5 };
 
@@ -241,7 +242,7 @@ static void test_units(void **state)
     rf_balance_free(&b);
 }
 
-int main(void)
+TEST_PROGRAM(balance)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slow_replica),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Central storage: one replica owns all variables and optimizer state, the results are those of one device. */
 #include "linear.h"
+#include "tests/room.h"
 
 #include <math.h>
 
@@ -73,7 +74,7 @@ static void refusals(void **state)
     assert_int_equal(rf_strategy_create_central_storage(&local, NULL), RF_ERROR_INVALID_ARGUMENT);
 }
 
-int main(void)
+TEST_PROGRAM(central_storage)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_drivers),    cmocka_unit_test(three_replicas),

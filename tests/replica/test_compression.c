@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "mw_model.h"
 #include "replica/exchange/sparse.h"
+#include "tests/room.h"
 
 #define LVP "llvmpipe"
 
@@ -263,7 +264,7 @@ static void test_names(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(compression)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_count),     cmocka_unit_test(test_choose),
                                         cmocka_unit_test(test_add),       cmocka_unit_test(test_refusals),

@@ -14,6 +14,7 @@
 
 #include "../skip.h"
 #include "../support/expect.h"
+#include "tests/room.h"
 
 enum { FEATURES = 4, CLASSES = 2, EXAMPLES = 32, BATCH = 8, CHILD_SECONDS = 20 };
 
@@ -246,7 +247,7 @@ static void child_with_its_own(void **state)
     close_program(&p);
 }
 
-int main(void)
+TEST_PROGRAM(fork)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(children_that_exit),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that leave a job while others are busy. */
 #include "job.h"
+#include "tests/room.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -74,7 +75,7 @@ static void used_afterwards(void **state)
     check_job(reports, 2);
 }
 
-int main(void)
+TEST_PROGRAM(leaving)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(children_remain), cmocka_unit_test(used_afterwards) };
     return cmocka_run_group_tests(tests, NULL, NULL);

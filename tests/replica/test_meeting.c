@@ -6,6 +6,7 @@
 #include "../support/refuse_host_pointer.h"
 #include "gpu/internal.h"
 #include "replica/exchange/meeting.h"
+#include "tests/room.h"
 
 enum { STEPS = 8 };
 static const char *const twin = "llvmpipe,llvmpipe", *const four = "llvmpipe,llvmpipe,llvmpipe,llvmpipe";
@@ -159,7 +160,7 @@ static void alignments(void **state)
     assert_int_equal(rf_meeting_alignment(&card, 1), 0);
 }
 
-int main(void)
+TEST_PROGRAM(meeting)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "mw_model.h"
+#include "tests/room.h"
 #include "train/optimizer/optimizer.h"
 
 #define LVP "llvmpipe"
@@ -753,7 +754,7 @@ static void thousand_steps(void **state)
     assert_true(last < 0.5 * first); /* or it trains nothing */
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(multi_worker)
 {
     const struct CMUnitTest together[] = { cmocka_unit_test(two_workers) };
     const struct CMUnitTest view[] = { cmocka_unit_test(workers_look_around) };

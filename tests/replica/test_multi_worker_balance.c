@@ -7,6 +7,7 @@
 
 #include "../support/clock.h"
 #include "mw_model.h"
+#include "tests/room.h"
 
 #define LVP "llvmpipe"
 
@@ -185,7 +186,7 @@ static void wrong_aid(void **state)
     assert_non_null(strstr(reports[0].message, "1x3"));
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(multi_worker_balance)
 {
     const struct CMUnitTest memory[] = { cmocka_unit_test(little_memory), cmocka_unit_test(wrong_aid) };
     const struct CMUnitTest speed[] = { cmocka_unit_test(one_worker_3), cmocka_unit_test(two_workers_3),

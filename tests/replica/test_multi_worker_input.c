@@ -11,6 +11,7 @@
 #include "data/slice.h"
 #include "mw_model.h"
 #include "replica/strategy.h"
+#include "tests/room.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"
@@ -618,7 +619,7 @@ static void parts_must_fit(void **state)
     check_job(reports, 1);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(multi_worker_input)
 {
     const struct CMUnitTest quick[] = { cmocka_unit_test(parts_must_fit), cmocka_unit_test(fit_on_two) };
     const struct CMUnitTest full[] = { cmocka_unit_test(fit_on_three), cmocka_unit_test(by_example),

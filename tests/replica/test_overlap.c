@@ -6,6 +6,7 @@
 #include "mw_model.h"
 #include "replica/step/function.h"
 #include "replica/update/overlap_plan.h"
+#include "tests/room.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"
@@ -266,7 +267,7 @@ static void lost_worker(void **state)
 }
 
 /* `quick`, or `full`: the rest. */
-int main(int argc, char **argv)
+TEST_PROGRAM(overlap)
 {
     const struct CMUnitTest quick[] = { cmocka_unit_test(plan_follows_readiness), cmocka_unit_test(two_workers) };
     const struct CMUnitTest full[] = {

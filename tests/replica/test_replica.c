@@ -3,6 +3,7 @@
  * results, local state, seeds, lifetimes, and messages that name what is wrong. */
 #include "../support/folder.h"
 #include "linear.h"
+#include "tests/room.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -688,7 +689,7 @@ static void any_order_of_destruction(void **state)
     rf_function_destroy(NULL);
 }
 
-int main(void)
+TEST_PROGRAM(replica)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tutorial_losses),

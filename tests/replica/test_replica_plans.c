@@ -18,6 +18,7 @@
 #include "replica/store/hash.h"
 #include "replica/store/initializer.h"
 #include "replica/strategy.h"
+#include "tests/room.h"
 
 /* ---- split ---- */
 
@@ -530,7 +531,7 @@ static void gradients_that_pass_never_overflow(void **state)
         }
 }
 
-int main(void)
+TEST_PROGRAM(replica_plans)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_known),

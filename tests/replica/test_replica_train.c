@@ -2,6 +2,7 @@
 /* Training on one and several replicas of the same and of different drivers: the losses of a single device, variables
  * that are the same bit for bit, for both ways to update. */
 #include "linear.h"
+#include "tests/room.h"
 
 #include <math.h>
 
@@ -346,7 +347,7 @@ static void differences_are_named(void **state)
     rf_strategy_destroy(&s);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(replica_train)
 {
     const struct CMUnitTest quick[] = {
         cmocka_unit_test(sgd_one),

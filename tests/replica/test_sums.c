@@ -9,6 +9,7 @@
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/store/hash.h"
+#include "tests/room.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"
@@ -330,7 +331,7 @@ static void mistakes(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(sums)
 {
     const struct CMUnitTest quick[] = {
         cmocka_unit_test(two_replicas),

@@ -7,6 +7,7 @@
 #include "../support/noise.h"
 #include "job.h"
 #include "replica/internal.h"
+#include "tests/room.h"
 
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"
@@ -326,7 +327,7 @@ static void refusals(void **state)
     check_job(reports, 1);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(user_optimizer)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_replicas),     cmocka_unit_test(without_overlap), cmocka_unit_test(every_replica_updates),

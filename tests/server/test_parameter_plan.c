@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "server/message.h"
 #include "server/plan.h"
+#include "tests/room.h"
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -308,7 +309,7 @@ static void segments_are_taken(void **state)
     assert_true(rf_ps_message_take(&none, array, 0, &have)); /* a server without parameters */
 }
 
-int main(void)
+TEST_PROGRAM(parameter_plan)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_plan),       cmocka_unit_test(whole_variables),    cmocka_unit_test(random_plans),

@@ -7,6 +7,7 @@
 
 #include "ps_cluster.h"
 #include "server/link.h"
+#include "tests/room.h"
 
 static const rf_optimizer_params adam = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 };
 
@@ -619,7 +620,7 @@ static void strangers(void **state)
     cluster_free(&c);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(parameter_server)
 {
     const struct CMUnitTest synchronous_tests[] = {
         cmocka_unit_test(synchronous),       cmocka_unit_test(clipping_worker),

@@ -31,6 +31,7 @@
 #include "base/platform.h"
 #include "server/link.h"
 #include "server/server.h"
+#include "tests/room.h"
 #include "transport/channel/socket.h"
 #include "transport/channel/wire.h"
 
@@ -382,7 +383,7 @@ static void strangers(void **state)
     rf_ps_link_destroy(&chief);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(parameter_server_limits)
 {
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = { cmocka_unit_test(too_many_parameters), cmocka_unit_test(lying_chief),

@@ -11,6 +11,7 @@
 #include "../support/clock.h"
 #include "../support/noise.h"
 #include "base/memory.h"
+#include "tests/room.h"
 #include "text/merges.h"
 #include "text/tokenizer.h"
 #include "tokens.h"
@@ -229,7 +230,7 @@ static void test_documentation(void **state)
     rf_text_lines_destroy(&lines);
 }
 
-int main(void)
+TEST_PROGRAM(merges)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_byte_pairs),   cmocka_unit_test(test_ranks),         cmocka_unit_test(test_word_pieces),

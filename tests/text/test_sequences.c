@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "../support/apply.h"
+#include "tests/room.h"
 #include "tokens.h"
 
 #define SEQUENCE(...)                                                                                                  \
@@ -165,7 +166,7 @@ static void test_mistakes(void **state)
     assert_null(d);
 }
 
-int main(void)
+TEST_PROGRAM(sequences)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pad),      cmocka_unit_test(test_encode_padded),

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -12,6 +15,7 @@
 
 #include "../support/expect.h"
 #include "../support/folder.h"
+#include "tests/room.h"
 
 static char directory[SCRATCH_PATH];
 
@@ -76,7 +80,30 @@ static void test_mistakes(void **state)
     FAILS(rf_text_lines_read((const char *const[]){ directory }, 1, &lines), RF_ERROR_IO, directory);
     rf_text_lines_destroy(&lines);
     rf_text_lines_destroy(NULL);
+    rf_tokenizer *tokenizer;
+    char path[SCRATCH_PATH + 8];
+    snprintf(path, sizeof(path), "%s/pipe", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const char *const pipes[] = { path };
+    FAILS(rf_text_lines_read(pipes, 1, &lines), RF_ERROR_IO, "/pipe: is not a regular file");
+    FAILS(rf_tokenizer_load(path, &tokenizer), RF_ERROR_IO, "/pipe: is not a regular file");
     assert_int_equal(rf_text_lines_count(NULL), 0);
+}
+
+static void test_encodings(void **state)
+{
+    (void)state;
+    rf_text_lines *lines;
+    const char *path = WRITE("wide", "\xff\xfe"
+                                     "a\0\n\0");
+    FAILS(rf_text_lines_read(&path, 1, &lines), RF_ERROR_UNSUPPORTED, "/wide: is UTF-16; convert it to UTF-8");
+    path = WRITE("packed", "");
+    gzFile f = gzopen(path, "wb");
+    assert_true(f && gzputs(f, "\xef\xbb\xbfone\ntwo") > 0);
+    assert_int_equal(gzclose(f), Z_OK);
+    check_lines(&path, 1, (const char *const[]){ "one", "two" }, (const size_t[]){ 3, 3 }, 2);
+    assert_int_equal(truncate(path, 20), 0);
+    FAILS(rf_text_lines_read(&path, 1, &lines), RF_ERROR_CORRUPT_DATA, "/packed: unpacked byte ");
 }
 
 static int make_directory(void **state)
@@ -93,8 +120,9 @@ static int remove_directory(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(text_lines)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_mistakes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_mistakes),
+                                        cmocka_unit_test(test_encodings) };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -11,6 +11,7 @@
 
 #include "../support/allocations.h"
 #include "base/memory.h"
+#include "tests/room.h"
 #include "text/lines.h"
 #include "text/tokenizer.h"
 #include "tokens.h"
@@ -82,7 +83,7 @@ static void test_every_allocation_fails_once(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(text_memory)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_allocation_fails_once) };
     return cmocka_run_group_tests(tests, NULL, NULL);

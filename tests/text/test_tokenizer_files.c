@@ -11,6 +11,7 @@
 
 #include "../support/folder.h"
 #include "base/memory.h"
+#include "tests/room.h"
 #include "text/tokenizer.h"
 #include "tokens.h"
 
@@ -237,7 +238,7 @@ static int remove_directory(void **state)
     return 0;
 }
 
-int main(void)
+TEST_PROGRAM(tokenizer_files)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_save_and_load), cmocka_unit_test(test_damage),  cmocka_unit_test(test_messages),

@@ -11,7 +11,8 @@
 #include "../support/clock.h"
 #include "../support/noise.h"
 #include "base/utf8.h"
-#include "text/unicode.h"
+#include "tests/room.h"
+#include "text/split.h"
 #include "tokens.h"
 
 /* ---- UTF-8 ---- */
@@ -48,27 +49,112 @@ static void test_utf8(void **state)
     assert_false(rf_utf8_valid("gr\xc3", 3));
 }
 
+static rf_result join_words(void *user, const char *word, size_t size)
+{
+    char *joined = user;
+    const size_t used = strlen(joined);
+    assert_true(size > 0 && used + size + 2 < 512 && rf_utf8_valid(word, size));
+    memcpy(joined + used, word, size);
+    strcpy(joined + used + size, "|");
+    return RF_OK;
+}
+
+static void splits(const char *text, size_t size, bool keep_case, const char *words)
+{
+    char joined[512] = "";
+    OK(rf_split_basic(text, size, keep_case, join_words, joined));
+    if (strcmp(joined, words) != 0) fail_msg("'%s' becomes '%s', not '%s'", text, joined, words);
+}
+
+/* BERT's basic tokenizer: as Google's and Hugging Face's programs in Python have it (check_words.py asks Python). */
 static void test_folding(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t from, to;
-    } letters[] = {
-        { 'A', 'a' },     { 'z', 'z' },       { 0xc9, 'e' },    { 0xe9, 'e' },    { 0xc6, 0xe6 },   { 0xdf, 0xdf },
-        { 0xd7, 0xd7 },   { 0xf7, 0xf7 },     { 0xd8, 0xf8 },   { 0xff, 'y' },    { 0x141, 0x142 }, { 0x142, 0x142 },
-        { 0x110, 0x111 }, { 0x152, 0x153 },   { 0x178, 'y' },   { 0x17e, 'z' },   { 0x131, 0x131 }, { 0x130, 'i' },
-        { 0x391, 0x3b1 }, { 0x3ac, 0x3b1 },   { 0x3c2, 0x3c2 }, { 0x401, 0x435 }, { 0x419, 0x438 }, { 0x42f, 0x44f },
-        { 0x301, 0 },     { 0x4e2d, 0x4e2d },
+        const char *text, *words;
+    } cases[] = {
+        { u8"ABC z", u8"abc|z|" },
+        { u8"\u00c9\u00e9 \u00c6\u00e6 \u00df\u1e9e \u00d8\u00f8", u8"ee|\u00e6\u00e6|\u00df\u00df|\u00f8\u00f8|" },
+        { u8"\u0130\u0131I \u0141\u0142 \u0110", u8"i\u0131i|\u0142\u0142|\u0111|" },
+        { u8"e\u0301\u0327 \u1ec7 \u0227", u8"e|e|a|" },                   /* marks, two of them, one */
+        { u8"\u0386\u03ac\u0390 \u1f82", u8"\u03b1\u03b1\u03b9|\u03b1|" }, /* Greek, polytonic too */
+        { u8"\u039f\u0394\u039f\u03a3 \u03a3\u0391\u03a3", u8"\u03bf\u03b4\u03bf\u03c2|\u03c3\u03b1\u03c2|" },
+        { u8"\u0391\u03a3. \u0391\u03a3'\u0391 \u03a3", u8"\u03b1\u03c2|.|\u03b1\u03c3|'|\u03b1|\u03c3|" },
+        { u8"\u0401\u0419\u042f\u0403", u8"\u0435\u0438\u044f\u0433|" },       /* Cyrillic */
+        { u8"\u04d0 \u0531 \u10a0 \u13a0", u8"\u0430|\u0561|\u2d00|\uab70|" }, /* Armenian, Georgian, Cherokee */
+        { u8"\u212a\u212b\u2126", u8"ka\u03c9|" },                             /* Kelvin, Angstrom, Ohm */
+        { u8"\ud55c\uae00", u8"\u1112\u1161\u11ab\u1100\u1173\u11af|" },       /* Korean syllables are letters */
+        { u8"\u304c \u30d7", u8"\u304b|\u30d5|" },                             /* Japanese voicing is a mark */
+        { u8"\u0e19\u0e49\u0e33", u8"\u0e19\u0e33|" },                         /* Thai tone */
+        { u8"\u0928\u093f\u0930\u094d", u8"\u0928\u093f\u0930|" },             /* Devanagari: a vowel has a width */
+        { u8"\u05d0\u05b8 \u0627\u064e", u8"\u05d0|\u0627|" },                 /* Hebrew, Arabic points */
+        { u8"ab\u4e2dcd\U00020000e\uf900", u8"ab|\u4e2d|cd|\U00020000|e|\u8c48|" },
+        { u8"a\u30a2\uac00", u8"a\u30a2\u1100\u1161|" }, /* neither kana nor Korean is apart */
+        { u8"a\u00a0b\u2003c\u3000d\u2028e\u1680f", u8"a|b|c|d|e|f|" },
+        { u8"a\u200bb\u00adc\ufeffd\u202ee\ue000f\ufffdg\u0378h\xc2\x85i", u8"abcdefghi|" },
+        { "a\x01"
+          "b\x7f"
+          "c\x0b"
+          "d\re\tf\ng",
+          "abcd|e|f|g|" },
+        { u8"a\u00bfb\u2014c\u3002d\uff01e\u0964f$g\u20ach",
+          u8"a|\u00bf|b|\u2014|c|\u3002|d|\uff01|e|\u0964|f|$|g\u20ach|" },
+        { u8"\u037e\u1fef", u8";|`|" }, /* what decomposes into ASCII */
+        { u8"\u24b6\u216b\uff21", u8"\u24d0\u217b\uff41|" },
+        { u8"\U00010400\U0001e900", u8"\U00010428\U0001e922|" },
+        { u8"\U0001f600a", u8"\U0001f600a|" },
+        { u8"a\u302e\u0323\U0001d165b", u8"a\U0001d165\u302eb|" }, /* marks with a width are put in order */
+        { u8"\u0301 \u200b", u8"" },
     };
-    for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++)
-        if (rf_unicode_fold(letters[i].from) != letters[i].to) fail_msg("U+%04X", letters[i].from);
-    /* Folding twice is folding once, and makes nothing longer. */
-    for (uint32_t code = 1; code < 0x20000; code++) {
-        char text[4];
-        const uint32_t once = rf_unicode_fold(code);
-        if (once == 0) continue;
-        assert_int_equal(rf_unicode_fold(once), once);
-        assert_true(rf_utf8_encode(once, text) <= rf_utf8_encode(code, text));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        splits(cases[i].text, strlen(cases[i].text), false, cases[i].words);
+    splits(u8"\u00c9\u0301 \u03a3 \ud55c,\u4e2d\ufe0f", strlen(u8"\u00c9\u0301 \u03a3 \ud55c,\u4e2d\ufe0f"), true,
+           u8"\u00c9\u0301|\u03a3|\ud55c|,|\u4e2d|\ufe0f|");
+    splits("a\0b\xff\xc3 c\xe2\x82", 9, false, "ab|c|");
+    /* Whatever a character becomes, it stays the same from then on, takes at most three times its bytes, and is no more
+     * characters than it had bytes: a text has no more tokens than bytes. */
+    for (uint32_t code = 1; code <= 0x10ffff; code++) {
+        char text[8], once[512] = "", twice[512] = "";
+        if (code >= 0xd800 && code <= 0xdfff) continue;
+        const uint32_t size = rf_utf8_encode(code, text);
+        OK(rf_split_basic(text, size, false, join_words, once));
+        uint32_t characters = 0, bytes = 0;
+        for (const char *at = once; *at; at++) {
+            characters += ((uint8_t)*at & 0xc0) != 0x80 && (*at != '|' || code == '|');
+            bytes += *at != '|' || code == '|';
+        }
+        assert_true(bytes <= 3 * size && characters <= size + (code == '|'));
+        char *end = strchr(once, '|');
+        if (!end || end == once || end[1]) continue;
+        OK(rf_split_basic(once, (size_t)(end - once), false, join_words, twice));
+        assert_string_equal(once, twice);
+    }
+}
+
+static rf_result count_bytes(void *user, const char *word, size_t size)
+{
+    (void)word;
+    *(uint64_t *)user += size;
+    return RF_OK;
+}
+
+/* Marks, capital sigmas and what is left out of account between them, in any number, take time in proportion. */
+static void test_folding_time(void **state)
+{
+    (void)state;
+    static const char *const parts[] = { u8"\u302e\U0001d165", u8"\u03a3''", u8"\u0323\u0301", u8"\u03a3\u0301",
+                                         u8"\ud55c" };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        enum { TIMES = 200000 };
+        const size_t part = strlen(parts[i]);
+        char *text = malloc(part * TIMES);
+        uint64_t bytes = 0;
+        assert_non_null(text);
+        for (size_t k = 0; k < TIMES; k++) memcpy(text + k * part, parts[i], part);
+        const double begin = seconds_now();
+        OK(rf_split_basic(text, part * TIMES, false, count_bytes, &bytes));
+        assert_true(bytes <= 3 * part * TIMES && seconds_now() - begin < 20);
+        free(text);
     }
 }
 
@@ -342,18 +428,14 @@ static void test_mistakes(void **state)
     rf_tokenizer_destroy(&t);
 }
 
-int main(void)
+TEST_PROGRAM(tokenizers)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_folding),
-        cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_word_options),
-        cmocka_unit_test(test_word_piece),
-        cmocka_unit_test(test_pieces_of_byte_pairs),
-        cmocka_unit_test(test_any_bytes),
-        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_folding),
+        cmocka_unit_test(test_folding_time), cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_words),        cmocka_unit_test(test_word_options),
+        cmocka_unit_test(test_word_piece),   cmocka_unit_test(test_pieces_of_byte_pairs),
+        cmocka_unit_test(test_any_bytes),    cmocka_unit_test(test_long_lines),
         cmocka_unit_test(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 """BERT as a user meets it: it learns from text, goes on from its checkpoints as if it had not stopped, computes the same on two workers and on
 two replicas, keeps its vocabulary, fine-tunes, and names bad input.
 
-Usage: test_bert.py RINGFIRE BERT"""
+Usage: test_bert.py BERT"""
 import pathlib
 import re
 import subprocess
@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import programs  # noqa: E402
 
-RINGFIRE, BERT = sys.argv[1:3]
+BERT = sys.argv[1]
 RESTARTABLE = 75  # RF_EXIT_RESTARTABLE
 REPORT = r"Step (\d+): masked words: loss (\S+), held out (\S+), (\S+) % right; next sentence: (\S+) % right, held out (\S+) %"
 RESULT = r"Of (\d+) held-out examples, of which the largest class has (\S+) %, right are: from the checkpoint (\S+) %, from scratch (\S+) %"
@@ -79,19 +79,6 @@ class Bert(unittest.TestCase):
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertIn("Continuing after step 104", again.stdout)
         self.assertNotIn("masked words", again.stdout)
-
-    def test_split(self):
-        """One replica with the whole batch, two replicas, and two workers with half of it each, report the same."""
-        one = programs.run(*self.pretrain, "--steps", "6")
-        half = [*self.pretrain, "--steps", "6", "--batch-size", "2"]
-        two = programs.run(*half, "--devices", "llvmpipe,llvmpipe")
-        workers = programs.run(RINGFIRE, "run", "-n", "2", *half)
-        (expected,) = programs.numbers(REPORT, one)
-        for done in two, workers:
-            self.assertEqual(done.returncode, 0, done.stderr)
-            (numbers,) = programs.numbers(REPORT, done)
-            for a, b in zip(numbers, expected):
-                self.assertAlmostEqual(a, b, delta=2e-4)  # the last digit shown
 
     def test_word_pieces(self):
         """The vocabulary is learned once; who goes on reads it, also where the text is another one by then."""

@@ -178,6 +178,18 @@ class Ckpt(unittest.TestCase):
                           "only in the second: \\x1b[31m", "other type or shape: model/tiny: i32 [3,1,1], i32 [3]"])
         self.assertNotIn("\x1b", self.good("show", path))
 
+    def test_types_of_others(self):
+        """A tensor that cannot be read is shown, and stands in the way of nothing but of its own values."""
+        header = {"q": {"dtype": "F8_E4M3", "shape": [2, 2], "data_offsets": [4, 8]}, "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+        path = write_safetensors(self.root / "x.safetensors", header, bytes(8))
+        lines = self.good("show", path).splitlines()
+        self.assertEqual([line.split() for line in lines[1:3]], [["q", "F8_E4M3", "[2,2]", "4"], ["w", "f32", "[1]", "4"]])
+        self.assertEqual(self.good("verify", path), "%s: good\n" % path)
+        other = write_safetensors(self.root / "y.safetensors", {**header, "q": {**header["q"], "dtype": "BOOL", "shape": [4]}}, bytes(8))
+        done = ckpt("diff", path, other)
+        self.assertEqual((done.returncode, done.stdout), (1, "other type or shape: q: F8_E4M3 [2,2], BOOL [4]\n"))
+        self.fails("'q' is of type F8_E4M3; supported are", "convert", path, self.root / "x.rfck")
+
     def test_diff_many(self):
         count = 30000
         for odd in (0, 1):

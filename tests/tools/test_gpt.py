@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPT example as a user meets it: it learns, saves when it is asked to stop, computes the same on two workers, and names bad input.
 
-Usage: test_gpt.py RINGFIRE GPT"""
+Usage: test_gpt.py GPT"""
 import pathlib
 import re
 import signal
@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import programs  # noqa: E402
 
-RINGFIRE, GPT = sys.argv[1:3]
+GPT = sys.argv[1]
 # One sentence many times: what follows each character is nearly always known, so that a few steps teach much.
 SENTENCE = "the quick brown fox jumps over the lazy dog. "
 RESTARTABLE = 75  # RF_EXIT_RESTARTABLE
@@ -72,14 +72,6 @@ class Gpt(unittest.TestCase):
         done = programs.run(*command, errors="replace")
         self.assertGreater(done.returncode, 0)
         self.assertIn("pairs.json", done.stderr)
-
-    def test_two_workers(self):
-        """One replica with the whole batch, and two workers with half of it each, report the same."""
-        one = programs.run(*self.train, "--steps", "6", "--sample", "4")
-        two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--batch-size", "2", "--steps", "6", "--sample", "4")
-        self.assertEqual((one.returncode, two.returncode), (0, 0), one.stderr + two.stderr)
-        for a, b in zip(losses(one)[0], losses(two)[0]):
-            self.assertAlmostEqual(a, b, places=3)
 
     def test_stopped(self):
         """A request to stop saves what the same command goes on from."""

@@ -61,15 +61,6 @@ class Lstm(unittest.TestCase):
         self.assertEqual(programs.numbers(EPOCH, resumed)[-1], programs.numbers(EPOCH, self.whole)[-1])
         self.assertEqual(RESULT.search(resumed.stdout)[1], RESULT.search(self.whole.stdout)[1])
 
-    def test_two_workers(self):
-        """One replica with the whole batch, and two workers with half of it each, report the same."""
-        two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--epochs", "1", "--batch-size", "8")
-        one = programs.run(*self.train, "--epochs", "1")
-        self.assertEqual((one.returncode, two.returncode), (0, 0), one.stderr + two.stderr)
-        for a, b in zip(programs.numbers(EPOCH, one)[0], programs.numbers(EPOCH, two)[0]):
-            self.assertAlmostEqual(a, b, places=3)
-        self.assertEqual(RESULT.search(one.stdout)[2], RESULT.search(two.stdout)[2])
-
     def test_files(self):
         """Texts whose class is their first word."""
         path = self.folder / "texts.tsv"

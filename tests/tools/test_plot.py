@@ -120,12 +120,13 @@ class Plot(unittest.TestCase):
         self.assertTrue(max(map(len, narrow.splitlines())) <= 50)
 
     def test_csv(self):
-        (self.root / "log.csv").write_text("epoch,loss,accuracy,val_loss,learning_rate\n"
-                                           "0,1,0.5,1.5,0.001\n1,0.5,0.75,0.8,0.001\n")
-        _, texts, curves = self.svg(self.root / "log.csv")
-        self.assertEqual(len(curves), 3)
-        for text in ("epoch_loss", "epoch_accuracy", "train", "validation"):
-            self.assertIn(text, texts)
+        for encoding in "utf-8", "utf-8-sig":  # with a byte order mark
+            (self.root / "log.csv").write_text("epoch,loss,accuracy,val_loss,learning_rate\n"
+                                               "0,1,0.5,1.5,0.001\n1,0.5,0.75,0.8,0.001\n", encoding=encoding)
+            _, texts, curves = self.svg(self.root / "log.csv")
+            self.assertEqual(len(curves), 3)
+            for text in ("epoch_loss", "epoch_accuracy", "train", "validation"):
+                self.assertIn(text, texts)
         _, texts, curves = self.svg(self.root, "--tag", "epoch_learning_rate")
         self.assertEqual(len(curves), 1)
         self.assertIn("log/train", texts)

@@ -16,6 +16,7 @@
 #include "bench/scale_net.h"
 #include "bench/units.h"
 #include "replica/strategy.h"
+#include "tests/room.h"
 #include "transport/collective/schedule.h"
 
 enum { MAX_WORLD = 33, ELEMENT = 4 };
@@ -405,7 +406,7 @@ static void test_disciplines(void **state)
     assert_string_equal(text, "10.77.0.64");
 }
 
-int main(void)
+TEST_PROGRAM(scale_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_reduce_one_rank_a_host),

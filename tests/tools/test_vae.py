@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variational autoencoder as a user meets it: it learns, goes on from its checkpoints as if it had not stopped, and paints a picture. With
-"workers": two of them compute what one does.
+"""The variational autoencoder as a user meets it: it learns, goes on from its checkpoints as if it had not stopped, and paints a picture.
 
-Usage: test_vae.py RINGFIRE VAE [workers]"""
+Usage: test_vae.py VAE"""
 import pathlib
 import re
 import struct
@@ -16,8 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import digits  # noqa: E402
 import programs  # noqa: E402
 
-RINGFIRE, VAE = sys.argv[1:3]
-WORKERS = sys.argv[3:] == ["workers"]
+VAE = sys.argv[1]
 EPOCH = re.compile(r"Epoch (\d+), Loss: (\S+), Divergence: (\S+), Test ELBO: (\S+)  ")
 COLUMNS, ROWS, CELL, GAP = 16, 10, 30, 2  # of the picture; a cell is an image and a gap
 
@@ -47,8 +45,8 @@ def read_png(data):
     return width, height, rows
 
 
-class Trained(unittest.TestCase):
-    """What one replica does in four epochs."""
+class Vae(unittest.TestCase):
+    """One replica in four epochs."""
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -60,8 +58,6 @@ class Trained(unittest.TestCase):
         cls.whole = programs.run(*cls.train)
         cls.first_picture = cls.picture.read_bytes() if cls.picture.exists() else b""
 
-
-class Vae(Trained):
     def test_learns(self):
         self.assertEqual(self.whole.returncode, 0, self.whole.stderr)
         self.assertIn("69989 parameters, global batch 10", self.whole.stdout)
@@ -107,16 +103,5 @@ class Vae(Trained):
             self.assertIn(text, done.stderr)
 
 
-class Workers(Trained):
-    def test_two_workers(self):
-        """One replica with the whole batch, and two workers with half of it each, report the same."""
-        self.picture.unlink(missing_ok=True)
-        two = programs.run(RINGFIRE, "run", "-n", "2", *self.train, "--epochs", "1", "--batch-size", "5")
-        self.assertEqual(two.returncode, 0, two.stderr)
-        for a, b in zip(programs.numbers(EPOCH, self.whole)[0], programs.numbers(EPOCH, two)[0]):
-            self.assertAlmostEqual(a, b, places=2)
-        self.assertEqual(read_png(self.picture.read_bytes())[:2], (COLUMNS * CELL + GAP, ROWS * CELL + GAP))
-
-
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], defaultTest="Workers" if WORKERS else "Vae")
+    unittest.main(argv=sys.argv[:1])

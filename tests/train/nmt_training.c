@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nmt_training.h"
 
+const nmt_config *nmt_followed;
+
 typedef struct training {
     nmt *nmt;
     rf_optimizer *optimizer;
@@ -19,7 +21,7 @@ static void train(rf_strategy *strategy, double *losses)
 {
     training tr;
     rf_function *function;
-    OK(nmt_create(strategy, &nmt_followed, &tr.nmt));
+    OK(nmt_create(strategy, nmt_followed, &tr.nmt));
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
     OK(rf_function_create(strategy,
                           &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
@@ -82,20 +84,20 @@ static rf_result next_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 /* Translations that go on from others take these over; then all get one more token. */
 static void extend(going *g, int64_t place, int32_t *parents, int32_t *tokens)
 {
-    const int64_t length = nmt_followed.target_length;
+    const int64_t length = nmt_followed->target_length;
     int32_t before[ROWS * MOST_PLACES];
     memcpy(before, g->target, sizeof(before));
     for (int64_t r = 0; r < ROWS; r++) {
         parents[r] = (int32_t)(g->parents ? r / GROUP * GROUP + (2 * r + place) * (r + 1) % GROUP : r);
         memcpy(g->target + r * length, before + parents[r] * length, (size_t)length * sizeof(int32_t));
-        tokens[r] = 1 + (int32_t)((7 * r + 3 * place) % (nmt_followed.target_vocabulary - 1));
+        tokens[r] = 1 + (int32_t)((7 * r + 3 * place) % (nmt_followed->target_vocabulary - 1));
         g->target[r * length + place] = tokens[r];
     }
 }
 
 static void go_on(rf_strategy *strategy, going *g)
 {
-    const nmt_config *c = &nmt_followed;
+    const nmt_config *c = nmt_followed;
     const int64_t length = c->target_length, vocabulary = c->target_vocabulary;
     const rf_array source = { RF_I32, RF_SHAPE(1, ROWS, c->source_length), g->source };
     OK(rf_strategy_run(strategy, g->read, &(rf_element){ 1, { source } }, NULL));
@@ -125,10 +127,10 @@ void nmt_goes_on(rf_strategy *strategy)
 {
     going g = { 0 };
     const int32_t *source = trajectory_reference.batches[0].component[0].data;
-    for (uint32_t i = 0; i < ROWS * nmt_followed.source_length; i++)
-        g.source[i] = source[i / nmt_followed.source_length / GROUP * nmt_followed.source_length +
-                             i % nmt_followed.source_length];
-    OK(nmt_create(strategy, &nmt_followed, &g.nmt));
+    for (uint32_t i = 0; i < ROWS * nmt_followed->source_length; i++)
+        g.source[i] = source[i / nmt_followed->source_length / GROUP * nmt_followed->source_length +
+                             i % nmt_followed->source_length];
+    OK(nmt_create(strategy, nmt_followed, &g.nmt));
     trajectory_assign(&trajectory_reference, nmt_model(g.nmt));
     OK(nmt_cache_create(strategy, g.nmt, ROWS, &g.cache));
     OK(rf_function_create(strategy, &(rf_function_params){ .step = whole_step, .user = &g, .num_outputs = 1 },

@@ -5,6 +5,7 @@
 #include "graph/graph.h"
 #include "ops/ops.h"
 #include "replica/strategy.h"
+#include "tests/room.h"
 
 enum { N = 2, H = 2, K = 3, V = 4, MOST = 5 /* positions */, COLUMNS = 4 };
 
@@ -302,7 +303,7 @@ ON_TWO(drops)
 ON_ONE(agree)
 ON_ONE(refuses)
 
-int main(void)
+TEST_PROGRAM(attention)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(definition_on_two),

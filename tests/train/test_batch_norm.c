@@ -8,6 +8,7 @@
 
 #include "../support/folder.h"
 #include "../support/gzip.h"
+#include "tests/room.h"
 
 enum { VARIABLES = 10, BATCHES = 20, BATCH = 24, SIDE = 14, PIXELS = SIDE * SIDE, STATES = 6 };
 
@@ -34,7 +35,7 @@ static void read_values(gzFile file, float **values, int64_t count)
 static int load_reference(void **state)
 {
     (void)state;
-    gzFile file = gzopen(BATCH_NORM_FILE, "rb");
+    gzFile file = gzopen(FIXTURES "/batch_norm.bin", "rb");
     if (!file) return -1;
     char magic[8];
     uint32_t header[6];
@@ -635,7 +636,7 @@ static void says_what_balancing_costs(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(batch_norm)
 {
     const struct CMUnitTest trajectory_tests[] = { cmocka_unit_test(follow_on_one), cmocka_unit_test(follow_on_two),
                                                    cmocka_unit_test(follow_synchronized_on_one),

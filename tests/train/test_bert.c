@@ -5,6 +5,7 @@
 #include "../../examples/bert/model.h"
 #include "../../examples/bert/pairs.h"
 #include "../support/folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 static const bert_config followed = { .layers = 2,
@@ -407,8 +408,9 @@ static void test_passages(void **state)
     scratch_remove(folder);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(bert)
 {
+    trajectory_file = FIXTURES "/bert.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
                                                cmocka_unit_test(follow_on_swiftshader),
                                                cmocka_unit_test(compare_two_drivers) };

@@ -8,6 +8,7 @@
 
 #include "replica/strategy.h"
 #include "run_state.h"
+#include "tests/room.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer/optimizer.h"
 
@@ -433,7 +434,7 @@ static void late_copies_of_others(void **state)
     late_copy("llvmpipe,llvmpipe", NULL);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(checkpoint)
 {
     /* SwiftShader compiles every time anew, seconds for each strategy: the tests with it are not quick. */
     const struct CMUnitTest quick[] = {

@@ -5,6 +5,7 @@
 #include "../persist/memory_files.h"
 #include "base/philox.h"
 #include "run_state.h"
+#include "tests/room.h"
 #include "train/checkpoint/checkpoint.h"
 
 /* A checkpoint of a number and of bytes that follow from it, so that a mixture of two would show. */
@@ -324,7 +325,7 @@ static void every_reading_fails(void **state)
 }
 
 /* test_checkpoint_crash [whole]: all crashes instead of a quarter of them */
-int main(int argc, char **argv)
+TEST_PROGRAM(checkpoint_crash)
 {
     if (argc > 1 && strcmp(argv[1], "whole") == 0) one_in = 1;
     const struct CMUnitTest tests[] = {

@@ -8,6 +8,7 @@
 
 #include "persist/file_ops.h"
 #include "run_state.h"
+#include "tests/room.h"
 
 /* ---- a compiled model ---- */
 
@@ -729,7 +730,7 @@ static void code_is_not_saved(void **state)
     scratch_remove(folder);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(checkpoint_fit)
 {
     const struct CMUnitTest quick[] = {
         cmocka_unit_test(interrupted_once),  cmocka_unit_test(managers),          cmocka_unit_test(manager_keeps),

@@ -7,6 +7,7 @@
  */
 #include "run_state.h"
 
+#include "tests/room.h"
 #include "train/files/model_json.h"
 #include "train/files/training_json.h"
 #include "train/metric.h"
@@ -255,7 +256,7 @@ static void write_all(void **state)
     run_destroy(&run);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(checkpoint_fixture)
 {
     const struct CMUnitTest writing[] = { cmocka_unit_test(write_all) };
     const struct CMUnitTest tests[] = {

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/room.h"
 #include "train/checkpoint/checkpoint.h"
 
 static char name[] = "model/dense/kernel";
@@ -90,7 +91,7 @@ static void part_ids(void **state)
     assert_false(rf_part_id_sound(&id));
 }
 
-int main(void)
+TEST_PROGRAM(checkpoint_items)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(tensors), cmocka_unit_test(free_rows),
                                         cmocka_unit_test(values), cmocka_unit_test(part_ids) };

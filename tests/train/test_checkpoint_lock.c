@@ -12,6 +12,7 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include "../support/holder.h"
+#include "tests/room.h"
 
 typedef struct training {
     rf_strategy *strategy;
@@ -58,7 +59,7 @@ static void hold_elsewhere(int ready, const char *prefix)
 {
     dup2(ready, STDOUT_FILENO);
     close(ready);
-    execl("/proc/self/exe", "test_checkpoint_lock", "hold", folder, prefix, (char *)NULL);
+    execl("/proc/self/exe", "train_tests", "checkpoint_lock", "hold", folder, prefix, (char *)NULL);
 }
 
 static pid_t start_other(const char *prefix)
@@ -341,7 +342,7 @@ static void unlockable(void **state)
     rf_directory_lock_release(&lock);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(checkpoint_lock)
 {
     if (argc == 4 && strcmp(argv[1], "hold") == 0) return hold(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {

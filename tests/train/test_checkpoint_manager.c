@@ -8,6 +8,7 @@
 
 #include "persist/archive/xxh64.h"
 #include "run_state.h"
+#include "tests/room.h"
 #include "train/checkpoint/checkpoint.h"
 
 /* A checkpoint of one number: managers do not care what is in it. */
@@ -347,7 +348,7 @@ static void directories_are_readable(void **state)
     close_directory(&d);
 }
 
-int main(void)
+TEST_PROGRAM(checkpoint_manager)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(started_anew),  cmocka_unit_test(goes_on_below_damaged_files),

@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "base/platform.h"
 #include "run_state.h"
+#include "tests/room.h"
 
 typedef struct memory_test {
     run_state run;
@@ -210,7 +211,7 @@ static void models(void **state)
     finish(&t);
 }
 
-int main(void)
+TEST_PROGRAM(checkpoint_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saving),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An optimizer goes on from its own kind's state only. */
 #include "run_state.h"
+#include "tests/room.h"
 
 static const rf_optimizer_params sgd = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05 };
 static const rf_optimizer_params momentum = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 };
@@ -117,7 +118,7 @@ static void other_settings(void **state)
     run_destroy(&run);
 }
 
-int main(void)
+TEST_PROGRAM(checkpoint_optimizer)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_another_kind),

@@ -10,6 +10,7 @@
 #include "../replica/mw_model.h"
 #include "../support/folder.h"
 #include "persist/archive/writer.h"
+#include "tests/room.h"
 #include "train/checkpoint/checkpoint.h"
 
 enum { BATCH = 24, STOP = 5, TOTAL = 8 };
@@ -625,7 +626,7 @@ static void managed(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(checkpoint_sharded)
 {
     const struct CMUnitTest drivers[] = { cmocka_unit_test(by_two_drivers) };
     const struct CMUnitTest tests[] = {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../replica/mw_model.h"
+#include "tests/room.h"
 #include "train/checkpoint/checkpoint.h"
 
 enum { BATCH = 24, STOP = 7, TOTAL = 12 };
@@ -204,7 +205,7 @@ static void every_example_once(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(checkpoint_workers)
 {
     const struct CMUnitTest drivers[] = { cmocka_unit_test(from_two_to_one), cmocka_unit_test(from_one_to_three) };
     const struct CMUnitTest tests[] = {

@@ -24,6 +24,7 @@
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
+#include "tests/room.h"
 
 enum { BATCH = 8, BLOCK = 16, VOCABULARY = 96 };
 
@@ -218,7 +219,7 @@ static void steps_convert_little(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(conversions)
 {
     verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
     const struct CMUnitTest tests[] = { cmocka_unit_test(steps_convert_little) };

@@ -10,6 +10,7 @@
 #define swish_spirv forward_module
 #include "swish_gradient_spirv.h"
 #include "swish_spirv.h"
+#include "tests/room.h"
 #undef swish_gradient_spirv
 #undef swish_spirv
 
@@ -472,7 +473,7 @@ ON_ONE(refuses_in_steps)
 ON_TWO(trains_alike)
 ON_ONE(is_in_files)
 
-int main(void)
+TEST_PROGRAM(custom)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_what_does_not_fit),

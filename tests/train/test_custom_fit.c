@@ -2,6 +2,7 @@
 /* Losses and metrics of the caller in fit and evaluate, against those of the library that compute the same. */
 #include "../support/folder.h"
 #include "support.h"
+#include "tests/room.h"
 
 enum { EXAMPLES = 24, FEATURES = 5, TARGETS = 2 };
 
@@ -173,7 +174,7 @@ static void mistakes(rf_strategy *strategy)
 }
 ON_ONE(mistakes)
 
-int main(void)
+TEST_PROGRAM(custom_fit)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(compare_on_one), cmocka_unit_test(compare_on_two),
                                         cmocka_unit_test(mistakes_on_one) };

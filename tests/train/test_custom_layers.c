@@ -6,6 +6,7 @@
 #include "custom_op/swish.h"
 #include "products_data.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 enum { FEATURES = 5, UNITS = 6, EXAMPLES = 48, BATCH = 12, EPOCHS = 3 };
 #define PENALTY 0.25f
@@ -263,7 +264,7 @@ static void is_made_again(rf_strategy *strategy)
 }
 ON_ONE(is_made_again)
 
-int main(void)
+TEST_PROGRAM(custom_layers)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(trains_alike_on_two), cmocka_unit_test(is_penalised_on_one),
                                         cmocka_unit_test(resumes_on_one), cmocka_unit_test(is_in_traces_on_one),

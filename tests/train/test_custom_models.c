@@ -3,6 +3,7 @@
 #include <ringfire/interchange.h>
 
 #include "test_folder.h"
+#include "tests/room.h"
 
 enum { FEATURES = 6, HIDDEN = 5, CLASSES = 3, EXAMPLES = 60, BATCH = 12 };
 
@@ -269,7 +270,7 @@ ON_ONE(keeps_nothing_of_a_failed_call)
 ON_LISTS(trains_what_it_uses, _on_one, 0, 2, 1)
 ON_TWO(trains_what_it_uses)
 
-int main(void)
+TEST_PROGRAM(custom_models)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trains_what_it_uses_on_one),

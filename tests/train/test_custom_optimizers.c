@@ -8,6 +8,7 @@
 
 #include "../support/folder.h"
 #include "support.h"
+#include "tests/room.h"
 
 /* Of three variables, the last one longer than four blocks of LAMB's norms. */
 enum { A = 70 * 50, B = 3, C = 4099, ALL = A + B + C, BATCH = 8, TOTAL_STEPS = 20 };
@@ -706,7 +707,7 @@ static void servers_refuse_lists(rf_strategy *strategy)
 ON_ONE(servers_refuse)
 ON_ONE(servers_refuse_lists)
 
-int main(void)
+TEST_PROGRAM(custom_optimizers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lamb_in_blocks_on_one),

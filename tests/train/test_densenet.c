@@ -2,6 +2,7 @@
 /* The networks of examples/densenet against PyTorch (make_densenet_trajectory.py), on one device and on replicas of
  * which each gets the whole batch or shares it, and their sizes against the published ones. Argument: drivers. */
 #include "../../examples/densenet/model.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 static void follow(rf_strategy *strategy)
@@ -69,8 +70,9 @@ static void sizes(rf_strategy *strategy)
 }
 ON_ONE(sizes)
 
-int main(int argc, char **argv)
+TEST_PROGRAM(densenet)
 {
+    trajectory_file = FIXTURES "/densenet.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_one_twice),
                                                cmocka_unit_test(follow_on_two_drivers),
                                                cmocka_unit_test(keep_shared_on_lavapipe),

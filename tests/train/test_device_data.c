@@ -6,6 +6,7 @@
 #include "data/pipeline.h"
 #include "data/rows.h"
 #include "replica/step/function.h"
+#include "tests/room.h"
 #include "train/device_data.h"
 #include "train/fit/compile.h"
 #include "train/model.h"
@@ -347,7 +348,7 @@ ON_ONE(same_bits)
 ON_TWO(same_bits)
 ON_ONE(falls_back)
 
-int main(void)
+TEST_PROGRAM(device_data)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_fits),

@@ -2,6 +2,7 @@
 /* Plans of Einstein sums and what they refuse; sums in steps, on two replicas and for batches of several sizes. */
 #include "base/error.h"
 #include "support.h"
+#include "tests/room.h"
 #include "train/einsum.h"
 
 /* ---- plans ---- */
@@ -262,7 +263,7 @@ static void refuses(rf_strategy *strategy)
 }
 ON_ONE(refuses)
 
-int main(void)
+TEST_PROGRAM(einsum)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans),         cmocka_unit_test(open_dimensions), cmocka_unit_test(refusals),

@@ -5,6 +5,7 @@
 
 #include "support.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 enum { N = 24, WORDS = 5, VOCABULARY = 11, WIDTH = 4, CLASSES = 3, BATCH = 8 };
 
@@ -224,7 +225,7 @@ ON_ONE(builds_for_indices)
 ON_TWO(builds_for_indices)
 ON_TWO(refuses)
 
-int main(void)
+TEST_PROGRAM(embedding)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trains_on_one),

@@ -6,6 +6,7 @@
 
 #include "gpu/internal.h"
 #include "replica/step/function.h"
+#include "tests/room.h"
 #include "train/fit/compile.h"
 #include "train/model.h"
 
@@ -433,7 +434,7 @@ ON_ONE(reading_submits)
 ON_TWO(several_replicas)
 ON_ONE(lost_with_runs_held)
 
-int main(void)
+TEST_PROGRAM(execution)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_be_held),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Composed operations where their numbers are large, are stored in 16 bits, or are none. */
 #include "support.h"
+#include "tests/room.h"
 
 /* What a step computes with: its constants; `out` gets the results, as f32. */
 typedef struct numbers {
@@ -567,7 +568,7 @@ ON_ONE(not_numbers)
 ON_ONE(decoding)
 ON_ONE(one_example)
 
-int main(void)
+TEST_PROGRAM(extremes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_scores_on_one),  cmocka_unit_test(masks_on_one),

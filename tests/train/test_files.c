@@ -13,6 +13,7 @@
 
 #include "base/platform.h"
 #include "test_folder.h"
+#include "tests/room.h"
 #include "train/files/onnx.h"
 
 static rf_strategy *strategy;
@@ -251,7 +252,7 @@ static int tear_down(void **state)
     return remove_folder(state);
 }
 
-int main(void)
+TEST_PROGRAM(files)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_alike),

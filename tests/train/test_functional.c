@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "../support/folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 enum { TOKENS = 11, WIDTH = 8, HEADS = 4, KEY = 2, LENGTH = 5, SEEN = 4 };
@@ -454,8 +455,9 @@ static void mistakes_of_layers(rf_strategy *strategy)
 }
 ON_ONE(mistakes_of_layers)
 
-int main(int argc, char **argv)
+TEST_PROGRAM(functional)
 {
+    trajectory_file = FIXTURES "/attention.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
                                                cmocka_unit_test(follow_on_swiftshader),
                                                cmocka_unit_test(compare_two_drivers) };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of elements in a step: values and slopes, also where formulas overflow or have a kink; what is refused. */
 #include "support.h"
+#include "tests/room.h"
 
 enum { N = 24, EACH = RF_MAX_COMPONENTS / 2 };
 
@@ -346,7 +347,7 @@ ON_ONE(not_a_number)
 ON_ONE(moments)
 ON_ONE(mistakes)
 
-int main(void)
+TEST_PROGRAM(functions)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_and_slopes_on_one),

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of examples/gpt against PyTorch (make_gpt_trajectory.py), and replicas against one device; its size
- * against the published one. Argument: drivers, size, or a number of steps. With GPT_BIAS the network that has biases.
- */
+ * against the published one. Arguments: biases for the network that has them; drivers, size, or a number of
+ * steps. */
 #include "../../examples/gpt/model.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
-#ifdef GPT_BIAS
-static const gpt_config followed = {
+static const gpt_config with_biases = {
     .layers = 1, .heads = 2, .width = 16, .block = 12, .vocabulary = 29, .bias = true
 };
-#else
-static const gpt_config followed = { .layers = 2, .heads = 2, .width = 32, .block = 16, .vocabulary = 29 };
-#endif
+static gpt_config followed = { .layers = 2, .heads = 2, .width = 32, .block = 16, .vocabulary = 29 };
 
 /* As many as the program is asked for: with the validation layer in between all of them take long. */
 static uint32_t num_steps = TRAJECTORY_MAX_STEPS;
@@ -121,8 +119,15 @@ static void small(rf_strategy *strategy)
 }
 ON_ONE(small)
 
-int main(int argc, char **argv)
+TEST_PROGRAM(gpt)
 {
+    const bool biases = argc > 1 && strcmp(argv[1], "biases") == 0;
+    trajectory_file = biases ? FIXTURES "/gpt_bias.traj" : FIXTURES "/gpt.traj";
+    if (biases) {
+        followed = with_biases;
+        argc--;
+        argv++;
+    }
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
                                                cmocka_unit_test(follow_on_swiftshader),
                                                cmocka_unit_test(compare_two_drivers) };

@@ -3,6 +3,7 @@
  */
 #include "../../examples/gpt/writer.h"
 #include "support.h"
+#include "tests/room.h"
 
 enum { BLOCK = 11, VOCABULARY = 29, MOST_ROWS = 3 };
 
@@ -182,7 +183,7 @@ static void writes(rf_strategy *strategy)
 ON_ONE(writes)
 ON_TWO(writes)
 
-int main(void)
+TEST_PROGRAM(gpt_cache)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(reads_one_on_one), cmocka_unit_test(reads_three_on_one),
                                         cmocka_unit_test(reads_three_on_two), cmocka_unit_test(writes_on_one),

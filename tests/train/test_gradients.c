@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients by what the step names: each handle is a target of its own. Powers and their slopes. */
+/* Gradients by what the step names: each handle is a target of its own. Powers and their slopes. Losses of models that
+ * are sure of the wrong class. */
 #include <float.h>
 
 #include "support.h"
+#include "tests/room.h"
 
 enum { COUNT = 5, MOST = 6 };
 
@@ -253,9 +255,263 @@ static void pow_is_that_of_c(rf_strategy *strategy)
 }
 ON_LISTS(pow_is_that_of_c, _on_each, 0, 2, 2)
 
-int main(void)
+/* ---- crossentropies of probabilities: as those of the logits, also where the model is sure of the wrong class ---- */
+
+typedef rf_tensor (*predict_fn)(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x));
+
+/* The ways from logits [1, COUNT] to probabilities of that shape. */
+static rf_tensor predict(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x))
+{
+    return squash(t, z);
+}
+static rf_tensor predict_reshaped(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x))
+{
+    const rf_tensor wide = rf_expand_dims(t, rf_reshape(t, z, RF_SHAPE(-1, 1, COUNT)), 1);
+    return rf_flatten(t, rf_squeeze(t, squash(t, wide), 1));
+}
+static rf_tensor predict_transposed(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x))
+{
+    const rf_tensor two[] = { z, rf_negative(t, z) };
+    const rf_tensor p = squash(t, rf_reshape(t, rf_concat(t, two, 2, 0), RF_SHAPE(2, -1, COUNT)));
+    const rf_tensor turned = rf_transpose(t, p, (const int32_t[]){ 1, 0, 2 });
+    return rf_reshape(t, rf_slice(t, turned, (const int64_t[]){ 0, 0 }, (const int64_t[]){ INT64_MAX, 1 }, NULL, 2),
+                      RF_SHAPE(-1, COUNT));
+}
+static rf_tensor predict_narrow(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x))
+{
+    return rf_cast(t, squash(t, rf_cast(t, z, RF_F16)), RF_F32);
+}
+static rf_tensor predict_narrowed(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x))
+{
+    return rf_cast(t, rf_cast(t, squash(t, z), RF_BF16), RF_F32);
+}
+static const predict_fn predictions[] = { predict, predict_reshaped, predict_transposed, predict_narrow,
+                                          predict_narrowed };
+enum { NUM_PREDICTIONS = sizeof(predictions) / sizeof(predictions[0]), NUM_KINDS = 3, NUM_WAYS = 3 };
+
+static const rf_loss_kind crossentropies[NUM_KINDS] = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                                        RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_LOSS_BINARY_CROSSENTROPY };
+
+/* Of the first class, by ops.h (way 0) or as a loss, which may say by mistake that probabilities are logits (way 2). */
+static rf_tensor own_crossentropy(rf_trace *t, rf_loss_kind kind, rf_tensor p, int way, bool logits)
+{
+    int32_t first[] = { 0 };
+    float hot[COUNT] = { 1 };
+    const rf_array class_array = array_i32(RF_SHAPE(1), first), hot_array = array_f32(RF_SHAPE(1, COUNT), hot);
+    const bool sparse = kind == RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    const rf_tensor labels = rf_constant_array(t, sparse ? &class_array : &hot_array);
+    const rf_loss loss = { .kind = kind, .from_logits = logits || way == 2, .reduction = RF_REDUCTION_NONE };
+    if (way > 0) return rf_loss_call(t, &loss, labels, p);
+    if (sparse) return rf_sparse_categorical_crossentropy(t, labels, p, logits);
+    return kind == RF_LOSS_CATEGORICAL_CROSSENTROPY ? rf_categorical_crossentropy(t, labels, p, logits)
+                                                    : rf_binary_crossentropy(t, labels, p, logits);
+}
+
+static int crossentropy_kind, crossentropy_way;
+static predict_fn crossentropy_of; /* NULL: of the logits */
+
+static rf_result sure_of_the_wrong(rf_trace *t, rf_tensor x, rf_tensor *out)
+{
+    float offsets[COUNT] = { -1, 38, -23, -64, 95 }; /* logits 0, 40, -20, -60, 100 */
+    const rf_array array = array_f32(RF_SHAPE(COUNT), offsets);
+    const rf_tensor z = rf_reshape(t, rf_add(t, x, rf_constant_array(t, &array)), RF_SHAPE(-1, COUNT));
+    const rf_loss_kind kind = crossentropies[crossentropy_kind];
+    const bool binary = kind == RF_LOSS_BINARY_CROSSENTROPY;
+    const rf_tensor p = crossentropy_of ? crossentropy_of(t, z, binary ? rf_sigmoid : rf_softmax) : z;
+    const rf_tensor loss = total(t, own_crossentropy(t, kind, p, crossentropy_way, !crossentropy_of));
+    const rf_result r = rf_gradients(t, loss, &x, 1, &out[0]);
+    out[1] = rf_add(t, rf_multiply(t, x, rf_constant(t, 0)), loss);
+    return r;
+}
+
+static void probabilities_are_traced_to_logits(rf_strategy *strategy)
+{
+    for (crossentropy_kind = 0; crossentropy_kind < NUM_KINDS; crossentropy_kind++) {
+        float want[2][COUNT], got[2][COUNT];
+        crossentropy_of = NULL;
+        crossentropy_way = 0;
+        run_body(strategy, sure_of_the_wrong, 2, want);
+        for (int i = 0; i < NUM_PREDICTIONS * NUM_WAYS; i++) {
+            char what[64];
+            crossentropy_of = predictions[i / NUM_WAYS];
+            crossentropy_way = i % NUM_WAYS;
+            run_body(strategy, sure_of_the_wrong, 2, got);
+            snprintf(what, sizeof(what), "crossentropy %d, predictions %d, way %d", crossentropy_kind, i / NUM_WAYS,
+                     crossentropy_way);
+            const double tolerance = crossentropy_of == predict_narrow ? 0x1p-10 : 1e-5; /* of gradients in f16 */
+            for (int k = 0; k < COUNT; k++) assert_near(got[0][k], want[0][k], tolerance, 1e-6, what);
+            assert_near(got[1][0], want[1][0], 1e-5, 0, what);
+        }
+    }
+}
+
+/* Over another axis than the loss', or with other numbers in between, they are probabilities and nothing else. */
+static rf_tensor predict_other_axis(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x))
+{
+    static const int32_t swap[] = { 1, 0 };
+    return rf_transpose(t, squash(t, rf_transpose(t, z, swap)), swap);
+}
+static rf_tensor predict_scaled(rf_trace *t, rf_tensor z, rf_tensor (*squash)(rf_trace *t, rf_tensor x))
+{
+    return rf_multiply(t, squash(t, z), rf_constant(t, 1));
+}
+
+static void other_probabilities_are_taken_as_they_are(rf_strategy *strategy)
+{
+    float got[2][COUNT];
+    crossentropy_kind = 1;
+    crossentropy_way = 0;
+    crossentropy_of = predict_other_axis; /* each row is alone: 1 everywhere */
+    run_body(strategy, sure_of_the_wrong, 2, got);
+    assert_near(got[1][0], log(COUNT), 1e-5, 0, "the loss of equal probabilities");
+    crossentropy_of = predict_scaled;
+    run_body(strategy, sure_of_the_wrong, 2, got);
+    assert_near(got[1][0], -log(1e-7), 1e-5, 0, "the loss of a clipped probability");
+}
+
+/* The loss does not depend on the probabilities: a gradient of zeros would look like one. */
+static rf_result by_probabilities(rf_trace *t, rf_tensor x, rf_tensor *out)
+{
+    const rf_tensor z = rf_reshape(t, x, RF_SHAPE(-1, COUNT)), p = rf_softmax(t, z);
+    const rf_tensor loss = total(t, own_crossentropy(t, RF_LOSS_CATEGORICAL_CROSSENTROPY, p, 0, false));
+    const rf_tensor other = total(t, rf_square(t, p)), targets[] = { x, p };
+    rf_tensor grads[2];
+    OK(rf_gradients(t, other, &p, 1, out));
+    return rf_gradients(t, loss, targets, 2, grads);
+}
+
+static void gradient_by_probabilities_is_refused(rf_strategy *strategy)
+{
+    run own = { .body = by_probabilities };
+    float nothing[2] = { 0 }, x[COUNT] = { 0 };
+    const rf_element batch = { 1, { array_f32(RF_SHAPE(2), nothing) } };
+    rf_function *f;
+    OK(rf_variable_create(strategy, &(rf_variable_params){ .name = "x", .shape = RF_SHAPE(COUNT), .value = x },
+                          &own.x));
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = step, .user = &own, .num_outputs = 1 }, &f));
+    FAILS(rf_strategy_run(strategy, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "differentiate by the logits");
+    rf_function_destroy(&f);
+    rf_variable_destroy(&own.x);
+}
+ON_ONE(probabilities_are_traced_to_logits)
+ON_ONE(other_probabilities_are_taken_as_they_are)
+ON_ONE(gradient_by_probabilities_is_refused)
+
+/* ---- what a choice does not take ---- */
+
+/* u is -2, -1, 0, 1, 2: the first three have no root, or one without a slope. */
+static rf_result choose(rf_trace *t, rf_tensor x, rf_tensor *out)
+{
+    const rf_tensor zero = rf_constant(t, 0), u = rf_subtract(t, x, rf_constant(t, 3));
+    const rf_tensor positive = rf_compare(t, RF_GREATER, u, zero), root = rf_sqrt(t, u);
+    /* the root itself; further functions of it, and another shape; masks of more elements, and of fewer */
+    const rf_tensor turned = rf_reshape(t, rf_log(t, rf_divide(t, x, root)), RF_SHAPE(-1, 1));
+    const rf_tensor twice[] = { positive, positive }, wide = rf_stack(t, twice, 2, 0);
+    const rf_tensor norm = rf_sqrt(t, total(t, rf_square(t, rf_multiply(t, x, zero))));
+    const rf_tensor chosen[] = { rf_where(t, positive, root, zero),
+                                 rf_where(t, rf_reshape(t, positive, RF_SHAPE(-1, 1)), turned, zero),
+                                 rf_where(t, wide, rf_pow(t, u, rf_constant(t, 0.5f)), zero),
+                                 rf_where(t, rf_compare(t, RF_GREATER, norm, zero), norm, x) };
+    rf_result r = RF_OK;
+    for (int i = 0; i < 4 && r >= 0; i++) r = rf_gradients(t, total(t, chosen[i]), &x, 1, &out[i]);
+    return r;
+}
+
+static void what_is_not_taken_has_no_gradient(rf_strategy *strategy)
+{
+    float v[4][COUNT];
+    run_body(strategy, choose, 4, v);
+    for (int i = 0; i < COUNT; i++) {
+        const double x = i + 1, u = x - 3, slope = u > 0 ? 0.5 / sqrt(u) : 0;
+        assert_near(v[0][i], slope, 1e-5, 0, "the root");
+        assert_near(v[1][i], u > 0 ? 1 / x - 0.5 / u : 0, 1e-5, 0, "functions of it");
+        assert_near(v[2][i], 2 * slope, 1e-5, 0, "under a larger mask");
+        assert_near(v[3][i], 1, 0, 0, "beside a norm of 0");
+    }
+}
+
+typedef rf_tensor (*safe_fn)(rf_trace *t, rf_tensor x, rf_tensor y);
+
+static rf_result safe_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    out[0] = (*(safe_fn *)user)(t, in[0], in[1]);
+    const rf_result r = rf_gradients(t, total(t, out[0]), in, 2, out + 1);
+    return r < 0 ? r : rf_trace_status(t);
+}
+
+static void safe_forms(rf_strategy *strategy)
+{
+    enum { ROWS = 5 };
+    static const struct {
+        safe_fn fn;
+        float x[ROWS], y[ROWS], want[ROWS], by_x[ROWS], by_y[ROWS];
+    } forms[] = {
+        { rf_divide_no_nan,
+          { 6, 1, 0, -5, NAN },
+          { 2, 0, 0, 4, 0 },
+          { 3, 0, 0, -1.25f, 0 },
+          { 0.5f, 0, 0, 0.25f, 0 },
+          { -1.5f, 0, 0, 0.3125f, 0 } },
+        { rf_multiply_no_nan,
+          { 6, NAN, INFINITY, 3, -7 },
+          { 2, 0, 0, 0, 1 },
+          { 12, 0, 0, 0, -7 },
+          { 2, 0, 0, 0, 1 },
+          { 6, 0, 0, 3, -7 } },
+        { rf_xlogy,
+          { 2, 0, 0, 0, -1 },
+          { 1, 0, -3, NAN, 0.5f },
+          { 0, 0, 0, 0, 0.693147181f },
+          { 0, 0, 0, 0, -0.693147181f },
+          { 2, 0, 0, 0, -2 } },
+        { rf_xlog1py,
+          { 2, 0, 0, 0, -1 },
+          { 0, -1, -3, INFINITY, -0.5f },
+          { 0, 0, 0, 0, 0.693147181f },
+          { 0, 0, 0, 0, -0.693147181f },
+          { 2, 0, 0, 0, -2 } },
+        { rf_xdivy,
+          { 2, 0, 0, 0, -1 },
+          { 4, 0, 5, NAN, 2 },
+          { 0.5f, 0, 0, 0, -0.5f },
+          { 0.25f, 0, 0, 0, 0.5f },
+          { -0.125f, 0, 0, 0, 0.25f } },
+    };
+    for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+        float x[ROWS], y[ROWS];
+        memcpy(x, forms[f].x, sizeof(x));
+        memcpy(y, forms[f].y, sizeof(y));
+        const rf_element batch = { 2, { array_f32(RF_SHAPE(ROWS), x), array_f32(RF_SHAPE(ROWS), y) } };
+        rf_function *function;
+        safe_fn fn = forms[f].fn;
+        OK(rf_function_create(
+            strategy, &(rf_function_params){ .step = safe_step, .user = (void *)&fn, .num_outputs = 3 }, &function));
+        rf_per_replica *results[RF_MAX_COMPONENTS];
+        OK(rf_strategy_run(strategy, function, &batch, results));
+        const float *const want[] = { forms[f].want, forms[f].by_x, forms[f].by_y };
+        for (int i = 0; i < 3; i++) {
+            rf_array local;
+            char what[48];
+            OK(rf_per_replica_local(results[i], 0, &local));
+            for (int k = 0; k < ROWS; k++) {
+                snprintf(what, sizeof(what), "form %d, result %d, row %d", (int)f, i, k);
+                assert_near(((const float *)local.data)[k], want[i][k], 1e-6, 1e-6, what);
+            }
+        }
+        rf_function_destroy(&function);
+    }
+}
+ON_ONE(what_is_not_taken_has_no_gradient)
+ON_ONE(safe_forms)
+
+TEST_PROGRAM(gradients)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_handle_is_a_target_on_each),
-                                        cmocka_unit_test(pow_is_that_of_c_on_each) };
+                                        cmocka_unit_test(pow_is_that_of_c_on_each),
+                                        cmocka_unit_test(probabilities_are_traced_to_logits_on_one),
+                                        cmocka_unit_test(other_probabilities_are_taken_as_they_are_on_one),
+                                        cmocka_unit_test(gradient_by_probabilities_is_refused_on_one),
+                                        cmocka_unit_test(what_is_not_taken_has_no_gradient_on_one),
+                                        cmocka_unit_test(safe_forms_on_one) };
     return cmocka_run_group_tests_name("train_gradients", tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "ops/ops.h"
 #include "persist/archive/writer.h"
 #include "test_folder.h"
+#include "tests/room.h"
 #include "train/files/inference_json.h"
 
 /* ---- attributes ---- */
@@ -597,7 +598,7 @@ static void files_that_lie(void **state)
     rf_strategy_destroy(&one);
 }
 
-int main(void)
+TEST_PROGRAM(inference)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_cover_attributes),

@@ -9,6 +9,7 @@
 
 #include "../replica/mw_model.h"
 #include "../support/predict.h"
+#include "tests/room.h"
 
 enum { ROWS = 5, INPUTS = 6 * 6, CLASSES = 10 };
 
@@ -71,7 +72,7 @@ static void both_workers(void **state)
     check_job(reports, 2);
 }
 
-int main(void)
+TEST_PROGRAM(inference_workers)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(both_workers) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <ringfire/interchange.h>
 
 #include "test_folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 enum { USERS = 13, ITEMS = 17, WIDTH = 6, HIDDEN = 8, GENRES = 3, EXAMPLES = 70, BATCH = 20 };
@@ -478,8 +479,9 @@ static int close_all(void **state)
     return remove_folder(state) || trajectory_close(state);
 }
 
-int main(void)
+TEST_PROGRAM(inputs)
 {
+    trajectory_file = FIXTURES "/two_towers.traj";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follow_on_one),        cmocka_unit_test(compare_on_two),
         cmocka_unit_test(fit_both_on_one),      cmocka_unit_test(fit_both_on_two),

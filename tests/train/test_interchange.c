@@ -2,11 +2,13 @@
 /* safetensors and .npy: round trips, a reader that is not ours, files that lie. */
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <ringfire/interchange.h>
 
 #include "../persist/peak_memory.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 /* Arrays that count 0, 1, 2, ... */
 static float f32[6] = { 0, 1, 2, 3, 4, 5 };
@@ -126,6 +128,10 @@ static void hostile_safetensors(void **state)
     FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "header of 18446744073709551615 bytes");
     write_bytes(path, 3, "{}", 0);
     FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "header of 3 bytes");
+    write_bytes(path, 100000001, "{}", 0);
+    assert_int_equal(truncate(path, 8 + 100000001), 0);
+    FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA,
+          "a header of 100000001 bytes, of which the format allows 100000000");
     write_bytes(path, 60, "{\"__metadata__\":{\"format\":\"pt\"}}                            ", 0);
     OK(rf_safetensors_read(path, &set)); /* spaces at the end are padding */
     rf_array_set_free(&set);
@@ -133,6 +139,87 @@ static void hostile_safetensors(void **state)
     fputs("1234567", file);
     fclose(file);
     FAILS(rf_safetensors_read(path, &set), RF_ERROR_CORRUPT_DATA, "too short");
+}
+
+/* Nobody writes to the pipe: whoever opened it to read would wait. */
+static void special_files(void **state)
+{
+    (void)state;
+    char pipe_path[160];
+    rf_array_set set;
+    rf_array array;
+    rf_safetensors *file;
+    rf_archive *archive;
+    strcpy(pipe_path, in_folder("pipe"));
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    const char *const paths[] = { pipe_path, "/dev/zero", "/" };
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        FAILS(rf_safetensors_read(paths[i], &set), RF_ERROR_IO, ": is not a regular file");
+        FAILS(rf_safetensors_open(paths[i], &file), RF_ERROR_IO, ": is not a regular file");
+        FAILS(rf_npy_read(paths[i], &array), RF_ERROR_IO, ": is not a regular file");
+        FAILS(rf_archive_open(paths[i], &archive), RF_ERROR_CORRUPT_DATA, ": not a regular file");
+        assert_true(!set.items && !array.data && !file && !archive);
+    }
+    FAILS(rf_npy_read(in_folder("none.npy"), &array), RF_ERROR_NOT_FOUND, "none.npy: cannot open");
+    FAILS(rf_safetensors_open(in_folder("none.st"), &file), RF_ERROR_NOT_FOUND, "none.st: cannot open");
+}
+
+/* Between two tensors that can be read stands one of another program's type, or of too many dimensions. */
+static void other_types(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *shape, *shown;
+        size_t bytes;
+    } cases[] = {
+        { "F64", "[2]", "F64", 16 },
+        { "F8_E4M3", "[3]", "F8_E4M3", 3 },
+        { "F8_E5M2", "[3,1]", "F8_E5M2", 3 },
+        { "BOOL", "[5]", "BOOL", 5 },
+        { "U64", "[1]", "U64", 8 },
+        { "I16", "[2,2]", "I16", 8 },
+        { "F4", "[7]", "F4", 4 },
+        { "C64", "[]", "C64", 8 },
+        { "f\\n\\u0007\\u00e9", "[]", "f????", 1 },
+        { "F32", "[1,1,1,1,1,1,2]", "F32 of 7 dimensions", 8 },
+        { "AN_EXTREMELY_LONG_TYPE", "[0]", "AN_EXTREMELY_LON", 0 },
+    };
+    char path[160], archive[160], header[512], message[200];
+    strcpy(path, in_folder("types.safetensors"));
+    strcpy(archive, in_folder("types.rfck"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const size_t n = cases[i].bytes;
+        snprintf(header, sizeof(header),
+                 "{\"z\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[%zu,%zu]},"
+                 "\"odd\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[4,%zu]},\"a\":" ENTRY("[1]", 0, 4) "}",
+                 n + 4, n + 8, cases[i].type, cases[i].shape, n + 4);
+        write_bytes(path, strlen(header), header, n + 8);
+        rf_safetensors *file;
+        rf_archive_entry e;
+        float value = 1;
+        OK(rf_safetensors_open(path, &file));
+        assert_int_equal(rf_safetensors_count(file), 3);
+        for (uint64_t k = 0; k < 3; k++) {
+            OK(rf_safetensors_entry_at(file, k, &e));
+            const bool odd = strcmp(e.name, "odd") == 0;
+            assert_int_equal(e.dtype, odd ? RF_DTYPE_INVALID : RF_F32);
+            assert_int_equal(e.bytes, odd ? n : 4);
+            if (!odd) {
+                assert_null(e.unsupported_type);
+                OK(rf_safetensors_read_range(file, e.name, 0, &value, 4));
+                assert_true(value == 0);
+                continue;
+            }
+            assert_string_equal(e.unsupported_type, cases[i].shown);
+            snprintf(message, sizeof(message), "tensor 'odd' is of type %s; supported are F32,", cases[i].shown);
+            FAILS(rf_safetensors_read_range(file, "odd", 0, &value, 0), RF_ERROR_UNSUPPORTED, message);
+        }
+        FAILS(rf_archive_from_safetensors(file, archive, NULL), RF_ERROR_UNSUPPORTED, message);
+        assert_int_not_equal(access(archive, F_OK), 0);
+        rf_safetensors_close(&file);
+        rf_array_set set;
+        FAILS(rf_safetensors_read(path, &set), RF_ERROR_UNSUPPORTED, message);
+    }
 }
 
 /* Small files that ask for much: refused in under a second, in memory no larger than the file and 64 MiB. */
@@ -398,12 +485,13 @@ static void models(void **state)
     run_destroy(&b);
 }
 
-int main(void)
+TEST_PROGRAM(interchange)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
         cmocka_unit_test(bombs),       cmocka_unit_test(npy),
         cmocka_unit_test(models),      cmocka_unit_test(many_safetensors),
+        cmocka_unit_test(other_types), cmocka_unit_test(special_files),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

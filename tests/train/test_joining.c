@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining, splitting and selecting in a step: values, gradients, what is refused. */
 #include "support.h"
+#include "tests/room.h"
 
 enum { N = 5, C = 6, MANY = 9 };
 
@@ -400,7 +401,7 @@ ON_TWO(arranges)
 ON_ONE(words)
 ON_ONE(mistakes)
 
-int main(void)
+TEST_PROGRAM(joining)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joins_on_two),    cmocka_unit_test(batches_on_two), cmocka_unit_test(selects_on_two),

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "support.h"
+#include "tests/room.h"
 
 enum { TOKENS = 13, WIDTH = 12, HEADS = 4, FEW = 2, KEY = 4, VALUE = 3, LENGTH = 9, LAYERS = 2, MOST_ROWS = 3 };
 
@@ -380,7 +381,7 @@ static void mistakes(rf_strategy *strategy)
 }
 ON_ONE(mistakes)
 
-int main(void)
+TEST_PROGRAM(layer_cache)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(reads_one_on_one),    cmocka_unit_test(reads_three_on_two),
                                         cmocka_unit_test(gives_all_on_one),    cmocka_unit_test(builds_on_one),

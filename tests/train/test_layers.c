@@ -4,13 +4,14 @@
 #include <ringfire/interchange.h>
 
 #include "test_folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 static trajectory sequences;
 
 static int open_both(void **state)
 {
-    trajectory_load(SEQUENCES_FILE, &sequences);
+    trajectory_load(FIXTURES "/layers_sequences.traj", &sequences);
     return trajectory_open(state);
 }
 
@@ -496,8 +497,9 @@ static void refuses_params(void **state)
     REFUSES(rf_layer_spatial_dropout1d(-1, 0, &l), "rf_layer_spatial_dropout1d: rate -1 is not in [0, 1)");
 }
 
-int main(void)
+TEST_PROGRAM(layers)
 {
+    trajectory_file = FIXTURES "/layers_images.traj";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_follow_on_one),
         cmocka_unit_test(images_follow_on_two),

@@ -2,6 +2,7 @@
 /* A program that has the decimal comma of its country, or a decimal point of several bytes: files, settings and
  * messages are those of any other program. */
 #include "support.h"
+#include "tests/room.h"
 
 #include <dirent.h>
 #include <locale.h>
@@ -143,7 +144,7 @@ static void other_points(rf_strategy *strategy)
 
 ON_ONE(other_points)
 
-int main(void)
+TEST_PROGRAM(locale)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(other_points_on_one) };
     return cmocka_run_group_tests(tests, NULL, NULL);

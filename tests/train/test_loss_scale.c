@@ -5,6 +5,7 @@
  * and PyTorch's rules.
  */
 #include "run_state.h"
+#include "tests/room.h"
 
 enum { IN = 6, OUT = 4, KERNEL = IN * OUT, NUMBERS = KERNEL + OUT, ROWS = 12, ALL_STEPS = 20, EVERY = 3 };
 
@@ -593,7 +594,7 @@ ON_ONE(networks)
 ON_TWO(networks)
 ON_ONE(mistakes)
 
-int main(void)
+TEST_PROGRAM(loss_scale)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_optimizers_on_one), cmocka_unit_test(all_optimizers_on_two),

@@ -2,6 +2,7 @@
 /* Losses and their scaling to the global batch, regularisation, metrics; cumulative sums and products, and casts in a
  * step. */
 #include "support.h"
+#include "tests/room.h"
 
 enum { N = 5, C = 4 };
 
@@ -669,7 +670,7 @@ ON_TWO(slices)
 ON_TWO(gathers)
 ON_TWO(casts)
 
-int main(void)
+TEST_PROGRAM(losses)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_values_on_one),

@@ -4,6 +4,7 @@
 #include "../../examples/lstm/model.h"
 #include "../../examples/lstm/reviews.h"
 #include "../support/folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 static const lstm_config small = {
@@ -178,8 +179,9 @@ static void test_read_reviews(void **state)
     assert_int_equal(reviews_read(path, &all), -1);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(lstm)
 {
+    trajectory_file = FIXTURES "/lstm.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
                                                cmocka_unit_test(follow_on_swiftshader),
                                                cmocka_unit_test(compare_two_drivers) };

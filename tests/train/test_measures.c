@@ -3,6 +3,7 @@
  * a classifier of two classes through fit and a file. */
 #include "support.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 enum { N = 6, C = 3, ELEMENTS = N * C };
 
@@ -43,12 +44,10 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* What the predictions are made of the logits z: themselves, or probabilities. */
+/* What the loss reads of the logits z: themselves, which stand behind probabilities of a crossentropy, or these. */
 static double predict(const rf_loss *loss, double z)
 {
-    const bool probability =
-        loss->kind == RF_LOSS_KL_DIVERGENCE || (loss->kind == RF_LOSS_BINARY_CROSSENTROPY && !loss->from_logits);
-    return probability ? sigmoid(z) : z;
+    return loss->kind == RF_LOSS_KL_DIVERGENCE ? sigmoid(z) : z;
 }
 
 static double row_loss(const rf_loss *loss, const float *labels, const double *z)
@@ -62,9 +61,7 @@ static double row_loss(const rf_loss *loss, const float *labels, const double *z
         switch (loss->kind) {
         case RF_LOSS_BINARY_CROSSENTROPY:
             y = y * (1 - s) + s / 2;
-            sum += (loss->from_logits ? fmax(p, 0) - p * y + log1p(exp(-fabs(p)))
-                                      : -y * log(limit(p, 1e-7, 1 - 1e-7)) - (1 - y) * log(limit(1 - p, 1e-7, 1))) /
-                   C;
+            sum += (fmax(p, 0) - p * y + log1p(exp(-fabs(p)))) / C;
             break;
         case RF_LOSS_CATEGORICAL_CROSSENTROPY: sum += (y * (1 - s) + s / C) * (log(total) - z[c]); break;
         case RF_LOSS_MEAN_ABSOLUTE_ERROR: sum += e / C; break;
@@ -399,7 +396,7 @@ ON_TWO(metric_values)
 ON_ONE(refused_metrics)
 ON_ONE(two_classes)
 
-int main(void)
+TEST_PROGRAM(measures)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_values_on_two),

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "../support/folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 enum { EXAMPLES = 5, ROWS = 2, COLUMNS = 3, PER_EXAMPLE = ROWS * COLUMNS, NUM_INPUTS = 3, NUM_OUTPUTS = 8 };
@@ -351,8 +352,9 @@ static void mistakes(rf_strategy *strategy)
 }
 ON_ONE(mistakes)
 
-int main(void)
+TEST_PROGRAM(merge)
 {
+    trajectory_file = FIXTURES "/layers_merged.traj";
     const struct CMUnitTest tests[] = { cmocka_unit_test(results_on_one),   cmocka_unit_test(results_on_two),
                                         cmocka_unit_test(gradients_on_one), cmocka_unit_test(directions_on_one),
                                         cmocka_unit_test(follows_on_one),   cmocka_unit_test(follows_on_two),

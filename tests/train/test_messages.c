@@ -2,6 +2,7 @@
 /* Every tracing function of ops.h with something wrong: the message begins with the function that was called, and shows
  * what it was given. A function that has no row here is an error. */
 #include "support.h"
+#include "tests/room.h"
 
 #include <ctype.h>
 
@@ -21,6 +22,11 @@ typedef struct material {
     W(minimum, "[2,4]", rf_minimum(t, m.x, m.y))                                                                       \
     W(compare, "[2,4]", rf_compare(t, RF_GREATER_EQUAL, m.x, m.y))                                                     \
     W(where, "[2,4]", rf_where(t, m.x, m.y, m.one))                                                                    \
+    W(divide_no_nan, "[2,4]", rf_divide_no_nan(t, m.x, m.y))                                                           \
+    W(multiply_no_nan, "[2,4]", rf_multiply_no_nan(t, m.x, m.y))                                                       \
+    W(xlogy, "[2,4]", rf_xlogy(t, m.x, m.y))                                                                           \
+    W(xlog1py, "[2,4]", rf_xlog1py(t, m.x, m.y))                                                                       \
+    W(xdivy, "[2,4]", rf_xdivy(t, m.x, m.y))                                                                           \
     W(clip, "i32", rf_clip(t, m.whole, 0, 1))                                                                          \
     W(negative, "i32", rf_negative(t, m.whole))                                                                        \
     W(abs, "i32", rf_abs(t, m.whole))                                                                                  \
@@ -215,7 +221,7 @@ static void every_function_has_a_row(void **state)
 
 ON_ONE(messages)
 
-int main(void)
+TEST_PROGRAM(messages)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_on_one),

@@ -3,6 +3,7 @@
  * be; counts beyond 2^24; a checkpoint of two replicas that one continues; mistakes. */
 #include "support.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 enum { N = 14, C = 5 };
 
@@ -509,7 +510,7 @@ ON_TWO(fitted_classes)
 ON_ONE(refused_metrics)
 
 /* With an argument: what a job of two workers runs as well. */
-int main(int argc, char **argv)
+TEST_PROGRAM(metrics)
 {
     const struct CMUnitTest alone[] = {
         cmocka_unit_test_setup_teardown(continued_on_one_on_two, make_folder, remove_folder),

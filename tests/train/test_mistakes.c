@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "run_state.h"
+#include "tests/room.h"
 
 enum { FEATURES = 8, EXAMPLES = 48, BATCH = 16 };
 
@@ -464,14 +465,70 @@ static void counted_in_a_checkpoint(void **state)
     scratch_remove(folder);
 }
 
+/* ---- messages ---- */
+
+static rf_result mismatched_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = rf_reduce_sum(t, rf_mean_squared_error(t, in[0], in[1]), NULL, 0, false);
+    return rf_trace_status(t);
+}
+
+/* A batch's shapes are shown as they were passed, whatever share of it the step is traced with. */
+static void shapes_are_those_passed(rf_strategy *strategy)
+{
+    static const int64_t rows[] = { 1, 8 };
+    static const char *const shown[] = { "labels [1,4] and predictions [1,3]", "labels [8,4] and predictions [8,3]" };
+    float x[8 * 4] = { 0 };
+    for (int i = 0; i < 2; i++) {
+        const rf_element batch = { 2, { array_f32(RF_SHAPE(rows[i], 4), x), array_f32(RF_SHAPE(rows[i], 3), x) } };
+        rf_function *f;
+        OK(rf_function_create(strategy, &(rf_function_params){ .step = mismatched_step, .num_outputs = 1 }, &f));
+        FAILS(rf_strategy_run(strategy, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, shown[i]);
+        rf_function_destroy(&f);
+    }
+}
+
+/* What the message proposes can be done in the call that failed. */
+static void fixes_that_exist(rf_strategy *strategy)
+{
+    char folder[SCRATCH_PATH], path[128];
+    problem p;
+    open_problem(&p, 4);
+    rf_optimizer *optimizer;
+    rf_layer *layer;
+    rf_model *model, *other = make_model(strategy, LINEAR, 3);
+    OK(rf_optimizer_create(strategy, NULL, &optimizer));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 4 }, &layer));
+    const rf_shape input = RF_SHAPE(FEATURES);
+    OK(rf_model_create_sequential(strategy, &layer, 1, &input, &model));
+    snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
+    OK(rf_model_save_weights(model, path, NULL));
+    OK(rf_model_build(other, RF_SHAPE(FEATURES)));
+    FAILS(rf_model_load_weights(other, path), RF_ERROR_INVALID_ARGUMENT, "does not match this model: ");
+    assert_non_null(strstr(rf_error_message(), "build the model with the layers and names that were saved"));
+    assert_null(strstr(rf_error_message(), "`partial`"));
+    rf_layer_set_trainable(layer, false);
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = { .from_logits = true } }));
+    FAILS(rf_model_fit(model, &(rf_fit_params){ .data = p.data }, NULL), RF_ERROR_INVALID_ARGUMENT,
+          "while all of its layers are frozen (rf_layer_set_trainable())");
+    rf_model_destroy(&model);
+    rf_model_destroy(&other);
+    rf_optimizer_destroy(&optimizer);
+    rf_dataset_destroy(&p.data);
+    scratch_remove(folder);
+}
+
 ON_ONE(logits_and_probabilities)
 ON_ONE(loss_of_an_own_step)
 ON_ONE(one_column)
 ON_ONE(labels_of_other_types)
 ON_TWO(evaluate_says_so)
 ON_ONE(destroyed_optimizer)
+ON_TWO(shapes_are_those_passed)
+ON_ONE(fixes_that_exist)
 
-int main(void)
+TEST_PROGRAM(mistakes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_and_probabilities_on_one),
@@ -480,6 +537,8 @@ int main(void)
         cmocka_unit_test(labels_of_other_types_on_one),
         cmocka_unit_test(evaluate_says_so_on_two),
         cmocka_unit_test(destroyed_optimizer_on_one),
+        cmocka_unit_test(shapes_are_those_passed_on_two),
+        cmocka_unit_test(fixes_that_exist_on_one),
         cmocka_unit_test(destroyed_in_a_checkpoint),
         cmocka_unit_test(counted_in_a_checkpoint),
     };

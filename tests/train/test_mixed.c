@@ -9,6 +9,7 @@
 #include "../support/folder.h"
 #include "exec/exec.h"
 #include "replica/step/function.h"
+#include "tests/room.h"
 
 enum { SIDE = 8, CLASSES = 4, IMAGES = 96, BATCH = 16, EPOCHS = 6 };
 
@@ -432,7 +433,7 @@ ON_ONE(policies)
 ON_ONE(exported)
 ON_ONE(refused)
 
-int main(void)
+TEST_PROGRAM(mixed)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_on_one), cmocka_unit_test(training_on_two),  cmocka_unit_test(memory_on_one),

@@ -6,6 +6,7 @@
 #include <ringfire/interchange.h>
 
 #include "run_state.h"
+#include "tests/room.h"
 #include "train/optimizer/optimizer.h"
 
 #define TRY(expression)                                                                                                \
@@ -280,7 +281,7 @@ static void optimizers_of_models(void **state)
     scratch_remove(folder);
 }
 
-int main(void)
+TEST_PROGRAM(model_files)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_documentation), cmocka_unit_test(optimizers_of_models) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Layers and models: names, shapes, building, custom models, dropout, contract. */
 #include "../support/folder.h"
 #include "support.h"
+#include "tests/room.h"
 
 /* ---- names, shapes, initial values ---- */
 
@@ -533,7 +534,7 @@ static void random_numbers(rf_strategy *strategy)
 ON_ALL(random_numbers)
 ON_ONE(bad_models)
 
-int main(void)
+TEST_PROGRAM(models)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_layers),

@@ -6,6 +6,7 @@
 #include "../support/folder.h"
 #include "../support/orthogonal.h"
 #include "support.h"
+#include "tests/room.h"
 
 /* y = x a b + c: a tall matrix, a wide one, and a vector. */
 enum { N = 8, ROWS = 6, INNER = 4, COLUMNS = 9, A = ROWS * INNER, B = INNER * COLUMNS, ALL = A + B + COLUMNS };
@@ -446,7 +447,7 @@ static void refuses(rf_strategy *strategy)
 }
 ON_ONE(refuses)
 
-int main(void)
+TEST_PROGRAM(muon)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_double_on_one),   cmocka_unit_test(follows_double_on_two),

@@ -3,6 +3,7 @@
  * the published one; ratings, planted and read. Argument: drivers. */
 #include "../../examples/ncf/model.h"
 #include "../../examples/ncf/ratings.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 static const ncf_config small = {
@@ -207,8 +208,9 @@ static void test_parse(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(ncf)
 {
+    trajectory_file = FIXTURES "/ncf.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
                                                cmocka_unit_test(follow_on_swiftshader),
                                                cmocka_unit_test(compare_two_drivers) };

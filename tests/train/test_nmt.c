@@ -4,18 +4,19 @@
 #include "../../examples/nmt/dates.h"
 #include "../../examples/nmt/decode.h"
 #include "nmt_training.h"
+#include "tests/room.h"
 
 enum { START = 1, END = 2 };
 
-const nmt_config nmt_followed = { .layers = 2,
-                                  .heads = 2,
-                                  .width = 16,
-                                  .key_width = 12,
-                                  .inner_width = 24,
-                                  .source_vocabulary = 13,
-                                  .target_vocabulary = 11,
-                                  .source_length = 9,
-                                  .target_length = 7 };
+static const nmt_config followed = { .layers = 2,
+                                     .heads = 2,
+                                     .width = 16,
+                                     .key_width = 12,
+                                     .inner_width = 24,
+                                     .source_vocabulary = 13,
+                                     .target_vocabulary = 11,
+                                     .source_length = 9,
+                                     .target_length = 7 };
 
 /* ---- training ---- */
 
@@ -86,10 +87,10 @@ static void decodes(rf_strategy *strategy)
     decoder *greedy, *beam;
     const int32_t *sources = trajectory_reference.batches[0].component[0].data;
     int32_t one[6 * 7], many[6 * 7], alone[7];
-    OK(nmt_create(strategy, &nmt_followed, &m));
+    OK(nmt_create(strategy, &followed, &m));
     trajectory_assign(&trajectory_reference, nmt_model(m));
     OK(rf_function_create(strategy, &(rf_function_params){ .step = score, .user = m, .num_outputs = 1 }, &function));
-    decoder_params params = { .config = &nmt_followed, .start = START, .end = END, .beam = 1 };
+    decoder_params params = { .config = &followed, .start = START, .end = END, .beam = 1 };
     assert_int_equal(decoder_create(strategy, m, &params, &greedy), 0);
     params.beam = 16; /* more than the vocabulary has tokens */
     assert_int_equal(decoder_create(strategy, m, &params, &beam), 0);
@@ -163,8 +164,10 @@ static void test_encoding(void **state)
     assert_string_equal(text, "10-?");
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(nmt)
 {
+    nmt_followed = &followed;
+    trajectory_file = FIXTURES "/nmt.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
                                                cmocka_unit_test(nmt_follow_on_swiftshader),
                                                cmocka_unit_test(nmt_compare_two_drivers) };

@@ -2,8 +2,9 @@
 /* The recurrent network of examples/nmt against PyTorch (make_nmt_gru_trajectory.py), replicas against one device, its
  * size, and what it attends to. Argument: drivers. */
 #include "nmt_training.h"
+#include "tests/room.h"
 
-const nmt_config nmt_followed = {
+static const nmt_config followed = {
     .units = 10, .width = 6, .source_vocabulary = 13, .target_vocabulary = 11, .source_length = 9, .target_length = 7
 };
 
@@ -56,7 +57,7 @@ static void attends(rf_strategy *strategy)
     const rf_element batch = {
         2, { trajectory_reference.batches[0].component[0], trajectory_reference.batches[0].component[1] }
     };
-    OK(nmt_create(strategy, &nmt_followed, &m));
+    OK(nmt_create(strategy, &followed, &m));
     trajectory_assign(&trajectory_reference, nmt_model(m));
     OK(rf_function_create(strategy, &(rf_function_params){ .step = look, .user = m, .num_outputs = 1 }, &function));
     OK(rf_strategy_run(strategy, function, &batch, results));
@@ -78,8 +79,10 @@ static void attends(rf_strategy *strategy)
 }
 ON_ONE(attends)
 
-int main(int argc, char **argv)
+TEST_PROGRAM(nmt_gru)
 {
+    nmt_followed = &followed;
+    trajectory_file = FIXTURES "/nmt_gru.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
                                                cmocka_unit_test(nmt_follow_on_swiftshader),
                                                cmocka_unit_test(nmt_compare_two_drivers) };

@@ -4,6 +4,7 @@
 #include <ringfire/interchange.h>
 
 #include "test_folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 enum { IN = 7, LAYERS = 9 };
@@ -29,7 +30,7 @@ static trajectory groups;
 
 static int open_both(void **state)
 {
-    trajectory_load(GROUPS_FILE, &groups);
+    trajectory_load(FIXTURES "/group_norm.traj", &groups);
     return trajectory_open(state);
 }
 
@@ -310,8 +311,9 @@ ON_TWO(definitions)
 ON_ONE(refuses)
 ON_ONE(refuses_groups)
 
-int main(void)
+TEST_PROGRAM(norms)
 {
+    trajectory_file = FIXTURES "/norm.traj";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follow_on_lavapipe),
         cmocka_unit_test(compare_two_drivers),

@@ -2,6 +2,7 @@
 /* A network with NaN among its weights does not train as if nothing were wrong, whatever stands between them and the
  * loss. */
 #include "support.h"
+#include "tests/room.h"
 
 enum { SIDE = 6, CLASSES = 3, EXAMPLES = 16, BATCH = 8 };
 
@@ -90,7 +91,7 @@ static void nan_weight_ends_fit(rf_strategy *strategy)
 ON_LISTS(nan_weight_ends_fit, _on_lavapipe, 0, 1, 1)
 ON_LISTS(nan_weight_ends_fit, _on_swiftshader, 1, 1, 1)
 
-int main(void)
+TEST_PROGRAM(not_finite)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nan_weight_ends_fit_on_lavapipe),

@@ -8,6 +8,7 @@
 #include "exec/case_data.h"
 #include "ops/ops.h"
 #include "run_state.h"
+#include "tests/room.h"
 #include "train/files/onnx.h"
 
 static char folder[64];
@@ -546,7 +547,7 @@ static void operations(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(onnx)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models),

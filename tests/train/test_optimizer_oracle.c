@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Twenty updates of optimizers as PyTorch makes them in double precision (make_optimizers.py). */
 #include "support.h"
+#include "tests/room.h"
 
 enum { A = 30, B = 3, C = 40, N = A + B + C, BATCH = 4, STEPS = 20 };
 
@@ -128,7 +129,7 @@ static void as_pytorch(rf_strategy *strategy)
         { "average", { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .use_ema = true, .ema_momentum = 0.9 } },
     };
     static fixture f;
-    FILE *file = fopen(OPTIMIZERS_FILE, "rb");
+    FILE *file = fopen(FIXTURES "/optimizers.bin", "rb");
     assert_non_null(file);
     assert_int_equal(fread(&f, sizeof(f), 1, file), 1);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -139,7 +140,7 @@ static void as_pytorch(rf_strategy *strategy)
 ON_ONE(as_pytorch)
 ON_TWO(as_pytorch)
 
-int main(void)
+TEST_PROGRAM(optimizer_oracle)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(as_pytorch_on_one), cmocka_unit_test(as_pytorch_on_two) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Every optimizer against a double-precision implementation on a linear regression, on one and on two devices. */
 #include "../support/orthogonal.h"
 #include "support.h"
+#include "tests/room.h"
 
 enum { IN = 5, OUT = 3, WEIGHTS = IN * OUT, PARAMS = WEIGHTS + OUT, EXAMPLES = 10, STEPS = 20 };
 
@@ -612,7 +613,7 @@ ON_ALL(accumulation_is_a_big_batch)
 ON_ONE(rate_between_steps)
 ON_ONE(bad_arguments)
 
-int main(void)
+TEST_PROGRAM(optimizers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_kinds_on_one),

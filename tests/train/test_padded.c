@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of unequal length in a step: one trace for each border, and losses that do not depend on the padding. */
 #include "support.h"
+#include "tests/room.h"
 
 enum { N = 48, LONGEST = 12, VOCABULARY = 9, WIDTH = 4, CLASSES = 3, BATCH = 6, NUM_BORDERS = 3 };
 static const uint32_t borders[NUM_BORDERS] = { 4, 8, 12 };
@@ -159,7 +160,7 @@ static void traces_once(rf_strategy *strategy)
 }
 ON_ONE(traces_once)
 
-int main(void)
+TEST_PROGRAM(padded)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_on_one),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recurrent layers in a functional model, a classifier of padded sequences, against PyTorch (make_rnn_trajectory.py),
  * and two replicas against one device. */
+#include "tests/room.h"
 #include "trajectory.h"
 
 enum { TOKENS = 12, WIDTH = 5, UNITS = 4, CLASSES = 3 };
@@ -84,8 +85,9 @@ static void compare(rf_strategy *strategy)
 ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
 ON_LISTS(compare, _two_drivers, 2, 1, 1)
 
-int main(int argc, char **argv)
+TEST_PROGRAM(recurrent)
 {
+    trajectory_file = FIXTURES "/rnn.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
                                                cmocka_unit_test(follow_on_swiftshader),
                                                cmocka_unit_test(compare_two_drivers) };

@@ -2,6 +2,7 @@
 /* The networks of examples/resnet against PyTorch (make_resnet_trajectory.py), on one device and on replicas of which
  * each gets the whole batch or shares it, and their sizes against the published ones. Argument: drivers. */
 #include "../../examples/resnet/model.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 static trajectory bottleneck;
@@ -11,7 +12,7 @@ static const resnet_config bottleneck_config = {
 
 static int load_references(void **state)
 {
-    trajectory_load(BOTTLENECK_FILE, &bottleneck);
+    trajectory_load(FIXTURES "/resnet_bottleneck.traj", &bottleneck);
     return trajectory_open(state);
 }
 
@@ -92,8 +93,9 @@ static void sizes(rf_strategy *strategy)
 }
 ON_ONE(sizes)
 
-int main(int argc, char **argv)
+TEST_PROGRAM(resnet)
 {
+    trajectory_file = FIXTURES "/resnet_8.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_resnet_8_on_two_drivers),
                                                cmocka_unit_test(keep_shared_on_lavapipe),
                                                cmocka_unit_test(compare_shared_on_two_drivers) };

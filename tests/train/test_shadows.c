@@ -14,6 +14,7 @@
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
+#include "tests/room.h"
 
 /* Two products, the weights of which are cast, and a bias, which is not. */
 enum { IN = 37, HIDDEN = 45, OUT = 3, BATCH = 8, W = IN * HIDDEN, V = HIDDEN * OUT, ALL = W + HIDDEN + V, STEPS = 5 };
@@ -345,7 +346,7 @@ ON_ONE(dispatches)
 ON_ONE(two_types)
 ON_ONE(growth)
 
-int main(void)
+TEST_PROGRAM(shadows)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan),

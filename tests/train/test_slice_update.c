@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rf_slice_update() at places that the batch says: values, gradients, one trace for all of them, and mistakes. */
 #include "support.h"
+#include "tests/room.h"
 
 enum { N = 3, C = 6, COUNT = 3, OUTPUTS = 6 };
 
@@ -126,7 +127,7 @@ static void mistakes(rf_strategy *strategy)
 }
 ON_ONE(mistakes)
 
-int main(void)
+TEST_PROGRAM(slice_update)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(updates_on_one), cmocka_unit_test(updates_on_two),
                                         cmocka_unit_test(mistakes_on_one) };

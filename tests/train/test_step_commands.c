@@ -16,6 +16,7 @@
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
+#include "tests/room.h"
 
 enum { BATCH = 64, MOST_DISPATCHES = 16, MOST_BARRIERS = 13, MOST_COPIES = 2 };
 
@@ -116,7 +117,7 @@ static void who_assigns_nothing_pays_nothing(void **state)
     bench_net_destroy(&norm);
 }
 
-int main(void)
+TEST_PROGRAM(step_commands)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_is_short),
                                         cmocka_unit_test(who_assigns_nothing_pays_nothing) };

@@ -6,6 +6,7 @@
 
 #include "../replica/mw_model.h"
 #include "../support/folder.h"
+#include "tests/room.h"
 
 enum { ROWS = 40, SIDE = 6, BATCH = 4, BATCHES = ROWS / BATCH, EPOCHS = 3, CLASSES = 10, NEVER = 0 };
 
@@ -236,7 +237,7 @@ static void alone(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(stop)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(validation), cmocka_unit_test(callback),
                                         cmocka_unit_test(alone) };

@@ -4,6 +4,7 @@
 #include <ringfire/interchange.h>
 
 #include "test_folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 enum { STEPS = 3 };
@@ -375,8 +376,9 @@ static void refuses(rf_strategy *strategy)
 }
 ON_ONE(refuses)
 
-int main(void)
+TEST_PROGRAM(time_distributed)
 {
+    trajectory_file = FIXTURES "/time_distributed.traj";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follow_on_one),
         cmocka_unit_test(compare_on_two),

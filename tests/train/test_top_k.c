@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rf_top_k(), rf_sort() and rf_argsort() in steps: on replicas that share a batch, gradients, and what they refuse. */
 #include "support.h"
+#include "tests/room.h"
 
 enum { N = 7, C = 9, K = 3 };
 
@@ -204,7 +205,7 @@ static void refuses(rf_strategy *strategy)
 }
 ON_ONE(refuses)
 
-int main(void)
+TEST_PROGRAM(top_k)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_the_largest_on_one),

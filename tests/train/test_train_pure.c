@@ -15,6 +15,7 @@
 #include "../support/holder.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "tests/room.h"
 #include "train/callbacks/callback.h"
 #include "train/files/config_json.h"
 #include "train/fit/logs.h"
@@ -767,7 +768,7 @@ static void callback_ownership(void **state)
     assert_int_equal(destroyed, 1);
 }
 
-int main(void)
+TEST_PROGRAM(train_pure)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exponential),

@@ -5,6 +5,7 @@
 
 #include "../support/fixture.h"
 #include "../support/gzip.h"
+#include "tests/room.h"
 
 enum { VARIABLES = 8, BATCHES = 20, BATCH = 64, SIDE = 28, PIXELS = SIDE * SIDE };
 
@@ -23,7 +24,7 @@ static trajectory reference;
 static int load_reference(void **state)
 {
     (void)state;
-    gzFile file = gzopen(fixture_path(TRAJECTORY_FILE), "rb");
+    gzFile file = gzopen(fixture_path(FIXTURES "/trajectory.bin"), "rb");
     if (!file) return -1;
     char magic[8];
     uint32_t header[5];
@@ -226,7 +227,7 @@ static void one_driver_twice(void **state)
     compare_replicas("llvmpipe,llvmpipe");
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(trajectory)
 {
     if (argc > 1) num_batches = atoi(argv[1]);
     const struct CMUnitTest tests[] = { cmocka_unit_test(on_lavapipe), cmocka_unit_test(on_swiftshader),

@@ -2,6 +2,7 @@
 /* The network of examples/vae against PyTorch (make_vae_trajectory.py) with the noise of the file, and with noise that
  * the library draws replicas against one device; its size against the published one. Argument: drivers. */
 #include "../../examples/vae/model.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 typedef struct training {
@@ -123,8 +124,9 @@ static void samples(rf_strategy *strategy)
 }
 ON_LISTS(samples, _on_one_driver_twice, 3, 1, 1)
 
-int main(int argc, char **argv)
+TEST_PROGRAM(vae)
 {
+    trajectory_file = FIXTURES "/vae.traj";
     const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_swiftshader),
                                                cmocka_unit_test(follow_on_two_drivers),
                                                cmocka_unit_test(keep_on_lavapipe),

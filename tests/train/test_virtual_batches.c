@@ -2,6 +2,7 @@
 /* Batch normalization with virtual batches: sixteen steps against PyTorch (make_virtual_batches_trajectory.py), on any
  * split of the batch the same, the definition, files, and mistakes. */
 #include "test_folder.h"
+#include "tests/room.h"
 #include "trajectory.h"
 
 enum { STATES = 4, CHANNELS = 6, UNITS = 10, MOST_STATE = 16 };
@@ -213,8 +214,9 @@ static void refuses(rf_strategy *strategy)
 }
 ON_ONE(refuses)
 
-int main(void)
+TEST_PROGRAM(virtual_batches)
 {
+    trajectory_file = FIXTURES "/virtual_batches.traj";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follow_on_one),
         cmocka_unit_test(check_same_on_two),

@@ -3,6 +3,7 @@
  * the same training written out in double precision, on one replica and on two; files, and mistakes. */
 #include "support.h"
 #include "test_folder.h"
+#include "tests/room.h"
 
 enum { N = 21, C = 3, BATCH = 8, EPOCHS = 4 };
 #define RATE 0.1
@@ -231,7 +232,7 @@ static void refuses(rf_strategy *strategy)
 }
 ON_ONE(refuses)
 
-int main(void)
+TEST_PROGRAM(weighted_fit)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_on_one),

@@ -142,12 +142,13 @@ void trajectory_follow(const trajectory *t, rf_strategy *strategy, rf_model *mod
     print_message("  worst relative error: losses %.2g, gradients %.2g\n", worst_loss, worst_gradient);
 }
 
+const char *trajectory_file;
 trajectory trajectory_reference;
 
 int trajectory_open(void **state)
 {
     (void)state;
-    trajectory_load(TRAJECTORY_FILE, &trajectory_reference);
+    trajectory_load(trajectory_file, &trajectory_reference);
     return 0;
 }
 

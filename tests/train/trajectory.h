@@ -21,7 +21,8 @@ typedef struct trajectory {
     double losses[TRAJECTORY_MAX_STEPS];
 } trajectory;
 
-/* That of TRAJECTORY_FILE, for a group of tests. */
+/* What a program's groups of tests open as trajectory_reference. */
+extern const char *trajectory_file;
 extern trajectory trajectory_reference;
 int trajectory_open(void **state);
 int trajectory_close(void **state);

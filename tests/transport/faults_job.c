@@ -22,6 +22,7 @@
 #include "base/platform.h"
 #include "faults.h"
 #include "ranks.h"
+#include "tests/room.h"
 
 #define HANG_MS 12000.0
 #define TOLD_MS 1000.0                                /* after a death all ranks know within this time */
@@ -419,7 +420,7 @@ static int usage(const char *program, int code)
     return code;
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(faults_job)
 {
     enum { KILLS, STOPS, HOLES, PAUSES, LOADS, SEED, FULL, HELP };
     static const struct option options[] = {

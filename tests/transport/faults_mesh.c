@@ -17,6 +17,7 @@
 
 #include "base/platform.h"
 #include "mesh_support.h"
+#include "tests/room.h"
 
 typedef enum fault { KILL, EXIT, STOP, CUT, LINK, ONE_WAY, PAUSE, FAULT_COUNT } fault;
 static const char *const fault_names[FAULT_COUNT] = { "kill -9", "exit",         "SIGSTOP", "cut off",
@@ -147,7 +148,7 @@ static void test_faults(void **state)
     assert_int_equal(wrong, 0);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(faults_mesh)
 {
     if (argc > 1) rounds = (unsigned)strtoul(argv[1], NULL, 10);
     if (argc > 2) seed = strtoull(argv[2], NULL, 10);

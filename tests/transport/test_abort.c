@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "ranks.h"
+#include "tests/room.h"
 
 typedef enum ending { DESTROY, EXIT, KILL, ENDING_COUNT } ending;
 
@@ -95,7 +96,7 @@ static void test_too_late(void **state)
     assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2 }, outlive, NULL).failures, 1);
 }
 
-int main(void)
+TEST_PROGRAM(abort)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_last_words), cmocka_unit_test(test_too_late) };
     return cmocka_run_group_tests(tests, NULL, NULL);

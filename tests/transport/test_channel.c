@@ -16,6 +16,7 @@
 
 #include "base/platform.h"
 #include "channel_support.h"
+#include "tests/room.h"
 #include "transport/channel/frame.h"
 #include "transport/channel/internal.h"
 #include "transport/channel/socket.h"
@@ -552,7 +553,7 @@ static void test_descriptors(void **state)
     rf_listener_destroy(&listener);
 }
 
-int main(void)
+TEST_PROGRAM(channel)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_insecure),

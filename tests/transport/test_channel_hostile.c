@@ -24,6 +24,7 @@
 
 #include "base/platform.h"
 #include "channel_support.h"
+#include "tests/room.h"
 #include "transport/channel/frame.h"
 #include "transport/channel/socket.h"
 #include "transport/channel/wire.h"
@@ -547,7 +548,7 @@ static void test_crowd(void **state)
     assert_int_equal(open_descriptors_now(), before);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(channel_hostile)
 {
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
     if (argc > 2) seed = strtoull(argv[2], NULL, 10);

@@ -18,6 +18,7 @@
 #include "base/half.h"
 #include "base/philox.h"
 #include "ranks.h"
+#include "tests/room.h"
 
 static bool full;
 
@@ -771,7 +772,7 @@ static void test_descriptors(void **state)
     assert_int_equal(ranks_run(&(ranks_params){ .world_size = 3 }, again, ports).failures, 0);
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(comm)
 {
     full = argc > 1 && strcmp(argv[1], "full") == 0;
     if (argc > 1 && !full && strcmp(argv[1], "quick") != 0) cmocka_set_test_filter(argv[1]);

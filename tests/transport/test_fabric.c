@@ -14,6 +14,7 @@
 
 #include "../support/port.h"
 #include "ranks.h"
+#include "tests/room.h"
 #include "transport/collective/comm_engine.h"
 #include "transport/fabric/internal.h"
 
@@ -206,7 +207,7 @@ static void test_signals(void **state)
     for (int i = 0; i < 3; i++) sigaction(cmocka_uses[i], &before[i], NULL);
 }
 
-int main(void)
+TEST_PROGRAM(fabric)
 {
     setenv("RINGFIRE_SHARED_MEMORY", "0", 1);
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_strangers), cmocka_unit_test(test_registered),

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/room.h"
 #include "transport/fabric/internal.h"
 #include "transport/mesh/internal.h"
 
@@ -196,7 +197,7 @@ static void test_token_ranks(void **state)
         }
 }
 
-int main(void)
+TEST_PROGRAM(fabric_message)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_offers), cmocka_unit_test(test_cards),
                                         cmocka_unit_test(test_tokens), cmocka_unit_test(test_token_ranks) };

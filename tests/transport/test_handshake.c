@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "channel_support.h"
+#include "tests/room.h"
 #include "transport/channel/frame.h"
 #include "transport/channel/wire.h"
 
@@ -398,7 +399,7 @@ static void test_claimed_sizes(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(handshake)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_session_keys),

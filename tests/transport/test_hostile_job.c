@@ -22,6 +22,7 @@
 #include "../support/folder.h"
 #include "channel_support.h"
 #include "ranks.h"
+#include "tests/room.h"
 
 enum { RANKS = 3, FLOATS = 100000, MAX_PORTS = 64, LISTENING = 10, ESTABLISHED = 1 };
 
@@ -140,7 +141,7 @@ static void test_running_job(void **state)
     munmap(b, sizeof(*b));
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(hostile_job)
 {
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_running_job) };

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "../support/folder.h"
+#include "tests/room.h"
 #include "transport/job/cluster.h"
 #include "transport/job/sources.h"
 
@@ -654,7 +655,7 @@ static void test_key(void **state)
     }
 }
 
-int main(void)
+TEST_PROGRAM(job)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone),    cmocka_unit_test(test_own),          cmocka_unit_test(test_own_refused),

@@ -14,6 +14,7 @@
 
 #include "base/platform.h"
 #include "mesh_support.h"
+#include "tests/room.h"
 
 /* ---- exchange ---- */
 
@@ -659,7 +660,7 @@ static void test_log(void **state)
 }
 
 /* "quick": what takes no peer timeout; "slow": the rest; without argument all. */
-int main(int argc, char **argv)
+TEST_PROGRAM(mesh)
 {
     const struct CMUnitTest quick[] = {
         cmocka_unit_test(test_exchange),

@@ -18,6 +18,7 @@
 #include "../support/port.h"
 #include "base/platform.h"
 #include "mesh_support.h"
+#include "tests/room.h"
 #include "transport/channel/channel.h"
 #include "transport/mesh/message.h"
 
@@ -472,7 +473,7 @@ static void test_other_addresses(void **state)
     }
 }
 
-int main(int argc, char **argv)
+TEST_PROGRAM(mesh_bootstrap)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_ranks),

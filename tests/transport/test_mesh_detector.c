@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/room.h"
 #include "transport/mesh/detector.h"
 #include "transport/mesh/topology.h"
 
@@ -438,7 +439,7 @@ static void test_dated(void **state)
     rf_detector_destroy(&d);
 }
 
-int main(void)
+TEST_PROGRAM(mesh_detector)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_silence),     cmocka_unit_test(test_short_pauses),

@@ -16,6 +16,7 @@
 
 #include "../skip.h"
 #include "base/memory.h"
+#include "tests/room.h"
 #include "transport/job/host.h"
 #include "transport/mesh/board.h"
 #include "transport/mesh/message.h"
@@ -466,7 +467,7 @@ static void test_board(void **state)
     close(open_file);
 }
 
-int main(void)
+TEST_PROGRAM(mesh_parts)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_join),    cmocka_unit_test(test_table),      cmocka_unit_test(test_heartbeat),

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "tests/room.h"
 #include "transport/collective/schedule.h"
 
 enum { MAX_WORLD = 17, MAX_COUNT = 64, MAX_QUEUE = 128 };
@@ -472,7 +473,7 @@ static void test_selection(void **state)
     rf_collective_schedule_free(&s);
 }
 
-int main(void)
+TEST_PROGRAM(schedules)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_reduce),

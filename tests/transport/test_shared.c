@@ -16,6 +16,7 @@
 
 #include "base/philox.h"
 #include "ranks.h"
+#include "tests/room.h"
 #include "transport/mesh/internal.h"
 #include "transport/shared/internal.h"
 
@@ -487,7 +488,7 @@ static void test_lying_peer(void **state)
         if (ranks_run(&(ranks_params){ .world_size = 2 }, lied_to, &how).failures != 0) fail_msg("lie %d", how);
 }
 
-int main(void)
+TEST_PROGRAM(shared)
 {
     unsetenv("RINGFIRE_SHARED_MEMORY");
     const struct CMUnitTest tests[] = {

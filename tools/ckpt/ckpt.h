@@ -38,6 +38,8 @@ rf_result input_open(const char *path, input *in);
 void input_close(input *in);
 /* Behind the last one: no name. */
 rf_result input_entry_at(const input *in, uint64_t index, rf_archive_entry *out);
+/* "f32", or what the file calls a type that cannot be read. */
+const char *input_type(const rf_archive_entry *entry);
 rf_result input_read_range(const input *in, const char *name, uint64_t offset, void *data, uint64_t size);
 /* "checkpoint", "model", "safetensors", ... for people. */
 const char *input_kind(const input *in);

@@ -69,8 +69,8 @@ static rf_result compare_tensor(comparison *c, const rf_archive_entry *x, const 
     double largest;
     if (x->dtype != y->dtype || !rf_shape_equal(x->shape, y->shape)) {
         char s[128], t[128], first[160], second[160];
-        snprintf(first, sizeof(first), "%s %s", rf_dtype_name(x->dtype), rf_shape_format(x->shape, s, sizeof(s)));
-        snprintf(second, sizeof(second), "%s %s", rf_dtype_name(y->dtype), rf_shape_format(y->shape, t, sizeof(t)));
+        snprintf(first, sizeof(first), "%s %s", input_type(x), rf_shape_format(x->shape, s, sizeof(s)));
+        snprintf(second, sizeof(second), "%s %s", input_type(y), rf_shape_format(y->shape, t, sizeof(t)));
         json_t *difference = add_difference(c, "other type or shape", x->name);
         json_object_set_new(difference, "first", json_text(first));
         json_object_set_new(difference, "second", json_text(second));

@@ -38,6 +38,11 @@ rf_result input_entry_at(const input *in, uint64_t index, rf_archive_entry *out)
     return in->file ? rf_safetensors_entry_at(in->file, index, out) : rf_archive_entry_at(in->archive, index, out);
 }
 
+const char *input_type(const rf_archive_entry *entry)
+{
+    return entry->unsupported_type ? entry->unsupported_type : rf_dtype_name(entry->dtype);
+}
+
 rf_result input_read_range(const input *in, const char *name, uint64_t offset, void *data, uint64_t size)
 {
     return in->file ? rf_safetensors_read_range(in->file, name, offset, data, size)

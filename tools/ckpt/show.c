@@ -16,7 +16,7 @@ typedef struct showing {
     const ckpt_options *options;
     input in;
     bool text;
-    int name_width, shape_width, columns;
+    int name_width, type_width, shape_width, columns;
     uint64_t bytes, stored;
     json_t *tensors, *values;
 } showing;
@@ -32,6 +32,7 @@ static rf_result find_widths(showing *s)
         const int name = text_width(e.name), width = text_width(rf_shape_format(e.shape, shape, sizeof(shape)));
         if (name > s->name_width) s->name_width = name;
         if (width > s->shape_width) s->shape_width = width;
+        if (text_width(input_type(&e)) > s->type_width) s->type_width = text_width(input_type(&e));
     }
     for (uint64_t i = 0; i < s->in.num_values; i++) {
         const int name = text_width(rf_archive_value_name(s->in.archive, i));
@@ -58,12 +59,12 @@ static rf_result show_tensors(showing *s)
         s->bytes += e.bytes;
         s->stored += e.stored_bytes;
         json_array_append_new(s->tensors, json_pack("{s:o,s:s,s:o,s:I,s:I}", "name", json_text(e.name), "type",
-                                                    rf_dtype_name(e.dtype), "shape", shape_json(e.shape), "bytes",
+                                                    input_type(&e), "shape", shape_json(e.shape), "bytes",
                                                     (json_int_t)e.bytes, "stored_bytes", (json_int_t)e.stored_bytes));
         if (!s->text) continue;
         fputs("  ", stdout);
         print_printable(stdout, e.name, s->name_width);
-        printf("  %-4s %-*s %12llu", rf_dtype_name(e.dtype), s->shape_width,
+        printf("  %-*s %-*s %12llu", s->type_width, input_type(&e), s->shape_width,
                rf_shape_format(e.shape, shape, sizeof(shape)), (unsigned long long)e.bytes);
         if (e.stored_bytes != e.bytes) printf("  (%llu stored)", (unsigned long long)e.stored_bytes);
         putchar('\n');
@@ -147,6 +148,7 @@ int ckpt_show(const ckpt_options *o)
 {
     showing s = { .options = o,
                   .text = !json_replaces_text(o->json_path),
+                  .type_width = 4,
                   .columns = text_columns(stdout),
                   .tensors = json_array(),
                   .values = json_array() };

@@ -164,7 +164,8 @@ bool plot_load_csv(plot_data *d, FILE *file, const char *run)
     char *header = NULL, *columns[MAX_COLUMNS];
     size_t capacity = 0;
     const bool any = getline(&header, &capacity, file) > 0;
-    const bool ok = !any || load_csv_rows(d, file, columns, line_split(header, columns), run);
+    char *first = any && strncmp(header, "\xef\xbb\xbf", 3) == 0 ? header + 3 : header; /* behind a byte order mark */
+    const bool ok = !any || load_csv_rows(d, file, columns, line_split(first, columns), run);
     free(header);
     return ok;
 }

@@ -16,7 +16,7 @@ RF_API rf_result rf_comm_create(const rf_comm_params *params, rf_comm **out)
     if (job.world_size > 1) r = rf_mesh_create(&job, &mesh);
     if (r == RF_OK) r = rf_comm_create_on_mesh(&job, mesh, out);
     if (r == RF_OK) {
-        r = rf_profiler_join(job.rank, job.world_size);
+        r = rf_profiler_join(job.rank, job.world_size, job.epoch);
         if (r < 0) rf_comm_destroy(out);
     }
     rf_job_forget(&job);

@@ -124,6 +124,55 @@ static rf_result emit_derivative(rf_graph *g, const rf_scalar_derivative *progra
     return RF_OK;
 }
 
+/* ---- gradients of what a choice does not take ---- */
+
+/* 0 stays 0 whatever the operands are. */
+static bool keeps_zero(const rf_graph *g, const rf_scalar_derivative *program, const rf_value reg[4])
+{
+    if (program->n_steps == 0) return true;
+    if (program->n_steps > 1) return false;
+    switch (program->steps[0].fn) {
+    case RF_FN_NEGATIVE:
+    case RF_FN_MUL_IMM:
+    case RF_FN_WHERE:
+    case RF_FN_WHERE_NOT: return true;
+    case RF_FN_MULTIPLY: return g->values.items[reg[program->steps[0].b]].kind == RF_VALUE_CONSTANT;
+    default: return false;
+    }
+}
+
+/* Whether a gradient has come from a choice (rf_where()) through functions of elements, sums and views: where it is 0,
+ * nothing is taken. Gradients read what flows in first. */
+static bool comes_from_choice(const rf_graph *g, rf_value gradient)
+{
+    enum { MOST = 16 }; /* a chain that ends with a choice has been cut at each step before */
+    for (int i = 0; i < MOST && g->values.items[gradient].kind == RF_VALUE_RESULT; i++) {
+        const rf_node_info *node = &g->nodes.items[g->values.items[gradient].producer];
+        if (node->op == &rf_op_elementwise) {
+            const rf_elementwise_attr *program = node->attr;
+            const uint8_t last = program->steps[program->n_steps - 1].fn;
+            if (last == RF_FN_WHERE || last == RF_FN_WHERE_NOT) return true;
+            if (last == RF_FN_ADD) return false;
+        } else if (node->op != &rf_op_sum_to_like && node->op != &rf_op_broadcast_like &&
+                   node->op != &rf_op_reshape_like && node->op != &rf_op_reshape && node->op != &rf_op_transpose &&
+                   node->op != &rf_op_expand_dims && node->op != &rf_op_squeeze && node->op != &rf_op_cast) {
+            return false;
+        }
+        gradient = node->in[0];
+    }
+    return false;
+}
+
+/* d loss / d operand. The slope of what is not taken may be infinite or NaN, as that of a root at 0, and is left out.
+ */
+static rf_result emit_contribution(rf_graph *g, const rf_scalar_derivative *program, const rf_scalar_step *of,
+                                   const rf_value reg[4], rf_value *out)
+{
+    RF_TRY(emit_derivative(g, program, of, reg, out));
+    if (keeps_zero(g, program, reg) || !comes_from_choice(g, reg[RF_REG_DY])) return RF_OK;
+    return rf_emit_binary(g, RF_FN_WHERE, 0, reg[RF_REG_DY], *out, out);
+}
+
 static rf_result sum_accumulate(rf_graph *g, rf_value *sum, rf_value term)
 {
     if (!*sum) {
@@ -168,7 +217,7 @@ static rf_result elementwise_gradient(rf_grad_context *ctx)
             if (!wanted[operand[k]] || d->kind == RF_DERIVATIVE_ZERO) continue;
             if (d->kind == RF_DERIVATIVE_NONE) return RF_FAIL(RF_ERROR_NO_GRADIENT, "%s has no gradient", info->name);
             rf_value term;
-            RF_TRY(emit_derivative(ctx->graph, d, s, around, &term));
+            RF_TRY(emit_contribution(ctx->graph, d, s, around, &term));
             RF_TRY(rf_emit_sum_to_like(ctx->graph, term, reg[operand[k]], &term));
             RF_TRY(sum_accumulate(ctx->graph, &dreg[operand[k]], term));
         }

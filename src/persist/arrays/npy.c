@@ -5,7 +5,6 @@
  * a multiple of 64, then the data. Written from the public description of the format.
  */
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -167,11 +166,10 @@ rf_result rf_npy_read_with(const rf_file_ops *ops, const char *path, rf_array *o
     RF_REQUIRE(out, "rf_npy_read: out is NULL");
     *out = (rf_array){ 0 };
     RF_REQUIRE(path && *path, "rf_npy_read: path is empty");
-    const int fd = ops->open(ops->user, path);
-    if (fd < 0) return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", path);
-    const int64_t size = ops->size(ops->user, fd);
-    const rf_result r = size < 0 ? RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", path)
-                                 : read_file(ops, path, fd, (uint64_t)size, out);
+    int fd;
+    uint64_t size;
+    RF_TRY(rf_file_open_sized(ops, path, &fd, &size));
+    const rf_result r = read_file(ops, path, fd, size, out);
     ops->close(ops->user, fd);
     if (r < 0) {
         rf_free(out->data);

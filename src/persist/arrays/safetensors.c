@@ -4,7 +4,6 @@
  * header maps names to type, shape and the place of the bytes after the header; the places cover all bytes, without
  * gaps or overlaps. "__metadata__" maps strings to strings. Written from the public description of the format.
  */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,8 +263,9 @@ typedef struct source {
 typedef struct place {
     const char *name; /* in the header's text */
     bool wanted;
-    rf_dtype dtype; /* like the shape, of those that are wanted */
+    rf_dtype dtype; /* like the shape, of those that are wanted and can be read */
     rf_shape shape;
+    const char *unsupported_type; /* of those that are wanted and cannot: what the header says, in its text */
     uint64_t begin, end;
 } place;
 
@@ -274,37 +274,66 @@ static rf_result fail_corrupt(const source *s, const char *name, const char *wha
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': tensor '%.200s': %s", s->path, name, what);
 }
 
+/* A scalar where there are more dimensions than a shape has. */
 static rf_result read_shape(const source *s, const char *name, const json_t *list, rf_shape *shape)
 {
     if (!json_is_array(list)) return fail_corrupt(s, name, "has no shape");
-    if (json_array_size(list) > RF_MAX_RANK)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' has %zu dimensions; at most %d", s->path, name,
-                       json_array_size(list), RF_MAX_RANK);
-    shape->rank = (int32_t)json_array_size(list);
-    for (int32_t i = 0; i < shape->rank; i++) {
-        const json_t *dim = json_array_get(list, (size_t)i);
+    const size_t rank = json_array_size(list);
+    *shape = (rf_shape){ .rank = rank <= RF_MAX_RANK ? (int32_t)rank : 0 };
+    for (size_t i = 0; i < rank; i++) {
+        const json_t *dim = json_array_get(list, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0) return fail_corrupt(s, name, "has no valid shape");
-        shape->dim[i] = json_integer_value(dim);
+        if (rank <= RF_MAX_RANK) shape->dim[i] = json_integer_value(dim);
     }
     return rf_shape_count(*shape) < 0 ? fail_corrupt(s, name, "is larger than anything") : RF_OK;
 }
 
-static rf_result read_type(const source *s, const char *name, const json_t *value, rf_dtype *dtype)
+/* RF_DTYPE_INVALID where there is no such type here. */
+static rf_dtype find_type(const char *text)
 {
-    const char *text = json_string_value(value);
-    for (int d = 1; text && d < RF_DTYPE_COUNT; d++) {
-        if (!type_names[d] || strcmp(type_names[d], text) != 0) continue;
-        *dtype = (rf_dtype)d;
-        return RF_OK;
-    }
-    if (!text) return fail_corrupt(s, name, "has no type");
-    return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                   "'%s': tensor '%.200s' is of type %.16s; supported are F32, F16, BF16, I32, I64, U8", s->path, name,
-                   text);
+    for (int d = RF_DTYPE_INVALID + 1; d < RF_DTYPE_COUNT; d++)
+        if (type_names[d] && strcmp(type_names[d], text) == 0) return (rf_dtype)d;
+    return RF_DTYPE_INVALID;
 }
 
-/* Of what is not wanted only the place counts: it may be of a type that there is not here. */
-static rf_result read_entry(const source *s, const char *name, const json_t *entry, place *p)
+/* `text`, `size` bytes, is the entry itself, in whose place stands what it says of its type where there is no such type
+ * or rank here. */
+static rf_result read_type(const source *s, const json_t *entry, char *text, size_t size, place *p)
+{
+    const char *type = json_string_value(json_object_get(entry, "dtype"));
+    const json_t *list = json_object_get(entry, "shape");
+    const size_t rank = json_array_size(list);
+    size_t bytes;
+    if (!type) return fail_corrupt(s, p->name, "has no type");
+    RF_TRY(read_shape(s, p->name, list, &p->shape));
+    p->dtype = rank <= RF_MAX_RANK ? find_type(type) : RF_DTYPE_INVALID;
+    if (p->dtype != RF_DTYPE_INVALID) {
+        if (rf_mul_size((size_t)rf_shape_count(p->shape), rf_dtype_size(p->dtype), &bytes) &&
+            bytes == p->end - p->begin)
+            return RF_OK;
+        return fail_corrupt(s, p->name, "type and shape do not give its length");
+    }
+    if (rank <= RF_MAX_RANK)
+        snprintf(text, size, "%.16s", type);
+    else
+        snprintf(text, size, "%.16s of %zu dimensions", type, rank);
+    for (char *at = text; *at; at++)
+        if (*at < ' ' || *at > '~') *at = '?';
+    p->unsupported_type = text;
+    return RF_OK;
+}
+
+static rf_result check_readable(const source *s, const place *p)
+{
+    if (!p->unsupported_type) return RF_OK;
+    return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                   "'%s': tensor '%.200s' is of type %s; supported are F32, F16, BF16, I32, I64 and U8 of up to %d "
+                   "dimensions",
+                   s->path, p->name, p->unsupported_type, RF_MAX_RANK);
+}
+
+/* Of what is not wanted only the place counts. `text`: as in read_type(). */
+static rf_result read_entry(const source *s, const char *name, const json_t *entry, char *text, size_t size, place *p)
 {
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
@@ -315,14 +344,7 @@ static rf_result read_entry(const source *s, const char *name, const json_t *ent
     p->wanted = !s->filter || s->filter(s->user, name);
     p->begin = (uint64_t)json_integer_value(begin);
     p->end = (uint64_t)json_integer_value(end);
-    if (p->wanted) {
-        size_t bytes;
-        RF_TRY(read_type(s, name, json_object_get(entry, "dtype"), &p->dtype));
-        RF_TRY(read_shape(s, name, json_object_get(entry, "shape"), &p->shape));
-        if (!rf_mul_size((size_t)rf_shape_count(p->shape), rf_dtype_size(p->dtype), &bytes) ||
-            bytes != p->end - p->begin)
-            return fail_corrupt(s, name, "type and shape do not give its length");
-    }
+    if (p->wanted) RF_TRY(read_type(s, entry, text, size, p));
     return p->end > s->size - s->data ? fail_corrupt(s, name, "lies behind the end of the file") : RF_OK;
 }
 
@@ -459,7 +481,8 @@ static rf_result read_value(const source *s, const header_entry *e, place *p, bo
     RF_WITH_C_NUMBERS(entry = json_loadb(e->value, (size_t)(e->value_end - e->value), JSON_REJECT_DUPLICATES, &error));
     if (!entry) return no_object(s, error.text);
     *is_tensor = strcmp(e->name, "__metadata__") != 0;
-    const rf_result r = *is_tensor ? read_entry(s, e->name, entry, p) : check_metadata(s, entry);
+    const rf_result r = *is_tensor ? read_entry(s, e->name, entry, e->value, (size_t)(e->value_end - e->value), p)
+                                   : check_metadata(s, entry);
     json_decref(entry);
     return r;
 }
@@ -527,9 +550,13 @@ static rf_result read_text(source *s, char **text)
     RF_TRY(rf_file_read_at(s->ops, s->fd, s->path, length, LENGTH_BYTES, 0));
     uint64_t size = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) size |= (uint64_t)length[i] << 8 * i;
-    if (size > MOST_HEADER || size > s->size - LENGTH_BYTES)
+    if (size > s->size - LENGTH_BYTES)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s' is not a safetensors file: a header of %llu bytes", s->path,
                        (unsigned long long)size);
+    if (size > MOST_HEADER)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA,
+                       "'%s': a header of %llu bytes, of which the format allows %d; write several files", s->path,
+                       (unsigned long long)size, MOST_HEADER);
     s->data = LENGTH_BYTES + size;
     *text = rf_calloc((size_t)size + 1, 1);
     if (!*text) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -553,7 +580,10 @@ static rf_result read_header(source *s, header *h)
 static rf_result read_all(const source *s, const header *h, rf_array_set *out)
 {
     uint32_t wanted = 0;
-    for (uint32_t i = 0; i < h->count; i++) wanted += h->places[i].wanted;
+    for (uint32_t i = 0; i < h->count; i++) {
+        RF_TRY(check_readable(s, &h->places[i]));
+        wanted += h->places[i].wanted;
+    }
     out->items = RF_NEW_ARRAY(rf_named_array, wanted);
     if (!out->items) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < h->count; i++)
@@ -567,13 +597,10 @@ rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_
     RF_REQUIRE(out, "rf_safetensors_read: out is NULL");
     *out = (rf_array_set){ 0 };
     RF_REQUIRE(path && *path, "rf_safetensors_read: path is empty");
-    source s = { .ops = ops, .path = path, .filter = filter, .user = user, .fd = ops->open(ops->user, path) };
-    if (s.fd < 0) return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", path);
-    const int64_t size = ops->size(ops->user, s.fd);
+    source s = { .ops = ops, .path = path, .filter = filter, .user = user };
     header h = { 0 };
-    rf_result r = size < 0 ? RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", path) : RF_OK;
-    s.size = (uint64_t)size;
-    if (r >= 0) r = read_header(&s, &h);
+    RF_TRY(rf_file_open_sized(ops, path, &s.fd, &s.size));
+    rf_result r = read_header(&s, &h);
     if (r >= 0) r = read_all(&s, &h, out);
     rf_free(h.places);
     rf_free(h.text);
@@ -610,12 +637,7 @@ static rf_result open_file(rf_safetensors *f)
 {
     f->s.path = f->path;
     f->s.ops = &rf_system_file_ops;
-    f->s.fd = f->s.ops->open(f->s.ops->user, f->path);
-    if (f->s.fd < 0)
-        return RF_FAIL_ERRNO(errno == ENOENT ? RF_ERROR_NOT_FOUND : RF_ERROR_IO, "cannot open '%s'", f->path);
-    const int64_t size = f->s.ops->size(f->s.ops->user, f->s.fd);
-    if (size < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be read", f->path);
-    f->s.size = (uint64_t)size;
+    RF_TRY(rf_file_open_sized(f->s.ops, f->path, &f->s.fd, &f->s.size));
     RF_TRY(read_header(&f->s, &f->h));
     f->by_name = RF_NEW_ARRAY(const place *, f->h.count);
     if (!f->by_name) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -665,7 +687,12 @@ rf_result rf_safetensors_entry_at(const rf_safetensors *file, uint64_t index, rf
     RF_REQUIRE(index < file->h.count, "rf_safetensors_entry_at: index %llu of %u tensors", (unsigned long long)index,
                file->h.count);
     const place *p = file->by_name[index];
-    *out = (rf_archive_entry){ p->name, p->dtype, p->shape, p->end - p->begin, p->end - p->begin };
+    *out = (rf_archive_entry){ .name = p->name,
+                               .dtype = p->dtype,
+                               .shape = p->shape,
+                               .bytes = p->end - p->begin,
+                               .stored_bytes = p->end - p->begin,
+                               .unsupported_type = p->unsupported_type };
     return RF_OK;
 }
 
@@ -677,6 +704,7 @@ rf_result rf_safetensors_read_range(const rf_safetensors *file, const char *name
     const place *const *found = bsearch(&key, file->by_name, file->h.count, sizeof(*file->by_name), compare_names);
     if (!found) return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s' has no tensor '%.200s'", file->path, name);
     const place *p = *found;
+    RF_TRY(check_readable(&file->s, p));
     RF_REQUIRE(offset <= p->end - p->begin && size <= p->end - p->begin - offset && (data || size == 0),
                "rf_safetensors_read_range: '%.200s' has %llu bytes; %llu from %llu on are not in it", name,
                (unsigned long long)(p->end - p->begin), (unsigned long long)size, (unsigned long long)offset);
@@ -693,6 +721,7 @@ rf_result rf_archive_from_safetensors(rf_safetensors *file, const char *path, co
     RF_TRY(RF_PARAMS_CHECK(rf_save_params, params));
     RF_REQUIRE(file, "rf_archive_from_safetensors: file is NULL");
     const uint64_t count = file->h.count;
+    for (uint64_t i = 0; i < count; i++) RF_TRY(check_readable(&file->s, file->by_name[i]));
     rf_archive_tensor *tensors = RF_NEW_ARRAY(rf_archive_tensor, count);
     if (!tensors) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint64_t i = 0; i < count; i++)

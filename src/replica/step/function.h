@@ -23,6 +23,11 @@ typedef struct rf_trace_call {
     uint32_t num_operands;
 } rf_trace_call;
 
+/* A value that lies on no way from `loss` to its gradients, although the caller computed the one from the other. */
+typedef struct rf_passed_over {
+    rf_value value, loss;
+} rf_passed_over;
+
 struct rf_trace {
     uint32_t serial;
     const rf_trace_listener *listener; /* NULL: none */
@@ -38,6 +43,10 @@ struct rf_trace {
         rf_gradient_handle *items;
         uint32_t count, capacity;
     } gradients; /* that rf_gradients() gave for variables */
+    struct {
+        rf_passed_over *items;
+        uint32_t count, capacity;
+    } passed_over;
 };
 
 /* Result of one replica: in the frame as long as that lives, else in `copy`. */

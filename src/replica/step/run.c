@@ -413,8 +413,9 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
     RF_TRY(run_split(x, 1));
-    RF_TRY(
-        rf_signature_find(x->function, x->batch, most_examples(x->function->examples, s->num_replicas), &x->signature));
+    const uint32_t most = most_examples(x->function->examples, s->num_replicas);
+    const rf_result found = rf_signature_find(x->function, x->batch, most, &x->signature);
+    if (found < 0) return rf_signature_explain(x->function, x->batch, most, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
     RF_TRY(split_together(x, step));
     step->examples = x->total;

@@ -27,9 +27,10 @@ static bool matches_batch(const rf_element_spec *spec, const rf_element *batch)
     return true;
 }
 
-static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
+/* *out is there after a failure, too. */
+static rf_result signature_make(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
 {
-    rf_signature *sig = RF_NEW(rf_signature);
+    rf_signature *sig = *out = RF_NEW(rf_signature);
     if (!sig) return RF_ERROR_OUT_OF_HOST_MEMORY;
     sig->alone = traced_batch == 1;
     sig->spec.num_components = batch->num_components;
@@ -39,7 +40,13 @@ static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32
         sig->spec.shape[i] = batch->component[i].shape;
         sig->spec.shape[i].dim[0] = traced_batch;
     }
-    rf_result r = rf_trace_run(f, sig);
+    return rf_trace_run(f, sig);
+}
+
+static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
+{
+    rf_signature *sig;
+    rf_result r = signature_make(f, batch, traced_batch, &sig);
     if (r >= 0) rf_graph_find_lookups(sig->graph, sig->lookups, RF_MAX_COMPONENTS);
     if (r >= 0) r = RF_VEC_GROW(&f->signatures);
     if (r < 0) {
@@ -64,6 +71,20 @@ rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t ex
      * tensors of so many examples from run to run. What it then says of shapes is of those that it was given. */
     const rf_result r = signature_trace(f, batch, 2, out);
     return r < 0 ? signature_trace(f, batch, 1, out) : r;
+}
+
+rf_result rf_signature_explain(rf_function *f, const rf_element *batch, uint32_t traced_batch, uint32_t whole_batch,
+                               rf_result failure)
+{
+    rf_error_record first;
+    rf_signature *sig;
+    if (failure != RF_ERROR_INVALID_ARGUMENT || traced_batch == whole_batch || whole_batch == 0) return failure;
+    rf_error_save(&first);
+    const rf_result r = signature_make(f, batch, whole_batch, &sig);
+    rf_signature_free(sig, f->strategy->num_local);
+    if (r == failure) return failure;
+    (void)rf_error_restore(&first);
+    return rf_error_context(failure, "in a step that is traced with %u examples", traced_batch);
 }
 
 /* ---- programs ---- */

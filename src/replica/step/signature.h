@@ -41,6 +41,10 @@ typedef struct rf_signature {
 
 /* `examples`: the most that a replica has in the run. */
 rf_result rf_signature_find(rf_function *function, const rf_element *batch, uint32_t examples, rf_signature **out);
+/* Returns that failure. A message about a shape is understood where it shows that of the batch that was passed: the
+ * step is traced with it once more. Where that is no mistake the message says what its shapes are. */
+rf_result rf_signature_explain(rf_function *function, const rf_element *batch, uint32_t traced_batch,
+                               uint32_t whole_batch, rf_result failure);
 /* Brings the signature up to date with arrays that have moved. */
 rf_result rf_signature_prepare(rf_function *function, rf_signature *signature);
 /* The replica's program, made at first use. */

@@ -321,6 +321,33 @@ bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf)
     return false;
 }
 
+rf_result rf_trace_pass_over(rf_trace *t, rf_value value, rf_value loss)
+{
+    RF_TRY(keep_failure(t, RF_VEC_GROW(&t->passed_over)));
+    t->passed_over.items[t->passed_over.count++] = (rf_passed_over){ value, loss };
+    return RF_OK;
+}
+
+/* A gradient of zeros would be taken for one. */
+static rf_result check_passed_over(const rf_trace *t, rf_value loss, const rf_value *targets, uint32_t count)
+{
+    const rf_graph *graph = t->signature->graph;
+    if (t->passed_over.count == 0) return RF_OK;
+    bool *needed = RF_NEW_ARRAY(bool, graph->values.count);
+    if (!needed) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_graph_needed(graph, &loss, 1, needed);
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < t->passed_over.count; k++)
+            found = found || (t->passed_over.items[k].value == targets[i] && needed[t->passed_over.items[k].loss]);
+    rf_free(needed);
+    RF_REQUIRE(!found,
+               "rf_gradients: a target is probabilities whose crossentropy was computed from the logits in front "
+               "of the softmax or sigmoid; differentiate by the logits, or give the crossentropy "
+               "rf_multiply(t, probabilities, rf_constant(t, 1)), which it takes as they are");
+    return RF_OK;
+}
+
 static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count,
                                     rf_value *values, rf_tensor *grads)
 {
@@ -329,6 +356,7 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
     for (uint32_t i = 0; i < count; i++) wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
     RF_TRY(rf_trace_status(t));
     rf_graph *graph = t->signature->graph;
+    RF_TRY(keep_failure(t, check_passed_over(t, at, wanted, count)));
     RF_TRY(keep_failure(t, rf_graph_differentiate(graph, at, wanted, count, found)));
     /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
      * handle. */
@@ -383,7 +411,8 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
 {
     const rf_signature *sig = t->signature;
     RF_TRY(check_home(t, updater->strategy, "optimizer", "of this step"));
-    RF_REQUIRE(variables.count > 0, "the list of variables to update is empty; is the model built?");
+    RF_REQUIRE(variables.count > 0,
+               "the list of variables to update is empty: is the model built, and are not all of its layers frozen?");
     RF_REQUIRE(!rf_updater_scales(updater) || uses_local_state(sig, updater->scaling.scale),
                "the optimizer scales losses, but the step has no scaled one; take gradients of what "
                "rf_optimizer_scale_loss() gives");
@@ -585,6 +614,7 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     const rf_result r = trace_step(&t);
     if (signature->graph) signature->graph->trace = NULL;
     rf_free(t.gradients.items);
+    rf_free(t.passed_over.items);
     return r;
 }
 
@@ -616,6 +646,7 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
         signature->graph = NULL;
     }
     rf_free(t.gradients.items);
+    rf_free(t.passed_over.items);
     rf_signature_free(signature, 0);
     return r;
 }

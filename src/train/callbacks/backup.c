@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/params.h"
+#include "persist/file_ops.h"
 #include "train/callbacks/callback.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model.h"
@@ -81,6 +82,18 @@ static rf_result backup_save(backup *b, const rf_fit_progress *at)
     return rf_checkpoint_manager_save(b->manager, ++b->number);
 }
 
+/* The directory is there once there is a manager. On the chief, who writes the file itself. */
+static rf_result check_writable(const backup *b, rf_strategy *strategy)
+{
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) {
+        char *path = rf_asprintf("%s/backup", b->directory);
+        r = path ? rf_new_file_try(&rf_system_file_ops, path) : RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_free(path);
+    }
+    return rf_share_result(strategy, r);
+}
+
 /* Whether there is a backup at all, on the chief. */
 static rf_result find_backup(backup *b, const rf_fit_progress *at, bool *found)
 {
@@ -113,6 +126,7 @@ static rf_result take_up(backup *b, rf_fit_progress *at)
         .directory = b->directory, .prefix = "backup", .max_to_keep = 2, .save = b->params.save
     };
     RF_TRY(rf_checkpoint_manager_create(b->checkpoint, &manager, &b->manager));
+    RF_TRY(check_writable(b, at->compiled->model->strategy));
     RF_TRY(find_backup(b, at, &found));
     if (!found) return RF_OK;
     RF_TRY(rf_checkpoint_manager_restore(b->manager, NULL, &b->number));

@@ -25,14 +25,19 @@ typedef enum rf_fit_point {
 
 /* What the library's own callbacks can do besides. Any entry may be NULL; collective. */
 typedef struct rf_callback_extras {
+    /* Before anything of fit has happened: what can be refused then is. `names` are those of the epochs' logs. */
+    rf_result (*check)(void *user, const rf_logs *names);
     rf_result (*resume)(void *user, rf_fit_progress *progress); /* after on_train_begin of all callbacks */
-    /* Before the first epoch, when all callbacks have resumed; `names` are those of the epochs' logs. */
+    /* Before the first epoch, when all callbacks have resumed; `names` as above. */
     rf_result (*begin)(void *user, const rf_fit_progress *progress, const rf_logs *names);
     rf_result (*progressed)(void *user, rf_fit_progress *progress, rf_fit_point point);
     /* State that a resumed fit needs, as bytes (rf_free); NULL bytes: none. */
     rf_result (*save)(void *user, void **data, size_t *size);
     rf_result (*restore)(void *user, const void *data, size_t size);
 } rf_callback_extras;
+
+/* The value that a callback watches. RF_ERROR_INVALID_ARGUMENT says which ones there are. */
+rf_result rf_callback_monitor(const char *callback, const char *monitor, const rf_logs *logs, double *value);
 
 struct rf_callback {
     rf_callback_fns fns;

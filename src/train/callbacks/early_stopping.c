@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stops training when a value no longer improves; counts epochs as Keras' EarlyStopping. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -55,23 +54,11 @@ static rf_result save_weights(early_stopping *s, const rf_model *model)
     return RF_OK;
 }
 
-static rf_result missing_value(const early_stopping *s, const rf_logs *logs)
-{
-    char names[512] = "";
-    size_t used = 0;
-    for (uint32_t i = 0; i < logs->count && used < sizeof(names); i++) {
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "", logs->name[i]);
-    }
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                   "early stopping: no value '%s' among %s; set monitor, or give fit validation_data", s->monitor,
-                   names);
-}
-
 static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     early_stopping *s = user;
     double value;
-    if (!rf_logs_get(logs, s->monitor, &value)) return missing_value(s, logs);
+    RF_TRY(rf_callback_monitor("early stopping", s->monitor, logs, &value));
     const bool better = s->maximize ? value - s->min_delta > s->best : value + s->min_delta < s->best;
     if (better) {
         s->best = value;
@@ -98,6 +85,13 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     }
     forget_weights(s);
     return RF_OK;
+}
+
+static rf_result check_monitor(void *user, const rf_logs *names)
+{
+    const early_stopping *s = user;
+    double value;
+    return rf_callback_monitor("early stopping", s->monitor, names, &value);
 }
 
 /* ---- for fits that are resumed ---- */
@@ -138,7 +132,7 @@ static rf_result restore_state(void *user, const void *data, size_t size)
     return RF_OK;
 }
 
-static const rf_callback_extras extras = { .save = save_state, .restore = restore_state };
+static const rf_callback_extras extras = { .check = check_monitor, .save = save_state, .restore = restore_state };
 
 static void early_stopping_destroy(void *user)
 {

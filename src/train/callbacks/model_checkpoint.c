@@ -6,6 +6,7 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "persist/directory_lock.h"
+#include "persist/file_ops.h"
 #include "train/callbacks/callback.h"
 #include "train/callbacks/path_format.h"
 #include "train/checkpoint/checkpoint.h"
@@ -15,7 +16,9 @@
 typedef struct model_checkpoint {
     rf_model_checkpoint_params params; /* strings are owned */
     char *path, *monitor;
-    double best;
+    char *fixed;            /* the path up to its first place */
+    const char *rest;       /* the others, as they stand in the path */
+    double best;            /* of all fits: that of the file */
     rf_directory_lock lock; /* while fit runs, on the chief */
 } model_checkpoint;
 
@@ -30,21 +33,38 @@ static rf_result make_directory_of(const char *path)
 }
 
 /* Two trainings would take turns in overwriting one series of files. Which directories a path with places in their
- * names will have is not known yet. */
-static rf_result lock_files(model_checkpoint *m)
+ * names will have is not known yet, only where they will be. */
+static rf_result prepare_files(model_checkpoint *m)
 {
-    const char *slash = strrchr(m->path, '/');
-    const int length = slash ? (int)(slash - m->path) : 0;
-    if (memchr(m->path, '{', (size_t)length)) return RF_OK;
-    RF_TRY(make_directory_of(m->path));
-    return rf_error_context(rf_directory_lock_take_file(&m->lock, m->path), "model checkpoint");
+    const char *slash = strrchr(m->fixed, '/');
+    const bool known = !strchr(m->rest, '/');
+    char *path = known ? rf_asprintf("%s%s", m->fixed, m->rest)
+                       : rf_asprintf("%.*scheckpoint" SUFFIX, slash ? (int)(slash - m->fixed) + 1 : 0, m->fixed);
+    rf_result r = path ? make_directory_of(path) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_new_file_try(&rf_system_file_ops, path);
+    if (r >= 0 && known) r = rf_directory_lock_take_file(&m->lock, path);
+    rf_free(path);
+    return rf_error_context(r, "model checkpoint");
+}
+
+/* That there is a value for each place, and what the path is without them. */
+static rf_result check_names(void *user, const rf_logs *names)
+{
+    model_checkpoint *m = user;
+    double value;
+    char *path;
+    if (m->params.save_best_only) RF_TRY(rf_callback_monitor("model checkpoint", m->monitor, names, &value));
+    RF_TRY(rf_error_context(rf_path_format(m->path, 1, names, &path), "model checkpoint"));
+    rf_free(path);
+    rf_free(m->fixed);
+    RF_TRY(rf_path_fixed(m->path, names, &m->fixed, &m->rest));
+    return RF_OK;
 }
 
 static rf_result on_train_begin(void *user, rf_fit_state *state)
 {
     model_checkpoint *m = user;
-    m->best = m->params.maximize ? -INFINITY : INFINITY;
-    return state->rank == 0 ? lock_files(m) : RF_OK;
+    return state->rank == 0 ? prepare_files(m) : RF_OK;
 }
 
 static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *logs)
@@ -56,15 +76,14 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     return RF_OK;
 }
 
-static rf_result is_wanted(model_checkpoint *m, const rf_logs *logs, bool *wanted)
+/* *best: what is the best value once this is saved. */
+static rf_result is_wanted(const model_checkpoint *m, const rf_logs *logs, bool *wanted, double *best)
 {
-    double value;
     *wanted = true;
+    *best = m->best;
     if (!m->params.save_best_only) return RF_OK;
-    RF_REQUIRE(rf_logs_get(logs, m->monitor, &value),
-               "model checkpoint: there is no value '%s'; set monitor, or give fit validation_data", m->monitor);
-    *wanted = m->params.maximize ? value > m->best : value < m->best;
-    if (*wanted) m->best = value;
+    RF_TRY(rf_callback_monitor("model checkpoint", m->monitor, logs, best));
+    *wanted = m->params.maximize ? *best > m->best : *best < m->best;
     return RF_OK;
 }
 
@@ -72,7 +91,8 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
 {
     model_checkpoint *m = user;
     bool wanted;
-    RF_TRY(is_wanted(m, logs, &wanted));
+    double best;
+    RF_TRY(is_wanted(m, logs, &wanted, &best));
     if (!wanted) return RF_OK;
     char *path;
     RF_TRY(rf_error_context(rf_path_format(m->path, (uint64_t)state->epoch + 1, logs, &path), "model checkpoint"));
@@ -81,6 +101,7 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
         r = m->params.save_weights_only ? rf_model_save_weights(state->model, path, &m->params.save)
                                         : rf_model_save(state->model, path, &m->params.save);
     rf_free(path);
+    if (r >= 0) m->best = best;
     return rf_error_context(r, "model checkpoint");
 }
 
@@ -102,13 +123,14 @@ static rf_result restore_best(void *user, const void *data, size_t size)
     return RF_OK;
 }
 
-static const rf_callback_extras extras = { .save = save_best, .restore = restore_best };
+static const rf_callback_extras extras = { .check = check_names, .save = save_best, .restore = restore_best };
 
 static void model_checkpoint_destroy(void *user)
 {
     model_checkpoint *m = user;
     rf_directory_lock_release(&m->lock);
     rf_free(m->path);
+    rf_free(m->fixed);
     rf_free(m->monitor);
     rf_free(m);
 }
@@ -126,11 +148,15 @@ rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
     RF_TRY(RF_PARAMS_CHECK(rf_model_checkpoint_params, params));
     RF_REQUIRE(params && params->path && *params->path, "rf_callback_model_checkpoint: params->path is missing");
     RF_REQUIRE(!params->save.async, "rf_callback_model_checkpoint: save.async is for rf_checkpoint_save()");
-    RF_REQUIRE(params->save_best_only || (!params->monitor && !params->maximize),
-               "rf_callback_model_checkpoint: monitor and maximize are for save_best_only");
+    const double *threshold = params->initial_value_threshold;
+    RF_REQUIRE(params->save_best_only || (!params->monitor && !params->maximize && !threshold),
+               "rf_callback_model_checkpoint: monitor, maximize and initial_value_threshold are for save_best_only");
+    RF_REQUIRE(!threshold || !isnan(*threshold),
+               "rf_callback_model_checkpoint: initial_value_threshold is NaN, which no value is better than");
     model_checkpoint *m = RF_NEW(model_checkpoint);
     if (!m) return RF_ERROR_OUT_OF_HOST_MEMORY;
     m->params = *params;
+    m->best = threshold ? *threshold : params->maximize ? -INFINITY : INFINITY;
     m->lock = RF_DIRECTORY_LOCK_NONE;
     m->path = rf_asprintf("%s%s", params->path, ends_with(params->path, SUFFIX) ? "" : SUFFIX);
     m->monitor = rf_strdup(params->monitor ? params->monitor : "val_loss");

@@ -45,7 +45,8 @@ static rf_result read_place(const char *pattern, const char *at, place *out)
     }
     if (!out->name[0] || *c != '}' || out->width > 64 || (out->digits != UINT32_MAX && out->digits > 32))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "'%s': '%s' is not a valid place for a number; write {epoch}, {epoch:03d} or {val_loss:.2f}",
+                       "'%s': '%s' is not a valid place for a number; write {epoch}, {epoch:03d} or {val_loss:.2f}, "
+                       "and {{ for a brace",
                        pattern, at);
     out->end = c + 1;
     return RF_OK;
@@ -71,7 +72,8 @@ static rf_result format_place(const char *pattern, const place *p, uint64_t epoc
         snprintf(buf, size, p->zeros ? "%0*llu" : "%*llu", (int)p->width, (unsigned long long)epoch);
         return RF_OK;
     }
-    RF_REQUIRE(rf_logs_get(logs, p->name, &value), "'%s': there is no value '%s'", pattern, p->name);
+    RF_REQUIRE(rf_logs_get(logs, p->name, &value),
+               "'%s': there is no value '%s'; for braces that are part of a name write {{ and }}", pattern, p->name);
     RF_REQUIRE(p->conversion != 'd', "'%s': {%s} is not a whole number; use f, e or g", pattern, p->name);
     const int digits = p->digits == UINT32_MAX ? 6 : (int)p->digits, width = (int)p->width;
     switch (p->conversion) {
@@ -82,27 +84,75 @@ static rf_result format_place(const char *pattern, const place *p, uint64_t epoc
     return RF_OK;
 }
 
+/* A brace in the name of a directory that no value could be meant by, such as {1}. */
+static bool is_plain_brace(const char *at, const char *directory_end, const rf_logs *logs)
+{
+    char name[64] = "";
+    double value;
+    if (at >= directory_end) return false;
+    const char *c = at + 1;
+    const size_t length = strcspn(c, ":{}/");
+    if (length < sizeof(name)) memcpy(name, c, length);
+    if (rf_logs_get(logs, name, &value)) return false;
+    while (isalnum((unsigned char)*c) || *c == '_') c++;
+    return length == 0 || isdigit((unsigned char)at[1]) || c != at + 1 + length;
+}
+
+/* What a pattern consists of: text, or a place. */
+typedef struct piece {
+    const char *text;
+    size_t length; /* 0: a place */
+    place place;
+    const char *end;
+} piece;
+
+static rf_result read_piece(const char *pattern, const char *at, const rf_logs *logs, piece *out)
+{
+    const char *slash = strrchr(pattern, '/');
+    *out = (piece){ .text = at, .length = strcspn(at, "{}") };
+    const bool brace = out->length == 0, twice = brace && at[0] == at[1];
+    if (twice || (brace && (*at == '}' || is_plain_brace(at, slash ? slash : pattern, logs)))) out->length = 1;
+    out->end = at + out->length + twice;
+    if (out->length > 0) return RF_OK;
+    RF_TRY(read_place(pattern, at, &out->place));
+    out->end = out->place.end;
+    return RF_OK;
+}
+
 rf_result rf_path_format(const char *pattern, uint64_t epoch, const rf_logs *logs, char **out)
 {
     *out = rf_strdup("");
     rf_result r = *out ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    const char *at = pattern;
-    while (r >= 0 && *at) {
-        const size_t plain = strcspn(at, "{");
-        r = path_append(out, at, plain);
-        at += plain;
-        if (r < 0 || !*at) break;
-        place p;
-        char text[400];
-        r = read_place(pattern, at, &p);
-        if (r >= 0) r = format_place(pattern, &p, epoch, logs, text, sizeof(text));
-        if (r >= 0) r = path_append(out, text, strlen(text));
+    for (const char *at = pattern; r >= 0 && *at;) {
+        piece p;
+        char number[400];
+        r = read_piece(pattern, at, logs, &p);
+        if (r >= 0 && p.length == 0) r = format_place(pattern, &p.place, epoch, logs, number, sizeof(number));
+        if (r >= 0) r = p.length > 0 ? path_append(out, p.text, p.length) : path_append(out, number, strlen(number));
         if (r >= 0) at = p.end;
     }
     if (r < 0) {
         rf_free(*out);
         *out = NULL;
     }
+    return r;
+}
+
+rf_result rf_path_fixed(const char *pattern, const rf_logs *logs, char **out, const char **rest)
+{
+    *out = rf_strdup("");
+    *rest = pattern;
+    rf_result r = *out ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    while (r >= 0 && **rest) {
+        piece p;
+        r = read_piece(pattern, *rest, logs, &p);
+        if (r < 0 || p.length == 0) break;
+        r = path_append(out, p.text, p.length);
+        *rest = p.end;
+    }
+    if (r >= 0) return RF_OK;
+    rf_free(*out);
+    *out = NULL;
     return r;
 }
 

@@ -5,9 +5,11 @@
 
 #include <ringfire/train.h>
 
-/* Fills in `epoch` for {epoch} and values of `logs` (may be NULL) for their names; formats are [0][width]d and
- * [width][.digits]f, e or g. rf_free(). */
+/* Fills in `epoch` for {epoch} and values of `logs` for their names; formats are [0][width]d and [width][.digits]f, e
+ * or g. {{ and }} are braces, and so is in a directory what holds no name. rf_free(). */
 rf_result rf_path_format(const char *pattern, uint64_t epoch, const rf_logs *logs, char **out);
+/* The path up to the first place, or all of it (rf_free()), and where in the pattern that is. */
+rf_result rf_path_fixed(const char *pattern, const rf_logs *logs, char **out, const char **rest);
 
 /* A name with one number in it: "ckpt-{n}.rfck", or where the prefix has {epoch}, there. */
 typedef struct rf_numbered_name {

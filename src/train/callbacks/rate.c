@@ -13,7 +13,7 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
 {
     const rate *r = user;
     (void)logs;
-    r->fn(r->user, state, state->train_seconds > 0 ? (double)state->epoch_examples / state->train_seconds : 0);
+    r->fn(r->user, state, state->train_seconds > 0 ? (double)state->timed_examples / state->train_seconds : 0);
     return RF_OK;
 }
 

@@ -19,8 +19,8 @@
 typedef struct tensorboard {
     char *directory;
     uint32_t histogram_freq, update_freq;
-    bool write_graph;
-    rf_event_writer *train, *validation; /* open while fit runs, on the chief alone; validation: once it is needed */
+    bool write_graph, validates;         /* validates: there are values of a validation */
+    rf_event_writer *train, *validation; /* open while fit runs, on the chief alone; validation: where it is needed */
     bool graph_written;
     uint32_t since_update;        /* executions whose values were not written */
     uint64_t rate_steps, rate_ns; /* where and when the rate of steps was taken */
@@ -41,6 +41,11 @@ static rf_result open_writer(const tensorboard *b, const char *part, rf_event_wr
     return rf_error_context(r, "tensorboard");
 }
 
+static bool is_validation(const char *name)
+{
+    return strncmp(name, "val_", 4) == 0;
+}
+
 static rf_result on_train_begin(void *user, rf_fit_state *state)
 {
     tensorboard *b = user;
@@ -49,7 +54,17 @@ static rf_result on_train_begin(void *user, rf_fit_state *state)
     b->since_update = 0;
     b->rate_steps = rf_optimizer_iterations(state->optimizer);
     b->rate_ns = rf_now_ns();
-    return state->rank == 0 ? open_writer(b, "train", &b->train) : RF_OK;
+    if (state->rank != 0) return RF_OK;
+    RF_TRY(open_writer(b, "train", &b->train));
+    return b->validates ? open_writer(b, "validation", &b->validation) : RF_OK;
+}
+
+static rf_result check_names(void *user, const rf_logs *names)
+{
+    tensorboard *b = user;
+    b->validates = false;
+    for (uint32_t i = 0; i < names->count; i++) b->validates = b->validates || is_validation(names->name[i]);
+    return RF_OK;
 }
 
 static rf_result write_value(rf_event_writer *w, const char *prefix, const char *name, int64_t step, double value)
@@ -62,8 +77,7 @@ static rf_result write_value(rf_event_writer *w, const char *prefix, const char 
 static rf_result write_epoch(tensorboard *b, int64_t epoch, const rf_logs *logs)
 {
     for (uint32_t i = 0; i < logs->count; i++) {
-        const bool validation = strncmp(logs->name[i], "val_", 4) == 0;
-        if (validation && !b->validation) RF_TRY(open_writer(b, "validation", &b->validation));
+        const bool validation = is_validation(logs->name[i]);
         RF_TRY(write_value(validation ? b->validation : b->train, "epoch", logs->name[i] + (validation ? 4 : 0), epoch,
                            logs->value[i]));
     }
@@ -144,6 +158,8 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     return r;
 }
 
+static const rf_callback_extras extras = { .check = check_names };
+
 static void tensorboard_destroy(void *user)
 {
     tensorboard *b = user;
@@ -173,6 +189,10 @@ rf_result rf_callback_tensorboard(const rf_tensorboard_params *params, rf_callba
                                   .on_train_end = on_train_end,
                                   .destroy = tensorboard_destroy };
     const rf_result r = b->directory ? rf_callback_create(&fns, b, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r < 0) tensorboard_destroy(b);
-    return r;
+    if (r < 0) {
+        tensorboard_destroy(b);
+        return r;
+    }
+    (*out)->extras = &extras;
+    return RF_OK;
 }

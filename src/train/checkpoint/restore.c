@@ -47,7 +47,8 @@ static bool is_refused(const report *r)
     return r->counts[MISSING] + r->counts[UNEXPECTED] + r->counts[OTHER] > 0;
 }
 
-static rf_result fail_troubled(const report *r, const char *path)
+/* `subset`: what is loaded is a model, by a call that has no parameters. */
+static rf_result fail_troubled(const report *r, const char *path, bool subset)
 {
     char text[600] = "";
     size_t used = 0;
@@ -56,10 +57,11 @@ static rf_result fail_troubled(const report *r, const char *path)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u %s (%s%s)", used ? ", " : "", r->counts[i],
                                  trouble_names[i], r->first[i], r->counts[i] > 1 ? ", ..." : "");
     }
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                   "checkpoint '%s' does not match these objects: %s; the report of the restore parameters lists all, "
-                   "`partial` restores what fits",
-                   path, text);
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "checkpoint '%s' does not match %s: %s; %s", path,
+                   subset ? "this model" : "these objects", text,
+                   subset ? "build the model with the layers and names that were saved, or restore what fits with "
+                            "rf_checkpoint_restore()"
+                          : "the report of the restore parameters lists all, `partial` restores what fits");
 }
 
 /* ---- finding items in the file ---- */
@@ -197,7 +199,7 @@ static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_i
     if (r >= 0) r = check_siblings(list, values, rep);
     if (r >= 0) r = rf_items_lacking(list, values, note_missing, rep);
     if (r >= 0 && !c->subset) r = find_unexpected(archive, list, rep);
-    if (r >= 0 && is_refused(rep) && !partial) r = fail_troubled(rep, path);
+    if (r >= 0 && is_refused(rep) && !partial) r = fail_troubled(rep, path, c->subset);
     if (r >= 0) r = read_tensors(archive, list, values);
     rf_archive_close(&archive);
     return r;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "train/logits.h"
 #include "train/loss.h"
 #include "train/optimizer/optimizer.h"
 #include "train/trace_util.h"
@@ -37,6 +38,12 @@ static bool check_label(rf_trace *t, const rf_compiled *c, uint32_t output, rf_t
                         c->model->output_names[output], rf_dtype_name(l.dtype), rf_shape_format(l.shape, a, sizeof(a)),
                         rf_loss_kind_names[c->losses[output].kind], rf_shape_format(p.shape, b, sizeof(b)));
     return false;
+}
+
+/* What the metric's output is trained for; NULL: by a function of the caller. */
+static const rf_loss *metric_loss(const rf_compiled *c, uint32_t metric)
+{
+    return c->loss_fn ? NULL : &c->losses[c->metric_outputs[metric]];
 }
 
 /* This replica's part of the loss of one output, weighted; the meters get both forms. */
@@ -75,12 +82,26 @@ static rf_tensor custom_loss(rf_trace *t, const rf_compiled *c, const rf_tensor 
     return losses;
 }
 
+/* Predictions as a metric of probabilities reads them, beside a loss that takes them for logits. */
+static rf_tensor metric_predictions(rf_trace *t, const rf_compiled *c, uint32_t metric, rf_tensor predictions)
+{
+    const rf_reads_logits reads = rf_metric_reads_logits(&c->metrics[metric], metric_loss(c, metric));
+    if (reads == RF_READS_PREDICTIONS || rf_trace_status(t) < 0) return predictions;
+    /* A model that ends with the activation all the same: the loss goes back to its logits, too. */
+    const rf_squash squash = reads == RF_READS_LOGITS ? RF_SQUASH_SIGMOID : RF_SQUASH_SOFTMAX;
+    const rf_tensor behind = rf_logits_behind(t, predictions, squash);
+    if (reads != RF_READS_SOFTMAX) return behind.id ? behind : predictions;
+    return behind.id ? predictions : rf_softmax(t, predictions);
+}
+
 static void update_metric(rf_trace *t, const rf_compiled *c, uint32_t metric, rf_meters *meters, rf_tensor labels,
                           rf_tensor predictions, rf_tensor weight)
 {
     if (c->metric_fns[metric]) {
         predictions = c->metric_fns[metric](t, labels, predictions, c->metric_users[metric]);
         labels = RF_NO_TENSOR;
+    } else {
+        predictions = metric_predictions(t, c, metric, predictions);
     }
     if (!c->weighted[metric]) weight = RF_NO_TENSOR;
     if (rf_trace_status(t) >= 0) (void)rf_meters_update(t, meters, metric, labels, predictions, weight);
@@ -336,8 +357,13 @@ static rf_result compiled_prepare(rf_model *model, rf_compiled *c)
         if (given && !(c->given_names[i] = rf_arena_strdup(&model->names, given))) return RF_ERROR_OUT_OF_HOST_MEMORY;
         c->metrics[i].name = in_logs ? metric_names[i] : NULL;
     }
-    RF_TRY(rf_meters_create(model->strategy, c->metrics, c->num_metrics, num_losses, &c->train_meters));
-    RF_TRY(rf_meters_create(model->strategy, c->metrics, c->num_metrics, num_losses, &c->evaluate_meters));
+    rf_metric_params metrics[RF_MAX_COMPILED_METRICS];
+    for (uint32_t i = 0; i < c->num_metrics; i++) {
+        metrics[i] = c->metrics[i];
+        if (rf_metric_reads_logits(&metrics[i], metric_loss(c, i)) == RF_READS_LOGITS) metrics[i].from_logits = true;
+    }
+    RF_TRY(rf_meters_create(model->strategy, metrics, c->num_metrics, num_losses, &c->train_meters));
+    RF_TRY(rf_meters_create(model->strategy, metrics, c->num_metrics, num_losses, &c->evaluate_meters));
     const rf_function_params train = { .step = train_step,
                                        .user = c,
                                        .name = "train_step",
@@ -364,6 +390,8 @@ rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
         rf_compiled_destroy(&c);
         return r;
     }
+    /* Random operations go on with other numbers than those that the model was trained with. */
+    if (model->compiled) rf_function_set_step(c->train, rf_function_step(model->compiled->train));
     rf_compiled_destroy(&model->compiled);
     model->compiled = c;
     return RF_OK;

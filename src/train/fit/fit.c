@@ -20,6 +20,7 @@ typedef struct fit_run {
     rf_fit_progress at;
     bool reads_batches; /* some callback reads values after batches */
     bool cut_short;     /* a stop was agreed while an epoch ended */
+    bool begun;         /* passes through the data count from here on */
     uint64_t epoch_start_ns;
     rf_logs logs; /* of the latest epoch */
 } fit_run;
@@ -90,12 +91,11 @@ static rf_result fit_run_resume(fit_run *run)
 }
 
 /* What the logs of an epoch are called (end_epoch() has their values). */
-static rf_logs name_logs(const fit_run *run)
+static rf_logs name_logs(const rf_compiled *c, const rf_fit_params *params)
 {
-    const rf_compiled *c = run->compiled;
     rf_logs names = { 0 };
     for (uint32_t i = 0; i < rf_meters_count(&c->train_meters); i++) rf_logs_add(&names, c->names[i], 0);
-    for (uint32_t i = 0; run->params->validation_data && i < rf_meters_count(&c->evaluate_meters); i++)
+    for (uint32_t i = 0; params->validation_data && i < rf_meters_count(&c->evaluate_meters); i++)
         rf_logs_add(&names, c->val_names[i], 0);
     rf_logs_add(&names, "learning_rate", 0);
     return names;
@@ -103,7 +103,7 @@ static rf_logs name_logs(const fit_run *run)
 
 static rf_result fit_run_begin(fit_run *run)
 {
-    const rf_logs names = name_logs(run);
+    const rf_logs names = name_logs(run->compiled, run->params);
     for (uint32_t i = 0; i < run->params->num_callbacks; i++) {
         const rf_callback *callback = run->params->callbacks[i];
         if (!callback->extras || !callback->extras->begin) continue;
@@ -119,6 +119,40 @@ static rf_result next_pass(fit_run *run)
 {
     rf_iterator_destroy(&run->at.iterator);
     return rf_iterator_create(run->params->data, run->at.pass++, &run->at.iterator);
+}
+
+/* Goes on where the model's latest fit stopped, so that no pass comes twice: with steps_per_epoch within the same
+ * pipeline's pass, else with the next one. */
+static rf_result continue_passes(fit_run *run)
+{
+    const rf_model *model = run->model;
+    run->begun = true;
+    if (run->at.resumed) return RF_OK;
+    if (model->passes > run->at.pass) run->at.pass = model->passes;
+    if (run->params->steps_per_epoch == 0 || !model->position) return RF_OK;
+    rf_error_record before;
+    rf_error_save(&before);
+    const rf_result r =
+        rf_iterator_restore(run->params->data, model->position, model->position_size, &run->at.iterator);
+    if (r >= 0) run->at.pass = model->passes;
+    if (r != RF_ERROR_INVALID_ARGUMENT && r != RF_ERROR_CORRUPT_DATA) return r;
+    (void)rf_error_restore(&before); /* another pipeline is no failure */
+    return RF_OK;
+}
+
+/* For the model's next fit, also after a failure. Returns `result`, unless only this fails. */
+static rf_result keep_passes(fit_run *run, rf_result result)
+{
+    rf_model *model = run->model;
+    rf_error_record record;
+    if (!run->begun) return result;
+    model->passes = run->at.pass;
+    rf_iterator_state_free(model->position);
+    model->position = NULL;
+    if (run->params->steps_per_epoch == 0 || !run->at.iterator) return result;
+    rf_error_save(&record);
+    const rf_result r = rf_iterator_save(run->at.iterator, &model->position, &model->position_size);
+    return result < 0 ? rf_error_restore(&record) : r;
 }
 
 /* The next batch; RF_END at the end of the epoch. With steps_per_epoch the epochs follow each other through the
@@ -172,7 +206,8 @@ static rf_result train_batches(fit_run *run)
         RF_TRY(rf_run_batch(run->compiled, run->compiled->train, &run->compiled->train_meters, batch));
         run->at.state.batch_examples += (uint32_t)rf_element_global_rows(batch);
         run->at.batches++;
-        run->at.state.epoch_examples += (uint64_t)rf_element_global_rows(batch);
+        run->at.state.epoch_examples = run->compiled->train_meters.examples;
+        run->at.state.timed_examples += (uint64_t)rf_element_global_rows(batch);
         const bool stop = rf_strategy_stop_agreed(run->model->strategy);
         if (++in_group == group || stop) {
             in_group = 0;
@@ -238,7 +273,8 @@ static rf_result train_epoch(fit_run *run, rf_history *history)
     run->epoch_start_ns = rf_now_ns();
     run->at.state.batch = run->at.batches;
     run->at.state.batch_examples = 0;
-    run->at.state.epoch_examples = 0;
+    run->at.state.epoch_examples = run->at.batches > 0 ? run->compiled->train_meters.examples : 0;
+    run->at.state.timed_examples = 0;
     run->at.state.train_seconds = 0;
     RF_TRY(begin_epoch(run));
     RF_TRY(train_batches(run));
@@ -256,6 +292,7 @@ static rf_result fit_run_train(fit_run *run, rf_history *history)
     RF_TRY(call_all(run, TRAIN_BEGIN, NULL));
     RF_TRY(fit_run_resume(run));
     RF_TRY(fit_run_begin(run));
+    RF_TRY(continue_passes(run));
     while (state->epoch < state->num_epochs && !state->stop_training) {
         if (rf_strategy_stop_agreed(run->model->strategy)) break; /* by a callback, which went on all the same */
         RF_TRY(train_epoch(run, history));
@@ -284,8 +321,12 @@ static rf_result check_params(const rf_model *model, const rf_fit_params *params
                "rf_model_fit: data is infinite; set steps_per_epoch");
     RF_REQUIRE(params->num_callbacks == 0 || params->callbacks,
                "rf_model_fit: callbacks is NULL but num_callbacks is %u", params->num_callbacks);
+    const rf_logs names = name_logs(model->compiled, params);
     for (uint32_t i = 0; i < params->num_callbacks; i++) {
-        RF_REQUIRE(params->callbacks[i], "rf_model_fit: callbacks[%u] is NULL", i);
+        const rf_callback *callback = params->callbacks[i];
+        RF_REQUIRE(callback, "rf_model_fit: callbacks[%u] is NULL", i);
+        if (callback->extras && callback->extras->check)
+            RF_TRY(rf_error_context(callback->extras->check(callback->user, &names), "rf_model_fit: callbacks[%u]", i));
     }
     return RF_OK;
 }
@@ -325,7 +366,7 @@ static rf_result model_fit(rf_model *model, const rf_fit_params *params, rf_hist
     for (uint32_t i = 0; i < params->num_callbacks; i++) {
         run.reads_batches = run.reads_batches || params->callbacks[i]->fns.on_batch_end;
     }
-    const rf_result r = fit_run_train(&run, history);
+    const rf_result r = keep_passes(&run, fit_run_train(&run, history));
     rf_iterator_destroy(&run.at.iterator);
     return r;
 }

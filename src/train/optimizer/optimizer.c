@@ -325,7 +325,9 @@ static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_var
     }
     if (variables.count == 0 || !variables.items) {
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                             "%s: variables is empty; a model has variables after its first call or rf_model_build()",
+                             "%s: variables is empty: a model has none to train before its first call or "
+                             "rf_model_build(), nor while all of its layers are frozen "
+                             "(rf_layer_set_trainable())",
                              function);
     }
     for (uint32_t i = 0; i < variables.count; i++) {
