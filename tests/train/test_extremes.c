@@ -371,6 +371,8 @@ static void products(rf_strategy *strategy)
         { { 3, 2, 1e-30f, -1e-30f, 1e30f, 1e30f }, { 1, 0, 0, 0, 0, 1 } },
         { { 1e30f, 1e30f, 0, 1e-30f, 1, 1 }, { 0, 0, 0, 0, 1, 1 } },
         { { 1e30f, 1e5f, 0, 1e30f, 1e30f, 1 }, { 1, 1, 0, 0, 0, 0 } },
+        { { 1e20f, 1e20f, 2, 1e-10f, 3, 1 }, { 0, 1, 0, 0, 0, 0 } }, /* the products overflow, the gradient does not */
+        { { 1e-20f, 1e-20f, 2, 0.5f, 3, 1 }, { 0, 1, 0, 0, 0, 0 } },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (int form = 0; form < 4; form++) {

@@ -61,22 +61,12 @@ static rf_result emit_exponents(rf_graph *g, rf_value x, bool reverse, exponents
     return rf_emit_unary(g, RF_FN_NEGATIVE, 0, steps, &out->less);
 }
 
-/*
- * An element is a factor of its own product and of all that follow. Its gradient is the product of those before it
- * times s, which comes from the other end: s[i] = dy[i] + x[i + 1] * s[i + 1], of exclusive products dy[i + 1] + x[i +
- * 1] * s[i + 1]. Nothing is divided by the element, so that zeros are factors like others. Either of the two may be
- * more or less than floats hold where the gradient is not. So they are computed of x' = x * 2^less, whose products are
- * about 1: the first one lacks 2^before then, and s (without dy[i]), which is made of dy * 2^after, has 2^after too
- * much.
- */
-static rf_result cumprod_gradient(rf_grad_context *ctx)
+/* Of numbers about 1, times powers of 2: of x' = x * 2^less, the products before each element lack 2^before, and what
+ * follows it, which is made of dy * 2^after, has 2^after too much. */
+static rf_result emit_scaled_gradient(rf_graph *g, const rf_cumprod_attr *attr, rf_value x, rf_value dy, rf_value *out)
 {
-    const rf_cumprod_attr *attr = ctx->attr;
-    const rf_value x = ctx->in[0], dy = ctx->dout[0];
-    rf_graph *g = ctx->graph;
     rf_value factors, before, s, scaled;
     exponents e;
-    if (dy == 0 || !ctx->needed[0]) return RF_OK;
     RF_TRY(emit_exponents(g, x, attr->reverse, &e));
     RF_TRY(rf_emit_binary(g, RF_FN_LDEXP, 0, x, e.less, &factors));
     RF_TRY(rf_emit_cumprod(g, factors, true, attr->reverse, &before));
@@ -90,7 +80,52 @@ static rf_result cumprod_gradient(rf_grad_context *ctx)
     }
     /* Behind a zero there is no gradient, whatever overflows there. */
     RF_TRY(rf_emit_binary(g, RF_FN_WHERE, 0, before, s, &s));
-    return rf_emit_binary(g, RF_FN_MULTIPLY, 0, before, s, &ctx->din[0]);
+    return rf_emit_binary(g, RF_FN_MULTIPLY, 0, before, s, out);
+}
+
+/* *fits: 1 where x is neither too large for a float nor too small, and times what *fits was. */
+static rf_result emit_fits(rf_graph *g, rf_value x, rf_value *fits)
+{
+    static const float limits[] = { 1e-37f, 3e38f };
+    for (uint32_t i = 0; i < 2; i++) {
+        rf_value size, limit, inside;
+        RF_TRY(rf_graph_constant(g, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &limits[i], &limit));
+        RF_TRY(rf_emit_unary(g, RF_FN_ABS, 0, x, &size));
+        RF_TRY(rf_emit_binary(g, RF_FN_GREATER, 0, i ? limit : size, i ? size : limit, &inside));
+        if (*fits) RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, *fits, inside, &inside));
+        *fits = inside;
+    }
+    return RF_OK;
+}
+
+/*
+ * An element is a factor of its own product and of all that follow. Its gradient is the product of those before it
+ * times s, which comes from the other end: s[i] = dy[i] + x[i + 1] * s[i + 1], of exclusive products dy[i + 1] + x[i +
+ * 1] * s[i + 1]. Nothing is divided by the element, so that zeros are factors like others. Where either of the two is
+ * more or less than floats hold, the gradient may be neither: it is made in another way there.
+ */
+static rf_result cumprod_gradient(rf_grad_context *ctx)
+{
+    const rf_cumprod_attr *attr = ctx->attr;
+    const rf_value x = ctx->in[0], dy = ctx->dout[0];
+    rf_graph *g = ctx->graph;
+    rf_value before, s, plain, scaled, fits = 0;
+    if (dy == 0 || !ctx->needed[0]) return RF_OK;
+    RF_TRY(rf_emit_cumprod(g, x, true, attr->reverse, &before));
+    if (attr->exclusive) {
+        RF_TRY(rf_emit_recurrence(g, dy, x, !attr->reverse, &s));
+    } else {
+        RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, x, dy, &s));
+        RF_TRY(rf_emit_recurrence(g, s, x, !attr->reverse, &s));
+        RF_TRY(rf_emit_binary(g, RF_FN_ADD, 0, dy, s, &s));
+    }
+    RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, before, s, &plain));
+    RF_TRY(emit_fits(g, before, &fits));
+    RF_TRY(emit_fits(g, s, &fits));
+    RF_TRY(emit_scaled_gradient(g, attr, x, dy, &scaled));
+    RF_TRY(rf_emit_binary(g, RF_FN_WHERE, 0, fits, plain, &plain));
+    RF_TRY(rf_emit_binary(g, RF_FN_WHERE_NOT, 0, fits, scaled, &scaled));
+    return rf_emit_binary(g, RF_FN_ADD, 0, plain, scaled, &ctx->din[0]);
 }
 
 /* Products keep exponents of their own, so that those of long rows fit on the way. */
