@@ -585,8 +585,8 @@ RF_API rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_ten
 typedef enum rf_attention_form {
     RF_ATTENTION_AUTO,     /**< fused in training where that is faster on all devices, and there is
                                     no dropout; else composed */
-    RF_ATTENTION_COMPOSED, /**< of products and a softmax: memory for all scores, [n, heads, t, s]
-                            */
+    RF_ATTENTION_COMPOSED, /**< of products and a softmax: memory for all scores, [n, heads, t, s],
+                                in f32 whatever the operands are stored in */
     RF_ATTENTION_FUSED /**< one operation that never writes all scores, so that memory grows with
                             t + s. Slow where a device has no fast kernel; without dropout and ONNX
                             form */

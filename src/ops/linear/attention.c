@@ -227,6 +227,7 @@ static const rf_attention_attr plain = { .scale = 0.5f }, causal = { .scale = 0.
                                quarter = { .scale = 0.25f };
 #define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
 #define SMALL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0.5f, __VA_ARGS__)
+#define WHOLE(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 64, __VA_ARGS__)
 #define MASK(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 2, __VA_ARGS__)
 #define CASE(text, which, count, tolerance, ...)                                                                       \
     .name = text, .attr = &which, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
@@ -249,6 +250,9 @@ static const rf_op_case attention_cases[] = {
     { CASE("1x2x9x17x70x5", eighth, 3, 2e-5, QKV(1, 2, 9, 17, 70, 5)) },
     { CASE("both_1x2x37x45x96x128", both, 4, 2e-5, QKV(1, 2, 37, 45, 96, 128), MASK(4, 1, 2, 37, 45)),
       .unattended = true },
+    /* Scores up to 16,000, of whole numbers, so that they are exact. */
+    { CASE("large_scores_1x2x37x45x8", plain, 3, 2e-5, WHOLE(4, 1, 2, 37, 8), WHOLE(4, 1, 2, 45, 8),
+           X(4, 1, 2, 45, 8)) },
     /* Many tiles, so that they are large ones. */
     { CASE("4x16x64x32", eighth, 3, 2e-5, QKV(4, 16, 64, 64, 32, 32)) },
     { CASE("causal_2x32x32x128", causal_eighth, 3, 2e-5, QKV(2, 32, 32, 32, 128, 128)), .unattended = true },
