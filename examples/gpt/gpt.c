@@ -97,7 +97,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         s->prompt = value;
         return 0;
     case OPTION_TEMPERATURE:
-        s->temperature = strtod(value, &end);
+        s->temperature = rf_number_read(value, &end);
         if (end == value || *end || !(s->temperature > 0) || !isfinite(s->temperature))
             argp_error(state, "'%s' is not a positive temperature", value);
         return 0;

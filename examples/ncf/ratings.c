@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ringfire/common.h>
+
 static int report_memory(uint64_t count)
 {
     fprintf(stderr, "%s: no memory for %llu ratings\n", program_invocation_short_name, (unsigned long long)count);
@@ -151,7 +153,7 @@ static const char *read_id(const char *at, int64_t *out)
 static const char *read_number(const char *at, double *out)
 {
     char *end;
-    *out = strtod(at, &end);
+    *out = rf_number_read(at, &end);
     return end == at || !isfinite(*out) ? NULL : end;
 }
 

@@ -159,6 +159,13 @@ typedef enum rf_dtype {
     RF_DTYPE_COUNT
 } rf_dtype;
 
+/**
+ * The number that `text` begins with, as strtod(), but with a decimal point whatever the locale of
+ * the program is. Thread-safe.
+ * @param[out] end behind it; `text` where there is none. May be NULL
+ */
+RF_API double rf_number_read(const char *text, char **end);
+
 /** Bytes per element; 0 for an invalid type. Thread-safe. */
 RF_API size_t rf_dtype_size(rf_dtype dtype);
 /** Name of an element type: "f32", "i32", ...; "invalid" for anything else.

@@ -266,8 +266,9 @@ RF_API rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose
  * dimension, and what the result lacks is summed, "bthd,bshd->bhts". Without "->" the result has
  * the letters that occur once, in the order of the alphabet. "..." stands for further dimensions,
  * which broadcast, as do dimensions of 1. A letter twice in one operand (a diagonal) is refused.
- * One to 8 operands, f32; more than two are contracted in pairs from left to right, each by a
- * product of matrices where letters are summed. Any letter may stand for the batch; a sum over it
+ * One to 8 operands, f32; more than two are contracted in pairs, each by a product of matrices
+ * where letters are summed: from left to right, or in another order where a product on the way
+ * would have more than 6 dimensions. Any letter may stand for the batch; a sum over it
  * is one over the examples that this replica has, as rf_reduce_sum() is.
  * @return the result; the trace fails with RF_ERROR_INVALID_ARGUMENT for what does not fit.
  */
@@ -587,8 +588,8 @@ RF_API rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_ten
 typedef enum rf_attention_form {
     RF_ATTENTION_AUTO,     /**< fused in training where that is faster on all devices, and there is
                                     no dropout; else composed */
-    RF_ATTENTION_COMPOSED, /**< of products and a softmax: memory for all scores, [n, heads, t, s]
-                            */
+    RF_ATTENTION_COMPOSED, /**< of products and a softmax: memory for all scores, [n, heads, t, s],
+                                in f32 whatever the operands are stored in */
     RF_ATTENTION_FUSED /**< one operation that never writes all scores, so that memory grows with
                             t + s. Slow where a device has no fast kernel; without dropout and ONNX
                             form */

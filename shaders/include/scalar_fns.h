@@ -9,8 +9,8 @@
  * must not look healthy.
  *   NaN        Whatever a NaN operand has a part in is NaN. maximum, minimum, reduce_max and max pooling give NaN where
  *              any operand is NaN. Of several, argmax tells the first, and max pooling's gradient goes to the last, as
- *              in PyTorch. Relu's gradient is NaN where its operand is. Clipping keeps NaN. Exceptions: comparisons are
- *              false, as in C, and so are the factors that select maximum's gradient; pow(NaN, 0) and pow(1, NaN) are
+ *              in PyTorch. The gradients of relu, maximum and minimum are NaN where an operand is, and so is that of
+ *              clipping, which keeps NaN. Exceptions: comparisons are false, as in C; pow(NaN, 0) and pow(1, NaN) are
  *              1, as in C; what where does not take has no part, nor have classes of weight 0 and elements that dropout
  *              drops; integers have no NaN, casts give 0.
  *   infinity   As C has it. In sums of products kernels pad with zeros: where the operand whose columns become the
@@ -81,7 +81,8 @@
     X(22, ERF, "erf", 1, erf(a), rf_erf(a))                                                                            \
     X(29, POW, "pow", 2, pow(a, b), rf_pow(a, b))                                                                      \
     X(40, POW_SLOPE, "pow_slope", 2, b == 0 ? 0 : b * pow(a, b - 1), rf_pow_slope(a, b))                               \
-    X(41, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))
+    X(41, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))                                      \
+    X(47, LDEXP, "ldexp", 2, rf_ldexp(a, b), rf_ldexp(a, b))
 
 #define RF_SCALAR_FNS(X) RF_FUSED_SCALAR_FNS(X) RF_LONE_SCALAR_FNS(X)
 

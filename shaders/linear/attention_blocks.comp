@@ -11,6 +11,9 @@
  * a first half of the invocations multiplies queries by keys and turns the products into weights, a second one slopes by values, and both
  * do so by the same instructions: what differs is where their operands lie. Then each half makes a gradient of its own, or adds up its
  * share of the keys. Widths are multiples of four. All sums have an order of their own: results are the same each time.
+ * Of each query the largest score and the logarithm of the sum of exponentials of what the others lack to it are kept, each by itself: of
+ * their sum large scores would leave no digits to the second one. Scores are made by the same arithmetic in all passes, and are `precise`,
+ * so that no compiler takes the largest off a product that is not rounded.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -23,7 +26,6 @@ layout(constant_id = 2) const int MASKED = 0; /* 1: there is a mask, 2: one that
 layout(constant_id = 3) const bool EARLY = true; /* the next tile comes to registers while one is multiplied */
 layout(constant_id = 4) const int K4 = 1;        /* widths / 4 */
 layout(constant_id = 5) const int V4 = 1;
-layout(constant_id = 6) const bool LEVELED = false; /* there are gradients of the sums' logarithms */
 
 layout(push_constant) uniform Push {
     int total, items, tiles, queries, keys;
@@ -32,7 +34,8 @@ layout(push_constant) uniform Push {
     int heads, mask_item, mask_head, mask_query, mask_key; /* strides, 0 where the mask has one for all */
 };
 
-#define LOWEST -1e30
+#define LOWEST -3.4e38
+#define NOTHING 1e30 /* in place of the sum's logarithm: all weights are 0 */
 #define ROWS (4 * RY)
 #define COLUMNS (SJ * CX)
 #define D4 (DEPTH / 4)
@@ -45,7 +48,7 @@ layout(push_constant) uniform Push {
 #else
 #define GROUPS 2
 #define SHARE (CX / 2) /* invocations of a row, for its sum */
-#define PARTS (ROWS * SHARE > 2 * COLUMNS ? ROWS * SHARE : 2 * COLUMNS)
+#define PARTS (ROWS * SHARE)
 #endif
 #define THREADS (GROUPS * MEMBERS)
 
@@ -55,7 +58,7 @@ layout(std430, binding = 1) readonly buffer Keys { vec4 key[]; };
 layout(std430, binding = 2) readonly buffer Values { vec4 value[]; };
 layout(std430, binding = 3) readonly buffer Mask { float mask[]; };
 layout(std430, binding = 4) writeonly buffer Output { vec4 result[]; };
-layout(std430, binding = 5) writeonly buffer Sums { float lse[]; };
+layout(std430, binding = 5) writeonly buffer Sums { vec2 sums[]; };
 #define ROW_SIDE queries
 #define OTHER_SIDE keys
 #else
@@ -63,13 +66,12 @@ layout(std430, binding = 0) readonly buffer Slopes { vec4 slope[]; };
 layout(std430, binding = 1) readonly buffer Queries { vec4 query[]; };
 layout(std430, binding = 2) readonly buffer Keys { vec4 key[]; };
 layout(std430, binding = 3) readonly buffer Values { vec4 value[]; };
-layout(std430, binding = 4) readonly buffer Sums { float lse[]; };
+layout(std430, binding = 4) readonly buffer Sums { vec2 sums[]; };
 layout(std430, binding = 5) readonly buffer Mask { float mask[]; };
 #ifdef QUERIES
 layout(std430, binding = 6) readonly buffer Output { vec4 result[]; };
-layout(std430, binding = 7) readonly buffer Levels { float level[]; };
-layout(std430, binding = 8) writeonly buffer Delta { float delta[]; };
-layout(std430, binding = 9) writeonly buffer First { vec4 first[]; };
+layout(std430, binding = 7) writeonly buffer Delta { float delta[]; };
+layout(std430, binding = 8) writeonly buffer First { vec4 first[]; };
 #define ROW_SIDE queries
 #define OTHER_SIDE keys
 #define ROW_1 query
@@ -229,7 +231,8 @@ void main()
         [[unroll]] for (int i = 0; i < 4; i++) {
             float largest = LOWEST;
             [[unroll]] for (int c = 0; c < SJ; c++) {
-                s[i][c] *= scale;
+                precise float scaled = s[i][c] * scale;
+                s[i][c] = scaled;
                 largest = live[i][c] ? max(largest, s[i][c]) : largest; /* a NaN comes back as a weight */
             }
             part[(ry + i * RY) * CX + cx] = largest;
@@ -267,7 +270,9 @@ void main()
         float inverse = all == 0.0 ? 0.0 : 1.0 / all; /* 0: the query attends to nothing */
         [[unroll]] for (int c = 0; c < FOURS; c++)
             if (r < queries && cx + c * CX < V4) result[(rows_at + r) * V4 + cx + c * CX] = sum[i][c] * inverse;
-        if (r < queries && cx == 0) lse[rows_at + r] = all == 0.0 ? -LOWEST : most[i] + rf_log(all);
+        /* A NaN among the scores is not the largest: it is seen in the sum. */
+        if (r < queries && cx == 0)
+            sums[rows_at + r] = all == 0.0 ? vec2(0.0, NOTHING) : vec2(isnan(all) ? all : most[i], rf_log(all));
     }
 #else
     LOAD_TILE(held_own, ROWS, ROW_1, rows_at, start, ROW_SIDE, K4)
@@ -290,21 +295,23 @@ void main()
             int r = ry + i * RY, at = rows_at + min(start + r, queries - 1);
             float through = 0.0;
             [[unroll]] for (int p = 0; p < SHARE; p++) through += part[r * SHARE + p];
-            if (LEVELED) through -= level[at];
             if (cx == 0 && half_of == 1 && start + r < queries) delta[at] = through;
-            float log_sum = lse[at];
-            off[i] = half_of == 0 ? log_sum : through;
+            float largest = sums[at].x;
+            off[i] = half_of == 0 ? largest : through;
         }
+        barrier();
+        if (thread < ROWS) part[thread] = sums[rows_at + min(start + thread, queries - 1)].y;
     }
 #else
     float held_off;
 #define LOAD_OFF(from)                                                                                                 \
     {                                                                                                                  \
         int at = others_at + min((from) + thread % COLUMNS, queries - 1);                                              \
-        float log_sum = lse[at], through = delta[at];                                                                  \
-        held_off = thread < COLUMNS ? log_sum : through;                                                               \
+        vec2 of_query = sums[at];                                                                                      \
+        float through = delta[at];                                                                                     \
+        held_off = thread < COLUMNS ? of_query.x : thread < 2 * COLUMNS ? of_query.y : through;                        \
     }
-#define PUT_OFF if (thread < 2 * COLUMNS) part[thread] = held_off;
+#define PUT_OFF if (thread < 3 * COLUMNS) part[thread] = held_off;
     LOAD_OFF(from)
     PUT_OFF
 #endif
@@ -331,12 +338,13 @@ void main()
             find_live(mask_at, row, j, live);
             [[unroll]] for (int i = 0; i < 4; i++)
                 [[unroll]] for (int c = 0; c < SJ; c++) {
+                    precise float scaled = s[i][c] * scale;
 #ifdef KEYS
-                    float log_sum = part[cx + c * CX];
+                    float below = scaled - part[cx + c * CX] - part[COLUMNS + cx + c * CX];
 #else
-                    float log_sum = off[i];
+                    float below = scaled - off[i] - part[ry + i * RY];
 #endif
-                    put_weight(0, ry + i * RY, cx + c * CX, live[i][c] ? rf_exp(s[i][c] * scale - log_sum) : 0.0);
+                    put_weight(0, ry + i * RY, cx + c * CX, live[i][c] ? rf_exp(below) : 0.0);
                 }
         }
         barrier();
@@ -345,7 +353,7 @@ void main()
                 [[unroll]] for (int c = 0; c < SJ; c++) {
                     int r = ry + i * RY, column = cx + c * CX;
 #ifdef KEYS
-                    float through = part[COLUMNS + column];
+                    float through = part[2 * COLUMNS + column];
 #else
                     float through = off[i];
 #endif

@@ -25,7 +25,7 @@
 #include "include/write_fours.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int CAUSAL = 0;
-/* 1: there is a mask, 2: one that tells keys apart alone. DELTA: there are gradients of the sums' logarithms. */
+/* 1: there is a mask, 2: one that tells keys apart alone. */
 layout(constant_id = 2) const int MASKED = 0;
 
 layout(push_constant) uniform P {
@@ -47,15 +47,14 @@ layout(std430, binding = 2) writeonly buffer Output { u64vec2 result[]; };
 layout(binding = 3) uniform samplerBuffer result_before; /* the same */
 #elif defined(DELTA)
 layout(std430, binding = 2) writeonly buffer Output { float result[]; };
-layout(binding = 3) uniform samplerBuffer level;
 #else
 layout(binding = 2) uniform samplerBuffer other_b;
 layout(binding = 3) uniform samplerBuffer mask;
 layout(std430, binding = 4) writeonly buffer Output { u64vec2 result[]; };
 #ifdef FORWARD
-layout(std430, binding = 5) writeonly buffer Sums { float lse[]; };
+layout(std430, binding = 5) writeonly buffer Sums { vec2 sums_of[]; };
 #else
-layout(binding = 5) uniform samplerBuffer level; /* of an other row: the logarithm of its sum; KEYS: slope . output */
+layout(binding = 5) uniform samplerBuffer level; /* of an other row: its largest score and the logarithm of its sum; KEYS: slope . output */
 layout(std430, binding = 6) writeonly buffer Fours { u64vec2 fours[]; };
 #ifdef KEYS
 layout(binding = 7) uniform samplerBuffer weights;
@@ -80,7 +79,6 @@ void main()
         k++;
     } while (k < depth);
     float all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    if (MASKED != 0) all -= texelFetch(level, min(row, rows - 1)).x;
     if (row < rows) result[row] = all;
 }
 #elif defined(QUERIES)
@@ -146,7 +144,8 @@ void main()
     } while (turn < ROWS / 4);
 }
 #else
-#define LOWEST -1e30
+#define LOWEST -3.4e38
+#define NOTHING 1e30 /* in place of the sum's logarithm: all weights are 0 */
 
 /* Four columns of four rows that follow each other. Columns that there are none of are zeros, made of bits: a selection of
  * lavapipe's would be made anew wherever they are used. */
@@ -298,12 +297,16 @@ void main()
         }
         [[unroll]] for (int c = 0; c < 4 * FOURS; c++) [[unroll]] for (int r = 0; r < 4; r++) sum[c][r] *= shrunk[r];
 #else
-        float levels = texelFetch(level, item_others + min(other + lane % 4, last_other)).x;
+        int level_at = item_others + min(other + lane % 4, last_other);
+#ifdef VALUES
+        level_at = level_at * 2 + lane / 4 % 2;
+#endif
+        float levels = texelFetch(level, level_at).x;
         [[unroll]] for (int q = 0; q < 4; q++) {
             float other_level = FROM_LANE(levels, q);
             int at = fours_at + min(other + q, last_other) * LANES;
 #ifdef VALUES
-            score[q] = mix(vec4(0.0), rf_exp(score[q] * factor - other_level), live[q]);
+            score[q] = mix(vec4(0.0), rf_exp(score[q] * factor - other_level - FROM_LANE(levels, q + 4)), live[q]);
 #else
             score[q] = mix(vec4(0.0), texelFetch(weights, at) * (score[q] - other_level) * factor, live[q]);
 #endif
@@ -315,8 +318,11 @@ void main()
     } while (other < end);
 #ifdef FORWARD
     bvec4 nothing = equal(sums, vec4(0.0));
-    vec4 inverse = mix(1.0 / sums, vec4(0.0), nothing), log_sum = mix(most + rf_log(sums), vec4(-LOWEST), nothing);
-    [[unroll]] for (int i = 0; i < 4; i++) if (own_row[i] < all_rows) lse[item_rows + own_row[i]] = log_sum[i];
+    vec4 inverse = mix(1.0 / sums, vec4(0.0), nothing), log_sum = mix(rf_log(sums), vec4(NOTHING), nothing);
+    /* A NaN among the scores need not be the largest: it is seen in the sum. */
+    vec4 largest = mix(mix(most, sums, isnan(sums)), vec4(0.0), nothing);
+    [[unroll]] for (int i = 0; i < 4; i++)
+        if (own_row[i] < all_rows) sums_of[item_rows + own_row[i]] = vec2(largest[i], log_sum[i]);
 #endif
     int turn = 0;
     do {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention for any shape, an invocation for each row, which walks the rows of the other side one by one. Long walks are cut into
 // dispatches that go on where the last one ended.
-//   STATS: the largest score of a query and the sum of all, relative to it, which become the logarithm of the sum of exponentials
-//   OUTPUT: weighted means of the values         DELTA: dout . out of each query, without the gradient of its sum's logarithm
+//   STATS: the largest score of a query, and the sum of exponentials of what all lack to it, of which the logarithm is kept
+//   OUTPUT: weighted means of the values         DELTA: dout . out of each query
 //   QUERIES: gradient of the queries             KEYS: gradients of keys and values, whose rows walk the queries
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -28,27 +28,25 @@ layout(push_constant) uniform Push {
 layout(std430, binding = 0) readonly buffer Queries { float query[]; };
 layout(std430, binding = 1) readonly buffer Keys { float key[]; };
 layout(std430, binding = 2) readonly buffer Mask { float mask[]; };
-layout(std430, binding = 3) buffer State { float state[]; };
-layout(std430, binding = 4) writeonly buffer Sums { float lse[]; };
+layout(std430, binding = 3) buffer Sums { float sums[]; }; // two for each query
 #elif defined OUTPUT
 layout(std430, binding = 0) readonly buffer Queries { float query[]; };
 layout(std430, binding = 1) readonly buffer Keys { float key[]; };
 layout(std430, binding = 2) readonly buffer Mask { float mask[]; };
 layout(std430, binding = 3) readonly buffer Values { float value[]; };
-layout(std430, binding = 4) readonly buffer Sums { float lse[]; };
+layout(std430, binding = 4) readonly buffer Sums { float sums[]; };
 layout(std430, binding = 5) buffer Output { float result[]; };
 #elif defined DELTA
 layout(std430, binding = 0) readonly buffer Slopes { float slope[]; };
 layout(std430, binding = 1) readonly buffer Output { float result[]; };
-layout(std430, binding = 2) readonly buffer Levels { float level[]; };
-layout(std430, binding = 3) writeonly buffer Delta { float delta[]; };
+layout(std430, binding = 2) writeonly buffer Delta { float delta[]; };
 #else
 layout(std430, binding = 0) readonly buffer Queries { float query[]; };
 layout(std430, binding = 1) readonly buffer Keys { float key[]; };
 layout(std430, binding = 2) readonly buffer Mask { float mask[]; };
 layout(std430, binding = 3) readonly buffer Values { float value[]; };
 layout(std430, binding = 4) readonly buffer Slopes { float slope[]; };
-layout(std430, binding = 5) readonly buffer Sums { float lse[]; };
+layout(std430, binding = 5) readonly buffer Sums { float sums[]; };
 layout(std430, binding = 6) readonly buffer Delta { float delta[]; };
 layout(std430, binding = 7) buffer First { float first[]; };
 #ifdef KEYS
@@ -68,12 +66,18 @@ bool attends(uint item, uint q, uint k)
     return yes;
 }
 
+// The same bits in all passes: the largest is taken off it.
 float score(uint q_at, uint k_at)
 {
-    float sum = 0.0;
+    precise float sum = 0.0;
     for (uint c = 0; c < width; c++) sum += query[q_at + c] * key[k_at + c];
-    return sum * scale;
+    sum *= scale;
+    return sum;
 }
+#ifndef STATS
+// `at`: of the query's sums.
+float weight_of(uint q_at, uint k_at, uint at) { return rf_exp(score(q_at, k_at) - sums[at] - sums[at + 1]); }
+#endif
 #endif
 
 void main()
@@ -83,10 +87,10 @@ void main()
     const uint item = t / own, row = t - item * own, mine = item * own_rows + row, others = item * other_rows;
 #if defined STATS
     const uint at = base[3] + 2 * mine;
-    float most = -1e30, sum = 0.0;
+    float most = -3.4e38, sum = 0.0;
     if ((flags & FIRST) == 0u) {
-        most = state[at];
-        sum = state[at + 1];
+        most = sums[at];
+        sum = sums[at + 1];
     }
     for (uint j = 0; j < other; j++) {
         if (!attends(item, own_first + row, other_first + j)) continue;
@@ -94,27 +98,28 @@ void main()
         sum = sum * rf_exp(most - larger) + rf_exp(s - larger);
         most = larger;
     }
-    state[at] = most;
-    state[at + 1] = sum;
-    // A query that attends to nothing: every exponential is 0 then.
-    if ((flags & LAST) != 0u) lse[base[4] + mine] = sum == 0.0 ? 1e30 : most + rf_log(sum);
+    if ((flags & LAST) != 0u) {
+        // A query that attends to nothing: every weight is 0 then.
+        most = sum == 0.0 ? 0.0 : isnan(sum) ? sum : most;
+        sum = sum == 0.0 ? 1e30 : rf_log(sum);
+    }
+    sums[at] = most;
+    sums[at + 1] = sum;
 #elif defined OUTPUT
     const uint to = base[5] + mine * value_width;
     if ((flags & FIRST) != 0u)
         for (uint c = 0; c < value_width; c++) result[to + c] = 0.0;
     for (uint j = 0; j < other; j++) {
         if (!attends(item, own_first + row, other_first + j)) continue;
-        const float s = score(base[0] + mine * width, base[1] + (others + j) * width);
-        const float weight = rf_exp(s - lse[base[4] + mine]);
+        const float weight = weight_of(base[0] + mine * width, base[1] + (others + j) * width, base[4] + 2 * mine);
         const uint v_at = base[3] + (others + j) * value_width;
         for (uint c = 0; c < value_width; c++) result[to + c] += weight * value[v_at + c];
     }
 #elif defined DELTA
     float sum = 0.0;
-    if (MASKED) sum -= level[base[2] + mine]; // there is such a gradient
     for (uint c = 0; c < value_width; c++)
         sum += slope[base[0] + mine * value_width + c] * result[base[1] + mine * value_width + c];
-    delta[base[3] + mine] = sum;
+    delta[base[2] + mine] = sum;
 #else
     if ((flags & FIRST) != 0u) {
         for (uint c = 0; c < width; c++) first[base[7] + mine * width + c] = 0.0;
@@ -132,7 +137,7 @@ void main()
 #endif
         const uint q_at = base[0] + q * width, k_at = base[1] + k * width;
         const uint v_at = base[3] + k * value_width, s_at = base[4] + q * value_width;
-        const float weight = rf_exp(score(q_at, k_at) - lse[base[5] + q]);
+        const float weight = weight_of(q_at, k_at, base[5] + 2 * q);
         float through = 0.0;
         for (uint c = 0; c < value_width; c++) {
             through += slope[s_at + c] * value[v_at + c];

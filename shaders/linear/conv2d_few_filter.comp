@@ -14,6 +14,7 @@
 #include "include/division.glsl"
 #define ACTIVATIONS_ONLY
 #include "include/scalar_math.glsl"
+#include "include/exact_sum.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int PADDED = 0; /* taps may fall outside of the image */
 layout(constant_id = 2) const int EIGHTS = 0; /* columns come in eights */
@@ -88,6 +89,7 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     int column_lane = lane % COLUMN_LANES, abreast = lane / COLUMN_LANES, own_row = lane / ABREAST, own_window = lane % ABREAST;
     int column = (id % column_units * COLUMN_LANES + column_lane) * 8;
     id /= column_units;
@@ -106,7 +108,7 @@ void main()
     int all_lines = int(rf_divide(uint(from), by_line, line_shift)), image = int(rf_divide(uint(all_lines), by_lines, lines_shift));
     int wx = from - all_lines * line, wy = all_lines - image * lines;
     int last_dy = textureSize(dy) - 1, last_y = textureSize(y) - 1;
-    Reg sums[TAPS], of_dy = Reg(vec4(0.0), vec4(0.0));
+    Reg sums[TAPS], of_dy = Reg(vec4(0.0), vec4(0.0)), lost = of_dy;
     [[unroll]] for (int j = 0; j < TAPS; j++) sums[j] = Reg(vec4(0.0), vec4(0.0));
 
     int turn = 0;
@@ -128,7 +130,7 @@ void main()
         }
         int y_at = FROM_LANE(((image * out_h + 2 * wy) * out_w + 2 * wx) * columns, abreast);
         bool counts = FROM_LANE(int(live), abreast) != 0;
-        Reg d[4];
+        Reg d[4], of_turn = Reg(vec4(0.0), vec4(0.0));
         if (POOL != 0) {
             int window_at = FROM_LANE(((image * lines + wy) * line + wx) * columns, abreast);
             Reg g;
@@ -140,8 +142,8 @@ void main()
             give(lo, g.lo);
             give(hi, g.hi);
             [[unroll]] for (int q = 0; q < 4; q++) d[q] = Reg(lo[q], hi[q]);
-            of_dy.lo += (lo[0] + lo[1]) + (lo[2] + lo[3]);
-            of_dy.hi += (hi[0] + hi[1]) + (hi[2] + hi[3]);
+            of_turn.lo = (lo[0] + lo[1]) + (lo[2] + lo[3]);
+            of_turn.hi = (hi[0] + hi[1]) + (hi[2] + hi[3]);
         } else {
             int below = FROM_LANE(int(2 * wy + 1 < out_h), abreast), beside = FROM_LANE(int(2 * wx + 1 < out_w), abreast);
             [[unroll]] for (int q = 0; q < 4; q++) {
@@ -149,10 +151,12 @@ void main()
                 LOAD_REG(d[q], dy, inside ? y_at + ((q >> 1) * out_w + (q & 1)) * columns : 0)
                 d[q].lo = inside ? d[q].lo : vec4(0.0);
                 d[q].hi = inside ? d[q].hi : vec4(0.0);
-                of_dy.lo += d[q].lo;
-                of_dy.hi += d[q].hi;
+                of_turn.lo += d[q].lo;
+                of_turn.hi += d[q].hi;
             }
         }
+        RF_ADD_EXACTLY(vec4, of_dy.lo, lost.lo, of_turn.lo, no_bits)
+        RF_ADD_EXACTLY(vec4, of_dy.hi, lost.hi, of_turn.hi, no_bits)
         [[unroll]] for (int j = 0; j < TAPS; j++) [[unroll]] for (int q = 0; q < 4; q++) {
             float s = FROM_LANE(a[q / COLUMN_LANES][j], q % COLUMN_LANES * ABREAST + abreast);
             sums[j].lo += s * d[q].lo;

@@ -6,6 +6,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_held.glsl"
+#include "include/exact_sum.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(std430, binding = 0) readonly buffer A { float a[]; };
@@ -29,20 +30,24 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     int part = id / tiles, c_row = tiles * 4, column = id % tiles * 4 + lane;
     int end = min((part + 1) * split, count);
-    Eight held[SUMMANDS], b_sum = Eight(vec4(0.0), vec4(0.0));
+    Eight held[SUMMANDS], b_sum = Eight(vec4(0.0), vec4(0.0)), lost = b_sum;
     int line[8], place[8], at[8], there[8]; /* of this lane's pixels: where a's stands for tap 0 */
     for (int pixel = part * split; pixel < end; pixel += SUMMANDS) {
+        Eight of_turn = Eight(vec4(0.0), vec4(0.0));
         for (int i = 0; i < SUMMANDS; i++) {
             int summand = pixel + HELD_SUMMAND(i), live = summand < end ? -1 : 0;
             Eight value = b[min(summand, end - 1) * c_row + column];
             value.low = intBitsToFloat(floatBitsToInt(value.low) & live);
             value.high = intBitsToFloat(floatBitsToInt(value.high) & live);
             held[i] = value;
-            b_sum.low += value.low;
-            b_sum.high += value.high;
+            of_turn.low += value.low;
+            of_turn.high += value.high;
         }
+        RF_ADD_EXACTLY(vec4, b_sum.low, lost.low, of_turn.low, no_bits)
+        RF_ADD_EXACTLY(vec4, b_sum.high, lost.high, of_turn.high, no_bits)
         int image_line[8];
         for (int i = 0; i < 8; i++) {
             int summand = pixel + lane * 8 + i, out_line = summand / out_w, image = out_line / out_h;

@@ -12,6 +12,7 @@
 #define CROSSWISE /* for tiles of one group, too */
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
+#include "include/exact_sum.glsl"
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
@@ -65,6 +66,7 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = LANE, column_lane = lane % ROW_LANES;
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     int row_tile = id % row_tiles;
     id /= row_tiles;
     int first_column = id % column_tiles * (GROUPS * ROW_LANES); /* in fours */
@@ -89,9 +91,9 @@ void main()
     int b_at[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++)
         b_at[g] = z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + min(first_column + g * ROW_LANES + column_lane, (columns + 3) / 4 - 1);
-    vec4 accumulator[SUMS][GROUPS], sums[GROUPS];
+    vec4 accumulator[SUMS][GROUPS], sums[GROUPS], lost[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
-        sums[g] = vec4(0.0);
+        sums[g] = lost[g] = vec4(0.0);
         [[unroll]] for (int r = 0; r < SUMS; r++) accumulator[r][g] = vec4(0.0);
     }
 
@@ -106,7 +108,7 @@ void main()
     int x_end = ow * (stride >> 16), y_end = oh * (stride & 65535);
     for (; pixel < end; pixel += 4) {
         A_TYPE a[4][ROW_LOADS];
-        vec4 b[4][GROUPS];
+        vec4 b[4][GROUPS], of_four[GROUPS];
         [[unroll]] for (int q = 0; q < 4; q++) {
             bool live = pixel + q < end;
             int base = ((image_line + y) * w + x) * a_pixel;
@@ -122,8 +124,8 @@ void main()
 #else
                 b[q][g] = LOAD_B(B_PIXEL(0)); /* two in a row made lavapipe's code of wide tiles a fifth slower */
 #endif
-                /* Always, wanted or not: two in a hundred additions are less than another pipeline to compile. */
-                sums[g] += live ? b[q][g] : vec4(0.0);
+                vec4 addend = live ? b[q][g] : vec4(0.0);
+                of_four[g] = q == 0 ? addend : of_four[g] + addend;
             }
             x += stride >> 16;
             bool wrap_x = x == x_end;
@@ -133,6 +135,8 @@ void main()
             y = wrap_y ? 0 : y;
             image_line += wrap_y ? h : 0;
         }
+        /* Always, wanted or not: a few in a hundred additions are less than another pipeline to compile. */
+        [[unroll]] for (int g = 0; g < GROUPS; g++) RF_ADD_EXACTLY(vec4, sums[g], lost[g], of_four[g], no_bits)
         [[unroll]] for (int r = 0; r < SUMS; r++) {
             float s[4];
             TAKE_4(s, A_VALUE(0, r), A_VALUE(1, r), A_VALUE(2, r), A_VALUE(3, r), ROW_LANE(r / ROWS_PER_LOAD))

@@ -11,6 +11,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_lanes.glsl"
 #include "include/winograd_grad_4.glsl"
+#include "include/exact_sum.glsl"
 
 layout(std430, binding = 2) writeonly buffer C { vec4 c[]; };
 layout(std430, binding = 3) writeonly buffer BiasGradient { vec4 bias_gradient[]; };
@@ -36,6 +37,7 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID), place = lane % ROW_LANES, half_ = lane / ROW_LANES;
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     int j = id % 6;
     id /= 6;
     int tile = id % (row_tiles * column_tiles), part = id / (row_tiles * column_tiles);
@@ -47,7 +49,7 @@ void main()
     int walk = part * split, end = min(walk + split, walks);
     int a_at = j * a_plane + row_tile * a_tile + walk * a_lines * LINE + a_lane, b_at = j * b_plane + column_tile * b_tile + walk * b_lines * LINE + b_lane;
 
-    vec4 sums[6][SUMS], bias_sums = vec4(0.0);
+    vec4 sums[6][SUMS], bias_sums = vec4(0.0), lost = vec4(0.0);
     [[unroll]] for (int p = 0; p < 6; p++) [[unroll]] for (int r = 0; r < SUMS; r++) sums[p][r] = vec4(0.0);
 
 #define LOAD_LINE(to, at_y)                                                                                            \
@@ -85,8 +87,10 @@ void main()
                     vec4 e[4];
                     [[unroll]] for (int i = 0; i < 4; i++) e[i] = d[i][t];
                     TIMES_A_PIXELS(b[t], e)
-                    bias_sums += b[t][1];
                 }
+                vec4 of_turn = b[0][1];
+                [[unroll]] for (int t = 1; t < PAIRS; t++) of_turn += b[t][1];
+                RF_ADD_EXACTLY(vec4, bias_sums, lost, of_turn, no_bits)
             }
             /* Conditions that hold, which the compiler does not know: behind each of them lavapipe writes back what it changed. At the
              * end of the turn it would write all sums, which it had put on the stack meanwhile. */

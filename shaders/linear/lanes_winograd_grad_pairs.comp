@@ -13,6 +13,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_lanes.glsl"
 #include "include/winograd_grad_4.glsl"
+#include "include/exact_sum.glsl"
 
 layout(std430, binding = 2) writeonly buffer C { vec4 c[]; };
 layout(std430, binding = 3) writeonly buffer BiasGradient { vec4 bias_gradient[]; };
@@ -37,6 +38,7 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID), place = lane % ROW_LANES, half_ = lane / ROW_LANES;
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     int pair = id % 3;
     id /= 3;
     int tile = id % (row_tiles * column_tiles), part = id / (row_tiles * column_tiles);
@@ -70,7 +72,7 @@ void main()
     v[2][1] = OF_PAIR(1.0, 4.0, 0.0);
     v[3][1] = OF_PAIR(-1.0, -8.0, 1.0);
 
-    vec4 sums[12][SUMS], bias_sums = vec4(0.0); /* product: line * 6 + column */
+    vec4 sums[12][SUMS], bias_sums = vec4(0.0), lost = vec4(0.0); /* product: line * 6 + column */
     [[unroll]] for (int p = 0; p < 12; p++) [[unroll]] for (int r = 0; r < SUMS; r++) sums[p][r] = vec4(0.0);
 
     /* `to` = both lines of the pixels that lie below each other at `at_x`. */
@@ -129,7 +131,7 @@ void main()
                     [[unroll]] for (int i = 0; i < 4; i++) e[i] = d[i][l];
                     TIMES_A_PIXELS(b[l], e)
                 }
-                bias_sums += b[0][1];
+                RF_ADD_EXACTLY(vec4, bias_sums, lost, b[0][1], no_bits)
             }
             /* Conditions that hold, which the compiler does not know: lanes_winograd_grad_4.comp says why. */
             [[unroll]] for (int p = 0; p < 12; p++) if (all_walks > -p) {

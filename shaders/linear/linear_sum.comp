@@ -5,6 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "include/linear_epilogue.glsl"
+#include "include/exact_sum.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(std430, binding = 0) readonly buffer Parts { vec4 parts[]; };
@@ -17,15 +18,17 @@ void main()
 {
     int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
     if (i >= total) return;
-    vec4 sum = parts[i];
+    uint no_bits = RF_NO_BITS(total);
+    vec4 sum = parts[i], lost = vec4(0.0);
     int part = 1;
-    /* Many parts are read eight at a time, none of which waits for an addition. */
+    /* Many parts are read eight at a time, none of which waits for an addition, and added up with less rounding. */
     for (; part + 8 <= num_parts; part += 8) {
         vec4 next[8];
         [[unroll]] for (int p = 0; p < 8; p++) next[p] = parts[(part + p) * stride + i];
-        [[unroll]] for (int p = 0; p < 8; p++) sum += next[p];
+        vec4 of_eight = ((next[0] + next[1]) + (next[2] + next[3])) + ((next[4] + next[5]) + (next[6] + next[7]));
+        RF_ADD_EXACTLY(vec4, sum, lost, of_eight, no_bits)
     }
-    for (; part < num_parts; part++) sum += parts[part * stride + i];
+    for (; part < num_parts; part++) RF_ADD_EXACTLY(vec4, sum, lost, parts[part * stride + i], no_bits)
     if (HAS_BIAS != 0)
         for (int j = 0; j < 4; j++) sum[j] += bias[(i * 4 + j) % columns];
     sum = linear_activate(sum);

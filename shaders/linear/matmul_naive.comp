@@ -16,13 +16,12 @@ layout(std430, binding = 1) readonly buffer B { float b[]; };
 #endif
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) buffer C { float c[]; };
-layout(std430, binding = 4) buffer Sums { float sums[]; };
 layout(push_constant) uniform P {
     int m, n, k, total;              /* total: batch * m * n */
     int a_row, a_k, b_k, b_column, c_row;
     int a_base, b_base, c_base, bias_base;
     int accumulate, last;            /* this range of k adds to c; is the last one */
-    int ones;                        /* first row that counts as ones, whose product goes to `sums` */
+    int unused;
     ivec4 dim, a_stride, b_stride;   /* batch dimensions */
 };
 
@@ -37,26 +36,22 @@ void main()
         ib += z % dim[d] * b_stride[d];
         z /= dim[d];
     }
-    bool of_ones = row >= ones;
-    if (of_ones) ia = a_base;
-    ic -= of_ones ? ones * c_row : 0;
     float sum = 0.0;
 #ifdef TEXEL
     int all = k, step_a = a_k, step_b = b_k; /* lavapipe reads push constants lane by lane */
     for (int p = 0; p < all; p += 4)
         [[unroll]] for (int q = 0; q < 4; q++) {
             int at = min(p + q, all - 1);
-            float product = (of_ones ? 1.0 : texelFetch(a, ia + at * step_a).x) * texelFetch(b, ib + at * step_b).x;
+            float product = texelFetch(a, ia + at * step_a).x * texelFetch(b, ib + at * step_b).x;
             sum += p + q < all ? product : 0.0;
         }
 #else
-    for (int p = 0; p < k; p++) sum += (of_ones ? 1.0 : a[ia + p * a_k]) * b[ib + p * b_k];
+    for (int p = 0; p < k; p++) sum += a[ia + p * a_k] * b[ib + p * b_k];
 #endif
-    if (accumulate != 0) sum += of_ones ? sums[ic] : c[ic];
+    if (accumulate != 0) sum += c[ic];
     if (last != 0) {
         if (HAS_BIAS != 0) sum += bias[bias_base + column];
         sum = linear_activate(sum);
     }
-    if (of_ones) sums[ic] = sum;
-    else c[ic] = sum;
+    c[ic] = sum;
 }

@@ -9,6 +9,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
+#include "include/exact_sum.glsl"
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
@@ -40,6 +41,7 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     int row_tile = id % row_tiles;
     id /= row_tiles;
     int column_tile = id % column_tiles;
@@ -50,8 +52,8 @@ void main()
     int a_at = ((z0 * a_z0 + z1 * a_z1 + z2 * a_z2 + row_tile) * turns + from) * ROWS + lane;
     int b_at = ((z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + column_tile) * turns + from) * (4 * LINE) + lane;
     [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
-    vec4 row_sums[GROUPS];
-    [[unroll]] for (int g = 0; g < GROUPS; g++) row_sums[g] = vec4(0.0);
+    vec4 row_sums[GROUPS], lost[GROUPS];
+    [[unroll]] for (int g = 0; g < GROUPS; g++) row_sums[g] = lost[g] = vec4(0.0);
 
     /* Four summands a turn, and no more: with eight lavapipe loads and stores each sum half as often, and yet it took 1.6 times as long,
      * probably because the loop is more code than the first cache holds. */
@@ -66,7 +68,9 @@ void main()
                 ADD_PRODUCTS_4(accumulator[r][g], s, b[0][g], b[1][g], b[2][g], b[3][g])
             }
         }
-        if (WITH_SUMS != 0) [[unroll]] for (int g = 0; g < GROUPS; g++) row_sums[g] += b[0][g] + b[1][g] + b[2][g] + b[3][g];
+        if (WITH_SUMS != 0)
+            [[unroll]] for (int g = 0; g < GROUPS; g++)
+                RF_ADD_EXACTLY(vec4, row_sums[g], lost[g], (b[0][g] + b[1][g]) + (b[2][g] + b[3][g]), no_bits)
         a_at += ROWS;
         b_at += 4 * LINE;
         left--;

@@ -10,6 +10,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "include/write_fours.glsl"
 #include "include/linear_epilogue.glsl"
+#include "include/exact_sum.glsl"
 /* HAS_BIAS: 1: a bias is added. 2: in its place lies a mask like c, which counts where that is positive. */
 layout(constant_id = 3) const bool ACROSS = false;    /* of `own`, four lines side by side make a texel, not four summands */
 layout(constant_id = 4) const bool RAGGED = false;    /* summands are no multiple of four */
@@ -47,6 +48,7 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     /* Push constants that the loop needs: lavapipe reads those lane by lane. */
     int all = summands, step = other_k, lines = own_lines;
     int block = id / own_blocks, first = ((id - block * own_blocks) * LANES + lane) * 4, other_first = block * 4;
@@ -64,17 +66,18 @@ void main()
     }
     if (ACROSS) base.x = min(first, lines - 4) / 4;
     lines /= 4;
-    float of_lines = 0.0;
+    float of_lines = 0.0, lost = 0.0;
     int k = 0;
     do {
         vec4 read[4];
-        float given[LOADS];
+        float given[LOADS], of_turn = 0.0;
         [[unroll]] for (int i = 0; i < LOADS; i++) {
             int at = k + lane / 4 + i * (LANES / 4);
             given[i] = texelFetch(other, given_at + min(at, all - 1) * step).x;
             if (RAGGED) given[i] = at < all ? given[i] : 0.0;
-            of_lines += given[i];
+            of_turn += given[i];
         }
+        RF_ADD_EXACTLY(float, of_lines, lost, of_turn, no_bits)
         [[unroll]] for (int q = 0; q < 4; q++) {
             if (ACROSS) {
                 read[q] = texelFetch(own, base.x + min(k + q, all - 1) * lines);

@@ -7,6 +7,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "include/linear_quad.glsl"
 #include "include/linear_epilogue.glsl"
+#include "include/exact_sum.glsl"
 
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) buffer C { float c[]; };
@@ -48,6 +49,7 @@ void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
+    uint no_bits = RF_NO_BITS(total);
     int row_tile = id % row_tiles;
     id /= row_tiles;
     int first_column = id % column_tiles * (GROUPS * 4); /* in fours */
@@ -72,9 +74,9 @@ void main()
     int b_at[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++)
         b_at[g] = z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + min(first_column + g * 4 + lane, (columns + 3) / 4 - 1);
-    float sums[ROW_GROUPS][4][GROUPS][4], b_sums[GROUPS][4]; /* row group: load * ROWS_PER_LOAD + component */
+    float sums[ROW_GROUPS][4][GROUPS][4], b_sums[GROUPS][4], lost[GROUPS][4]; /* row group: load * ROWS_PER_LOAD + component */
     [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++) {
-        b_sums[g][i] = 0.0;
+        b_sums[g][i] = lost[g][i] = 0.0;
         [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) [[unroll]] for (int x = 0; x < 4; x++) sums[r][x][g][i] = 0.0;
     }
 
@@ -103,14 +105,16 @@ void main()
             image_line += wrap_y ? h : 0;
         }
         [[unroll]] for (int g = 0; g < GROUPS; g++) {
-            float b[4][STEP];
+            float b[4][STEP], of_step[4];
             [[unroll]] for (int q = 0; q < STEP; q++) {
                 vec4 value = operand_b[b_at[g] + min(pixel + q, end - 1) * b_pixel];
                 [[unroll]] for (int i = 0; i < 4; i++) {
                     b[i][q] = value[i];
-                    b_sums[g][i] += pixel + q < end ? value[i] : 0.0; /* cheaper than to ask whether it is wanted */
+                    float addend = pixel + q < end ? value[i] : 0.0; /* cheaper than to ask whether it is wanted */
+                    of_step[i] = q == 0 ? addend : of_step[i] + addend;
                 }
             }
+            [[unroll]] for (int i = 0; i < 4; i++) RF_ADD_EXACTLY(float, b_sums[g][i], lost[g][i], of_step[i], no_bits)
             MULTIPLY(sums, ROW_GROUPS, a, b, g)
         }
     }

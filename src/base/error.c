@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/numbers.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@ rf_result rf_error_set(rf_result result, const char *native_domain, int64_t nati
     char message[sizeof(current.message)]; /* the arguments may point into the old record */
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
+    rf_number_vprint(message, sizeof(message), format, args);
     va_end(args);
     if (strcmp(native_domain, "errno") == 0) append_errno_text(message, sizeof(message), native_code);
     current.info = (rf_error_info){ result, native_code, native_domain, file, line };
@@ -41,7 +42,7 @@ rf_result rf_error_context(rf_result result, const char *format, ...)
     char message[sizeof(current.message)];
     va_list args;
     va_start(args, format);
-    const int length = vsnprintf(message, sizeof(message), format, args);
+    const int length = rf_number_vprint(message, sizeof(message), format, args);
     va_end(args);
     if (length >= 0 && (size_t)length + 2 < sizeof(message)) {
         const size_t used = (size_t)length;

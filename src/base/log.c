@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "base/platform.h"
 
 /* One sink per process: drivers call back without saying for which object. */
@@ -50,7 +51,7 @@ void rf_log_message(rf_log_level level, const char *format, ...)
     char message[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
+    rf_number_vprint(message, sizeof(message), format, args);
     va_end(args);
     fn(user, level, message);
 }

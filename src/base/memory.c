@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/numbers.h"
 
 #ifdef __has_feature
 #define HAS_FEATURE(x) __has_feature(x)
@@ -74,7 +75,8 @@ char *rf_asprintf(const char *format, ...)
     va_list args;
     va_start(args, format);
     char *text = NULL;
-    const int n = vasprintf(&text, format, args);
+    int n;
+    RF_WITH_C_NUMBERS(n = vasprintf(&text, format, args));
     va_end(args);
     return n < 0 ? fail_memory(0) : text;
 }

@@ -4,6 +4,7 @@
  * Threads, devices and the network belong to the process, and so does the trace with its state.
  */
 #include "base/profiler.h"
+#include "base/numbers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -108,7 +109,7 @@ static void RF_PRINTF(1, 2) profiler_put(const char *format, ...)
     if (state.used > TEXT_SIZE - LONGEST_ENTRY) flush_text();
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(state.text + state.used, LONGEST_ENTRY, format, args);
+    const int n = rf_number_vprint(state.text + state.used, LONGEST_ENTRY, format, args);
     va_end(args);
     if (n < 0 || n >= LONGEST_ENTRY) return;
     state.used += (size_t)n;

@@ -2,7 +2,6 @@
 #include "data/csv.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/utf8.h"
 
 /* ---- fields ---- */
@@ -255,7 +255,7 @@ static bool parse_f32(const char *text, float *out)
     if (text && parse_few_digits(text, out)) return true;
     if (!text || !*text || strpbrk(text, "xX(")) return false; /* C's own forms */
     if (*text == ' ' || *text == '\t' || *text == '\n' || *text == '\v' || *text == '\f' || *text == '\r') return false;
-    *out = strtof(text, &end);
+    *out = rf_number_read_float(text, &end);
     if (*end) return false;
     return isfinite(*out) || strpbrk(text, "iInN"); /* not too large for f32 */
 }
@@ -343,15 +343,9 @@ static rf_result fill_table(const char *path, const rf_csv_plan *plan, const csv
 rf_result rf_csv_decode(const char *path, const void *bytes, size_t size, const rf_csv_plan *plan, rf_array *arrays)
 {
     csv_table table = { .uses = RF_NEW_ARRAY(rf_csv_use, plan->num_uses) };
-    const locale_t numbers = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    rf_result r = table.uses && numbers ? RF_OK : rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
-    if (r == RF_OK) {
-        const locale_t before = uselocale(numbers);
-        r = open_table(path, bytes, size, plan, &table);
-        if (r == RF_OK) r = fill_table(path, plan, &table, arrays);
-        uselocale(before);
-    }
-    if (numbers) freelocale(numbers);
+    rf_result r = table.uses ? RF_OK : rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
+    if (r == RF_OK) r = open_table(path, bytes, size, plan, &table);
+    if (r == RF_OK) r = fill_table(path, plan, &table, arrays);
     rf_free(table.uses);
     return r;
 }

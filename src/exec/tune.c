@@ -15,6 +15,7 @@
 
 #include <ringfire/version.h>
 
+#include "base/numbers.h"
 #include "base/philox.h"
 #include "base/platform.h"
 #include "exec/internal.h"
@@ -118,7 +119,8 @@ static const char *tuning_merge(rf_tuning *tuning, const json_t *root)
 rf_result rf_tuning_parse(rf_tuning *tuning, const void *text, size_t size)
 {
     json_error_t error;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    RF_WITH_C_NUMBERS(root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error));
     const char *problem = root ? tuning_merge(tuning, root) : error.text;
     json_decref(root);
     return problem ? RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s", problem) : RF_OK;
@@ -166,7 +168,8 @@ static json_t *to_json(const rf_tuning *tuning)
 char *rf_tuning_text(const rf_tuning *tuning)
 {
     json_t *root = to_json(tuning);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    char *text = NULL;
+    if (root) RF_WITH_C_NUMBERS(text = json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS));
     json_decref(root);
     return text;
 }

@@ -8,6 +8,8 @@
 #include "base/limits.h"
 #include "gpu/internal.h"
 
+#include "base/numbers.h"
+
 enum { MAX_FAULTS = 4 }; /* of each kind, that a message tells */
 
 static void text_append(char *text, size_t size, const char *format, ...) RF_PRINTF(3, 4);
@@ -16,7 +18,7 @@ static void text_append(char *text, size_t size, const char *format, ...)
     const size_t used = strlen(text);
     va_list args;
     va_start(args, format);
-    vsnprintf(text + used, size - used, format, args);
+    rf_number_vprint(text + used, size - used, format, args);
     va_end(args);
 }
 

@@ -4,6 +4,8 @@
 
 #include "gpu/internal.h"
 
+#include "base/numbers.h"
+
 const char *rf_gpu_vk_result_name(VkResult result)
 {
     switch (result) {
@@ -71,7 +73,7 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
     char text[512], said[384] = "";
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    rf_number_vprint(text, sizeof(text), format, args);
     va_end(args);
     if (device && result == VK_ERROR_DEVICE_LOST && !device->lost) rf_gpu_describe_fault(device, said, sizeof(said));
     const bool host = result == VK_ERROR_OUT_OF_HOST_MEMORY, of_device = result == VK_ERROR_OUT_OF_DEVICE_MEMORY;

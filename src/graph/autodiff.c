@@ -159,12 +159,11 @@ rf_result rf_graph_differentiate_reached(rf_graph *graph, rf_value loss, const r
     const rf_tensor_desc *desc = rf_graph_desc(graph, loss);
     char shape[96];
     RF_REQUIRE(desc->dtype == RF_F32 && desc->shape.rank == 0,
-               "loss: must be a scalar f32, is %s%s; reduce it with a sum or rf_compute_average_loss()",
+               "the loss must be a scalar f32, is %s%s; reduce it with a sum or rf_compute_average_loss()",
                rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, shape, sizeof(shape)));
     for (uint32_t i = 0; i < num_targets; i++) {
         const rf_dtype dtype = rf_graph_desc(graph, targets[i])->dtype;
-        RF_REQUIRE(dtype == RF_F32, "targets: number %u is %s; only f32 can be differentiated by", i,
-                   rf_dtype_name(dtype));
+        RF_REQUIRE(dtype == RF_F32, "target %u is %s; only f32 can be differentiated by", i, rf_dtype_name(dtype));
     }
 
     differentiation d = { .graph = graph, .num_values = graph->values.count, .num_nodes = graph->nodes.count };
@@ -189,8 +188,7 @@ rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const r
     const bool influence = d.wanted[loss];
     rf_free(d.wanted);
     if (influence) return RF_OK;
-    return RF_FAIL(
-        RF_ERROR_NO_GRADIENT,
-        "loss: no gradient reaches any of the variables: they do not influence it, or only through an operation that "
-        "stops gradients (argmax, one_hot, a cast to integers, rf_stop_gradient())");
+    return RF_FAIL(RF_ERROR_NO_GRADIENT, "loss: no gradient reaches any of the variables: they do not influence "
+                                         "it, or only through an operation that "
+                                         "stops gradients (argmax, one_hot, a cast to integers, rf_stop_gradient())");
 }

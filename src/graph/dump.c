@@ -6,6 +6,8 @@
 #include "base/philox.h"
 #include "graph/internal.h"
 
+#include "base/numbers.h"
+
 typedef struct text {
     char *items; /* always terminated once something was added */
     uint32_t count, capacity;
@@ -18,7 +20,7 @@ static void text_add(text *t, const char *format, ...)
     char line[512];
     va_list args;
     va_start(args, format);
-    const int length = vsnprintf(line, sizeof(line), format, args);
+    const int length = rf_number_vprint(line, sizeof(line), format, args);
     va_end(args);
     if (t->failed || length < 0) return;
     const uint32_t n = (uint32_t)length < sizeof(line) ? (uint32_t)length : (uint32_t)sizeof(line) - 1;

@@ -291,7 +291,8 @@ struct rf_op {
      * gradients). Of all others it does where it is as large as that of input 0: that is where kernels cut tensors that
      * are larger than a descriptor. */
     uint32_t unbatched_in, unbatched_out;
-    uint32_t settings; /* bit i: input i holds numbers that are checked before they come here: always finite */
+    uint32_t saved_out; /* bit i: output i is there for the op's own gradient, and has none itself */
+    uint32_t settings;  /* bit i: input i holds numbers that are checked before they come here: always finite */
     /* Of an op that looks something up: how many choices there are, and the input that holds their numbers. Of other
      * numbers it makes NaN. NULL: it looks nothing up. */
     int64_t (*choices)(const rf_op_call *call);

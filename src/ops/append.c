@@ -15,21 +15,22 @@ const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *ca
     return best;
 }
 
-/* The workspaces follow each other. */
-static uint64_t extend_workspace(rf_kernel_plan *plan, uint64_t size, uint64_t alignment)
+/* Room of one kind behind what a plan has; where it begins. What was bound to the end of that keeps its size. */
+static uint64_t extend_room(rf_kernel_plan *plan, rf_bind_kind kind, uint64_t size, uint64_t alignment)
 {
+    uint64_t *own = kind == RF_BIND_COUNTERS ? &plan->counters : &plan->workspace;
     for (uint32_t k = 0; size > 0 && k < plan->count; k++)
         for (uint32_t i = 0; i < plan->items[k].n_bind; i++) {
             rf_binding *b = &plan->items[k].bind[i];
-            if (b->kind == RF_BIND_WORKSPACE && b->size == 0) b->size = plan->workspace - b->offset;
+            if (b->kind == kind && b->size == 0) b->size = *own - b->offset;
         }
-    const uint64_t first = size > 0 ? rf_align_up(plan->workspace, alignment) : plan->workspace;
-    plan->workspace = first + size;
+    const uint64_t first = size > 0 ? rf_align_up(*own, alignment) : *own;
+    *own = first + size;
     return first;
 }
 
 static rf_result append_dispatches(rf_kernel_plan *plan, const rf_kernel_plan *more, uint64_t workspace,
-                                   const rf_plan_tensor *in, const rf_plan_tensor *out)
+                                   uint64_t counters, const rf_plan_tensor *in, const rf_plan_tensor *out)
 {
     for (uint32_t k = 0; k < more->count; k++) {
         rf_dispatch *d = rf_kernel_plan_add(plan, more->items[k].shader, more->items[k].loops);
@@ -42,7 +43,10 @@ static rf_result append_dispatches(rf_kernel_plan *plan, const rf_kernel_plan *m
                 b->offset += workspace;
                 continue;
             }
-            if (b->kind == RF_BIND_COUNTERS) continue;
+            if (b->kind == RF_BIND_COUNTERS) {
+                b->offset += counters;
+                continue;
+            }
             const rf_plan_tensor at = b->kind == RF_BIND_INPUT ? in[b->index] : out[b->index];
             b->kind = at.kind;
             b->index = at.index;
@@ -61,12 +65,9 @@ rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_
     if (!kernel) return RF_FAIL(RF_ERROR_UNSUPPORTED, "no kernel of %s takes what follows here", call->op->name);
     rf_kernel_plan more = { 0 };
     rf_result r = rf_kernel_plan_make(kernel, call, caps, &more);
-    if (r >= 0 && more.counters > 0 && plan->counters > 0)
-        r = RF_FAIL(RF_ERROR_INTERNAL, "%s (kernel %s) cannot follow: both take counters", call->op->name,
-                    kernel->name);
-    if (more.counters > 0) plan->counters = more.counters;
-    if (r >= 0)
-        r = append_dispatches(plan, &more, extend_workspace(plan, more.workspace, caps->buffer_alignment), in, out);
+    const uint64_t workspace = extend_room(plan, RF_BIND_WORKSPACE, more.workspace, caps->buffer_alignment);
+    const uint64_t counters = extend_room(plan, RF_BIND_COUNTERS, more.counters, caps->buffer_alignment);
+    if (r >= 0) r = append_dispatches(plan, &more, workspace, counters, in, out);
     rf_kernel_plan_free(&more);
     return r;
 }

@@ -64,8 +64,8 @@
     OP(conv2d_transpose)        /* x, kernel */                                                                        \
     OP(conv2d_filter_grad)      /* x, dy, kernel (shape only) -> dkernel[, dbias] */                                   \
     OP(conv2d_pool_filter_grad) /* x, gradient of 2 x 2 maxima of y, kernel (shape only), y -> dkernel[, dbias] */     \
-    OP(attention)      /* query, key, value[, mask] -> weighted means of values, log of each sum of exponentials */    \
-    OP(attention_grad) /* dout, query, key, value, out, log of sums[, mask][, their slope] -> dquery, dkey, dvalue */  \
+    OP(attention)      /* query, key, value[, mask] -> weighted means of values, largest score and log of sum */       \
+    OP(attention_grad) /* dout, query, key, value, out, sums [.., 2][, mask] -> dquery, dkey, dvalue */                \
     OP(rnn)            /* x, recurrent, bias[, h[, c]][, mask] -> h...[, c...] */                                      \
     OP(rnn_grad)       /* dh, recurrent, x, products, states[, dc][, mask] -> dx, dstate[, dcell | dproducts] */
 

@@ -80,6 +80,7 @@ typedef enum rf_scalar_fn {
     RF_FN_WHOLE_GREATER,
     RF_FN_WHOLE_GREATER_EQUAL,
     RF_FN_WHOLE_EQUAL,
+    RF_FN_LDEXP /* (a, b): a * 2^b, exactly, of whole b */,
     RF_FN_COUNT
 } rf_scalar_fn;
 #define RF_MAX_STEPS 8
@@ -110,6 +111,8 @@ typedef struct rf_matmul_attr {
     uint32_t f32;       /* 1: the product is stored so, whatever a and b are stored in */
 } rf_matmul_attr;
 rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out);
+/* The same in f32, whatever the operands are stored in. */
+rf_result rf_emit_wide_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out);
 rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out);
 
 /* ---- conv2d*.c ---- */
@@ -230,7 +233,6 @@ rf_result rf_emit_gather_rows(rf_graph *g, rf_value x, rf_value indices, rf_dtyp
 typedef struct rf_attention_attr {
     float scale;
     uint32_t causal, mask; /* mask: there is one, the input after the others */
-    uint32_t level;        /* of the gradient: there is one of the sums' logarithms, the last input */
 } rf_attention_attr;
 /* For such a call, which is that of the op, and its gradient the device has kernels that are faster than products and a
  * softmax, or whose memory is worth more. */
@@ -355,7 +357,6 @@ rf_result rf_emit_one_hot(rf_graph *g, rf_value indices, int32_t depth, rf_value
 rf_result rf_emit_sparse_crossentropy(rf_graph *g, rf_value labels, rf_value predictions, bool from_logits,
                                       rf_value *out);
 rf_result rf_emit_crossentropy(rf_graph *g, rf_value labels, rf_value predictions, bool from_logits, rf_value *out);
-rf_result rf_emit_mean_squared_error(rf_graph *g, rf_value labels, rf_value predictions, rf_value *out);
 rf_result rf_emit_accuracy(rf_graph *g, rf_value labels, rf_value predictions, rf_value *out);
 
 /* ---- random.c, cast.c ---- */

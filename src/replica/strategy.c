@@ -297,7 +297,7 @@ RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, do
     while (found >= 0 && (strlen(names[found]) != length || strncmp(text, names[found], length) != 0)) found--;
     RF_REQUIRE(found >= 0, "compression '%s' does not exist; use none, f16, bf16 or top-k", text);
     char *end = NULL;
-    const double given = text[length] ? strtod(text + length + 1, &end) : 0;
+    const double given = text[length] ? rf_number_read(text + length + 1, &end) : 0;
     RF_REQUIRE(!end || (found == RF_COMPRESSION_TOP_K && *end == '\0' && given > 0 && given <= 1),
                "compression '%s': only top-k takes a share, above 0 and up to 1", text);
     *kind = (rf_compression)found;

@@ -23,14 +23,18 @@ rf_graph *rf_trace_graph(rf_trace *t);
 rf_strategy *rf_trace_strategy(const rf_trace *t);
 /* Checks a handle: right trace, valid. Returns 0 (and makes the trace fail, unless it has failed already) otherwise. */
 rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
-/* From here to rf_trace_leave() everything that is traced is part of a call of `what`, for messages: of calls within
- * each other the outermost counts. Otherwise it is the function that rf_trace_value() last heard of. rf_trace_leave()
- * passes y on. The trace may be NULL. */
-void rf_trace_enter(rf_trace *t, const char *what);
-rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y);
 /* A number that the strategy gave to no other trace or builder; never 0. */
 uint32_t rf_strategy_next_serial(rf_strategy *s);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
+/* Every public tracing function that runs no code of the user's begins with this: whatever fails in it is told in the
+ * name of the one that the user called, with the shapes that it was given. */
+#define RF_TRACING(t) rf_trace *const tracing_ __attribute__((cleanup(rf_trace_leave))) = rf_trace_enter((t), __func__)
+rf_trace *rf_trace_enter(rf_trace *t, const char *function);
+void rf_trace_leave(rf_trace *const *t);
+/* From here to rf_trace_leave_layer() the operations of the graph are said to be of this layer: of layers within each
+ * other the outermost counts. Outside they are of the function that the user called. */
+void rf_trace_enter_layer(rf_trace *t, const char *layer);
+void rf_trace_leave_layer(rf_trace *t);
 /* Puts "<context>: " in front of the message of a trace that has failed. */
 void rf_trace_context(rf_trace *t, const char *format, ...) RF_PRINTF(2, 3);
 /* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */

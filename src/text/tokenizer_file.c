@@ -11,6 +11,7 @@
 
 #include "base/crc32c.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/platform.h"
 #include "base/utf8.h"
 #include "text/tokenizer.h"
@@ -83,7 +84,9 @@ static rf_result append_merges(const rf_tokenizer *t, json_t *list)
 /* As it is written, and as its checksum is taken. */
 static char *dump_json(const json_t *root)
 {
-    return json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
+    char *text;
+    RF_WITH_C_NUMBERS(text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS));
+    return text;
 }
 
 static rf_result describe_tokenizer(const rf_tokenizer *t, json_t *root)
@@ -303,7 +306,8 @@ rf_result rf_tokenizer_parse(const char *text, size_t size, bool check, rf_token
 {
     json_error_t error;
     *out = NULL;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    RF_WITH_C_NUMBERS(root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error));
     if (!root && json_error_code(&error) == json_error_out_of_memory) return out_of_memory();
     if (!root) {
         rf_error_one_line(error.text);

@@ -356,21 +356,95 @@ static rf_result contract_pair(planner *p, labelled *a, labelled *b, const bool 
     return split_product(p, a, factors, &g);
 }
 
+/* ---- the order of pairs ---- */
+
+typedef struct operand_pair {
+    uint32_t a, b;
+} operand_pair;
+
+typedef struct order_search {
+    uint64_t kept;  /* labels of the result, a bit each */
+    uint32_t looks; /* pairs that may still be looked at */
+    uint32_t count; /* of pairs found */
+    operand_pair pairs[RF_EINSUM_OPERANDS];
+    operand_pair wide; /* one that does not do */
+} order_search;
+
+/* Labels of the product of operands a and b, among those that are `left`. */
+static uint64_t product_labels(const order_search *s, const uint64_t *labels, uint32_t left, operand_pair pair)
+{
+    uint64_t kept = s->kept;
+    for (uint32_t i = 0; i < RF_EINSUM_OPERANDS; i++)
+        if (left >> i & 1 && i != pair.a && i != pair.b) kept |= labels[i];
+    return (labels[pair.a] | labels[pair.b]) & kept;
+}
+
+/* Pairs from left to right, as long as their products have dimensions to spare; else those with the fewest come first.
+ * `labels` of each operand, of which those in the bits of `left` are there. */
+static bool find_order(order_search *s, const uint64_t *labels, uint32_t left)
+{
+    const uint32_t first = (uint32_t)__builtin_ctz(left);
+    if ((left & (left - 1)) == 0) return true;
+    for (int rank = -1; rank <= RF_MAX_RANK; rank++)
+        for (uint32_t a = first; a < RF_EINSUM_OPERANDS; a++)
+            for (uint32_t b = a + 1; b < RF_EINSUM_OPERANDS; b++) {
+                const operand_pair pair = { a, b };
+                if (!(left >> a & 1) || !(left >> b & 1) || s->looks == 0) continue;
+                const uint64_t product = product_labels(s, labels, left, pair);
+                const int its = __builtin_popcountll(product);
+                const bool next = a == first && (left & ((1u << b) - 1)) == 1u << a; /* from left to right */
+                if (its > RF_MAX_RANK) s->wide = pair;
+                if (its > RF_MAX_RANK || (rank < 0 ? !next : its != rank)) continue;
+                uint64_t then[RF_EINSUM_OPERANDS];
+                memcpy(then, labels, sizeof(then));
+                then[a] = product;
+                s->looks--;
+                s->pairs[s->count++] = pair;
+                if (find_order(s, then, left & ~(1u << b))) return true;
+                s->count--;
+            }
+    return false;
+}
+
+static rf_result order_pairs(const planner *p, order_search *s)
+{
+    enum { MOST_LOOKS = 20000 };
+    uint64_t labels[RF_EINSUM_OPERANDS] = { 0 };
+    *s = (order_search){ .looks = MOST_LOOKS };
+    for (int32_t d = 0; d < p->out.count; d++) s->kept |= UINT64_C(1) << p->out.label[d];
+    for (uint32_t i = 0; i < p->num_operands; i++)
+        for (int32_t d = 0; d < p->operands[i].labels.count; d++)
+            labels[i] |= UINT64_C(1) << p->operands[i].labels.label[d];
+    if (find_order(s, labels, (1u << p->num_operands) - 1)) return RF_OK;
+    return REFUSE(
+        p,
+        "in whatever order operands are contracted, a product on the way has more than %d dimensions, as that "
+        "of operands %u and %u has; sum over some of them, or join dimensions, before",
+        RF_MAX_RANK, s->wide.a, s->wide.b);
+}
+
 rf_result rf_einsum_plan_make(const char *equation, const rf_shape *shapes, uint32_t num_operands, rf_einsum_plan *plan)
 {
     planner p = { .equation = equation, .plan = plan, .num_operands = num_operands };
+    order_search order;
     plan->count = 0;
     if (num_operands < 1 || num_operands > RF_EINSUM_OPERANDS)
         return REFUSE(&p, "there are %u operands, not 1 to %d", num_operands, RF_EINSUM_OPERANDS);
     RF_TRY(parse_equation(&p, shapes));
-    labelled *x = &p.operands[0];
-    for (uint32_t i = 0; i < num_operands; i++) {
+    RF_TRY(order_pairs(&p, &order));
+    uint32_t left = (1u << num_operands) - 1;
+    for (uint32_t i = 0; i < order.count || i == 0; i++) {
+        const operand_pair pair = i < order.count ? order.pairs[i] : (operand_pair){ 0, 0 };
         bool kept[LABELS] = { 0 };
         for (int32_t d = 0; d < p.out.count; d++) kept[p.out.label[d]] = true;
-        for (uint32_t k = i + 1; k < num_operands; k++)
-            for (int32_t d = 0; d < p.operands[k].labels.count; d++) kept[p.operands[k].labels.label[d]] = true;
-        RF_TRY(i == 0 ? sum_rest(&p, x, kept, NULL) : contract_pair(&p, x, &p.operands[i], kept));
+        for (uint32_t k = 0; k < num_operands; k++)
+            for (int32_t d = 0; left >> k & 1 && k != pair.a && k != pair.b && d < p.operands[k].labels.count; d++)
+                kept[p.operands[k].labels.label[d]] = true;
+        labelled *x = &p.operands[pair.a];
+        RF_TRY(order.count == 0 ? sum_rest(&p, x, kept, NULL) : contract_pair(&p, x, &p.operands[pair.b], kept));
+        left &= ~(1u << pair.b) | 1u << pair.a;
     }
+    labelled *x = &p.operands[order.count > 0 ? order.pairs[order.count - 1].a : 0];
     RF_TRY(order_dims(&p, x, &p.out));
     plan->result = x->value;
     return RF_OK;

@@ -39,9 +39,10 @@ typedef struct rf_einsum_plan {
 } rf_einsum_plan;
 
 /*
- * Operands are contracted in pairs from left to right, each pair by one product of matrices, or by multiplying elements
- * where no letter is summed, or none is left beside those of both. The steps hold no sizes: they fit whatever batch the
- * dimensions follow. RF_ERROR_INVALID_ARGUMENT with a message that names the equation.
+ * Operands are contracted in pairs, from left to right unless that makes products of too many dimensions, each pair by
+ * one product of matrices, or by multiplying elements where no letter is summed, or none is left beside those of both.
+ * The steps hold no sizes: they fit whatever batch the dimensions follow. RF_ERROR_INVALID_ARGUMENT with a message that
+ * names the equation.
  */
 rf_result rf_einsum_plan_make(const char *equation, const rf_shape *shapes, uint32_t num_operands,
                               rf_einsum_plan *plan);

@@ -190,9 +190,9 @@ static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, cons
     cast_inputs(t, layer, p, cast);
     given.in = cast;
     snprintf(name, sizeof(name), "layer '%.100s'", layer->name);
-    rf_trace_enter(t, name);
+    rf_trace_enter_layer(t, name);
     call_kind(t, layer, &given, out, num_out);
-    (void)rf_trace_leave(t, RF_NO_TENSOR);
+    rf_trace_leave_layer(t);
     name_layer_in_failure(t, layer);
     return rf_trace_status(t);
 }

@@ -198,6 +198,7 @@ rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels
 
 rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
 {
+    RF_TRACING(t);
     rf_tensor_desc desc;
     if (!rf_operand_desc(t, labels, "rf_loss_call: labels", &desc) ||
         !rf_operand_desc(t, predictions, "rf_loss_call: predictions", &desc)) {
@@ -273,6 +274,7 @@ static rf_tensor weigh_losses(rf_trace *t, rf_tensor losses, rf_tensor weight)
 
 rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const rf_average_loss_params *params)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, per_example_loss, "rf_compute_average_loss: per_example_loss", &v)) return RF_NO_TENSOR;
     const rf_result r = RF_PARAMS_CHECK(rf_average_loss_params, params);
@@ -301,6 +303,7 @@ static rf_tensor note_weights(rf_trace *t, rf_tensor loss, rf_tensor own, rf_ten
 
 rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_tensor sample_weight)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, per_example_loss, "rf_compute_weighted_loss: per_example_loss", &v) ||
         !rf_operand(t, sample_weight, "rf_compute_weighted_loss: sample_weight", &v)) {
@@ -317,6 +320,7 @@ rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_t
 
 rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, loss, "rf_scale_regularization_loss: loss", &v)) return RF_NO_TENSOR;
     if (rf_graph_desc(rf_trace_graph(t), v)->shape.rank != 0) {

@@ -595,6 +595,7 @@ static rf_result metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
 rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                            rf_tensor sample_weight)
 {
+    RF_TRACING(t);
     RF_REQUIRE(t, "rf_metric_update: the trace is NULL");
     RF_TRY(rf_trace_status(t));
     if (!metric) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_metric_update: metric is NULL");
@@ -609,9 +610,7 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
                              "rf_metric_update: metric '%s' takes only a value; pass the invalid tensor as labels",
                              metric->name);
     }
-    rf_trace_enter(t, "rf_metric_update");
     (void)metric_update(t, metric, labels, predictions, sample_weight);
-    (void)rf_trace_leave(t, RF_NO_TENSOR);
     return rf_trace_status(t);
 }
 

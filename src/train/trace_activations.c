@@ -16,23 +16,27 @@ static rf_tensor softplus_call(rf_trace *t, rf_tensor x, const char *argument)
 
 rf_tensor rf_softplus(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     return softplus_call(t, x, "rf_softplus: x");
 }
 
 rf_tensor rf_mish(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     const rf_tensor gate = softplus_call(t, x, "rf_mish: x");
     return t ? rf_multiply(t, x, rf_tanh(t, gate)) : RF_NO_TENSOR;
 }
 
 rf_tensor rf_silu(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     const rf_tensor gate = rf_unary(t, RF_FN_SIGMOID, 0.0f, x, "rf_silu: x");
     return t ? rf_multiply(t, x, gate) : RF_NO_TENSOR;
 }
 
 rf_tensor rf_hard_silu(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     const rf_tensor moved = rf_unary(t, RF_FN_ADD_IMM, 3.0f, x, "rf_hard_silu: x");
     if (!t) return RF_NO_TENSOR;
     const rf_tensor gate = rf_unary(t, RF_FN_MUL_IMM, 1.0f / 6.0f, rf_clip(t, moved, 0.0f, 6.0f), "rf_hard_silu: x");
@@ -51,6 +55,7 @@ static rf_tensor elu_call(rf_trace *t, rf_tensor x, float alpha, float factor, c
 
 rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, x, "rf_elu: x", &v)) return RF_NO_TENSOR;
     if (!(alpha >= 0)) {
@@ -62,11 +67,13 @@ rf_tensor rf_elu(rf_trace *t, rf_tensor x, float alpha)
 
 rf_tensor rf_selu(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     return elu_call(t, x, 1.67326324f, 1.05070098f, "rf_selu: x");
 }
 
 rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
 {
+    RF_TRACING(t);
     switch (activation) {
     case RF_ACTIVATION_LINEAR: {
         rf_value v;

@@ -9,9 +9,9 @@
 #include "ops/ops.h"
 #include "train/trace_util.h"
 
-/* Scores of what is not attended to: as in Keras, far below all others and yet finite. */
-#define NOT_ATTENDED (-1e9f)
-#define NOT_ATTENDED_IN_F16 (-60000.0f)
+/* Scores of what is not attended to: far below all others, and yet finite, so that a row, or a part of one that a
+ * kernel looks at, in which nothing is attended to makes no NaN. */
+#define NOT_ATTENDED (-1e38f)
 
 static rf_result check_shapes(const rf_tensor_desc *query, const rf_tensor_desc *key, const rf_tensor_desc *value)
 {
@@ -78,11 +78,9 @@ static rf_tensor order_of_batch(rf_trace *t, rf_tensor query, rf_tensor key)
     return order_from(t, rf_subtract(t, rf_count_along(t, key, 2), rf_count_along(t, query, 2)), query, key);
 }
 
-/* Scores that f16 can hold where nothing is attended to: of infinite ones alone no weights could be made. */
 static rf_tensor mask_scores(rf_trace *t, rf_tensor scores, rf_tensor attended)
 {
-    const float far = rf_tensor_dtype(t, scores) == RF_F16 ? NOT_ATTENDED_IN_F16 : NOT_ATTENDED;
-    return rf_where(t, attended, scores, rf_constant(t, far));
+    return rf_where(t, attended, scores, rf_constant(t, NOT_ATTENDED));
 }
 
 /* Weights of masked scores. Where nothing is attended to they would be those of unmasked scores: so they are masked,
@@ -94,26 +92,24 @@ static rf_tensor weigh_masked(rf_trace *t, rf_tensor scores, rf_tensor attended)
     return rf_where(t, attended, rf_softmax(t, masked), rf_constant(t, 0));
 }
 
-/* A mask of four dimensions in f32 would make all that follows f32: ones and zeros in the type of the scores do not. */
-static rf_tensor store_mask(rf_trace *t, rf_tensor scores, rf_tensor mask)
-{
-    const rf_dtype type = rf_tensor_dtype(t, scores);
-    if (!rf_dtype_is_narrow(type)) return mask;
-    return rf_cast(t, rf_compare(t, RF_NOT_EQUAL, mask, rf_constant(t, 0)), type);
-}
-
 /* What queries attend to. */
 typedef struct attention_reach {
-    rf_tensor mask;   /* zeroed: none */
+    rf_tensor mask;   /* of ones and zeros where it is combined with others; zeroed: none */
     bool causal;      /* besides: up to key i + s - t */
     bool some_always; /* no query is without a key, whatever the numbers in the mask are */
     rf_tensor order;  /* zeroed, or the causal order, which is no constant where its size follows the batch */
 } attention_reach;
 
+/* 1 where the mask is not 0, a NaN included, else 0: a NaN would come through products with other masks. */
+static rf_tensor mask_bits(rf_trace *t, rf_tensor mask)
+{
+    return rf_compare(t, RF_NOT_EQUAL, mask, rf_constant(t, 0));
+}
+
 static rf_tensor attention_weights(rf_trace *t, rf_tensor scores, attention_reach reach, int64_t queries, int64_t keys)
 {
     if (reach.mask.id != 0) {
-        rf_tensor attended = store_mask(t, scores, reach.mask);
+        rf_tensor attended = mask_bits(t, reach.mask);
         if (reach.some_always) return rf_softmax(t, mask_scores(t, scores, attended));
         if (reach.causal && reach.order.id == 0) reach.order = make_order(t, queries, keys, 1, 0);
         if (reach.causal) attended = rf_multiply(t, attended, reach.order);
@@ -124,6 +120,34 @@ static rf_tensor attention_weights(rf_trace *t, rf_tensor scores, attention_reac
     /* Every query has a key unless there are fewer keys than queries. */
     if (keys < queries) return weigh_masked(t, scores, make_order(t, queries, keys, 1, 0));
     return rf_softmax(t, rf_add(t, scores, make_order(t, queries, keys, 0, NOT_ATTENDED)));
+}
+
+/* query . key of all pairs, in f32 whatever the operands are stored in: their sums need more than 16 bits hold, and so
+ * does what is made of them up to the weights. */
+static rf_tensor attention_scores(rf_trace *t, rf_tensor query, rf_tensor key, float scale)
+{
+    rf_value q, k, scores = 0;
+    if (!rf_operand(t, query, "rf_attention: query", &q) || !rf_operand(t, key, "rf_attention: key", &k))
+        return RF_NO_TENSOR;
+    const rf_result r = rf_emit_wide_matmul(rf_trace_graph(t), q, k, false, true, &scores);
+    return rf_multiply(t, rf_trace_emit(t, r, scores), rf_constant(t, scale));
+}
+
+static bool is_narrow(const rf_trace *t, rf_tensor x)
+{
+    return rf_dtype_is_narrow(rf_tensor_dtype(t, x));
+}
+
+static rf_tensor attention_compose(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, float scale,
+                                   attention_reach reach, const rf_attention_params *params)
+{
+    const rf_dtype type = rf_tensor_dtype(t, value);
+    const int64_t queries = rf_tensor_shape(t, query).dim[2], keys = rf_tensor_shape(t, key).dim[2];
+    rf_tensor weights = attention_weights(t, attention_scores(t, query, key, scale), reach, queries, keys);
+    if (is_narrow(t, query) && is_narrow(t, key) && is_narrow(t, value)) weights = rf_cast(t, weights, type);
+    if (params->dropout != 0)
+        weights = rf_dropout_of(t, weights, params->dropout, params->dropout_seed, "rf_attention: dropout of weights");
+    return rf_matmul(t, weights, value, false, false);
 }
 
 /* ---- the form ---- */
@@ -178,7 +202,7 @@ static bool find_reach(rf_trace *t, const rf_attention_params *params, rf_tensor
     if (params->first_query.id == 0) return true;
     if (!rf_place_check(t, params->first_query, "rf_attention: first_query")) return false;
     const rf_tensor order = order_from(t, rf_place_number(t, params->first_query), query, key);
-    *out = (attention_reach){ .mask = params->mask.id != 0 ? rf_multiply(t, params->mask, order) : order,
+    *out = (attention_reach){ .mask = params->mask.id != 0 ? rf_multiply(t, mask_bits(t, params->mask), order) : order,
                               .some_always = params->mask.id == 0 };
     return rf_trace_status(t) >= 0;
 }
@@ -208,15 +232,12 @@ static rf_tensor attention_trace(rf_trace *t, rf_tensor query, rf_tensor key, rf
     if (attention_fuses(t, params, &call)) return attention_fuse(t, query, key, value, reach.mask, &attr);
     if (reach.causal && (rf_dim_follows(t, query, 2) || rf_dim_follows(t, key, 2)))
         reach.order = order_of_batch(t, query, key);
-    const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
-    rf_tensor weights = attention_weights(t, scores, reach, q.shape.dim[2], k.shape.dim[2]);
-    if (params->dropout != 0)
-        weights = rf_dropout_of(t, weights, params->dropout, params->dropout_seed, "rf_attention: dropout of weights");
-    return rf_matmul(t, weights, value, false, false);
+    return attention_compose(t, query, key, value, scale, reach, params);
 }
 
 rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, const rf_attention_params *params)
 {
+    RF_TRACING(t);
     const rf_attention_params defaults = { 0 };
     rf_tensor_desc q, k, v, mask;
     if (!rf_operand_desc(t, query, "rf_attention: query", &q) || !rf_operand_desc(t, key, "rf_attention: key", &k) ||
@@ -232,6 +253,5 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
     }
     if (r >= 0) r = check_params(params);
     if (r < 0) return rf_trace_emit(t, r, 0);
-    rf_trace_enter(t, "rf_attention");
-    return rf_trace_leave(t, attention_trace(t, query, key, value, params));
+    return attention_trace(t, query, key, value, params);
 }

@@ -66,6 +66,7 @@ static rf_tensor emit_plan(rf_trace *t, const char *equation, rf_value *values, 
 
 rf_tensor rf_einsum(rf_trace *t, const char *equation, const rf_tensor *operands, uint32_t num_operands)
 {
+    RF_TRACING(t);
     rf_value values[RF_EINSUM_OPERANDS + RF_EINSUM_STEPS] = { 0 };
     if (!t) {
         (void)RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_einsum: the trace is NULL");

@@ -10,16 +10,21 @@
 #include "train/loss.h"
 #include "train/trace_util.h"
 
-/* Both of one shape, of at least one dimension; false where the trace has failed. */
-static bool pair_fits(rf_trace *t, const char *function, rf_tensor labels, rf_tensor predictions)
+/* Both of one shape, of at least one dimension; false where the trace has failed. They become f32: squares, products
+ * and the numbers that probabilities are clipped to are not what 16 bits can store. */
+static bool widen_pair(rf_trace *t, const char *function, rf_tensor *labels, rf_tensor *predictions)
 {
     rf_tensor_desc l, p;
     char name[64], a[96], b[96];
     snprintf(name, sizeof(name), "%s: labels", function);
-    if (!rf_operand_desc(t, labels, name, &l)) return false;
+    if (!rf_operand_desc(t, *labels, name, &l)) return false;
     snprintf(name, sizeof(name), "%s: predictions", function);
-    if (!rf_operand_desc(t, predictions, name, &p)) return false;
-    if (rf_shape_equal(l.shape, p.shape) && l.shape.rank >= 1) return true;
+    if (!rf_operand_desc(t, *predictions, name, &p)) return false;
+    if (rf_shape_equal(l.shape, p.shape) && l.shape.rank >= 1) {
+        *labels = rf_wide(t, *labels);
+        *predictions = rf_wide(t, *predictions);
+        return true;
+    }
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                         "%s: labels %s and predictions %s must have one shape of at least one dimension", function,
                         rf_shape_format(l.shape, a, sizeof(a)), rf_shape_format(p.shape, b, sizeof(b)));
@@ -63,6 +68,7 @@ static rf_tensor classes_crossentropy(rf_trace *t, emit_crossentropy_fn emit, rf
 
 rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, labels, "rf_sparse_categorical_crossentropy: labels", &v) ||
         !rf_operand(t, predictions, "rf_sparse_categorical_crossentropy: predictions", &v))
@@ -72,6 +78,7 @@ rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_t
 
 rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, labels, "rf_categorical_crossentropy: labels", &v) ||
         !rf_operand(t, predictions, "rf_categorical_crossentropy: predictions", &v))
@@ -79,19 +86,13 @@ rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor p
     return classes_crossentropy(t, rf_emit_crossentropy, labels, predictions, from_logits);
 }
 
-rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
 {
-    rf_value l, p, out = 0;
-    if (!rf_operand(t, labels, "rf_mean_squared_error: labels", &l) ||
-        !rf_operand(t, predictions, "rf_mean_squared_error: predictions", &p))
-        return RF_NO_TENSOR;
-    const rf_result r = rf_emit_mean_squared_error(rf_trace_graph(t), l, p, &out);
-    return rf_trace_emit(t, r, out);
-}
-
-static rf_tensor binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
-{
-    predictions = read_predictions(t, predictions, RF_SQUASH_SIGMOID, &from_logits);
+    RF_TRACING(t);
+    const rf_tensor given = predictions;
+    if (!widen_pair(t, "rf_binary_crossentropy", &labels, &predictions)) return RF_NO_TENSOR;
+    const rf_tensor read = read_predictions(t, given, RF_SQUASH_SIGMOID, &from_logits);
+    if (read.id != given.id) predictions = rf_wide(t, read);
     if (from_logits) {
         const rf_tensor product = rf_multiply(t, labels, predictions);
         return mean_of_last(t, rf_subtract(t, rf_softplus(t, predictions), product));
@@ -102,44 +103,44 @@ static rf_tensor binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor pr
     return rf_negative(t, mean_of_last(t, rf_add(t, yes, no)));
 }
 
-rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
-    if (!pair_fits(t, "rf_binary_crossentropy", labels, predictions)) return RF_NO_TENSOR;
-    rf_trace_enter(t, "rf_binary_crossentropy");
-    return rf_trace_leave(t, binary_crossentropy(t, labels, predictions, from_logits));
+    RF_TRACING(t);
+    if (!widen_pair(t, "rf_mean_squared_error", &labels, &predictions)) return RF_NO_TENSOR;
+    return mean_of_last(t, rf_square(t, rf_subtract(t, predictions, labels)));
 }
 
 rf_tensor rf_mean_absolute_error(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
-    if (!pair_fits(t, "rf_mean_absolute_error", labels, predictions)) return RF_NO_TENSOR;
-    rf_trace_enter(t, "rf_mean_absolute_error");
-    return rf_trace_leave(t, mean_of_last(t, rf_abs(t, rf_subtract(t, predictions, labels))));
+    RF_TRACING(t);
+    if (!widen_pair(t, "rf_mean_absolute_error", &labels, &predictions)) return RF_NO_TENSOR;
+    return mean_of_last(t, rf_abs(t, rf_subtract(t, predictions, labels)));
 }
 
 /* q (e - q / 2) with q = min(e, delta) is e^2 / 2 below delta and delta e - delta^2 / 2 above. */
 rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float delta)
 {
-    if (!pair_fits(t, "rf_huber", labels, predictions)) return RF_NO_TENSOR;
+    RF_TRACING(t);
+    if (!widen_pair(t, "rf_huber", &labels, &predictions)) return RF_NO_TENSOR;
     if (!(delta >= 0.0f) || !isfinite(delta)) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_huber: delta is %g; it must be finite and not negative",
                             (double)delta);
         return RF_NO_TENSOR;
     }
-    rf_trace_enter(t, "rf_huber");
     const rf_tensor error = rf_abs(t, rf_subtract(t, predictions, labels));
     const rf_tensor inner = rf_minimum(t, error, rf_constant(t, delta == 0.0f ? 1.0f : delta));
     const rf_tensor outer = rf_subtract(t, error, tensor_affine(t, inner, 0.5f, 0.0f));
-    return rf_trace_leave(t, mean_of_last(t, rf_multiply(t, inner, outer)));
+    return mean_of_last(t, rf_multiply(t, inner, outer));
 }
 
 rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
+    RF_TRACING(t);
     static const int32_t last = -1;
-    if (!pair_fits(t, "rf_kl_divergence", labels, predictions)) return RF_NO_TENSOR;
-    rf_trace_enter(t, "rf_kl_divergence");
+    if (!widen_pair(t, "rf_kl_divergence", &labels, &predictions)) return RF_NO_TENSOR;
     const rf_tensor y = rf_clip(t, labels, 1e-7f, 1.0f), p = rf_clip(t, predictions, 1e-7f, 1.0f);
     const rf_tensor log_y = rf_log(t, y), logarithm = rf_subtract(t, log_y, rf_log(t, p));
-    return rf_trace_leave(t, rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false));
+    return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false);
 }
 
 rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, rf_tensor classes)

@@ -122,10 +122,10 @@ static rf_tensor group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor
 rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta, int32_t groups, int32_t axis,
                         float epsilon)
 {
+    RF_TRACING(t);
     layout l = { 0 };
     if (!find_layout(t, x, groups, axis, &l)) return RF_NO_TENSOR;
-    rf_trace_enter(t, "rf_group_norm");
-    return rf_trace_leave(t, group_norm(t, x, gamma, beta, &l, epsilon));
+    return group_norm(t, x, gamma, beta, &l, epsilon);
 }
 
 /* ---- moments ---- */
@@ -143,6 +143,7 @@ static rf_tensor change_axes(rf_trace *t, rf_tensor x, uint32_t axes, int32_t ra
 rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims, rf_tensor *mean,
                      rf_tensor *variance)
 {
+    RF_TRACING(t);
     rf_value v, moments[2] = { 0 };
     uint32_t set;
     if (mean) *mean = RF_NO_TENSOR;
@@ -161,9 +162,11 @@ rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num
         if (keep_dims) *mean = change_axes(t, *mean, set, rank, true);
         if (keep_dims) *variance = change_axes(t, *variance, set, rank, true);
     } else {
-        /* That the variance depends on the mean adds nothing to its gradient: deviations from it add up to 0. */
-        *mean = rf_reduce_mean(t, x, axes, num_axes, true);
-        const rf_tensor deviation = rf_subtract(t, x, rf_stop_gradient(t, *mean));
+        /* Deviations from the mean add up to 0, so that the path through it adds nothing to the variance's gradient;
+         * but it does to the gradient of that. */
+        const rf_tensor wide = rf_wide(t, x);
+        *mean = rf_reduce_mean(t, wide, axes, num_axes, true);
+        const rf_tensor deviation = rf_subtract(t, wide, *mean);
         *variance = rf_reduce_mean(t, rf_square(t, deviation), axes, num_axes, true);
         if (!keep_dims) *mean = change_axes(t, *mean, set, rank, false);
         if (!keep_dims) *variance = change_axes(t, *variance, set, rank, false);

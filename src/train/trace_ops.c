@@ -29,6 +29,11 @@ bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_d
     return true;
 }
 
+rf_tensor rf_wide(rf_trace *t, rf_tensor x)
+{
+    return rf_dtype_is_narrow(rf_tensor_dtype(t, x)) ? rf_cast(t, x, RF_F32) : x;
+}
+
 rf_shape rf_example_shape(rf_shape batched)
 {
     rf_shape example = { 0 };
@@ -78,11 +83,13 @@ static rf_tensor binary_call(rf_trace *t, rf_scalar_fn fn, rf_tensor a, const ch
 #define BINARY(name, fn)                                                                                               \
     rf_tensor name(rf_trace *t, rf_tensor a, rf_tensor b)                                                              \
     {                                                                                                                  \
+        RF_TRACING(t);                                                                                                 \
         return binary_call(t, fn, a, #name ": a", b, #name ": b");                                                     \
     }
 #define UNARY(name, fn)                                                                                                \
     rf_tensor name(rf_trace *t, rf_tensor x)                                                                           \
     {                                                                                                                  \
+        RF_TRACING(t);                                                                                                 \
         return rf_unary(t, fn, 0.0f, x, #name ": x");                                                                  \
     }
 
@@ -114,6 +121,7 @@ static rf_tensor compare_call(rf_trace *t, rf_scalar_fn fn, rf_value a, rf_value
 
 rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b)
 {
+    RF_TRACING(t);
     rf_value v[2];
     if (!two_operands(t, a, "rf_compare: a", b, "rf_compare: b", v)) return RF_NO_TENSOR;
     switch (comparison) {
@@ -131,14 +139,15 @@ rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tens
 /* Each operand among zeros: a sum takes nothing from what the mask leaves out. */
 rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b)
 {
-    rf_trace_enter(t, "rf_where");
+    RF_TRACING(t);
     const rf_tensor taken = binary_call(t, RF_FN_WHERE, mask, "rf_where: mask", a, "rf_where: a");
     const rf_tensor other = binary_call(t, RF_FN_WHERE_NOT, mask, "rf_where: mask", b, "rf_where: b");
-    return rf_trace_leave(t, binary_call(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b"));
+    return binary_call(t, RF_FN_ADD, taken, "rf_where: a", other, "rf_where: b");
 }
 
 rf_tensor rf_clip(rf_trace *t, rf_tensor x, float low, float high)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, x, "rf_clip: x", &v)) return RF_NO_TENSOR;
     if (!(low <= high)) {
@@ -169,16 +178,19 @@ UNARY(rf_relu, RF_FN_RELU)
 
 rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha)
 {
+    RF_TRACING(t);
     return rf_unary(t, RF_FN_LEAKY_RELU, alpha, x, "rf_leaky_relu: x");
 }
 
 rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate)
 {
+    RF_TRACING(t);
     return rf_unary(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
 }
 
 rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     const rf_tensor root = rf_unary(t, RF_FN_SQRT, 0.0f, x, "rf_rsqrt: x");
     return t ? rf_divide(t, rf_constant(t, 1.0f), root) : RF_NO_TENSOR;
 }
@@ -187,6 +199,7 @@ rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x)
 
 rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a, bool transpose_b)
 {
+    RF_TRACING(t);
     rf_value v[2], out = 0;
     if (!two_operands(t, a, "rf_matmul: a", b, "rf_matmul: b", v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_matmul(rf_trace_graph(t), v[0], v[1], transpose_a, transpose_b, &out);
@@ -195,6 +208,7 @@ rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a, boo
 
 rf_tensor rf_bias_add(rf_trace *t, rf_tensor x, rf_tensor bias)
 {
+    RF_TRACING(t);
     rf_value v[2], out = 0;
     if (!two_operands(t, x, "rf_bias_add: x", bias, "rf_bias_add: bias", v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_bias_add(rf_trace_graph(t), v[0], v[1], &out);
@@ -203,6 +217,7 @@ rf_tensor rf_bias_add(rf_trace *t, rf_tensor x, rf_tensor bias)
 
 rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_params *params)
 {
+    RF_TRACING(t);
     rf_value v[2], out = 0;
     if (!two_operands(t, x, "rf_conv2d: x", kernel, "rf_conv2d: kernel", v)) return RF_NO_TENSOR;
     const rf_conv2d_params defaults = { 0 };
@@ -213,6 +228,7 @@ rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_
 
 rf_tensor rf_conv2d_transpose(rf_trace *t, rf_tensor x, rf_tensor kernel, const rf_conv2d_params *params)
 {
+    RF_TRACING(t);
     rf_value v[2], out = 0;
     if (!two_operands(t, x, "rf_conv2d_transpose: x", kernel, "rf_conv2d_transpose: kernel", v)) return RF_NO_TENSOR;
     rf_result r = RF_PARAMS_CHECK(rf_conv2d_params, params);
@@ -222,6 +238,7 @@ rf_tensor rf_conv2d_transpose(rf_trace *t, rf_tensor x, rf_tensor kernel, const 
 
 rf_tensor rf_max_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_max_pool2d: x", &v)) return RF_NO_TENSOR;
     const rf_pool2d_params defaults = { 0 };
@@ -232,6 +249,7 @@ rf_tensor rf_max_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params
 
 rf_tensor rf_avg_pool2d(rf_trace *t, rf_tensor x, const rf_pool2d_params *params)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_avg_pool2d: x", &v)) return RF_NO_TENSOR;
     const rf_pool2d_params defaults = { 0 };
@@ -255,6 +273,7 @@ static rf_tensor emit_one(rf_trace *t, emit_fn emit, rf_tensor x, const char *ar
 #define EMIT_ONE(name)                                                                                                 \
     rf_tensor rf_##name(rf_trace *t, rf_tensor x)                                                                      \
     {                                                                                                                  \
+        RF_TRACING(t);                                                                                                 \
         return emit_one(t, rf_emit_##name, x, "rf_" #name ": x");                                                      \
     }
 
@@ -267,6 +286,7 @@ EMIT_ONE(stop_gradient)
 
 rf_tensor rf_all_replica_sum(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_all_replica_sum: x", &v)) return RF_NO_TENSOR;
     rf_graph *g = rf_trace_graph(t);
@@ -278,6 +298,7 @@ rf_tensor rf_all_replica_sum(rf_trace *t, rf_tensor x)
 
 rf_tensor rf_reshape(rf_trace *t, rf_tensor x, rf_shape shape)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_reshape: x", &v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_reshape(rf_trace_graph(t), v, shape, &out);
@@ -286,6 +307,7 @@ rf_tensor rf_reshape(rf_trace *t, rf_tensor x, rf_shape shape)
 
 rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_transpose: x", &v)) return RF_NO_TENSOR;
     const rf_result r = perm ? rf_emit_transpose(rf_trace_graph(t), v, perm, &out)
@@ -296,6 +318,7 @@ rf_tensor rf_transpose(rf_trace *t, rf_tensor x, const int32_t *perm)
 rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t *end, const int64_t *step,
                    uint32_t num_axes)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_slice: x", &v)) return RF_NO_TENSOR;
     const rf_result r = (begin && end) || num_axes == 0
@@ -307,6 +330,7 @@ rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const int64_t
 
 rf_tensor rf_reverse(rf_trace *t, rf_tensor x, int32_t axis)
 {
+    RF_TRACING(t);
     int64_t begin[RF_MAX_RANK] = { 0 }, end[RF_MAX_RANK], step[RF_MAX_RANK];
     rf_tensor_desc desc;
     char shape[96];
@@ -327,6 +351,7 @@ rf_tensor rf_reverse(rf_trace *t, rf_tensor x, int32_t axis)
 
 rf_tensor rf_pad(rf_trace *t, rf_tensor x, const int64_t *before, const int64_t *after, uint32_t num_axes, float value)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_pad: x", &v)) return RF_NO_TENSOR;
     const rf_result r = (before && after) || num_axes == 0
@@ -338,6 +363,7 @@ rf_tensor rf_pad(rf_trace *t, rf_tensor x, const int64_t *before, const int64_t 
 
 rf_tensor rf_upsample2d(rf_trace *t, rf_tensor x, const int32_t *factor, rf_interpolation interpolation)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_upsample2d: x", &v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_upsample2d(rf_trace_graph(t), v, factor, interpolation, &out);
@@ -346,6 +372,7 @@ rf_tensor rf_upsample2d(rf_trace *t, rf_tensor x, const int32_t *factor, rf_inte
 
 rf_tensor rf_tile(rf_trace *t, rf_tensor x, const int64_t *copies, uint32_t num_axes)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_tile: x", &v)) return RF_NO_TENSOR;
     const rf_result r = copies || num_axes == 0 ? rf_emit_tile(rf_trace_graph(t), v, copies, num_axes, &out)
@@ -379,6 +406,7 @@ static rf_value *many_operands(rf_trace *t, const rf_tensor *tensors, uint32_t n
 
 rf_tensor rf_concat(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors, int32_t axis)
 {
+    RF_TRACING(t);
     rf_value *in = many_operands(t, tensors, num_tensors, "rf_concat: tensors"), out = 0;
     if (!in) return RF_NO_TENSOR;
     const rf_result r = rf_emit_concat(rf_trace_graph(t), in, num_tensors, axis, &out);
@@ -389,6 +417,7 @@ rf_tensor rf_concat(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors,
 
 rf_tensor rf_stack(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors, int32_t axis)
 {
+    RF_TRACING(t);
     rf_value *in = many_operands(t, tensors, num_tensors, "rf_stack: tensors"), out = 0;
     if (!in) return RF_NO_TENSOR;
     const rf_shape shape = rf_graph_desc(rf_trace_graph(t), in[0])->shape;
@@ -408,6 +437,7 @@ rf_tensor rf_stack(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors, 
 
 rf_result rf_split_tensor(rf_trace *t, rf_tensor x, int32_t axis, uint32_t num_parts, rf_tensor *out)
 {
+    RF_TRACING(t);
     rf_value v;
     for (uint32_t i = 0; out && i < num_parts; i++) out[i] = RF_NO_TENSOR;
     if (!rf_operand(t, x, "rf_split_tensor: x", &v)) return t ? rf_trace_status(t) : RF_ERROR_INVALID_ARGUMENT;
@@ -423,6 +453,7 @@ rf_result rf_split_tensor(rf_trace *t, rf_tensor x, int32_t axis, uint32_t num_p
 
 rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_expand_dims: x", &v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_expand_dims(rf_trace_graph(t), v, axis, &out);
@@ -431,6 +462,7 @@ rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis)
 
 rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_squeeze: x", &v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_squeeze(rf_trace_graph(t), v, axis, &out);
@@ -439,6 +471,7 @@ rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis)
 
 rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t axis)
 {
+    RF_TRACING(t);
     rf_value v[2], out = 0;
     if (!two_operands(t, x, "rf_gather: x", indices, "rf_gather: indices", v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_gather(rf_trace_graph(t), v[0], v[1], axis, 0, &out);
@@ -447,6 +480,7 @@ rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t axis)
 
 rf_tensor rf_gather_positions(rf_trace *t, rf_tensor x, rf_tensor positions)
 {
+    RF_TRACING(t);
     rf_value v[2], out = 0;
     if (!two_operands(t, x, "rf_gather_positions: x", positions, "rf_gather_positions: positions", v))
         return RF_NO_TENSOR;
@@ -465,6 +499,7 @@ static bool optional_operand(rf_trace *t, rf_tensor x, const char *argument, rf_
 
 rf_tensor rf_layer_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta, float epsilon)
 {
+    RF_TRACING(t);
     rf_value v, scale, offset, out = 0;
     if (!rf_operand(t, x, "rf_layer_norm: x", &v) || !optional_operand(t, gamma, "rf_layer_norm: gamma", &scale) ||
         !optional_operand(t, beta, "rf_layer_norm: beta", &offset))
@@ -476,6 +511,7 @@ rf_tensor rf_layer_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor bet
 
 rf_tensor rf_rms_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, float epsilon)
 {
+    RF_TRACING(t);
     rf_value v, scale, out = 0;
     if (!rf_operand(t, x, "rf_rms_norm: x", &v) || !optional_operand(t, gamma, "rf_rms_norm: gamma", &scale))
         return RF_NO_TENSOR;
@@ -489,6 +525,7 @@ rf_tensor rf_rms_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, float epsilon)
 rf_result rf_rnn(rf_trace *t, rf_tensor x, rf_tensor recurrent, rf_tensor bias, const rf_tensor *state,
                  const rf_rnn_params *params, rf_tensor *sequence, rf_tensor *final)
 {
+    RF_TRACING(t);
     rf_value in[3], initial[2] = { 0 }, mask, all = 0, last[2] = { 0 };
     const rf_rnn_params defaults = { 0 };
     if (sequence) *sequence = RF_NO_TENSOR;
@@ -523,32 +560,38 @@ static rf_tensor reduce_call(rf_trace *t, rf_reduce_kind kind, const char *name,
 
 rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
+    RF_TRACING(t);
     return reduce_call(t, RF_REDUCE_KIND_SUM, "rf_reduce_sum: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
+    RF_TRACING(t);
     return reduce_call(t, RF_REDUCE_KIND_MEAN, "rf_reduce_mean: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
+    RF_TRACING(t);
     return reduce_call(t, RF_REDUCE_KIND_MAX, "rf_reduce_max: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_reduce_min(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims)
 {
+    RF_TRACING(t);
     return reduce_call(t, RF_REDUCE_KIND_MIN, "rf_reduce_min: x", x, axes, num_axes, keep_dims);
 }
 
 rf_tensor rf_argmin(rf_trace *t, rf_tensor x)
 {
+    RF_TRACING(t);
     const rf_tensor negative = rf_unary(t, RF_FN_NEGATIVE, 0.0f, x, "rf_argmin: x");
     return t ? rf_argmax(t, negative) : RF_NO_TENSOR;
 }
 
 rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values, rf_tensor *indices)
 {
+    RF_TRACING(t);
     rf_value v, largest = 0, places = 0;
     if (values) *values = RF_NO_TENSOR;
     if (indices) *indices = RF_NO_TENSOR;
@@ -586,11 +629,13 @@ static rf_tensor sort_call(rf_trace *t, const char *name, rf_tensor x, const cha
 
 rf_tensor rf_sort(rf_trace *t, rf_tensor x, int32_t axis, bool descending)
 {
+    RF_TRACING(t);
     return sort_call(t, "rf_sort", x, "rf_sort: x", axis, descending, false);
 }
 
 rf_tensor rf_argsort(rf_trace *t, rf_tensor x, int32_t axis, bool descending)
 {
+    RF_TRACING(t);
     return sort_call(t, "rf_argsort", x, "rf_argsort: x", axis, descending, true);
 }
 
@@ -609,11 +654,13 @@ static rf_tensor scan_call(rf_trace *t, emit_scan_fn emit, rf_tensor x, const ch
 
 rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
 {
+    RF_TRACING(t);
     return scan_call(t, rf_emit_cumsum, x, "rf_cumsum: x", exclusive, reverse);
 }
 
 rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
 {
+    RF_TRACING(t);
     return scan_call(t, rf_emit_cumprod, x, "rf_cumprod: x", exclusive, reverse);
 }
 
@@ -621,6 +668,7 @@ rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse)
 
 rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, indices, "rf_one_hot: indices", &v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_one_hot(rf_trace_graph(t), v, depth, &out);
@@ -631,6 +679,7 @@ rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth)
 
 rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype)
 {
+    RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_cast: x", &v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_cast(rf_trace_graph(t), v, dtype, &out);

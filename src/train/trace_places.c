@@ -111,6 +111,7 @@ static rf_tensor update_places(rf_trace *t, rf_tensor x, rf_tensor updates, rf_t
 
 rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor start, int32_t axis)
 {
+    RF_TRACING(t);
     rf_tensor_desc is, got;
     int32_t at = 0;
     if (!rf_operand_desc(t, x, "rf_slice_update: x", &is) ||
@@ -120,6 +121,5 @@ rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor
     rf_result r = check_updates(&is, &got, axis, &at);
     if (r >= 0) r = check_room(rf_trace_graph(t), x.id, updates.id, at);
     if (r < 0) return rf_trace_emit(t, r, 0);
-    rf_trace_enter(t, "rf_slice_update");
-    return rf_trace_leave(t, update_places(t, x, updates, start, at));
+    return update_places(t, x, updates, start, at);
 }

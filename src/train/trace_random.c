@@ -55,6 +55,7 @@ rf_tensor rf_dropout_of(rf_trace *t, rf_tensor x, float rate, uint64_t seed, con
 
 rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
 {
+    RF_TRACING(t);
     if (t && !(rate >= 0.0f && rate < 1.0f)) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_dropout: rate %g is not in [0, 1)", (double)rate);
         return RF_NO_TENSOR;
@@ -71,6 +72,7 @@ static rf_tensor draw_uniform(rf_trace *t, rf_value like, const char *argument, 
 
 rf_tensor rf_random_uniform(rf_trace *t, rf_tensor like, float low, float high, uint64_t seed)
 {
+    RF_TRACING(t);
     rf_value v;
     if (!rf_operand(t, like, "rf_random_uniform: like", &v)) return RF_NO_TENSOR;
     if (!(low < high) || !isfinite(high - low)) {
@@ -86,6 +88,7 @@ rf_tensor rf_random_uniform(rf_trace *t, rf_tensor like, float low, float high, 
 /* Box and Muller 1958: the radius from one number, the angle from another one. */
 rf_tensor rf_random_normal(rf_trace *t, rf_tensor like, uint64_t seed)
 {
+    RF_TRACING(t);
     static const char argument[] = "rf_random_normal: like";
     rf_value v;
     if (!rf_operand(t, like, argument, &v)) return RF_NO_TENSOR;

@@ -19,6 +19,7 @@ static bool find_zeros(rf_trace *t, rf_tensor x, const char *name_x, rf_tensor o
 
 rf_tensor rf_divide_no_nan(rf_trace *t, rf_tensor a, rf_tensor b)
 {
+    RF_TRACING(t);
     rf_tensor zeros;
     if (!find_zeros(t, b, "rf_divide_no_nan: b", a, "rf_divide_no_nan: a", &zeros)) return RF_NO_TENSOR;
     const rf_tensor quotient = rf_divide(t, a, rf_where(t, zeros, rf_constant(t, 1), b));
@@ -27,6 +28,7 @@ rf_tensor rf_divide_no_nan(rf_trace *t, rf_tensor a, rf_tensor b)
 
 rf_tensor rf_multiply_no_nan(rf_trace *t, rf_tensor x, rf_tensor y)
 {
+    RF_TRACING(t);
     rf_tensor zeros;
     if (!find_zeros(t, y, "rf_multiply_no_nan: y", x, "rf_multiply_no_nan: x", &zeros)) return RF_NO_TENSOR;
     const rf_tensor finite = rf_compare(t, RF_LESS_EQUAL, rf_abs(t, x), rf_constant(t, FLT_MAX));
@@ -36,6 +38,7 @@ rf_tensor rf_multiply_no_nan(rf_trace *t, rf_tensor x, rf_tensor y)
 
 rf_tensor rf_xlogy(rf_trace *t, rf_tensor x, rf_tensor y)
 {
+    RF_TRACING(t);
     rf_tensor zeros;
     if (!find_zeros(t, x, "rf_xlogy: x", y, "rf_xlogy: y", &zeros)) return RF_NO_TENSOR;
     return rf_multiply(t, x, rf_log(t, rf_where(t, zeros, rf_constant(t, 1), y)));
@@ -43,6 +46,7 @@ rf_tensor rf_xlogy(rf_trace *t, rf_tensor x, rf_tensor y)
 
 rf_tensor rf_xlog1py(rf_trace *t, rf_tensor x, rf_tensor y)
 {
+    RF_TRACING(t);
     rf_tensor zeros;
     if (!find_zeros(t, x, "rf_xlog1py: x", y, "rf_xlog1py: y", &zeros)) return RF_NO_TENSOR;
     return rf_multiply(t, x, rf_log1p(t, rf_where(t, zeros, rf_constant(t, 0), y)));
@@ -50,6 +54,7 @@ rf_tensor rf_xlog1py(rf_trace *t, rf_tensor x, rf_tensor y)
 
 rf_tensor rf_xdivy(rf_trace *t, rf_tensor x, rf_tensor y)
 {
+    RF_TRACING(t);
     rf_tensor zeros;
     if (!find_zeros(t, x, "rf_xdivy: x", y, "rf_xdivy: y", &zeros)) return RF_NO_TENSOR;
     const rf_tensor quotient = rf_divide(t, x, rf_where(t, zeros, rf_constant(t, 1), y));

@@ -16,6 +16,9 @@ bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_d
 /* Where there is nothing to compute: x under a handle of its own, as every result has. Two handles are two targets of
  * differentiation; the value behind them is one again when the trace is complete. */
 rf_tensor rf_alias(rf_trace *t, rf_value x);
+/* x in f32 if it is stored in 16 bits, else as it is. Forms that are composed of several operations begin with it,
+ * since each of these would store what it makes in the type of its operands. */
+rf_tensor rf_wide(rf_trace *t, rf_tensor x);
 /* A function of each element; `imm` where the function has a number. */
 rf_tensor rf_unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument);
 /* rf_dropout() of a rate that was checked; `argument` is for messages. */

@@ -114,7 +114,7 @@ static rf_result make(gradient_case *g, const rf_op *op, const rf_op_case *c)
 {
     RF_TRY(rf_case_data_make(op, c, 2, &g->data));
     for (uint32_t o = 0; o < op->n_out; o++) {
-        if (g->data.call.out[o].dtype != RF_F32) continue;
+        if (g->data.call.out[o].dtype != RF_F32 || op->saved_out >> o & 1) continue;
         const int64_t count = rf_shape_count(g->data.call.out[o].shape);
         rf_rng rng = { .key = 77 + o };
         g->r[o] = RF_NEW_ARRAY(float, count);

@@ -225,15 +225,15 @@ static void attention_takes_tiles_on_gpus(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, rows[i].shared);
         const rf_tensor_desc x = { RF_F32, RF_SHAPE(1, 8, rows[i].length, rows[i].width) };
-        const rf_tensor_desc lse = { RF_F32, RF_SHAPE(1, 8, rows[i].length) };
+        const rf_tensor_desc sums = { RF_F32, RF_SHAPE(1, 8, rows[i].length, 2) };
         const rf_op_call forward = {
-            .op = &rf_op_attention, .attr = &attr, .n_in = 3, .n_out = 2, .in = { x, x, x }, .out = { x, lse }
+            .op = &rf_op_attention, .attr = &attr, .n_in = 3, .n_out = 2, .in = { x, x, x }, .out = { x, sums }
         };
         const rf_op_call gradient = { .op = &rf_op_attention_grad,
                                       .attr = &attr,
                                       .n_in = 6,
                                       .n_out = 3,
-                                      .in = { x, x, x, x, x, lse },
+                                      .in = { x, x, x, x, x, sums },
                                       .out = { x, x, x } };
         const rf_kernel *best[2] = { best_kernel(&forward, &caps), best_kernel(&gradient, &caps) };
         for (int k = 0; k < 2; k++)

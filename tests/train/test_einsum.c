@@ -81,7 +81,7 @@ static void refusals(void **state)
     (void)state;
     const struct {
         const char *equation, *part;
-        rf_shape shapes[2];
+        rf_shape shapes[4];
         uint32_t n;
     } rows[] = {
         { "ij,jk->ik", "'ij,jk->ik': it is of 2 operands, and there are 1", { RF_SHAPE(2, 3) }, 1 },
@@ -99,6 +99,12 @@ static void refusals(void **state)
           { RF_SHAPE(2, 3), RF_SHAPE(4, 5) },
           2 },
         { "abcd,efgh->abcdefgh", "more than 6 dimensions", { RF_SHAPE(2, 2, 2, 2), RF_SHAPE(2, 2, 2, 2) }, 2 },
+        /* every two of them have 7 letters, all of which the others have */
+        { "abcdef,abcdgh,abefgh,cdefgh->",
+          "a product on the way has more than 6 dimensions, as that of operands",
+          { RF_SHAPE(2, 2, 2, 2, 2, 2), RF_SHAPE(2, 2, 2, 2, 2, 2), RF_SHAPE(2, 2, 2, 2, 2, 2),
+            RF_SHAPE(2, 2, 2, 2, 2, 2) },
+          4 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         rf_einsum_plan plan;
@@ -185,6 +191,48 @@ static void sums(rf_strategy *strategy)
 ON_ONE(sums)
 ON_TWO(sums)
 
+/* ---- products that would have too many dimensions from left to right ---- */
+
+/* Each sum, and what is the same in steps that have few dimensions; all dimensions are 2. */
+static rf_result orders_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    float values[32];
+    (void)in, (void)user;
+    fill_noise(values, 32, 5);
+    const rf_array small = { RF_F32, RF_SHAPE(2, 2, 2), values }, large = { RF_F32, RF_SHAPE(2, 2, 2, 2), values + 8 };
+    const rf_tensor a = rf_constant_array(t, &small), b = rf_constant_array(t, &large), c = rf_square(t, b);
+    const rf_tensor first = rf_einsum(t, "abcd,aceg->bdeg", (rf_tensor[]){ b, c }, 2);
+    out[0] = rf_einsum(t, "abcd,efgh,aceg->bdfh", (rf_tensor[]){ b, b, c }, 3);
+    out[1] = rf_einsum(t, "bdeg,efgh->bdfh", (rf_tensor[]){ first, b }, 2);
+    const rf_tensor pairs[3] = { rf_einsum(t, "abc,adg->bcdg", (rf_tensor[]){ a, a }, 2),
+                                 rf_einsum(t, "def,beh->dfbh", (rf_tensor[]){ a, a }, 2),
+                                 rf_einsum(t, "ghi,cfi->ghcf", (rf_tensor[]){ a, a }, 2) };
+    const rf_tensor two = rf_einsum(t, "bcdg,dfbh->cgfh", pairs, 2);
+    out[2] = rf_einsum(t, "abc,def,ghi,adg,beh,cfi->", (rf_tensor[]){ a, a, a, a, a, a }, 6);
+    out[3] = rf_einsum(t, "cgfh,ghcf->", (rf_tensor[]){ two, pairs[2] }, 2);
+    return rf_trace_status(t);
+}
+
+static void orders(rf_strategy *strategy)
+{
+    float unused[2] = { 0 };
+    rf_function *f;
+    rf_per_replica *results[4];
+    rf_array y[4];
+    const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(2), unused) } };
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = orders_step, .num_outputs = 4 }, &f));
+    OK(rf_strategy_run(strategy, f, &batch, results));
+    for (int i = 0; i < 4; i++) OK(rf_per_replica_local(results[i], 0, &y[i]));
+    for (int i = 0; i < 4; i += 2) {
+        assert_true(rf_shape_equal(y[i].shape, y[i + 1].shape));
+        for (int64_t k = 0; k < rf_shape_count(y[i].shape); k++)
+            assert_near((double)((const float *)y[i].data)[k], (double)((const float *)y[i + 1].data)[k], 1e-5, 1e-6,
+                        "another order");
+    }
+    rf_function_destroy(&f);
+}
+ON_ONE(orders)
+
 static rf_result null_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const int form = *(const int *)user;
@@ -216,8 +264,9 @@ ON_ONE(refuses)
 TEST_PROGRAM(einsum)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans),       cmocka_unit_test(sizes_of_dimensions), cmocka_unit_test(refusals),
-        cmocka_unit_test(sums_on_one), cmocka_unit_test(sums_on_two),         cmocka_unit_test(refuses_on_one),
+        cmocka_unit_test(plans),         cmocka_unit_test(sizes_of_dimensions), cmocka_unit_test(refusals),
+        cmocka_unit_test(sums_on_one),   cmocka_unit_test(sums_on_two),         cmocka_unit_test(refuses_on_one),
+        cmocka_unit_test(orders_on_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -380,7 +380,7 @@ static void mistakes(rf_strategy *strategy)
     refuse_step(strategy, compare_how, invalid, "rf_compare: comparison 6 does not exist");
     refuse_step(strategy, compare_words, invalid, "rf_compare: one operand is i32, the other f32");
     refuse_step(strategy, where_words, invalid, "where: operand 0 is i32, not f32");
-    refuse_step(strategy, where_shapes, invalid, "where_not: shapes ");
+    refuse_step(strategy, where_shapes, invalid, "rf_where: shapes ");
     refuse_step(strategy, pad_far, invalid, "pad: padding for 3 axes, but shape");
     refuse_step(strategy, pad_less, invalid, "pad: -1 elements before and 0 after axis 0");
     refuse_step(strategy, pad_nothing, invalid, "rf_pad: before is NULL but num_axes is 1");

@@ -584,7 +584,7 @@ static void run_gather(const gathering *g, rf_step_fn step, uint32_t num_outputs
     if (sums) {
         run_once(g->strategy, function, &in.batch, sums, num_outputs);
     } else {
-        const char *part = step == missing_axis_step ? "gather: axis 2 of x of shape" : "gather: indices are f32 [";
+        const char *part = step == missing_axis_step ? "gather: axis 2 of x of shape" : ": indices are f32 [";
         FAILS(rf_strategy_run(g->strategy, function, &in.batch, NULL), RF_ERROR_INVALID_ARGUMENT, part);
     }
     rf_function_destroy(&function);

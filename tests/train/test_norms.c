@@ -261,7 +261,7 @@ static void refuses(rf_strategy *strategy)
     rf_layer *layer;
     rf_model *model;
     const rf_initializer ones = { .kind = RF_INIT_ONES };
-    refuse(strategy, negative_step, "layer_norm: epsilon is -1, must be positive");
+    refuse(strategy, negative_step, "rf_rms_norm: epsilon is -1, must be positive");
     refuse(strategy, shape_step, "layer_norm: input 1 has shape [3], needs [5]");
     FAILS(rf_layer_layer_norm(&(rf_layer_norm_params){ .epsilon = -1 }, &layer), RF_ERROR_INVALID_ARGUMENT,
           "rf_layer_layer_norm: epsilon is -1");

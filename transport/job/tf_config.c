@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/platform.h"
 #include "transport/job/cluster.h"
 #include "transport/job/sources.h"
@@ -155,7 +156,8 @@ rf_result rf_cluster_parse(const char *text, size_t length, rf_cluster *out)
     out->type = RF_TASK_WORKER;
     RF_REQUIRE(length <= RF_TF_CONFIG_BYTES, "TF_CONFIG has %zu bytes, more than %u", length, RF_TF_CONFIG_BYTES);
     json_error_t error;
-    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    RF_WITH_C_NUMBERS(root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error));
     if (!root)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "TF_CONFIG is not JSON: line %d, column %d: %s", error.line,
                        error.column, error.text);

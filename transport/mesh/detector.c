@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "transport/mesh/topology.h"
 
 typedef enum peer_state { ALIVE, CLOSED, LEFT } peer_state;
@@ -337,10 +338,10 @@ void rf_finding_text(const rf_finding *finding, char *text, size_t size)
     const double seconds = (double)finding->silent_ns * 1e-9;
     switch (finding->loss) {
     case RF_PEER_LOSS_CLOSED: snprintf(text, size, "connection closed"); break;
-    case RF_PEER_LOSS_SILENT: snprintf(text, size, "silent for %.1f s", seconds); break;
+    case RF_PEER_LOSS_SILENT: rf_number_print(text, size, "silent for %.1f s", seconds); break;
     case RF_PEER_LOSS_CUT_OFF:
-        snprintf(text, size, "cut off from %u of %u ranks for %.1f s (or those are stopped)", finding->missed,
-                 finding->world, seconds);
+        rf_number_print(text, size, "cut off from %u of %u ranks for %.1f s (or those are stopped)", finding->missed,
+                        finding->world, seconds);
         break;
     case RF_PEER_LOSS_LINK:
         snprintf(text, size, "ranks %u and %u no longer reach each other, though others reach both", finding->link[0],

@@ -15,6 +15,7 @@
 
 #include "base/condition.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/platform.h"
 #include "transport/channel/wire.h"
 #include "transport/mesh/internal.h"
@@ -306,8 +307,8 @@ static rf_result explain_failure(rf_mesh *mesh, uint32_t rank, uint64_t serial, 
         snprintf(text, sizeof(text), "rank %u (%s) left the job while rank %u waits for it in exchange %llu", rank,
                  address, mesh->assembly.rank, number);
     else if (result == RF_ERROR_TIMEOUT)
-        snprintf(text, sizeof(text), "rank %u (%s) did not take part in exchange %llu within %g s", rank, address,
-                 number, (double)mesh->assembly.table.operation_timeout_ns * 1e-9);
+        rf_number_print(text, sizeof(text), "rank %u (%s) did not take part in exchange %llu within %g s", rank,
+                        address, number, (double)mesh->assembly.table.operation_timeout_ns * 1e-9);
     else
         snprintf(text, sizeof(text), "rank %u (%s) has no memory for exchange %llu", rank, address, number);
     rf_mesh_abort(mesh, rank, result == RF_END ? RF_ERROR_PEER_LOST : result, text);

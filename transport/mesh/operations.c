@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/mesh/operations.h"
 
+#include "base/numbers.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +51,8 @@ bool rf_operations_line(rf_operations *o, uint32_t age, uint64_t now, char *text
         const rf_operation *operation = &o->kept[(o->count - 1 - age) % RF_OPERATIONS_KEPT];
         const uint64_t end = operation->finished_ns ? operation->finished_ns : now;
         const double ms = end > operation->begun_ns ? (double)(end - operation->begun_ns) * 1e-6 : 0;
-        snprintf(text, size, "%" PRIu64 " %s %s %.1f ms", operation->serial, operation->what,
-                 operation->finished_ns ? "done in" : "pending for", ms);
+        rf_number_print(text, size, "%" PRIu64 " %s %s %.1f ms", operation->serial, operation->what,
+                        operation->finished_ns ? "done in" : "pending for", ms);
     }
     pthread_mutex_unlock(&o->lock);
     return known;

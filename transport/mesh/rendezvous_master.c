@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/platform.h"
 #include "transport/job/host.h"
 #include "transport/mesh/rendezvous_internal.h"
@@ -24,8 +25,8 @@ static void list_missing(const rf_bootstrap *b, char *text, size_t size)
     rf_listener_rejection(b->listener, why, sizeof(why));
     rf_listener_place(b->listener, place, sizeof(place));
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, " did not join within %g s%s%s%s; rank 0 listens at %s", b->seconds,
-             why[0] ? " (rejected: " : "", why, why[0] ? ")" : "", place);
+    rf_number_print(text + used, size - used, " did not join within %g s%s%s%s; rank 0 listens at %s", b->seconds,
+                    why[0] ? " (rejected: " : "", why, why[0] ? ")" : "", place);
 }
 
 /* Rank 0 was told loopback, as its own name for itself may be, and not everybody has come: others may have been told an

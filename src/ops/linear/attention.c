@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scaled dot-product attention as one op, whose kernels never write all scores (Rabe and Staats 2021; Dao et al. 2022):
- * what the gradient needs of them it computes again, with the logarithm of each query's sum of exponentials.
+ * what the gradient needs of them it computes again, with each query's largest score and the logarithm of the sum of
+ * exponentials of what all of them lack to it. Those are two numbers: the sum of both has no digits left for the second
+ * one where scores are large.
  */
 #include "ops/linear/attention.h"
 
 #include <math.h>
 
-/* Of a query that attends to nothing, so that all its weights are 0; and where the search for the largest score starts.
- */
+/* In place of the logarithm, of a query that attends to nothing, so that all its weights are 0. */
 #define NOTHING 1e30f
+/* Where the search for the largest score starts. */
+#define LOWEST (-3.4e38)
 
 rf_attention_geometry rf_attention_geometry_of(const rf_op_call *call)
 {
@@ -27,8 +30,7 @@ rf_attention_geometry rf_attention_geometry_of(const rf_op_call *call)
                                 .causal = attr->causal,
                                 .scale = attr->scale,
                                 .query = query,
-                                .mask = attr->mask ? mask : 0,
-                                .level = attr->level ? mask + attr->mask : 0 };
+                                .mask = attr->mask ? mask : 0 };
     if (!g.mask) return g;
     const int64_t *m = call->in[mask].shape.dim;
     g.mask_key = m[3] > 1;
@@ -67,7 +69,7 @@ static rf_result expect_mask(const rf_op_call *call, uint32_t query, uint32_t ma
 {
     char a[96], b[96];
     const rf_attention_attr *attr = call->attr;
-    const uint32_t needed = mask + attr->mask + (query ? attr->level : 0);
+    const uint32_t needed = mask + attr->mask;
     if (call->n_in != needed)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: %u inputs, needs %u", call->op->name, call->n_in, needed);
     if (!attr->mask) return RF_OK;
@@ -86,7 +88,7 @@ static rf_result attention_infer(rf_op_call *call)
     RF_TRY(expect_mask(call, 0, 3));
     const int64_t *q = call->in[0].shape.dim;
     call->out[0] = (rf_tensor_desc){ RF_F32, RF_SHAPE(q[0], q[1], q[2], call->in[2].shape.dim[3]) };
-    call->out[1] = (rf_tensor_desc){ RF_F32, RF_SHAPE(q[0], q[1], q[2]) };
+    call->out[1] = (rf_tensor_desc){ RF_F32, RF_SHAPE(q[0], q[1], q[2], 2) };
     return RF_OK;
 }
 
@@ -95,12 +97,10 @@ static rf_result grad_infer(rf_op_call *call)
     RF_TRY(expect_operands(call, 1));
     RF_TRY(expect_mask(call, 1, 6));
     const int64_t *q = call->in[1].shape.dim;
-    const rf_shape out = RF_SHAPE(q[0], q[1], q[2], call->in[3].shape.dim[3]), rows = RF_SHAPE(q[0], q[1], q[2]);
+    const rf_shape out = RF_SHAPE(q[0], q[1], q[2], call->in[3].shape.dim[3]), sums = RF_SHAPE(q[0], q[1], q[2], 2);
     RF_TRY(rf_expect_shape(call, 0, &out, "a gradient for each result"));
     RF_TRY(rf_expect_shape(call, 4, &out, "the results"));
-    RF_TRY(rf_expect_shape(call, 5, &rows, "a number for each query"));
-    if (call->n_in > 6 && ((const rf_attention_attr *)call->attr)->level)
-        RF_TRY(rf_expect_shape(call, call->n_in - 1, &rows, "a gradient for each query"));
+    RF_TRY(rf_expect_shape(call, 5, &sums, "two numbers for each query"));
     for (uint32_t i = 0; i < 3; i++) call->out[i] = call->in[1 + i];
     return RF_OK;
 }
@@ -117,16 +117,12 @@ rf_result rf_emit_attention(rf_graph *g, rf_value query, rf_value key, rf_value 
 
 static rf_result attention_gradient(rf_grad_context *ctx)
 {
-    rf_attention_attr attr = *(const rf_attention_attr *)ctx->attr;
-    if (!ctx->dout[0] && !ctx->dout[1]) return RF_OK;
+    const rf_attention_attr *attr = ctx->attr;
+    if (!ctx->dout[0]) return RF_OK;
     rf_value in[RF_MAX_INPUTS] = { ctx->dout[0], ctx->in[0], ctx->in[1], ctx->in[2], ctx->out[0], ctx->out[1] };
     rf_value out[RF_MAX_OUTPUTS];
-    uint32_t count = 6;
-    if (!in[0]) RF_TRY(rf_emit_fill_like(ctx->graph, 0, ctx->out[0], &in[0]));
-    if (attr.mask) in[count++] = ctx->in[3];
-    attr.level = ctx->dout[1] != 0;
-    if (attr.level) in[count++] = ctx->dout[1];
-    RF_TRY(rf_graph_add(ctx->graph, &rf_op_attention_grad, &attr, in, count, out));
+    if (attr->mask) in[6] = ctx->in[3];
+    RF_TRY(rf_graph_add(ctx->graph, &rf_op_attention_grad, attr, in, 6 + attr->mask, out));
     for (uint32_t i = 0; i < 3; i++)
         if (ctx->needed[i]) ctx->din[i] = out[i];
     return RF_OK;
@@ -158,7 +154,7 @@ static rf_result attention_reference(const rf_op_call *call, void *const *in, vo
         const int64_t item = row / g.t, i = row % g.t;
         const float *q = (const float *)in[0] + row * g.k, *k = (const float *)in[1] + item * g.s * g.k;
         const float *v = (const float *)in[2] + item * g.s * g.v;
-        double most = -(double)NOTHING, sum = 0;
+        double most = LOWEST, sum = 0;
         for (int64_t j = 0; j < g.s; j++) {
             score[j] = (double)g.scale * dot_product(q, k + j * g.k, g.k);
             if (position_attends(&g, mask, item, i, j) && !(score[j] <= most)) most = score[j];
@@ -173,7 +169,8 @@ static rf_result attention_reference(const rf_op_call *call, void *const *in, vo
                 if (position_attends(&g, mask, item, i, j)) mean += score[j] * (double)v[j * g.v + c];
             ((float *)out[0])[row * g.v + c] = (float)(sum == 0 ? 0 : mean / sum);
         }
-        ((float *)out[1])[row] = (float)(sum == 0 ? (double)NOTHING : most + log(sum));
+        ((float *)out[1])[2 * row] = (float)(sum == 0 ? 0 : isnan(sum) ? sum : most);
+        ((float *)out[1])[2 * row + 1] = (float)(sum == 0 ? (double)NOTHING : log(sum));
     }
     rf_free(score);
     return RF_OK;
@@ -181,17 +178,18 @@ static rf_result attention_reference(const rf_op_call *call, void *const *in, vo
 
 /* The gradient through the score of query i and key j, and its part of that of value j. */
 static void grad_pair(const rf_attention_geometry *g, void *const *in, int64_t row, int64_t other, double delta,
-                      double *const sums[3])
+                      double *const into[3])
 {
     const float *slope = (const float *)in[0] + row * g->v, *q = (const float *)in[1] + row * g->k;
     const float *k = (const float *)in[2] + other * g->k, *v = (const float *)in[3] + other * g->v;
-    const double weight = exp((double)g->scale * dot_product(q, k, g->k) - (double)((const float *)in[5])[row]);
+    const float *sums = (const float *)in[5] + 2 * row;
+    const double weight = exp((double)g->scale * dot_product(q, k, g->k) - (double)sums[0] - (double)sums[1]);
     const double d = weight * (dot_product(slope, v, g->v) - delta) * (double)g->scale;
     for (int64_t c = 0; c < g->k; c++) {
-        sums[0][row * g->k + c] += d * (double)k[c];
-        sums[1][other * g->k + c] += d * (double)q[c];
+        into[0][row * g->k + c] += d * (double)k[c];
+        into[1][other * g->k + c] += d * (double)q[c];
     }
-    for (int64_t c = 0; c < g->v; c++) sums[2][other * g->v + c] += weight * (double)slope[c];
+    for (int64_t c = 0; c < g->v; c++) into[2][other * g->v + c] += weight * (double)slope[c];
 }
 
 static rf_result grad_reference(const rf_op_call *call, void *const *in, void *const *out)
@@ -204,8 +202,7 @@ static rf_result grad_reference(const rf_op_call *call, void *const *in, void *c
     double *const sums[3] = { room, room + counts[0], room + counts[0] + counts[1] };
     for (int64_t row = 0; row < g.items * g.t; row++) {
         const int64_t item = row / g.t;
-        const double delta = dot_product((const float *)in[0] + row * g.v, (const float *)in[4] + row * g.v, g.v) -
-                             (g.level ? (double)((const float *)in[g.level])[row] : 0);
+        const double delta = dot_product((const float *)in[0] + row * g.v, (const float *)in[4] + row * g.v, g.v);
         for (int64_t j = 0; j < g.s; j++)
             if (position_attends(&g, mask, item, row % g.t, j)) grad_pair(&g, in, row, item * g.s + j, delta, sums);
     }
@@ -227,9 +224,10 @@ static rf_cost attention_cost(const rf_op_call *call)
 static const rf_attention_attr plain = { .scale = 0.5f }, causal = { .scale = 0.5f, .causal = 1 },
                                masked = { .scale = 0.5f, .mask = 1 }, both = { .scale = 0.25f, .causal = 1, .mask = 1 },
                                eighth = { .scale = 0.125f }, causal_eighth = { .scale = 0.125f, .causal = 1 },
-                               leveled = { .scale = 0.25f, .level = 1 };
+                               quarter = { .scale = 0.25f };
 #define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
 #define SMALL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0.5f, __VA_ARGS__)
+#define WHOLE(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 64, __VA_ARGS__)
 #define MASK(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 2, __VA_ARGS__)
 #define CASE(text, which, count, tolerance, ...)                                                                       \
     .name = text, .attr = &which, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
@@ -252,6 +250,9 @@ static const rf_op_case attention_cases[] = {
     { CASE("1x2x9x17x70x5", eighth, 3, 2e-5, QKV(1, 2, 9, 17, 70, 5)) },
     { CASE("both_1x2x37x45x96x128", both, 4, 2e-5, QKV(1, 2, 37, 45, 96, 128), MASK(4, 1, 2, 37, 45)),
       .unattended = true },
+    /* Scores up to 16,000, of whole numbers, so that they are exact. */
+    { CASE("large_scores_1x2x37x45x8", plain, 3, 2e-5, WHOLE(4, 1, 2, 37, 8), WHOLE(4, 1, 2, 45, 8),
+           X(4, 1, 2, 45, 8)) },
     /* Many tiles, so that they are large ones. */
     { CASE("4x16x64x32", eighth, 3, 2e-5, QKV(4, 16, 64, 64, 32, 32)) },
     { CASE("causal_2x32x32x128", causal_eighth, 3, 2e-5, QKV(2, 32, 32, 32, 128, 128)), .unattended = true },
@@ -262,16 +263,17 @@ static const rf_op_case attention_cases[] = {
     { CASE("masked_2x4x512x64", masked, 4, 2e-5, QKV(2, 4, 512, 512, 64, 64), MASK(4, 2, 1, 1, 512)), .large = true,
       .benchmark = true, .unattended = true },
 };
-/* Sums of exponentials beyond those of random scores, so that weights stay small. */
-#define LSE(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 4, 6, __VA_ARGS__)
+/* Beyond those of random scores, so that weights stay small. */
+#define SUMS(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 2, 3, __VA_ARGS__)
 #define FLOWS(n, h, t, s, k, v)                                                                                        \
-    X(4, n, h, t, v), SMALL(4, n, h, t, k), SMALL(4, n, h, s, k), X(4, n, h, s, v), X(4, n, h, t, v), LSE(3, n, h, t)
+    X(4, n, h, t, v), SMALL(4, n, h, t, k), SMALL(4, n, h, s, k), X(4, n, h, s, v), X(4, n, h, t, v),                  \
+        SUMS(4, n, h, t, 2)
 static const rf_op_case grad_cases[] = {
     { CASE("1x1x1x1", plain, 6, 1e-5, FLOWS(1, 1, 1, 1, 1, 1)) },
     { CASE("2x1x3x4", plain, 6, 1e-5, FLOWS(2, 1, 3, 4, 2, 3)) },
     { CASE("causal_1x1x5x3", causal, 6, 1e-5, FLOWS(1, 1, 5, 3, 4, 4)), .unattended = true },
     { CASE("both_2x3x33x65", both, 7, 5e-5, FLOWS(2, 3, 33, 65, 8, 12), MASK(4, 1, 3, 33, 65)), .unattended = true },
-    { CASE("level_2x2x7x5", leveled, 7, 5e-5, FLOWS(2, 2, 7, 5, 4, 8), X(3, 2, 2, 7)) },
+    { CASE("2x2x7x5", quarter, 6, 5e-5, FLOWS(2, 2, 7, 5, 4, 8)) },
     { CASE("masked_3x1x31x9", masked, 7, 5e-5, FLOWS(3, 1, 31, 9, 4, 4), MASK(4, 3, 1, 1, 9)), .unattended = true },
     { CASE("1x3x67x31x20x36", plain, 6, 5e-5, FLOWS(1, 3, 67, 31, 20, 36)) },
     { CASE("1x2x21x19x40x8", eighth, 6, 5e-5, FLOWS(1, 2, 21, 19, 40, 8)) },
@@ -297,7 +299,6 @@ static const rf_attr_field fields[] = {
     RF_ATTR_NUMBER(rf_attention_attr, scale),
     RF_ATTR_FLAG(rf_attention_attr, causal),
     RF_ATTR_FLAG(rf_attention_attr, mask),
-    RF_ATTR_FLAG(rf_attention_attr, level),
 };
 static const rf_kernel *const attention_kernels[] = { &rf_attention_rows, &rf_attention_lanes8, &rf_attention_blocks };
 static const rf_kernel *const grad_kernels[] = { &rf_attention_grad_rows, &rf_attention_grad_lanes8,
@@ -310,6 +311,7 @@ const rf_op rf_op_attention = {
     .max_in = 4,
     .n_out = 2,
     .flags = RF_OP_NO_ONNX,
+    .saved_out = 1u << 1,
     RF_STORES_16(1),
     .infer = attention_infer,
     .gradient = attention_gradient,
@@ -323,7 +325,7 @@ const rf_op rf_op_attention_grad = {
     .name = "attention_grad",
     RF_ATTRIBUTES(rf_attention_attr, fields),
     .min_in = 6,
-    .max_in = 8,
+    .max_in = 7,
     .n_out = 3,
     .flags = RF_OP_NO_ONNX,
     RF_STORES_16(7),

@@ -11,7 +11,7 @@ typedef struct rf_attention_geometry {
     int64_t t, s, k, v;   /* queries, keys; widths of both, of values */
     bool gradient, causal;
     float scale;
-    uint32_t query, mask, level;                        /* numbers of inputs: the first of three; 0: there is none */
+    uint32_t query, mask;                               /* numbers of inputs: the first of three; 0: there is none */
     int64_t mask_item, mask_head, mask_query, mask_key; /* strides, 0 where the mask has one for all */
 } rf_attention_geometry;
 /* Of a call whose shapes were checked by inference. */

@@ -62,8 +62,7 @@ static uint64_t tile_shared(const blocks_tile *tile, blocks_pass pass)
 {
     const uint64_t rows = 4 * tile->rows_4, columns = tile->scores * tile->lanes;
     const uint64_t groups = pass == PASS_FORWARD ? 1 : 2;
-    const uint64_t sums = rows * tile->lanes / groups;
-    const uint64_t parts = pass == PASS_FORWARD || sums > 2 * columns ? sums : 2 * columns;
+    const uint64_t parts = rows * tile->lanes / groups;
     return (groups * (rows * tile->depth + columns * tile->depth + rows * columns) + parts) * sizeof(float);
 }
 
@@ -171,7 +170,6 @@ static rf_dispatch *add_pass(const rf_attention_geometry *g, const rf_device_cap
     rf_dispatch_spec(d, has_registers(caps)); /* the next tile is held beside the sums */
     rf_dispatch_spec(d, (uint32_t)g->k / 4);
     rf_dispatch_spec(d, (uint32_t)g->v / 4);
-    rf_dispatch_spec(d, g->level != 0);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, caps, total);
     return d;
@@ -199,10 +197,7 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
         for (uint32_t i = 0; i < 4; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
         rf_bind_whole(d, RF_BIND_INPUT, 5);
         rf_bind_whole(d, RF_BIND_INPUT, g.mask);
-        if (pass == PASS_QUERIES) {
-            rf_bind_whole(d, RF_BIND_INPUT, 4);
-            rf_bind_whole(d, RF_BIND_INPUT, g.level);
-        }
+        if (pass == PASS_QUERIES) rf_bind_whole(d, RF_BIND_INPUT, 4);
         rf_bind(d, (rf_binding){ .kind = RF_BIND_WORKSPACE, .size = plan->workspace, .write = pass == PASS_QUERIES });
         rf_bind_whole(d, RF_BIND_OUTPUT, pass == PASS_QUERIES ? 0 : 1);
         if (pass == PASS_KEYS) rf_bind_whole(d, RF_BIND_OUTPUT, 2);

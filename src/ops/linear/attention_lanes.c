@@ -67,7 +67,7 @@ typedef struct lanes_pass {
     int64_t first_item, items;
     int64_t first, past;     /* rows of an item, of those of the dispatch */
     int64_t first_key, keys; /* whose weights the workspace holds */
-    uint32_t option;         /* 1: there is a mask, 2: for keys alone; of the pass that has none, gradients of levels */
+    uint32_t option;         /* 1: there is a mask, 2: for keys alone */
     uint32_t count;
     rf_binding bindings[RF_MAX_BINDINGS];
 } lanes_pass;
@@ -156,7 +156,7 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
 }
 
 typedef struct gradient_operands {
-    rf_binding slope, query, key, value, lse, delta;
+    rf_binding slope, query, key, value, sums, delta;
     rf_binding weights; /* then the gradients through the scores */
 } gradient_operands;
 
@@ -169,12 +169,10 @@ static rf_result add_delta(rf_lanes_plan *p, const rf_attention_geometry *g, con
                         .others = g->v, /* what it walks */
                         .width = g->v,
                         .items = 1,
-                        .past = (rows + LANES - 1) / LANES * ROWS,
-                        .option = g->level != 0 };
+                        .past = (rows + LANES - 1) / LANES * ROWS };
     bind_texels(&pass, o->slope);
     bind_texels(&pass, rf_lanes_input(p->call, 4));
     bind_storage(&pass, o->delta, true);
-    bind_floats(&pass, rf_lanes_input(p->call, g->level ? g->level : 5));
     return add_pass(p, g, &pass);
 }
 
@@ -202,7 +200,7 @@ static rf_result add_values(rf_lanes_plan *p, const rf_attention_geometry *g, co
     bind_texels(&pass, o->slope);
     bind_mask(&pass, p->call, g);
     bind_output(&pass, 2);
-    bind_floats(&pass, o->lse);
+    bind_floats(&pass, o->sums);
     bind_storage(&pass, o->weights, true);
     return add_pass(p, g, &pass);
 }
@@ -256,7 +254,7 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
                             .query = rf_lanes_input(call, 1),
                             .key = rf_lanes_input(call, 2),
                             .value = rf_lanes_input(call, 3),
-                            .lse = rf_lanes_input(call, 5) };
+                            .sums = rf_lanes_input(call, 5) };
     o.delta = rf_lanes_workspace(&p, (uint64_t)(g.items * g.t) * sizeof(float));
     RF_TRY(add_delta(&p, &g, &o));
     o.weights = rf_lanes_workspace(&p, (uint64_t)(chunk.items * g.t * chunk.keys) * sizeof(float));

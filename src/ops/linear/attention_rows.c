@@ -29,7 +29,7 @@ typedef struct rows_pass {
     int64_t own, other; /* rows of an item */
     int64_t per_other;  /* iterations for each row walked, */
     int64_t once;       /* and for each dispatch */
-    bool option;        /* there is a mask; of the pass that has none, gradients of the sums' logarithms */
+    bool option;        /* there is a mask */
     uint32_t count;
     rows_tensor tensors[MAX_TENSORS];
 } rows_pass;
@@ -156,8 +156,7 @@ static rows_pass stats_pass(const rf_attention_geometry *g)
     add_input(&p, 0, SIDE_OWN, g->k);
     add_input(&p, 1, SIDE_OTHER, g->k);
     add_mask(&p);
-    add_tensor(&p, (rf_binding){ .kind = RF_BIND_WORKSPACE, .write = true }, SIDE_OWN, 2);
-    add_output(&p, 1, 1);
+    add_output(&p, 1, 2);
     return p;
 }
 
@@ -174,23 +173,18 @@ static rows_pass output_pass(const rf_attention_geometry *g)
     add_input(&p, 1, SIDE_OTHER, g->k);
     add_mask(&p);
     add_input(&p, 2, SIDE_OTHER, g->v);
-    add_tensor(&p, (rf_binding){ .kind = RF_BIND_OUTPUT, .index = 1 }, SIDE_OWN, 1);
+    add_tensor(&p, (rf_binding){ .kind = RF_BIND_OUTPUT, .index = 1 }, SIDE_OWN, 2);
     add_output(&p, 0, g->v);
     return p;
 }
 
 static rows_pass delta_pass(const rf_attention_geometry *g, const rf_binding *to)
 {
-    rows_pass p = { .g = g,
-                    .shader = &rf_shader_attention_rows_delta,
-                    .option = g->level != 0,
-                    .own = g->t,
-                    .other = 1,
-                    .per_other = g->v + 2,
-                    .once = 1 };
+    rows_pass p = {
+        .g = g, .shader = &rf_shader_attention_rows_delta, .own = g->t, .other = 1, .per_other = g->v + 2, .once = 1
+    };
     add_input(&p, 0, SIDE_OWN, g->v);
     add_input(&p, 4, SIDE_OWN, g->v);
-    add_input(&p, g->level ? g->level : 5, SIDE_OWN, 1);
     add_tensor(&p, *to, SIDE_OWN, 1);
     return p;
 }
@@ -212,7 +206,7 @@ static rows_pass gradient_pass(const rf_attention_geometry *g, bool keys, const 
     add_mask(&p);
     add_input(&p, g->query + 2, key, g->v);
     add_input(&p, 0, query, g->v);
-    add_input(&p, 5, query, 1);
+    add_input(&p, 5, query, 2);
     add_tensor(&p, read, query, 1);
     add_output(&p, keys ? 1 : 0, g->k);
     if (keys) add_output(&p, 2, g->v);
@@ -241,7 +235,6 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     const rows_pass stats = stats_pass(&g), output = output_pass(&g);
-    plan->workspace = (uint64_t)(2 * g.items * g.t) * sizeof(float);
     RF_TRY(plan_pass(&stats, caps, plan));
     return plan_pass(&output, caps, plan);
 }

@@ -53,6 +53,12 @@ static bool has_pool(const rf_op_call *call, form f)
     return f == FORWARD && call->n_out > 1;
 }
 
+/* The sums of dy over its pixels are one more row, unless they are long: see RF_LONGEST_RIDE. */
+static bool sums_ride(const rf_op_call *call, form f, int64_t pixels)
+{
+    return f == FILTER && call->n_out > 1 && pixels <= RF_LONGEST_RIDE;
+}
+
 static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
 {
     const int64_t taps = g->kh * g->kw, pixels = g->n * grid_h(f, g) * grid_w(f, g);
@@ -63,8 +69,9 @@ static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometr
         job.length = ((g->kh + py - 1) / py) * ((g->kw + px - 1) / px) * g->cog;
         job.batch = g->groups * g->sy * g->sx;
     } else if (f == FILTER) {
-        job.rows = taps * g->cig + (call->n_out > 1);
+        job.rows = taps * g->cig + sums_ride(call, f, pixels);
         job.length = pixels;
+        if (call->n_out > 1 && !sums_ride(call, f, pixels)) job.reread = (double)rf_tensor_bytes(&call->in[1]);
     }
     return job;
 }
@@ -232,8 +239,9 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
     rf_bind_whole(d, RF_BIND_INPUT, bias ? 2 : 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_block_bind_parts(&builder, d, &t);
-    if (v.f != DATA) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 ? 1 : 0);
-    return RF_OK;
+    const bool apart = v.f == FILTER && call->n_out > 1 && !sums_ride(call, v.f, job.length);
+    if (v.f != DATA) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 && !apart ? 1 : 0);
+    return apart ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
 
 static bool takes_narrow(const rf_op_call *call, form f)

@@ -11,18 +11,21 @@ typedef struct push {
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
 
-/* The sums of b's rows are one more row of c: the product of a row of ones. Where that would be a row of large tiles, b
- * is read once more. */
+/* The sums of b's rows are one more row of c: the product of a row of ones. Where that would be a row of large tiles,
+ * or of long sums, which a reduction adds up with less rounding, b is read once more. */
+static bool sums_ride(const rf_matmul_geometry *g, rf_block_tile tile)
+{
+    return g->bias_gradient && tile != RF_BLOCK_COOP_XL && g->k <= RF_LONGEST_RIDE;
+}
+
 static rf_block_job job_of(const rf_op_call *call, const rf_matmul_geometry *g, rf_block_tile tile)
 {
     rf_block_job job = { g->m, g->n, g->k, g->batch, rf_block_operands(call) };
     /* What parts write lies one behind the other in fours; what adds them up reads and writes f32 alone. */
     job.can_add =
         tile == RF_BLOCK_COOP_XL && call->out[0].dtype == RF_F32 && !g->bias && g->m * g->n * g->batch % 4 == 0;
-    if (g->bias_gradient && tile == RF_BLOCK_COOP_XL)
-        job.reread = (double)rf_tensor_bytes(&call->in[1]);
-    else
-        job.rows += g->bias_gradient;
+    if (g->bias_gradient && !sums_ride(g, tile)) job.reread = (double)rf_tensor_bytes(&call->in[1]);
+    job.rows += sums_ride(g, tile);
     return job;
 }
 
@@ -64,16 +67,6 @@ static rf_result add_parts(rf_lanes_plan *p, const rf_matmul_geometry *g, const 
 {
     const uint64_t count = (uint64_t)(g->m * g->n * g->batch);
     return rf_lanes_add_sum(p, partial, t->parts, count, count, 0, g->n, g->activation, false);
-}
-
-static rf_result append_sums(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    static const rf_reduce_attr rows = { .kind = RF_REDUCE_KIND_SUM, .axes_mask = 1 };
-    rf_op_call sums = { .op = &rf_op_reduce, .attr = &rows, .n_in = 1, .n_out = 1 };
-    sums.in[0] = call->in[1];
-    sums.out[0] = call->out[1];
-    static const rf_plan_tensor in[1] = { { RF_BIND_INPUT, 1 } }, out[1] = { { RF_BIND_OUTPUT, 1 } };
-    return rf_plan_append(plan, &sums, caps, in, out);
 }
 
 static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
@@ -119,7 +112,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
                                    p.a_line % 4 == 0,
                                    p.b_line % 4 == 0,
                                    g.n % 4 == 0,
-                                   g.bias_gradient,
+                                   sums_ride(&g, tile),
                                    g.relu_mask };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
     if (coop)
@@ -135,9 +128,9 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     if (adds) result = rf_lanes_workspace(&builder, t.partial);
     rf_lanes_bind(d, result, RF_VIEW_STORAGE, true);
     rf_block_bind_parts(&builder, d, &t);
-    rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
+    rf_bind_whole(d, RF_BIND_OUTPUT, sums_ride(&g, tile));
     if (adds) RF_TRY(add_parts(&builder, &g, &t, result));
-    return g.bias_gradient && tile == RF_BLOCK_COOP_XL ? append_sums(call, caps, out) : RF_OK;
+    return g.bias_gradient && !sums_ride(&g, tile) ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
 
 #define BLOCK_KERNEL(tile, number)                                                                                     \

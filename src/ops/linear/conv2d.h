@@ -52,7 +52,7 @@ rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the d
 #define RF_CONV2D_NUM_CASES 89
 #define RF_CONV2D_DATA_GRAD_NUM_CASES 57
 #define RF_CONV2D_TRANSPOSE_NUM_CASES 8
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 64
+#define RF_CONV2D_FILTER_GRAD_NUM_CASES 66
 extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
 extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
 extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];

@@ -16,6 +16,11 @@
 #define TRANSPOSED(geometry) .n_in = 2, .in = { CONV_Y geometry, CONV_K geometry }
 #define FILTER(geometry) .n_in = 3, .in = { CONV_X geometry, CONV_Y geometry, CONV_K geometry }
 
+#define EXACT_SUMS(n, h, w, taps, cin, cout)                                                                           \
+    .n_in = 3, .in = { RF_TENSOR(RF_F32, RF_FILL_ZERO, 0, 0, 4, n, h, w, cin),                                         \
+                       RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.5f, 1.5f, 4, n, h, w, cout),                               \
+                       RF_TENSOR(RF_F32, RF_FILL_ZERO, 0, 0, 4, taps, taps, cin, cout) }
+
 /* Errors grow with the number of summands, k. */
 #define TOLERANCE(k) .rtol = 2e-5, .atol = 2e-6 + 4e-7 * (k)
 
@@ -531,6 +536,17 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
     { .name = "f32_depthwise", .attr = &f32_depthwise, FILTER(DEPTHWISE), TOLERANCE(84) },
     { .name = "one_channel", .attr = &valid_bias, FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, FILTER(RGB), TOLERANCE(112) },
+    /* Nothing but the sums of dy, of numbers that add up: they are as exact as those of a reduction. */
+    { .name = "exact_bias_12x50x50x4x8",
+      .attr = &same_bias,
+      EXACT_SUMS(12, 50, 50, 3, 4, 8),
+      .rtol = 5e-7,
+      .atol = 1e-30 },
+    { .name = "exact_bias_12x50x50x1x8",
+      .attr = &same_bias,
+      EXACT_SUMS(12, 50, 50, 3, 1, 8),
+      .rtol = 5e-7,
+      .atol = 1e-30 },
     { .name = "deep", .attr = &valid_bias, FILTER(DEEP), TOLERANCE(6) },
     { .name = "many", .attr = &valid_bias, FILTER(MANY), TOLERANCE(740) },
     { .name = "many_odd", .attr = &valid_bias, FILTER(MANY_ODD), TOLERANCE(984) },

@@ -75,6 +75,16 @@ bool rf_linear_absorb_cast(const rf_graph *graph, rf_node self, rf_node other, s
     return true;
 }
 
+rf_result rf_linear_append_sums(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+{
+    const rf_reduce_attr rows = { .kind = RF_REDUCE_KIND_SUM, .axes_mask = (1u << (call->in[1].shape.rank - 1)) - 1 };
+    rf_op_call sums = { .op = &rf_op_reduce, .attr = &rows, .n_in = 1, .n_out = 1 };
+    sums.in[0] = call->in[1];
+    sums.out[0] = call->out[1];
+    static const rf_plan_tensor in[1] = { { RF_BIND_INPUT, 1 } }, out[1] = { { RF_BIND_OUTPUT, 1 } };
+    return rf_plan_append(plan, &sums, caps, in, out);
+}
+
 /* ---- convolution geometry ---- */
 
 static bool axis_make(const rf_conv2d_attr *attr, int axis, int64_t size, int64_t kernel, int64_t *out, int64_t *before)

@@ -140,6 +140,15 @@ static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool
     return rf_emit_sum_to_like(ctx->graph, full, like, out);
 }
 
+/* Of a product in f32 of matrices in bf16, which have f32's range: its gradient is stored in their type, so that the
+ * gradient's products stay those that matrix units make. f16 does not have the range. */
+static rf_result narrow_gradient(rf_grad_context *ctx, rf_value *d)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (rf_graph_desc(ctx->graph, ctx->in[i])->dtype != RF_BF16) return RF_OK;
+    return rf_emit_cast(ctx->graph, *d, RF_BF16, d);
+}
+
 static rf_result matmul_gradient(rf_grad_context *ctx)
 {
     const rf_matmul_attr *attr = ctx->attr;
@@ -149,6 +158,7 @@ static rf_result matmul_gradient(rf_grad_context *ctx)
     const bool ta = attr->transpose_a, tb = attr->transpose_b;
     rf_value a = ctx->in[0], b = ctx->in[1], d = ctx->dout[0];
     if (!d) return RF_OK;
+    if (attr->f32) RF_TRY(narrow_gradient(ctx, &d));
     if (ctx->needed[0]) {
         if (ta)
             RF_TRY(product_like(ctx, b, d, tb, true, a, &ctx->din[0]));
@@ -290,13 +300,26 @@ static bool absorb_sibling(const rf_graph *graph, rf_node self, rf_node other, r
            absorb_sums(graph, self, other, fused, other_out);
 }
 
+static rf_result emit_product(rf_graph *g, rf_value a, rf_value b, const rf_matmul_attr *attr, rf_value *out)
+{
+    rf_value made[RF_MAX_OUTPUTS];
+    RF_TRY(rf_graph_add(g, &rf_op_matmul, attr, (const rf_value[]){ a, b }, 2, made));
+    *out = made[0];
+    return RF_OK;
+}
+
 rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out)
 {
     const rf_matmul_attr attr = { .transpose_a = transpose_a, .transpose_b = transpose_b };
-    rf_value made[RF_MAX_OUTPUTS];
-    RF_TRY(rf_graph_add(g, &rf_op_matmul, &attr, (const rf_value[]){ a, b }, 2, made));
-    *out = made[0];
-    return RF_OK;
+    return emit_product(g, a, b, &attr, out);
+}
+
+rf_result rf_emit_wide_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out)
+{
+    const bool narrow =
+        rf_dtype_is_narrow(rf_graph_desc(g, a)->dtype) || rf_dtype_is_narrow(rf_graph_desc(g, b)->dtype);
+    const rf_matmul_attr attr = { .transpose_a = transpose_a, .transpose_b = transpose_b, .f32 = narrow };
+    return emit_product(g, a, b, &attr, out);
 }
 
 static const rf_kernel *const kernels[] = { &rf_matmul_naive,        &rf_matmul_naive_texel, &rf_matmul_vector,

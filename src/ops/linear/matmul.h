@@ -21,7 +21,7 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call);
 /* First element of batch item z in a and in b. */
 void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, int64_t *b);
 
-#define RF_MATMUL_NUM_CASES 100
+#define RF_MATMUL_NUM_CASES 102
 extern const rf_op_case rf_matmul_cases[RF_MATMUL_NUM_CASES];
 #define RF_MATMUL_NUM_GPU_CASES 6
 extern const rf_op_case rf_matmul_gpu_cases[RF_MATMUL_NUM_GPU_CASES];

@@ -8,7 +8,7 @@ typedef struct push {
     int32_t a_row, a_k, b_k, b_column, c_row;
     int32_t a_base, b_base, c_base, bias_base;
     int32_t accumulate, last;
-    int32_t ones; /* the first row that counts as ones: its product is the sum of b's rows */
+    int32_t unused; /* vectors stand at multiples of their size */
     int32_t dim[4], a_stride[4], b_stride[4];
 } push;
 
@@ -78,20 +78,17 @@ static push push_make(const rf_matmul_geometry *g)
                .b_column = (int32_t)(g->tb ? g->k : 1),
                .c_row = (int32_t)g->n,
                .last = 1,
-               .ones = INT32_MAX,
                .dim = { 1, 1, 1, 1 } };
     return p;
 }
 
-/* Matrices bound whole; as many summands at a time as an invocation may loop over. The sums of b's rows are one row
- * more. */
+/* Matrices bound whole; as many summands at a time as an invocation may loop over. */
 static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, bool texel, rf_kernel_plan *plan)
 {
     const rf_shader *shader = texel ? &rf_shader_matmul_naive_texel : &rf_shader_matmul_naive;
     const rf_bind_view view = texel ? RF_VIEW_TEXEL_R32F : RF_VIEW_STORAGE;
     const uint64_t k = (uint64_t)g->k, step = rf_min(k, rf_loop_limit(caps) - 1);
     push p = push_make(g);
-    if (g->bias_gradient) p.ones = p.m++;
     p.total = (int32_t)(g->batch * p.m * g->n);
     for (int i = 0; i < 4; i++) {
         p.dim[i] = (int32_t)g->dim[i];
@@ -111,14 +108,12 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         rf_dispatch_bind(d, RF_BIND_INPUT, 1, view, false);
         rf_bind_whole(d, RF_BIND_INPUT, g->bias ? 2 : 1);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-        rf_bind_whole(d, RF_BIND_OUTPUT, g->bias_gradient);
         rf_dispatch_push(d, &p, sizeof(p));
     }
     return RF_OK;
 }
 
-/* Rows m0 .., columns n0 .., summands k0 .. of batch item z. Of a geometry whose bias_gradient is set, of the sums
- * alone, which go to output 1. */
+/* Rows m0 .., columns n0 .., summands k0 .. of batch item z. */
 static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan, uint64_t z,
                             steps from, steps count)
 {
@@ -133,8 +128,7 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     p.n = (int32_t)count.n;
     p.k = (int32_t)count.k;
     p.total = (int32_t)(count.m * count.n);
-    if (g->bias_gradient) p.ones = p.a_row = p.a_k = 0;
-    p.a_base = g->bias_gradient ? 0 : (int32_t)rf_element_base(caps, a) + (int32_t)(g->ta ? from.m : from.k);
+    p.a_base = (int32_t)rf_element_base(caps, a) + (int32_t)(g->ta ? from.m : from.k);
     p.b_base = (int32_t)rf_element_base(caps, b) + (int32_t)(g->tb ? from.k : from.n);
     p.c_base = (int32_t)rf_element_base(caps, c) + (int32_t)from.n;
     p.bias_base = (int32_t)from.n;
@@ -142,16 +136,13 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     p.last = from.k + count.k == k;
     rf_dispatch *d = naive_dispatch_add(plan, &rf_shader_matmul_naive, g, caps, (uint64_t)p.total, count.k);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (g->bias_gradient)
-        rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
-    else
-        rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
+    rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
     rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
     if (g->bias)
         rf_bind_whole(d, RF_BIND_INPUT, 2);
     else
         rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
-    for (int i = 0; i < 2; i++) rf_bind_elements(d, caps, RF_BIND_OUTPUT, g->bias_gradient, c, count.m * n);
+    rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, c, count.m * n);
     rf_dispatch_push(d, &p, sizeof(p));
     return RF_OK;
 }
@@ -174,16 +165,8 @@ static rf_result plan_chunks(rf_matmul_geometry g, const rf_device_caps *caps, r
 static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    if (rf_fits_storage(call, caps)) return plan_whole(&g, caps, false, out);
-    rf_matmul_geometry product = g, sums = g;
-    product.bias_gradient = false;
-    sums.m = 1;
-    RF_TRY(plan_chunks(product, caps, out));
-    if (!g.bias_gradient) return RF_OK;
-    const uint32_t first = out->count;
-    RF_TRY(plan_chunks(sums, caps, out));
-    out->items[first].concurrent = true;
-    return RF_OK;
+    RF_TRY(rf_fits_storage(call, caps) ? plan_whole(&g, caps, false, out) : plan_chunks(g, caps, out));
+    return g.bias_gradient ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
 
 const rf_kernel rf_matmul_naive = { "naive", naive_matmul_score, naive_matmul_plan, .last_resort = true };
@@ -201,7 +184,8 @@ static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
 static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    return plan_whole(&g, caps, true, out);
+    RF_TRY(plan_whole(&g, caps, true, out));
+    return g.bias_gradient ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
 
 const rf_kernel rf_matmul_naive_texel = { "naive_texel", texel_score, texel_plan };

@@ -23,6 +23,10 @@ static double rf_unless_set(double mask, double b)
 {
     return isnan(mask) ? mask : fabs(mask) < 0x1p-126 ? b : 0;
 }
+static double rf_ldexp(double a, double b)
+{
+    return isnan(b) ? b : ldexp(a, (int)fmax(fmin(b, 376), -376));
+}
 static double rf_normal_cdf(double a)
 {
     return 0.5 * erfc(-a * 0.70710678118654752440);
@@ -96,6 +100,10 @@ RF_SCALAR_FNS(FN)
         }                                                                                                              \
     }
 
+/* dy where the comparison holds, else 0; NaN, as 0 / 0, where y is. */
+#define TAKEN(comparison, a, b)                                                                                        \
+    PROGRAM(4, OP2(comparison, a, b), OP2(EQUAL, Y, Y), OP2(DIVIDE, R(0), R(1)), OP2(MULTIPLY, DY, R(2)))
+
 /* Derivatives where a function has a kink are TensorFlow's: 0 for relu and abs at 0, the first operand's for equal
  * operands of maximum and minimum. Those of pow are PyTorch's: 0 by the base where the exponent is 0, 0 by the exponent
  * where the base is 0 (and the exponent not negative), NaN by the exponent where the base is negative. */
@@ -135,10 +143,8 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
                        PROGRAM(3, OP2(DIVIDE, Y, B), OP2(MULTIPLY, DY, R(0)), OP1(NEGATIVE, R(1))) },
     [RF_FN_POW] = { PROGRAM(2, OP2(POW_SLOPE, A, B), OP2(MULTIPLY, DY, R(0))),
                     PROGRAM(3, OP2(POW_LOG, A, B), OP2(MULTIPLY, Y, R(0)), OP2(MULTIPLY, DY, R(1))) },
-    [RF_FN_MAXIMUM] = { PROGRAM(2, OP2(GREATER_EQUAL, A, B), OP2(MULTIPLY, DY, R(0))),
-                        PROGRAM(2, OP2(GREATER, B, A), OP2(MULTIPLY, DY, R(0))) },
-    [RF_FN_MINIMUM] = { PROGRAM(2, OP2(GREATER_EQUAL, B, A), OP2(MULTIPLY, DY, R(0))),
-                        PROGRAM(2, OP2(GREATER, A, B), OP2(MULTIPLY, DY, R(0))) },
+    [RF_FN_MAXIMUM] = { TAKEN(GREATER_EQUAL, A, B), TAKEN(GREATER, B, A) },
+    [RF_FN_MINIMUM] = { TAKEN(GREATER_EQUAL, B, A), TAKEN(GREATER, A, B) },
     [RF_FN_GREATER] = { ZERO, ZERO },
     [RF_FN_GREATER_EQUAL] = { ZERO, ZERO },
     [RF_FN_EQUAL] = { ZERO, ZERO },
@@ -163,6 +169,7 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
     [RF_FN_WHOLE_GREATER] = { ZERO, ZERO },
     [RF_FN_WHOLE_GREATER_EQUAL] = { ZERO, ZERO },
     [RF_FN_WHOLE_EQUAL] = { ZERO, ZERO },
+    [RF_FN_LDEXP] = { PROGRAM(1, OP2(LDEXP, DY, B)), ZERO },
 };
 
 #define USES_IMM(fn)                                                                                                   \

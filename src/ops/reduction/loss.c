@@ -101,21 +101,6 @@ rf_result rf_emit_crossentropy(rf_graph *g, rf_value labels, rf_value prediction
     return emit_loss(g, &rf_op_crossentropy, labels, predictions, logits, out);
 }
 
-rf_result rf_emit_mean_squared_error(rf_graph *g, rf_value labels, rf_value predictions, rf_value *out)
-{
-    static const int32_t last = -1;
-    const rf_tensor_desc *a = rf_graph_desc(g, labels), *b = rf_graph_desc(g, predictions);
-    char text[96], other[96];
-    rf_value difference, square;
-    if (!rf_shape_equal(a->shape, b->shape) || a->shape.rank < 1)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "mean_squared_error: labels %s and predictions %s must have one shape of at least one dimension",
-                       rf_shape_format(a->shape, text, sizeof(text)), rf_shape_format(b->shape, other, sizeof(other)));
-    RF_TRY(rf_emit_binary(g, RF_FN_SUBTRACT, 0, predictions, labels, &difference));
-    RF_TRY(rf_emit_unary(g, RF_FN_SQUARE, 0, difference, &square));
-    return rf_emit_reduce(g, RF_REDUCE_KIND_MEAN, square, &last, 1, false, out);
-}
-
 /* ---- gradients ---- */
 
 /* d loss / d labels of the dense form: minus the logarithm of the prediction. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/platform.h"
 #include "base/threads.h"
 #include "persist/archive/internal.h"
@@ -264,7 +265,7 @@ rf_result rf_archive_value_text(const rf_archive *archive, uint64_t index, char 
     rf_archive_header_value(&archive->header, (uint32_t)index, &value);
     switch (value.kind) {
     case RF_VALUE_UINT: snprintf(text, size, "%llu", (unsigned long long)value.number); break;
-    case RF_VALUE_DOUBLE: snprintf(text, size, "%.17g", value.real); break;
+    case RF_VALUE_DOUBLE: rf_number_print(text, size, "%.17g", value.real); break;
     case RF_VALUE_STRING: snprintf(text, size, "%.*s", (int)value.size, (const char *)value.bytes); break;
     case RF_VALUE_BYTES: bytes_text(&value, text, size); break;
     }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/params.h"
 #include "persist/archive/writer.h"
 #include "persist/arrays/interchange_files.h"
@@ -88,7 +89,8 @@ static rf_result header_append(header_text *h, const char *text, size_t size)
 static rf_result append_name(header_text *h, const char *name)
 {
     json_t *string = json_string(name);
-    char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    char *quoted = NULL;
+    if (string) RF_WITH_C_NUMBERS(quoted = json_dumps(string, JSON_ENCODE_ANY));
     json_decref(string);
     if (!quoted)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_safetensors_write: a name is not UTF-8, or memory is short");
@@ -457,7 +459,8 @@ static rf_result count_entries(const source *s, char *text, uint32_t *count)
 static rf_result read_name(const source *s, header_entry *e)
 {
     json_error_t error;
-    json_t *string = json_loadb(e->name, (size_t)(e->name_end - e->name), JSON_DECODE_ANY, &error);
+    json_t *string;
+    RF_WITH_C_NUMBERS(string = json_loadb(e->name, (size_t)(e->name_end - e->name), JSON_DECODE_ANY, &error));
     if (!json_is_string(string)) {
         json_decref(string);
         return no_object(s, error.text);
@@ -474,7 +477,8 @@ static rf_result read_value(const source *s, const header_entry *e, place *p, bo
 {
     json_error_t error;
     RF_TRY(check_cost(s, e->value, e->value_end));
-    json_t *entry = json_loadb(e->value, (size_t)(e->value_end - e->value), JSON_REJECT_DUPLICATES, &error);
+    json_t *entry;
+    RF_WITH_C_NUMBERS(entry = json_loadb(e->value, (size_t)(e->value_end - e->value), JSON_REJECT_DUPLICATES, &error));
     if (!entry) return no_object(s, error.text);
     *is_tensor = strcmp(e->name, "__metadata__") != 0;
     const rf_result r = *is_tensor ? read_entry(s, e->name, entry, e->value, (size_t)(e->value_end - e->value), p)

@@ -62,6 +62,7 @@ rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, r
 
 RF_API rf_result rf_variable_update(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation)
 {
+    RF_TRACING(t);
     RF_REQUIRE(t, "rf_variable_update: the trace is NULL");
     RF_TRY(rf_trace_status(t));
     if (variable && assignment_find(t, variable))
@@ -89,6 +90,7 @@ rf_result rf_trace_weigh_assigned(rf_trace *t)
 
 rf_result rf_trace_check_shapes(const rf_signature *sig)
 {
+    if (sig->alone) return RF_OK;
     for (uint32_t i = 0; i < sig->assignments.count; i++) {
         const rf_assignment *a = &sig->assignments.items[i];
         uint32_t dims;

@@ -13,6 +13,17 @@ typedef struct rf_gradient_handle {
     rf_variable *variable; /* NULL: of one without influence */
 } rf_gradient_handle;
 
+/* The call of a tracing function by the step. */
+typedef struct rf_trace_call {
+    const char *function;
+    uint32_t depth; /* 0: there is none; more than 1: in functions that it is composed of */
+    struct {
+        char name[24];
+        rf_value value;
+    } operands[4]; /* those that were looked at so far */
+    uint32_t num_operands;
+} rf_trace_call;
+
 /* A value that lies on no way from `loss` to its gradients, although the caller computed the one from the other. */
 typedef struct rf_passed_over {
     rf_value value, loss;
@@ -31,9 +42,10 @@ struct rf_trace {
     rf_signature *signature;
     rf_result status;
     rf_error_record error;
+    rf_trace_call call;
     uint32_t streams;
-    uint32_t entered; /* calls within each other */
-    uint64_t rows;    /* of dimension 0 in an example */
+    uint32_t layers; /* calls of them within each other */
+    uint64_t rows;   /* of dimension 0 in an example */
     rf_examples_map examples;
     struct {
         rf_gradient_handle *items;
@@ -87,6 +99,12 @@ struct rf_function {
 };
 
 rf_result rf_trace_run(rf_function *function, rf_signature *signature);
+/* An operand of the call; `argument` is "function: parameter". */
+void rf_trace_note_operand(rf_trace *t, rf_value v, const char *argument);
+/* What the graph's operations are said to be of, from here on. */
+rf_result rf_trace_label(rf_trace *t, const char *call);
+/* Makes the message of a failure one of the call, with the shapes of its operands, in the thread's record, too. */
+void rf_trace_name_failure(const rf_trace *t, rf_error_record *record);
 /* Makes the means of what a trace assigns sums over replicas. */
 rf_result rf_trace_weigh_assigned(rf_trace *t);
 /* Assigned values, sums over replicas and gradients of a complete trace have one shape, whatever the batch. */

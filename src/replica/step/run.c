@@ -102,11 +102,9 @@ static rf_result check_indices(const run *x)
     return RF_OK;
 }
 
-/* The batch size to trace with: what the first run needs most, but never 1, which broadcasts where other sizes do not.
- */
-static uint32_t batch_to_trace(const uint32_t *examples, uint32_t num_replicas)
+static uint32_t most_examples(const uint32_t *examples, uint32_t num_replicas)
 {
-    uint32_t largest = 2;
+    uint32_t largest = 1;
     for (uint32_t r = 0; r < num_replicas; r++)
         if (examples[r] > largest) largest = examples[r];
     return largest;
@@ -419,9 +417,9 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
     RF_TRY(run_split(x, 1));
-    const uint32_t traced = batch_to_trace(x->function->examples, s->num_replicas);
-    const rf_result found = rf_signature_find(x->function, x->batch, traced, &x->signature);
-    if (found < 0) return rf_signature_explain(x->function, x->batch, traced, (uint32_t)x->total, found);
+    const uint32_t most = most_examples(x->function->examples, s->num_replicas);
+    const rf_result found = rf_signature_find(x->function, x->batch, most, &x->signature);
+    if (found < 0) return rf_signature_explain(x->function, x->batch, most, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
     step->signature = x->signature;
     RF_TRY(split_together(x, step));

@@ -32,6 +32,7 @@ static rf_result signature_make(rf_function *f, const rf_element *batch, uint32_
 {
     rf_signature *sig = *out = RF_NEW(rf_signature);
     if (!sig) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    sig->alone = traced_batch == 1;
     sig->spec.num_components = batch->num_components;
     sig->unit = 1;
     for (uint32_t i = 0; i < batch->num_components; i++) {
@@ -57,14 +58,19 @@ static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32
     return RF_OK;
 }
 
-rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t traced_batch, rf_signature **out)
+rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t examples, rf_signature **out)
 {
     for (uint32_t i = 0; i < f->signatures.count; i++) {
-        if (!matches_batch(&f->signatures.items[i]->spec, batch)) continue;
-        *out = f->signatures.items[i];
+        rf_signature *sig = f->signatures.items[i];
+        if (!matches_batch(&sig->spec, batch) || (sig->alone && examples > 1)) continue;
+        *out = sig;
         return RF_OK;
     }
-    return signature_trace(f, batch, traced_batch, out);
+    if (examples > 1) return signature_trace(f, batch, examples, out);
+    /* Not with 1, which broadcasts where other sizes do not, unless there is no other way: as where a step keeps
+     * tensors of so many examples from run to run. What it then says of shapes is of those that it was given. */
+    const rf_result r = signature_trace(f, batch, 2, out);
+    return r < 0 ? signature_trace(f, batch, 1, out) : r;
 }
 
 rf_result rf_signature_explain(rf_function *f, const rf_element *batch, uint32_t traced_batch, uint32_t whole_batch,

@@ -14,6 +14,7 @@ enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_WEI
 /* A step for one kind of input, traced and compiled. */
 typedef struct rf_signature {
     rf_element_spec spec; /* dim[0] of each component is that of the trace and not part of the signature */
+    bool alone;           /* but for this: traced with one example, it is for such runs only */
     rf_graph *graph;
     rf_value outputs[RF_MAX_COMPONENTS];
     struct {
@@ -38,7 +39,8 @@ typedef struct rf_signature {
     bool prepared;
 } rf_signature;
 
-rf_result rf_signature_find(rf_function *function, const rf_element *batch, uint32_t traced_batch, rf_signature **out);
+/* `examples`: the most that a replica has in the run. */
+rf_result rf_signature_find(rf_function *function, const rf_element *batch, uint32_t examples, rf_signature **out);
 /* Returns that failure. A message about a shape is understood where it shows that of the batch that was passed: the
  * step is traced with it once more. Where that is no mistake the message says what its shapes are. */
 rf_result rf_signature_explain(rf_function *function, const rf_element *batch, uint32_t traced_batch,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "graph/batch_dims.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
@@ -24,6 +25,7 @@ static rf_result keep_failure(rf_trace *t, rf_result result)
     if (result < 0 && t->status >= 0) {
         t->status = result;
         rf_error_save(&t->error);
+        rf_trace_name_failure(t, &t->error);
     }
     return result;
 }
@@ -39,7 +41,7 @@ RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format
     char message[900] = "rf_trace_fail: format is NULL";
     va_list arguments;
     va_start(arguments, format);
-    if (format) vsnprintf(message, sizeof(message), format, arguments);
+    if (format) rf_number_vprint(message, sizeof(message), format, arguments);
     va_end(arguments);
     if (result >= 0) result = RF_ERROR_INVALID_ARGUMENT;
     RF_FAIL(result, "%s", message);
@@ -51,7 +53,7 @@ void rf_trace_context(rf_trace *t, const char *format, ...)
     char context[256];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(context, sizeof(context), format, arguments);
+    rf_number_vprint(context, sizeof(context), format, arguments);
     va_end(arguments);
     if (t->status >= 0) return;
     (void)rf_error_restore(&t->error);
@@ -139,19 +141,9 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
             argument);
         return 0;
     }
-    if (t->entered == 0 && keep_failure(t, rf_graph_set_call(t->signature->graph, argument)) < 0) return 0;
+    rf_trace_note_operand(t, x.id, argument);
+    if (t->call.depth == 0 && keep_failure(t, rf_trace_label(t, argument)) < 0) return 0;
     return x.id;
-}
-
-void rf_trace_enter(rf_trace *t, const char *what)
-{
-    if (t && t->entered++ == 0) (void)keep_failure(t, rf_graph_set_call(t->signature->graph, what));
-}
-
-rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y)
-{
-    if (t) t->entered--;
-    return y;
 }
 
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
@@ -278,11 +270,13 @@ static bool uses_local_state(const rf_signature *sig, const rf_local_state *stat
 
 RF_API rf_tensor rf_variable_tensor(rf_trace *t, rf_variable *variable)
 {
+    RF_TRACING(t);
     return t ? rf_trace_wrap(t, rf_trace_variable(t, variable)) : invalid_tensor;
 }
 
 RF_API rf_tensor rf_constant(rf_trace *t, float value)
 {
+    RF_TRACING(t);
     if (!t || t->status < 0) return invalid_tensor;
     rf_value v = 0;
     const rf_result r = rf_graph_constant(t->signature->graph, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &value, &v);
@@ -291,6 +285,7 @@ RF_API rf_tensor rf_constant(rf_trace *t, float value)
 
 RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
 {
+    RF_TRACING(t);
     if (!t || t->status < 0) return invalid_tensor;
     if (!values || !values->data || rf_dtype_size(values->dtype) == 0 || rf_shape_count(values->shape) < 1) {
         rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
@@ -305,6 +300,7 @@ RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
 
 RF_API rf_tensor rf_global_batch_size(rf_trace *t)
 {
+    RF_TRACING(t);
     rf_value v = t ? rf_trace_global_batch(t) : 0;
     if (v == 0) return invalid_tensor;
     rf_graph *graph = t->signature->graph;
@@ -415,6 +411,7 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
 RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t num_targets,
                               rf_tensor *grads)
 {
+    RF_TRACING(t);
     RF_REQUIRE(t, "rf_gradients: the trace is NULL");
     for (uint32_t i = 0; grads && i < num_targets; i++) grads[i] = invalid_tensor;
     RF_TRY(rf_trace_status(t));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "base/philox.h"
 #include "replica/internal.h"
 #include "replica/store/flat.h"
@@ -127,7 +128,8 @@ static void describe_element(const rf_variable *v, uint32_t a, uint32_t b, float
     uint64_t at = 0;
     while (at < v->count && memcmp(&x[at], &y[at], sizeof(float)) == 0) at++;
     if (at == v->count) return;
-    snprintf(text, size, ": element %llu is %.9g and %.9g", (unsigned long long)at, (double)x[at], (double)y[at]);
+    rf_number_print(text, size, ": element %llu is %.9g and %.9g", (unsigned long long)at, (double)x[at],
+                    (double)y[at]);
 }
 
 typedef struct finding {

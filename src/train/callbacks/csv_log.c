@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/platform.h"
 #include "persist/directory_lock.h"
 #include "train/callbacks/callback.h"
@@ -197,15 +198,6 @@ static rf_result csv_log_begin(void *user, const rf_fit_progress *at, const rf_l
     return r;
 }
 
-/* %g with a point whatever the program's locale says: a comma would be a separator. */
-static void format_number(double value, char *buf, size_t size)
-{
-    snprintf(buf, size, "%.9g", value);
-    for (char *c = buf; *c; c++) {
-        if (*c == ',') *c = '.';
-    }
-}
-
 static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     csv_log *log = user;
@@ -213,7 +205,7 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
     fprintf(log->file, "%u", state->epoch);
     for (uint32_t i = 0; i < logs->count; i++) {
         char number[64];
-        format_number(logs->value[i], number, sizeof(number));
+        rf_number_print(number, sizeof(number), "%.9g", logs->value[i]);
         fprintf(log->file, ",%s", number);
     }
     fputc('\n', log->file);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 /* What stands between braces. */
 typedef struct place {
@@ -76,12 +77,10 @@ static rf_result format_place(const char *pattern, const place *p, uint64_t epoc
     RF_REQUIRE(p->conversion != 'd', "'%s': {%s} is not a whole number; use f, e or g", pattern, p->name);
     const int digits = p->digits == UINT32_MAX ? 6 : (int)p->digits, width = (int)p->width;
     switch (p->conversion) {
-    case 'f': snprintf(buf, size, p->zeros ? "%0*.*f" : "%*.*f", width, digits, value); break;
-    case 'e': snprintf(buf, size, p->zeros ? "%0*.*e" : "%*.*e", width, digits, value); break;
-    default: snprintf(buf, size, p->zeros ? "%0*.*g" : "%*.*g", width, digits, value); break;
+    case 'f': rf_number_print(buf, size, p->zeros ? "%0*.*f" : "%*.*f", width, digits, value); break;
+    case 'e': rf_number_print(buf, size, p->zeros ? "%0*.*e" : "%*.*e", width, digits, value); break;
+    default: rf_number_print(buf, size, p->zeros ? "%0*.*g" : "%*.*g", width, digits, value); break;
     }
-    for (char *c = buf; *c; c++) /* whatever the program's locale says */
-        if (*c == ',') *c = '.';
     return RF_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "replica/strategy.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/config_json.h"
@@ -387,14 +388,15 @@ static bool same_setting(const json_t *its, const json_t *mine)
 static size_t write_difference(char *text, size_t size, const char *name, const json_t *its, const json_t *mine)
 {
     if (json_is_array(mine)) return (size_t)snprintf(text, size, "%s differ", name);
-    return (size_t)snprintf(text, size, "%s %.9g in the file, %.9g here", name,
-                            json_is_boolean(its) ? json_is_true(its) : json_number_value(its),
-                            json_is_boolean(mine) ? json_is_true(mine) : json_number_value(mine));
+    return (size_t)rf_number_print(text, size, "%s %.9g in the file, %.9g here", name,
+                                   json_is_boolean(its) ? json_is_true(its) : json_number_value(its),
+                                   json_is_boolean(mine) ? json_is_true(mine) : json_number_value(mine));
 }
 
 static rf_item_verdict compare_settings(const rf_item *item, const rf_item_value *value, char *detail, size_t size)
 {
-    json_t *here = settings_of(item), *saved = json_loadb(value->data, (size_t)value->size, 0, NULL), *mine;
+    json_t *here = settings_of(item), *saved, *mine;
+    RF_WITH_C_NUMBERS(saved = json_loadb(value->data, (size_t)value->size, 0, NULL));
     const char *name;
     size_t used = 0;
     json_object_foreach(here, name, mine)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "train/optimizer/schedule.h"
 
 /* ---- text ---- */
@@ -14,7 +15,8 @@ rf_result rf_json_text(json_t *value, char **text)
 {
     *text = NULL;
     if (!value) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a description");
-    char *dump = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *dump;
+    RF_WITH_C_NUMBERS(dump = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17)));
     json_decref(value);
     *text = dump ? rf_strdup(dump) : NULL;
     free(dump);
@@ -24,7 +26,7 @@ rf_result rf_json_text(json_t *value, char **text)
 rf_result rf_json_parse(const char *text, size_t size, const char *what, json_t **out)
 {
     json_error_t error;
-    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    RF_WITH_C_NUMBERS(*out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error));
     if (!*out && json_error_code(&error) == json_error_out_of_memory)
         return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
     if (!*out) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: byte %d: %s", what, error.position, error.text);

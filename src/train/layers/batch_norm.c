@@ -283,6 +283,8 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     if (training) warn_of_moving_shares(t, layer);
     const bool alone = !layer->u.batch_norm.synchronized && layer->u.batch_norm.virtual_size == 0;
     if (training && alone && axis == rank - 1) return normalize_channels(t, layer, &p, x);
+    const rf_dtype stored = rf_tensor_dtype(t, x);
+    x = rf_wide(t, x);
     if (training && layer->u.batch_norm.virtual_size > 0) {
         rf_trace_keep_together(t, layer->u.batch_norm.virtual_size, layer->name);
         y = normalize_batches(t, layer, &p, x, gamma);
@@ -292,7 +294,8 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
             rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance, ARGUMENT));
         y = rf_multiply(t, centred, spread_channels(t, rf_divide(t, gamma, deviation), axis, rank));
     }
-    return p.beta ? rf_add(t, y, spread_channels(t, rf_variable_tensor(t, p.beta), axis, rank)) : y;
+    if (p.beta) y = rf_add(t, y, spread_channels(t, rf_variable_tensor(t, p.beta), axis, rank));
+    return rf_dtype_is_narrow(stored) ? rf_cast(t, y, stored) : y;
 }
 
 /* ---- creation ---- */

@@ -44,7 +44,12 @@ static void apply_average(rf_trace *t, const rf_layer *layer, const rf_layer_app
 {
     (void)layer;
     (void)num_out;
-    out[0] = rf_multiply(t, fold_inputs(t, p, rf_add), rf_constant(t, 1.0f / (float)p->num_in));
+    const rf_dtype stored = rf_tensor_dtype(t, p->in[0]);
+    /* The sum may be more than 16 bits hold where the mean is not. */
+    rf_tensor sum = rf_wide(t, p->in[0]);
+    for (uint32_t i = 1; i < p->num_in; i++) sum = rf_add(t, sum, p->in[i]);
+    const rf_tensor mean = rf_multiply(t, sum, rf_constant(t, 1.0f / (float)p->num_in));
+    out[0] = rf_dtype_is_narrow(stored) ? rf_cast(t, mean, stored) : mean;
 }
 
 static void apply_maximum(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p, rf_tensor *out,

@@ -50,6 +50,7 @@ static rf_result emit_orthogonal(rf_graph *g, rf_value x, uint32_t steps, rf_val
 
 rf_tensor rf_orthogonalize(rf_trace *t, rf_tensor x, uint32_t steps)
 {
+    RF_TRACING(t);
     rf_tensor_desc desc;
     rf_value v, out = 0;
     char text[96];
