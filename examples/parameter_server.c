@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The multi-layer perceptron of mlp_one_hot.c with parameter servers: every task of the cluster runs this program, and
- * TF_CONFIG tells it which task it is. Servers hold the parameters and run Adam, workers compute gradients on their
- * shard of the training set, the chief schedules an epoch of steps, waits for them, and evaluates.
+ * TF_CONFIG tells it which task it is. Servers hold the parameters and run Adam, workers compute gradients on batches
+ * of the training set, the chief schedules an epoch of steps, waits for them, and evaluates.
  */
 #include "common/common.h"
 
@@ -27,17 +27,15 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     return rf_trace_status(t);
 }
 
-/* Labels become one-hot rows; of the training set every worker takes its own part, in its own order. */
-static int prepare(rf_dataset **data, const app *a, uint32_t batch_size, uint64_t seed, bool training)
+/* Labels become one-hot rows. All workers have the whole training set, in one order. */
+static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed, bool training)
 {
-    rf_dataset *one_hot = NULL, *part = NULL, *shuffled = NULL, *out = NULL;
+    rf_dataset *one_hot = NULL, *shuffled = NULL, *out = NULL;
     const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
     rf_result r = rf_dataset_map_one_hot(*data, 1, 10, &one_hot);
-    if (r == RF_OK && training) r = rf_dataset_shard(one_hot, a->task.num_workers, a->task.index, &part);
-    if (r == RF_OK && training) r = rf_dataset_shuffle(part, count, seed, true, &shuffled);
+    if (r == RF_OK && training) r = rf_dataset_shuffle(one_hot, count, seed, true, &shuffled);
     if (r == RF_OK) r = rf_dataset_batch(training ? shuffled : one_hot, batch_size, false, &out);
     rf_dataset_destroy(&one_hot);
-    rf_dataset_destroy(&part);
     rf_dataset_destroy(&shuffled);
     rf_dataset_destroy(data);
     *data = out;
@@ -68,13 +66,13 @@ static int run_worker(const example_options *options, app *a)
 {
     if (create_model(options, a) < 0) return -1;
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
-    if (prepare(&a->train_data, a, batch, options->seed + a->task.index, true) < 0) return -1;
+    if (prepare(&a->train_data, batch, options->seed, true) < 0) return -1;
     TRY(rf_function_create(
         a->strategy,
         &(rf_function_params){ .step = train_step, .user = a, .num_outputs = 1, .name = "train", .training = true },
         &a->train_function));
     const rf_worker_function functions[] = {
-        { .name = "train", .function = a->train_function, .num_results = 1, .data = a->train_data },
+        { .name = "train", .function = a->train_function, .num_results = 1, .data = a->train_data, .whole_data = true },
     };
     TRY(rf_worker_run(&(rf_worker_params){ .strategy = a->strategy,
                                            .variables = rf_model_variables(a->model),
@@ -105,7 +103,7 @@ static int run_chief(const example_options *options, app *a)
 {
     if (create_model(options, a) < 0) return -1;
     const uint64_t examples = (uint64_t)rf_dataset_cardinality(a->train_data);
-    if (prepare(&a->test_data, a, options->batch_size, 0, false) < 0) return -1;
+    if (prepare(&a->test_data, options->batch_size, 0, false) < 0) return -1;
     const rf_metric_kind metrics[] = { RF_METRIC_CATEGORICAL_ACCURACY };
     TRY(rf_model_compile(a->model, &(rf_compile_params){ .optimizer = a->optimizer,
                                                          .loss = { .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY },

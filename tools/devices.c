@@ -28,6 +28,11 @@ static void format_version(uint32_t v, char *text, size_t size)
     snprintf(text, size, "%u.%u.%u", v >> 22 & 0x7f, v >> 12 & 0x3ff, v & 0xfff);
 }
 
+static void format_uuid(const rf_device_info *d, char text[33])
+{
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", d->uuid[i]);
+}
+
 /* Null where there is none. */
 static json_t *shape_json(const uint32_t shape[3])
 {
@@ -36,11 +41,13 @@ static json_t *shape_json(const uint32_t shape[3])
 
 static json_t *device_json(const rf_device_info *d)
 {
-    char api[32], uuid[33];
+    char api[32], uuid[33], left_out[256];
     format_version(d->api_version, api, sizeof(api));
-    for (int i = 0; i < 16; i++) snprintf(uuid + 2 * i, 3, "%02x", d->uuid[i]);
+    format_uuid(d, uuid);
+    rf_device_left_out(d, left_out, sizeof(left_out));
     return json_pack(
-        "{s:i,s:s,s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:s,s:s,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:b,s:b,s:b,s:b,s:o,s:o,s:b,s:b,s:s}",
+        "{s:i,s:s,s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:s,s:s,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:b,s:b,s:b,s:b,s:o,s:o,s:b,s:b,s:s,"
+        "s:s?,s:b,s:s}",
         "index", (int)d->index, "name", d->name, "vendor", d->vendor_name, "driver", d->driver_name, "driver_info",
         d->driver_info, "vendor_id", (int)d->vendor_id, "device_id", (int)d->device_id, "vulkan", api, "driver_version",
         (int)d->driver_version, "uuid", uuid, "type", rf_device_type_name(d->type), "memory_bytes",
@@ -50,7 +57,8 @@ static json_t *device_json(const rf_device_info *d)
         "max_texel_buffer_elements", (json_int_t)d->max_texel_buffer_elements, "fp16", d->has_fp16, "bf16", d->has_bf16,
         "int8", d->has_int8, "cooperative_matrix", d->has_cooperative_matrix, "matrix_f16", shape_json(d->matrix_f16),
         "matrix_bf16", shape_json(d->matrix_bf16), "external_memory_host", d->has_external_memory_host, "usable",
-        d->usable, "unusable_reason", d->unusable_reason);
+        d->usable, "unusable_reason", d->unusable_reason, "pci_address", d->pci_address[0] ? d->pci_address : NULL,
+        "by_default", d->by_default == RF_DEVICE_DEFAULT_USED, "left_out", left_out);
 }
 
 static int write_json(const char *path, const rf_device_info *infos, uint32_t count)
@@ -101,6 +109,38 @@ static void print_abilities(const rf_device_info *d, int indent, int columns)
     print_wrapped(stdout, text, indent, columns);
 }
 
+/* What else it can be named by, and whether it is used by default. */
+static void print_identity(const rf_device_info *d, int indent, int columns)
+{
+    char uuid[33], why[256], text[512];
+    format_uuid(d, uuid);
+    snprintf(text, sizeof(text), "UUID %s%s%s", uuid, d->pci_address[0] ? ", PCI " : "", d->pci_address);
+    print_wrapped(stdout, text, indent, columns);
+    const bool unusable = d->by_default == RF_DEVICE_DEFAULT_UNUSABLE;
+    if (!rf_device_left_out(d, why, sizeof(why))[0]) return;
+    snprintf(text, sizeof(text), "%s%s", unusable ? "" : "not used by default: ", why);
+    print_wrapped(stdout, text, indent, columns);
+}
+
+/* The devices of programs that name none. */
+static void print_used(int columns)
+{
+    enum { MOST = 256 };
+    uint32_t indices[MOST], count = MOST;
+    char text[2048];
+    const char *named = getenv("RINGFIRE_DEVICES");
+    const char *says = named && named[0] ? ", as RINGFIRE_DEVICES says" : "";
+    if (rf_devices_select(NULL, indices, &count) < 0) {
+        snprintf(text, sizeof(text), "Programs that name no devices find none%s: %s", says, rf_error_message());
+    } else {
+        int used = snprintf(text, sizeof(text), "Programs that name no devices use");
+        for (uint32_t i = 0; i < count && i < MOST; i++)
+            used += snprintf(text + used, sizeof(text) - (size_t)used, "%s%u", i > 0 ? ", " : " ", indices[i]);
+        snprintf(text + used, sizeof(text) - (size_t)used, "%s.", says);
+    }
+    print_wrapped(stdout, text, 0, columns);
+}
+
 /* A line for each device, and below it what needs more room: nothing is wider than the terminal. */
 static void print_list(const rf_device_info *infos, uint32_t count)
 {
@@ -117,15 +157,12 @@ static void print_list(const rf_device_info *infos, uint32_t count)
         printf("%*s  %-10s %10s\n", left > 0 ? left : 0, "", rf_device_type_name(d->type), memory);
         print_driver(d, INDENT, columns);
         print_abilities(d, INDENT, columns);
-        if (!d->usable) {
-            char text[1024];
-            snprintf(text, sizeof(text), "cannot be used: %s", d->unusable_reason);
-            print_wrapped(stdout, text, INDENT, columns);
-        }
+        print_identity(d, INDENT, columns);
         software |= d->type == RF_DEVICE_TYPE_CPU;
     }
     if (software)
         print_wrapped(stdout, "Devices of type cpu are software drivers: they compute on the processor.", 0, columns);
+    print_used(columns);
 }
 
 int command_devices(int argc, char **argv)

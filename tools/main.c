@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "printable.h"
@@ -65,8 +67,18 @@ static int check_output(void)
     return CODE_FAILED;
 }
 
+/* A program that was started without one of its three streams would open something else under its number. Nothing comes
+ * from such an input, what is written to such an output is a failure, as before, and messages go nowhere. */
+static void open_missing_streams(void)
+{
+    static const int modes[] = { O_RDONLY, O_RDONLY, O_WRONLY };
+    for (int i = 0; i < 3; i++)
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[i]) != i) _exit(CODE_FAILED);
+}
+
 int main(int argc, char **argv)
 {
+    open_missing_streams();
     if (argc < 2) {
         fprintf(stderr, "ringfire: COMMAND is missing\n\n");
         print_help(stderr);

@@ -113,7 +113,6 @@ static int prepare_data(const example_options *options, const corpus *c, const b
     const uint32_t rows = options->batch_size * rf_strategy_num_replicas_in_sync(p->strategy);
     if (pairs_begin(c, config, false, &p->makers[0]) < 0 || pairs_begin(c, config, true, &p->makers[1]) < 0) return -1;
     if (pairs_dataset(&p->makers[0], options->seed, true, &p->data) < 0) return -1;
-    if (servers_take_part(options, &p->data) < 0) return -1;
     if (pairs_dataset(&p->makers[1], options->seed, false, &p->test_data) < 0) return -1;
     if (batch_data(p, rows, 0, &p->data) < 0) return -1;
     return batch_data(p, rows, MOST_TEST_BATCHES, &p->test_data);

@@ -24,9 +24,10 @@ void example_report_failure(void)
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, rf_error_message());
         return;
     }
-    fprintf(stderr, "%s: rank %u: %s\n", program_invocation_short_name, own_rank, rf_error_message());
-    /* The program ends here: the other workers should not wait for it. */
+    /* The program ends here: the other workers should not wait for it. The log says what went before the failure, which
+     * is the last that is said. */
     if (running) rf_comm_abort(rf_strategy_comm(running), rf_error_message());
+    fprintf(stderr, "%s: rank %u: %s\n", program_invocation_short_name, own_rank, rf_error_message());
 }
 
 /* What the library does not fail for but the user should know, and what a worker did last. */
@@ -81,7 +82,9 @@ int example_exit_status(int result)
 
 static const struct argp_option all_options[] = {
     { "devices", 'd', "LIST", 0,
-      "Devices: indices (\"0,2\"), parts of names, or \"all\"; one replica for each entry (default: all)", 0 },
+      "Devices: indices (\"0,2\"), names or parts of them, UUIDs, PCI addresses, or \"all\"; one replica for each "
+      "entry (default: the GPUs, where there is none the software drivers; `ringfire devices` shows them)",
+      0 },
     { "data", 'D', "DIR", 0, "Directory with the four IDX files, gzipped or not (default: the installed Fashion-MNIST)",
       0 },
     { "epochs", 'e', "N", 0, "Passes over the training set", 0 },
@@ -258,13 +261,20 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
     log_to_stderr();
 }
 
-static int print_software_note(rf_strategy *strategy)
+/* What is left out, and why, where the devices are chosen by default; a note where a software driver computes. */
+static int print_device_notes(const example_options *options, rf_strategy *strategy)
 {
     uint32_t count = 0;
     TRY(rf_devices_list(NULL, &count));
     rf_device_info *infos = calloc(count, sizeof(*infos));
     bool software = false;
     if (!infos || rf_devices_list(infos, &count) < 0) count = 0;
+    const char *named = options->devices ? options->devices : getenv("RINGFIRE_DEVICES");
+    for (uint32_t i = 0; i < count && options->strategy != STRATEGY_ONE_DEVICE && (!named || !named[0]); i++) {
+        char why[256];
+        if (rf_device_left_out(&infos[i], why, sizeof(why))[0])
+            example_print("Left out: device %u, %s: %s\n", i, infos[i].name, why);
+    }
     for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(strategy); r++)
         for (uint32_t i = 0; i < count; i++)
             software |=
@@ -303,8 +313,12 @@ int example_refuse_servers(const char *why)
 /* On the first of the devices. */
 static int serve(const char *devices)
 {
-    char first[256];
-    snprintf(first, sizeof(first), "%.*s", devices ? (int)strcspn(devices, ",") : 0, devices ? devices : "");
+    char first[16] = "all";
+    uint32_t index = 0, count = 1;
+    if (devices && strcasecmp(devices, first) != 0) {
+        TRY(rf_devices_select(devices, &index, &count));
+        snprintf(first, sizeof(first), "%u", index);
+    }
     TRY(rf_parameter_server_run(&(rf_parameter_server_params){ .device = { .device = devices ? first : NULL } }));
     return SERVED;
 }
@@ -376,7 +390,7 @@ int example_create_strategy(const example_options *options, rf_strategy **strate
         else
             example_print("Replica %u: %s\n", i, name);
     }
-    if (print_software_note(*strategy) < 0) return -1;
+    if (print_device_notes(options, *strategy) < 0) return -1;
     example_print("Number of devices: %u\n", count);
     return 0;
 }

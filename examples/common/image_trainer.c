@@ -130,7 +130,6 @@ static int prepare(rf_dataset **data, const example_options *options, const imag
     }
     TRY(replace(rf_dataset_cache(*data, &next), data, &next));
     if (training) {
-        if (servers_take_part(options, data) < 0) return -1;
         augment.flip = true;
         augment.pad = 4;
         TRY(replace(rf_dataset_shuffle(*data, (uint64_t)rf_dataset_cardinality(*data), options->seed, true, &next),

@@ -13,20 +13,6 @@ int servers_create_optimizer(const example_options *options, rf_strategy *strate
     return 0;
 }
 
-int servers_take_part(const example_options *options, rf_dataset **data)
-{
-    rf_cluster_task task;
-    rf_dataset *part;
-    if (options->strategy != STRATEGY_PARAMETER_SERVER) return 0;
-    TRY(rf_cluster_task_get(&task));
-    if (task.role != RF_ROLE_WORKER) return 0;
-    const rf_result r = rf_dataset_shard(*data, task.num_workers, task.index, &part);
-    rf_dataset_destroy(data);
-    TRY(r);
-    *data = part;
-    return 0;
-}
-
 int servers_count_batch(const example_options *options, const rf_strategy *strategy, uint64_t *examples)
 {
     rf_cluster_task task;
@@ -65,7 +51,11 @@ static int work(const server_training *s)
     };
     if (!s->step) TRY(rf_function_create(s->strategy, &params, &own));
     const rf_worker_function function = {
-        .name = "train_step", .function = s->step ? s->step : own, .num_results = 1, .data = s->data
+        .name = "train_step",
+        .function = s->step ? s->step : own,
+        .num_results = 1,
+        .data = s->data,
+        .whole_data = true /* any worker can compute what a lost one has left */
     };
     const rf_result r = rf_worker_run(&(rf_worker_params){ .strategy = s->strategy,
                                                            .variables = rf_model_variables(s->model),
@@ -155,16 +145,14 @@ static rf_result fetch_losses(const char *label, rf_remote_value *const *values,
     return r;
 }
 
-/* Of the cluster's steps, `first` and those after it. A worker begins its part where others have come to by then. */
+/* Of the cluster's steps, `first` and those after it: each takes the batches that are due. */
 static rf_result train_steps(const leader *l, const char *label, uint64_t first, uint64_t steps, double *loss)
 {
-    const example_options *options = l->training->options;
-    const uint64_t sharers = options->synchronous ? 1 : l->task.num_workers;
     rf_remote_value **values = calloc(steps, sizeof(rf_remote_value *));
     uint64_t count = 0;
     rf_result r = values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (; count < steps && r >= 0; count++)
-        r = rf_coordinator_schedule(l->coordinator, "train_step", (first + count) / sharers, 0, &values[count]);
+        r = rf_coordinator_schedule(l->coordinator, "train_step", first + count, 0, &values[count]);
     if (r >= 0) r = fetch_losses(label, values, steps, l->batch, loss);
     if (r >= 0) r = rf_coordinator_join(l->coordinator);
     if (r >= 0) r = rf_coordinator_read_variables(l->coordinator);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --strategy parameter_server: every task of the cluster that TF_CONFIG describes runs the same trainer. Servers hold
- * the variables and update them, workers compute gradients on their part of the data, and the chief trains and
+ * the variables and update them, workers compute gradients on batches in turn, and the chief trains and
  * evaluates as the only process would. With --checkpoint-dir the chief keeps checkpoints there, of what servers hold
  * and of their optimizer's state, and a cluster that is started again goes on after the latest epoch. */
 #ifndef EXAMPLE_SERVERS_H
@@ -12,9 +12,6 @@
  * the gradients to them. */
 int servers_create_optimizer(const example_options *options, rf_strategy *strategy, const rf_optimizer_params *params,
                              rf_optimizer **out);
-
-/* A worker of parameter servers reads its own part of the training set, the others all of it. Before it is shuffled. */
-int servers_take_part(const example_options *options, rf_dataset **data);
 
 /* Examples of a step: a synchronous one takes a batch of every worker, whose replicas are taken to be as many as those
  * of this task. */
@@ -29,8 +26,8 @@ typedef struct server_training {
     rf_function *step;
     const rf_loss *loss;
     rf_optimizer *minimizer; /* of servers_create_optimizer(); for `loss` */
-    const rf_dataset *data;  /* batches of this task's part */
-    uint64_t examples;       /* in all parts */
+    const rf_dataset *data;  /* batches: the same on all tasks */
+    uint64_t examples;       /* in it */
     uint64_t steps;          /* of an epoch; 0: as many as all examples make */
     uint64_t most_steps;     /* of all epochs: the last one may have fewer; 0: no limit */
     uint32_t epochs;

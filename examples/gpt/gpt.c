@@ -129,7 +129,6 @@ static int prepare_data(const example_options *options, app *a)
     const uint64_t border = a->text.length - a->text.length / 10; /* the last tenth is for validation */
     rf_dataset *windows, *shuffled, *held_out = NULL;
     if (text_windows(&a->text, 0, border, block, 1, &windows) < 0) return -1;
-    if (servers_take_part(options, &windows) < 0) return -1;
     rf_result r =
         rf_dataset_shuffle(windows, (uint64_t)rf_dataset_cardinality(windows), options->seed, true, &shuffled);
     rf_dataset_destroy(&windows);

@@ -131,7 +131,6 @@ static int batch(const example_options *options, app *a, rf_dataset **data, bool
     const uint32_t rows = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *next = NULL;
     if (training) {
-        if (servers_take_part(options, data) < 0) return -1;
         const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
         const rf_result r = rf_dataset_shuffle(*data, count, options->seed, true, &next);
         rf_dataset_destroy(data);

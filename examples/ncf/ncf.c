@@ -113,7 +113,6 @@ static int prepare_data(app *a)
     rf_dataset *next = NULL;
     TRY(ratings_training(&a->ratings, s->negatives, seed, &a->train_data));
     a->bar.total = rf_dataset_cardinality(a->train_data);
-    if (servers_take_part(a->options, &a->train_data) < 0) return -1;
     const uint64_t count = (uint64_t)rf_dataset_cardinality(a->train_data);
     const rf_result r = rf_dataset_shuffle(a->train_data, count, seed, true, &next);
     if (put(r, &a->train_data, &next) < 0) return -1;

@@ -243,7 +243,7 @@ static int prepare_data(const example_options *options, app *a)
 {
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *pairs, *shuffled;
-    if (task_dataset(&a->task, &pairs) < 0 || servers_take_part(options, &pairs) < 0) return -1;
+    if (task_dataset(&a->task, &pairs) < 0) return -1;
     rf_result r = rf_dataset_shuffle(pairs, (uint64_t)rf_dataset_cardinality(pairs), options->seed, true, &shuffled);
     rf_dataset_destroy(&pairs);
     TRY(r);

@@ -101,7 +101,6 @@ static int prepare(const example_options *options, app *a, rf_dataset **data, bo
 {
     const rf_element_spec spec = { 1, { RF_F32 }, { RF_SHAPE(vae_tutorial.side, vae_tutorial.side, 1) }, { 0 } };
     if (training) a->num_train = (uint64_t)rf_dataset_cardinality(*data);
-    if (training && servers_take_part(options, data) < 0) return -1;
     const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *next = NULL;

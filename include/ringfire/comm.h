@@ -43,12 +43,17 @@ typedef struct rf_comm_params {
     const char *master_address; /**< host of rank 0 */
     uint16_t master_port;       /**< where rank 0 listens for the others */
     /**
-     * Address on which this worker listens and which it announces. NULL: RINGFIRE_BIND, else the
-     * one from which it reaches the master (loopback in a job of one host).
+     * Address on which this worker listens and which it announces; 0.0.0.0 and :: listen on all.
+     * NULL: RINGFIRE_BIND, else loopback in a job of one host, all addresses in a job with a key,
+     * and without one the address that its name or its connection to the master has.
      */
     const char *bind_address;
-    const char *job; /**< Name of the job; workers of another job are rejected. NULL: "default". */
-    uint64_t epoch;  /**< number of the (re)start of the job; workers of another one are rejected */
+    /**
+     * Name of the job; workers of another job are rejected. NULL: RINGFIRE_JOB, else "default".
+     * The launcher's name for this start of the job is added to it.
+     */
+    const char *job;
+    uint64_t epoch; /**< number of the (re)start of the job; workers of another one are rejected */
     /**
      * Job key (`ringfire keygen`), readable by its owner only. NULL: RINGFIRE_KEY_FILE, else the
      * one of rf_key_file_default() if it exists.

@@ -105,7 +105,10 @@ typedef struct rf_custom_op_params {
      * Bit i: dimension 0 of input or output i counts no examples (weights and their gradients).
      */
     uint32_t unbatched_inputs, unbatched_outputs;
-    /** Fills in types and shapes of the outputs; a code below 0 refuses the inputs. */
+    /**
+     * Fills in types and shapes of the outputs; a code below 0 refuses the inputs. Also called for
+     * larger and smaller batches than those that run, to find out what follows the batch.
+     */
     rf_result (*infer)(const rf_custom_call *call, rf_custom_tensor *outputs);
     /** Says what to dispatch for these shapes. */
     rf_result (*dispatch)(const rf_custom_call *call, rf_custom_dispatch *dispatch);

@@ -27,6 +27,14 @@ typedef enum rf_device_type {
  */
 RF_API const char *rf_device_type_name(rf_device_type type);
 
+/** Whether programs that name no devices use one. */
+typedef enum rf_device_default {
+    RF_DEVICE_DEFAULT_USED,
+    RF_DEVICE_DEFAULT_UNUSABLE,  /**< for `unusable_reason` */
+    RF_DEVICE_DEFAULT_SOFTWARE,  /**< there is a usable GPU, beside which it would only be slow */
+    RF_DEVICE_DEFAULT_DUPLICATE, /**< device `same_as` is the same hardware by a better driver */
+} rf_device_default;
+
 /** What a user wants to know about a device before using it. All sizes are in bytes. */
 typedef struct rf_device_info {
     uint32_t index;        /**< position in the list, to which `devices = "0,2"` refers */
@@ -53,7 +61,12 @@ typedef struct rf_device_info {
      * bf16 with sums in f32, as kernels use them; 0: they use none. A driver whose products turn
      * out wrong is left without them later. */
     uint32_t matrix_f16[3], matrix_bf16[3];
-    uint64_t reserved[5]; /**< zero until a later version has more to say */
+    /** Among all devices of the list: the usable GPUs, each of them once, or the software drivers
+     * where there is no usable GPU. */
+    rf_device_default by_default;
+    uint32_t same_as;     /**< its own index but for RF_DEVICE_DEFAULT_DUPLICATE */
+    char pci_address[16]; /**< "0000:01:00.0"; "": the driver tells none */
+    uint64_t reserved[2]; /**< zero until a later version has more to say */
 } rf_device_info;
 
 /**
@@ -68,6 +81,32 @@ typedef struct rf_device_info {
  * @since 0.1
  */
 RF_API RF_MUST_USE rf_result rf_devices_list(rf_device_info *infos, uint32_t *count);
+
+/**
+ * Which devices a text as in rf_mirrored_params::devices means.
+ * Blocking, as rf_devices_list(); opens none of them. Thread-safe.
+ * @param entries comma-separated; NULL: RINGFIRE_DEVICES, else the devices that are used by
+ *   default.
+ * @param[out] indices of the devices, in the order of the entries; an array of the caller, NULL
+ *   only counts.
+ * @param[in,out] count capacity of `indices` on entry, the number of devices on return. That number
+ *   can exceed the capacity; only as many indices as fit are written.
+ * @return as rf_devices_list(); RF_ERROR_NOT_FOUND also names an entry that matches nothing,
+ *   RF_ERROR_UNSUPPORTED a device that is not usable; RF_ERROR_INVALID_ARGUMENT an empty entry.
+ * @since 0.1
+ */
+RF_API RF_MUST_USE rf_result rf_devices_select(const char *entries, uint32_t *indices,
+                                               uint32_t *count);
+
+/**
+ * Why programs that name no devices leave this one out, for people: "a software driver, and there
+ * is a GPU".
+ * Thread-safe.
+ * @param[out] text "" where they use it; cut to `size` bytes.
+ * @return `text`
+ * @since 0.1
+ */
+RF_API const char *rf_device_left_out(const rf_device_info *info, char *text, size_t size);
 
 #ifdef __cplusplus
 }

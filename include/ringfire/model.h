@@ -116,8 +116,9 @@ RF_API rf_result rf_layer_apply(rf_trace *t, rf_model *model, rf_layer *layer,
 /**
  * Freezes a layer, or lets it be trained again: the variables of a frozen layer are not among
  * rf_model_variables() but among rf_model_state_variables(), and a frozen batch normalization uses
- * its moving averages, as in Keras. New layers are trained. As in Keras a model that was compiled
- * goes on as it was: call rf_model_compile() again. NULL does nothing.
+ * its moving averages, as in Keras. New layers are trained. As in Keras rf_model_fit() trains what
+ * was trainable at rf_model_compile(), whatever is frozen afterwards: call it again. A step of the
+ * caller's has the list that it reads when it is traced. NULL does nothing.
  */
 RF_API void rf_layer_set_trainable(rf_layer *layer, bool trainable);
 /**

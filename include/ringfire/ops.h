@@ -6,6 +6,8 @@
  * Tensors are dense and row-major. Images are NHWC, kernels [kh, kw, cin / groups, cout].
  * Arithmetic is f32 unless stated otherwise. Dimension 0 of the step's inputs is the batch and may
  * differ from run to run: use -1 in rf_reshape() instead of a number read from rf_tensor_shape().
+ * Any dimension of a tensor may be the batch. A step that holds numbers or constants of the traced
+ * batch is refused for other ones, with a message that names the call.
  *
  * The following holds for every tracing function of the library.
  *  - It may be called only by the step that is being traced, by the thread that traces it, and with
@@ -361,6 +363,7 @@ RF_API rf_tensor rf_slice(rf_trace *t, rf_tensor x, const int64_t *begin, const 
  * negative; as Keras' slice_update(), along one axis. x and updates are f32 and of one shape, but
  * for that axis, which must be no longer in updates. `start` is i32 of one element: a number of the
  * step, so that one trace serves all places. Updates that would lie outside of x are left out.
+ * Where the axis follows the batch, a batch with which updates are longer than x is refused.
  * Gradients flow to x and updates.
  *
  * The keys and values that attention computed for earlier tokens are kept so: a variable that is
@@ -423,8 +426,8 @@ RF_API rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis);
  *
  * An index outside 0 .. v - 1, negative ones included, gives NaN, in whole numbers a value without
  * meaning. rf_strategy_run() refuses a batch that holds such a number where the step takes it for
- * an index as it is. The gradient of x adds up what was taken several times in the order of its
- * places, the same bits each time; indices have none.
+ * an index as it is, and v is the same for every batch. The gradient of x adds up what was taken
+ * several times in the order of its places, the same bits each time; indices have none.
  */
 RF_API rf_tensor rf_gather(rf_trace *t, rf_tensor x, rf_tensor indices, int32_t axis);
 /**
@@ -676,16 +679,21 @@ RF_API rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predi
  * In training, sets elements to zero with probability `rate` in [0, 1) and scales the others by 1 /
  * (1 - rate). Outside of training it returns x.
  * The mask is a function of seed, step and position in the global batch alone (Philox4x32-10,
- * Salmon et al. 2011): it is the same on every device and for every split of the batch.
- * `seed` 0: derived from the seed of the strategy and the place in the trace.
+ * Salmon et al. 2011): it is the same on every device and for every split of the batch. The batch
+ * may be any dimension of x, a part of one ([n * t, c]) or several in a row ([2 * n, c]): elements
+ * keep the numbers of their example. A tensor without a batch, such as a variable, has the same
+ * mask on all replicas. `seed` 0: derived from the seed of the strategy and the place in the trace.
+ * Where others compute a share of the batch, too, ::RF_ERROR_UNSUPPORTED names the operation since
+ * which elements do not belong to one example each: x is [n, n], or the batch was reversed, sorted,
+ * shifted or joined with other rows.
  */
 RF_API rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed);
 /**
  * Numbers of a uniform distribution between `low` and `high`, in the shape of `like`, f32, whose
  * elements are not read. As with rf_dropout(), each is a function of the seed, the step and the
- * element's place in the global batch: it does not depend on how many replicas there are. They are
- * drawn in inference too, where a function without `training` has the same ones in each run. No
- * gradient.
+ * element's place in the global batch: it does not depend on how many replicas there are, and the
+ * same tensors are refused. They are drawn in inference too, where a function without `training`
+ * has the same ones in each run. No gradient.
  * @param seed 0: the strategy's, and another sequence for each call in a step.
  */
 RF_API rf_tensor rf_random_uniform(rf_trace *t, rf_tensor like, float low, float high,

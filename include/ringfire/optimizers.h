@@ -194,7 +194,8 @@ typedef rf_result (*rf_update_fn)(rf_trace *t, const rf_update_inputs *in, rf_te
 /**
  * Called before each update, and for each parameter group, by the thread that runs the step:
  * changes the hyper-parameters of this update alone, e.g. turns a beta into its bias correction, in
- * double. Every worker of a job must give the same numbers.
+ * double. Every worker of a job must give the same numbers: where there are several, they compare
+ * them before each step, for which it is called once more.
  */
 typedef void (*rf_hyperparameters_fn)(uint64_t step, double learning_rate, double *hyperparameters,
                                       void *user);
@@ -249,14 +250,21 @@ typedef struct rf_optimizer_params {
     const rf_schedule *schedule; /**< instead of learning_rate; copied */
     double momentum;             /**< SGD, RMSprop; MUON, 0: 0.95 */
     bool nesterov;
-    double beta_1, beta_2;        /**< Adam's relatives; 0: 0.9 and 0.999, LION 0.9 and 0.99 */
-    double epsilon;               /**< 0: 1e-7 */
-    double rho;                   /**< RMSprop; 0: 0.9 */
-    double weight_decay;          /**< decoupled; ADAMW, MUON: 0 means 0.004 */
-    double clip_value;            /**< limits every gradient element; 0: off */
-    double clip_norm;             /**< limits the norm of each variable's gradient; 0: off */
-    double global_clip_norm;      /**< limits the norm of all gradients together; 0: off */
-    uint32_t accumulation_steps;  /**< update every n-th step with the mean of n gradients; 0: 1 */
+    double beta_1, beta_2;   /**< Adam's relatives; 0: 0.9 and 0.999, LION 0.9 and 0.99 */
+    double epsilon;          /**< 0: 1e-7 */
+    double rho;              /**< RMSprop; 0: 0.9 */
+    double weight_decay;     /**< decoupled; ADAMW, MUON: 0 means 0.004 */
+    double clip_value;       /**< limits every gradient element; 0: off */
+    double clip_norm;        /**< limits the norm of each variable's gradient; 0: off */
+    double global_clip_norm; /**< limits the norm of all gradients together; 0: off */
+    /**
+     * Update every n-th step, with the mean of n gradients; 0: 1. A step counts as much as its loss
+     * was divided by: examples (rf_compute_average_loss(), a mean), or weights of tokens
+     * (rf_compute_weighted_loss(), RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT). So n steps of any sizes
+     * give what one step with all of their examples gives. Where parts of a loss differ in that,
+     * examples count; sums count alike in each step.
+     */
+    uint32_t accumulation_steps;
     rf_epsilon_form epsilon_form; /**< ADAM, ADAMW, MUON */
     /**
      * At most 64, copied. A step fails whose variables, and those of the optimizer's steps before,
@@ -279,7 +287,14 @@ typedef struct rf_optimizer_params {
     const rf_loss_scale_params *loss_scale; /**< NULL: losses are not scaled; copied */
     uint64_t reserved[1];                   /**< zero: room for later fields */
 } rf_optimizer_params;
-/** Creates an optimizer. `params` may be NULL: SGD with its defaults. */
+/**
+ * Creates an optimizer. `params` may be NULL: SGD with its defaults.
+ *
+ * Workers of one job create the same optimizers, change their settings alike (rate,
+ * hyper-parameters, state from checkpoints) and update the same variables. They compare all of it
+ * before each step: one that differs fails on all of them with ::RF_ERROR_INVALID_ARGUMENT, which
+ * names what differs, and nothing has changed.
+ */
 RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
                                                  const rf_optimizer_params *params,
                                                  rf_optimizer **out);
@@ -291,15 +306,22 @@ RF_API RF_MUST_USE rf_result rf_optimizer_create(rf_strategy *strategy,
 RF_API void rf_optimizer_destroy(rf_optimizer **optimizer);
 /**
  * In a step: differentiates `loss` with respect to the variables, sums gradients over replicas,
- * clips, and updates. At most one call per step and optimizer.
+ * clips, and updates. At most one call per step and optimizer, in a function that was created with
+ * rf_function_params::training.
+ *
+ * As in Keras, variables without influence on the loss are left out: neither momentum nor decay
+ * moves them. A warning in the log names them. With rf_optimizer_create_remote() they are
+ * ::RF_ERROR_UNSUPPORTED, because servers know no such variables.
  * @return RF_ERROR_NO_GRADIENT when no variable influences the loss; RF_ERROR_INVALID_ARGUMENT when
- *   `loss` is not an f32 scalar, or a variable is not trainable or is listed twice.
+ *   `loss` is not an f32 scalar, a variable is not trainable or is listed twice, or the function
+ *   does not train.
  */
 RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss,
                                        rf_variable_list variables);
 /**
  * Like rf_optimizer_minimize(), with gradients that the caller computes: one for each variable, of
- * its shape.
+ * its shape. Zeros of rf_gradients() for a variable without influence, and multiples of them, leave
+ * the variable out.
  *
  * A gradient of rf_gradients() is this replica's contribution. It is summed over replicas (and over
  * accumulation_steps, to a mean) before anything that is not linear in it: what the step computes

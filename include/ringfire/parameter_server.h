@@ -29,14 +29,16 @@
  *  - **synchronous**: each scheduled range is one step. It is cut into one share per worker of the
  *    cluster. Servers add the gradients of the shares, each weighted by its number of examples,
  *    in a fixed order, and update once when all are there. The result is that of one device with
- *    the whole range as its batch, whichever workers compute the shares. Changes are weighted in
+ *    the whole range as its batch, and its bits do not depend on which workers compute the shares:
+ *    random numbers follow the step and an example's place in its range. Changes are weighted in
  *    the same way: a variable becomes the mean of the values that the shares would give it.
  *    Statistics of batch normalization are those of a share, as those of a replica are elsewhere:
  *    workers then compute what so many replicas of a mirrored strategy do.
  *
  * A worker may be lost at any time: its work is given to another one (asynchronous training may
- * then count a push twice, at those servers that the first worker had reached). It may be
- * started again and rejoins. A lost server or chief ends the job: every task returns
+ * then count a push twice, at those servers that the first worker had reached), except for a share
+ * of a synchronous step that only its own dataset has, see rf_worker_function::whole_data. It may
+ * be started again and rejoins. A lost server or chief ends the job: every task returns
  * ::RF_ERROR_PEER_LOST, which names it ("ps 1 (10.0.0.3:2222) was lost: ..."). Tasks may be started
  * in any order.
  *
@@ -137,11 +139,20 @@ typedef struct rf_worker_function {
     rf_batch_fn batch; /**< makes batches by range; or use `data` */
     void *user;        /**< passed to `batch`; borrowed */
     /**
-     * This worker's own dataset, batched: used where the chief gives no range. It begins again at
-     * its end. Borrowed.
+     * A dataset, batched: used where the chief gives no range. It begins again at its end.
+     * Borrowed.
      */
     const rf_dataset *data;
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    /**
+     * `data` is the whole dataset, and the same on all workers: work number i takes batch i, and in
+     * synchronous training its share number s of n takes batch n * i + s. A lost worker's share is
+     * then computed by any other one, to the same bits. Otherwise `data` is this worker's own, such
+     * as a part made by rf_dataset_shard(): its share of a synchronous step is its own batch number
+     * i, which waits for it to be started again, unless the batches that both had show that another
+     * worker has the same data.
+     */
+    bool whole_data;
+    uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_worker_function;
 
 /** What a worker offers to the chief. All of it is borrowed until rf_worker_run() returns. */
@@ -155,7 +166,8 @@ typedef struct rf_worker_params {
     /**
      * Limits the norm of all gradients of a share before they are pushed, as the optimizers of
      * tf.distribute's workers do; 0: off. With one worker that is the `global_clip_norm` of an
-     * optimizer. Several synchronous workers each limit their share, not the sum.
+     * optimizer. Several synchronous workers each limit their share, not the sum. A worker that
+     * clips otherwise than the one that joined first is refused with ::RF_ERROR_INVALID_ARGUMENT.
      */
     double global_clip_norm;
     /**
@@ -220,12 +232,16 @@ RF_API RF_MUST_USE rf_result rf_coordinator_create(const rf_coordinator_params *
 RF_API void rf_coordinator_destroy(rf_coordinator **coordinator);
 
 /**
- * Adds work: examples [first, first + count) for a function. With `count` 0 it is the next batch of
- * the worker's own dataset (of each worker's, in synchronous training), and where it is the first
- * one that the worker takes it is number `first`, from 0 and through all passes, with the random
- * numbers of so many steps before it: a training that goes on, or a worker that joins later, need
- * not begin at the beginning. (Datasets of unknown cardinality always begin there.) Returns at
- * once.
+ * Adds work: examples [first, first + count) for a function. Works of a function are numbered in
+ * the order in which they are scheduled, from the iterations of
+ * rf_coordinator_params::local_optimizer on, and draw the random numbers of a step of that number
+ * from the seed of the chief's strategy.
+ * With `count` 0 the work is on batches of rf_worker_function::data, of all passes over it: see
+ * rf_worker_function::whole_data. It is then numbered from 0, or from `first` where that is more: a
+ * training that goes on, or a worker that joins later, need not begin at the beginning.
+ * (Asynchronous workers without whole_data take batch `first` of their own at first, and then one
+ * after the other. Passes of unknown cardinality are read up to the batch that is wanted.) Returns
+ * at once.
  * @param[out] value NULL, or receives the result, owned by the caller, who destroys it with
  *   rf_remote_value_destroy().
  * @return the failure of an earlier function, once, as rf_coordinator_join().
@@ -237,8 +253,8 @@ RF_API RF_MUST_USE rf_result rf_coordinator_schedule(rf_coordinator *coordinator
  * Waits until all scheduled work is done. Blocking.
  * @return the first failure of a function. What was scheduled and had not begun by then is dropped;
  *   later work may be scheduled again.
- * @return RF_ERROR_PEER_LOST for a lost server, or when no worker is left and none rejoins within
- *   comm.bootstrap_timeout.
+ * @return RF_ERROR_PEER_LOST for a lost server, or when no worker is left, or none that has the
+ *   data of a share, and none rejoins within comm.bootstrap_timeout.
  * @return RF_ERROR_TIMEOUT when nothing was finished for comm.operation_timeout.
  */
 RF_API RF_MUST_USE rf_result rf_coordinator_join(rf_coordinator *coordinator);

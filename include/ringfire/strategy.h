@@ -85,8 +85,9 @@ typedef struct rf_device_options {
     /**
      * NULL: RINGFIRE_CACHE, else XDG_CACHE_HOME/ringfire, else ~/.cache/ringfire. A missing
      * directory is created.
-     * A directory that was named here or in RINGFIRE_CACHE and cannot be written is RF_ERROR_IO.
-     * Without the default directory there is no cache, and a warning is logged.
+     * A directory that cannot be written is used as it is where files of a cache are in it: that of
+     * an image, for example. Where there are none, one that was named here or in RINGFIRE_CACHE is
+     * RF_ERROR_IO; without the default directory there is no cache, and a warning is logged.
      */
     const char *cache_directory;
     uint64_t reserved[4]; /**< zero: room for later fields */
@@ -95,11 +96,15 @@ typedef struct rf_device_options {
 /** Devices and exchange of a mirrored strategy. */
 typedef struct rf_mirrored_params {
     /**
-     * Comma-separated list of indices ("0,2"), of names or parts of names ("llvmpipe", "radeon";
-     * letter case does not matter), or "all".
-     * A name selects the first usable device whose device or driver name contains it. Repeating an
-     * entry opens the device again as another logical replica.
-     * NULL: RINGFIRE_DEVICES, else all usable devices.
+     * Comma-separated list. An entry is an index ("0"), a name (which may have commas itself), a
+     * part of a device's or driver's name ("radeon", "3060"), a UUID (32 hexadecimal digits), a PCI
+     * address ("01:00.0"), or "all" for every usable device. Letter case does not matter.
+     * A name selects a usable device that no entry before it has selected, if there is one: with
+     * two RTX 4090, "RTX 4090,RTX 4090" opens both. Where there is none, and for the other kinds of
+     * entries, repeating an entry opens the device again as another logical replica.
+     * NULL: RINGFIRE_DEVICES, else the default (rf_device_info::by_default): all usable GPUs, of
+     * whatever vendors, each of them once; software drivers where there is no usable GPU. The log
+     * tells at level RF_LOG_INFO what is left out.
      */
     const char *devices;
     rf_update_mode update_mode;
@@ -232,7 +237,7 @@ rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_s
 typedef struct rf_one_device_params {
     /**
      * One entry as in rf_mirrored_params::devices. NULL: the first entry of RINGFIRE_DEVICES, else
-     * the first usable device, GPUs before software.
+     * the first usable device of the best type, GPUs before software.
      */
     const char *device;
     rf_device_options options;
@@ -352,7 +357,8 @@ typedef struct rf_variable_params {
 
 /**
  * Sets the seed from which variables without a seed of their own, and dropout, derive theirs.
- * Call it before variables are created.
+ * Call it before variables are created. A step that draws random numbers is
+ * ::RF_ERROR_INVALID_ARGUMENT where workers have different ones.
  */
 RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed);
 /** What layers compute with. */
@@ -410,8 +416,9 @@ RF_API RF_MUST_USE rf_result rf_variable_read_replica(const rf_variable *variabl
  */
 RF_API RF_MUST_USE rf_result rf_variable_assign(rf_variable *variable, const float *values);
 /**
- * Reads the gradient of the last update: the sum over replicas and accumulated steps, before
- * clipping. `values` holds rf_shape_count() floats. Collective; blocking.
+ * Reads the gradient of the last update: the sum over replicas and accumulated steps, each of which
+ * counts in units of the first one's divisor, before clipping. `values` holds rf_shape_count()
+ * floats. Collective; blocking.
  * @return RF_ERROR_NOT_FOUND when no optimizer step has run for this variable, or while gradients
  *   are being accumulated.
  */
@@ -477,8 +484,10 @@ typedef struct rf_function_params {
     uint32_t num_outputs; /**< how many entries of `out` the step sets */
     const char *name;     /**< for error messages and traces; NULL: "function" */
     /**
-     * What rf_trace_training() returns inside. Dropout acts only when it is set, and draws anew in
-     * each run.
+     * What rf_trace_training() returns inside. Steps that update variables by an optimizer need it
+     * (::RF_ERROR_INVALID_ARGUMENT). Without it all layers act as in ::RF_INFERENCE, also where a
+     * model is called for training: no dropout and noise, moving averages are used and stay as they
+     * are. With it random numbers are drawn anew in each run.
      */
     bool training;
     /**
@@ -493,11 +502,11 @@ typedef struct rf_function_params {
      * Runs go by themselves where the host takes part in each: where several replicas exchange
      * gradients or values, or RF_BALANCE_AUTO measures them; where an update clips by norms, has
      * ratios or directions (LAMB, Muon), takes what the step computes from gradients, or has
-     * scalars of a custom optimizer and a scaled loss; and while an asynchronous checkpoint is
-     * made. Of runs whose gradients are accumulated (rf_optimizer_params::accumulation_steps) that
-     * concerns those that end with the update: the others go together, and with it. Losses that are
-     * scaled (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are
-     * made.
+     * scalars of a custom optimizer and a scaled loss, or accumulates losses that are means by
+     * weights; and while an asynchronous checkpoint is made. Of runs whose gradients are
+     * accumulated (rf_optimizer_params::accumulation_steps) that concerns those that end with the
+     * update: the others go together, and with it. Losses that are scaled
+     * (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are made.
      */
     uint32_t steps_per_execution;
     uint64_t reserved[7]; /**< zero: room for later fields */

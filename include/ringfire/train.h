@@ -36,7 +36,8 @@ typedef struct rf_callback rf_callback;
 
 /**
  * Whether a model is called for training, which is where dropout acts and batch normalization uses
- * the statistics of the batch.
+ * the statistics of the batch: in functions with rf_function_params::training. In others every call
+ * is one for inference.
  */
 typedef enum rf_mode { RF_INFERENCE = 0, RF_TRAINING = 1 } rf_mode;
 
@@ -258,7 +259,8 @@ typedef struct rf_compile_params {
     uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_compile_params;
 /**
- * Prepares fit and evaluate. It may be called again. `metrics` have their default settings.
+ * Prepares fit and evaluate. What is trainable now is what rf_model_fit() will train
+ * (rf_layer_set_trainable()). It may be called again. `metrics` have their default settings.
  * Metrics of probabilities (those that have rf_metric_params::from_logits) whose output has a
  * crossentropy with `from_logits` get the probabilities of the logits: a sigmoid's beside the
  * binary one, else a softmax's. Errors are of the predictions as they are.

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -24,21 +27,43 @@ static char *resolve_cache(const char *explicit_path, const char **origin)
 static rf_result make_writable(const char *directory)
 {
     RF_TRY(rf_make_directories(directory, 0700));
-    if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) != 0)
-        return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot write there", directory);
-    return RF_OK;
+    struct stat st;
+    if (stat(directory, &st) == 0 && !S_ISDIR(st.st_mode))
+        errno = ENOTDIR;
+    else if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0)
+        return RF_OK;
+    return RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot write there", directory);
 }
 
-rf_result rf_cache_open(const char *explicit_path, bool required, char **directory)
+/* Whether a cache has been filled there. */
+static bool has_files(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    bool found = false;
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));)
+        found = strncmp(entry->d_name, RF_CACHE_PIPELINES, strlen(RF_CACHE_PIPELINES)) == 0 ||
+                strncmp(entry->d_name, RF_CACHE_TUNING, strlen(RF_CACHE_TUNING)) == 0;
+    if (dir) closedir(dir);
+    return found;
+}
+
+rf_result rf_cache_open(const char *explicit_path, bool required, rf_cache *out)
 {
     const char *origin;
-    char *path = *directory = resolve_cache(explicit_path, &origin);
+    char *path = resolve_cache(explicit_path, &origin);
+    *out = (rf_cache){ .directory = path };
     if (!path && (origin || rf_env("XDG_CACHE_HOME") || rf_env("HOME"))) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_error_record before;
     rf_error_save(&before);
     const rf_result r = path ? make_writable(path) : RF_FAIL(RF_ERROR_NOT_FOUND, "HOME is not set");
     if (r == RF_OK) return RF_OK;
-    *directory = NULL;
+    if (path && !required && has_files(path)) {
+        rf_log_message(RF_LOG_INFO, "what is compiled and tuned anew is not kept: %s", rf_error_message());
+        out->read_only = true;
+        (void)rf_error_restore(&before);
+        return RF_OK;
+    }
+    out->directory = NULL;
     rf_free(path);
     if (origin)
         return rf_error_context(r, "cache directory of %s (name another one, or set no_cache in the options)", origin);

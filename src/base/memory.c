@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/numbers.h"
 
 #ifdef __has_feature
@@ -22,7 +23,12 @@
 
 static void *fail_memory(size_t size)
 {
-    (void)RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate %zu bytes of host memory", size);
+    char why[256];
+    rf_memory_limits limits;
+    rf_memory_limits_take(&limits);
+    const bool limited = rf_memory_limits_describe(&limits, size, why, sizeof(why));
+    (void)RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot allocate %zu bytes of host memory%s%s", size,
+                  limited ? "; " : "", why);
     return NULL;
 }
 

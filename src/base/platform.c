@@ -81,6 +81,7 @@ static rf_result read_all(int fd, const char *path, uint64_t expected, size_t li
                 return r;
             }
             if (n == 0) {
+                buffer[used] = '\0';
                 *data = buffer;
                 *size = used;
                 return RF_OK;

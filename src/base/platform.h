@@ -16,8 +16,8 @@ rf_result rf_process_check(int64_t home, const char *what);
 void rf_want_large_pages(void *memory, uint64_t size);
 uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX where it does not say */
 
-/* Whole regular file into memory. `limit` bytes at most (0: no limit). *data is freed with rf_free. RF_ERROR_NOT_FOUND
- * / IO. */
+/* Whole regular file into memory, and a zero byte behind it. `limit` bytes at most (0: no limit). *data is freed with
+ * rf_free. RF_ERROR_NOT_FOUND / IO. */
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
 /* Opens a file that can be read at any place, and says how large it is. RF_ERROR_NOT_FOUND / IO with the path. */
 rf_result rf_file_open_regular(const char *path, int *fd, uint64_t *size);
@@ -37,10 +37,17 @@ typedef struct rf_env_entry {
     const char *name, *value_form, *meaning;
 } rf_env_entry;
 const rf_env_entry *rf_env_table(uint32_t *count);
-/* The cache directory as a new string, made where it is missing: `explicit_path`, RINGFIRE_CACHE, XDG_CACHE_HOME, HOME.
- * One that cannot be written is an error if it was named or if a cache is `required`; else a warning in the log,
- * and *directory NULL: to do without. */
-rf_result rf_cache_open(const char *explicit_path, bool required, char **directory);
+typedef struct rf_cache {
+    char *directory; /* freed with rf_free; NULL: to do without */
+    bool read_only;  /* what is in it is used, and nothing is added */
+} rf_cache;
+/* How the names of its files begin. */
+#define RF_CACHE_PIPELINES "vulkan-"
+#define RF_CACHE_TUNING "tuning-"
+/* The cache directory, made where it is missing: `explicit_path`, RINGFIRE_CACHE, XDG_CACHE_HOME, HOME. One that cannot
+ * be written is used as it is where files of a cache are in it. Where there are none, it is an error if it was named;
+ * else a warning in the log. `required`: it must be writable. */
+rf_result rf_cache_open(const char *explicit_path, bool required, rf_cache *out);
 
 /* Sends a line to the sink of rf_log_set(). (rf_log() is the logarithm of ops.h.) */
 void rf_log_message(rf_log_level level, const char *format, ...) RF_PRINTF(2, 3);

@@ -4,30 +4,28 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
-#include "gpu/device_select.h"
 
 rf_result rf_bench_device_open(const rf_bench_open_params *params, rf_bench_device *out)
 {
     *out = (rf_bench_device){ 0 };
     const rf_device_options *options = params->options;
     RF_TRY(rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &out->gpu));
-    const char *wanted = params->device ? params->device : rf_env("RINGFIRE_DEVICES");
-    uint32_t count, index = 0;
-    rf_device_info *infos;
-    rf_result r = rf_gpu_list_all(out->gpu, &infos, &count);
-    if (r >= 0) r = rf_device_select_one(wanted, infos, count, &index);
-    rf_free(infos);
-    RF_TRY(r);
+    uint32_t index;
+    RF_TRY(rf_gpu_choose_one(out->gpu, params->device, &index));
     if (!options->no_cache && !params->explain)
         RF_TRY(rf_cache_open(options->cache_directory, params->must_cache, &out->cache));
     const rf_gpu_device_params device = {
         .index = index,
         .clamp_limits = options->clamp_limits,
-        .cache_directory = out->cache,
+        .cache_directory = out->cache.directory,
+        .cache_read_only = out->cache.read_only,
         .explain = params->explain,
     };
     RF_TRY(rf_gpu_device_open(out->gpu, &device, &out->device));
-    return rf_exec_create(&(rf_exec_params){ .device = out->device, .cache_directory = out->cache }, &out->exec);
+    const rf_exec_params exec = { .device = out->device,
+                                  .cache_directory = out->cache.directory,
+                                  .cache_read_only = out->cache.read_only };
+    return rf_exec_create(&exec, &out->exec);
 }
 
 void rf_bench_device_close(rf_bench_device *device)
@@ -35,8 +33,8 @@ void rf_bench_device_close(rf_bench_device *device)
     rf_exec_destroy(&device->exec);
     rf_gpu_device_close(&device->device);
     rf_gpu_destroy(&device->gpu);
-    rf_free(device->cache);
-    device->cache = NULL;
+    rf_free(device->cache.directory);
+    device->cache.directory = NULL;
 }
 
 rf_result rf_bench_device_check(const rf_bench_device *device)

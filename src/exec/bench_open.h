@@ -3,6 +3,7 @@
 #ifndef RF_EXEC_BENCH_OPEN_H
 #define RF_EXEC_BENCH_OPEN_H
 
+#include "base/platform.h"
 #include "exec/exec.h"
 #include <ringfire/strategy.h>
 
@@ -10,7 +11,7 @@ typedef struct rf_bench_device {
     rf_gpu *gpu;
     rf_gpu_device *device;
     rf_exec *exec;
-    char *cache;
+    rf_cache cache;
 } rf_bench_device;
 
 typedef struct rf_bench_open_params {

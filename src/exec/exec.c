@@ -31,7 +31,7 @@ rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out)
     const uint64_t limit = params->segment_size ? params->segment_size : exec->caps.max_allocation;
     exec->segment_size = limit / exec->caps.buffer_alignment * exec->caps.buffer_alignment;
     exec->cuts = rf_cut_policy_of(rf_gpu_info(params->device)->type, on_linux);
-    const rf_result r = rf_tuning_create(exec, params->cache_directory, &exec->tuning);
+    const rf_result r = rf_tuning_create(exec, params->cache_directory, params->cache_read_only, &exec->tuning);
     if (r < 0) {
         rf_exec_destroy(&exec);
         return r;

@@ -17,8 +17,9 @@ typedef struct rf_program rf_program;
 typedef struct rf_exec_params {
     rf_gpu_device *device;       /* borrowed */
     const char *cache_directory; /* tuning results; NULL: none */
-    bool force_staging;          /* copy inputs and results as if device memory could not be mapped (tests) */
-    uint64_t segment_size;       /* of the slab, as if the device allocated no more at once (tests); 0: its limit */
+    bool cache_read_only;
+    bool force_staging;    /* copy inputs and results as if device memory could not be mapped (tests) */
+    uint64_t segment_size; /* of the slab, as if the device allocated no more at once (tests); 0: its limit */
 } rf_exec_params;
 rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out);
 void rf_exec_destroy(rf_exec **exec);
@@ -79,6 +80,8 @@ uint32_t rf_frame_most(const rf_frame *frame);
 /* Prepares the instance for this batch (compiles at first use), waits until its oldest frame is free. Graphs without
  * inputs take batch 0. */
 rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out);
+/* Everything that the first rf_program_acquire() would make and need memory for, without acquiring anything. */
+rf_result rf_program_ready(rf_program *program, int64_t batch);
 /* Host memory to fill before submitting: input component / host value by slot. Sizes as rf_tensor_bytes of the shapes.
  * NULL when the (optimised) graph does not use it. */
 void *rf_frame_input(rf_frame *frame, uint32_t slot);

@@ -74,7 +74,7 @@ void rf_announce_kernel(rf_exec *exec, const char *program, int64_t batch, const
 void rf_announce_instance(const rf_instance *instance);
 
 /* ---- tuning table (tune.c) ---- */
-rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, rf_tuning **out);
+rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, bool read_only, rf_tuning **out);
 void rf_tuning_destroy(rf_tuning **tuning);
 /* Name of the kernel remembered for the call, NULL when unknown. */
 const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call);

@@ -239,7 +239,8 @@ rf_result rf_program_instance(rf_program *p, int64_t batch, rf_instance **out)
         p->instances[p->num_instances++] = *out;
     }
     (*out)->last_use = ++p->clock;
-    return RF_OK;
+    /* An attempt to make the slab larger that failed has left less of it than there was. */
+    return rf_exec_reserve_slab(p->exec, (*out)->memory.slab_size);
 }
 
 /* The first run of a program that may have to be cut tells how fast the device is. */
@@ -312,6 +313,13 @@ rf_result rf_program_acquire(rf_program *program, int64_t batch, rf_frame **out)
     frame->parts_done = 0;
     *out = frame;
     return RF_OK;
+}
+
+rf_result rf_program_ready(rf_program *program, int64_t batch)
+{
+    rf_instance *in;
+    RF_TRY(rf_program_instance(program, batch, &in));
+    return rf_frame_record(in->frames[in->next_frame]);
 }
 
 rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_stats *out)

@@ -30,6 +30,7 @@ typedef struct choice {
 
 struct rf_tuning {
     char *directory, *path, *device; /* directory and path: NULL without a cache */
+    bool read_only;
     struct {
         choice *items;
         uint32_t count, capacity;
@@ -175,6 +176,7 @@ char *rf_tuning_text(const rf_tuning *tuning)
 
 static void tuning_save(rf_tuning *tuning)
 {
+    if (!tuning->path || tuning->read_only) return;
     tuning_load(tuning); /* what other processes have measured meanwhile */
     char *text = rf_tuning_text(tuning);
     if (!text) {
@@ -210,13 +212,14 @@ static char *file_path(const rf_exec *exec, const char *directory)
     uint64_t hash = rf_hash_bytes(facts, sizeof(facts), 0);
     hash = rf_hash_bytes(info->driver_info, strlen(info->driver_info), hash);
     hash = rf_hash_bytes(RF_VERSION_STRING, strlen(RF_VERSION_STRING), hash);
-    return rf_asprintf("%s/tuning-%s-%016" PRIx64 ".json", directory, uuid, hash);
+    return rf_asprintf("%s/" RF_CACHE_TUNING "%s-%016" PRIx64 ".json", directory, uuid, hash);
 }
 
-rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, rf_tuning **out)
+rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, bool read_only, rf_tuning **out)
 {
     rf_tuning *tuning = *out = RF_NEW(rf_tuning);
     if (!tuning) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    tuning->read_only = read_only;
     if (cache_directory) {
         tuning->directory = rf_strdup(cache_directory);
         tuning->device = rf_strdup(rf_gpu_info(exec->device)->name);
@@ -260,7 +263,7 @@ rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *k
     if (!key) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_result r = tuning_put(tuning, key, kernel, seconds);
     rf_free(key);
-    if (r >= 0 && tuning->path) tuning_save(tuning);
+    if (r >= 0) tuning_save(tuning);
     return r;
 }
 
@@ -274,6 +277,6 @@ rf_result rf_tuning_put_pace(rf_tuning *tuning, double pace)
     const bool known = tuning->pace > 0 && pace < 1.25 * tuning->pace && tuning->pace < 1.25 * pace;
     if (known) return RF_OK;
     tuning->pace = pace;
-    if (tuning->path) tuning_save(tuning);
+    tuning_save(tuning);
     return RF_OK;
 }

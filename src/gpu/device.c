@@ -153,10 +153,11 @@ rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf
     }
     device->explains = params->explain && rf_gpu_can_explain(gpu, device->physical, &device->snapshot);
     tell_of_unvalidated(device);
+    rf_gpu_warn_of_limits(device);
     RF_TRY_GOTO(create_device(device, params->shares_cpus), error);
     RF_TRY_GOTO(create_timeline(device), error);
     RF_TRY_GOTO(rf_gpu_memory_setup(device), error);
-    RF_TRY_GOTO(rf_gpu_pipeline_cache_open(device, params->cache_directory), error);
+    RF_TRY_GOTO(rf_gpu_pipeline_cache_open(device, params->cache_directory, params->cache_read_only), error);
     rf_log_message(RF_LOG_DEBUG,
                    "%s: opened as Vulkan device %u (%s): subgroups of %u, descriptors of %" PRIu64 " MiB, %s memory",
                    device->info.name, params->index, device->info.driver_info, device->plan.caps.subgroup_size,

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
+#include "gpu/absence.h"
+#include "gpu/device_select.h"
 #include "gpu/internal.h"
 
 /* Which of the extensions that matter the device has. None is required, so a failure leaves them off. */
@@ -25,6 +28,7 @@ static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu
         { VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, &out->cooperative_matrix },
         { "VK_KHR_portability_subset", &out->portability_subset },
         { VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, &out->memory_budget },
+        { VK_EXT_PCI_BUS_INFO_EXTENSION_NAME, &out->pci_bus_info },
         { VK_EXT_DEVICE_FAULT_EXTENSION_NAME, &out->device_fault },
         { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, &out->executable_properties },
     };
@@ -37,6 +41,9 @@ static void find_extensions(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu
 static void take_properties(const rf_gpu *gpu, VkPhysicalDevice physical, bool size_control, bool maintenance4,
                             rf_gpu_snapshot *out)
 {
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT,
+    };
     VkPhysicalDeviceMaintenance4Properties m4 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES };
     out->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
     out->properties12 = (VkPhysicalDeviceVulkan12Properties){
@@ -53,8 +60,14 @@ static void take_properties(const rf_gpu *gpu, VkPhysicalDevice physical, bool s
         *tail = &out->subgroup;
         tail = &out->subgroup.pNext;
     }
-    if (maintenance4) *tail = &m4;
+    if (maintenance4) {
+        *tail = &m4;
+        tail = &m4.pNext;
+    }
+    if (out->extensions.pci_bus_info) *tail = &pci;
     gpu->vk.GetPhysicalDeviceProperties2(physical, &p2);
+    const rf_gpu_pci_address address = { pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction };
+    out->pci = address;
     out->max_buffer_size = maintenance4 ? m4.maxBufferSize : out->properties11.maxMemoryAllocationSize;
     out->properties11.pNext = out->properties12.pNext = out->subgroup.pNext = NULL;
 }
@@ -163,16 +176,23 @@ rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count)
 {
     RF_REQUIRE(gpu, "gpu is NULL");
     RF_REQUIRE(count, "count is NULL");
-    const uint32_t capacity = infos ? *count : 0;
-    *count = gpu->num_physical_devices;
+    const uint32_t capacity = infos ? *count : 0, all = *count = gpu->num_physical_devices;
     if (capacity == 0) return RF_OK;
     rf_gpu_snapshot *snapshot = RF_NEW(rf_gpu_snapshot);
-    if (!snapshot) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < gpu->num_physical_devices && i < capacity; i++) {
-        rf_gpu_take_snapshot(gpu, gpu->physical_devices[i], snapshot);
-        rf_gpu_describe(snapshot, i, &infos[i]);
+    rf_device_info *list = RF_NEW_ARRAY(rf_device_info, all);
+    if (!snapshot || !list) {
+        rf_free(snapshot);
+        rf_free(list);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
+    for (uint32_t i = 0; i < all; i++) {
+        rf_gpu_take_snapshot(gpu, gpu->physical_devices[i], snapshot);
+        rf_gpu_describe(snapshot, i, &list[i]);
+    }
+    rf_device_choose_default(list, all);
+    memcpy(infos, list, (all < capacity ? all : capacity) * sizeof(*list));
     rf_free(snapshot);
+    rf_free(list);
     return RF_OK;
 }
 
@@ -192,6 +212,73 @@ rf_result rf_devices_list(rf_device_info *infos, uint32_t *count)
     rf_gpu *gpu = NULL;
     rf_result r = rf_gpu_create(NULL, &gpu);
     if (r == RF_OK) r = rf_gpu_list(gpu, infos, count);
+    rf_gpu_destroy(&gpu);
+    return r;
+}
+
+/* Says at the log what the default leaves out, and what keeps GPUs away where it has to do with software. */
+static void tell_of_default(const rf_device_info *infos, uint32_t num_infos)
+{
+    char why[768];
+    bool gpu = false;
+    for (uint32_t i = 0; i < num_infos; i++) {
+        gpu |= infos[i].type != RF_DEVICE_TYPE_CPU;
+        if (rf_device_left_out(&infos[i], why, sizeof(why))[0])
+            rf_log_message(RF_LOG_INFO, "device %u (%s) is left out: %s", i, infos[i].name, why);
+    }
+    rf_absence_facts *facts = gpu ? NULL : malloc(sizeof(*facts));
+    if (!facts) return;
+    rf_absence_take_facts(RF_ABSENCE_BY_DEFAULT, facts);
+    if (rf_absence_explain(RF_ABSENCE_BY_DEFAULT, facts, why, sizeof(why)))
+        rf_log_message(RF_LOG_WARN, "no GPU is used: %s", why);
+    free(facts);
+}
+
+static rf_result explain_choice(rf_result r, const rf_device_info *infos, uint32_t num_infos)
+{
+    if (r != RF_ERROR_NOT_FOUND) return r;
+    bool gpu = false;
+    for (uint32_t i = 0; i < num_infos; i++) gpu |= infos[i].type != RF_DEVICE_TYPE_CPU;
+    return rf_absence_add_cause(gpu ? RF_ABSENCE_OF_ANOTHER : RF_ABSENCE_OF_GPUS, r);
+}
+
+rf_result rf_gpu_choose(rf_gpu *gpu, const char *named, rf_device_info **infos, uint32_t *num_infos, uint32_t **indices,
+                        uint32_t *count)
+{
+    *indices = NULL;
+    const char *entries = named ? named : rf_env("RINGFIRE_DEVICES");
+    RF_TRY(rf_gpu_list_all(gpu, infos, num_infos));
+    const rf_result r = rf_device_select(entries, *infos, *num_infos, indices, count);
+    if (r >= 0 && !entries) tell_of_default(*infos, *num_infos);
+    return explain_choice(r, *infos, *num_infos);
+}
+
+rf_result rf_gpu_choose_one(rf_gpu *gpu, const char *named, uint32_t *index)
+{
+    const char *entries = named ? named : rf_env("RINGFIRE_DEVICES");
+    rf_device_info *infos;
+    uint32_t num_infos;
+    rf_result r = rf_gpu_list_all(gpu, &infos, &num_infos);
+    if (r >= 0 && named && rf_device_is_list(named, infos, num_infos))
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                    "device '%s' is a list; name one, or use rf_strategy_create_mirrored() for several", named);
+    if (r >= 0) r = explain_choice(rf_device_select_one(entries, infos, num_infos, index), infos, num_infos);
+    rf_free(infos);
+    return r;
+}
+
+RF_API rf_result rf_devices_select(const char *entries, uint32_t *indices, uint32_t *count)
+{
+    RF_REQUIRE(count, "count is NULL");
+    const uint32_t capacity = indices ? *count : 0;
+    rf_gpu *gpu;
+    RF_TRY(rf_gpu_create(NULL, &gpu));
+    rf_device_info *infos;
+    uint32_t num_infos, *chosen;
+    const rf_result r = rf_gpu_choose(gpu, entries, &infos, &num_infos, &chosen, count);
+    if (r == RF_OK && indices) memcpy(indices, chosen, (*count < capacity ? *count : capacity) * sizeof(*chosen));
+    rf_free(chosen);
+    rf_free(infos);
     rf_gpu_destroy(&gpu);
     return r;
 }

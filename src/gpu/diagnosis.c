@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "gpu/internal.h"
 
 #include "base/numbers.h"
@@ -63,6 +64,22 @@ void rf_gpu_describe_fault(const rf_gpu_device *device, char *text, size_t size)
 
 /* ---- memory that is used up ---- */
 
+#define DRIVER_ROOM (256ull << 20) /* what a failed allocation of a driver may have been */
+
+static bool describe_limits(char *text, size_t size)
+{
+    rf_memory_limits limits;
+    rf_memory_limits_take(&limits);
+    return rf_memory_limits_describe(&limits, DRIVER_ROOM, text, size);
+}
+
+void rf_gpu_describe_limits(char *text, size_t size)
+{
+    char why[256];
+    text[0] = '\0';
+    if (describe_limits(why, sizeof(why))) snprintf(text, size, "; %s", why);
+}
+
 void rf_gpu_describe_memory(const rf_gpu_device *device, char *text, size_t size)
 {
     text[0] = '\0';
@@ -85,4 +102,12 @@ void rf_gpu_describe_memory(const rf_gpu_device *device, char *text, size_t size
     const double gib = 1.0 / (double)(1u << 30);
     text_append(text, size, "; of the device's %.1f GiB others use %.1f, this process uses %.1f", (double)whole * gib,
                 (double)(whole > ours ? whole - ours : 0) * gib, (double)budget.heapUsage[heap] * gib);
+}
+
+void rf_gpu_warn_of_limits(const rf_gpu_device *device)
+{
+    char why[256];
+    if (device->plan.caps.is_cpu && describe_limits(why, sizeof(why)))
+        rf_log_message(RF_LOG_WARN, "%s: the driver may end the program for want of memory: %s", device->info.name,
+                       why);
 }

@@ -30,6 +30,12 @@ void rf_gpu_destroy(rf_gpu **gpu);
 rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count); /* as rf_devices_list */
 /* All of them in a new array, freed with rf_free. */
 rf_result rf_gpu_list_all(rf_gpu *gpu, rf_device_info **infos, uint32_t *count);
+/* The list, and which of it are meant: by `named`, else by RINGFIRE_DEVICES, else by default. What is missing is
+ * explained (absence.h). Both arrays are freed with rf_free, after a failure too. */
+rf_result rf_gpu_choose(rf_gpu *gpu, const char *named, rf_device_info **infos, uint32_t *num_infos, uint32_t **indices,
+                        uint32_t *count);
+/* The same for one device: the first entry, or the best of the default. */
+rf_result rf_gpu_choose_one(rf_gpu *gpu, const char *named, uint32_t *index);
 /* Warnings and errors of the validation layer so far, and the text of the first. Thread-safe. */
 uint64_t rf_gpu_validation_messages(const rf_gpu *gpu, const char **first);
 
@@ -39,6 +45,7 @@ typedef struct rf_gpu_device_params {
     bool shares_cpus;  /* more than this device computes on this host's processors: leave it to the system where
                           a driver's threads run (placement.h) */
     const char *cache_directory; /* NULL: no pipeline cache on disk */
+    bool cache_read_only;
     bool explain; /* have the driver keep what it can say of its pipelines, where it can say something; such pipelines
                      may differ from others */
 } rf_gpu_device_params;

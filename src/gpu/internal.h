@@ -107,6 +107,7 @@ struct rf_gpu_device {
     rf_gpu_pipeline *pipelines;
     VkPipelineCache pipeline_cache;
     char *cache_path; /* NULL: not kept on disk */
+    bool cache_read_only;
     uint64_t cache_hash;
 };
 
@@ -153,10 +154,14 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
 /* What the driver says about why the device was lost, and about whose the memory is: the end of a message, or "". */
 void rf_gpu_describe_fault(const rf_gpu_device *device, char *text, size_t size);
 void rf_gpu_describe_memory(const rf_gpu_device *device, char *text, size_t size);
+/* The same of a limit of the host's memory that the process has met. */
+void rf_gpu_describe_limits(char *text, size_t size);
+/* Warns where a software driver is about to be opened in less memory than it takes: such drivers end the program. */
+void rf_gpu_warn_of_limits(const rf_gpu_device *device);
 /* RF_OK, or the failure that lost the device. */
 rf_result rf_gpu_check_lost(const rf_gpu_device *device);
 
-/* ---- loader.c ---- */
+/* ---- driver_lock.c ---- */
 /* Drivers set up process-wide state when they are loaded or open a device (LLVM's options, for one), and nothing
  * promises that two instances may make them do so at once: loading, opening, closing and unloading happen one at a
  * time. So does what makes the loader look through the devices of all instances, namely asking for a device's entry
@@ -185,7 +190,7 @@ rf_result rf_gpu_memory_flush_buffer(const rf_gpu_buffer *buffer);
 
 /* ---- pipeline.c, pipeline_cache.c ---- */
 void rf_gpu_pipelines_destroy(rf_gpu_device *device);
-rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory);
+rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory, bool read_only);
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
 
 /* ---- explain.c ---- */

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "gpu/absence.h"
 #include "gpu/internal.h"
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
 #define PORTABILITY_ENUMERATION "VK_KHR_portability_enumeration"
-
-static pthread_mutex_t driver_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-void rf_gpu_lock_drivers(void)
-{
-    pthread_mutex_lock(&driver_mutex);
-}
-
-void rf_gpu_unlock_drivers(void)
-{
-    pthread_mutex_unlock(&driver_mutex);
-}
 
 /* ---- entry points ---- */
 
@@ -306,11 +294,9 @@ rf_result rf_gpu_create(const rf_gpu_params *params, rf_gpu **out)
     if (r == RF_OK) r = create_instance(gpu, validation_wanted(params));
     if (r == RF_OK) r = devices_enumerate(gpu);
     rf_gpu_unlock_drivers();
-    if (r < 0)
-        rf_gpu_destroy(&gpu);
-    else
-        *out = gpu;
-    return r;
+    if (r == RF_OK) *out = gpu;
+    if (r < 0) rf_gpu_destroy(&gpu);
+    return r == RF_ERROR_NOT_FOUND || r == RF_ERROR_OUT_OF_HOST_MEMORY ? rf_absence_add_cause(RF_ABSENCE_OF_ALL, r) : r;
 }
 
 void rf_gpu_destroy(rf_gpu **gpu_pointer)

@@ -24,7 +24,7 @@ static char *file_path(const rf_gpu_device *device, const char *directory)
     char uuid[2 * VK_UUID_SIZE + 1];
     for (unsigned i = 0; i < VK_UUID_SIZE; i++) snprintf(uuid + 2 * i, 3, "%02x", device->info.uuid[i]);
     const uint64_t hash = rf_hash_bytes(device->info.driver_info, strlen(device->info.driver_info), 0);
-    return rf_asprintf("%s/vulkan-%s-%08x-%016llx.bin", directory, uuid, device->info.driver_version,
+    return rf_asprintf("%s/" RF_CACHE_PIPELINES "%s-%08x-%016llx.bin", directory, uuid, device->info.driver_version,
                        (unsigned long long)hash);
 }
 
@@ -70,8 +70,9 @@ static void cache_load(rf_gpu_device *device, void **data, size_t *size)
     *size = 0;
 }
 
-rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory)
+rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory, bool read_only)
 {
+    device->cache_read_only = read_only;
     void *data = NULL;
     size_t size = 0;
     if (directory) {
@@ -129,7 +130,7 @@ static rf_result cache_store(rf_gpu_device *device)
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device)
 {
     if (!device->pipeline_cache) return;
-    if (device->cache_path && device->pipelines && !device->lost) {
+    if (device->cache_path && !device->cache_read_only && device->pipelines && !device->lost) {
         char *slash = strrchr(device->cache_path, '/');
         *slash = '\0';
         rf_result r = rf_make_directories(device->cache_path, 0700);

@@ -316,6 +316,9 @@ void rf_gpu_describe(const rf_gpu_snapshot *s, uint32_t index, rf_device_info *o
     out->api_version = p->apiVersion;
     out->driver_version = p->driverVersion;
     memcpy(out->uuid, s->properties11.deviceUUID, sizeof(out->uuid));
+    if (s->extensions.pci_bus_info)
+        snprintf(out->pci_address, sizeof(out->pci_address), "%04x:%02x:%02x.%x", s->pci.domain, s->pci.bus & 0xff,
+                 s->pci.device & 0xff, s->pci.function & 0xf);
     out->type = type_of(p->deviceType);
     out->memory_size = device_memory_size(&s->memory);
     out->subgroup_size = s->properties11.subgroupSize;

@@ -17,10 +17,14 @@
 
 typedef struct rf_gpu_extensions {
     bool subgroup_size_control, maintenance4, external_memory_host, bfloat16, cooperative_matrix, portability_subset,
-        executable_properties, memory_budget, device_fault;
+        executable_properties, memory_budget, device_fault, pci_bus_info;
     const char *unvalidated;                          /* what rf_gpu_leave_unvalidated() has left off */
     bool sm_builtins, core_properties, core_builtins; /* of NVIDIA, AMD and ARM: they count compute units */
 } rf_gpu_extensions;
+
+typedef struct rf_gpu_pci_address {
+    uint32_t domain, bus, device, function;
+} rf_gpu_pci_address;
 
 /* Below Vulkan 1.2 only `properties` and `memory` are filled in. Chains (pNext) are always NULL here. */
 typedef struct rf_gpu_snapshot {
@@ -30,6 +34,7 @@ typedef struct rf_gpu_snapshot {
     VkPhysicalDeviceVulkan12Properties properties12;
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup; /* zero without size control */
     uint64_t max_buffer_size;
+    rf_gpu_pci_address pci;    /* with extensions.pci_bus_info */
     uint32_t compute_units;    /* 0 where no extension tells */
     bool device_fault;         /* the feature of that extension */
     bool forwards_stores;      /* of the host's processor: see RF_WRITE of shaders/include/wide.glsl */

@@ -201,7 +201,9 @@ static rf_result compile_noted(rf_gpu_device *device, rf_gpu_recording *const *r
     const uint32_t helpers = rf_gpu_precompile_helpers(found, rf_cpu_count());
     const rf_result r = helpers > 0 ? compile_all(device, variants, found, helpers) : RF_OK;
     rf_free(variants);
-    return r;
+    if (r != RF_ERROR_OUT_OF_DEVICE_MEMORY && r != RF_ERROR_OUT_OF_HOST_MEMORY) return r;
+    rf_log_message(RF_LOG_INFO, "kernels are compiled by the driver, one by one: %s", rf_error_message());
+    return RF_OK; /* the work itself has its memory */
 }
 
 /* ---- submission ---- */

@@ -76,7 +76,9 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
     rf_number_vprint(text, sizeof(text), format, args);
     va_end(args);
     if (device && result == VK_ERROR_DEVICE_LOST && !device->lost) rf_gpu_describe_fault(device, said, sizeof(said));
-    if (device && result == VK_ERROR_OUT_OF_DEVICE_MEMORY) rf_gpu_describe_memory(device, said, sizeof(said));
+    const bool host = result == VK_ERROR_OUT_OF_HOST_MEMORY, of_device = result == VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (device && (host || (of_device && device->plan.caps.is_cpu))) rf_gpu_describe_limits(said, sizeof(said));
+    if (device && of_device && !said[0]) rf_gpu_describe_memory(device, said, sizeof(said));
     rf_error_set(rf_gpu_map_result(result), "vulkan", result, file, line, "%s%s%s: %s%s%s",
                  device ? device->info.name : "", device ? ": " : "", text, rf_gpu_vk_result_name(result), said,
                  result_advice(result));

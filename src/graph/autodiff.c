@@ -54,6 +54,8 @@ static rf_result contribution_accumulate(differentiation *d, const rf_op *op, rf
                        rf_shape_format(want->shape, a, sizeof(a)), rf_dtype_name(is->dtype),
                        rf_shape_format(is->shape, b, sizeof(b)));
     }
+    RF_TRY(RF_VEC_GROW(&d->graph->gradients));
+    d->graph->gradients.items[d->graph->gradients.count++] = (rf_shape_pair){ v, contribution };
     if (d->gradient[v] == 0) {
         d->gradient[v] = contribution;
         return RF_OK;
@@ -109,6 +111,7 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
                                 .dout = dout,
                                 .needed = needed,
                                 .din = din };
+    d->graph->call = node.call; /* what is appended belongs to the call that it is the gradient of */
     const rf_result r = node.op->gradient(&context);
     if (r < 0) return rf_error_context(r, "gradient of '%s'", node.op->name);
     for (uint32_t i = 0; i < node.n_in; i++) {
@@ -134,15 +137,21 @@ static rf_result loss_differentiate(differentiation *d, rf_value loss, const rf_
             if (!d->graph->nodes.items[n].dead) RF_TRY(differentiate_node(d, n));
         }
     }
-    for (uint32_t i = 0; i < num_targets; i++) {
-        grads[i] = d->gradient[targets[i]];
-        if (grads[i] == 0) RF_TRY(fill_as(d->graph, 0.0f, targets[i], &grads[i]));
-    }
+    for (uint32_t i = 0; i < num_targets; i++) grads[i] = d->gradient[targets[i]];
     return RF_OK;
 }
 
 rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                  rf_value *grads)
+{
+    RF_TRY(rf_graph_differentiate_reached(graph, loss, targets, num_targets, grads));
+    for (uint32_t i = 0; i < num_targets; i++)
+        if (grads[i] == 0) RF_TRY(fill_as(graph, 0.0f, targets[i], &grads[i]));
+    return RF_OK;
+}
+
+rf_result rf_graph_differentiate_reached(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                                         rf_value *grads)
 {
     RF_REQUIRE(graph->core, "differentiate: the graph was made without core operations");
     RF_TRY(rf_graph_check_values(graph, "loss", &loss, 1));
@@ -161,7 +170,9 @@ rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value 
     d.wanted = RF_NEW_ARRAY(bool, d.num_values);
     d.gradient = RF_NEW_ARRAY(rf_value, d.num_values);
     rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    const char *call = graph->call;
     if (d.wanted && d.gradient) r = loss_differentiate(&d, loss, targets, num_targets, grads);
+    graph->call = call;
     rf_free(d.wanted);
     rf_free(d.gradient);
     return r;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/philox.h"
 #include "graph/internal.h"
 
 #include "base/numbers.h"
@@ -77,4 +78,34 @@ char *rf_graph_dump(const rf_graph *graph)
         return NULL;
     }
     return t.items;
+}
+
+static uint64_t hash_desc(const rf_tensor_desc *desc, uint64_t hash)
+{
+    return rf_hash_bytes(desc->shape.dim, (size_t)desc->shape.rank * sizeof(desc->shape.dim[0]),
+                         rf_hash64(hash, desc->dtype));
+}
+
+uint64_t rf_graph_hash(const rf_graph *graph)
+{
+    uint64_t hash = 0;
+    for (uint32_t v = 1; v < graph->values.count; v++) {
+        const rf_value_info *value = &graph->values.items[v];
+        if (value->kind == RF_VALUE_NONE || value->kind == RF_VALUE_RESULT) continue;
+        hash = hash_desc(&value->desc, rf_hash64(hash, value->kind));
+        if (value->kind == RF_VALUE_CONSTANT)
+            hash = rf_hash_bytes(value->data, rf_tensor_bytes(&value->desc), hash);
+        else
+            hash = rf_hash64(hash, value->slot);
+    }
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const rf_node_info *node = &graph->nodes.items[n];
+        if (node->dead) continue;
+        hash = rf_hash_bytes(node->op->name, strlen(node->op->name), hash);
+        hash = rf_hash_bytes(node->attr, node->op->attr_size, hash);
+        hash = rf_hash_bytes(node->in, node->n_in * sizeof(node->in[0]), hash);
+        for (uint32_t i = 0; i < node->n_out; i++)
+            if (node->out[i]) hash = hash_desc(rf_graph_desc(graph, node->out[i]), hash);
+    }
+    return hash;
 }

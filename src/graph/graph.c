@@ -35,6 +35,9 @@ void rf_graph_destroy(rf_graph **graph)
     rf_free(g->values.items);
     rf_free(g->nodes.items);
     rf_free(g->leaves.slots);
+    rf_free(g->batches.items);
+    rf_free(g->limits.items);
+    rf_free(g->gradients.items);
     for (uint32_t i = 0; i < g->held.count; i++) g->held.items[i]->release(g->held.items[i]);
     rf_free(g->held.items);
     rf_arena_free(&g->arena);
@@ -70,6 +73,15 @@ static rf_result hold_op(rf_graph *graph, const rf_op *op)
     return RF_OK;
 }
 
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason)
+{
+    RF_TRY(RF_VEC_GROW(&graph->limits));
+    const char *copy = rf_arena_strdup(&graph->arena, reason);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    graph->limits.items[graph->limits.count++] = (rf_batch_limit){ least, most, copy };
+    return RF_OK;
+}
+
 static rf_result clone_contents(const rf_graph *from, rf_graph *to)
 {
     RF_TRY(
@@ -88,6 +100,17 @@ static rf_result clone_contents(const rf_graph *from, rf_graph *to)
         rf_node_info *node = &to->nodes.items[n];
         *node = from->nodes.items[n];
         if (!(node->attr = rf_graph_keep_attr(to, node->op, node->attr))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        RF_TRY(rf_graph_set_call(to, node->call));
+        node->call = to->call;
+        node->fixed = false;
+    }
+    if (from->fixed_by && !(to->fixed_by = rf_arena_strdup(&to->arena, from->fixed_by)))
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    to->batches_checked = from->batches_checked;
+    to->batches.pair = from->batches.pair;
+    for (uint32_t i = 0; i < from->limits.count; i++) {
+        const rf_batch_limit *limit = &from->limits.items[i];
+        RF_TRY(rf_graph_limit_batch(to, limit->least, limit->most, limit->reason));
     }
     to->values.count = from->values.count;
     to->nodes.count = from->nodes.count;
@@ -255,6 +278,21 @@ void rf_graph_kill(rf_graph *graph, rf_node node)
     graph->nodes.items[node].dead = true;
 }
 
+rf_result rf_graph_set_call(rf_graph *graph, const char *call)
+{
+    const size_t length = call ? strcspn(call, ":") : 0;
+    if (length == 0) {
+        graph->call = NULL;
+        return RF_OK;
+    }
+    if (graph->call && strncmp(graph->call, call, length) == 0 && graph->call[length] == '\0') return RF_OK;
+    char *copy = rf_arena_alloc(&graph->arena, length + 1);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(copy, call, length);
+    graph->call = copy;
+    return RF_OK;
+}
+
 static rf_result check_mutated(const rf_graph *graph, const rf_node_info *node)
 {
     for (uint32_t i = 0; i < node->n_in; i++) {
@@ -270,6 +308,7 @@ static rf_result check_mutated(const rf_graph *graph, const rf_node_info *node)
 static void node_append(rf_graph *graph, rf_node_info *node, const rf_op_call *call)
 {
     const rf_node n = graph->nodes.count++;
+    graph->batches_checked = false;
     node->n_out = call->n_out;
     for (uint32_t i = 0; i < call->n_out; i++) {
         const rf_value v = graph->values.count++;
@@ -291,7 +330,7 @@ rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const
 {
     RF_TRY(rf_op_check(op, n_in));
     RF_TRY(rf_graph_check_values(graph, op->name, in, n_in));
-    rf_node_info node = { .op = op, .attr = attr ? attr : zero_attr, .n_in = n_in };
+    rf_node_info node = { .op = op, .attr = attr ? attr : zero_attr, .n_in = n_in, .call = graph->call };
     if (n_in > 0) memcpy(node.in, in, n_in * sizeof(*in));
     RF_TRY(check_mutated(graph, &node));
 

@@ -38,8 +38,26 @@ typedef struct rf_node_info {
     uint32_t n_in, n_out;
     rf_value in[RF_MAX_INPUTS];
     rf_value out[RF_MAX_OUTPUTS];
-    bool dead; /* removed by a rewrite */
+    const char *call; /* what the user called, for messages: see rf_graph_set_call(); NULL: nothing is known */
+    bool fixed;       /* fits the traced batch alone; known for the nodes that batch_dims.c has seen */
+    bool dead;        /* removed by a rewrite */
 } rf_node_info;
+
+/* Shapes of a value for two other batches; batch_dims.c's own. */
+typedef struct rf_batch_shapes {
+    rf_shape at[2];
+} rf_batch_shapes;
+
+/* Batches of other sizes are refused; the reason names the call of the step. */
+typedef struct rf_batch_limit {
+    int64_t least, most;
+    const char *reason;
+} rf_batch_limit;
+
+/* A value and its gradient, or a part of that, have one shape, whatever the batch. */
+typedef struct rf_shape_pair {
+    rf_value value, gradient;
+} rf_shape_pair;
 
 /* A hash table of leaves and nodes; index.c's own. */
 typedef struct rf_graph_index {
@@ -64,6 +82,24 @@ struct rf_graph {
     void *trace; /* whoever traces into it, for gradients that are traced; NULL: nobody */
     uint32_t num_inputs, num_states, num_hosts; /* one more than the largest slot */
     rf_graph_index leaves;                      /* those that are found again: all but constants */
+    const char *call;                           /* of the nodes to come */
+    struct {
+        rf_batch_shapes *items; /* of the first values */
+        uint32_t count, capacity;
+        uint32_t nodes;   /* whose results are among them */
+        int64_t examples; /* of the traced batch; 0: there is none */
+        uint32_t pair;    /* which other batches they are */
+    } batches;
+    struct {
+        rf_shape_pair *items;
+        uint32_t count, capacity;
+    } gradients;
+    bool batches_checked;
+    struct {
+        rf_batch_limit *items;
+        uint32_t count, capacity;
+    } limits;
+    const char *fixed_by; /* once checked: why no batch but the traced one fits; NULL: others do */
 };
 
 rf_result rf_graph_create(const rf_core_ops *core, rf_graph **out);
@@ -80,6 +116,10 @@ rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *da
  * differentiation. rf_graph_share() joins them once all gradients are there. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
+
+/* Nodes to come are part of this call of the user, such as "rf_sort", for messages. Copied. A text ends at its
+ * first ':', so that "rf_sort: x" will do. NULL: nothing is known. */
+rf_result rf_graph_set_call(rf_graph *graph, const char *call);
 
 static inline const rf_tensor_desc *rf_graph_desc(const rf_graph *graph, rf_value v)
 {
@@ -101,6 +141,9 @@ typedef struct rf_graph_roots {
  * state which is updated in place later on: the gradient would see the new contents. */
 rf_result rf_graph_differentiate(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
                                  rf_value *grads);
+/* The same, but of a target without influence grads[i] becomes 0, no value. */
+rf_result rf_graph_differentiate_reached(rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets,
+                                         rf_value *grads);
 /* RF_ERROR_NO_GRADIENT when none of the targets can get a gradient of `loss`: all would be zeros. */
 rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const rf_value *targets, uint32_t num_targets);
 
@@ -125,8 +168,10 @@ typedef struct rf_lookup {
 } rf_lookup;
 /* For each input slot below `count` the op with the fewest choices of those that take the input as it is, or a view of
  * it. Ops whose choices depend on the batch do not count. */
-void rf_graph_find_lookups(const rf_graph *graph, rf_lookup *lookups, uint32_t count);
+rf_result rf_graph_find_lookups(rf_graph *graph, rf_lookup *lookups, uint32_t count);
 
+/* Refuses batches of fewer and of more examples than that, for this reason, which names the call of the step. */
+rf_result rf_graph_limit_batch(rf_graph *graph, int64_t least, int64_t most, const char *reason);
 /* Infers all shapes for a batch of another size (dimension 0 of every input). Fails with a clear message when a shape
  * in the trace was fixed to the traced batch. */
 rf_result rf_graph_specialize(rf_graph *graph, int64_t batch);
@@ -143,6 +188,8 @@ rf_result rf_graph_replay(const rf_graph *from, const bool *needed, rf_graph *to
 
 /* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
+/* Of its live nodes with their attributes and shapes, and of its constants: equal for graphs that were traced alike. */
+uint64_t rf_graph_hash(const rf_graph *graph);
 
 /* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every
  * leaf before, of every value after (allocated from `arena`). */

@@ -18,6 +18,16 @@ rf_result rf_op_check(const rf_op *op, uint32_t n_in);
 
 /* Copy of the attributes that lives as long as the graph; NULL + record on failure. */
 const void *rf_graph_keep_attr(rf_graph *graph, const rf_op *op, const void *attr);
+/* ---- batch_dims.c: shapes for two other batches, of all values so far ---- */
+rf_result rf_batch_shapes_update(rf_graph *graph);
+void rf_batch_shapes_forget(rf_graph *graph);
+/* The op, its attributes and inputs for the other batch 0 or 1. */
+void rf_batch_shapes_call(const rf_graph *graph, const rf_node_info *node, uint32_t other, rf_op_call *call);
+/* Whether a call makes of the values `in` what the values `out` are with the other batches, too (0: new ones). `made`
+ * gets the shapes of all its outputs. */
+bool rf_batch_shapes_fit(const rf_graph *graph, const rf_op_call *call, const rf_value *in, const rf_value *out,
+                         rf_batch_shapes *made);
+
 /* Adds `sign` (1 or -1) to the use count of each value the node reads. */
 void rf_graph_count_uses(rf_graph *graph, const rf_node_info *node, int sign);
 /* Takes a node out: flag and use counts. */

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
 #include "graph/internal.h"
 
-void rf_graph_find_lookups(const rf_graph *graph, rf_lookup *lookups, uint32_t count)
+static int64_t choices_for(const rf_graph *graph, const rf_node_info *node, uint32_t other)
+{
+    rf_op_call call;
+    rf_batch_shapes_call(graph, node, other, &call);
+    return node->op->choices(&call);
+}
+
+rf_result rf_graph_find_lookups(rf_graph *graph, rf_lookup *lookups, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) lookups[i] = (rf_lookup){ 0 };
+    RF_TRY(rf_batch_shapes_update(graph));
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
         const rf_node_info *node = &graph->nodes.items[n];
         const rf_value_info *values = graph->values.items;
@@ -12,13 +21,13 @@ void rf_graph_find_lookups(const rf_graph *graph, rf_lookup *lookups, uint32_t c
         const rf_value_info *indices = &values[values[node->in[index_input]].storage];
         if (indices->kind != RF_VALUE_INPUT || indices->slot >= count) continue;
         const rf_value table = node->in[index_input == 0];
-        const rf_value_kind kind = values[values[table].storage].kind;
         rf_op_call call;
         rf_graph_call(graph, n, &call);
-        const rf_choices choices = node->op->choices(&call);
-        if (!choices.fixed && kind != RF_VALUE_STATE && kind != RF_VALUE_CONSTANT) continue;
+        const int64_t choices = node->op->choices(&call);
+        if (choices != choices_for(graph, node, 0) || choices != choices_for(graph, node, 1)) continue;
         rf_lookup *lookup = &lookups[indices->slot];
-        if (lookup->op && lookup->choices <= choices.count) continue;
-        *lookup = (rf_lookup){ .op = node->op, .choices = choices.count, .table = table };
+        if (lookup->op && lookup->choices <= choices) continue;
+        *lookup = (rf_lookup){ .op = node->op, .choices = choices, .table = table };
     }
+    return RF_OK;
 }

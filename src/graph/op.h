@@ -22,8 +22,9 @@
 
 typedef struct rf_op rf_op;
 typedef struct rf_graph rf_graph;
-typedef uint32_t rf_value; /* index into a graph's values; 0 is "none" */
-typedef uint32_t rf_node;  /* index into a graph's nodes */
+typedef struct rf_examples rf_examples; /* examples.h */
+typedef uint32_t rf_value;              /* index into a graph's values; 0 is "none" */
+typedef uint32_t rf_node;               /* index into a graph's nodes */
 
 typedef struct rf_tensor_desc {
     rf_dtype dtype;
@@ -271,11 +272,6 @@ enum rf_op_flags {
                                       that is one of several leaves it to its caller, between two parts of a run */
 };
 
-typedef struct rf_choices {
-    int64_t count; /* numbers are 0 to one below */
-    bool fixed;    /* whatever the batch, even where what is looked into is computed */
-} rf_choices;
-
 /* Elements first, first + step, ... before `end` of a tensor. */
 typedef struct rf_elements {
     int64_t first, step, end;
@@ -297,13 +293,16 @@ struct rf_op {
     uint32_t unbatched_in, unbatched_out;
     uint32_t saved_out; /* bit i: output i is there for the op's own gradient, and has none itself */
     uint32_t settings;  /* bit i: input i holds numbers that are checked before they come here: always finite */
-    /* Of an op that looks something up: the choices that there are, and the input that holds their numbers. Of other
+    /* Of an op that looks something up: how many choices there are, and the input that holds their numbers. Of other
      * numbers it makes NaN. NULL: it looks nothing up. */
-    rf_choices (*choices)(const rf_op_call *call);
+    int64_t (*choices)(const rf_op_call *call);
     uint32_t index_input;
     /* Of a product whose kernels pad input 0 with zeros: the elements of input 1 that zeros may meet in element i of
      * output 0, where NaN or an infinity among them then shows. NULL: nothing is padded. */
     rf_elements (*met_by_padding)(const rf_op_call *call, int64_t i);
+    /* Of an op that moves rows along a dimension: which examples those of output `i` belong to, where that depends on
+     * the batch. `out` holds what follows from the shapes alone. NULL: rows stay where they are. */
+    void (*examples)(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out);
     /*
      * Inputs may be stored in f16 or bf16, all in the same, and are computed with in f32: inference, gradient,
      * reference, scores and plans see f32 (widen.c). This makes the plan that converts before and after the kernel.

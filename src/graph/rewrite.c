@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "graph/batch_dims.h"
 #include "graph/internal.h"
 
 /* A value with thousands of readers is not searched for fusable pairs beyond this many neighbours of each reader. */
@@ -297,15 +298,20 @@ static rf_result fusion_apply(rewriter *rw, fusion *f)
 {
     if (!keeps_types(rw, f)) return RF_OK;
     rf_graph *graph = rw->graph;
+    rf_batch_shapes shapes[RF_MAX_OUTPUTS];
     const char *first = graph->nodes.items[f->gone].op->name, *second = graph->nodes.items[f->place].op->name;
     rf_op_call call;
     rf_result r = check_fusion(rw, f, &call);
     if (r < 0) return rf_error_context(r, "fusing '%s' and '%s'", first, second);
+    /* Shapes may agree for the traced batch alone. */
+    const bool fits = rf_batch_shapes_fit(graph, &call, f->fused.in, f->out, shapes);
+    if (!fits && !graph->fixed_by) return RF_OK;
 
     /* All that can fail comes first, so that a failure leaves the graph as it was. */
     const uint32_t need = graph->values.count + RF_MAX_OUTPUTS;
     RF_TRY(rf_array_reserve((void **)&graph->values.items, &graph->values.capacity, need, sizeof(rf_value_info)));
     RF_TRY(rf_array_reserve((void **)&rw->values.items, &rw->values.capacity, need, sizeof(read_list)));
+    RF_TRY(rf_array_reserve((void **)&graph->batches.items, &graph->batches.capacity, need, sizeof(rf_batch_shapes)));
     const void *attr = rf_graph_keep_attr(graph, f->fused.op, f->fused.attr);
     if (!attr) return RF_ERROR_OUT_OF_HOST_MEMORY;
 
@@ -318,7 +324,8 @@ static rf_result fusion_apply(rewriter *rw, fusion *f)
         /* Unused ones that the fused node does not make any more. The others are set below. */
         if (is_unused(rw, node->out[i])) graph->values.items[node->out[i]].producer = f->gone;
     }
-    *node = (rf_node_info){ .op = f->fused.op, .attr = attr, .n_in = f->fused.n_in, .n_out = call.n_out };
+    const char *said = node->call ? node->call : graph->nodes.items[f->gone].call;
+    *node = (rf_node_info){ .op = f->fused.op, .attr = attr, .n_in = f->fused.n_in, .n_out = call.n_out, .call = said };
     memcpy(node->in, f->fused.in, sizeof(node->in));
     for (uint32_t i = 0; i < node->n_out; i++) {
         rf_value v = f->out[i];
@@ -326,6 +333,8 @@ static rf_result fusion_apply(rewriter *rw, fusion *f)
             v = graph->values.count++;
             graph->values.items[v] = (rf_value_info){ .kind = RF_VALUE_RESULT, .desc = call.out[i], .storage = v };
             rw->values.items[rw->values.count++] = (read_list){ 0 };
+            graph->batches.items[graph->batches.count++] =
+                fits ? shapes[i] : (rf_batch_shapes){ { call.out[i].shape, call.out[i].shape } };
         }
         graph->values.items[v].producer = f->place;
         graph->values.items[v].slot = i;
@@ -464,6 +473,8 @@ rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots)
     if (!roots) roots = &none;
     RF_TRY(rf_graph_check_values(graph, "roots", roots->results, roots->num_results));
     RF_TRY(remove_dead(graph, roots));
+    if (!graph->batches_checked) RF_TRY(rf_graph_check_batches(graph, NULL, 0));
+    RF_TRY(rf_batch_shapes_update(graph)); /* a copy has none */
     bool changed = graph->nodes.count > 0;
     rf_result r = RF_OK;
     while (r >= 0 && changed) {

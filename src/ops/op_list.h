@@ -14,6 +14,7 @@
     OP(broadcast_like) /* x, like (shape only) */                                                                      \
     OP(reshape)                                                                                                        \
     OP(reshape_like) /* x, like (shape only) */                                                                        \
+    OP(regroup)      /* x, others (shape only) */                                                                      \
     OP(transpose)                                                                                                      \
     OP(slice)                                                                                                          \
     OP(slice_grad) /* dy, x (shape only) -> dx */                                                                      \

@@ -150,6 +150,19 @@ rf_result rf_emit_global_avg_pool2d(rf_graph *g, rf_value x, rf_value *out);
 /* ---- shape.c ---- */
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out);
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out);
+/* ---- regroup.c ---- */
+/* So many times the product of dimensions of a tensor: bit d of `axes` is dimension d. No axes: a fixed number. */
+typedef struct rf_size {
+    int64_t times;
+    rf_value of;
+    uint32_t axes;
+} rf_size;
+/* Reshapes x, whatever the batch: a number that is read from a shape is that of the traced one. It is a plain reshape
+ * where at most one of the sizes follows the batch. */
+rf_result rf_emit_regroup(rf_graph *g, rf_value x, const rf_size *sizes, uint32_t rank, rf_value *out);
+/* Makes `count` dimensions of x one. */
+rf_result rf_emit_join_dims(rf_graph *g, rf_value x, uint32_t first, uint32_t count, rf_value *out);
+/* ---- shape.c ---- */
 typedef struct rf_axis_attr {
     uint32_t axis;
 } rf_axis_attr;
@@ -347,19 +360,18 @@ rf_result rf_emit_crossentropy(rf_graph *g, rf_value labels, rf_value prediction
 rf_result rf_emit_accuracy(rf_graph *g, rf_value labels, rf_value predictions, rf_value *out);
 
 /* ---- random.c, cast.c ---- */
-/* random: HOST value i32 [6] = { seed low, seed high, step low, step high, first example of this replica, 0 }. The
- * counter of element e of example n is (first + n) * elements_per_example + e. An example is one row of dimension 0, or
- * `rows` of them where that is not 0. */
+/* random: HOST value i32 [6] = { seed low, seed high, step low, step high, first example of this replica, 0 }.
+ * The tensor has n = count / (outer * inner) examples; its element (o * n + example) * inner + i has the counter
+ * ((first + example) * outer + o) * inner + i. `outer` 0: no example is told from another, counters begin at 0. */
 typedef struct rf_dropout_attr {
     float rate;
     uint32_t stream;
     uint64_t seed;
-    uint32_t rows, unused;
+    uint32_t outer, inner;
 } rf_dropout_attr;
-rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
-                          uint32_t rows, rf_value *out);
-rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, uint32_t stream, uint64_t seed,
-                                 uint32_t rows, rf_value *out);
+rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, const rf_dropout_attr *attr, rf_value *out);
+rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, const rf_dropout_attr *attr,
+                                 rf_value *out);
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out);
 
 /* ---- update.c: flat ranges of parameters ---- */

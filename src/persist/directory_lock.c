@@ -20,7 +20,11 @@ typedef enum attempt {
     TAKEN,
     HELD_HERE,      /* by another object of this process */
     HELD_ELSEWHERE, /* or by a process of which nothing is known */
+    HIDDEN,         /* somebody else's, which this user may not even read: it may be held */
+    IN_THE_WAY,     /* left by another user, held by nobody, and not to be replaced: errno says why */
+    FOREIGN,        /* what stands there is no lock */
     NO_LOCKS,       /* errno says why */
+    FAILED,         /* the same, for reasons that say nothing about the directory */
     AGAIN           /* the file was removed meanwhile */
 } attempt;
 
@@ -60,25 +64,88 @@ static bool is_this_process(const char *holder)
     return sscanf(holder, "%8x-%ld ", &host, &process) == 2 && host == rf_file_host() && process == (long)getpid();
 }
 
-/* ---- taking ---- */
+/* ---- the file ---- */
+
+/* Nobody is served by a link to be followed, a pipe to be waited for, or a terminal. */
+static int open_file(const char *path, int flags)
+{
+    return open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+}
+
+/* Who may write in the directory may take the lock, too, whatever this user's umask. A lock that stays behind would
+ * else be in the way of other users. */
+static void share_file(int fd, const char *path)
+{
+    struct stat file, directory;
+    char *above = rf_strdup(path);
+    char *slash = above ? strrchr(above, '/') : NULL;
+    if (slash) slash[slash == above] = '\0';
+    if (above && fstat(fd, &file) == 0 && stat(slash ? above : ".", &directory) == 0) {
+        mode_t mode = file.st_mode & 0777;
+        if (directory.st_mode & S_IWGRP) mode |= S_IRGRP | S_IWGRP;
+        if (directory.st_mode & S_IWOTH) mode |= S_IROTH | S_IWOTH;
+        (void)!fchmod(fd, mode); /* else other users find a lock in the way, and are told */
+    }
+    rf_free(above);
+}
+
+/* The file, for writing where this user may; -1 and errno. */
+static int open_or_create(const char *path, bool *writable)
+{
+    *writable = true;
+    int fd = open_file(path, O_RDWR);
+    if (fd < 0 && errno == ENOENT) {
+        fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+        if (fd >= 0) share_file(fd, path);
+    } else if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS)) {
+        *writable = false;
+        fd = open_file(path, O_RDONLY);
+    }
+    return fd;
+}
 
 /* The holder removes the file before it lets go: a lock on a file that no longer exists excludes no other process. */
 static bool is_in_place(int fd, const char *path)
 {
     struct stat mine, there;
-    return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev &&
+    return fstat(fd, &mine) == 0 && lstat(path, &there) == 0 && mine.st_dev == there.st_dev &&
            mine.st_ino == there.st_ino;
 }
 
-static attempt try_file(int fd, const char *path, char holder[HOLDER_SIZE])
+/* Only a lock is emptied: a file with a holder's name, or without any text where one was killed before it
+ * wrote.
+ */
+static bool is_lock_file(int fd, const struct stat *status)
 {
-    struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char text[HOLDER_SIZE] = "";
+    unsigned host;
+    long process;
+    if (!S_ISREG(status->st_mode)) return false;
+    (void)!pread(fd, text, sizeof(text) - 1, 0);
+    return text[0] == '\0' || sscanf(text, "%8x-%ld ", &host, &process) == 2;
+}
+
+/* ---- taking ---- */
+
+/* A lock that this user may not write can still be found to be held, and be replaced where it is not: the shared lock
+ * keeps its own user from taking it meanwhile. A file with a second name belongs to somebody else as well. */
+static attempt replace_file(const char *path)
+{
+    return unlink(path) == 0 || errno == ENOENT ? AGAIN : IN_THE_WAY;
+}
+
+static attempt try_file(int fd, const char *path, bool writable, char holder[HOLDER_SIZE])
+{
+    struct flock range = { .l_type = writable ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET };
+    struct stat status;
     int code;
+    if (fstat(fd, &status) != 0 || !is_lock_file(fd, &status)) return FOREIGN;
     do {
         code = fcntl(fd, F_OFD_SETLK, &range);
     } while (code != 0 && errno == EINTR);
     if (code == 0) {
         if (!is_in_place(fd, path)) return AGAIN;
+        if (!writable || status.st_nlink > 1) return replace_file(path);
         write_holder(fd);
         return TAKEN;
     }
@@ -87,11 +154,26 @@ static attempt try_file(int fd, const char *path, char holder[HOLDER_SIZE])
     return is_this_process(holder) ? HELD_HERE : HELD_ELSEWHERE;
 }
 
+/* Whether a lock could not be made because of where it is: then nothing can be written there, or only without one. */
+static attempt judge_failure(const char *path)
+{
+    const int code = errno;
+    struct stat status;
+    attempt a = FAILED;
+    if (code == EINTR || code == EEXIST) a = AGAIN;
+    if (code == ELOOP || code == EISDIR || code == ENXIO) a = FOREIGN;
+    if (code == EACCES || code == EPERM || code == EROFS || code == ENOSPC || code == EDQUOT)
+        a = lstat(path, &status) == 0 ? HIDDEN : NO_LOCKS;
+    errno = code;
+    return a;
+}
+
 static attempt try_lock(rf_directory_lock *lock, char holder[HOLDER_SIZE])
 {
-    const int fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return errno == EINTR ? AGAIN : NO_LOCKS;
-    const attempt a = try_file(fd, lock->path, holder);
+    bool writable;
+    const int fd = open_or_create(lock->path, &writable);
+    if (fd < 0) return judge_failure(lock->path);
+    const attempt a = try_file(fd, lock->path, writable, holder);
     if (a == TAKEN) {
         lock->fd = fd;
         lock->process = (long)getpid();
@@ -111,6 +193,20 @@ static rf_result fail_held(const char *what, const char *holder, const char *ins
                    text ? text + 1 : "it has not written its name", instead);
 }
 
+/* Another user's file, which may be a training's that still runs. */
+static rf_result fail_theirs(const rf_directory_lock *lock, attempt a, const char *what, const char *instead)
+{
+    const int code = errno;
+    struct stat status;
+    const long owner = lstat(lock->path, &status) == 0 ? (long)status.st_uid : -1;
+    return RF_FAIL_NATIVE(
+        RF_ERROR_INVALID_ARGUMENT, "errno", code,
+        "'%s': the lock '%s' of user %ld %s (%s); have it removed if no training of theirs runs there, "
+        "or use another %s",
+        what, lock->path, owner, a == HIDDEN ? "cannot be read" : "was left behind and cannot be removed",
+        strerror(code), instead);
+}
+
 /* What is locked and what else may be used are for the message. */
 static rf_result take_lock(rf_directory_lock *lock, const char *what, const char *instead)
 {
@@ -125,6 +221,13 @@ static rf_result take_lock(rf_directory_lock *lock, const char *what, const char
                            lock->path, strerror(errno));
             return RF_OK;
         }
+        if (a == FOREIGN)
+            return RF_FAIL(
+                RF_ERROR_INVALID_ARGUMENT,
+                "'%s' is no lock of a training but a link or something else; move it away, or use another %s",
+                lock->path, instead);
+        if (a == FAILED) return RF_FAIL_ERRNO(RF_ERROR_IO, "'%s' cannot be locked", lock->path);
+        if (a == IN_THE_WAY || (a == HIDDEN && rf_now_ns() > deadline)) return fail_theirs(lock, a, what, instead);
         if (rf_now_ns() > deadline) return fail_held(what, holder, instead);
         (void)nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000 }, NULL);
     }
@@ -160,7 +263,7 @@ void rf_directory_lock_release(rf_directory_lock *lock)
 {
     if (lock->fd >= 0) {
         /* First the name, then the lock: whoever takes it afterwards makes a file of its own. */
-        if (lock->process == (long)getpid()) (void)unlink(lock->path);
+        if (lock->process == (long)getpid() && is_in_place(lock->fd, lock->path)) (void)unlink(lock->path);
         close(lock->fd);
     }
     rf_free(lock->path);

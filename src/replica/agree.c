@@ -2,6 +2,7 @@
 /* What the workers of a job agree on when a strategy is created (whose replicas are which, and limits that suit all of
  * them), and what they check about each other later. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/platform.h"
@@ -195,6 +196,16 @@ static rf_result check_same_step(const rf_world *w, rf_step_report *all)
     return RF_OK;
 }
 
+static rf_result check_seeds(const rf_world *w, const rf_step_report *all)
+{
+    for (uint32_t r = 1; r < w->size; r++)
+        RF_REQUIRE(all[r].seed == all[0].seed,
+                   "'%s' draws random numbers, on rank 0 from seed %llu and on rank %u from seed %llu; give "
+                   "rf_strategy_set_seed() the same one on all ranks",
+                   all[0].function, (unsigned long long)all[0].seed, r, (unsigned long long)all[r].seed);
+    return RF_OK;
+}
+
 /* The workers' rows are the whole batch, in order, without gaps: then it does not matter who holds how many. */
 static rf_result check_rows(const rf_world *w, const rf_step_report *all)
 {
@@ -217,7 +228,48 @@ static rf_result check_rows(const rf_world *w, const rf_step_report *all)
 rf_result rf_agree_step(const rf_world *w, rf_step_report *all)
 {
     RF_TRY(check_same_step(w, all));
+    RF_TRY(check_seeds(w, all));
     return check_rows(w, all);
+}
+
+/* ---- what steps update with ---- */
+
+#define SETTING_SIZE 160 /* of a line, as messages show it */
+
+/* The line at `at`, which moves behind it. False where the text has ended. */
+static bool take_line(const char *text, uint64_t size, uint64_t *at, char line[SETTING_SIZE])
+{
+    const uint64_t begin = *at;
+    if (begin >= size) {
+        snprintf(line, SETTING_SIZE, "no more");
+        return false;
+    }
+    while (*at < size && text[*at] != '\n') ++*at;
+    const uint64_t length = *at - begin < SETTING_SIZE ? *at - begin : SETTING_SIZE - 1;
+    memcpy(line, text + begin, length);
+    line[length] = '\0';
+    rf_agree_text(line, SETTING_SIZE);
+    ++*at;
+    return true;
+}
+
+rf_result rf_agree_settings_differ(const rf_world *w, const char *texts, const uint64_t *sizes)
+{
+    const char *other = texts;
+    for (uint32_t r = 1; r < w->size; r++) {
+        char a[SETTING_SIZE], b[SETTING_SIZE];
+        uint64_t at = 0, there = 0;
+        other += sizes[r - 1];
+        for (bool more = true; more;) {
+            more = take_line(texts, sizes[0], &at, a);
+            more |= take_line(other, sizes[r], &there, b);
+            RF_REQUIRE(strcmp(a, b) == 0,
+                       "rank 0 updates with %s, but rank %u with %s; create the same optimizers on all workers, change "
+                       "their settings alike, and train the same variables",
+                       a, r, b);
+        }
+    }
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "the workers' optimizers differ");
 }
 
 /* ---- values that are gathered ---- */

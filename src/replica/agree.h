@@ -38,6 +38,8 @@ typedef struct rf_step_report {
     int32_t result;
     uint32_t stop;
     char function[48];
+    uint64_t seed;     /* of the strategy, where the step draws random numbers; else 0 */
+    uint64_t settings; /* a hash of what the step updates with, and what */
 } rf_step_report;
 
 /* all[world size]: compares them and fills in world->first. */
@@ -47,6 +49,9 @@ rf_result rf_agree_offers(rf_strategy *strategy, const rf_offer *all);
 /* all[world size], of workers that are all ready: they are about to run the same step, and the rows that they hold make
  * up the whole batch, in order, without gaps. Makes the names printable. */
 rf_result rf_agree_step(const rf_world *world, rf_step_report *all);
+/* texts: what the workers' steps update with, sizes[world size] bytes each, one after the other; not all are equal.
+ * Fails with the first line that differs. */
+rf_result rf_agree_settings_differ(const rf_world *world, const char *texts, const uint64_t *sizes);
 /* Terminates the text that came in `size` bytes and makes it printable on one line. */
 void rf_agree_text(char *text, size_t size);
 /* rows[world size] of `row` bytes become bytes; *total rows, which fit into memory. `name` says what is gathered. */

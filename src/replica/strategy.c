@@ -7,7 +7,6 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "base/profiler.h"
-#include "gpu/device_select.h"
 #include "replica/internal.h"
 #include "replica/store/copying.h"
 #include "replica/store/flat.h"
@@ -168,13 +167,17 @@ rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *co
 /* ---- creation ---- */
 
 static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t index, const rf_device_options *options,
-                              const char *cache)
+                              const rf_cache *cache)
 {
-    const rf_gpu_device_params device = {
-        .index = index, .clamp_limits = options->clamp_limits, .shares_cpus = s->shares_cpus, .cache_directory = cache
-    };
+    const rf_gpu_device_params device = { .index = index,
+                                          .clamp_limits = options->clamp_limits,
+                                          .shares_cpus = s->shares_cpus,
+                                          .cache_directory = cache->directory,
+                                          .cache_read_only = cache->read_only };
     RF_TRY(rf_gpu_device_open(s->gpu, &device, &replica->device));
-    const rf_exec_params exec = { .device = replica->device, .cache_directory = cache };
+    const rf_exec_params exec = { .device = replica->device,
+                                  .cache_directory = cache->directory,
+                                  .cache_read_only = cache->read_only };
     RF_TRY(rf_exec_create(&exec, &replica->exec));
     replica->staged = !rf_gpu_caps(replica->device)->host_visible;
     return RF_OK;
@@ -186,10 +189,10 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
     s->replicas = RF_NEW_ARRAY(rf_replica, count);
     if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
     s->num_local = count;
-    char *cache = NULL;
+    rf_cache cache = { 0 };
     rf_result r = options->no_cache ? RF_OK : rf_cache_open(options->cache_directory, false, &cache);
-    for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, cache);
-    rf_free(cache);
+    for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, &cache);
+    rf_free(cache.directory);
     return r;
 }
 
@@ -256,10 +259,8 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
     RF_REQUIRE(p->shares || p->num_shares == 0, "num_shares is %u but shares is NULL", p->num_shares);
     RF_TRY(create_gpu(s, &p->device));
     rf_device_info *infos;
-    uint32_t num_infos, *indices = NULL, count = 0;
-    rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
-    if (r >= 0)
-        r = rf_device_select(p->devices ? p->devices : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &indices, &count);
+    uint32_t num_infos, *indices, count;
+    rf_result r = rf_gpu_choose(s->gpu, p->devices, &infos, &num_infos, &indices, &count);
     if (r >= 0) {
         s->shares_cpus = rf_comm_local_size(s->world.comm) > 1 || count_software(infos, indices, count) > 1;
         r = open_replicas(s, indices, count, &p->device);
@@ -381,16 +382,10 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
 
 static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
 {
-    RF_REQUIRE(!p->device || !strchr(p->device, ','),
-               "rf_strategy_create_one_device: device '%s' is a list; name one, or use rf_strategy_create_mirrored()",
-               p->device);
     RF_TRY(create_gpu(s, &p->options));
-    rf_device_info *infos;
-    uint32_t num_infos, index = 0;
-    rf_result r = rf_gpu_list_all(s->gpu, &infos, &num_infos);
-    if (r >= 0) r = rf_device_select_one(p->device ? p->device : rf_env("RINGFIRE_DEVICES"), infos, num_infos, &index);
-    rf_free(infos);
-    return r < 0 ? r : open_replicas(s, &index, 1, &p->options);
+    uint32_t index;
+    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
+    return open_replicas(s, &index, 1, &p->options);
 }
 
 static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)

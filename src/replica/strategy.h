@@ -23,14 +23,20 @@ rf_graph *rf_trace_graph(rf_trace *t);
 rf_strategy *rf_trace_strategy(const rf_trace *t);
 /* Checks a handle: right trace, valid. Returns 0 (and makes the trace fail, unless it has failed already) otherwise. */
 rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
+/* From here to rf_trace_leave() everything that is traced is part of a call of `what`, for messages: of calls within
+ * each other the outermost counts. Otherwise it is the function that rf_trace_value() last heard of. rf_trace_leave()
+ * passes y on. The trace may be NULL. */
+void rf_trace_enter(rf_trace *t, const char *what);
+rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y);
 /* A number that the strategy gave to no other trace or builder; never 0. */
 uint32_t rf_strategy_next_serial(rf_strategy *s);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
 /* Every public tracing function that runs no code of the user's begins with this: whatever fails in it is told in the
  * name of the one that the user called, with the shapes that it was given. */
-#define RF_TRACING(t) rf_trace *const tracing_ __attribute__((cleanup(rf_trace_leave))) = rf_trace_enter((t), __func__)
-rf_trace *rf_trace_enter(rf_trace *t, const char *function);
-void rf_trace_leave(rf_trace *const *t);
+#define RF_TRACING(t)                                                                                                  \
+    rf_trace *const tracing_ __attribute__((cleanup(rf_trace_end_call))) = rf_trace_begin_call((t), __func__)
+rf_trace *rf_trace_begin_call(rf_trace *t, const char *function);
+void rf_trace_end_call(rf_trace *const *t);
 /* Puts "<context>: " in front of the message of a trace that has failed. */
 void rf_trace_context(rf_trace *t, const char *format, ...) RF_PRINTF(2, 3);
 /* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */
@@ -41,6 +47,10 @@ rf_value rf_trace_random(rf_trace *t);
 rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
 rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
 rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's share of the batch's examples */
+/* Which examples of the batch the value's elements belong to (graph/examples.h); valid until the trace goes on. */
+rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out);
+/* Whether a run of the trace computes a share of the batch, others computing the rest; then who does, for messages. */
+bool rf_trace_is_share(const rf_trace *t, char *who, size_t size);
 /* A number of its own for each call within a trace: stream of dropout and the like. */
 uint32_t rf_trace_next_stream(rf_trace *t);
 /* That counter, so that a resumed run can continue it. */
@@ -48,6 +58,8 @@ uint64_t rf_function_step(const rf_function *function);
 /* Drops all traces, and with them what they hold; the next run traces anew. Waits. */
 rf_result rf_function_forget(rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
+/* What the next run computes is a share of step `step`, and begins with row `row` of it: for random numbers. */
+void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row);
 /* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);
@@ -97,7 +109,7 @@ rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, r
 bool rf_trace_needs_sum(rf_trace *t);
 
 /* Rows of dimension 0 that an example has at this point of the trace: more than 1 within layers that take the steps of
- * examples for examples. Numbers of the batch and places within it count examples. */
+ * examples for examples. Numbers of the batch count examples. */
 uint64_t rf_trace_rows(const rf_trace *t);
 void rf_trace_set_rows(rf_trace *t, uint64_t rows);
 /* Groups of so many consecutive examples of the global batch stay together on one replica: each one's share is a
@@ -124,6 +136,22 @@ uint32_t rf_local_state_count(const rf_local_state *state);
 
 /* ---- updates: what an optimizer plugs into a strategy ---- */
 
+/* What updates are made with, one setting after the other: a hash, which workers compare before each step, and where it
+ * is wanted a line of each, "name value", by which they find out what differs. */
+typedef struct rf_update_settings {
+    uint64_t hash;
+    bool wants_text;
+    const char *list; /* whose entry `index` is being described; NULL: none */
+    uint32_t index;
+    struct {
+        char *items;
+        uint32_t count, capacity;
+    } text;
+    rf_result result; /* of making the text */
+} rf_update_settings;
+void rf_update_settings_number(rf_update_settings *settings, const char *name, double value);
+void rf_update_settings_text(rf_update_settings *settings, const char *name, const char *value);
+
 #define RF_MAX_SLOTS 8
 typedef struct rf_updater rf_updater;
 typedef struct rf_updater_params {
@@ -131,7 +159,8 @@ typedef struct rf_updater_params {
     uint32_t num_slots;          /* flat f32 arrays like the parameters; at most RF_MAX_SLOTS */
     float initial[RF_MAX_SLOTS]; /* what the elements of a slot begin as */
     uint32_t weights_slot;       /* 1 + the slot that begins as the variable itself; 0: none does */
-    /* >= 1. `grad` is then the *sum* over that many steps: a mean is left to hyper() (a factor 1 / accumulation_steps).
+    /* >= 1. `grad` is then the *sum* over that many steps: a mean is left to hyper() (a factor 1 / accumulation_steps;
+     * where steps count differently, `scale_hyper` is corrected).
      * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
     uint32_t accumulation_steps;
     /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
@@ -155,18 +184,19 @@ typedef struct rf_updater_params {
      * two sums of squares for each block of `norm_block` elements from the variable's beginning on, f32 [blocks, 2].
      * hyper() is then called for each variable, and after it ratio(), with the two norms of the whole variable: it
      * changes the numbers that emit() reads. The bits do not depend on who updates what, also those of the norms of
-     * gradients. */
+     * gradients. `scale` not 1: the slots have been changed; the same sums of what is so many times as large. */
     rf_result (*emit_norms)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                            const rf_value *hyper, rf_value *sums);
+                            const rf_value *hyper, float scale, rf_value *sums);
     uint32_t norm_block;
     void (*ratio)(void *user, const double *norms, float *values);
     /* total [n] (mutated) += x [n]. Needed when accumulation_steps > 1. */
     rf_result (*emit_accumulate)(rf_graph *g, rf_value total, rf_value x);
-    /* f32 scalar: sum of the squares of x [n]; with emit_norms f32 [blocks], those of its blocks. Needed with
+    /* f32 scalar: sum of the squares of scale * x [n]; with emit_norms f32 [blocks], those of its blocks. Needed with
      * variable_norms or global_norm. */
-    rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, rf_value *out);
+    rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, float scale, rf_value *out);
     uint32_t hyper_count, num_scalars;
-    uint32_t rate_hyper; /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
+    uint32_t scale_hyper; /* which of the numbers, or of the scalars behind them, gradients are multiplied with */
+    uint32_t rate_hyper;  /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
     /* Numbers for update number `iteration` (from 0); `values` has hyper_count entries, after them num_scalars.
      * `norm` is the norm that was asked for, else 0. */
     void (*hyper)(void *user, uint64_t iteration, double norm, uint32_t group, float *values);
@@ -174,6 +204,8 @@ typedef struct rf_updater_params {
      */
     uint32_t num_groups;
     uint32_t (*group)(void *user, const rf_variable *variable); /* below num_groups, always the same */
+    /* Describes all that update number `iteration` is made with. NULL: nothing. */
+    void (*describe)(void *user, uint64_t iteration, rf_update_settings *settings);
     /* Loss scaling, and what it needs (the functions of the same names in ops.h say what they append). With them the
      * numbers of a single replica's update are rows of hyper(), of which emit_numbers() takes one. */
     rf_loss_scaling scaling;
@@ -272,6 +304,7 @@ typedef struct rf_transform_state {
 typedef struct rf_gradient_transform {
     rf_graph *graph;   /* NULL: gradients are used as they are */
     rf_value *results; /* one for each variable of the update */
+    bool weighs;       /* HOST slots 0 and 1, f32 scalars: what makes means of sums over steps, and sums of means */
     struct {
         rf_transform_state *items;
         uint32_t count, capacity;
@@ -282,10 +315,42 @@ void rf_gradient_transform_free(rf_gradient_transform *transform);
 rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v);
 /* `loss` was made of what `value` comes from instead of the value itself: rf_gradients() refuses such a target. */
 rf_result rf_trace_pass_over(rf_trace *t, rf_value value, rf_value loss);
+/* The loss of which rf_gradients() gave gradients for one of them; 0: it did not. */
+rf_value rf_trace_loss_of(const rf_trace *t, rf_variable_list variables);
+/* What rf_gradients() gave for a variable that has no influence on the loss: zeros. */
+bool rf_trace_is_unreached(const rf_trace *t, rf_value v);
 /* Variable behind a STATE slot of the trace's graph; NULL: state of each replica. */
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot);
 /* A leaf of the trace's graph that all replicas have alike: variables, constants, numbers of the whole batch. */
 bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf);
+
+/* What the loss of a step was divided by, for steps whose gradients are accumulated (step_weight.c). */
+typedef enum rf_divisor_kind {
+    RF_DIVISOR_NONE,   /* nothing that is known: each step counts 1 */
+    RF_DIVISOR_BATCH,  /* the examples of all replicas */
+    RF_DIVISOR_WEIGHTS /* a sum of weights over all replicas */
+} rf_divisor_kind;
+typedef struct rf_step_divisor {
+    rf_divisor_kind kind;
+    rf_value own, total; /* of WEIGHTS: the replica's sum, and that of all; f32 scalars */
+    double elements;     /* of WEIGHTS: so many of them an example has */
+} rf_step_divisor;
+/* Notes what a value of the trace, a loss, was divided by; and says it again, NULL: nothing was noted. */
+rf_result rf_trace_note_divisor(rf_trace *t, rf_value loss, const rf_step_divisor *divisor);
+const rf_step_divisor *rf_trace_noted_divisor(const rf_trace *t, rf_value loss);
+/* Whether it is what rf_trace_global_batch() gives. */
+bool rf_trace_is_batch_size(const rf_trace *t, rf_value v);
+/* What a step reads and changes to be weighed; 0 where it is not needed. */
+typedef struct rf_step_weighing {
+    rf_value unit;  /* f32 scalar. BATCH: the step's factor. WEIGHTS: what makes one of the sum of weights */
+    rf_value keep;  /* WEIGHTS: f32 scalar, 0 where `state` is of an update before, else 1 */
+    rf_value state; /* WEIGHTS: STATE f32 [1], to which the replica's own sum is to be added */
+} rf_step_weighing;
+/* Of the update that is registered next, by an updater that accumulates. */
+rf_result rf_trace_weigh_step(rf_trace *t, rf_updater *updater, const rf_step_divisor *divisor, rf_step_weighing *out);
+/* Sum and unit of what the accumulated steps count: reading is collective. */
+rf_result rf_updater_read_weight(rf_updater *updater, double *sum, double *reference);
+void rf_updater_write_weight(rf_updater *updater, double sum, double reference);
 
 /* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
  * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure
@@ -311,6 +376,8 @@ bool rf_strategy_is_foreign(const rf_strategy *strategy); /* the same, without a
 void rf_strategy_set_remote(rf_strategy *strategy, bool remote);
 /* The same for one that no optimizer updates: steps may assign to it. */
 void rf_variable_set_served(rf_variable *variable, bool served);
+/* Whether the latest step of the optimizer that updates it was of it too. */
+bool rf_variable_is_updated(const rf_variable *variable);
 
 /* ---- for loops that make collective calls ---- */
 

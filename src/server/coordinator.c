@@ -110,7 +110,7 @@ static rf_result make_room(rf_coordinator *c, const rf_coordinator_params *p, co
     c->max_ahead = p->max_ahead;
     c->num_servers = c->cluster.count[RF_TASK_PS];
     c->num_workers = c->cluster.count[RF_TASK_WORKER];
-    c->step = optimizer->updates;
+    c->step = c->updates = optimizer->updates;
     c->rules = RF_NEW_ARRAY(uint8_t, c->variables.count);
     c->servers = RF_NEW_ARRAY(rf_ps_link *, c->num_servers);
     c->pulses = RF_NEW_ARRAY(rf_ps_pulse *, c->num_servers);
@@ -135,8 +135,10 @@ static rf_result open_coordinator(rf_coordinator *c, const rf_coordinator_params
     rf_hello hello;
     RF_TRY(rf_ps_hello(&c->job, "chief", &hello));
     const rf_address *own = &c->cluster.tasks[RF_TASK_CHIEF][0];
-    RF_TRY(rf_listener_create(&c->job, c->job.bind_address[0] ? c->job.bind_address : own->host, own->port, &hello,
-                              &c->listener));
+    rf_listen_plan plan;
+    char name[RF_PS_NAME];
+    rf_ps_task_name(&c->cluster, RF_TASK_CHIEF, 0, name);
+    RF_TRY(rf_listener_open(&c->job, own->host, own->port, &hello, name, &c->listener, &plan));
     RF_TRY(start_servers(c, &hello, optimizer));
     const rf_ps_client_params client = {
         .job = &c->job, .cluster = &c->cluster, .plan = &c->plan, .incarnation = hello.incarnation
@@ -188,6 +190,8 @@ static void close_coordinator(rf_coordinator *c)
     rf_free(c->servers);
     rf_free(c->pulses);
     rf_free(c->seats);
+    for (uint32_t i = 0; i < c->kinds.count; i++) rf_free(c->kinds.items[i].same_data);
+    rf_free(c->kinds.items);
     rf_free(c->values);
     rf_job_forget(&c->job);
     rf_cluster_free(&c->cluster);
@@ -267,7 +271,8 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
     rf_remote_value *item;
     RF_TRY(rf_remote_value_create(coordinator, function, first, count, &item));
     pthread_mutex_lock(&coordinator->lock);
-    const rf_result r = take_failure(coordinator);
+    rf_result r = take_failure(coordinator);
+    if (r == RF_OK) r = rf_coordinator_number(coordinator, item);
     if (r == RF_OK) {
         if (value) {
             atomic_fetch_add(&item->references, 1);

@@ -20,6 +20,7 @@ typedef struct rf_work_share {
     rf_remote_value *item;
     uint32_t index;
     uint64_t first, count;
+    uint64_t hash; /* of the batch, where it came from the data of worker `index` and was made there; else 0 */
 } rf_work_share;
 
 /* An item. Outlives the coordinator where the caller holds it. */
@@ -30,6 +31,9 @@ struct rf_remote_value {
     rf_remote_value *next, *previous; /* among those that are not done */
     char function[RF_FUNCTION_NAME_BYTES];
     uint64_t first, count;
+    uint32_t kind;
+    uint64_t number; /* among its kind, from where the training began */
+    uint64_t seed;   /* of random numbers: the chief's when it was scheduled */
     rf_work_share *shares;
     uint32_t num_shares, shares_left; /* left: not done, dropped ones included */
     uint32_t num_pushed;
@@ -48,7 +52,16 @@ typedef struct rf_ps_seat {
     rf_work_share *busy;
     uint64_t id;    /* of the order that it is doing */
     uint64_t clock; /* shares done */
+    bool own_data;
 } rf_ps_seat;
+
+/* A function, as far as its items are concerned. */
+typedef struct rf_work_kind {
+    char function[RF_FUNCTION_NAME_BYTES];
+    uint64_t next; /* number of the next one */
+    /* Of each worker's data: 1 + the first worker that had the same batch when each took its own; 0: unknown. */
+    uint32_t *same_data;
+} rf_work_kind;
 
 struct rf_coordinator {
     int64_t process; /* that its thread runs in */
@@ -76,12 +89,19 @@ struct rf_coordinator {
     pthread_cond_t changed;
     bool stop;
     rf_ps_seat *seats;                       /* [num_workers] */
+    uint64_t limit;                          /* RF_PS_JOIN's, of the first worker */
+    char limited[RF_PS_NAME];                /* that worker; "": none has come */
     rf_remote_value *first, *last;           /* items that are not done */
     rf_work_share *first_ready, *last_ready; /* shares that wait for a worker */
     rf_remote_value *committing;             /* synchronous: servers are finishing its step */
     uint32_t commits_left;
     uint64_t step, next_id;
-    uint64_t last_progress, alone_since, last_beat;
+    uint64_t updates; /* that the optimizer had made before */
+    struct {
+        rf_work_kind *items;
+        uint32_t count, capacity;
+    } kinds;
+    uint64_t last_progress, alone_since, waiting_since, last_beat;
     char last_loss[RF_PS_TEXT];
     bool failed; /* for good */
     rf_error_record failure;
@@ -98,7 +118,14 @@ void rf_remote_value_release(rf_remote_value *item);
 void rf_remote_value_append(rf_coordinator *c, rf_remote_value *item);
 /* Moves shares of items that may begin to the ready ones. */
 void rf_coordinator_make_ready(rf_coordinator *c);
+/* Gives the item its kind, seed and number; of those on data of workers that is `first` at least. */
+rf_result rf_coordinator_number(rf_coordinator *c, rf_remote_value *item);
 rf_work_share *rf_work_share_take(rf_coordinator *c);
+void rf_work_share_remove(rf_coordinator *c, rf_work_share *share); /* from those that are ready */
+/* Whether worker w may do it: a synchronous step on data of workers takes each one's batch, or one that is the same. */
+bool rf_work_share_fits(const rf_coordinator *c, const rf_work_share *share, uint32_t w);
+/* Learns from an item that is done which workers have the same data. */
+void rf_coordinator_compare_data(rf_coordinator *c, const rf_remote_value *item);
 void rf_work_share_give_back(rf_coordinator *c, rf_work_share *share);
 /* The record of the calling thread becomes the item's failure; what has not begun is dropped. */
 void rf_coordinator_fail_work(rf_coordinator *c, rf_remote_value *item);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "replica/strategy.h"
 #include "server/coordinator_internal.h"
 
 /* ---- life ---- */
@@ -53,6 +54,29 @@ void rf_remote_value_release(rf_remote_value *item)
     rf_free(item);
 }
 
+static rf_result find_kind(rf_coordinator *c, const rf_remote_value *item, uint32_t *out)
+{
+    for (*out = 0; *out < c->kinds.count; ++*out)
+        if (strcmp(c->kinds.items[*out].function, item->function) == 0) return RF_OK;
+    RF_TRY(RF_VEC_GROW(&c->kinds));
+    rf_work_kind *kind = &c->kinds.items[*out];
+    if (!(kind->same_data = RF_NEW_ARRAY(uint32_t, c->num_workers))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    snprintf(kind->function, sizeof(kind->function), "%s", item->function);
+    kind->next = item->count > 0 ? c->updates : 0;
+    c->kinds.count++;
+    return RF_OK;
+}
+
+rf_result rf_coordinator_number(rf_coordinator *c, rf_remote_value *item)
+{
+    RF_TRY(find_kind(c, item, &item->kind));
+    uint64_t *next = &c->kinds.items[item->kind].next;
+    if (item->count == 0 && item->first > *next) *next = item->first;
+    item->number = (*next)++;
+    if (c->variables.count > 0) item->seed = rf_strategy_seed(rf_variable_strategy(c->variables.items[0]));
+    return RF_OK;
+}
+
 void rf_remote_value_append(rf_coordinator *c, rf_remote_value *item)
 {
     item->previous = c->last;
@@ -86,14 +110,42 @@ void rf_coordinator_make_ready(rf_coordinator *c)
     }
 }
 
+void rf_work_share_remove(rf_coordinator *c, rf_work_share *share)
+{
+    rf_work_share *before = NULL;
+    for (rf_work_share *s = c->first_ready; s != share; s = s->next) before = s;
+    if (before)
+        before->next = share->next;
+    else
+        c->first_ready = share->next;
+    if (c->last_ready == share) c->last_ready = before;
+    share->next = NULL;
+}
+
 rf_work_share *rf_work_share_take(rf_coordinator *c)
 {
     rf_work_share *share = c->first_ready;
-    if (!share) return NULL;
-    c->first_ready = share->next;
-    if (!c->first_ready) c->last_ready = NULL;
-    share->next = NULL;
+    if (share) rf_work_share_remove(c, share);
     return share;
+}
+
+bool rf_work_share_fits(const rf_coordinator *c, const rf_work_share *share, uint32_t w)
+{
+    const rf_ps_seat *seat = &c->seats[w], *holder = &c->seats[share->index];
+    if (!c->synchronous || share->count > 0 || !seat->own_data) return true;
+    if (holder->joined || w == share->index) return w == share->index;
+    const uint32_t *same = c->kinds.items[share->item->kind].same_data;
+    return same[w] > 0 && same[w] == same[share->index];
+}
+
+void rf_coordinator_compare_data(rf_coordinator *c, const rf_remote_value *item)
+{
+    if (!c->synchronous || item->count > 0) return;
+    for (uint32_t p = 0; p < item->num_shares; p++) {
+        uint32_t first = 0;
+        while (item->shares[first].hash != item->shares[p].hash) first++;
+        if (item->shares[p].hash) c->kinds.items[item->kind].same_data[p] = 1 + first;
+    }
 }
 
 void rf_work_share_give_back(rf_coordinator *c, rf_work_share *share)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/numbers.h"
 #include "server/coordinator_internal.h"
 
 #define TICK_MS 20 /* newcomers are looked for so often */
@@ -54,6 +55,7 @@ static void finish_item(rf_coordinator *c, rf_remote_value *item)
 static void share_ended(rf_coordinator *c, rf_remote_value *item)
 {
     if (--item->shares_left > 0) return;
+    if (item->result >= 0) rf_coordinator_compare_data(c, item);
     if (!c->synchronous || (item->num_pushed == 0 && item->result >= 0)) {
         finish_item(c, item);
     } else if (item->result < 0) {
@@ -119,16 +121,42 @@ static void lose_worker(rf_coordinator *c, uint32_t w)
     seat->busy = NULL;
 }
 
+static double norm_of_bits(uint64_t bits)
+{
+    double norm;
+    memcpy(&norm, &bits, sizeof(norm));
+    return norm;
+}
+
+/* Why a worker would compute something else than the others; "": it would not. */
+static void find_difference(rf_coordinator *c, const rf_ps_seat *seat, const rf_ps_message *m, char text[RF_PS_TEXT])
+{
+    text[0] = '\0';
+    if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(&c->variables)) {
+        snprintf(text, RF_PS_TEXT,
+                 "the variables of %.300s (%llu) differ in name or shape from the chief's (%u); run the same program "
+                 "on all tasks",
+                 seat->link->name, (unsigned long long)m->count, c->variables.count);
+        return;
+    }
+    if (!c->limited[0]) {
+        snprintf(c->limited, sizeof(c->limited), "%s", seat->link->name);
+        c->limit = m->limit;
+    }
+    if (m->limit != c->limit)
+        rf_number_print(
+            text, RF_PS_TEXT,
+            "%.300s clips gradients to a norm of %g, but %.300s to %g (0: not at all); give all workers the same "
+            "rf_worker_params::global_clip_norm",
+            seat->link->name, norm_of_bits(m->limit), c->limited, norm_of_bits(c->limit));
+}
+
 static void welcome_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
 {
     rf_ps_seat *seat = &c->seats[w];
-    if (m->count != c->variables.count || m->hash != rf_ps_variables_hash(&c->variables)) {
-        rf_ps_message abort = { .type = RF_PS_ABORT, .result = RF_ERROR_INVALID_ARGUMENT };
-        snprintf(
-            abort.text, sizeof(abort.text),
-            "the variables of %.300s (%llu) differ in name or shape from the chief's (%u); run the same program on "
-            "all tasks",
-            seat->link->name, (unsigned long long)m->count, c->variables.count);
+    rf_ps_message abort = { .type = RF_PS_ABORT, .result = RF_ERROR_INVALID_ARGUMENT };
+    find_difference(c, seat, m, abort.text);
+    if (abort.text[0]) {
         (void)rf_ps_link_send(seat->link, &abort);
         RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s", abort.text);
         lose_worker(c, w);
@@ -137,6 +165,7 @@ static void welcome_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m
     /* It begins where the slowest is, so that no other worker has to wait for it. */
     seat->clock = slowest_worker(c, seat->clock);
     seat->joined = true;
+    seat->own_data = m->own != 0;
     c->stats.workers_rejoined += seat->joined_before;
     seat->joined_before = true;
     const rf_ps_message answer = { .type = RF_PS_WELCOME,
@@ -159,6 +188,7 @@ static void take_results(rf_remote_value *item, const rf_ps_message *m)
 static void work_done(rf_coordinator *c, rf_ps_seat *seat, const rf_ps_message *m)
 {
     rf_remote_value *item = seat->busy->item;
+    seat->busy->hash = seat == &c->seats[seat->busy->index] ? m->hash : 0;
     seat->busy = NULL;
     seat->clock++;
     c->stats.finished++;
@@ -224,40 +254,53 @@ static void take_worker(rf_coordinator *c, rf_channel *channel)
 
 /* ---- handing out ---- */
 
-/* The free worker that is least advanced; RF_MAX_WORLD where none may begin a step. */
-static uint32_t choose_worker(const rf_coordinator *c)
+/* The free worker that is least advanced of those that may do the share; RF_MAX_WORLD where none may begin a step. */
+static uint32_t choose_worker(const rf_coordinator *c, const rf_work_share *share)
 {
     const uint64_t least = slowest_worker(c, 0);
     uint32_t best = RF_MAX_WORLD;
     for (uint32_t w = 0; w < c->num_workers; w++) {
         const rf_ps_seat *seat = &c->seats[w];
-        if (!seat->joined || seat->busy) continue;
+        if (!seat->joined || seat->busy || !rf_work_share_fits(c, share, w)) continue;
         if (!c->synchronous && c->max_ahead > 0 && seat->clock - least >= c->max_ahead) continue;
         if (best == RF_MAX_WORLD || seat->clock < c->seats[best].clock) best = w;
     }
     return best;
 }
 
+static void assign_share(rf_coordinator *c, rf_work_share *share, uint32_t w)
+{
+    rf_ps_seat *seat = &c->seats[w];
+    rf_work_share_remove(c, share);
+    seat->busy = share;
+    seat->id = ++c->next_id;
+    const uint64_t ahead = seat->clock - slowest_worker(c, seat->clock);
+    if (ahead > c->stats.max_ahead) c->stats.max_ahead = ahead;
+    rf_ps_message m = { .type = RF_PS_WORK,
+                        .id = seat->id,
+                        .step = c->step,
+                        .share = share->index,
+                        .shares = share->item->num_shares,
+                        .offset = share->first,
+                        .examples = share->count,
+                        .number = share->item->number,
+                        .row = share->first - share->item->first,
+                        .seed = share->item->seed };
+    snprintf(m.text, sizeof(m.text), "%s", share->item->function);
+    if (rf_ps_link_send(seat->link, &m) < 0) lose_worker(c, w);
+}
+
+/* Of a synchronous step each share that somebody can do; else one after the other. */
 static void hand_out(rf_coordinator *c)
 {
     rf_coordinator_make_ready(c);
-    while (c->first_ready) {
-        const uint32_t w = choose_worker(c);
-        if (w == RF_MAX_WORLD) return;
-        rf_ps_seat *seat = &c->seats[w];
-        rf_work_share *share = rf_work_share_take(c);
-        seat->busy = share;
-        seat->id = ++c->next_id;
-        const uint64_t ahead = seat->clock - slowest_worker(c, seat->clock);
-        if (ahead > c->stats.max_ahead) c->stats.max_ahead = ahead;
-        rf_ps_message m = { .type = RF_PS_WORK,
-                            .id = seat->id,
-                            .step = c->step,
-                            .share = share->index,
-                            .offset = share->first,
-                            .examples = share->count };
-        snprintf(m.text, sizeof(m.text), "%s", share->item->function);
-        if (rf_ps_link_send(seat->link, &m) < 0) lose_worker(c, w);
+    for (rf_work_share *share = c->first_ready, *next; share && !c->failed; share = next) {
+        next = share->next;
+        const uint32_t w = choose_worker(c, share);
+        if (w != RF_MAX_WORLD)
+            assign_share(c, share, w);
+        else if (!c->synchronous)
+            return;
     }
 }
 
@@ -319,20 +362,50 @@ static bool any_worker(const rf_coordinator *c, bool busy)
     return false;
 }
 
+/* A share that waits for the data of a worker that is not there. */
+static const rf_work_share *find_stranded(const rf_coordinator *c)
+{
+    for (const rf_work_share *share = c->first_ready; share; share = share->next) {
+        bool fits = false;
+        for (uint32_t w = 0; w < c->num_workers; w++) fits |= c->seats[w].joined && rf_work_share_fits(c, share, w);
+        if (!fits) return share;
+    }
+    return NULL;
+}
+
+static void check_stranded(rf_coordinator *c, uint64_t now)
+{
+    const rf_work_share *share = find_stranded(c);
+    if (!share || !any_worker(c, false)) c->waiting_since = now;
+    if (now - c->waiting_since <= c->job.bootstrap_timeout_ns) return;
+    char name[RF_PS_NAME];
+    rf_ps_task_name(&c->cluster, RF_TASK_WORKER, share->index, name);
+    RF_FAIL(
+        RF_ERROR_PEER_LOST,
+        "%s has data of its own for '%s', and has not come back within %.1f s: start it again, or give every worker "
+        "the whole dataset (rf_worker_function::whole_data)%s%s",
+        name, share->item->function, (double)c->job.bootstrap_timeout_ns * 1e-9, c->last_loss[0] ? "; " : "",
+        c->last_loss);
+    coordinator_fail(c);
+}
+
 /* Work that has no worker, or does not make progress. */
 static void check_progress(rf_coordinator *c, uint64_t now)
 {
     if (!c->first || any_worker(c, false)) c->alone_since = now;
     if (!c->first) c->last_progress = now;
     if (now - c->alone_since > c->job.bootstrap_timeout_ns) {
-        char rejected[256];
+        char rejected[256], place[128];
         rf_listener_rejection(c->listener, rejected, sizeof(rejected));
+        rf_listener_place(c->listener, place, sizeof(place));
         if (c->last_loss[0])
             RF_FAIL(RF_ERROR_PEER_LOST, "no worker is left, and none has rejoined within %.1f s; %s",
                     (double)c->job.bootstrap_timeout_ns * 1e-9, c->last_loss);
         else
-            RF_FAIL(RF_ERROR_TIMEOUT, "no worker has connected within %.1f s%s%s",
-                    (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
+            RF_FAIL(RF_ERROR_TIMEOUT, "no worker has connected within %.1f s%s%s; the chief listens at %s",
+                    (double)c->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected, place);
+        coordinator_fail(c);
+    } else if (!any_worker(c, false) && rf_listener_status(c->listener) < 0) {
         coordinator_fail(c);
     } else if (now - c->last_progress > c->job.operation_timeout_ns && any_worker(c, true)) {
         uint32_t w = 0;
@@ -352,6 +425,7 @@ static void check_tasks(rf_coordinator *c)
     const uint64_t now = rf_now_ns();
     if (!c->failed) send_heartbeats(c, now);
     if (!c->failed) check_progress(c, now);
+    if (!c->failed) check_stranded(c, now);
 }
 
 static uint32_t list_descriptors(const rf_coordinator *c, struct pollfd *fds)
@@ -372,7 +446,7 @@ void *rf_coordinator_thread(void *argument)
     struct pollfd *fds = RF_NEW_ARRAY(struct pollfd, 1 + c->num_servers + c->num_workers);
     pthread_mutex_lock(&c->lock);
     if (!fds) coordinator_fail(c);
-    c->alone_since = c->last_progress = rf_now_ns();
+    c->alone_since = c->waiting_since = c->last_progress = rf_now_ns();
     while (!c->stop && !c->failed) {
         const uint32_t n = list_descriptors(c, fds);
         pthread_mutex_unlock(&c->lock);

@@ -5,7 +5,7 @@
 
 #include "transport/channel/wire.h"
 
-#define MAX_FIELDS 7
+#define MAX_FIELDS 9
 
 typedef enum payload { NO_PAYLOAD, BYTES, FLOATS } payload;
 
@@ -37,12 +37,15 @@ static const layout layouts[RF_PS_TYPE_COUNT] = {
                      .payload = FLOATS,
                      .fields = { AT(version), AT(step), AT(share), AT(examples), AT(offset) } },
     [RF_PS_PUSHED] = { .name = "pushed", .fields = { AT(version), AT(staleness) } },
-    [RF_PS_JOIN] = { .name = "join", .fields = { AT(count), AT(hash) } },
+    [RF_PS_JOIN] = { .name = "join", .fields = { AT(count), AT(hash), AT(own), AT(limit) } },
     [RF_PS_WELCOME] = { .name = "welcome", .payload = BYTES, .fields = { AT(synchronous), AT(count) } },
     [RF_PS_WORK] = { .name = "work",
                      .text = true,
-                     .fields = { AT(id), AT(step), AT(share), AT(offset), AT(examples) } },
-    [RF_PS_DONE] = { .name = "done", .payload = FLOATS, .fields = { AT(id), AT(examples), AT(staleness), AT(step) } },
+                     .fields = { AT(id), AT(step), AT(share), AT(shares), AT(offset), AT(examples), AT(number), AT(row),
+                                 AT(seed) } },
+    [RF_PS_DONE] = { .name = "done",
+                     .payload = FLOATS,
+                     .fields = { AT(id), AT(examples), AT(staleness), AT(step), AT(hash) } },
 };
 
 static uint64_t *field_at(rf_ps_message *m, size_t offset)

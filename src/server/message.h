@@ -34,10 +34,13 @@ typedef enum rf_ps_message_type {
                      has the step's changes instead. `step` and `share` count in synchronous training */
     RF_PS_PUSHED, /* the answer when all elements have come: version, staleness */
     /* chief and worker */
-    RF_PS_JOIN,    /* count variables, hash of their names and shapes */
+    RF_PS_JOIN,    /* count variables, hash of their names and shapes; own: 1 where functions have data of this worker;
+                      limit: the bits of the norm that it clips to */
     RF_PS_WELCOME, /* synchronous, count: elements of a segment at most; payload: the rule of each variable, a byte */
-    RF_PS_WORK,    /* text: function; id, step, share, offset (first example), examples */
-    RF_PS_DONE,    /* id, examples, staleness, step: 1 if gradients were pushed; payload: results */
+    RF_PS_WORK,    /* text: function; id, step, share of `shares`, offset (first example), examples, number: of the
+                      function's work before, row: examples of the shares before, seed of random numbers */
+    RF_PS_DONE, /* id, examples, staleness, step: 1 if gradients were pushed, hash of a batch of its own data; payload:
+                   results */
     RF_PS_TYPE_COUNT
 } rf_ps_message_type;
 
@@ -45,7 +48,7 @@ typedef struct rf_ps_message {
     uint16_t type;
     rf_result result;
     uint64_t version, step, share, examples, offset, count, id, index, servers, synchronous, rank, incarnation, hash,
-        staleness, groups, slots, slot;
+        staleness, groups, slots, slot, own, shares, number, row, seed, limit;
     char text[RF_PS_TEXT];
     const void *payload; /* borrowed */
     size_t payload_size;

@@ -36,10 +36,12 @@ static rf_result await_chief(server *s)
         const uint64_t left = rf_deadline_left(deadline);
         const rf_result r = left > 0 ? rf_listener_accept(s->listener, left, &channel) : RF_ERROR_TIMEOUT;
         if (r == RF_ERROR_TIMEOUT) {
-            char rejected[256];
+            char rejected[256], place[128];
             rf_listener_rejection(s->listener, rejected, sizeof(rejected));
-            return RF_FAIL(r, "%s has not connected within %.1f s%s%s", name,
-                           (double)s->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected);
+            rf_listener_place(s->listener, place, sizeof(place));
+            return RF_FAIL(r, "%s has not connected within %.1f s%s%s; this server listens at %s", name,
+                           (double)s->job.bootstrap_timeout_ns * 1e-9, rejected[0] ? "; rejected: " : "", rejected,
+                           place);
         }
         RF_TRY(r);
         if (strcmp(rf_channel_peer(channel)->role, "chief") == 0 &&
@@ -214,8 +216,10 @@ static rf_result run_server(server *s)
     const rf_address *own = &s->cluster.tasks[RF_TASK_PS][s->cluster.index];
     rf_hello hello;
     RF_TRY(rf_ps_hello(&s->job, "ps", &hello));
-    RF_TRY(rf_listener_create(&s->job, s->job.bind_address[0] ? s->job.bind_address : own->host, own->port, &hello,
-                              &s->listener));
+    rf_listen_plan plan;
+    char name[RF_PS_NAME];
+    rf_ps_task_name(&s->cluster, RF_TASK_PS, s->cluster.index, name);
+    RF_TRY(rf_listener_open(&s->job, own->host, own->port, &hello, name, &s->listener, &plan));
     rf_result r = server_begin(s);
     if (r == RF_OK) r = serve_messages(s);
     tell_chief(s, r);

@@ -102,6 +102,12 @@ rf_result rf_ps_variables_read_changes(const rf_ps_variables *variables, const f
     for (uint32_t i = 0; i < variables->count; i++) {
         const rf_variable *v = variables->items[i];
         if (i < variables->num_trained) {
+            if (!rf_variable_is_updated(v))
+                return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                               "the step does not update variable '%s', but servers would move it by momentum and "
+                               "decay: let each function update all variables, or leave it out of those that the "
+                               "chief and the workers list",
+                               v->name);
             RF_TRY(rf_variable_read_gradient(v, changes));
         } else {
             RF_TRY(rf_variable_read(v, changes));

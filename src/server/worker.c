@@ -20,7 +20,9 @@ typedef struct worker {
     rf_ps_client *client;
     rf_ps_plan plan;
     const rf_ps_variables *variables;
+    double clip_norm;
     float *values, *changes;
+    bool own_data, synchronous;
     rf_ps_work_fn work;
     void *user;
     bool told;  /* by the chief, how the job ended: */
@@ -74,9 +76,10 @@ static rf_result join_cluster(worker *w)
 {
     RF_TRY(rf_ps_connect(&w->job, &w->cluster, RF_TASK_CHIEF, 0, &w->hello, w->job.bootstrap_timeout_ns, &w->chief));
     RF_TRY(rf_ps_pulse_start(w->chief, w->job.heartbeat_interval_ns, &w->pulse));
-    const rf_ps_message mine = { .type = RF_PS_JOIN,
-                                 .count = w->variables->count,
-                                 .hash = rf_ps_variables_hash(w->variables) };
+    rf_ps_message mine = {
+        .type = RF_PS_JOIN, .count = w->variables->count, .hash = rf_ps_variables_hash(w->variables), .own = w->own_data
+    };
+    memcpy(&mine.limit, &w->clip_norm, sizeof(mine.limit));
     RF_TRY(rf_ps_link_send(w->chief, &mine));
     rf_ps_message m;
     /* The chief may still be waiting for servers, and is silent until then. */
@@ -84,6 +87,7 @@ static rf_result join_cluster(worker *w)
     if (r == RF_ERROR_TIMEOUT) return RF_FAIL(r, "%s did not accept this worker in time", w->chief->name);
     RF_TRY(r);
     if (m.type != RF_PS_WELCOME) return not_work(w, &m);
+    w->synchronous = m.synchronous != 0;
     const rf_ps_variables *variables = w->variables;
     RF_TRY(rf_error_context(rf_ps_rules_check(m.payload, m.payload_size, variables->num_trained, variables->count),
                             "%s describes the variables wrongly", w->chief->name));
@@ -113,7 +117,15 @@ static rf_result report_failure(worker *w, uint64_t id, rf_result r)
 /* Failures of the function go to the chief; what is returned ends this worker. */
 static rf_result do_work(worker *w, const rf_ps_message *order)
 {
-    const rf_ps_work work = { order->text, order->offset, order->examples };
+    const rf_ps_work work = { .function = order->text,
+                              .first = order->offset,
+                              .count = order->examples,
+                              .number = order->number,
+                              .row = order->row,
+                              .seed = order->seed,
+                              .share = order->share,
+                              .shares = order->shares,
+                              .synchronous = w->synchronous };
     rf_ps_outcome outcome = { 0 };
     RF_TRY(ask_chief(w, rf_ps_client_pull(w->client, 0, w->values)));
     const rf_result r = w->work(w->user, &work, w->values, w->changes, &outcome);
@@ -122,6 +134,7 @@ static rf_result do_work(worker *w, const rf_ps_message *order)
                            .id = order->id,
                            .examples = outcome.examples,
                            .step = outcome.push,
+                           .hash = outcome.hash,
                            .payload = outcome.results,
                            .payload_size = outcome.num_results * sizeof(float) };
     if (outcome.push)
@@ -160,11 +173,14 @@ static void clean_up(worker *w)
     rf_error_restore(&record);
 }
 
-rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, rf_ps_work_fn work, void *user)
+rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, bool own_data,
+                           double clip_norm, rf_ps_work_fn work, void *user)
 {
     worker *w = RF_NEW(worker);
     if (!w) return RF_ERROR_OUT_OF_HOST_MEMORY;
     w->variables = variables;
+    w->own_data = own_data;
+    w->clip_norm = clip_norm;
     w->work = work;
     w->user = user;
     rf_result r = rf_ps_cluster_resolve(comm, RF_TASK_WORKER, &w->cluster, &w->job);

@@ -11,13 +11,19 @@
 /* What the chief wants. */
 typedef struct rf_ps_work {
     const char *function;
-    uint64_t first, count; /* examples; count 0: of the worker's own dataset, which begins with batch `first` */
+    uint64_t first, count;  /* examples; count 0: of a dataset, which begins with batch `first` */
+    uint64_t number;        /* of the function's work: what random numbers follow */
+    uint64_t row;           /* examples of that work before `first` */
+    uint64_t seed;          /* the chief's, of random numbers */
+    uint64_t share, shares; /* of that work */
+    bool synchronous;
 } rf_ps_work;
 
 /* What came of it. */
 typedef struct rf_ps_outcome {
     uint64_t examples;
-    bool push; /* changes are there */
+    bool push;     /* changes are there */
+    uint64_t hash; /* of a batch of the worker's own data; 0: it has none */
     uint32_t num_results;
     float results[RF_MAX_RESULTS];
 } rf_ps_outcome;
@@ -27,8 +33,8 @@ typedef struct rf_ps_outcome {
 typedef rf_result (*rf_ps_work_fn)(void *user, const rf_ps_work *work, const float *values, float *changes,
                                    rf_ps_outcome *out);
 
-/* Returns when the chief has ended the job. */
-rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, rf_ps_work_fn work,
-                           void *user);
+/* Returns when the chief has ended the job. `own_data`: some functions have data that other workers do not have. */
+rf_result rf_ps_worker_run(const rf_comm_params *comm, const rf_ps_variables *variables, bool own_data,
+                           double clip_norm, rf_ps_work_fn work, void *user);
 
 #endif

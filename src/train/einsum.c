@@ -29,7 +29,6 @@ typedef struct planner {
     label_list out;
     int32_t ellipsis;     /* its dimensions */
     int64_t size[LABELS]; /* of what the equation has; then of the pair at hand */
-    bool open[LABELS];    /* follows the batch */
 } planner;
 
 #define REFUSE(p, format, ...)                                                                                         \
@@ -100,7 +99,7 @@ static int32_t count_letters(const char *at, const char *end)
     return count;
 }
 
-static rf_result parse_operand(planner *p, uint32_t i, const char *at, const char *end, rf_shape shape, uint32_t open)
+static rf_result parse_operand(planner *p, uint32_t i, const char *at, const char *end, rf_shape shape)
 {
     char what[32], text[96];
     snprintf(what, sizeof(what), "operand %u", i);
@@ -120,7 +119,6 @@ static rf_result parse_operand(planner *p, uint32_t i, const char *at, const cha
             return REFUSE(p, "dimension %d of operand %u is %lld, and that of another one with its letter %lld", (int)d,
                           i, (long long)x->dim[d], (long long)*size);
         if (x->dim[d] != 1 || *size == 0) *size = x->dim[d];
-        p->open[x->labels.label[d]] |= open >> d & 1;
     }
     return RF_OK;
 }
@@ -140,7 +138,7 @@ static rf_result imply_output(planner *p)
     return RF_OK;
 }
 
-static rf_result parse_equation(planner *p, const rf_shape *shapes, const uint32_t *open)
+static rf_result parse_equation(planner *p, const rf_shape *shapes)
 {
     const char *arrow = strstr(p->equation, "->"), *end = arrow ? arrow : p->equation + strlen(p->equation);
     const char *at = p->equation;
@@ -149,7 +147,7 @@ static rf_result parse_equation(planner *p, const rf_shape *shapes, const uint32
     if (terms != p->num_operands) return REFUSE(p, "it is of %u operands, and there are %u", terms, p->num_operands);
     for (uint32_t i = 0; i < terms; i++) {
         const char *comma = memchr(at, ',', (size_t)(end - at)), *last = comma ? comma : end;
-        RF_TRY(parse_operand(p, i, at, last, shapes[i], open ? open[i] : 0));
+        RF_TRY(parse_operand(p, i, at, last, shapes[i]));
         at = last + 1;
     }
     if (!arrow) return imply_output(p);
@@ -171,7 +169,6 @@ static rf_result add_step(planner *p, labelled *x, const rf_einsum_step *step)
     if (plan->count == RF_EINSUM_STEPS) return REFUSE(p, "it takes more than %d operations", RF_EINSUM_STEPS);
     plan->steps[plan->count] = *step;
     plan->steps[plan->count].a = x->value;
-    plan->reshapes |= step->kind == RF_EINSUM_RESHAPE;
     x->value = p->num_operands + plan->count++;
     return RF_OK;
 }
@@ -230,21 +227,12 @@ static rf_result expand_dim(planner *p, labelled *x, int32_t axis)
     return add_step(p, x, &(rf_einsum_step){ .kind = RF_EINSUM_EXPAND, .num_axes = 1, .axes = { axis } });
 }
 
-/* Appends a dimension for the product of some labels to a shape. */
-static rf_result append_dims(const planner *p, const uint8_t *labels, int32_t count, rf_shape *shape)
+/* Appends a dimension for the product of some labels of x to the sizes of a reshape. */
+static void append_size(rf_einsum_step *step, const labelled *x, const uint8_t *labels, int32_t count)
 {
-    int64_t product = 1;
-    bool open = false;
-    for (int32_t i = 0; i < count; i++) {
-        product *= p->size[labels[i]];
-        open |= p->open[labels[i]];
-    }
-    for (int32_t d = 0; open && d < shape->rank; d++)
-        if (shape->dim[d] == -1)
-            return REFUSE(p, "dimensions %d and %d of a product on the way both follow the batch", (int)d,
-                          (int)shape->rank);
-    shape->dim[shape->rank++] = open ? -1 : product;
-    return RF_OK;
+    rf_einsum_size size = { .of = x->value };
+    for (int32_t i = 0; i < count; i++) size.axes |= 1u << find_label(&x->labels, labels[i]);
+    step->sizes[step->num_sizes++] = size;
 }
 
 /* ---- a pair of operands ---- */
@@ -318,13 +306,13 @@ static rf_result make_matrices(planner *p, labelled *x, const label_list *batch,
         return RF_OK;
     }
     rf_einsum_step step = { .kind = RF_EINSUM_RESHAPE };
-    for (int32_t d = 0; d < batch->count; d++) RF_TRY(append_dims(p, &batch->label[d], 1, &step.shape));
-    for (int32_t i = 0; i < 2; i++) RF_TRY(append_dims(p, last[i]->label, last[i]->count, &step.shape));
+    for (int32_t d = 0; d < batch->count; d++) append_size(&step, x, &batch->label[d], 1);
+    for (int32_t i = 0; i < 2; i++) append_size(&step, x, last[i]->label, last[i]->count);
     return add_step(p, x, &step);
 }
 
-/* The product's two last dimensions become those of its rows and columns again. */
-static rf_result split_product(planner *p, labelled *x, const groups *g)
+/* The product's two last dimensions become those of its rows and columns again: of what was multiplied. */
+static rf_result split_product(planner *p, labelled *x, const labelled factors[2], const groups *g)
 {
     RF_TRY(join_labels(p, (const label_list *[]){ &g->batch, &g->own[0], &g->own[1] }, 3, &x->labels));
     for (int32_t d = 0; d < x->labels.count; d++) x->dim[d] = p->size[x->labels.label[d]];
@@ -337,7 +325,10 @@ static rf_result split_product(planner *p, labelled *x, const groups *g)
         return RF_OK;
     }
     rf_einsum_step step = { .kind = RF_EINSUM_RESHAPE };
-    for (int32_t d = 0; d < x->labels.count; d++) RF_TRY(append_dims(p, &x->labels.label[d], 1, &step.shape));
+    for (int32_t d = 0; d < x->labels.count; d++) {
+        const uint8_t label = x->labels.label[d];
+        append_size(&step, &factors[!has_label(&factors[0].labels, label)], &label, 1);
+    }
     return add_step(p, x, &step);
 }
 
@@ -356,12 +347,13 @@ static rf_result contract_pair(planner *p, labelled *a, labelled *b, const bool 
     if (g.summed.count == 0 || (g.own[0].count == 0 && g.own[1].count == 0)) return multiply_pair(p, a, b, &g, kept);
     if (g.batch.count + 2 > RF_MAX_RANK)
         return REFUSE(p, "a product on the way has more than %d dimensions", RF_MAX_RANK);
+    const labelled factors[2] = { *a, *b };
     rf_einsum_step product = { .kind = RF_EINSUM_MATMUL };
     RF_TRY(make_matrices(p, a, &g.batch, &g.own[0], &g.summed, &product.transpose_a));
     RF_TRY(make_matrices(p, b, &g.batch, &g.summed, &g.own[1], &product.transpose_b));
     product.b = b->value;
     RF_TRY(add_step(p, a, &product));
-    return split_product(p, a, &g);
+    return split_product(p, a, factors, &g);
 }
 
 /* ---- the order of pairs ---- */
@@ -431,16 +423,14 @@ static rf_result order_pairs(const planner *p, order_search *s)
         RF_MAX_RANK, s->wide.a, s->wide.b);
 }
 
-rf_result rf_einsum_plan_make(const char *equation, const rf_shape *shapes, const uint32_t *open, uint32_t num_operands,
-                              rf_einsum_plan *plan)
+rf_result rf_einsum_plan_make(const char *equation, const rf_shape *shapes, uint32_t num_operands, rf_einsum_plan *plan)
 {
     planner p = { .equation = equation, .plan = plan, .num_operands = num_operands };
     order_search order;
     plan->count = 0;
-    plan->reshapes = false;
     if (num_operands < 1 || num_operands > RF_EINSUM_OPERANDS)
         return REFUSE(&p, "there are %u operands, not 1 to %d", num_operands, RF_EINSUM_OPERANDS);
-    RF_TRY(parse_equation(&p, shapes, open));
+    RF_TRY(parse_equation(&p, shapes));
     RF_TRY(order_pairs(&p, &order));
     uint32_t left = (1u << num_operands) - 1;
     for (uint32_t i = 0; i < order.count || i == 0; i++) {

@@ -12,10 +12,15 @@ typedef enum rf_einsum_kind {
     RF_EINSUM_EXPAND,    /* axes[0], of the result */
     RF_EINSUM_SUM,       /* over the axes */
     RF_EINSUM_TRANSPOSE, /* by the axes */
-    RF_EINSUM_RESHAPE,   /* to `shape`, with a -1 where the batch is */
+    RF_EINSUM_RESHAPE,   /* to `sizes` */
     RF_EINSUM_MULTIPLY,
     RF_EINSUM_MATMUL
 } rf_einsum_kind;
+
+/* The product of some dimensions of a value, whatever they are in the batch at hand: a bit each. None: 1. */
+typedef struct rf_einsum_size {
+    uint32_t of, axes;
+} rf_einsum_size;
 
 /* Values are numbered: the operands, then what the steps make. */
 typedef struct rf_einsum_step {
@@ -24,22 +29,22 @@ typedef struct rf_einsum_step {
     uint32_t num_axes;
     int32_t axes[RF_MAX_RANK];
     bool transpose_a, transpose_b;
-    rf_shape shape;
+    uint32_t num_sizes;
+    rf_einsum_size sizes[RF_MAX_RANK];
 } rf_einsum_step;
 
 typedef struct rf_einsum_plan {
     uint32_t count, result; /* steps, and the value that is the sum */
-    bool reshapes;          /* the steps depend on which dimensions follow the batch */
     rf_einsum_step steps[RF_EINSUM_STEPS];
 } rf_einsum_plan;
 
 /*
  * Operands are contracted in pairs, from left to right unless that makes products of too many dimensions, each pair by
  * one product of matrices, or by multiplying elements where no letter is summed, or none is left beside those of both.
- * `open`: of each operand a bit for each dimension that follows the batch; NULL: unknown. RF_ERROR_INVALID_ARGUMENT
- * with a message that names the equation.
+ * The steps hold no sizes: they fit whatever batch the dimensions follow. RF_ERROR_INVALID_ARGUMENT with a message that
+ * names the equation.
  */
-rf_result rf_einsum_plan_make(const char *equation, const rf_shape *shapes, const uint32_t *open, uint32_t num_operands,
+rf_result rf_einsum_plan_make(const char *equation, const rf_shape *shapes, uint32_t num_operands,
                               rf_einsum_plan *plan);
 
 #endif

@@ -16,6 +16,22 @@ static void freeze_variables(rf_layer *layer)
     for (uint32_t i = 0; i < layer->num_variables; i++) layer->variables[i]->frozen = layer->frozen;
 }
 
+rf_layer_state rf_layer_state_of(const rf_layer *layer)
+{
+    rf_layer_state state = { .frozen = layer->frozen, .num_variables = layer->num_variables };
+    for (uint32_t i = 0; i < layer->num_variables; i++) state.variables[i] = layer->variables[i]->frozen;
+    return state;
+}
+
+void rf_layer_exchange_state(rf_layer *layer, rf_layer_state *state)
+{
+    const rf_layer_state now = rf_layer_state_of(layer);
+    layer->frozen = state->frozen;
+    for (uint32_t i = 0; i < layer->num_variables; i++)
+        layer->variables[i]->frozen = i < state->num_variables ? state->variables[i] : state->frozen;
+    *state = now;
+}
+
 void rf_layer_set_trainable(rf_layer *layer, bool trainable)
 {
     if (!layer) return;
@@ -158,6 +174,7 @@ static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, cons
                              rf_tensor_desc *descs, rf_tensor *cast, rf_tensor *out, uint32_t num_out,
                              const char *function)
 {
+    char name[128];
     if (!describe_inputs(t, layer, p, function, descs)) return rf_trace_status(t);
     for (uint32_t i = 0; i < p->num_in; i++)
         if (rf_dtype_is_narrow(descs[i].dtype)) descs[i].dtype = RF_F32;
@@ -169,9 +186,13 @@ static rf_result layer_apply(rf_trace *t, rf_model *model, rf_layer *layer, cons
     }
     layer->input = descs[0].shape;
     rf_layer_apply_params given = *p;
+    given.mode = rf_mode_of(t, p->mode);
     cast_inputs(t, layer, p, cast);
     given.in = cast;
+    snprintf(name, sizeof(name), "layer '%.100s'", layer->name);
+    rf_trace_enter(t, name);
     call_kind(t, layer, &given, out, num_out);
+    (void)rf_trace_leave(t, RF_NO_TENSOR);
     name_layer_in_failure(t, layer);
     return rf_trace_status(t);
 }

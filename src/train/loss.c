@@ -100,7 +100,7 @@ bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what)
 {
     rf_tensor_desc p;
     if (!rf_operand_desc(t, predictions, "predictions", &p)) return false;
-    if (p.shape.rank < 1 || p.shape.dim[p.shape.rank - 1] != 1) return true;
+    if (p.shape.rank < 1 || !rf_dim_is_one(t, predictions, -1)) return true;
     char text[96];
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                         "%s: predictions %s have one column, with which every prediction is correct; give the model "
@@ -147,12 +147,8 @@ rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
         return RF_NO_TENSOR;
     }
     if (l.dtype != RF_I32) labels = rf_cast(t, labels, RF_I32);
-    if (l.shape.rank >= 2 && l.shape.rank == p.shape.rank && l.shape.dim[l.shape.rank - 1] == 1) {
-        rf_shape example = rf_example_shape(l.shape);
-        example.rank--;
-        labels = rf_reshape_examples(t, labels, example);
-    }
-    return labels;
+    const bool column = l.shape.rank >= 2 && l.shape.rank == p.shape.rank && rf_dim_is_one(t, labels, -1);
+    return column ? rf_squeeze(t, labels, -1) : labels;
 }
 
 /* Targets [n...] for predictions [n..., 1] get the missing dimension. */
@@ -163,20 +159,8 @@ rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predicti
         return RF_NO_TENSOR;
     }
     if (l.dtype != RF_F32) labels = rf_cast(t, labels, RF_F32);
-    if (p.shape.rank >= 2 && l.shape.rank + 1 == p.shape.rank && p.shape.dim[p.shape.rank - 1] == 1) {
-        rf_shape example = rf_example_shape(l.shape);
-        example.dim[example.rank++] = 1;
-        labels = rf_reshape_examples(t, labels, example);
-    }
-    return labels;
-}
-
-/* Over the classes of the last axis. */
-static rf_tensor labels_smooth(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
-{
-    rf_tensor_desc p;
-    if (!rf_operand_desc(t, predictions, "predictions", &p) || p.shape.rank < 1) return labels;
-    return rf_smooth_labels(t, labels, loss->label_smoothing, p.shape.dim[p.shape.rank - 1]);
+    const bool column = p.shape.rank >= 2 && l.shape.rank + 1 == p.shape.rank && rf_dim_is_one(t, predictions, -1);
+    return column ? rf_expand_dims(t, labels, -1) : labels;
 }
 
 /* Predictions that the graph shows to be probabilities are none, whatever the caller says: the functions of ops.h then
@@ -197,12 +181,12 @@ rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels
         labels = rf_class_labels(t, labels, predictions);
         return rf_sparse_categorical_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_CATEGORICAL_CROSSENTROPY:
-        labels = labels_smooth(t, loss, rf_regression_labels(t, labels, predictions), predictions);
+        labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, predictions);
         return rf_categorical_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_MEAN_SQUARED_ERROR:
         return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_LOSS_BINARY_CROSSENTROPY:
-        labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, 2);
+        labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, RF_NO_TENSOR);
         return rf_binary_crossentropy(t, labels, predictions, from_logits);
     case RF_LOSS_MEAN_ABSOLUTE_ERROR:
         return rf_mean_absolute_error(t, rf_regression_labels(t, labels, predictions), predictions);
@@ -268,10 +252,7 @@ rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
         return RF_NO_TENSOR;
     }
     if (w.dtype != RF_F32) weight = rf_cast(t, weight, RF_F32);
-    if (w.shape.rank == 0 || w.shape.rank == v.shape.rank) return weight;
-    rf_shape example = rf_example_shape(w.shape);
-    while (example.rank + 1 < v.shape.rank) example.dim[example.rank++] = 1;
-    return rf_reshape_examples(t, weight, example);
+    return w.shape.rank == 0 ? weight : rf_append_axes(t, weight, v.shape.rank - w.shape.rank);
 }
 
 rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
@@ -282,9 +263,8 @@ rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
     if (!rf_operand(t, values, "weighted values", &v) || !rf_operand(t, weight, "sample_weight", &w)) {
         return RF_NO_TENSOR;
     }
-    if (rf_shape_equal(rf_graph_desc(g, w)->shape, rf_graph_desc(g, v)->shape)) return weight;
     const rf_result r = rf_emit_broadcast_like(g, w, v, &wide);
-    return rf_trace_emit(t, r, wide);
+    return wide == w ? weight : rf_trace_emit(t, r, wide);
 }
 
 static rf_tensor weigh_losses(rf_trace *t, rf_tensor losses, rf_tensor weight)
@@ -306,6 +286,21 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
     return rf_divide(t, sum, batch);
 }
 
+/* For steps whose gradients are accumulated. */
+static rf_tensor note_weights(rf_trace *t, rf_tensor loss, rf_tensor own, rf_tensor sum, rf_tensor weight)
+{
+    const rf_shape shape = rf_tensor_shape(t, weight);
+    rf_value v;
+    rf_step_divisor divisor = { .kind = RF_DIVISOR_WEIGHTS, .elements = 1 };
+    if (!rf_operand(t, loss, "rf_compute_weighted_loss", &v) ||
+        !rf_operand(t, own, "rf_compute_weighted_loss", &divisor.own) ||
+        !rf_operand(t, sum, "rf_compute_weighted_loss", &divisor.total))
+        return RF_NO_TENSOR;
+    for (int32_t i = 1; i < shape.rank; i++) divisor.elements *= (double)shape.dim[i];
+    const rf_result r = rf_trace_note_divisor(t, v, &divisor);
+    return r < 0 ? rf_trace_emit(t, r, 0) : loss;
+}
+
 rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_tensor sample_weight)
 {
     RF_TRACING(t);
@@ -316,9 +311,11 @@ rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_t
     }
     const rf_tensor weight = rf_spread_weight(t, sample_weight, per_example_loss);
     const rf_tensor mine = rf_reduce_sum(t, rf_multiply(t, per_example_loss, weight), NULL, 0, false);
-    const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, rf_stop_gradient(t, weight), NULL, 0, false));
+    const rf_tensor own = rf_reduce_sum(t, rf_stop_gradient(t, weight), NULL, 0, false);
+    const rf_tensor sum = rf_all_replica_sum(t, own);
     const rf_tensor zero = rf_constant(t, 0.0f), one = rf_constant(t, 1.0f), empty = rf_compare(t, RF_EQUAL, sum, zero);
-    return rf_where(t, empty, zero, rf_divide(t, mine, rf_where(t, empty, one, sum)));
+    const rf_tensor loss = rf_where(t, empty, zero, rf_divide(t, mine, rf_where(t, empty, one, sum)));
+    return note_weights(t, loss, own, sum, weight);
 }
 
 rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)

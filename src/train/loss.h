@@ -20,8 +20,8 @@ rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels
 rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
 /* Targets as f32; [n...] for predictions [n..., 1] get the missing dimension. */
 rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
-/* labels (1 - smoothing) + smoothing / classes. */
-rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, int64_t classes);
+/* labels (1 - smoothing) + smoothing / classes, which are those of the last axis of a tensor; the invalid tensor: 2. */
+rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, rf_tensor classes);
 /* Weights [n] or [n, ...] as f32 with the rank of `values` [n, ...], so that they broadcast: missing dimensions are
  * appended. */
 rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values);

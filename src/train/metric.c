@@ -377,21 +377,29 @@ static rf_tensor rows_in_f32(rf_trace *t, rf_tensor labels, rf_tensor prediction
     return l.shape.rank == p.shape.rank && l.dtype != RF_F32 ? rf_cast(t, labels, RF_F32) : labels;
 }
 
+/* The prediction for each label: labels [...] and predictions [..., c] give [..., 1]. */
+static rf_tensor own_scores(rf_trace *t, rf_tensor labels, rf_tensor predictions)
+{
+    rf_value p, l, own = 0;
+    const rf_tensor column = rf_expand_dims(t, labels, -1);
+    if (!rf_operand(t, predictions, "rf_metric_update: predictions", &p) ||
+        !rf_operand(t, column, "rf_metric_update: labels", &l))
+        return RF_NO_TENSOR;
+    const int32_t last = rf_graph_desc(rf_trace_graph(t), p)->shape.rank - 1;
+    const rf_result r = rf_emit_gather(rf_trace_graph(t), p, l, last, last, &own);
+    return rf_trace_emit(t, r, own);
+}
+
 /* 1 where fewer than k classes have a larger prediction than the label's. What is gathered for a label that does not
  * exist is NaN, which does not equal itself: it is never among them. */
 static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions, uint32_t k)
 {
     static const int32_t last = -1;
-    rf_tensor_desc p;
-    if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
-    const rf_tensor rows = rf_reshape(t, predictions, RF_SHAPE(-1, p.shape.dim[p.shape.rank - 1]));
-    const rf_tensor own = rf_gather_positions(t, rows, rf_reshape(t, labels, RF_SHAPE(-1, 1)));
-    const rf_tensor larger = rf_compare(t, RF_GREATER, rows, own), known = rf_compare(t, RF_EQUAL, own, own);
+    const rf_tensor own = own_scores(t, labels, predictions);
+    const rf_tensor larger = rf_compare(t, RF_GREATER, predictions, own), known = rf_compare(t, RF_EQUAL, own, own);
     const rf_tensor rank = rf_reduce_sum(t, larger, &last, 1, true);
     const rf_tensor among = rf_multiply(t, rf_compare(t, RF_LESS, rank, rf_constant(t, (float)k)), known);
-    rf_shape shape = rf_example_shape(p.shape);
-    shape.rank--;
-    return rf_reshape_examples(t, among, shape);
+    return rf_squeeze(t, among, -1);
 }
 
 /* Rows of candidates, of which the label names the true one; one that does not exist, or whose score is NaN, is never
@@ -399,20 +407,15 @@ static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions,
 static rf_tensor rank_gain(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
 {
     static const int32_t last = -1;
-    rf_tensor_desc p;
-    if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p)) return RF_NO_TENSOR;
-    const rf_tensor rows = rf_reshape(t, predictions, RF_SHAPE(-1, p.shape.dim[p.shape.rank - 1]));
-    const rf_tensor own = rf_gather_positions(t, rows, rf_reshape(t, labels, RF_SHAPE(-1, 1)));
-    const rf_tensor before = rf_reduce_sum(t, rf_compare(t, RF_GREATER_EQUAL, rows, own), &last, 1, true);
+    const rf_tensor own = own_scores(t, labels, predictions);
+    const rf_tensor before = rf_reduce_sum(t, rf_compare(t, RF_GREATER_EQUAL, predictions, own), &last, 1, true);
     const rf_tensor rank = rf_maximum(t, before, rf_constant(t, 1.0f)), known = rf_compare(t, RF_EQUAL, own, own);
     rf_tensor gain = rf_multiply(t, rf_compare(t, RF_LESS_EQUAL, rank, rf_constant(t, (float)metric->k)), known);
     if (metric->kind == RF_METRIC_NDCG) {
         const rf_tensor discount = rf_log(t, rf_add(t, rank, rf_constant(t, 1.0f)));
         gain = rf_divide(t, rf_multiply(t, gain, rf_constant(t, logf(2.0f))), discount);
     }
-    rf_shape shape = rf_example_shape(p.shape);
-    shape.rank--;
-    return rf_reshape_examples(t, gain, shape);
+    return rf_squeeze(t, gain, -1);
 }
 
 static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
@@ -536,7 +539,8 @@ static rf_tensor labels_of_classes(rf_trace *t, const rf_metric *metric, rf_tens
     if (!rf_operand_desc(t, labels, "rf_metric_update: labels", &l) ||
         !rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p))
         return RF_NO_TENSOR;
-    if (p.shape.rank < 2 || p.shape.dim[p.shape.rank - 1] != (int64_t)metric->num_classes) {
+    if (p.shape.rank < 2 || p.shape.dim[p.shape.rank - 1] != (int64_t)metric->num_classes ||
+        rf_dim_follows(t, predictions, -1)) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                             "rf_metric_update: predictions %s of metric '%s' are not of its %u classes",
                             rf_shape_format(p.shape, text, sizeof(text)), metric->name, metric->num_classes);
@@ -577,6 +581,17 @@ static rf_result accumulate_classes(rf_trace *t, rf_metric *metric, rf_tensor la
     return metric_accumulate(t, metric, x, parts);
 }
 
+static rf_result metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                               rf_tensor sample_weight)
+{
+    if (metric->num_classes != 0) return accumulate_classes(t, metric, labels, predictions, sample_weight);
+    if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
+    const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
+    RF_TRY(rf_trace_status(t));
+    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
+    return metric_accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
+}
+
 rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                            rf_tensor sample_weight)
 {
@@ -594,12 +609,10 @@ rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_
                              "rf_metric_update: metric '%s' takes only a value; pass the invalid tensor as labels",
                              metric->name);
     }
-    if (metric->num_classes != 0) return accumulate_classes(t, metric, labels, predictions, sample_weight);
-    if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
-    const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
-    RF_TRY(rf_trace_status(t));
-    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
-    return metric_accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
+    rf_trace_enter(t, "rf_metric_update");
+    (void)metric_update(t, metric, labels, predictions, sample_weight);
+    (void)rf_trace_leave(t, RF_NO_TENSOR);
+    return rf_trace_status(t);
 }
 
 /* ---- the meters of fit and evaluate ---- */

@@ -73,6 +73,13 @@ rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_param
 /* rf_model_apply() of all inputs and outputs, for steps of the library. */
 rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out);
 
+/* How layers act: they train where they are called for it, in a function that trains. One rule for all of them, which
+ * every call of a model and of a layer asks. */
+static inline rf_mode rf_mode_of(const rf_trace *t, rf_mode asked)
+{
+    return rf_trace_training(t) ? asked : RF_INFERENCE;
+}
+
 /* ---- model_names.c ---- */
 /* Names inputs and outputs, after their numbers are set: those of the caller, or the default where they are NULL. */
 rf_result rf_model_set_names(rf_model *model, const char *const *inputs, const char *const *outputs);

@@ -14,6 +14,7 @@
 #include "train/files/config_json.h"
 #include "train/optimizer/optimizer.h"
 #include "train/parameter_store.h"
+#include "train/worker_data.h"
 
 /* ---- servers ---- */
 
@@ -185,58 +186,34 @@ rf_result rf_optimizer_create_remote(rf_strategy *strategy, rf_optimizer **out)
     return r;
 }
 
-typedef struct reading {
-    rf_iterator *iterator; /* of a function's own dataset; NULL before its first batch */
-    uint64_t epoch;
-    bool begun;
-} reading;
-
 typedef struct worker {
     const rf_worker_params *params;
     const rf_ps_variables *variables;
-    reading *readings; /* [num_functions] */
+    rf_reading *readings; /* [num_functions] */
 } worker;
 
-/* Before batch number `first` of all passes over the dataset; the function draws the numbers of that step. */
-static rf_result begin_reading(const rf_worker_function *function, uint64_t first, reading *at)
-{
-    const int64_t pass = rf_dataset_cardinality(function->data);
-    at->begun = true;
-    if (first == 0 || pass == 0 || pass == RF_CARDINALITY_UNKNOWN) return RF_OK;
-    if (pass > 0) at->epoch = first / (uint64_t)pass;
-    rf_dataset *rest;
-    RF_TRY(rf_dataset_window(function->data, pass > 0 ? first % (uint64_t)pass : first, 1, UINT64_MAX, &rest));
-    const rf_result r = rf_iterator_create(rest, at->epoch++, &at->iterator);
-    rf_dataset_destroy(&rest);
-    if (r == RF_OK) rf_function_set_step(function->function, first);
-    return r;
-}
-
-static rf_result next_batch(worker *w, uint32_t f, uint64_t first, rf_element *out)
+/* Of a dataset that all workers have, share s of n takes batches s, n + s, ..., whoever computes it. */
+static rf_result read_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_element *out)
 {
     const rf_worker_function *function = &w->params->functions[f];
-    reading *at = &w->readings[f];
-    const rf_element *batch;
+    rf_reading *at = &w->readings[f];
     RF_REQUIRE(function->data, "no range of examples was given, and this worker has no dataset for '%s'",
                function->name);
-    if (!at->begun) RF_TRY(begin_reading(function, first, at));
-    for (int passes = 0; passes < 2; passes++) {
-        if (!at->iterator) RF_TRY(rf_iterator_create(function->data, at->epoch++, &at->iterator));
-        const rf_result r = rf_iterator_next(at->iterator, &batch);
-        RF_TRY(r);
-        if (r == RF_OK) {
-            *out = *batch;
-            return RF_OK;
-        }
-        rf_iterator_destroy(&at->iterator);
+    uint64_t number = work->number, stride = 1;
+    if (function->whole_data) {
+        number = number * work->shares + work->share;
+        stride = work->shares;
+    } else if (!work->synchronous) {
+        number = at->begun ? at->next : work->first; /* each worker goes through its own at its own pace */
     }
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "the dataset of '%s' is empty", function->name);
+    return rf_error_context(rf_reading_take(at, function->data, number, stride, out), "the dataset of '%s'",
+                            function->name);
 }
 
 static rf_result make_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_element *out)
 {
     const rf_worker_function *function = &w->params->functions[f];
-    if (work->count == 0) return next_batch(w, f, work->first, out);
+    if (work->count == 0) return read_batch(w, f, work, out);
     RF_REQUIRE(function->batch, "a range of examples was given, but this worker only has a dataset for '%s'",
                function->name);
     const uint64_t before = rf_error_count();
@@ -268,6 +245,11 @@ static rf_result do_work(void *user, const rf_ps_work *work, const float *values
     RF_REQUIRE(batch.num_components > 0 && batch.component[0].shape.rank > 0 && batch.component[0].shape.dim[0] > 0,
                "the batch has no examples");
     rf_per_replica *results[RF_MAX_COMPONENTS];
+    if (work->count == 0 && work->synchronous) out->hash = function->whole_data ? 1 : rf_batch_hash(&batch);
+    /* Batches of a dataset follow each other in the order of their shares, as if all were full. */
+    const uint64_t row = work->count > 0 ? work->row : work->share * (uint64_t)rf_dataset_batch_size(function->data);
+    rf_function_set_share(function->function, work->number, row);
+    rf_strategy_set_seed(p->strategy, work->seed);
     RF_TRY(rf_ps_variables_assign(w->variables, values));
     RF_TRY(rf_strategy_run(p->strategy, function->function, &batch, results));
     for (uint32_t i = 0; i < function->num_results; i++)
@@ -294,6 +276,8 @@ static rf_result check_functions(const rf_worker_params *p)
                    "rf_worker_run: functions[%u] has neither batch nor data to take examples from", f);
         RF_REQUIRE(!function->data || rf_dataset_batch_size(function->data) > 0,
                    "rf_worker_run: functions[%u].data is not batched; use rf_dataset_batch()", f);
+        RF_REQUIRE(function->data || !function->whole_data,
+                   "rf_worker_run: functions[%u].whole_data is set, but there is no data", f);
         RF_REQUIRE(function->num_results <= RF_MAX_RESULTS,
                    "rf_worker_run: functions[%u].num_results is %u; at most %d", f, function->num_results,
                    RF_MAX_RESULTS);
@@ -312,7 +296,13 @@ static rf_result run_worker(worker *w)
     rf_strategy_set_remote(p->strategy, true);
     for (uint32_t i = variables->num_trained; i < variables->count; i++)
         rf_variable_set_served(variables->items[i], true);
-    const rf_result r = rf_ps_worker_run(&p->comm, variables, do_work, w);
+    bool own_data = false;
+    for (uint32_t f = 0; f < p->num_functions; f++) own_data |= p->functions[f].data && !p->functions[f].whole_data;
+    const uint64_t seed = rf_strategy_seed(p->strategy);
+    const rf_result r = rf_ps_worker_run(&p->comm, variables, own_data, p->global_clip_norm, do_work, w);
+    rf_strategy_set_seed(p->strategy, seed);
+    for (uint32_t f = 0; f < p->num_functions; f++)
+        rf_function_set_share(p->functions[f].function, rf_function_step(p->functions[f].function), 0);
     for (uint32_t i = variables->num_trained; i < variables->count; i++)
         rf_variable_set_served(variables->items[i], false);
     rf_strategy_set_remote(p->strategy, false);
@@ -330,10 +320,12 @@ rf_result rf_worker_run(const rf_worker_params *params)
                "%s: global_clip_norm is %g; it must be a finite number, 0 or more", caller, params->global_clip_norm);
     rf_ps_variables variables;
     RF_TRY(rf_ps_variables_create(caller, params->strategy, params->variables, params->state_variables, &variables));
-    worker w = { .params = params, .variables = &variables, .readings = RF_NEW_ARRAY(reading, params->num_functions) };
+    worker w = { .params = params,
+                 .variables = &variables,
+                 .readings = RF_NEW_ARRAY(rf_reading, params->num_functions) };
     const rf_result r =
         w.readings ? rf_error_context(run_worker(&w), "%s", caller) : (rf_result)RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t f = 0; w.readings && f < params->num_functions; f++) rf_iterator_destroy(&w.readings[f].iterator);
+    for (uint32_t f = 0; w.readings && f < params->num_functions; f++) rf_reading_close(&w.readings[f]);
     rf_free(w.readings);
     rf_ps_variables_free(&variables);
     return r;

@@ -128,7 +128,9 @@ static rf_result set_up(store *s, const rf_one_device_params *device, const rf_o
     RF_TRY(rf_strategy_create_one_device(device, &s->strategy));
     RF_TRY(create_variables(s, values));
     RF_TRY(create_optimizer(s, optimizer, layout));
-    const rf_function_params function = { .step = update_step, .user = s, .name = "update of parameters" };
+    const rf_function_params function = {
+        .step = update_step, .user = s, .name = "update of parameters", .training = true
+    };
     return rf_function_create(s->strategy, &function, &s->function);
 }
 

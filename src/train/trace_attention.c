@@ -54,11 +54,28 @@ static rf_tensor make_order(rf_trace *t, int64_t queries, int64_t keys, float at
     return order;
 }
 
-/* [1, 1, t, s]: 1 where query i, which stands at `first` + i, attends to a key, else 0. */
-static rf_tensor order_from(rf_trace *t, rf_tensor first, int64_t queries, int64_t keys)
+/* The places of queries [1, 1, t, 1] or keys [1, 1, 1, s]. */
+static rf_tensor places_of(rf_trace *t, rf_tensor x, bool queries)
 {
-    const rf_tensor own = rf_add(t, rf_places(t, queries, RF_SHAPE(1, 1, queries, 1)), rf_place_number(t, first));
-    return rf_compare(t, RF_LESS_EQUAL, rf_places(t, keys, RF_SHAPE(1, 1, 1, keys)), own);
+    const int64_t count = rf_tensor_shape(t, x).dim[2];
+    if (!rf_dim_follows(t, x, 2))
+        return rf_places(t, count, queries ? RF_SHAPE(1, 1, count, 1) : RF_SHAPE(1, 1, 1, count));
+    const rf_size one = rf_size_fixed(1), all = rf_size_of(x, 2, 1);
+    const rf_size sizes[4] = { one, one, queries ? all : one, queries ? one : all };
+    return rf_regroup(t, rf_places_along(t, x, 2), sizes, 4);
+}
+
+/* [1, 1, t, s]: 1 where query i, which stands at `first` + i, attends to a key, else 0. */
+static rf_tensor order_from(rf_trace *t, rf_tensor first, rf_tensor query, rf_tensor key)
+{
+    const rf_tensor own = rf_add(t, places_of(t, query, true), first);
+    return rf_compare(t, RF_LESS_EQUAL, places_of(t, key, false), own);
+}
+
+/* The same up to key i + s - t, where t or s follow the batch. */
+static rf_tensor order_of_batch(rf_trace *t, rf_tensor query, rf_tensor key)
+{
+    return order_from(t, rf_subtract(t, rf_count_along(t, key, 2), rf_count_along(t, query, 2)), query, key);
 }
 
 static rf_tensor mask_scores(rf_trace *t, rf_tensor scores, rf_tensor attended)
@@ -80,6 +97,7 @@ typedef struct attention_reach {
     rf_tensor mask;   /* of ones and zeros where it is combined with others; zeroed: none */
     bool causal;      /* besides: up to key i + s - t */
     bool some_always; /* no query is without a key, whatever the numbers in the mask are */
+    rf_tensor order;  /* zeroed, or the causal order, which is no constant where its size follows the batch */
 } attention_reach;
 
 /* 1 where the mask is not 0, a NaN included, else 0: a NaN would come through products with other masks. */
@@ -93,10 +111,12 @@ static rf_tensor attention_weights(rf_trace *t, rf_tensor scores, attention_reac
     if (reach.mask.id != 0) {
         rf_tensor attended = mask_bits(t, reach.mask);
         if (reach.some_always) return rf_softmax(t, mask_scores(t, scores, attended));
-        if (reach.causal) attended = rf_multiply(t, attended, make_order(t, queries, keys, 1, 0));
+        if (reach.causal && reach.order.id == 0) reach.order = make_order(t, queries, keys, 1, 0);
+        if (reach.causal) attended = rf_multiply(t, attended, reach.order);
         return weigh_masked(t, scores, attended);
     }
     if (!reach.causal) return rf_softmax(t, scores);
+    if (reach.order.id != 0) return weigh_masked(t, scores, reach.order);
     /* Every query has a key unless there are fewer keys than queries. */
     if (keys < queries) return weigh_masked(t, scores, make_order(t, queries, keys, 1, 0));
     return rf_softmax(t, rf_add(t, scores, make_order(t, queries, keys, 0, NOT_ATTENDED)));
@@ -125,7 +145,8 @@ static rf_tensor attention_compose(rf_trace *t, rf_tensor query, rf_tensor key, 
     const int64_t queries = rf_tensor_shape(t, query).dim[2], keys = rf_tensor_shape(t, key).dim[2];
     rf_tensor weights = attention_weights(t, attention_scores(t, query, key, scale), reach, queries, keys);
     if (is_narrow(t, query) && is_narrow(t, key) && is_narrow(t, value)) weights = rf_cast(t, weights, type);
-    if (params->dropout != 0) weights = rf_dropout(t, weights, params->dropout, params->dropout_seed);
+    if (params->dropout != 0)
+        weights = rf_dropout_of(t, weights, params->dropout, params->dropout_seed, "rf_attention: dropout of weights");
     return rf_matmul(t, weights, value, false, false);
 }
 
@@ -174,24 +195,51 @@ static rf_result check_params(const rf_attention_params *p)
 }
 
 /* Of params whose mask has been checked. A place that only the run knows makes the order a mask. */
-static bool find_reach(rf_trace *t, const rf_attention_params *params, int64_t queries, int64_t keys,
+static bool find_reach(rf_trace *t, const rf_attention_params *params, rf_tensor query, rf_tensor key,
                        attention_reach *out)
 {
     *out = (attention_reach){ .mask = params->mask, .causal = params->causal };
     if (params->first_query.id == 0) return true;
     if (!rf_place_check(t, params->first_query, "rf_attention: first_query")) return false;
-    const rf_tensor order = order_from(t, params->first_query, queries, keys);
+    const rf_tensor order = order_from(t, rf_place_number(t, params->first_query), query, key);
     *out = (attention_reach){ .mask = params->mask.id != 0 ? rf_multiply(t, mask_bits(t, params->mask), order) : order,
                               .some_always = params->mask.id == 0 };
     return rf_trace_status(t) >= 0;
+}
+
+/* Multiplies queries by 1 / sqrt(k) where k follows the batch, so that it is no number of the trace. */
+static float scale_of(rf_trace *t, const rf_attention_params *params, rf_tensor *query)
+{
+    if (params->scale != 0) return params->scale;
+    if (!rf_dim_follows(t, *query, 3)) return 1.0f / sqrtf((float)rf_tensor_shape(t, *query).dim[3]);
+    *query = rf_multiply(t, *query, rf_rsqrt(t, rf_count_along(t, *query, 3)));
+    return 1.0f;
+}
+
+/* Params and shapes have been checked. */
+static rf_tensor attention_trace(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value,
+                                 const rf_attention_params *params)
+{
+    attention_reach reach;
+    rf_tensor_desc q, k, v, mask = { 0 };
+    const float scale = scale_of(t, params, &query);
+    if (!find_reach(t, params, query, key, &reach) || !rf_operand_desc(t, query, "rf_attention: query", &q) ||
+        !rf_operand_desc(t, key, "rf_attention: key", &k) || !rf_operand_desc(t, value, "rf_attention: value", &v))
+        return RF_NO_TENSOR;
+    if (reach.mask.id != 0) (void)rf_operand_desc(t, reach.mask, "rf_attention: mask", &mask);
+    const rf_attention_attr attr = { .scale = scale, .causal = reach.causal, .mask = reach.mask.id != 0 };
+    const rf_op_call call = describe_call(&q, &k, &v, &mask, &attr);
+    if (attention_fuses(t, params, &call)) return attention_fuse(t, query, key, value, reach.mask, &attr);
+    if (reach.causal && (rf_dim_follows(t, query, 2) || rf_dim_follows(t, key, 2)))
+        reach.order = order_of_batch(t, query, key);
+    return attention_compose(t, query, key, value, scale, reach, params);
 }
 
 rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value, const rf_attention_params *params)
 {
     RF_TRACING(t);
     const rf_attention_params defaults = { 0 };
-    rf_tensor_desc q, k, v, mask = { 0 };
-    attention_reach reach;
+    rf_tensor_desc q, k, v, mask;
     if (!rf_operand_desc(t, query, "rf_attention: query", &q) || !rf_operand_desc(t, key, "rf_attention: key", &k) ||
         !rf_operand_desc(t, value, "rf_attention: value", &v))
         return RF_NO_TENSOR;
@@ -205,12 +253,5 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
     }
     if (r >= 0) r = check_params(params);
     if (r < 0) return rf_trace_emit(t, r, 0);
-    const int64_t queries = q.shape.dim[2], keys = k.shape.dim[2];
-    if (!find_reach(t, params, queries, keys, &reach)) return RF_NO_TENSOR;
-    if (reach.mask.id != 0) (void)rf_operand_desc(t, reach.mask, "rf_attention: mask", &mask);
-    const float scale = params->scale != 0 ? params->scale : 1.0f / sqrtf((float)q.shape.dim[3]);
-    const rf_attention_attr attr = { .scale = scale, .causal = reach.causal, .mask = reach.mask.id != 0 };
-    const rf_op_call call = describe_call(&q, &k, &v, &mask, &attr);
-    if (attention_fuses(t, params, &call)) return attention_fuse(t, query, key, value, reach.mask, &attr);
-    return attention_compose(t, query, key, value, scale, reach, params);
+    return attention_trace(t, query, key, value, params);
 }

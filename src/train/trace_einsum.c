@@ -4,33 +4,17 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "graph/batch_dims.h"
 #include "train/einsum.h"
 #include "train/trace_util.h"
 
-/* Which dimensions of the operands follow the batch: those that another batch changes. */
-static rf_result find_open(const rf_graph *g, const rf_value *operands, uint32_t num_operands, uint32_t *open)
-{
-    rf_graph *other;
-    int64_t batch = 0;
-    for (uint32_t v = 1; v < g->values.count; v++)
-        if (g->values.items[v].kind == RF_VALUE_INPUT) batch = g->values.items[v].desc.shape.dim[0];
-    RF_TRY(rf_graph_clone(g, &other));
-    const rf_result r = batch > 0 ? rf_graph_specialize(other, 2 * batch) : RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < num_operands; i++) {
-        const rf_shape *here = &rf_graph_desc(g, operands[i])->shape,
-                       *there = &rf_graph_desc(other, operands[i])->shape;
-        for (int32_t d = 0; d < here->rank; d++)
-            if (here->dim[d] != there->dim[d]) open[i] |= 1u << d;
-    }
-    rf_graph_destroy(&other);
-    return r;
-}
-
-static rf_result make_plan(const char *equation, const rf_graph *g, const rf_value *operands, uint32_t num_operands,
+/* A sum is planned for another batch than the traced one, where no dimension is 1, or as large as another one, by
+ * chance. One that fits the traced batch alone is planned for that. */
+static rf_result make_plan(const char *equation, rf_graph *g, const rf_value *operands, uint32_t num_operands,
                            rf_einsum_plan *plan)
 {
-    rf_shape shapes[RF_EINSUM_OPERANDS];
-    uint32_t open[RF_EINSUM_OPERANDS] = { 0 };
+    rf_shape shapes[RF_EINSUM_OPERANDS], others[RF_EINSUM_OPERANDS];
+    rf_error_record before;
     for (uint32_t i = 0; i < num_operands; i++) {
         const rf_tensor_desc *desc = rf_graph_desc(g, operands[i]);
         shapes[i] = desc->shape;
@@ -38,10 +22,20 @@ static rf_result make_plan(const char *equation, const rf_graph *g, const rf_val
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_einsum: '%s': operand %u is %s, must be f32; cast it",
                            equation, i, rf_dtype_name(desc->dtype));
     }
-    RF_TRY(rf_einsum_plan_make(equation, shapes, NULL, num_operands, plan));
-    if (!plan->reshapes) return RF_OK;
-    RF_TRY(find_open(g, operands, num_operands, open));
-    return rf_einsum_plan_make(equation, shapes, open, num_operands, plan);
+    for (uint32_t i = 0; i < num_operands; i++) RF_TRY(rf_graph_other_shape(g, operands[i], &others[i]));
+    RF_TRY(rf_einsum_plan_make(equation, shapes, num_operands, plan));
+    rf_error_save(&before);
+    if (rf_einsum_plan_make(equation, others, num_operands, plan) >= 0) return RF_OK;
+    (void)rf_error_restore(&before);
+    return rf_einsum_plan_make(equation, shapes, num_operands, plan);
+}
+
+static rf_result emit_reshape(rf_graph *g, const rf_einsum_step *step, const rf_value *values, rf_value *out)
+{
+    rf_size sizes[RF_MAX_RANK];
+    for (uint32_t d = 0; d < step->num_sizes; d++)
+        sizes[d] = (rf_size){ 1, values[step->sizes[d].of], step->sizes[d].axes };
+    return rf_emit_regroup(g, values[step->a], sizes, step->num_sizes, out);
 }
 
 static rf_result emit_step(rf_graph *g, const rf_einsum_step *step, const rf_value *values, rf_value *out)
@@ -52,7 +46,7 @@ static rf_result emit_step(rf_graph *g, const rf_einsum_step *step, const rf_val
     case RF_EINSUM_EXPAND: return rf_emit_expand_dims(g, a, step->axes[0], out);
     case RF_EINSUM_SUM: return rf_emit_reduce(g, RF_REDUCE_KIND_SUM, a, step->axes, step->num_axes, false, out);
     case RF_EINSUM_TRANSPOSE: return rf_emit_transpose(g, a, step->axes, out);
-    case RF_EINSUM_RESHAPE: return rf_emit_reshape(g, a, step->shape, out);
+    case RF_EINSUM_RESHAPE: return emit_reshape(g, step, values, out);
     case RF_EINSUM_MULTIPLY: return rf_emit_binary(g, RF_FN_MULTIPLY, 0, a, b, out);
     case RF_EINSUM_MATMUL: return rf_emit_matmul(g, a, b, step->transpose_a, step->transpose_b, out);
     }

@@ -129,7 +129,8 @@ rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float d
     }
     const rf_tensor error = rf_abs(t, rf_subtract(t, predictions, labels));
     const rf_tensor inner = rf_minimum(t, error, rf_constant(t, delta == 0.0f ? 1.0f : delta));
-    return mean_of_last(t, rf_multiply(t, inner, rf_subtract(t, error, tensor_affine(t, inner, 0.5f, 0.0f))));
+    const rf_tensor outer = rf_subtract(t, error, tensor_affine(t, inner, 0.5f, 0.0f));
+    return mean_of_last(t, rf_multiply(t, inner, outer));
 }
 
 rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
@@ -142,8 +143,14 @@ rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
     return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false);
 }
 
-rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, int64_t classes)
+rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, rf_tensor classes)
 {
     if (smoothing == 0.0f) return labels;
-    return tensor_affine(t, labels, 1.0f - smoothing, smoothing / (float)classes);
+    const int32_t last = rf_tensor_shape(t, classes).rank - 1;
+    if (last < 0 || !rf_dim_follows(t, classes, last)) {
+        const float count = last < 0 ? 2.0f : (float)rf_tensor_shape(t, classes).dim[last];
+        return tensor_affine(t, labels, 1.0f - smoothing, smoothing / count);
+    }
+    const rf_tensor share = rf_divide(t, rf_constant(t, smoothing), rf_count_along(t, classes, last));
+    return rf_add(t, rf_multiply(t, labels, rf_constant(t, 1.0f - smoothing)), share);
 }

@@ -7,12 +7,35 @@
 #include "ops/ops.h"
 #include "train/trace_util.h"
 
-/* x around the axis of its channels: `before` places, the channels in `groups`, `after` places for each channel. */
+/* x around the axis of its channels: places before it, the channels in `groups`, places behind it. */
 typedef struct layout {
     rf_shape shape;
     int32_t axis;
-    int64_t groups, before, after;
+    int64_t groups;
+    bool single;           /* each channel is a group, whatever their number */
+    rf_size before, after; /* products of dimensions */
+    bool any_before, any_after;
 } layout;
+
+/* Channels as many as examples can only be groups of one each. */
+static bool check_groups(rf_trace *t, rf_tensor x, int32_t axis, int64_t groups)
+{
+    char text[96];
+    const rf_shape shape = rf_tensor_shape(t, x);
+    if (groups < 1 || shape.dim[axis] % groups != 0) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                            "rf_group_norm: %lld channels cannot be divided into %lld groups",
+                            (long long)shape.dim[axis], (long long)groups);
+        return false;
+    }
+    if (!rf_dim_follows(t, x, axis)) return true;
+    (void)rf_trace_fail(
+        t, RF_ERROR_INVALID_ARGUMENT,
+        "rf_group_norm: axis %d of x %s follows the batch, so that it cannot be divided into %lld groups "
+        "of channels; give -1 groups, or the axis of the channels",
+        (int)axis, rf_shape_format(shape, text, sizeof(text)), (long long)groups);
+    return false;
+}
 
 static bool find_layout(rf_trace *t, rf_tensor x, int32_t groups, int32_t axis, layout *out)
 {
@@ -28,16 +51,19 @@ static bool find_layout(rf_trace *t, rf_tensor x, int32_t groups, int32_t axis, 
             rf_dtype_name(desc.dtype), rf_shape_format(shape, text, sizeof(text)), (int)axis);
         return false;
     }
-    const int64_t channels = shape.dim[at], count = groups == 0 ? 32 : groups == -1 ? channels : groups;
-    if (count < 1 || channels % count != 0) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_group_norm: %lld channels cannot be divided into %lld groups", (long long)channels,
-                            (long long)count);
-        return false;
+    const int64_t count = groups == 0 ? 32 : groups == -1 ? shape.dim[at] : groups;
+    if (groups != -1 && !check_groups(t, x, at, count)) return false;
+    *out = (layout){ .shape = shape,
+                     .axis = at,
+                     .groups = count,
+                     .single = groups == -1,
+                     .before = rf_size_of(x, 1, at - 1),
+                     .after = rf_size_of(x, at + 1, shape.rank - at - 1) };
+    for (int32_t i = 1; i < shape.rank; i++) {
+        const bool more = i != at && !rf_dim_is_one(t, x, i);
+        out->any_before |= more && i < at;
+        out->any_after |= more && i > at;
     }
-    *out = (layout){ .shape = shape, .axis = at, .groups = count, .before = 1, .after = 1 };
-    for (int32_t i = 1; i < at; i++) out->before *= shape.dim[i];
-    for (int32_t i = at + 1; i < shape.rank; i++) out->after *= shape.dim[i];
     return true;
 }
 
@@ -46,21 +72,20 @@ static bool find_layout(rf_trace *t, rf_tensor x, int32_t groups, int32_t axis, 
 static rf_tensor normalize_groups(rf_trace *t, rf_tensor x, const layout *l, float epsilon)
 {
     static const int32_t exchanged[] = { 0, 2, 1, 3 };
-    const int64_t channels = l->shape.dim[l->axis], moved = l->after == 1 ? channels : l->groups;
-    const int64_t each = channels / moved * l->after;
-    const bool apart = l->before > 1 && l->groups > 1;
+    const rf_size n = rf_size_of(x, 0, 1), channels = rf_size_of(x, l->axis, 1);
+    const rf_size groups = l->single ? channels : rf_size_fixed(l->groups);
+    const int64_t members = l->single ? 1 : l->shape.dim[l->axis] / l->groups; /* channels of a group */
+    const rf_size moved = l->any_after ? groups : channels;
+    const rf_size row = { members, x.id, l->before.axes | l->after.axes };
+    const rf_size each = { l->any_after ? members : 1, x.id, l->after.axes };
+    const bool apart = l->any_before && (l->single || l->groups > 1);
+    rf_size whole[RF_MAX_RANK];
     rf_tensor rows = x;
-    if (apart) {
-        rows = rf_reshape_examples(t, rows, RF_SHAPE(l->before, moved, each));
-        rows = rf_transpose(t, rows, exchanged);
-    }
-    rows = rf_reshape_examples(t, rows, RF_SHAPE(l->groups, l->before * (channels / l->groups) * l->after));
+    if (apart) rows = rf_transpose(t, rf_regroup(t, rows, (rf_size[]){ n, l->before, moved, each }, 4), exchanged);
+    rows = rf_regroup(t, rows, (rf_size[]){ n, groups, row }, 3);
     rows = rf_layer_norm(t, rows, RF_NO_TENSOR, RF_NO_TENSOR, epsilon);
-    if (apart) {
-        rows = rf_reshape_examples(t, rows, RF_SHAPE(moved, l->before, each));
-        rows = rf_transpose(t, rows, exchanged);
-    }
-    return rf_reshape_examples(t, rows, rf_example_shape(l->shape));
+    if (apart) rows = rf_transpose(t, rf_regroup(t, rows, (rf_size[]){ n, moved, l->before, each }, 4), exchanged);
+    return rf_regroup(t, rows, whole, rf_sizes_of(t, x, 0, whole));
 }
 
 /* A vector of the channels in a shape that broadcasts to x; false where it is none. */
@@ -76,29 +101,31 @@ static bool spread_vector(rf_trace *t, rf_tensor v, const layout *l, const char 
                             (long long)channels);
         return false;
     }
-    rf_shape shape = RF_SHAPE(channels);
-    for (int32_t i = l->axis + 1; i < l->shape.rank; i++) shape.dim[shape.rank++] = 1;
-    *out = shape.rank == 1 ? v : rf_reshape(t, v, shape);
+    *out = rf_append_axes(t, v, l->shape.rank - 1 - l->axis);
     return true;
+}
+
+static rf_tensor group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta, const layout *l, float epsilon)
+{
+    rf_tensor factor, offset, y = normalize_groups(t, x, l, epsilon);
+    if (gamma.id != 0) {
+        if (!spread_vector(t, gamma, l, "rf_group_norm: gamma", &factor)) return RF_NO_TENSOR;
+        y = rf_multiply(t, y, factor);
+    }
+    if (beta.id != 0) {
+        if (!spread_vector(t, beta, l, "rf_group_norm: beta", &offset)) return RF_NO_TENSOR;
+        y = rf_add(t, y, offset);
+    }
+    return y;
 }
 
 rf_tensor rf_group_norm(rf_trace *t, rf_tensor x, rf_tensor gamma, rf_tensor beta, int32_t groups, int32_t axis,
                         float epsilon)
 {
     RF_TRACING(t);
-    layout l;
-    rf_tensor factor, offset;
+    layout l = { 0 };
     if (!find_layout(t, x, groups, axis, &l)) return RF_NO_TENSOR;
-    rf_tensor y = normalize_groups(t, x, &l, epsilon);
-    if (gamma.id != 0) {
-        if (!spread_vector(t, gamma, &l, "rf_group_norm: gamma", &factor)) return RF_NO_TENSOR;
-        y = rf_multiply(t, y, factor);
-    }
-    if (beta.id != 0) {
-        if (!spread_vector(t, beta, &l, "rf_group_norm: beta", &offset)) return RF_NO_TENSOR;
-        y = rf_add(t, y, offset);
-    }
-    return y;
+    return group_norm(t, x, gamma, beta, &l, epsilon);
 }
 
 /* ---- moments ---- */

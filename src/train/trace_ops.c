@@ -41,18 +41,6 @@ rf_shape rf_example_shape(rf_shape batched)
     return example;
 }
 
-rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example)
-{
-    rf_shape shape = { .rank = 1, .dim = { -1 } };
-    if (example.rank >= RF_MAX_RANK) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_reshape: %d dimensions and the batch are more than %d",
-                            (int)example.rank, RF_MAX_RANK);
-        return RF_NO_TENSOR;
-    }
-    for (int32_t i = 0; i < example.rank; i++) shape.dim[shape.rank++] = example.dim[i];
-    return rf_reshape(t, x, shape);
-}
-
 rf_tensor rf_alias(rf_trace *t, rf_value x)
 {
     rf_graph *g = rf_trace_graph(t);
@@ -688,63 +676,6 @@ rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth)
 }
 
 /* ---- other ---- */
-
-rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed)
-{
-    RF_TRACING(t);
-    rf_value v, out = 0;
-    if (!rf_operand(t, x, "rf_dropout: x", &v)) return RF_NO_TENSOR;
-    if (!(rate >= 0.0f && rate < 1.0f)) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_dropout: rate %g is not in [0, 1)", (double)rate);
-        return RF_NO_TENSOR;
-    }
-    /* The stream is drawn in inference too, so that later random operations keep theirs. */
-    const uint32_t stream = seed == 0 ? rf_trace_next_stream(t) : 0;
-    if (!rf_trace_training(t) || rate == 0.0f) return rf_alias(t, v);
-    const rf_value random = rf_trace_random(t);
-    if (random == 0) return RF_NO_TENSOR;
-    const rf_result r =
-        rf_emit_dropout(rf_trace_graph(t), v, random, rate, stream, seed, (uint32_t)rf_trace_rows(t), &out);
-    return rf_trace_emit(t, r, out);
-}
-
-/* In (0, 1); `stream` counts where the seed is 0 and the trace numbers its random operations. */
-static rf_tensor draw_uniform(rf_trace *t, rf_value like, uint32_t stream, uint64_t seed)
-{
-    rf_value out = 0;
-    const rf_value random = rf_trace_random(t);
-    if (random == 0) return RF_NO_TENSOR;
-    if (seed == 0) stream = rf_trace_next_stream(t);
-    const uint32_t rows = (uint32_t)rf_trace_rows(t);
-    const rf_result r = rf_emit_random_uniform(rf_trace_graph(t), like, random, stream, seed, rows, &out);
-    return rf_trace_emit(t, r, out);
-}
-
-rf_tensor rf_random_uniform(rf_trace *t, rf_tensor like, float low, float high, uint64_t seed)
-{
-    RF_TRACING(t);
-    rf_value v;
-    if (!rf_operand(t, like, "rf_random_uniform: like", &v)) return RF_NO_TENSOR;
-    if (!(low < high) || !isfinite(high - low)) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_random_uniform: from %g to %g; both must be finite, and the second one greater",
-                            (double)low, (double)high);
-        return RF_NO_TENSOR;
-    }
-    const rf_tensor u = draw_uniform(t, v, 0, seed);
-    return rf_add(t, rf_multiply(t, u, rf_constant(t, high - low)), rf_constant(t, low));
-}
-
-/* Box and Muller 1958: the radius from one number, the angle from another one. */
-rf_tensor rf_random_normal(rf_trace *t, rf_tensor like, uint64_t seed)
-{
-    RF_TRACING(t);
-    rf_value v;
-    if (!rf_operand(t, like, "rf_random_normal: like", &v)) return RF_NO_TENSOR;
-    const rf_tensor u = draw_uniform(t, v, 0, seed), angle = draw_uniform(t, v, 1, seed);
-    const rf_tensor radius = rf_sqrt(t, rf_multiply(t, rf_log(t, u), rf_constant(t, -2)));
-    return rf_multiply(t, radius, rf_cos(t, rf_multiply(t, angle, rf_constant(t, 6.28318531f))));
-}
 
 rf_tensor rf_cast(rf_trace *t, rf_tensor x, rf_dtype dtype)
 {

@@ -21,8 +21,24 @@ rf_tensor rf_alias(rf_trace *t, rf_value x);
 rf_tensor rf_wide(rf_trace *t, rf_tensor x);
 /* A function of each element; `imm` where the function has a number. */
 rf_tensor rf_unary(rf_trace *t, rf_scalar_fn fn, float imm, rf_tensor x, const char *argument);
-/* Reshapes x [n, ...] to [n, dims of `example`]: the batch stays open. */
-rf_tensor rf_reshape_examples(rf_trace *t, rf_tensor x, rf_shape example);
+/* rf_dropout() of a rate that was checked; `argument` is for messages. */
+rf_tensor rf_dropout_of(rf_trace *t, rf_tensor x, float rate, uint64_t seed, const char *argument);
+/* Whether dimension d, which may be negative, is another number with another batch. */
+bool rf_dim_follows(rf_trace *t, rf_tensor x, int32_t d);
+/* 1, whatever the batch. */
+bool rf_dim_is_one(rf_trace *t, rf_tensor x, int32_t d);
+/* Sizes of rf_regroup(): a number; the product of `count` dimensions of x; those of x one by one, from the first one
+ * on, which gives how many they are. */
+rf_size rf_size_fixed(int64_t count);
+rf_size rf_size_of(rf_tensor x, int32_t first, int32_t count);
+uint32_t rf_sizes_of(rf_trace *t, rf_tensor x, int32_t first, rf_size *sizes);
+/* Reshapes x to sizes that follow the batch where the tensors do that they are taken from. */
+rf_tensor rf_regroup(rf_trace *t, rf_tensor x, const rf_size *sizes, uint32_t rank);
+/* How many places there are along an axis, f32 [], and their numbers 0, 1, ..., f32 [places]. */
+rf_tensor rf_count_along(rf_trace *t, rf_tensor x, int32_t axis);
+rf_tensor rf_places_along(rf_trace *t, rf_tensor x, int32_t axis);
+/* x with so many dimensions of 1 behind its own. */
+rf_tensor rf_append_axes(rf_trace *t, rf_tensor x, int32_t count);
 /* Of a place that a step is given, such as rf_attention_params::first_query: false, with the trace failed, unless it is
  * i32 of one element. */
 bool rf_place_check(rf_trace *t, rf_tensor place, const char *argument);

@@ -320,13 +320,14 @@ static void count_logs(void *user, rf_log_level level, const char *message)
 
 static void expect_cache(const char *explicit_path, const char *wanted)
 {
-    char *directory;
-    assert_int_equal(rf_cache_open(explicit_path, true, &directory), RF_OK);
-    assert_string_equal(directory, wanted);
+    rf_cache cache;
+    assert_int_equal(rf_cache_open(explicit_path, true, &cache), RF_OK);
+    assert_string_equal(cache.directory, wanted);
+    assert_false(cache.read_only);
     struct stat st;
-    assert_int_equal(stat(directory, &st), 0);
-    assert_int_equal(rmdir(directory), 0);
-    rf_free(directory);
+    assert_int_equal(stat(cache.directory, &st), 0);
+    assert_int_equal(rmdir(cache.directory), 0);
+    rf_free(cache.directory);
 }
 
 /* Who names a directory is told when it is no good; who names none trains without. */
@@ -346,13 +347,13 @@ static void test_cache_directory(void **state)
     expect_cache(NULL, named);
     setenv("RINGFIRE_CACHE", below, 1);
     expect_cache(named, named);
-    char *directory;
-    assert_int_equal(rf_cache_open(NULL, false, &directory), RF_ERROR_IO);
-    assert_null(directory);
+    rf_cache cache;
+    assert_int_equal(rf_cache_open(NULL, false, &cache), RF_ERROR_IO);
+    assert_null(cache.directory);
     assert_non_null(strstr(rf_error_message(), "RINGFIRE_CACHE"));
     assert_non_null(strstr(rf_error_message(), file));
     unsetenv("RINGFIRE_CACHE");
-    assert_int_equal(rf_cache_open(below, false, &directory), RF_ERROR_IO);
+    assert_int_equal(rf_cache_open(below, false, &cache), RF_ERROR_IO);
     assert_non_null(strstr(rf_error_message(), "cache_directory"));
     expect_cache(NULL, fallback);
 
@@ -363,11 +364,11 @@ static void test_cache_directory(void **state)
             setenv("HOME", file, 1);
         else
             unsetenv("HOME");
-        assert_int_equal(rf_cache_open(NULL, false, &directory), RF_OK);
-        assert_null(directory);
+        assert_int_equal(rf_cache_open(NULL, false, &cache), RF_OK);
+        assert_null(cache.directory);
         assert_int_equal(warnings, i);
-        assert_true(rf_cache_open(NULL, true, &directory) < 0);
-        assert_null(directory);
+        assert_true(rf_cache_open(NULL, true, &cache) < 0);
+        assert_null(cache.directory);
         assert_int_equal(warnings, i);
     }
     rf_log_set(NULL, NULL, RF_LOG_ERROR);
@@ -375,6 +376,62 @@ static void test_cache_directory(void **state)
     snprintf(below, sizeof(below), "%s/.cache", root);
     rmdir(below);
     assert_int_equal(rmdir(root), 0);
+}
+
+/* One that cannot be written is used where there is something in it. */
+static void test_read_only_cache(void **state)
+{
+    (void)state;
+    char root[SCRATCH_PATH], directory[64], file[96];
+    scratch(root);
+    snprintf(directory, sizeof(directory), "%s/ringfire", root);
+    snprintf(file, sizeof(file), "%s/" RF_CACHE_TUNING "x.json", directory);
+    setenv("XDG_CACHE_HOME", root, 1);
+    unsetenv("RINGFIRE_CACHE");
+    int warnings = 0;
+    rf_log_set(count_logs, &warnings, RF_LOG_WARN);
+    for (int filled = 0; filled < 2; filled++) {
+        rf_cache named, unnamed, required;
+        assert_int_equal(mkdir(directory, 0755), 0);
+        if (filled) assert_int_equal(rf_file_write_atomic(file, "x", 1), RF_OK);
+        assert_int_equal(chmod(directory, 0555), 0);
+        assert_int_equal(chmod(root, 0755), 0);
+        const bool root_user = geteuid() == 0;
+        if (root_user) assert_int_equal(seteuid(65534), 0); /* root may write everywhere */
+        const rf_result of_named = rf_cache_open(directory, false, &named);
+        const rf_result of_required = rf_cache_open(directory, true, &required);
+        const rf_result of_default = rf_cache_open(NULL, false, &unnamed);
+        if (root_user) assert_int_equal(seteuid(0), 0);
+        assert_int_equal(of_named, filled ? RF_OK : RF_ERROR_IO);
+        assert_int_equal(of_required, RF_ERROR_IO);
+        assert_int_equal(of_default, RF_OK);
+        assert_int_equal(warnings, 1); /* of the default one, while it is empty */
+        if (filled) {
+            assert_true(named.read_only && unnamed.read_only);
+            assert_string_equal(unnamed.directory, directory);
+        } else {
+            assert_null(unnamed.directory);
+        }
+        rf_free(named.directory);
+        rf_free(unnamed.directory);
+        scratch_remove(directory);
+    }
+    rf_log_set(NULL, NULL, RF_LOG_ERROR);
+    /* What is no directory. */
+    rf_cache cache;
+    assert_int_equal(rf_file_write_atomic(directory, "x", 1), RF_OK);
+    assert_int_equal(chmod(directory, 0755), 0);
+    assert_int_equal(rf_cache_open(directory, false, &cache), RF_ERROR_IO);
+    assert_non_null(strstr(rf_error_message(), "Not a directory"));
+    unlink(directory);
+    assert_int_equal(mkfifo(directory, 0755), 0);
+    assert_int_equal(rf_cache_open(directory, false, &cache), RF_ERROR_IO);
+    void *data;
+    size_t size;
+    assert_int_equal(rf_file_read(directory, 0, &data, &size), RF_ERROR_IO); /* at once, too */
+    assert_int_equal(rf_file_read("/dev/zero", 0, &data, &size), RF_ERROR_IO);
+    unsetenv("XDG_CACHE_HOME");
+    scratch_remove(root);
 }
 
 static char logged[256];
@@ -468,6 +525,7 @@ TEST_PROGRAM(base)
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_cache_directory),
+        cmocka_unit_test(test_read_only_cache),
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_caps_clamp),
     };

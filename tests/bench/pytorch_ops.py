@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of `ringfire bench ops` beside the same operations in PyTorch on the CPU, in turns.
 
-For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and on all (images in whichever of PyTorch's two
-layouts is faster), and how many times as fast Ringfire is, the best time of all rounds each; then the geometric means of each family, of all
-cases, and of those that are not over before a driver has woken its threads. The last line is what the driver would reach where every case took no
-longer than the shortest one, its bytes at the pace of the first of PACES and its operations at that of the second, or its own time where that is
-less. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
+For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and
+with its best setting (pytorch_settings.py: threads of its own and of its BLAS, each setting in a
+process of its own; images in whichever of PyTorch's two layouts is faster), and how many times as
+fast Ringfire is, the best time of all rounds each; then which settings won, the geometric means of
+each family, of all cases, and of those that are not over before a driver has woken its threads. The
+last line is what the driver would reach where every case took no longer than the shortest one, its
+bytes at the pace of the first of PACES and its operations at that of the second, or its own time
+where that is less. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
 With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
 
@@ -14,7 +17,6 @@ Usage: tests/bench/pytorch_ops.py [--ringfire COMMAND] [--device NAME] [--ops NA
        tests/bench/pytorch_ops.py --check [--ringfire COMMAND]      only says which cases have no place in the table below"""
 import argparse
 import collections
-import ctypes
 import importlib.util
 import json
 import math
@@ -25,12 +27,13 @@ import subprocess
 import sys
 import time
 
+import pytorch_settings
+
 LONG_CASES = 0.1e-3, 0.3e-3, 1e-3  # seconds on one thread of PyTorch, or longer
 PACES = "elementwise add_4M", "matmul square_1024"  # what mostly moves and what mostly multiplies, with simple shaders
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/support"))
-import kept_memory  # noqa: E402
+ONE = pytorch_settings.Setting(1, 1)
 
 # Operations that PyTorch 1.13 does not have as one call, or that count something else there.
 WITHOUT = {"normalize", "conv2d_pool_filter_grad", "fill_like", "random_uniform", "slice_grad", "concat_grad", "lion_update", "lamb_moments", "lamb_update", "muon_momentum", "muon_update", "average_update",
@@ -326,27 +329,40 @@ def best_of(function, seconds):
     return best
 
 
-def blas_threads():
-    """A function that sets on how many threads OpenBLAS multiplies: torch.set_num_threads() does not reach those of its own."""
-    with open("/proc/self/maps") as maps:
-        paths = {line.split()[-1] for line in maps if "openblas" in line}
-    settings = [library.openblas_set_num_threads for library in map(ctypes.CDLL, sorted(paths)) if hasattr(library, "openblas_set_num_threads")]
-    return lambda count: [setting(count) for setting in settings]
-
-
-def measure_torch(makers, seconds, threads):
-    """The best time of each case, on one thread and on so many."""
+def serve(setting):
+    """Measures what it is told to, a line of JSON with cases and seconds each, and answers with a
+    line of their best times."""
     import torch
     import torch.nn.functional as F
-    times, set_blas_threads = {}, blas_threads()
-    for case, make in makers.items():
-        torch.manual_seed(1)
-        ways = make(torch, F)
-        for count in dict.fromkeys((1, threads)):
-            torch.set_num_threads(count)
-            set_blas_threads(count)
-            times.setdefault(case, {})[count] = min(best_of(way, seconds / len(ways)) for way in ways)
-    return times
+
+    torch.set_num_threads(setting.threads)
+    makers = {case: make for cases in families().values() for case, make in cases.items()}
+    for line in sys.stdin:
+        cases, seconds = json.loads(line)
+        times = []
+        for case in cases:
+            torch.manual_seed(1)
+            ways = makers[case](torch, F)
+            times.append(min(best_of(way, seconds / len(ways)) for way in ways))
+        print(json.dumps(times), flush=True)
+
+
+class Torch:
+    """A process of PyTorch with a setting, which waits until it is asked."""
+
+    def __init__(self, setting):
+        command = [sys.executable, __file__, "--torch", *map(str, setting.arguments)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=setting.environment)
+
+    def measure(self, cases, seconds):
+        self.process.stdin.write(json.dumps([cases, seconds]) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        return dict(zip(cases, json.loads(line))) if line else sys.exit("PyTorch ended")
+
+    def close(self):
+        self.process.communicate()
 
 
 Cost = collections.namedtuple("Cost", "seconds gbytes gflop")
@@ -355,7 +371,8 @@ Cost = collections.namedtuple("Cost", "seconds gbytes gflop")
 def bench_ops(o, op, seconds):
     """By case: the least time of Ringfire, and what it moves and computes."""
     command = [*o.ringfire, "bench", "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, env=kept_memory.ENVIRONMENT)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
+                          env=pytorch_settings.kept_memory.ENVIRONMENT)
     if done.returncode:
         sys.exit("failed: %s" % " ".join(map(str, command)))
     rows = [row for row in json.loads(done.stdout)["ops"] if row["chosen"]]
@@ -379,16 +396,22 @@ def check(o, table):
 
 
 def measure(o, table):
-    """By case: the cheapest of Ringfire's runs, and the best of PyTorch's times by threads."""
+    """By case: the cheapest of Ringfire's runs, and the best of PyTorch's times by setting."""
     ours, theirs = {}, {}
-    wanted = {case: make for cases in table.values() for case, make in cases.items() if not o.ops or case.split()[0] in o.ops}
+    wanted = [case for cases in table.values() for case in cases
+              if not o.ops or case.split()[0] in o.ops]
+    rivals = {setting: Torch(setting) for setting in pytorch_settings.of_threads(o.threads)}
     for _ in range(o.rounds):
         for op in dict.fromkeys(case.split()[0] for case in wanted):
-            makers = {case: make for case, make in wanted.items() if case.split()[0] == op}
+            cases = [case for case in wanted if case.split()[0] == op]
             for case, cost in bench_ops(o, op, o.seconds).items():
                 ours[case] = min(cost, ours.get(case, cost))
-            for case, times in measure_torch(makers, o.seconds, o.threads).items():
-                theirs[case] = {n: min(seconds, theirs.get(case, {}).get(n, math.inf)) for n, seconds in times.items()}
+            for setting, rival in rivals.items():
+                for case, seconds in rival.measure(cases, o.seconds).items():
+                    times = theirs.setdefault(case, {})
+                    times[setting] = min(seconds, times.get(setting, math.inf))
+    for rival in rivals.values():
+        rival.close()
     return ours, theirs
 
 
@@ -400,12 +423,11 @@ def at_pace(ours, case):
 
 
 def report(o, table, ours, theirs):
-    many = "%d threads" % o.threads
-    print("%-46s %10s %10s %10s   ratio: 1 thread, %s" % ("case", "ms", "1 thread", many, many))
+    print("%-46s %10s %10s %10s   ratio: 1 thread, best" % ("case", "ms", "1 thread", "best"))
     rows = []
 
     def ratio(row):
-        return row["pytorch_1"] / row["seconds"], row["pytorch_n"] / row["seconds"]
+        return row["pytorch_1"] / row["seconds"], row["pytorch_best"] / row["seconds"]
 
     def summary(name, those):
         if those:
@@ -417,12 +439,20 @@ def report(o, table, ours, theirs):
         for case in cases:
             if case not in theirs or case not in ours:
                 continue
-            t = theirs[case]
-            rows.append({"family": family, "case": case, "seconds": ours[case].seconds, "pytorch_1": t[1], "pytorch_n": t[o.threads]})
-            print("%-46s %10.3f %10.3f %10.3f   %.2f, %.2f" % (case, ours[case].seconds * 1e3, t[1] * 1e3, t[o.threads] * 1e3, *ratio(rows[-1])))
+            times = theirs[case]
+            winner = min(times, key=times.get)
+            rows.append({"family": family, "case": case, "seconds": ours[case].seconds,
+                         "pytorch_1": times[ONE], "pytorch_best": times[winner],
+                         "best_setting": str(winner)})
+            milliseconds = [1e3 * x for x in (ours[case].seconds, times[ONE], times[winner])]
+            print("%-46s %10.3f %10.3f %10.3f   %.2f, %.2f   %s" % (
+                case, *milliseconds, *ratio(rows[-1]), winner))
         if len(rows) > first:
             summary(family, rows[first:])
             print()
+    won = collections.Counter(row["best_setting"] for row in rows)
+    print("won, own + BLAS threads: "
+          + "; ".join("%s in %d cases" % pair for pair in won.most_common()))
     summary("all", rows)
     for least in LONG_CASES:
         summary("of %.1f ms or more on one thread" % (least * 1e3), [row for row in rows if row["pytorch_1"] >= least])
@@ -442,7 +472,10 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--torch", nargs=4, help=argparse.SUPPRESS)
     o = parser.parse_args()
+    if o.torch:
+        return serve(pytorch_settings.of_arguments(o.torch))
     table = families()
     if o.check:
         check(o, table)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of the networks of `ringfire bench zoo` in PyTorch, and how fast they are (pytorch_zoo.py, tests/gpu_day/baseline.py)."""
+import dataclasses
 import statistics
 import time
 
@@ -39,36 +40,73 @@ def data_of(name, batch, network):
     return inputs, [(torch.arange(batch) % 2).float()[:, None]], F.binary_cross_entropy_with_logits
 
 
-def optimizer_of(name, parameters):
+def optimizer_of(name, parameters, captured):
     if name in ("resnet", "densenet"):
         return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, nesterov=True)
+    options = {"capturable": True} if captured else {}
     if name == "bert":
-        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.01)
-    return torch.optim.Adam(parameters)
+        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.01, **options)
+    return torch.optim.Adam(parameters, **options)
 
 
-def step_of(name, batch, device="cpu"):
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How a user may run a network."""
+    channels_last: bool = False  # of pictures
+    compiled: bool = False       # torch.compile(), from PyTorch 2 on
+    captured: bool = False       # the whole step as a CUDA graph
+
+    def __str__(self):
+        ways = (self.captured, "graph"), (self.compiled, "compiled"), (self.channels_last, "channels last")
+        chosen = [name for holds, name in ways if holds]
+        return ", ".join(chosen if self.captured or self.compiled else ["eager", *chosen])
+
+
+def takes_pictures(name):
+    return UNITS[name][0] == "images"
+
+
+def capture(step):
+    """A function that replays the step."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # what the capture allocates must have run before, elsewhere
+        for _ in range(WARM_UP):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def step_of(name, batch, device="cpu", form=Form()):
     """A function that trains once."""
     torch.manual_seed(1)
     network = networks.NETWORKS[name]()
     inputs, labels, loss = data_of(name, batch, network)
     network.to(device)
     inputs, labels = ([tensor.to(device) for tensor in tensors] for tensors in (inputs, labels))
-    optimizer = optimizer_of(name, network.parameters())
+    if form.channels_last:
+        network.to(memory_format=torch.channels_last)
+        inputs = [tensor.to(memory_format=torch.channels_last) for tensor in inputs]
+    optimizer = optimizer_of(name, network.parameters(), form.captured)
+    called = torch.compile(network) if form.compiled else network
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss(network(*inputs), *labels).backward()
+        loss(called(*inputs), *labels).backward()
         if name == "bert":
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
 
-    return step
+    return capture(step) if form.captured else step
 
 
-def units_per_second(name, batch, seconds, device="cpu"):
+def units_per_second(name, batch, seconds, device="cpu", form=Form()):
     """The median of slices of so many seconds together."""
-    step, abreast = step_of(name, batch, device), 1 if device == "cpu" else 8  # steps between two looks at the clock
+    step = step_of(name, batch, device, form)
+    abreast = 1 if device == "cpu" else 8  # steps between two looks at the clock
 
     def wait():
         if device != "cpu":

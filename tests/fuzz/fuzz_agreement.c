@@ -69,6 +69,16 @@ static void steps(const rf_world *w, const uint8_t *data, size_t size)
     PROMISE(at == all[0].examples);
 }
 
+/* Texts of any length, one behind the other. */
+static void texts(const rf_world *w, const uint8_t *data, size_t size)
+{
+    if (size < 2) return;
+    const uint64_t rest = size - 2, a = data[0] % (rest + 1), b = data[1] % (rest - a + 1);
+    const uint64_t sizes[WORKERS] = { a, b, rest - a - b };
+    PROMISE(rf_agree_settings_differ(w, (const char *)data + 2, sizes) == RF_ERROR_INVALID_ARGUMENT);
+    promise_message();
+}
+
 __extension__ typedef unsigned __int128 wide;
 
 static void rows(const rf_world *w, const uint8_t *data, size_t size)
@@ -97,7 +107,7 @@ FUZZ_TARGET(agreement)
     switch (data[0] & 3) {
     case 0: settings(&w, data + 1, size - 1); break;
     case 1: offers(&w, data[0] & 4, data + 1, size - 1); break;
-    case 2: steps(&w, data + 1, size - 1); break;
+    case 2: data[0] & 4 ? texts(&w, data + 1, size - 1) : steps(&w, data + 1, size - 1); break;
     default: rows(&w, data + 1, size - 1);
     }
     return 0;

@@ -9,7 +9,7 @@
 FUZZ_TARGET(tuning)
 {
     rf_tuning *one, *two;
-    PROMISE(rf_tuning_create(NULL, NULL, &one) == RF_OK && rf_tuning_create(NULL, NULL, &two) == RF_OK);
+    PROMISE(rf_tuning_create(NULL, NULL, false, &one) == RF_OK && rf_tuning_create(NULL, NULL, false, &two) == RF_OK);
     const rf_result r = rf_tuning_parse(one, data, size);
     PROMISE(r == RF_OK || (r == RF_ERROR_CORRUPT_DATA && rf_error_message()[0]));
     /* A file that turns out bad in its middle leaves what came before. */

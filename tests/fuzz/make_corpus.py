@@ -411,11 +411,14 @@ def agreement():
     seed("agreement", "offers_share", b"\1" + offer(64, float("nan")) + offer(64, 1.0) + offer(64, 1e308))
     seed("agreement", "offers_name", b"\5" + 3 * offer(64, 1.0, 0, b"\n" * 256))
     def step(first, rows, number=4, examples=32, function=b"step"):
-        return struct.pack("<4QiI", number, examples, first, rows, 0, 0) + function.ljust(48, b"\0")
+        return struct.pack("<4QiI", number, examples, first, rows, 0, 0) + function.ljust(48, b"\0") + struct.pack("<Q", 7)
     seed("agreement", "steps", b"\2" + step(0, 8) + step(8, 16) + step(24, 8))
     seed("agreement", "steps_gap", b"\2" + step(0, 8) + step(9, 16) + step(24, 8))
     seed("agreement", "steps_around", b"\2" + step(0, 40) + step(40, 2 ** 64 - 16) + step(24, 8))
     seed("agreement", "steps_other", b"\2" + step(0, 8) + step(8, 16, function=b"\x1b" * 48) + step(24, 8))
+    lines = b"learning_rate 0.5\nbeta_1 0.9\n"
+    seed("agreement", "texts", b"\6" + bytes([len(lines), len(lines)]) + 2 * lines + lines.replace(b"5", b"1"))
+    seed("agreement", "texts_short", b"\6\0\4" + lines)
     seed("agreement", "rows", b"\3" + struct.pack("<4Q", 40, 3, 5, 0))
     seed("agreement", "rows_around", b"\3" + struct.pack("<4Q", 40, 2 ** 64 - 5, 10, 1))
 

@@ -73,11 +73,13 @@ static int teardown(void **state)
 }
 
 /* Opens a device on `directory`, uses a pipeline, runs it, closes. */
-static void use(const char *directory)
+static void use_with(const char *directory, bool read_only)
 {
     rf_gpu_device *device;
-    CHECK(rf_gpu_device_open(shared_gpu, &(rf_gpu_device_params){ .index = device_index, .cache_directory = directory },
-                             &device));
+    const rf_gpu_device_params params = { .index = device_index,
+                                          .cache_directory = directory,
+                                          .cache_read_only = read_only };
+    CHECK(rf_gpu_device_open(shared_gpu, &params, &device));
     is_cpu = rf_gpu_caps(device)->is_cpu;
     rf_gpu_buffer *x, *y;
     rf_gpu_pipeline *pipeline;
@@ -105,6 +107,11 @@ static void use(const char *directory)
     rf_gpu_buffer_destroy(&x);
     rf_gpu_buffer_destroy(&y);
     rf_gpu_device_close(&device);
+}
+
+static void use(const char *directory)
+{
+    use_with(directory, false);
 }
 
 static void find_file(fixture *f)
@@ -253,6 +260,44 @@ static void test_directory_in_the_files_place(void **state)
     assert_int_equal(rmdir(f->file), 0);
 }
 
+/* Nothing that has the file's name is waited for, nor read without an end; a file takes its place. */
+static void test_special_files(void **state)
+{
+    fixture *f = *state;
+    use(f->directory);
+    find_file(f);
+    alarm(60);
+    for (int kind = 0; kind < 3; kind++) {
+        struct stat st;
+        assert_int_equal(unlink(f->file), 0);
+        assert_int_equal(kind == 0 ? mkfifo(f->file, 0600) : symlink(kind == 1 ? "/dev/zero" : f->file, f->file), 0);
+        num_warnings = 0;
+        use(f->directory);
+        assert_int_equal(num_warnings, 1);
+        assert_non_null(strstr(last_warning, "ignored"));
+        assert_int_equal(lstat(f->file, &st), 0);
+        assert_true(S_ISREG(st.st_mode));
+    }
+    alarm(0);
+}
+
+static void test_read_only(void **state)
+{
+    fixture *f = *state;
+    use_with(f->directory, true);
+    assert_int_equal(rmdir(f->directory), 0); /* nothing was written */
+    assert_int_equal(mkdir(f->directory, 0700), 0);
+    use(f->directory);
+    find_file(f);
+    write_bytes(f->file, "damaged", 7);
+    use_with(f->directory, true);
+    assert_int_equal(num_warnings, 1);
+    assert_non_null(strstr(last_warning, "ignored"));
+    struct stat st;
+    assert_int_equal(stat(f->file, &st), 0);
+    assert_int_equal(st.st_size, 7);
+}
+
 TEST_PROGRAM(cache)
 {
     const rf_result created = rf_gpu_create(NULL, &shared_gpu);
@@ -270,6 +315,7 @@ TEST_PROGRAM(cache)
         CACHE_TEST(test_written_and_reused),   CACHE_TEST(test_directory_is_made),
         CACHE_TEST(test_damaged_files),        CACHE_TEST(test_other_drivers_file),
         CACHE_TEST(test_unwritable_directory), CACHE_TEST(test_directory_in_the_files_place),
+        CACHE_TEST(test_special_files),        CACHE_TEST(test_read_only),
     };
     int failed = 0;
     for (device_index = 0; device_index < num_devices; device_index++)

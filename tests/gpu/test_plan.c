@@ -373,6 +373,11 @@ static void test_describe(void **state)
     assert_string_equal(info.name, "Made-up 1000");
     assert_int_equal(info.type, RF_DEVICE_TYPE_DISCRETE_GPU);
     assert_true(info.usable && info.has_fp16 && !info.has_int8);
+    assert_string_equal(info.pci_address, "");
+    s.extensions.pci_bus_info = true;
+    s.pci = (rf_gpu_pci_address){ 0x10000, 0xc1, 2, 1 };
+    rf_gpu_describe(&s, 7, &info);
+    assert_string_equal(info.pci_address, "10000:c1:02.1");
     assert_string_equal(rf_device_type_name(info.type), "discrete");
     assert_string_equal(rf_device_type_name(RF_DEVICE_TYPE_CPU), "cpu");
     assert_string_equal(rf_device_type_name((rf_device_type)99), "other");

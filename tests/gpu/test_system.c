@@ -153,6 +153,36 @@ static void test_no_driver(void **state)
     assert_null(gpu);
 }
 
+/* A damaged manifest, of any driver, keeps some loaders from all of them. */
+static void test_damaged_manifest(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } damaged[] = {
+        { "{ \"ICD\": { \"library_path\": \"libvulkan", "of VK_DRIVER_FILES cannot be used: it is no JSON object" },
+        { "{ \"ICD\": { \"library_path\": \"./none.so\", \"api_version\": \"1.3.0\" }, "
+          "\"file_format_version\": \"1.0.0\" }",
+          "none.so: cannot open shared object file" },
+    };
+    char path[] = "/tmp/ringfire-manifest-XXXXXX.json";
+    const int fd = mkstemps(path, 5);
+    assert_true(fd >= 0);
+    change(0, "VK_DRIVER_FILES", path);
+    change(1, "VK_ICD_FILENAMES", path);
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        const size_t length = strlen(damaged[i].text);
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, damaged[i].text, length, 0), length);
+        uint32_t count = 0;
+        assert_true(rf_devices_list(NULL, &count) < 0);
+        if (!strstr(rf_error_message(), path) || !strstr(rf_error_message(), damaged[i].says))
+            fail_msg("%s", rf_error_message());
+    }
+    close(fd);
+    unlink(path);
+}
+
 static void test_no_loader(void **state)
 {
     (void)state;
@@ -564,6 +594,7 @@ TEST_PROGRAM(system)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_index_out_of_range),
         cmocka_unit_test_teardown(test_no_driver, restore_environment),
+        cmocka_unit_test_teardown(test_damaged_manifest, restore_environment),
         cmocka_unit_test_teardown(test_no_loader, restore_environment),
         cmocka_unit_test_teardown(test_loader_of_another_system, restore_environment),
         cmocka_unit_test_teardown(test_named_loader, restore_environment),

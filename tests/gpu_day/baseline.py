@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch reaches on this machine's GPU, or with --small on its processor: products (on an NVIDIA GPU cuBLAS', on AMD rocBLAS'), and
-the training of the reference CNN, step by step and as a captured graph, and of the networks of the examples step by step. Prints one JSON object. Matrix units that round float32 to
-TF32 are off unless a figure's name says tf32.
+"""What PyTorch reaches on this machine's GPU, or with --small on its processor: products (on an NVIDIA
+GPU cuBLAS', on AMD rocBLAS'), and the training of the reference CNN and of the networks of the
+examples, in each form that a user may choose: step by step, as a captured graph, compiled, and
+pictures in either layout. Prints one JSON object. Matrix units that round float32 to TF32 are off
+unless a figure's name says tf32.
 
-Usage: baseline.py [--small] [--seconds X]"""
+Usage: baseline.py [--small] [--seconds X] [--budget SECONDS]"""
 import argparse
+import itertools
 import json
+import os
 import pathlib
+import signal
 import sys
 import time
 
-import torch
-import torch.nn.functional as F
+# Of the pools' threads only those of PyTorch itself: on a processor those of its BLAS get in their
+# way (tests/bench/pytorch_settings.py).
+os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import torch  # noqa: E402
 
-from phases import NETWORKS, PRODUCTS
+from phases import NETWORKS, PRODUCTS  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))  # a bundle has these beside it
 import pytorch_training  # noqa: E402
-from pytorch_networks import cnn  # noqa: E402
 
 BATCH, WARM_UP, SLICES = 64, 3, 5
 
@@ -61,60 +68,54 @@ def products(meter, small):
     return found
 
 
-def training(meter, channels_last, graph):
-    """Images a second of the CNN's training."""
-    model = cnn().to(meter.device)
-    images, labels = torch.rand(BATCH, 1, 28, 28, device=meter.device), torch.arange(BATCH, device=meter.device) % 10
-    if channels_last:
-        model, images = model.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)
-    adam = torch.optim.Adam(model.parameters(), capturable=True) if graph else torch.optim.Adam(model.parameters())
+class Forms:
+    """What the networks reach in each form that a user may choose. Compiling can take a minute a
+    network: it comes last, and goes as far as the time does."""
 
-    def step():
-        adam.zero_grad(set_to_none=True)
-        F.cross_entropy(model(images), labels).backward()
-        adam.step()
+    def __init__(self, meter, on_gpu, budget):
+        self.meter, self.captures = meter, on_gpu
+        self.compiles = on_gpu and hasattr(torch, "compile")
+        self.deadline, self.rates, self.errors = time.monotonic() + budget, {}, {}
 
-    work = step
-    if graph:
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):  # what the capture allocates must have run before, on another stream
-            for _ in range(WARM_UP):
-                step()
-        torch.cuda.current_stream().wait_stream(side)
-        captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured):
-            step()
-        work = captured.replay
-    return BATCH / meter(work)
+    def measure(self, name, batch, form):
+        """Keeps the rate: a form that this version cannot do costs that figure, not the others."""
+        def too_late(*_):
+            raise TimeoutError("no time was left")
+
+        before = signal.signal(signal.SIGALRM, too_late)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, self.deadline - time.monotonic()))
+            step = pytorch_training.step_of(name, batch, self.meter.device.type, form)
+            units = batch * pytorch_training.UNITS[name][1]
+            self.rates.setdefault(name, {})[str(form)] = units / self.meter(step)
+        except Exception as e:
+            self.errors["%s, %s" % (name, form)] = (str(e).splitlines() or [type(e).__name__])[0]
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def measure_all(self, batches):
+        either = False, True
+        ways = itertools.product(either[:1 + self.compiles], either[:1 + self.captures])
+        for (compiled, captured), (name, batch) in itertools.product(ways, batches.items()):
+            for channels_last in either[:1 + pytorch_training.takes_pictures(name)]:
+                self.measure(name, batch, pytorch_training.Form(channels_last, compiled, captured))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
     parser.add_argument("--small", action="store_true", help="what fits some seconds, on the processor")
-    parser.add_argument("--seconds", type=float, help="for each figure (1, with --small 0.1)")
+    parser.add_argument("--seconds", type=float, help="for each figure (0.4, with --small 0.1)")
+    parser.add_argument("--budget", type=float, default=1e6, help="seconds for everything")
     o = parser.parse_args()
-    on_gpu = torch.cuda.is_available() and not o.small
-    meter = Meter(torch.device("cuda" if on_gpu else "cpu"), o.seconds or (0.1 if o.small else 1))
+    start, on_gpu = time.monotonic(), torch.cuda.is_available() and not o.small
+    meter = Meter(torch.device("cuda" if on_gpu else "cpu"), o.seconds or (0.1 if o.small else 0.4))
     torch.backends.cudnn.allow_tf32 = False
-    found = {"pytorch": torch.__version__, "device": torch.cuda.get_device_name() if on_gpu else "cpu", "images_per_second": {}, "errors": {}}
-    forms = {"eager": (False, False), "eager, channels last": (True, False)}
-    if on_gpu:
-        forms.update({"graph": (False, True), "graph, channels last": (True, True)})
-    for name, form in forms.items():
-        try:
-            found["images_per_second"][name] = training(meter, *form)
-        except RuntimeError as e:  # a version that cannot capture costs that figure, not the others
-            found["errors"][name] = str(e).splitlines()[0]
-    found["gflops"] = products(meter, not on_gpu)
-    found["units_per_second"] = {}
-    for name, batch in NETWORKS.items():
-        if o.small and name != "ncf":
-            continue
-        try:
-            found["units_per_second"][name] = pytorch_training.units_per_second(name, batch, meter.seconds / 2, meter.device.type)
-        except (RuntimeError, AttributeError, TypeError) as e:  # of a version that lacks something
-            found["errors"][name] = str(e).splitlines()[0]
-    print(json.dumps(found))
+    found = {"pytorch": torch.__version__, "gflops": products(meter, not on_gpu),
+             "device": torch.cuda.get_device_name() if on_gpu else "cpu"}
+    forms = Forms(meter, on_gpu, o.budget - (time.monotonic() - start))
+    forms.measure_all({"cnn": BATCH, **({"ncf": NETWORKS["ncf"]} if o.small else NETWORKS)})
+    print(json.dumps({**found, "rates": forms.rates, "errors": forms.errors}))
 
 
 main()

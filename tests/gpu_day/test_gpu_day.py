@@ -69,6 +69,12 @@ class Phases(unittest.TestCase):
         steps = dict((p.name, p) for p in phases.make(pathlib.Path("p"), 2))["network"].steps
         self.assertEqual([s.name for s in steps if s.name.startswith("network ")], ["network " + name for name in phases.NETWORKS])
 
+    def test_the_baseline_alone_may_compile(self):
+        (alone,), whole = (phases.make(pathlib.Path("p"), 2, baseline=("python3",), only=only)
+                           for only in (["baseline"], None))
+        self.assertGreater(alone.seconds, 4 * dict((p.name, p.seconds) for p in whole)["baseline"])
+        self.assertEqual(alone.steps[0].command, ("python3", "--budget", "320"))
+
     def test_only_some(self):
         made = phases.make(pathlib.Path("p"), 2, only=["soak", "inventory"])
         self.assertEqual([p.name for p in made], ["inventory", "soak"])
@@ -139,14 +145,20 @@ class Verdict(unittest.TestCase):
             record("network", "network vae", status=1),
             record("device", "device", result={"rates": [{"what": "multiply-adds", "value": 40000.0}, {"what": "memory, read and write", "value": 100.0}]}),
             record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100", "profile": profile}),
-            record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "images_per_second": {"eager": 100000.0, "graph": 600000.0},
-                                                  "units_per_second": {"gpt": 2e5}})]
+            record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "rates": {
+                "cnn": {"eager": 90000.0, "eager, channels last": 100000.0, "graph": 400000.0,
+                        "graph, compiled": 600000.0},
+                "gpt": {"eager": 1e5, "graph": 2e5}}})]
 
     def test_goals(self):
         product, eager, graph, half = verdict.goals(self.records)
         self.assertEqual((product.ratio, product.passed), (0.8, True))
         self.assertEqual((eager.ratio, eager.passed), (5.0, True))
         self.assertFalse(graph.passed)
+        self.assertTrue(graph.text.endswith("the best of PyTorch's forms (graph, compiled)"))
+        eager_only = [record("baseline", "pytorch", result={"rates": {"cnn": {"eager": 1.0}}})]
+        self.assertEqual([(goal.baseline, goal.reason) for goal in verdict.goals(eager_only)[1:3]],
+                         [(1.0, ""), (None, "PyTorch captured no graph here")])
         self.assertIsNone(half.passed)
 
     def test_nothing_measured_is_not_passed(self):
@@ -180,10 +192,15 @@ class Verdict(unittest.TestCase):
                          [("add", "flat", 2), ("matmul", "block", 1), ("op5", "k", 1), ("op4", "k", 1), ("op3", "k", 1)])
         self.assertAlmostEqual(costs[0][-1], 10e-6)
         lines = verdict.make(self.records, []).splitlines()
-        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | 200,000 | 2.50 | add | flat | 2 | 10 |", lines)
-        self.assertIn("|  |  |  |  |  |  | matmul | block | 1 | 5.00 |", lines)
+        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | 200,000 | graph | 2.50 | add | flat | 2 | 10 |", lines)
+        self.assertIn("|  |  |  |  |  |  |  | matmul | block | 1 | 5.00 |", lines)
         lines = verdict.make(self.records[:-1], []).splitlines()
-        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens |  |  | add | flat | 2 | 10 |", lines)
+        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens |  |  |  | add | flat | 2 | 10 |", lines)
+
+    def test_what_pytorch_could_not_do_is_told(self):
+        self.records[-1]["result"]["errors"] = {"bert, compiled": "no time was left"}
+        self.assertIn("it may be faster than it is here: bert, compiled (no time was left).",
+                      verdict.make(self.records, []))
 
     def test_the_report_begins_with_the_goals(self):
         lines = verdict.make(self.records, [("system", "a|b")]).splitlines()

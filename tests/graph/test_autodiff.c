@@ -2,6 +2,7 @@
 /* Gradients against central differences of the interpreted graph, and when differentiation refuses. */
 #include <math.h>
 
+#include "graph/batch_dims.h"
 #include "tests/room.h"
 #include "toy.h"
 
@@ -267,6 +268,39 @@ static void bad_requests(void **state)
     rf_graph_destroy(&g);
 }
 
+/* Its gradient is a state, which has the shape of the traced batch. */
+static rf_result infer_same(rf_op_call *call)
+{
+    call->out[0] = call->in[0];
+    return RF_OK;
+}
+static rf_result grad_fixed(rf_grad_context *c)
+{
+    return rf_graph_state(c->graph, &object, F32(4, 3), "slopes", &c->din[0]);
+}
+static const rf_op fixed_slope = {
+    .name = "fixed_slope", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_same, .gradient = grad_fixed
+};
+
+static void gradients_keep_their_shape_with_other_batches(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    rf_value x, grad;
+    OK(rf_graph_create(&toy_core, &g));
+    OK(rf_graph_input(g, 0, F32(4, 3), &x));
+    OK(rf_graph_set_call(g, "custom"));
+    const rf_value loss = toy1(g, &toy_sum, toy1(g, &fixed_slope, toy1(g, &toy_sin, x)));
+    OK(rf_graph_differentiate(g, loss, &x, 1, &grad));
+    OK(rf_graph_check_batches(g, &loss, 1));
+    assert_null(g->fixed_by); /* nobody needs the gradient */
+    OK(rf_graph_check_batches(g, &grad, 1));
+    assert_non_null(g->fixed_by);
+    FAILS(rf_graph_specialize(g, 7), RF_ERROR_INVALID_ARGUMENT, "fits n = 4 alone");
+    OK(rf_graph_specialize(g, 4));
+    rf_graph_destroy(&g);
+}
+
 TEST_PROGRAM(autodiff)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +313,7 @@ TEST_PROGRAM(autodiff)
         cmocka_unit_test(intermediate_targets),
         cmocka_unit_test(missing_gradient_is_an_error_only_on_the_way),
         cmocka_unit_test(bad_requests),
+        cmocka_unit_test(gradients_keep_their_shape_with_other_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/shader.h"
+#include "graph/batch_dims.h"
 #include "tests/room.h"
 #include "toy.h"
 
@@ -256,20 +257,104 @@ static void specialize_infers_again(void **state)
     rf_graph_destroy(&g);
 }
 
+/* [a, ...], [b, ...] -> [a, b]. */
+static rf_result infer_pairs(rf_op_call *call)
+{
+    call->out[0] = F32(call->in[0].shape.dim[0], call->in[1].shape.dim[0]);
+    return RF_OK;
+}
+
+/* Pairs of rows, the odd one left out. */
+static rf_result infer_halves(rf_op_call *call)
+{
+    call->out[0] = F32(call->in[0].shape.dim[0] / 2);
+    return RF_OK;
+}
+
+static const rf_op pairs = { .name = "pairs", .min_in = 2, .max_in = 2, .n_out = 1, .infer = infer_pairs };
+static const rf_op halves = { .name = "halves", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_halves };
+
+static void expect_dim(rf_graph *g, rf_value v, int32_t d, int64_t per_example, int64_t fixed)
+{
+    rf_batch_dim dim;
+    bool linear = false;
+    OK(rf_graph_batch_dim(g, v, d, &dim, &linear));
+    assert_true(linear);
+    assert_int_equal(per_example, dim.per_example);
+    assert_int_equal(fixed, dim.fixed);
+}
+
+static void batch_dims_are_found(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    rf_value x, w;
+    uint32_t dims;
+    OK(rf_graph_create(&toy_core, &g));
+    OK(rf_graph_input(g, 0, F32(4, 5), &x));
+    OK(rf_graph_state(g, &object_a, F32(4, 4), "w", &w)); /* as large as the batch, and fixed */
+    const rf_value square = toy2(g, &pairs, x, x), mixed = toy2(g, &pairs, w, x), flat = toy1(g, &toy_flatten, square);
+    OK(rf_graph_batch_dims(g, x, &dims));
+    assert_int_equal(1, dims);
+    OK(rf_graph_batch_dims(g, square, &dims));
+    assert_int_equal(3, dims);
+    OK(rf_graph_batch_dims(g, mixed, &dims));
+    assert_int_equal(2, dims);
+    OK(rf_graph_batch_dims(g, w, &dims));
+    assert_int_equal(0, dims);
+    expect_dim(g, mixed, 0, 0, 4);
+    expect_dim(g, flat, 1, 1, 0);
+
+    /* Later nodes are found, too. */
+    rf_batch_dim dim;
+    bool linear;
+    const rf_value half = toy1(g, &halves, x);
+    OK(rf_graph_batch_dim(g, half, 0, &dim, &linear));
+    assert_false(linear); /* 2 of 4, but 22 of 44 and 14 of 28: half an example each */
+    OK(rf_graph_batch_dims(g, half, &dims));
+    assert_int_equal(1, dims);
+    rf_graph_destroy(&g);
+}
+
+static void what_fits_one_batch_is_refused(void **state)
+{
+    (void)state;
+    rf_graph *g;
+    rf_value x, w;
+    OK(rf_graph_create(&toy_core, &g));
+    OK(rf_graph_input(g, 0, F32(4, 5), &x));
+    OK(rf_graph_state(g, &object_a, F32(4, 4), "w", &w));
+    const rf_value square = toy2(g, &pairs, x, x), fits = toy1(g, &toy_sin, square);
+    OK(rf_graph_set_call(g, "rf_add: a"));
+    const rf_value sum = toy2(g, &toy_add, square, w);
+    /* Only where it is needed. */
+    OK(rf_graph_check_batches(g, &fits, 1));
+    assert_null(g->fixed_by);
+    OK(rf_graph_check_batches(g, &sum, 1));
+    assert_non_null(g->fixed_by);
+    assert_non_null(strstr(g->fixed_by, "rf_add of [n, n] and [4, 4] fits n = 4 alone"));
+    for (int64_t batch = 1; batch < 8; batch++) {
+        if (batch == 4) continue;
+        FAILS(rf_graph_specialize(g, batch), RF_ERROR_INVALID_ARGUMENT, "rf_add of [n, n] and [4, 4]");
+    }
+    OK(rf_graph_specialize(g, 4));
+    rf_graph_destroy(&g);
+}
+
 static rf_result infer_looked_up(rf_op_call *call)
 {
     call->out[0] = call->in[1];
     return RF_OK;
 }
 
-static rf_choices rows_of_table(const rf_op_call *call)
+static int64_t rows_of_table(const rf_op_call *call)
 {
-    return (rf_choices){ .count = call->in[0].shape.dim[0] };
+    return call->in[0].shape.dim[0];
 }
 
-static rf_choices columns_of_table(const rf_op_call *call)
+static int64_t columns_of_table(const rf_op_call *call)
 {
-    return (rf_choices){ .count = call->in[0].shape.dim[1], .fixed = true };
+    return call->in[0].shape.dim[1];
 }
 
 static const rf_op by_row = { .name = "by_row",
@@ -311,7 +396,7 @@ static void lookups_are_found(void **state)
     look_up(g, &by_row, in[5], in[3]);                    /* as many as there are examples */
     look_up(g, &by_column, in[5], in[4]);
     rf_lookup lookups[5];
-    rf_graph_find_lookups(g, lookups, 5); /* slot 5 is beyond the room */
+    OK(rf_graph_find_lookups(g, lookups, 5)); /* slot 5 is beyond the room */
     assert_ptr_equal(lookups[0].op, &by_row);
     assert_int_equal(lookups[0].choices, 9);
     assert_int_equal(lookups[0].table, large);
@@ -321,8 +406,11 @@ static void lookups_are_found(void **state)
     assert_null(lookups[3].op);
     assert_ptr_equal(lookups[4].op, &by_column);
     assert_int_equal(lookups[4].choices, 5);
+    /* As many columns as there are examples: they are no fixed number of choices. */
+    look_up(g, &by_column, toy2(g, &pairs, in[5], in[5]), in[2]);
     look_up(g, &by_row, large, in[5]);
-    rf_graph_find_lookups(g, lookups, 5);
+    OK(rf_graph_find_lookups(g, lookups, 5));
+    assert_null(lookups[2].op);
     rf_graph_destroy(&g);
 }
 
@@ -478,6 +566,8 @@ TEST_PROGRAM(graph)
         cmocka_unit_test(equal_pure_nodes_are_joined),
         cmocka_unit_test(clone_and_dump),
         cmocka_unit_test(specialize_infers_again),
+        cmocka_unit_test(batch_dims_are_found),
+        cmocka_unit_test(what_fits_one_batch_is_refused),
         cmocka_unit_test(lookups_are_found),
         cmocka_unit_test(interpret_in_program_order),
         cmocka_unit_test(kernel_plans_do_not_overflow),

@@ -128,9 +128,13 @@ static void errors_name_the_op_and_the_shapes(void **state)
     const rf_tensor_desc high[2] = { f32(RF_SHAPE(2, 2, 2, 2)), { RF_I32, RF_SHAPE(1, 1, 1, 1) } };
     along = (rf_gather_attr){ 0, 0 };
     check_error(&rf_op_gather, &along, 2, high, "gather: x of shape [2,2,2,2] by indices of shape [1,1,1,1] has more");
-    const rf_dropout_attr all = { 1, 0, 0 };
+    rf_dropout_attr all = { .rate = 1 };
     const rf_tensor_desc drop[2] = { f32(RF_SHAPE(3)), { RF_I32, RF_SHAPE(6) } };
     check_error(&rf_op_dropout, &all, 2, drop, "dropout: rate is 1");
+    all = (rf_dropout_attr){ .outer = 1, .inner = 2 };
+    check_error(&rf_op_dropout, &all, 2, drop, "dropout: shape [3] does not divide into examples of 2 elements");
+    all.inner = 0;
+    check_error(&rf_op_dropout, &all, 2, drop, "dropout: shape [3] does not divide into examples of 0 elements");
     const rf_tensor_desc adam[5] = { f32(RF_SHAPE(4)), f32(RF_SHAPE(5)), f32(RF_SHAPE(4)), f32(RF_SHAPE(4)),
                                      f32(RF_SHAPE(RF_HYPER_COUNT)) };
     check_error(&rf_op_adam_update, NULL, 5, adam, "adam_update: input 1 has shape [5]");
@@ -340,23 +344,38 @@ static void slopes_are_the_derivatives_of_gelu(void **state)
         }
 }
 
+/* Of N examples with OUTER rows of INNER elements the ones from `first` on, which x and the random state describe. */
+enum { N = 12, OUTER = 3, INNER = 7, PER = OUTER * INNER };
+static void drop(const rf_dropout_attr *attr, uint32_t first, float *out)
+{
+    static float x[N * PER];
+    for (int i = 0; i < N * PER; i++) x[i] = 1;
+    int32_t random[6] = { 11, 22, 33, 0, (int32_t)first, 0 };
+    const rf_tensor_desc in[2] = { f32(RF_SHAPE(OUTER, N - first, INNER)), { RF_I32, RF_SHAPE(6) } };
+    rf_op_call call = make_call(&rf_op_dropout, attr, 2, in);
+    assert_int_equal(rf_op_dropout.infer(&call), RF_OK);
+    assert_int_equal(rf_op_dropout.reference(&call, (void *[]){ x, random }, (void *[]){ out }), RF_OK);
+}
+
 static void dropout_depends_on_the_global_position_only(void **state)
 {
     (void)state;
-    enum { N = 12, PER = 7 };
-    const rf_dropout_attr attr = { 0.5f, 3, 0 };
-    float x[N * PER], whole[N * PER], part[N * PER];
-    for (int i = 0; i < N * PER; i++) x[i] = 1;
-    int32_t random[6] = { 11, 22, 33, 0, 0, 0 };
-    const rf_tensor_desc in[2] = { f32(RF_SHAPE(N, PER)), { RF_I32, RF_SHAPE(6) } };
-    rf_op_call call = make_call(&rf_op_dropout, &attr, 2, in);
-    assert_int_equal(rf_op_dropout.infer(&call), RF_OK);
-    assert_int_equal(rf_op_dropout.reference(&call, (void *[]){ x, random }, (void *[]){ whole }), RF_OK);
+    const rf_dropout_attr front = { 0.5f, 3, 0, 1, PER }, middle = { 0.5f, 3, 0, OUTER, INNER }, common = { 0.5f, 3 };
+    float whole[N * PER], part[N * PER];
+    drop(&front, 0, whole);
     /* A replica that has examples 5 to 11. */
-    call.in[0].shape.dim[0] = call.out[0].shape.dim[0] = N - 5;
-    random[4] = 5;
-    assert_int_equal(rf_op_dropout.reference(&call, (void *[]){ x, random }, (void *[]){ part }), RF_OK);
+    drop(&front, 5, part);
     assert_memory_equal(part, whole + 5 * PER, (N - 5) * PER * sizeof(float));
+    /* Where the batch stands does not matter to an example. */
+    for (uint32_t first = 0; first < N; first += 5) {
+        drop(&middle, first, part);
+        for (uint32_t o = 0; o < OUTER; o++)
+            for (uint32_t n = first; n < N; n++)
+                assert_memory_equal(part + (o * (N - first) + n - first) * INNER, whole + (n * OUTER + o) * INNER,
+                                    INNER * sizeof(float));
+    }
+    drop(&common, 5, part);
+    assert_memory_equal(part, whole, (N - 5) * PER * sizeof(float));
     int kept = 0;
     for (int i = 0; i < N * PER; i++) {
         assert_true(whole[i] == 0 || whole[i] == 2);

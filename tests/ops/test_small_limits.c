@@ -189,13 +189,16 @@ static void check_all(rf_exec *exec)
     check(exec, &rf_op_adam_update, NULL, 5, (rf_shape[]){ n, n, n, n, hyper });
     check(exec, &rf_op_accumulate, NULL, 2, (rf_shape[]){ n, n });
 
-    const rf_dropout_attr dropout = { 0.4f, 5, 77 };
-    rf_op_call call = { .op = &rf_op_dropout,
-                        .attr = &dropout,
-                        .n_in = 2,
-                        .n_out = 1,
-                        .in = { { RF_F32, RF_SHAPE(71, 61) }, { RF_I32, RF_SHAPE(6) } } };
-    assert_true(run_call(exec, &call) > 1);
+    static const uint32_t batches[] = { 0, 1, 61 }; /* no batch, the first dimension, the last one */
+    for (int i = 0; i < 3; i++) {
+        const rf_dropout_attr dropout = { 0.4f, 5, 77, batches[i], batches[i] == 1 ? 61 : batches[i] > 0 };
+        rf_op_call call = { .op = &rf_op_dropout,
+                            .attr = &dropout,
+                            .n_in = 2,
+                            .n_out = 1,
+                            .in = { { RF_F32, RF_SHAPE(61, 71) }, { RF_I32, RF_SHAPE(6) } } };
+        assert_true(run_call(exec, &call) > 1);
+    }
 }
 
 static void kernels_keep_to_small_limits(void **state)

@@ -93,8 +93,9 @@ static rf_result emit_accumulate(rf_graph *g, rf_value total, rf_value x)
     return rf_emit_update(g, &rf_op_accumulate, NULL, (rf_value[]){ total, x }, 2);
 }
 
-static rf_result emit_sum_squares(rf_graph *g, rf_value x, rf_value *out)
+static rf_result emit_sum_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
 {
+    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
     return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
 }
 
@@ -173,6 +174,7 @@ void linear_create(linear *m, rf_strategy *strategy, const linear_params *params
                                         .emit_accumulate = emit_accumulate,
                                         .emit_sum_squares = emit_sum_squares,
                                         .hyper_count = RF_HYPER_COUNT,
+                                        .scale_hyper = RF_HYPER_GRAD_SCALE,
                                         .hyper = hyper };
     CHECK(rf_updater_create(strategy, &updater, &m->updater));
     CHECK(rf_function_create(strategy, &(rf_function_params){ train_step, m, 2, "train", true }, &m->train));

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -130,11 +131,44 @@ static void test_steps(void **state)
     all[2] = (rf_step_report){ 4, 32, 24, 8, 0, 0, "step" };
     expect_refused(rf_agree_step(&world, all), "rank 0 holds 40 rows");
     memcpy(all, good, sizeof(all));
+    all[0].seed = all[1].seed = 7;
+    expect_refused(rf_agree_step(&world, all), "on rank 0 from seed 7 and on rank 2 from seed 0");
+    memcpy(all, good, sizeof(all));
     memset(all[1].function, '\n', sizeof(all[1].function));
     expect_refused(rf_agree_step(&world, all), "but rank 1 '??");
     memcpy(all, good, sizeof(all));
     all[2].number = 5;
     expect_refused(rf_agree_step(&world, all), "run 5");
+}
+
+/* ---- what steps update with ---- */
+
+/* Each worker's text in memory of its own size. */
+static void expect_difference(const char *a, const char *b, const char *c, const char *part)
+{
+    const uint64_t sizes[WORKERS] = { strlen(a), strlen(b), strlen(c) };
+    char *texts = malloc(sizes[0] + sizes[1] + sizes[2]);
+    assert_non_null(texts);
+    memcpy(texts, a, sizes[0]);
+    memcpy(texts + sizes[0], b, sizes[1]);
+    memcpy(texts + sizes[0] + sizes[1], c, sizes[2]);
+    expect_refused(rf_agree_settings_differ(&world, texts, sizes), part);
+    free(texts);
+}
+
+static void test_update_settings(void **state)
+{
+    (void)state;
+    expect_difference("rate 1\nbeta 2\n", "rate 1\nbeta 2\n", "rate 1\nbeta 3\n",
+                      "rank 0 updates with beta 2, but rank 2 with beta 3");
+    expect_difference("rate 1\nbeta 2\n", "rate 1\n", "rate 1\nbeta 2\n", "beta 2, but rank 1 with no more");
+    expect_difference("", "rate 1\n", "", "rank 0 updates with no more, but rank 1 with rate 1;");
+    expect_difference("rate 1\n", "rate\t1", "rate 1\n", "rank 1 with rate?1;");
+    expect_difference("same\n", "same\n", "same\n", "optimizers differ");
+    char line[1000];
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\0';
+    expect_difference("rate 1\n", line, "", "rank 1 with xxx");
 }
 
 /* ---- rows ---- */
@@ -156,6 +190,7 @@ static void test_rows(void **state)
 TEST_PROGRAM(agree)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings), cmocka_unit_test(test_offers),
-                                        cmocka_unit_test(test_steps), cmocka_unit_test(test_rows) };
+                                        cmocka_unit_test(test_steps), cmocka_unit_test(test_update_settings),
+                                        cmocka_unit_test(test_rows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

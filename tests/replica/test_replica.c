@@ -188,6 +188,40 @@ static void variables_may_come_late(void **state)
 }
 
 /* Training goes on while the arrays move and the optimizer meets further variables: as if nothing had happened. */
+/* Variables of other sizes come and go: each keeps its values, and the array does not grow beyond what they need. */
+static void places_are_used_again(void **state)
+{
+    (void)state;
+    enum { LIVE = 5, ROUNDS = 60, MOST = 3000 };
+    rf_strategy *s = open_devices(twin, NULL);
+    rf_variable *v[LIVE] = { NULL };
+    uint32_t counts[LIVE] = { 0 }, seed = 1;
+    float values[MOST], read[MOST];
+    for (uint32_t i = 0; i < ROUNDS * LIVE; i++) {
+        const uint32_t k = (seed = seed * 1664525u + 1013904223u) >> 8 & 1 ? i % LIVE : (seed >> 9) % LIVE;
+        const uint32_t count = 1 + (seed >> 10) % MOST;
+        for (uint32_t e = 0; e < count; e++) values[e] = (float)(k + 1);
+        const rf_variable_params p = { .shape = RF_SHAPE(count), .value = values, .not_trainable = i / LIVE % 2 != 0 };
+        rf_variable *next;
+        CHECK(rf_variable_create(s, &p, &next)); /* as when a model is replaced: the old one is still there */
+        rf_variable_destroy(&v[k]);
+        v[k] = next;
+        counts[k] = count;
+        for (uint32_t other = 0; other < LIVE; other++) {
+            if (!v[other]) continue;
+            CHECK(rf_variable_read_replica(v[other], 1, read));
+            for (uint32_t e = 0; e < counts[other]; e++) assert_true(read[e] == (float)(other + 1));
+        }
+    }
+    /* First fit: at most about twice what was alive at once. */
+    assert_in_range(s->trainable.used, 1, 2 * (LIVE + 1) * MOST);
+    assert_in_range(s->trainable.values.capacity, 1, 3 * (LIVE + 1) * MOST);
+    assert_in_range(s->fixed.values.capacity, 1, 3 * (LIVE + 1) * MOST);
+    for (uint32_t k = 0; k < LIVE; k++) rf_variable_destroy(&v[k]);
+    assert_int_equal(s->trainable.used + s->fixed.used, 0);
+    rf_strategy_destroy(&s);
+}
+
 static void training_survives_growth(void **state)
 {
     (void)state;
@@ -507,7 +541,7 @@ static void steps_that_fail(void **state)
     for (b.what = 0; b.what < 15; b.what++) {
         rf_function *f;
         rf_variable *own = b.own;
-        CHECK(rf_function_create(s, &(rf_function_params){ bad_step, &b, 1, "bad", false }, &f));
+        CHECK(rf_function_create(s, &(rf_function_params){ bad_step, &b, 1, "bad", true }, &f));
         rf_per_replica *result;
         const rf_result r = rf_strategy_run(s, f, &batch, &result);
         if (b.what > 0) {
@@ -695,6 +729,7 @@ TEST_PROGRAM(replica)
         cmocka_unit_test(tutorial_losses),
         cmocka_unit_test(traces_once_per_signature),
         cmocka_unit_test(variables_may_come_late),
+        cmocka_unit_test(places_are_used_again),
         cmocka_unit_test(training_survives_growth),
         cmocka_unit_test(state_moves_between_strategies),
         cmocka_unit_test(initial_values_do_not_depend_on_replicas),

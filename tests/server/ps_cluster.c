@@ -4,6 +4,7 @@
 #include "../support/clock.h"
 #include "../support/noise.h"
 #include "custom_op/swish.h"
+#include "replica/strategy.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -87,12 +88,13 @@ static rf_result own_example(void *user, uint64_t index, rf_element *out)
 static rf_result create_model(const cluster_params *p, rf_strategy *strategy, uint32_t hidden, rf_model **model)
 {
     static swish_ops ops; /* of this process, to its end */
-    rf_layer *layers[4];
+    rf_layer *layers[5];
     uint32_t n = 0;
     const rf_shape shape = RF_SHAPE(IN);
     rf_strategy_set_seed(strategy, 11);
     GO(rf_layer_dense(&(rf_dense_params){ .units = (int32_t)hidden, .activation = RF_ACTIVATION_TANH }, &layers[n++]));
     if (p->normalizes) GO(rf_layer_batch_norm(NULL, &layers[n++]));
+    if (p->drops) GO(rf_layer_dropout(0.25f, 0, &layers[n++]));
     if (p->swishes && !ops.forward) GO(swish_create(&ops));
     if (p->swishes) GO(swish_layer(&ops, NULL, &layers[n++]));
     GO(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[n++]));
@@ -100,6 +102,7 @@ static rf_result create_model(const cluster_params *p, rf_strategy *strategy, ui
 }
 
 typedef struct step_state {
+    bool drops;
     rf_model *model;
     rf_optimizer *optimizer; /* NULL: only the loss */
     rf_variable *counter;    /* that the step assigns; NULL: none */
@@ -108,11 +111,20 @@ typedef struct step_state {
     uint32_t num_state;
 } step_state;
 
+static rf_tensor add_noise(rf_trace *t, rf_tensor x)
+{
+    static const int32_t swap[] = { 1, 0 };
+    const rf_tensor turned = rf_transpose(t, x, swap);
+    const rf_tensor noise = rf_multiply(t, rf_random_normal(t, turned, 0), rf_constant(t, 0.2f));
+    return rf_transpose(t, rf_add(t, turned, noise), swap);
+}
+
 static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     static const rf_loss loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_NONE };
     const step_state *s = user;
-    const rf_tensor logits = rf_model_call(t, s->model, in[0], RF_TRAINING);
+    const rf_tensor x = s->drops && rf_trace_training(t) ? add_noise(t, in[0]) : in[0];
+    const rf_tensor logits = rf_model_call(t, s->model, x, RF_TRAINING);
     out[0] = rf_compute_average_loss(t, rf_loss_call(t, &loss, in[1], logits), NULL);
     if (s->optimizer) rf_optimizer_minimize(t, s->optimizer, out[0], rf_model_variables(s->model));
     if (!s->counter) return rf_trace_status(t);
@@ -127,6 +139,7 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
 /* Model, what steps assign, and a list of what no optimizer updates. */
 static rf_result create_step(const cluster_params *p, rf_strategy *strategy, uint32_t hidden, step_state *s)
 {
+    s->drops = p->drops;
     GO(create_model(p, strategy, hidden, &s->model));
     const rf_variable_list own = rf_model_state_variables(s->model);
     s->state = calloc(own.count + 2, sizeof(rf_variable *));
@@ -183,6 +196,7 @@ static rf_result train_locally(cluster *c, rf_strategy *strategy, step_state *s,
     source *examples = calloc(1, sizeof(*examples));
     examples->cluster = c;
     GO(rf_function_create(strategy, &(rf_function_params){ step, s, 1, "train", true }, &function));
+    rf_function_set_step(function, begin);
     for (uint32_t i = begin; i < end && r >= 0; i++) {
         r = make_batch(examples, (uint64_t)i * c->params.batch, c->params.batch, &batch);
         if (r >= 0) r = rf_strategy_run(strategy, function, &batch, results);
@@ -214,7 +228,7 @@ static rf_comm_params comm_of(const cluster_params *p)
     return (rf_comm_params){ .insecure = !p->key_file,
                              .key_file = p->key_file,
                              .encrypt = p->key_file != NULL,
-                             .bootstrap_timeout = 20,
+                             .bootstrap_timeout = p->bootstrap_timeout > 0 ? p->bootstrap_timeout : 20,
                              .peer_timeout = p->peer_timeout > 0 ? p->peer_timeout : 5,
                              .operation_timeout = 40 };
 }
@@ -227,7 +241,8 @@ static rf_result run_server(cluster *c)
 
 static rf_result create_own_data(source *s, rf_dataset **out)
 {
-    rf_dataset *examples = NULL;
+    rf_dataset *examples = NULL, *part = NULL;
+    const cluster_params *p = &s->cluster->params;
     const rf_dataset_generator_params params = {
         .generate = own_example,
         .user = s,
@@ -235,8 +250,11 @@ static rf_result create_own_data(source *s, rf_dataset **out)
         .cardinality = 1500,
     };
     GO(rf_dataset_from_generator(&params, &examples));
-    const rf_result r = rf_dataset_batch(examples, 16, false, out);
+    const uint32_t parts = p->sharded ? p->num_workers : 1;
+    rf_result r = rf_dataset_shard(examples, parts, p->sharded ? s->worker : 0, &part);
+    if (r == RF_OK) r = rf_dataset_batch(part, 16, false, out);
     rf_dataset_destroy(&examples);
+    rf_dataset_destroy(&part);
     return r;
 }
 
@@ -258,13 +276,15 @@ static rf_result run_worker(cluster *c, uint32_t index)
     GO(rf_function_create(strategy, &(rf_function_params){ step, &train, 1, "train", true }, &functions[0]));
     GO(rf_function_create(strategy, &(rf_function_params){ step, &evaluate, 1, "loss", false }, &functions[1]));
     if (p->own_data) GO(create_own_data(s, &data));
+    rf_strategy_set_seed(strategy, 100 + index); /* numbers are drawn from the chief's */
     const rf_worker_function list[] = {
         { .name = "train",
           .function = functions[0],
           .num_results = 1,
           .batch = p->own_data ? NULL : make_batch,
           .user = s,
-          .data = data },
+          .data = data,
+          .whole_data = p->whole_data },
         { .name = "loss",
           .function = functions[1],
           .num_results = 1,
@@ -279,7 +299,8 @@ static rf_result run_worker(cluster *c, uint32_t index)
                                           p->hiding_worker == index + 1 ? (rf_variable_list){ 0 } : state_of(p, &train),
                                       .functions = list,
                                       .num_functions = 2,
-                                      .global_clip_norm = p->worker_clip_norm };
+                                      .global_clip_norm =
+                                          p->worker_clip_norm * (p->clipping_worker == index + 1 ? 0.5 : 1) };
     const rf_result r = rf_worker_run(&params);
     rf_function_destroy(&functions[0]);
     rf_function_destroy(&functions[1]);
@@ -361,26 +382,24 @@ rf_result train_all(cluster *c, rf_coordinator *coordinator, rf_model *model)
 
 /* ---- processes ---- */
 
-static void set_tf_config(const cluster *c, uint32_t task)
+void cluster_config(const cluster *c, uint32_t task, char text[CLUSTER_CONFIG])
 {
-    char text[1024];
-    int at = snprintf(text, sizeof(text), "{\"cluster\": {\"chief\": [\"127.0.0.1:%u\"], \"worker\": [", c->ports[0]);
+    int at = snprintf(text, CLUSTER_CONFIG, "{\"cluster\": {\"chief\": [\"127.0.0.1:%u\"], \"worker\": [", c->ports[0]);
     for (uint32_t w = 0; w < c->params.num_workers; w++)
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s\"127.0.0.1:%u\"", w ? ", " : "",
+        at += snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "%s\"127.0.0.1:%u\"", w ? ", " : "",
                        c->ports[worker_task(w)]);
-    at += snprintf(text + at, sizeof(text) - (size_t)at, "], \"ps\": [");
+    at += snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "], \"ps\": [");
     for (uint32_t s = 0; s < c->params.num_servers; s++)
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s\"127.0.0.1:%u\"", s ? ", " : "",
+        at += snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "%s\"127.0.0.1:%u\"", s ? ", " : "",
                        c->ports[server_task(c, s)]);
     const bool worker = task >= 1 && task < server_task(c, 0);
-    snprintf(text + at, sizeof(text) - (size_t)at, "]}, \"task\": {\"type\": \"%s\", \"index\": %u}}",
+    snprintf(text + at, (size_t)CLUSTER_CONFIG - (size_t)at, "]}, \"task\": {\"type\": \"%s\", \"index\": %u}}",
              task == 0 ? "chief"
              : worker  ? "worker"
                        : "ps",
              task == 0 ? 0
              : worker  ? task - 1
                        : task - server_task(c, 0));
-    setenv("TF_CONFIG", text, 1);
 }
 
 void cluster_start_task(cluster *c, uint32_t task)
@@ -392,7 +411,9 @@ void cluster_start_task(cluster *c, uint32_t task)
     assert_true(c->pids[task] >= 0);
     if (c->pids[task] > 0) return;
     alarm(150); /* a task that hangs is a failure, not a hanging test */
-    set_tf_config(c, task);
+    char config[CLUSTER_CONFIG];
+    cluster_config(c, task, config);
+    setenv("TF_CONFIG", config, 1);
     const rf_result r = task == 0 ? run_chief(c) : task < server_task(c, 0) ? run_worker(c, task - 1) : run_server(c);
     mine->result = r;
     if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());

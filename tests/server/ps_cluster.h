@@ -66,6 +66,7 @@ typedef struct cluster_params {
     uint64_t failing_first;    /* a range that begins here fails; 0: none */
     rf_result failing_code;    /* what its batch function then returns */
     uint32_t different_worker; /* + 1: one with another model */
+    uint32_t clipping_worker;  /* + 1: one that clips to half of worker_clip_norm */
     bool counts;            /* the step assigns variables: how many steps there were, and a moving average of inputs */
     bool hides;             /* servers are not told of them */
     uint32_t hiding_worker; /* + 1: this one alone does not tell */
@@ -73,7 +74,11 @@ typedef struct cluster_params {
     uint32_t before, after; /* steps that the chief makes by itself before the cluster's, and after them */
     const char *alone_devices; /* of the reference: replicas of a mirrored strategy; NULL: one device */
     bool swishes;              /* the model has a layer of examples/custom_op, with a shader of its own */
-    bool own_data;             /* workers have datasets of their own; no ranges are given */
+    bool own_data;             /* workers have datasets; no ranges are given */
+    bool whole_data;           /* and say that they are the same */
+    bool sharded;              /* each has a part */
+    bool drops;                /* inputs get noise, drawn with the batch as the last dimension, and units are dropped */
+    double bootstrap_timeout;  /* 0: 20 */
     const char *key_file;      /* NULL: insecure */
     const char *worker_devices;
     chief_fn chief;
@@ -106,6 +111,9 @@ void pause_seconds(double seconds);
 
 void cluster_start(cluster *c, const cluster_params *params);
 /* Begins a task, the first time or again. */
+/* TF_CONFIG of a task. */
+#define CLUSTER_CONFIG 1024
+void cluster_config(const cluster *c, uint32_t task, char text[CLUSTER_CONFIG]);
 void cluster_start_task(cluster *c, uint32_t task);
 void cluster_signal(cluster *c, uint32_t task, int signal);
 /* Waits until all tasks have ended. */

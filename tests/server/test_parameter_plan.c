@@ -9,10 +9,13 @@
 
 #include <cmocka.h>
 
+#include "../support/expect.h"
 #include "base/memory.h"
+#include "server/coordinator_internal.h"
 #include "server/message.h"
 #include "server/plan.h"
 #include "tests/room.h"
+#include "train/worker_data.h"
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -309,13 +312,140 @@ static void segments_are_taken(void **state)
     assert_true(rf_ps_message_take(&none, array, 0, &have)); /* a server without parameters */
 }
 
+/* ---- whose data a share is of ---- */
+
+static void number_item(rf_coordinator *c, rf_remote_value *item, const char *function, uint64_t first, uint64_t count,
+                        uint64_t want)
+{
+    snprintf(item->function, sizeof(item->function), "%s", function);
+    item->first = first;
+    item->count = count;
+    OK(rf_coordinator_number(c, item));
+    assert_int_equal(item->number, want);
+}
+
+static void items_are_numbered(void **state)
+{
+    rf_coordinator c = { .num_workers = 2, .updates = 7 };
+    rf_remote_value item = { 0 };
+    (void)state;
+    number_item(&c, &item, "train", 64, 32, 7); /* ranges: the optimizer has made 7 steps before */
+    number_item(&c, &item, "train", 96, 32, 8);
+    number_item(&c, &item, "own", 0, 0, 0);
+    number_item(&c, &item, "own", 0, 0, 1);
+    number_item(&c, &item, "own", 5, 0, 5); /* a training that goes on */
+    number_item(&c, &item, "own", 5, 0, 6);
+    number_item(&c, &item, "train", 0, 32, 9);
+    for (uint32_t i = 0; i < c.kinds.count; i++) rf_free(c.kinds.items[i].same_data);
+    rf_free(c.kinds.items);
+}
+
+static void shares_wait_for_their_data(void **state)
+{
+    enum { W = 3 };
+    rf_ps_seat seats[W] = { { .own_data = true }, { .own_data = true }, { .own_data = true } };
+    rf_coordinator c = { .num_workers = W, .synchronous = true, .seats = seats };
+    rf_work_share shares[W] = { { .hash = 4 }, { .hash = 4 }, { .hash = 9 } };
+    rf_remote_value item = { .shares = shares, .num_shares = W };
+    (void)state;
+    for (uint32_t p = 0; p < W; p++) {
+        shares[p].item = &item;
+        shares[p].index = p;
+    }
+    number_item(&c, &item, "own", 0, 0, 0);
+    seats[0].joined = seats[1].joined = seats[2].joined = true;
+    for (uint32_t p = 0; p < W; p++)
+        for (uint32_t w = 0; w < W; w++) assert_int_equal(rf_work_share_fits(&c, &shares[p], w), p == w);
+    seats[1].joined = false;
+    assert_false(rf_work_share_fits(&c, &shares[1], 0)); /* nothing is known of its data */
+    rf_coordinator_compare_data(&c, &item);
+    assert_true(rf_work_share_fits(&c, &shares[1], 0));
+    assert_false(rf_work_share_fits(&c, &shares[1], 2));
+    assert_true(rf_work_share_fits(&c, &shares[1], 1)); /* once it is back */
+    seats[2].own_data = false;                          /* has the whole dataset */
+    assert_true(rf_work_share_fits(&c, &shares[1], 2));
+    seats[2].own_data = true;
+    shares[1].count = 8; /* a range, which all can make */
+    assert_true(rf_work_share_fits(&c, &shares[1], 2));
+    rf_free(c.kinds.items[0].same_data);
+    rf_free(c.kinds.items);
+}
+
+static rf_result count_up(void *user, uint64_t index, rf_element *out)
+{
+    (void)user;
+    *(int32_t *)out->component[0].data = (int32_t)index;
+    return RF_OK;
+}
+
+/* Batches of two numbers below `length`, shuffled anew in each pass. */
+static rf_dataset *make_numbers(int64_t length, bool known)
+{
+    rf_dataset *numbers, *shuffled, *batched, *repeated;
+    const rf_dataset_generator_params params = { .generate = count_up,
+                                                 .spec = { 1, { RF_I32 }, { RF_SCALAR_SHAPE } },
+                                                 .cardinality = known ? length : RF_CARDINALITY_UNKNOWN };
+    OK(rf_dataset_from_generator(&params, &numbers));
+    OK(rf_dataset_take(numbers, (uint64_t)length, &repeated));
+    OK(rf_dataset_shuffle(repeated, 16, 3, true, &shuffled));
+    OK(rf_dataset_batch(shuffled, 2, true, &batched));
+    rf_dataset_destroy(&numbers);
+    rf_dataset_destroy(&shuffled);
+    rf_dataset_destroy(&repeated);
+    return batched;
+}
+
+static void batches_have_numbers(void **state)
+{
+    enum { BATCHES = 5, MOST = 17 };
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        rf_dataset *data = make_numbers(2 * BATCHES, known);
+        int32_t want[MOST][2];
+        for (uint64_t number = 0; number < MOST;) { /* pass by pass */
+            rf_iterator *all;
+            const rf_element *batch;
+            OK(rf_iterator_create(data, number / BATCHES, &all));
+            for (int i = 0; i < BATCHES && number < MOST; i++, number++) {
+                OK(rf_iterator_next(all, &batch));
+                memcpy(want[number], batch->component[0].data, sizeof(want[0]));
+            }
+            rf_iterator_destroy(&all);
+        }
+        static const struct {
+            uint64_t first, stride, count;
+        } walks[] = { { 0, 1, MOST }, { 1, 2, 8 }, { 2, 3, 5 }, { 16, 7, 1 }, { 4, 4, 3 }, { 9, 1, 4 }, { 3, 1, 9 } };
+        rf_reading at = { 0 };
+        for (size_t k = 0; k < sizeof(walks) / sizeof(walks[0]); k++)
+            for (uint64_t i = 0; i < walks[k].count; i++) {
+                const uint64_t number = walks[k].first + i * walks[k].stride;
+                rf_element batch = { 0 };
+                OK(rf_reading_take(&at, data, number, walks[k].stride, &batch));
+                assert_memory_equal(batch.component[0].data, want[number], sizeof(want[0]));
+                assert_true(rf_batch_hash(&batch) != 0);
+            }
+        rf_reading_close(&at);
+        rf_dataset_destroy(&data);
+    }
+}
+
 TEST_PROGRAM(parameter_plan)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_plan),       cmocka_unit_test(whole_variables),    cmocka_unit_test(random_plans),
-        cmocka_unit_test(plan_refusals),    cmocka_unit_test(messages_travel),    cmocka_unit_test(garbage_is_refused),
-        cmocka_unit_test(longest_segments), cmocka_unit_test(segments_are_taken), cmocka_unit_test(rules_in_order),
-        cmocka_unit_test(layouts_travel),   cmocka_unit_test(rules_are_checked),
+        cmocka_unit_test(known_plan),
+        cmocka_unit_test(whole_variables),
+        cmocka_unit_test(random_plans),
+        cmocka_unit_test(plan_refusals),
+        cmocka_unit_test(messages_travel),
+        cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(longest_segments),
+        cmocka_unit_test(segments_are_taken),
+        cmocka_unit_test(rules_in_order),
+        cmocka_unit_test(layouts_travel),
+        cmocka_unit_test(rules_are_checked),
+        cmocka_unit_test(items_are_numbered),
+        cmocka_unit_test(shares_wait_for_their_data),
+        cmocka_unit_test(batches_have_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

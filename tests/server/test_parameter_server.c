@@ -134,7 +134,8 @@ static void moving_training(void **state)
                                          .batch = 32,
                                          .max_shard_bytes = 400,
                                          .optimizer = grouped,
-                                         .normalizes = true });
+                                         .normalizes = true,
+                                         .drops = true });
 }
 
 /* What a mean over shares is, by hand: of changes that are 1 in each share 1 in each step, and of means over a share's
@@ -194,6 +195,7 @@ static void synchronous_otherwise(void **state)
                            .batch = 2,
                            .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 },
                            .swishes = true,
+                           .drops = true,
                            .key_file = path,
                            .worker_devices = "llvmpipe,llvmpipe" });
     unlink(path);
@@ -212,24 +214,46 @@ static void clipping_worker(void **state)
                                          .worker_clip_norm = 0.02 });
 }
 
-/* A worker dies in the middle: the same bits as without. */
-static void synchronous_with_a_loss(void **state)
+/* Shares of 17, 17 and 16 examples draw the numbers of one device with 50. */
+static void synchronous_random(void **state)
 {
     (void)state;
-    const cluster_params params = { .num_workers = 2,
-                                    .num_servers = 2,
-                                    .synchronous = true,
-                                    .steps = 60,
-                                    .batch = 32,
-                                    .max_shard_bytes = 400,
-                                    .optimizer = adam };
+    check_synchronous(&(cluster_params){ .num_workers = 3,
+                                         .num_servers = 2,
+                                         .synchronous = true,
+                                         .steps = 20,
+                                         .batch = 50,
+                                         .max_shard_bytes = 400,
+                                         .optimizer = adam,
+                                         .drops = true });
+}
+
+/* Batches of 16 from one dataset, two for a step: one device with those 32 examples. */
+static void synchronous_whole_data(void **state)
+{
+    (void)state;
+    check_synchronous(&(cluster_params){ .num_workers = 2,
+                                         .num_servers = 2,
+                                         .synchronous = true,
+                                         .steps = 20,
+                                         .batch = 32,
+                                         .own_data = true,
+                                         .whole_data = true,
+                                         .optimizer = adam,
+                                         .drops = true });
+}
+
+/* A worker dies in the middle, and may come back: the same bits as without. */
+static void check_loss(const cluster_params *params, bool rejoins)
+{
     uint64_t hash = 0;
     for (int k = 0; k < 2; k++) {
         cluster c;
-        cluster_start(&c, &params);
+        cluster_start(&c, params);
         if (k == 1) {
-            WAIT_FOR(c.shared->progress >= 10);
+            WAIT_FOR(c.shared->progress >= 5);
             cluster_signal(&c, worker_task(1), SIGKILL);
+            if (rejoins) cluster_start_task(&c, worker_task(1));
         }
         cluster_wait(&c);
         assert_string_equal(c.shared->reports[0].message, "");
@@ -239,6 +263,72 @@ static void synchronous_with_a_loss(void **state)
         assert_true(c.shared->hash == hash);
         cluster_free(&c);
     }
+}
+
+static void synchronous_with_a_loss(void **state)
+{
+    (void)state;
+    check_loss(&(cluster_params){ .num_workers = 2,
+                                  .num_servers = 2,
+                                  .synchronous = true,
+                                  .steps = 60,
+                                  .batch = 32,
+                                  .max_shard_bytes = 400,
+                                  .optimizer = adam,
+                                  .drops = true },
+               false);
+}
+
+static const cluster_params with_own_data = { .num_workers = 2,
+                                              .num_servers = 1,
+                                              .synchronous = true,
+                                              .steps = 60, /* more than a pass over a worker's part */
+                                              .own_data = true,
+                                              .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 },
+                                              .drops = true };
+
+static void whole_data_with_a_loss(void **state)
+{
+    cluster_params params = with_own_data;
+    (void)state;
+    params.whole_data = true;
+    check_loss(&params, false);
+}
+
+/* Nobody says so, but the workers' batches are the same. */
+static void same_data_with_a_loss(void **state)
+{
+    (void)state;
+    check_loss(&with_own_data, false);
+}
+
+static void own_data_with_a_return(void **state)
+{
+    cluster_params params = with_own_data;
+    (void)state;
+    params.sharded = true;
+    check_loss(&params, true);
+}
+
+/* Its data is nowhere else, and it does not come back: no share is left out in silence. */
+static void own_data_with_a_loss(void **state)
+{
+    cluster_params params = with_own_data;
+    cluster c;
+    (void)state;
+    params.sharded = true;
+    params.steps = 250;
+    params.bootstrap_timeout = 2;
+    cluster_start(&c, &params);
+    WAIT_FOR(c.shared->progress >= 5);
+    cluster_signal(&c, worker_task(1), SIGKILL);
+    cluster_wait(&c);
+    const task_report *chief = &c.shared->reports[0];
+    assert_int_equal(chief->result, RF_ERROR_PEER_LOST);
+    assert_non_null(strstr(chief->message, "worker 1 (127.0.0.1:"));
+    assert_non_null(strstr(chief->message, "has data of its own for 'train'"));
+    assert_non_null(strstr(chief->message, "rf_worker_function::whole_data"));
+    cluster_free(&c);
 }
 
 /* ---- asynchronous ---- */
@@ -565,6 +655,28 @@ static void different_model(void **state)
         .num_workers = 2, .num_servers = 1, .steps = 30, .batch = 16, .optimizer = adam, .different_worker = 2 });
 }
 
+/* The one that joins last is refused. */
+static void different_clipping(void **state)
+{
+    (void)state;
+    cluster c;
+    cluster_start(&c, &(cluster_params){ .num_workers = 2,
+                                         .num_servers = 1,
+                                         .steps = 30,
+                                         .batch = 16,
+                                         .optimizer = adam,
+                                         .worker_clip_norm = 0.5,
+                                         .clipping_worker = 2 });
+    cluster_wait(&c);
+    assert_string_equal(c.shared->reports[0].message, "");
+    const uint32_t refused = c.shared->reports[worker_task(0)].result < 0 ? 0 : 1;
+    assert_int_equal(c.shared->reports[worker_task(1 - refused)].result, RF_OK);
+    const task_report *other = &c.shared->reports[worker_task(refused)];
+    assert_int_equal(other->result, RF_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(other->message, refused == 1 ? "to a norm of 0.25, but" : "to a norm of 0.5, but"));
+    cluster_free(&c);
+}
+
 /* A worker that does not list what steps assign is not one of this training. */
 static void different_state(void **state)
 {
@@ -580,14 +692,25 @@ static void different_state(void **state)
 
 /* ---- strangers ---- */
 
+static const char *no_variable(void *user, const char *name)
+{
+    (void)user;
+    (void)name;
+    return NULL;
+}
+
 /* Belongs to the job as far as the handshake goes, and then says what it should not. */
 static void misbehave(const cluster *c, uint32_t task, const char *role, uint32_t rank, uint32_t round)
 {
-    rf_job job = { .rank = rank,
-                   .world_size = 1 + c->params.num_workers + c->params.num_servers,
-                   .bootstrap_timeout_ns = 5000000000u,
-                   .peer_timeout_ns = 5000000000u };
-    snprintf(job.name, sizeof(job.name), "default");
+    const rf_comm_params comm = { .insecure = true, .bootstrap_timeout = 5, .peer_timeout = 5 };
+    char config[CLUSTER_CONFIG];
+    rf_cluster tasks;
+    rf_job job;
+    cluster_config(c, task, config);
+    assert_int_equal(rf_cluster_parse(config, strlen(config), &tasks), RF_OK);
+    assert_int_equal(rf_cluster_job(&comm, no_variable, NULL, &tasks, &job), RF_OK);
+    rf_cluster_free(&tasks);
+    job.rank = rank;
     rf_hello hello;
     assert_int_equal(rf_ps_hello(&job, role, &hello), RF_OK);
     rf_channel *channel;
@@ -623,27 +746,26 @@ static void strangers(void **state)
 TEST_PROGRAM(parameter_server)
 {
     const struct CMUnitTest synchronous_tests[] = {
-        cmocka_unit_test(synchronous),       cmocka_unit_test(clipping_worker),
-        cmocka_unit_test(moving_averages),   cmocka_unit_test(moving_averages_of_shares),
-        cmocka_unit_test(changes_of_shares), cmocka_unit_test(parameter_groups),
-        cmocka_unit_test(moving_training)
+        cmocka_unit_test(synchronous),           cmocka_unit_test(clipping_worker),
+        cmocka_unit_test(moving_averages),       cmocka_unit_test(moving_averages_of_shares),
+        cmocka_unit_test(changes_of_shares),     cmocka_unit_test(parameter_groups),
+        cmocka_unit_test(moving_training),       cmocka_unit_test(synchronous_random),
+        cmocka_unit_test(synchronous_whole_data)
     };
     const struct CMUnitTest asynchronous_tests[] = {
         cmocka_unit_test(asynchronous), cmocka_unit_test(asynchronous_changes), cmocka_unit_test(assigned_variable),
         cmocka_unit_test(batch_normalization), cmocka_unit_test(strangers)
     };
-    const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server) };
+    const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server),
+                                             cmocka_unit_test(whole_data_with_a_loss) };
     const struct CMUnitTest full_tests[] = {
-        cmocka_unit_test(synchronous_otherwise),
-        cmocka_unit_test(synchronous_with_a_loss),
-        cmocka_unit_test(asynchronous_own_data),
-        cmocka_unit_test(silent_worker),
-        cmocka_unit_test(lost_server_synchronous),
-        cmocka_unit_test(silent_server),
-        cmocka_unit_test(lost_chief),
-        cmocka_unit_test(failing_function),
-        cmocka_unit_test(failing_function_synchronous),
-        cmocka_unit_test(different_model),
+        cmocka_unit_test(synchronous_otherwise), cmocka_unit_test(synchronous_with_a_loss),
+        cmocka_unit_test(same_data_with_a_loss), cmocka_unit_test(own_data_with_a_return),
+        cmocka_unit_test(own_data_with_a_loss),  cmocka_unit_test(asynchronous_own_data),
+        cmocka_unit_test(silent_worker),         cmocka_unit_test(lost_server_synchronous),
+        cmocka_unit_test(silent_server),         cmocka_unit_test(lost_chief),
+        cmocka_unit_test(failing_function),      cmocka_unit_test(failing_function_synchronous),
+        cmocka_unit_test(different_model),       cmocka_unit_test(different_clipping),
         cmocka_unit_test(different_state),
     };
     const char *part = argc > 1 ? argv[1] : "full";

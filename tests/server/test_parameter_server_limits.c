@@ -85,12 +85,11 @@ static server server_start(void)
     static const rf_ps_store_fns fns = {
         .create = store_create, .apply = store_apply, .num_slots = store_slots, .destroy = store_destroy
     };
-    server s = { .job = { .world_size = WORLD, .secure = true, .name = "default" } };
+    server s = { 0 };
     char config[400];
     scratch(s.folder);
     snprintf(s.key_file, sizeof(s.key_file), "%s/key", s.folder);
     assert_int_equal(rf_key_file_create(s.key_file), RF_OK);
-    assert_int_equal(rf_key_read(s.key_file, s.job.key), RF_OK);
     assert_true(free_ports(s.ports, WORLD));
     s.message = mmap(NULL, 1024, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(s.message != MAP_FAILED);
@@ -99,12 +98,15 @@ static server server_start(void)
         "{\"cluster\": {\"chief\": [\"127.0.0.1:%u\"], \"worker\": [\"127.0.0.1:%u\"], \"ps\": [\"127.0.0.1:%u\"]}, "
         "\"task\": {\"type\": \"ps\", \"index\": 0}}",
         s.ports[CHIEF], s.ports[WORKER], s.ports[SERVER]);
+    const rf_comm_params comm = { .key_file = s.key_file, .bootstrap_timeout = 20 };
+    setenv("TF_CONFIG", config, 1);
+    rf_cluster cluster;
+    assert_int_equal(rf_ps_cluster_resolve(&comm, RF_TASK_PS, &cluster, &s.job), RF_OK);
+    rf_cluster_free(&cluster);
     s.pid = fork();
     assert_true(s.pid >= 0);
     if (s.pid > 0) return s;
-    setenv("TF_CONFIG", config, 1);
     static uint64_t count = COUNT;
-    const rf_comm_params comm = { .key_file = s.key_file, .bootstrap_timeout = 20 };
     const rf_result r = rf_ps_server_run(&comm, &fns, &count);
     snprintf(s.message, 1024, "%s", r < 0 ? rf_error_message() : "ended well");
     _exit(0);

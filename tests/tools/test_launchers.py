@@ -2,7 +2,7 @@
 """The same programs under everything that starts jobs: each must bring its workers together by itself. A small one says who is
 who; a trainer must come to the same losses, digit by digit, as under `ringfire run`.
 
-Usage: test_launchers.py RINGFIRE HELLO_WORLD [FIT_CALLBACKS]"""
+Usage: test_launchers.py RINGFIRE HELLO_WORLD [FIT_CALLBACKS PARAMETER_SERVER]"""
 import json
 import os
 import pathlib
@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import digits  # noqa: E402
 
 RINGFIRE, HELLO, *TRAINER = map(os.path.abspath, sys.argv[1:4])
+SERVERS = list(map(os.path.abspath, sys.argv[4:5]))
 FOREIGN = ("RINGFIRE_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN) and k not in NAMES}
@@ -395,25 +396,130 @@ class Namespaces(Case):
         self.assertEqual(code, 0, err)
         self.assertIn("2 ranks of this job on 2 hosts, ", out)
 
-    def test_own_name_is_loopback(self):
-        """As distributions write it into /etc/hosts; workers must nevertheless announce an address that the other host reaches."""
+    def hosts(self, *lines):
+        """Gives each namespace a hosts file, with these lines after localhost; ssh takes their names from here on."""
         folders = [pathlib.Path("/etc/netns") / n for n in self.names]
         ours = not folders[0].parent.exists()
-        self.addCleanup(lambda: [shutil.rmtree(f, ignore_errors=True) for f in folders] + ([os.rmdir(folders[0].parent)] if ours else []))
-        for i, folder in enumerate(folders):
+        if ours:
+            self.addCleanup(lambda: folders[0].parent.rmdir())
+        for folder in folders:
+            self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        for folder, text in zip(folders, lines):
             try:
-                folder.mkdir(parents=True)
+                folder.mkdir(parents=True, exist_ok=True)
             except OSError as e:
                 self.skipTest("cannot make %s: %s" % (folder, e))
-            lines = ["%s %s" % ("127.0.1.1" if k == i else "10.78.0.%d" % (k + 1), n) for k, n in enumerate(self.names)]
-            (folder / "hosts").write_text("127.0.0.1 localhost\n%s\n" % "\n".join(lines))
-        del self.env["RINGFIRE_KEY_FILE"]
-        text = self.ssh.read_text().replace("10.78.0.1)", self.names[0] + ")")
-        self.ssh.write_text(text)
-        hosts = "%s:2,%s:2" % tuple(self.names)
-        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", hosts, "--no-prefix", HELLO])
-        self.assertEqual(code, 0, err)
-        self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
+            (folder / "hosts").write_text("127.0.0.1 localhost\n" + text)
+        self.ssh.write_text(self.ssh.read_text().replace("10.78.0.1)", self.names[0] + ")"))
+
+    def on_host(self, i, *words):
+        """A command for host `i`, which has its name there."""
+        name = 'hostname %s; exec "$@"' % self.names[i]
+        return ["ip", "netns", "exec", self.names[i], "unshare", "--uts", "sh", "-c", name, "sh", *words]
+
+    def meets(self, *options, slots=2):
+        self.env.pop("RINGFIRE_KEY_FILE", None)
+        hosts = ",".join("%s:%d" % (name, slots) for name in self.names)
+        code, out, err = self.run_to_end(self.on_host(0, RINGFIRE, "run", *options, "--ssh", self.ssh, "-H", hosts,
+                                                      "--no-prefix", HELLO))
+        world = 2 * slots
+        lines = ["rank %d of %d, local %d of %d, sum %d" % (r, world, r % slots, slots, world * (world + 1) // 2)
+                 for r in range(world)]
+        self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
+
+    def own(self, *addresses):
+        """Lines for each host: its own name means `addresses`, as distributions write it, and that of the other."""
+        return ["".join("%s %s\n" % (a, self.names[i]) for a in addresses) +
+                "10.78.0.%d %s\n" % (2 - i, self.names[1 - i]) for i in range(2)]
+
+    def test_own_name_is_loopback(self):
+        """Workers nevertheless announce an address that the other host reaches."""
+        for addresses in (("127.0.1.1",), ("127.0.0.1", "::1"), ("::1",)):
+            with self.subTest(addresses):
+                self.hosts(*self.own(*addresses))
+                self.meets()
+        with self.subTest("another network has the default route"):
+            for step in ("link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0", "link set docker0 up",
+                         "route add default via 172.17.0.254 dev docker0"):
+                for n in self.names:
+                    self.ip("-n", n, *step.split())
+            self.hosts(*self.own("127.0.1.1"))
+            self.meets()
+            self.meets("--bind", "10.78.0.1", slots=1)
+            self.meets("--bind", self.names[0], slots=1)
+
+    def test_bind_to_all(self):
+        self.hosts(*self.own("10.78.0.1"))
+        for address in ("0.0.0.0", "::", "0"):
+            with self.subTest(address):
+                self.meets("--bind", address, slots=1)
+
+    def test_two_families(self):
+        """The name of rank 0 has an address that the other host cannot use."""
+        self.ip("-n", self.names[0], "-6", "addr", "add", "fd78::1/64", "dev", self.names[0], "nodad")
+        self.ip("netns", "exec", self.names[1], "sysctl", "-q", "-w", "net.ipv6.conf.all.disable_ipv6=1")
+        line = "fd78::1 %s\n10.78.0.1 %s\n10.78.0.2 %s\n" % (self.names[0], *self.names)
+        self.hosts(line, line)
+        self.meets()
+
+    def told(self, *ranks, env=None):
+        """Ranks by torchrun's variables: each is the number of its host and what it is told of rank 0."""
+        port = free_port()
+        processes = []
+        for rank, (host, master) in enumerate(ranks):
+            settings = {**self.env, "RANK": str(rank), "WORLD_SIZE": str(len(ranks)), "MASTER_ADDR": master,
+                        "MASTER_PORT": str(port), "RINGFIRE_BOOTSTRAP_TIMEOUT": "6", **(env or {})}
+            if "RINGFIRE_INSECURE" in settings:
+                settings.pop("RINGFIRE_KEY_FILE", None)
+            processes.append(subprocess.Popen(self.on_host(host, HELLO), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                              text=True, stdin=subprocess.DEVNULL, env=settings))
+        ends = [p.communicate(timeout=60) for p in processes]
+        return [p.returncode for p in processes], [err for _, err in ends]
+
+    def test_rank_0_is_told_another_name(self):
+        """Its own loopback, or the address of a service that is on no host: the others find it under its name."""
+        line = "10.78.0.1 %s\n10.78.0.2 %s\n203.0.113.9 service\n" % tuple(self.names)
+        self.hosts(line, line)
+        for env in ({}, {"RINGFIRE_INSECURE": "1"}):
+            for name in ("localhost", "127.0.0.1", "service"):
+                with self.subTest(name=name, **env):
+                    codes, errs = self.told((0, name), (1, self.names[0]), env=env)
+                    self.assertEqual(codes, [0, 0], errs)
+        with self.subTest("a third one beside rank 0"):
+            codes, errs = self.told((0, "localhost"), (0, "localhost"), (1, self.names[0]),
+                                    env={"RINGFIRE_INSECURE": "1"})
+            self.assertEqual(codes, [0, 0, 0], errs)
+
+    def test_rank_0_stays_where_it_was_told(self):
+        """And both sides say where that is."""
+        line = "10.78.0.1 %s\n10.78.0.2 %s\n" % tuple(self.names)
+        self.hosts(line, line)
+        codes, errs = self.told((0, self.names[0]), (1, self.names[0]), env={"RINGFIRE_BIND": "127.0.0.1"})
+        self.assertEqual(codes, [1, 1], errs)
+        self.assertRegex(errs[0], r"rank 1 of 2 did not join within 6 s; "
+                                  r"rank 0 listens at 127.0.0.1 port \d+ \(RINGFIRE_BIND")
+        self.assertRegex(errs[1], r"rank 1 cannot join rank 0 at %s:\d+ \(named by torchrun's variables; .*10.78.0.1:"
+                         % self.names[0])
+
+    def test_parameter_servers(self):
+        """On hosts that call themselves 127.0.1.1."""
+        if not SERVERS:
+            self.skipTest("the example is not built")
+        self.hosts(*self.own("127.0.1.1"))
+        a, b = self.names
+        ports = [free_port() for _ in range(3)]
+        cluster = {task: ["%s:%d" % (host, port)]
+                   for task, host, port in zip(("chief", "ps", "worker"), (a, a, b), ports)}
+        processes = []
+        for host, task in ((a, "ps"), (b, "worker"), (a, "chief")):
+            config = json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}})
+            words = ["ip", "netns", "exec", host, *SERVERS, *self.trainer[1:-1], "1"]
+            processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                              stdin=subprocess.DEVNULL, env={**self.env, "TF_CONFIG": config}))
+        outs = [p.communicate(timeout=60)[0] for p in processes]
+        if any("matches 'llvmpipe'" in out for out in outs):
+            self.skipTest("lavapipe is not installed")
+        self.assertEqual([p.returncode for p in processes], [0, 0, 0], outs)
 
     def test_cable_pulled_out(self):
         """Both sides stop hearing each other; the job ends with the loss named."""

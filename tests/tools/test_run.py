@@ -110,21 +110,54 @@ class Local(Case):
         done = subprocess.run(command("-n", 1, "--no-prefix", "printf", "progress\\rend"), stdout=subprocess.PIPE, env=ENV, timeout=20)
         self.assertEqual((done.returncode, done.stdout), (0, b"progress\rend"))
 
+    def on_terminal(self, *arguments, env=None):
+        main, other = pty.openpty()
+        process = subprocess.Popen(command(*arguments), stdout=other, stderr=other, env={**ENV, **(env or {})},
+                                   stdin=subprocess.DEVNULL)
+        os.close(other)
+        text = b""
+        try:
+            while chunk := os.read(main, 4096):
+                text += chunk
+        except OSError:  # the other end is closed
+            pass
+        os.close(main)
+        self.assertEqual(process.wait(20), 0)
+        return text
+
     def test_colour_on_terminals_only(self):
-        for env, pattern in (({}, b"\x1b\\[3\\dm\\[1\\]\x1b\\[0m hello"), ({"NO_COLOR": "1"}, b"\\[1\\] hello")):
-            main, other = pty.openpty()
-            process = subprocess.Popen(command("-n", 2, "--", "echo", "hello"), stdout=other, stderr=other, env={**ENV, **env},
-                                       stdin=subprocess.DEVNULL)
-            os.close(other)
-            text = b""
-            try:
-                while chunk := os.read(main, 4096):
-                    text += chunk
-            except OSError:  # the other end is closed
-                pass
-            os.close(main)
-            self.assertEqual(process.wait(20), 0)
-            self.assertRegex(text, pattern)
+        for env, pattern in (({}, b"\x1b\\[3\\dm\\[1\\]\x1b\\[0m hello"),
+                             ({"NO_COLOR": "1"}, b"\\[1\\] hello")):
+            self.assertRegex(self.on_terminal("-n", 2, "--", "echo", "hello", env=env), pattern)
+
+    def test_carriage_returns(self):
+        """A bar that is drawn again and again shows while it grows; CR LF remains one end of a line."""
+        for text, shown in (("\\r1%%\\r2%%\\r3%%\\n", "1%\n2%\n3%\n"), ("1%%\\r2%%\\r\\nend", "1%\n2%\nend\n"),
+                            ("a\\r\\n\\r\\nb\\r\\r\\n", "a\n\nb\n"), ("\\r\\rx", "x\n")):
+            done = shell("printf '%s'" % text, "-n", 1)
+            self.assertEqual(done.stdout, "".join("[0] %s\n" % line for line in shown.splitlines()), text)
+        script = "printf '\\r1%%'; printf '\\r2%%'; sleep 5"
+        process = subprocess.Popen(command("-n", 1, "--", "sh", "-c", script), stdout=subprocess.PIPE, env=ENV,
+                                   stdin=subprocess.DEVNULL)
+        begin = time.monotonic()
+        self.assertEqual(process.stdout.readline(), b"[0] 1%\n")
+        self.assertLess(time.monotonic() - begin, 4)
+        process.communicate(timeout=20)
+        script = "printf '\\r1%%'; sleep 0.3; printf '\\r2%%'; sleep 0.3; echo; echo end"
+        shown = self.on_terminal("-n", 1, "--", "sh", "-c", script, env={"NO_COLOR": "1"})
+        self.assertEqual(shown, b"[0] 1%\r\x1b[K[0] 1%\r\x1b[K[0] 2%\r\x1b[K[0] 2%\r\n[0] end\r\n")
+
+    def test_closed_streams(self):
+        """A stream that is missing is none of the pipes to the workers."""
+        said = "[0] hi\n[1] hi\n"
+        for closed, status, out in (("<&-", 0, said), ("2>&-", 0, said), ("<&- 2>&-", 0, said), (">&-", 1, ""),
+                                    ("<&- >&- 2>&-", 1, "")):
+            done = subprocess.run(["sh", "-c", '"$@" ' + closed, "sh", *command("-n", 2, "echo", "hi")],
+                                  stdout=subprocess.PIPE, text=True, env=ENV, timeout=20)
+            self.assertEqual((done.returncode, "".join(sorted(done.stdout.splitlines(True)))), (status, out), closed)
+        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command("-n", 2, "true")], stderr=subprocess.PIPE,
+                              text=True, env=ENV, timeout=20)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_standard_input_is_empty(self):
         done = subprocess.run(command("-n", 2, "--", "cat"), input=b"something", stdout=subprocess.PIPE, env=ENV, timeout=20)
@@ -153,6 +186,23 @@ class Local(Case):
         again = shell('cat "$RINGFIRE_KEY_FILE"', "--no-prefix")
         self.assertNotIn(again.stdout, done.stdout)
 
+    def test_place_of_the_key(self):
+        """Below TMPDIR, or the next place that can be written; /tmp need not be."""
+        script = 'echo "$RINGFIRE_KEY_FILE"; wc -c <"$RINGFIRE_KEY_FILE"'
+        done = shell(script, "--no-prefix", env={"TMPDIR": str(self.folder / "missing")})
+        self.assertRegex(done.stdout, r"^/tmp/ringfire-\w+/job.key\n65\n$", done.stderr)
+        if subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no mount namespace of its own (unshare --mount)")
+        place = tempfile.mkdtemp(dir="/var/tmp")
+        self.addCleanup(os.rmdir, place)
+        words = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && exec "$@"', "sh",
+                 *command("--no-prefix", "--", "sh", "-c", script)]
+        without = {k: v for k, v in ENV.items() if k not in ("TMPDIR", "XDG_RUNTIME_DIR")}
+        for env, expected in (({"TMPDIR": place}, place), ({"XDG_RUNTIME_DIR": place}, place), ({}, "/dev/shm")):
+            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**without, **env},
+                                  timeout=20, cwd="/")
+            self.assertRegex(done.stdout, r"^%s/ringfire-\w+/job.key\n65\n$" % expected, done.stderr)
+
     def test_insecure_and_encrypt(self):
         script = 'echo "[$RINGFIRE_KEY_FILE] [$RINGFIRE_INSECURE] [$RINGFIRE_ENCRYPT]"'
         done = shell(script, "--insecure", "--no-prefix", env={"RINGFIRE_KEY_FILE": "/nowhere"})
@@ -165,6 +215,24 @@ class Local(Case):
         self.assertEqual(done.stdout, "127.0.0.2:4711 127.0.0.2\n" * 2)
         done = shell('echo "$RINGFIRE_MASTER"', "--no-prefix", "--bind", "::1", "--master-port", 4711)
         self.assertEqual(done.stdout, "[::1]:4711\n")
+        for address in ("0.0.0.0", "::", "0", "0:0::0"):
+            done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "--no-prefix", "--bind", address, "--master-port",
+                         4711)
+            self.assertEqual(done.stdout, "127.0.0.1:4711 %s\n" % address)
+        done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "--no-prefix", "--master-port", 4711,
+                     env={"RINGFIRE_BIND": "127.0.0.2"})
+        self.assertEqual(done.stdout, "127.0.0.2:4711 127.0.0.2\n")
+        self.fails(shell("true", "--bind", "127.0.0.1", "-H", "here,there", "--ssh", "false"), 1, "cannot reach",
+                   "127.0.0.1", "--bind")
+
+    def test_runs_have_names(self):
+        """Beside the user's own, which may be equal for two."""
+        script = 'echo "$RINGFIRE_JOB $RINGFIRE_RUN_ID"'
+        env = {"RINGFIRE_JOB": "mine", "RINGFIRE_RUN_ID": "old"}
+        names = [shell(script, "--no-prefix", env=env).stdout for _ in range(2)]
+        for name in names:
+            self.assertRegex(name, r"^mine [0-9a-f]{16}\n$")
+        self.assertNotEqual(*names)
 
     def fails(self, done, status, *texts):
         self.assertEqual(done.returncode, status, done.stderr)
@@ -230,7 +298,8 @@ class Local(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         log = (self.folder / "log.1").read_text()
         self.assertEqual(re.findall(r"epoch (\d)", log), ["0", "1", "2"])
-        self.assertEqual(done.stderr.count("starting again"), 2)
+        self.assertEqual(re.findall(r"starting again, attempt (\d) of (\d)", done.stderr),
+                         [("2", "6"), ("3", "6")])
         self.assertEqual(done.stderr.count("rank 1 on localhost failed with exit status 4"), 2)
         done = shell("exit 4", "-n", 1, "--max-restarts", 2, env={"RINGFIRE_EPOCH": "10"})
         self.assertEqual(done.returncode, 4)
@@ -329,13 +398,21 @@ class Local(Case):
         path = self.folder / "hosts"
         for text, message in (("", "names no host"), ("# nothing\n\n", "names no host"), ("a slots=2\nb slots=x\n", "hosts:2: 'slots=x'"),
                               ("a\nb 2\n", "hosts:2: '2'"), ("a slots=0\n", "hosts:1"), ("a/b\n", "hosts:1: 'a/b'"),
-                              ("a slots=2 max_slots=4\n", "max_slots=4"), ("a slots=99999\n", "hosts:1")):
+                              ("a slots=4 max_slots=2\n", "slots=4 is more than max_slots=2"),
+                              ("a max_slots=x\n", "'max_slots=x'"),
+                              ("a slots=99999\n", "hosts:1")):
             path.write_text(text)
             self.refused(path, message)
         self.refused(self.folder / "missing", "No such file")
         path.write_text("# here\nlocalhost  slots=2 # two\n\n127.0.0.1\n")
         done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE, $RINGFIRE_LOCAL_RANK", "--hostfile", path, "--no-prefix")
         self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 3, 0", "1 of 3, 1", "2 of 3, 0"], done.stderr)
+        path.write_bytes(b"\xef\xbb\xbflocalhost slots=2 max_slots=4\r\n127.0.0.1 max-slots=1\r\n")
+        done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE", "--hostfile", path, "--no-prefix")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 3", "1 of 3", "2 of 3"], done.stderr)
+        for encoding in ("utf-16-le", "utf-16-be"):
+            path.write_bytes("\ufefflocalhost\n".encode(encoding))
+            self.refused(path, "is UTF-16")
 
     def refused(self, path, message):
         done = subprocess.run(command("--hostfile", path, "true"), stderr=subprocess.PIPE, text=True, env=ENV, timeout=20)
@@ -445,7 +522,7 @@ class Hosts(Case):
         out, err = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 0, err)
         self.assertIn("host beta was lost", err)
-        self.assertIn("starting again, 1 of 1 times, epoch 1", err)
+        self.assertIn("starting again, attempt 2 of 2, epoch 1", err)
         self.assertEqual(sorted(line.split(" ", 1)[1] for line in out.splitlines() if " 1: " in line), ["1: 0/2", "1: 1/2"])
         wait_for(lambda: not any(map(alive, pids)))
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategies that trainers of examples/ offer: with central storage over two replicas each of them computes what it does with mirrored
 variables, to the last bit but where gradients are clipped by their norm, whose squares are added shard by shard; a job of several workers and options that a strategy does not have are refused.
-With parameter servers a synchronous training of one worker reports what a mirrored one does, before and after it goes on from a checkpoint, and two workers
-of two servers train to the end.
+With parameter servers a synchronous training of one worker reports what a mirrored one does, before and after it goes on from a checkpoint, two workers
+of two servers train to the end, and one that is killed changes no report.
 
 Usage: test_strategies.py RINGFIRE EXAMPLES SOURCES"""
+import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -140,6 +142,41 @@ class Strategies(unittest.TestCase):
                 self.assertEqual(again.split("Epoch 2/")[1], reports)
                 diff = programs.run(RINGFIRE, "ckpt", "diff", kept, files[-1])
                 self.assertEqual((diff.returncode, diff.stdout), (0, ""), diff.stderr)
+
+    def lead(self, kills):
+        """What the chief of two synchronous workers prints; one is killed after the first epoch."""
+        Strategies.clusters += 1
+        port = 20000 + (os.getpid() + self.clusters) * 8 % 12000
+        tasks = [("ps", 0), ("worker", 0), ("worker", 1), ("chief", 0)]
+        cluster = {"ps": [port], "worker": [port + 1, port + 2], "chief": [port + 3]}
+        cluster = {kind: ["127.0.0.1:%d" % p for p in ports] for kind, ports in cluster.items()}
+        arguments = [EXAMPLES / "vae", *self.trainers["vae"], "--epochs", "4", "--devices", "llvmpipe", "--strategy", "parameter_server", "--synchronous"]
+        started = []
+        try:
+            for kind, index in tasks:
+                config = json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
+                started.append(subprocess.Popen(arguments, env={**os.environ, "TF_CONFIG": config, "RINGFIRE_INSECURE": "1"},
+                                                stdout=subprocess.PIPE if kind == "chief" else subprocess.DEVNULL,
+                                                stderr=subprocess.PIPE if kind == "chief" else subprocess.DEVNULL, text=True))
+            printed = []
+            for line in started[3].stdout:
+                printed.append(line)
+                if kills and line.startswith("Epoch 1/4: "):
+                    started[2].kill()
+            said = started[3].stderr.read()
+            self.assertEqual(started[3].wait(60), 0, said)
+            self.assertEqual("worker 1 (127.0.0.1:%d) was lost" % (port + 2) in said, kills, said)
+        finally:
+            for task in started:
+                task.kill()
+                task.wait()
+        return [line for line in printed if "oss" in line]
+
+    def test_lost_worker(self):
+        """Whoever takes its place draws its numbers, for its batches."""
+        reports = self.lead(False)
+        self.assertGreaterEqual(len(reports), 4)
+        self.assertEqual(self.lead(True), reports)
 
     def test_several_workers(self):
         for how in [], ["--synchronous"]:

@@ -58,6 +58,19 @@ class Training(unittest.TestCase):
         os.kill(int((self.folder / ("pid.0.%d" % rank)).read_text()), number)
         return time.monotonic()
 
+    def test_closing_line(self):
+        """Workers that disagree: the line that ends the job gives the cause, not what went before it."""
+        script = 'exec "$0" "$@" --seed $((1 + RINGFIRE_RANK))'
+        done = subprocess.run([RINGFIRE, "run", "-n", "2", "sh", "-c", script, TRAINER, "--data", str(self.folder),
+                               "--devices", "llvmpipe", "--batch-size", "8", "--epochs", "1"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60)
+        if "matches 'llvmpipe'" in done.stderr:
+            self.skipTest("lavapipe is not installed")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("last operations, newest first", done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], r"^ringfire: rank [01] on localhost failed with exit status 1; "
+                                                       r"its last line on stderr: .*differs")
+
     def test_killed_worker(self):
         process = self.start([], "--epochs", 100000)
         self.await_epoch(process, 2)
@@ -112,7 +125,7 @@ class Training(unittest.TestCase):
         self.assertEqual(process.wait(300), 0, self.texts())
         numbers = [int(n) for n in re.findall(r"Epoch (\d+)/8:", self.out.read_text())]
         self.assertEqual((numbers.count(1), numbers[-1]), (1, 8), self.out.read_text())
-        self.assertIn("ringfire: starting again, 1 of 1 times, epoch 1", self.err.read_text())
+        self.assertIn("ringfire: starting again, attempt 2 of 2, epoch 1", self.err.read_text())
         self.assertNotIn("lost", self.err.read_text())
 
     def test_restart_goes_on(self):

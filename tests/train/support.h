@@ -117,6 +117,13 @@ static inline void fill_noise(float *values, size_t count, uint32_t seed)
     for (size_t i = 0; i < count; i++) values[i] = noise(&seed);
 }
 
+/* A step with one output, that of the model `user`. */
+static inline rf_result call_for_training(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
+    return rf_trace_status(t);
+}
+
 /* One run of a step; the per-replica results are summed where `sums` is given. */
 static inline void run_once(rf_strategy *strategy, rf_function *function, const rf_element *batch, float *sums,
                             uint32_t num_outputs)

@@ -291,7 +291,8 @@ static void check_axis(rf_strategy *strategy, int32_t axis, int n, int channels,
     rf_function *f;
     rf_per_replica *result;
     rf_array y;
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1 }, &f));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1, .training = true }, &f));
     rf_shape shape = { .rank = example.rank + 1, .dim = { n } };
     for (int32_t i = 0; i < example.rank; i++) shape.dim[i + 1] = example.dim[i];
     OK(rf_strategy_run(strategy, f, &(rf_element){ 1, { array_f32(shape, x) } }, &result));
@@ -334,7 +335,8 @@ static void called_twice(rf_strategy *strategy)
     }
     probe p = { model_of(strategy, &(rf_batch_norm_params){ .momentum = 0.5 }, RF_SHAPE(2)), RF_TRAINING, 2 };
     rf_function *f;
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1 }, &f));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1, .training = true }, &f));
     const rf_element batch = { 2, { array_f32(RF_SHAPE(4, 2), a), array_f32(RF_SHAPE(4, 2), b) } };
     OK(rf_strategy_run(strategy, f, &batch, NULL));
     OK(rf_variable_read(rf_model_state_variables(p.model).items[0], moving));
@@ -353,7 +355,8 @@ static void uneven_batch(rf_strategy *strategy)
     fill_noise(x, 10, 3);
     probe p = { model_of(strategy, NULL, RF_SHAPE(2)), RF_TRAINING, 1 };
     rf_function *f;
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1 }, &f));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1, .training = true }, &f));
     OK(rf_strategy_run(strategy, f, &(rf_element){ 1, { array_f32(RF_SHAPE(5, 2), x) } }, NULL));
     OK(rf_variable_read(rf_model_state_variables(p.model).items[0], moving));
     for (int c = 0; c < 2; c++) {
@@ -375,7 +378,8 @@ static void predict(const training *tr, rf_model *model, const rf_array *x, floa
     probe p = { model, RF_INFERENCE, 1 };
     rf_per_replica *result;
     rf_array y;
-    OK(rf_function_create(tr->strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1 }, &f));
+    OK(rf_function_create(
+        tr->strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1, .training = true }, &f));
     OK(rf_strategy_run(tr->strategy, f, &(rf_element){ 1, { *x } }, &result));
     OK(rf_per_replica_local(result, 0, &y));
     memcpy(out, y.data, (size_t)rf_shape_count(y.shape) * sizeof(float));
@@ -596,7 +600,8 @@ static void wrong_inputs(rf_strategy *strategy)
     probe p = { model_of(strategy, NULL, RF_SHAPE(3)), RF_INFERENCE, 1 };
     rf_function *f;
     float x[8] = { 0 };
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1 }, &f));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = probe_step, .user = &p, .num_outputs = 1, .training = true }, &f));
     assert_int_equal(rf_strategy_run(strategy, f, &(rf_element){ 1, { array_f32(RF_SHAPE(2, 4), x) } }, NULL),
                      RF_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(rf_error_message(), "built for 3 channels, got 4"));

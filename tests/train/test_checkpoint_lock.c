@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two trainings do not write checkpoints of one name into one directory; one that is killed leaves no lock behind.
  * Usage: test_checkpoint_lock [hold DIRECTORY PREFIX], which is the other training. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -240,6 +241,46 @@ static void outlived_by_a_save(void **state)
     training_end(&t);
 }
 
+static char warned[400];
+
+static void keep_warning(void *user, rf_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    snprintf(warned, sizeof(warned), "%s", message);
+}
+
+static int refuse_unlink(void *user, const char *path)
+{
+    (void)user;
+    (void)path;
+    errno = EBUSY;
+    return -1;
+}
+
+/* A file that stays although it should go is named with the reason. */
+static void cannot_remove(void **state)
+{
+    (void)state;
+    training t;
+    rf_checkpoint_manager *m;
+    if (!training_begin(&t)) SKIP("no device");
+    rf_file_ops stubborn = rf_system_file_ops;
+    stubborn.unlink = refuse_unlink;
+    const rf_checkpoint_manager_params params = { .directory = folder, .prefix = "stay", .max_to_keep = 2 };
+    OK(rf_checkpoint_manager_create(t.checkpoint, &params, &m));
+    for (uint64_t i = 1; i < 3; i++) OK(rf_checkpoint_manager_save(m, i));
+    t.checkpoint->ops = &stubborn;
+    rf_log_set(keep_warning, NULL, RF_LOG_WARN);
+    OK(rf_checkpoint_manager_save(m, 3));
+    rf_log_set(NULL, NULL, RF_LOG_WARN);
+    t.checkpoint->ops = NULL;
+    assert_non_null(strstr(warned, "cannot remove '"));
+    assert_non_null(strstr(warned, "stay-1.rfck' (Device or resource busy)"));
+    rf_checkpoint_manager_destroy(&m);
+    training_end(&t);
+}
+
 /* A manager whose checkpoint is gone says so. */
 static void outlives_its_checkpoint(void **state)
 {
@@ -342,6 +383,118 @@ static void unlockable(void **state)
     rf_directory_lock_release(&lock);
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void assert_text(const char *path, const char *text)
+{
+    char found[400] = "";
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    (void)!fread(found, 1, sizeof(found) - 1, f);
+    fclose(f);
+    assert_string_equal(found, text);
+}
+
+static rf_result take_as(uid_t user, const char *name, rf_directory_lock *lock)
+{
+    *lock = RF_DIRECTORY_LOCK_NONE;
+    assert_int_equal(seteuid(user), 0);
+    const rf_result r = rf_directory_lock_take(lock, folder, name);
+    assert_int_equal(seteuid(0), 0);
+    return r;
+}
+
+/* Whatever has the lock's name is left as it is, and so is what it leads to. */
+static void is_no_lock(void **state)
+{
+    (void)state;
+    enum { LINK, DANGLING, PIPE, FOLDER, TEXT, NUM_KINDS };
+    char path[400], precious[400];
+    snprintf(path, sizeof(path), "%s", in_folder(".odd.lock"));
+    snprintf(precious, sizeof(precious), "%s", in_folder("precious"));
+    for (int kind = 0; kind < NUM_KINDS; kind++) {
+        rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
+        write_file(precious, "weights\n");
+        if (kind == LINK) assert_int_equal(symlink("precious", path), 0);
+        if (kind == DANGLING) assert_int_equal(symlink("nothing", path), 0);
+        if (kind == PIPE) assert_int_equal(mkfifo(path, 0666), 0);
+        if (kind == FOLDER) assert_int_equal(mkdir(path, 0777), 0);
+        if (kind == TEXT) write_file(path, "my notes\n");
+        FAILS(rf_directory_lock_take(&lock, folder, "odd"), RF_ERROR_INVALID_ARGUMENT, ".odd.lock' is no lock");
+        rf_directory_lock_release(&lock);
+        assert_text(precious, "weights\n");
+        if (kind == TEXT) assert_text(path, "my notes\n");
+        assert_int_not_equal(access(in_folder("nothing"), F_OK), 0);
+        assert_int_equal(remove(path), 0);
+    }
+    /* A second name of a file takes nothing from the first. */
+    rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
+    write_file(precious, "");
+    assert_int_equal(link(precious, path), 0);
+    OK(rf_directory_lock_take(&lock, folder, "odd"));
+    assert_true(lock.fd >= 0);
+    assert_text(precious, "");
+    rf_directory_lock_release(&lock);
+    assert_int_equal(remove(precious), 0);
+}
+
+/* A training of root's, with a umask that leaves nothing to others. */
+static void hold_privately(int ready, const char *name)
+{
+    rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
+    umask(077);
+    if (rf_directory_lock_take(&lock, folder, name) < 0 || write(ready, "!", 1) != 1) _exit(1);
+    for (;;) pause();
+}
+
+/* Users who share a directory exclude each other, and what one of them left does not end that. */
+static void another_user(void **state)
+{
+    (void)state;
+    enum { NOBODY = 65534 };
+    static const char left[] = "00000000-1 process 1 on elsewhere, since 2020\n";
+    if (geteuid() != 0) SKIP("only root can become another user");
+    rf_directory_lock lock;
+    struct stat status;
+    char path[400];
+    snprintf(path, sizeof(path), "%s", in_folder(".shared.lock"));
+    assert_int_equal(chmod(folder, 01777), 0);
+    const pid_t other = start_holder(hold_privately, "shared");
+    assert_refused(take_as(NOBODY, "shared", &lock), other);
+    rf_directory_lock_release(&lock);
+    kill_holder(other);
+    OK(take_as(NOBODY, "shared", &lock)); /* the file of the one that was killed is still there */
+    assert_true(lock.fd >= 0);
+    rf_directory_lock_release(&lock);
+    (void)remove(path);
+    /* One that others may only read is looked at, and replaced where the directory allows. */
+    for (int sticky = 0; sticky < 2; sticky++) {
+        assert_int_equal(chmod(folder, sticky ? 01777 : 0777), 0);
+        write_file(path, left);
+        assert_int_equal(chmod(path, 0644), 0);
+        const rf_result r = take_as(NOBODY, "shared", &lock);
+        if (sticky) {
+            FAILS(r, RF_ERROR_INVALID_ARGUMENT, "of user 0 was left behind and cannot be removed");
+            assert_non_null(strstr(rf_error_message(), path));
+            assert_text(path, left);
+        } else {
+            OK(r);
+            assert_true(lock.fd >= 0);
+            assert_int_equal(stat(path, &status), 0);
+            assert_int_equal(status.st_uid, NOBODY);
+        }
+        rf_directory_lock_release(&lock);
+        (void)remove(path);
+    }
+    assert_int_equal(chmod(folder, 0755), 0);
+}
+
 TEST_PROGRAM(checkpoint_lock)
 {
     if (argc == 4 && strcmp(argv[1], "hold") == 0) return hold(argv[2], argv[3]);
@@ -351,8 +504,11 @@ TEST_PROGRAM(checkpoint_lock)
         cmocka_unit_test(several_of_one_process),
         cmocka_unit_test(outlived_by_a_save),
         cmocka_unit_test(outlives_its_checkpoint),
+        cmocka_unit_test(cannot_remove),
         cmocka_unit_test(fits),
         cmocka_unit_test(unlockable),
+        cmocka_unit_test(is_no_lock),
+        cmocka_unit_test(another_user),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

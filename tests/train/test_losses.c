@@ -554,7 +554,9 @@ static rf_result missing_row_step(rf_trace *t, const rf_tensor *in, rf_tensor *o
 {
     const gathering *g = user;
     const rf_tensor two = rf_slice(t, rf_variable_tensor(t, g->table), (int64_t[]){ 0 }, (int64_t[]){ 2 }, NULL, 1);
-    out[0] = rf_reduce_sum(t, rf_gather(t, two, in[0], 0), NULL, 0, false); /* some labels are larger */
+    /* Some labels are larger. Numbers that are computed are not known before the step runs. */
+    const rf_tensor rows = rf_cast(t, rf_multiply(t, rf_cast(t, in[0], RF_F32), rf_constant(t, 1)), RF_I32);
+    out[0] = rf_reduce_sum(t, rf_gather(t, two, rows, 0), NULL, 0, false);
     return rf_trace_status(t);
 }
 

@@ -60,12 +60,6 @@ ON_TWO(compare)
 
 enum { N = 10, C = 4, COUNT = N * STEPS * C };
 
-static rf_result call_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
-    return rf_trace_status(t);
-}
-
 /* Of x [N, STEPS, C]; `layer` is taken over. */
 static void run_layer(rf_strategy *strategy, rf_layer *layer, float *y)
 {
@@ -78,7 +72,8 @@ static void run_layer(rf_strategy *strategy, rf_layer *layer, float *y)
     for (int i = 0; i < COUNT; i++) x[i] += 2;
     OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(STEPS, C), &model));
     OK(rf_function_create(
-        strategy, &(rf_function_params){ .step = call_step, .user = model, .num_outputs = 1, .training = true }, &f));
+        strategy, &(rf_function_params){ .step = call_for_training, .user = model, .num_outputs = 1, .training = true },
+        &f));
     const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(N, STEPS, C), x) } };
     OK(rf_strategy_run(strategy, f, &batch, &result));
     OK(rf_strategy_gather(strategy, result, &is));

@@ -157,8 +157,9 @@ static void definition(rf_strategy *strategy)
         rf_array y;
         OK(rf_layer_batch_norm(&params, &layer));
         OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(PLACES, DEPTH), &model));
-        OK(rf_function_create(strategy, &(rf_function_params){ .step = call_step, .user = model, .num_outputs = 2 },
-                              &f));
+        OK(rf_function_create(
+            strategy, &(rf_function_params){ .step = call_step, .user = model, .num_outputs = 2, .training = true },
+            &f));
         OK(rf_strategy_run(strategy, f, &(rf_element){ 1, { array_f32(RF_SHAPE(n, PLACES, DEPTH), x) } }, results));
         check_counts(strategy, results[0], n);
         OK(rf_strategy_gather(strategy, results[0], &y));
@@ -206,7 +207,8 @@ static void refuses(rf_strategy *strategy)
     OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .virtual_batch_size = 65535, .name = "a" }, &l[0]));
     OK(rf_layer_batch_norm(&(rf_batch_norm_params){ .virtual_batch_size = 65536, .name = "b" }, &l[1]));
     OK(rf_model_create_sequential(strategy, l, 2, &RF_SHAPE(2), &model));
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = call_step, .user = model, .num_outputs = 2 }, &f));
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = call_step, .user = model, .num_outputs = 2, .training = true }, &f));
     FAILS(rf_strategy_run(strategy, f, &(rf_element){ 1, { array_f32(RF_SHAPE(4, 2), x) } }, NULL),
           RF_ERROR_INVALID_ARGUMENT, "b keeps 65536 examples together, 'a' and others before it 65535");
     rf_function_destroy(&f);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Channels between honest sides, and between sides that do not belong together. */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -9,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,6 +24,7 @@
 #include "transport/channel/frame.h"
 #include "transport/channel/internal.h"
 #include "transport/channel/socket.h"
+#include "transport/job/host.h"
 
 static void expect_frame(rf_channel *c, uint16_t type, const void *bytes, size_t size)
 {
@@ -553,6 +558,98 @@ static void test_descriptors(void **state)
     rf_listener_destroy(&listener);
 }
 
+/* A listener goes elsewhere and keeps its port and those who have joined. */
+static void test_listener_moves(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    const rf_hello first = test_hello(1, 4), second = test_hello(2, 4);
+    rf_listener *listener = test_listener(&job);
+    const uint16_t port = rf_listener_port(listener);
+    rf_channel *a, *b, *c;
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.1", port, &first, 10 * SECOND, &a), RF_OK);
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.9", port, &second, SECOND / 10, &b), RF_ERROR_TIMEOUT);
+    assert_int_equal(rf_listener_move(listener, RF_ALL_ADDRESSES), RF_OK);
+    assert_int_equal(rf_listener_port(listener), port);
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.9", port, &second, 10 * SECOND, &b), RF_OK);
+    for (uint32_t rank = 1; rank < 3; rank++) {
+        assert_int_equal(rf_listener_accept(listener, 10 * SECOND, &c), RF_OK);
+        assert_int_equal(rf_channel_peer(c)->rank, rank);
+        rf_channel_destroy(&c);
+    }
+    /* Where that fails it stays where it was. */
+    assert_int_equal(rf_listener_move(listener, "203.0.113.9"), RF_ERROR_IO);
+    assert_non_null(strstr(rf_error_message(), "203.0.113.9"));
+    rf_channel_destroy(&b);
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.9", port, &second, 10 * SECOND, &b), RF_OK);
+    rf_channel_destroy(&a);
+    rf_channel_destroy(&b);
+    rf_listener_destroy(&listener);
+}
+
+/* A listener for both families sees IPv4 peers, and says so in IPv4's words. */
+static void test_all_addresses(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    const rf_hello hello = test_hello(3, 4);
+    rf_listener *listener;
+    rf_channel *a, *b;
+    char text[RF_ADDRESS_TEXT];
+    assert_int_equal(rf_listener_create(&job, RF_ALL_ADDRESSES, 0, &hello, &listener), RF_OK);
+    test_pair(&job, listener, &a, &b);
+    assert_int_equal(rf_local_address(rf_channel_fd(b), text, sizeof(text)), RF_OK);
+    assert_string_equal(text, "127.0.0.1");
+    assert_memory_equal(rf_channel_peer_address(b), "127.0.0.1:", 10);
+    rf_channel_destroy(&a);
+    rf_channel_destroy(&b);
+    rf_listener_destroy(&listener);
+}
+
+/* Without descriptors nobody can be accepted: the listener says so within seconds, and to those who wait, too. */
+static void test_no_descriptors(void **state)
+{
+    (void)state;
+    const rf_job job = test_job(SIGNED);
+    const rf_hello hello = test_hello(3, 4);
+    rf_listener *listener = test_listener(&job);
+    struct rlimit old;
+    int filler[64], used = 0;
+    const int waiting = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in to = { .sin_family = AF_INET,
+                                    .sin_port = htons(rf_listener_port(listener)),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 64, old.rlim_max }), 0);
+    while (used < 64 && (filler[used] = dup(0)) >= 0) used++;
+    assert_int_equal(connect(waiting, (const struct sockaddr *)&to, sizeof(to)), 0); /* as far as the kernel */
+    rf_channel *c;
+    const uint64_t begin = rf_now_ns();
+    rf_result r = RF_ERROR_TIMEOUT;
+    while (r == RF_ERROR_TIMEOUT && rf_now_ns() - begin < 5 * SECOND) r = rf_listener_accept(listener, SECOND / 20, &c);
+    const uint64_t took = rf_now_ns() - begin;
+    /* Who waits is heard from now on: the challenge comes. */
+    uint8_t challenge[RF_CHALLENGE_SIZE];
+    const struct timeval patience = { .tv_sec = 5 };
+    setsockopt(waiting, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    const bool heard = raw_challenge(waiting, challenge);
+    for (int i = 0; i < used; i++) close(filler[i]);
+    close(waiting);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(r, RF_ERROR_IO);
+    assert_non_null(strstr(rf_error_message(), "cannot accept them; raise 'ulimit -n'"));
+    assert_true(took >= SECOND / 2 && took < 3 * SECOND);
+    assert_true(heard);
+    /* With descriptors again it goes on as if nothing had been. */
+    rf_channel *a, *b;
+    assert_int_equal(rf_channel_connect(&job, "127.0.0.1", rf_listener_port(listener), &hello, 10 * SECOND, &a), RF_OK);
+    assert_int_equal(rf_listener_accept(listener, 10 * SECOND, &b), RF_OK);
+    assert_int_equal(rf_listener_accept(listener, SECOND / 20, &c), RF_ERROR_TIMEOUT);
+    rf_channel_destroy(&a);
+    rf_channel_destroy(&b);
+    rf_listener_destroy(&listener);
+}
+
 TEST_PROGRAM(channel)
 {
     const struct CMUnitTest tests[] = {
@@ -570,6 +667,9 @@ TEST_PROGRAM(channel)
         cmocka_unit_test(test_connects_before_the_listener_is_there),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_listener_moves),
+        cmocka_unit_test(test_all_addresses),
+        cmocka_unit_test(test_no_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,7 @@ static void test_alone(void **state)
     assert_int_equal(job.world_size, 1);
     assert_int_equal(resolve((vars){ "TF_CONFIG", "{}" }, &job), RF_OK);
     assert_int_equal(resolve((vars){ "TF_CONFIG", "{\"cluster\": {}, \"task\": {}}" }, &job), RF_OK);
+    assert_int_equal(resolve((vars){ "TF_CONFIG", "{\"environment\": \"cloud\", \"task\": {}}" }, &job), RF_OK);
     assert_int_equal(job.world_size, 1);
     assert_int_equal(resolve((vars){ "MASTER_ADDR", "h", "MASTER_PORT", "1", "LOCAL_RANK", "3" }, &job), RF_OK);
     assert_int_equal(job.world_size, 1);
@@ -372,6 +373,12 @@ static void test_tf_config(void **state)
         { CHIEF "{\"type\": \"ps\", \"index\": 0}}", "ps 0|no part" },
         { CHIEF "{\"type\": \"evaluator\", \"index\": 0}}", "evaluator 0|no part" },
         { CHIEF "{\"type\": \"evaluator\", \"index\": 1}}", "index is 1" },
+        { "{\"task\": {\"type\": \"worker\", \"index\": 0}}", "a task but no \"cluster\"|unset TF_CONFIG" },
+        { "{\"Cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}", "'Cluster'|small" },
+        { "{\"CLUSTER\": {\"worker\": [\"a:1\"]}}", "'CLUSTER'|small" },
+        { "{\"cluster\": {\"worker\": [\"a:1\"]}, \"Task\": {\"type\": \"worker\", \"index\": 0}}", "no task" },
+        { "{\"cluster\": {}, \"task\": {\"type\": \"worker\", \"index\": 1}}", "index is 1|lists none" },
+        { "{\"cluster\": {\"worker\": []}, \"task\": {\"type\": \"worker\", \"index\": 1}}", "index is 1|lists none" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_refused(NULL, (vars){ INSECURE, "TF_CONFIG", cases[i].text }, cases[i].texts);
@@ -404,7 +411,7 @@ static void test_cluster(void **state)
     assert_int_equal(job.rank, 3);
     assert_int_equal(job.world_size, 4);
     assert_string_equal(job.master_address, "c");
-    assert_string_equal(job.name, "ps job");
+    assert_memory_equal(job.name, "ps job.TF_CONFIG-", 17);
     rf_cluster_free(&c);
     assert_null(c.tasks[RF_TASK_WORKER]);
     assert_int_equal(rf_cluster_resolve(look, (vars){ 0 }, &c), RF_ERROR_NOT_FOUND);
@@ -591,6 +598,65 @@ static void test_order(void **state)
     assert_string_equal(job.master_address, "s");
 }
 
+/* The name of a job has in it what its launcher calls this start, so that two starts on one port do not mix. */
+static void test_runs(void **state)
+{
+    (void)state;
+#define RANKS(run)                                                                                                     \
+    INSECURE, "RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "h", "MASTER_PORT", "1", "TORCHELASTIC_RUN_ID", run
+#define STARTED(run)                                                                                                   \
+    INSECURE, "RINGFIRE_RANK", "0", "RINGFIRE_WORLD_SIZE", "2", "RINGFIRE_MASTER", "h:1", "RINGFIRE_RUN_ID", run
+#define TASKS(step) INSECURE, "SLURM_PROCID", "0", "SLURM_NTASKS", "2", "SLURM_NODELIST", "a,b", "SLURM_STEP_ID", step
+#define MPI(name) OMPI("0", "2", "0", "2"), "PMIX_NAMESPACE", name
+#define CLUSTER(list, index) "{\"cluster\":{\"worker\":" list "},\"task\":{\"type\":\"worker\",\"index\":" index "}}"
+#define TWO_WORKERS "[\"a:1\",\"b:2\"]"
+    static const struct {
+        vars one, same, other;
+        const char *launcher;
+    } cases[] = {
+        { { RANKS("7") }, { RANKS("7") }, { RANKS("8") }, ".torchrun-" },
+        { { STARTED("7") }, { STARTED("7") }, { STARTED("8") }, ".run-" },
+        { { TASKS("0"), "SLURM_JOB_ID", "5" },
+          { TASKS("0"), "SLURM_JOBID", "5" },
+          { TASKS("1"), "SLURM_JOB_ID", "5" },
+          ".Slurm-" },
+        { { TASKS("0"), "SLURM_JOB_ID", "5" },
+          { TASKS("0"), "SLURM_JOB_ID", "6", "SLURM_HET_JOB_ID", "5" },
+          { TASKS("0"), "SLURM_JOB_ID", "6" },
+          ".Slurm-" },
+        { { MPI("x@1") }, { MPI("x@1") }, { MPI("x@2") }, ".mpirun-" },
+        { { INSECURE, "TF_CONFIG", CLUSTER(TWO_WORKERS, "0") },
+          { INSECURE, "TF_CONFIG",
+            "{\"task\": {\"index\": 1, \"type\": \"worker\"},\n \"cluster\": {\"worker\": [\"a:1\", \"b:2\"]}}" },
+          { INSECURE, "TF_CONFIG", CLUSTER("[\"a:1\",\"b:3\"]", "0") },
+          ".TF_CONFIG-" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        rf_job one, same, other;
+        vars env[3];
+        memcpy(env[0], cases[i].one, sizeof(env[0]));
+        memcpy(env[1], cases[i].same, sizeof(env[1]));
+        memcpy(env[2], cases[i].other, sizeof(env[2]));
+        if (resolve(env[0], &one) < 0 || resolve(env[1], &same) < 0 || resolve(env[2], &other) < 0)
+            fail_msg("case %zu: %s", i, rf_error_message());
+        assert_memory_equal(one.name, "default.", 8);
+        assert_non_null(strstr(one.name, cases[i].launcher));
+        assert_string_equal(one.name, same.name);
+        assert_string_not_equal(one.name, other.name);
+    }
+    /* Long names differ in their hashes, and an unnamed run changes nothing. */
+    rf_job a = { .name = "0123456789012345678901234567890123456789012345678901234567890a" },
+           b = { .name = "0123456789012345678901234567890123456789012345678901234567890b" };
+    rf_job_name_run(&a, "TF_CONFIG", "run");
+    rf_job_name_run(&b, "TF_CONFIG", "run");
+    assert_string_not_equal(a.name, b.name);
+    assert_true(strlen(a.name) <= 46);
+    char before[64];
+    memcpy(before, a.name, sizeof(before));
+    rf_job_name_run(&a, "PMIx", NULL);
+    assert_string_equal(a.name, before);
+}
+
 static void write_text(const char *path, const char *text, mode_t mode)
 {
     FILE *f = fopen(path, "w");
@@ -662,6 +728,7 @@ TEST_PROGRAM(job)
         cmocka_unit_test(test_torchrun), cmocka_unit_test(test_tf_config),    cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_open_mpi), cmocka_unit_test(test_slurm),        cmocka_unit_test(test_slurm_lists),
         cmocka_unit_test(test_order),    cmocka_unit_test(test_pmix_unasked), cmocka_unit_test(test_key),
+        cmocka_unit_test(test_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

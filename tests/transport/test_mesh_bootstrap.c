@@ -72,6 +72,28 @@ static void test_missing_ranks(void **state)
     fleet_free(f);
 }
 
+/* Rank 0 was told loopback; the others know another address of its host. */
+static void test_told_loopback(void **state)
+{
+    (void)state;
+    for (int stays = 0; stays < 2; stays++) {
+        fleet *f = fleet_create(3, steady_rank);
+        set_timeouts(f, 2 * SECOND);
+        snprintf(f->jobs[2].master_address, sizeof(f->jobs[2].master_address), "127.0.0.9");
+        if (stays) snprintf(f->jobs[0].bind_address, sizeof(f->jobs[0].bind_address), "127.0.0.1");
+        fleet_start(f);
+        if (stays) {
+            fleet_await(f, 3, 0, 5000);
+            check_failed(f, 4, RF_ERROR_TIMEOUT,
+                         "rank 2 of 3 did not join within 2 s; rank 0 listens at 127.0.0.1 port ",
+                         "(RINGFIRE_BIND on its host changes that)", 1500, 4000);
+        } else {
+            check_joined(f);
+        }
+        fleet_free(f);
+    }
+}
+
 static void test_no_master(void **state)
 {
     (void)state;
@@ -478,6 +500,7 @@ TEST_PROGRAM(mesh_bootstrap)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_ranks),
         cmocka_unit_test(test_no_master),
+        cmocka_unit_test(test_told_loopback),
         cmocka_unit_test(test_late_master),
         cmocka_unit_test(test_duplicate),
         cmocka_unit_test(test_strangers),

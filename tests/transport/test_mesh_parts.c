@@ -375,6 +375,49 @@ static void test_hosts(void **state)
     assert_non_null(strstr(rf_error_message(), "not an address"));
 }
 
+/* All are told addresses that they reach, made from those that rank 0 sees. */
+static void test_settled_addresses(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t hosts[4];
+        const char *seen[4]; /* of rank 0: how it is seen by the rank that tells */
+        uint32_t outside;
+        const char *settled[4];
+    } cases[] = {
+        { { 0, 0, 0, 0 },
+          { "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1" },
+          1,
+          { "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1" } },
+        { { 0, 0, 1, 1 },
+          { "10.0.0.1", "127.0.0.1", "10.0.0.2", "10.0.0.2" },
+          2,
+          { "10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2" } },
+        { { 0, 1, 0, 1 },
+          { "fd00::1", "fd00::2", "::1", "fd00::2" },
+          1,
+          { "fd00::1", "fd00::2", "fd00::1", "fd00::2" } },
+        { { 0, 0, 0, 1 },
+          { "10.1.0.1", "10.9.0.1", "127.0.1.1", "10.1.0.2" },
+          3,
+          { "10.1.0.1", "10.9.0.1", "10.1.0.1", "10.1.0.2" } },
+        { { 0, 0, 0, 0 },
+          { "10.0.0.1", "127.0.0.1", "10.0.0.1", "10.0.0.1" },
+          2,
+          { "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1" } },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        rf_mesh_member members[4] = { 0 };
+        for (uint32_t r = 0; r < 4; r++) {
+            members[r].host = cases[i].hosts[r];
+            snprintf(members[r].address, sizeof(members[r].address), "%s", cases[i].seen[r]);
+        }
+        assert_int_equal(rf_mesh_outside(members, 4), cases[i].outside);
+        rf_mesh_settle_addresses(members, 4);
+        for (uint32_t r = 0; r < 4; r++) assert_string_equal(members[r].address, cases[i].settled[r]);
+    }
+}
+
 /* Two network namespaces are two hosts, for their loopbacks are two networks. */
 static void test_namespaces(void **state)
 {
@@ -470,11 +513,11 @@ static void test_board(void **state)
 TEST_PROGRAM(mesh_parts)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_join),    cmocka_unit_test(test_table),      cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_failure), cmocka_unit_test(test_goodbye),    cmocka_unit_test(test_part),
-        cmocka_unit_test(test_relay),   cmocka_unit_test(test_missing),    cmocka_unit_test(test_topology),
-        cmocka_unit_test(test_hosts),   cmocka_unit_test(test_namespaces), cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_board),
+        cmocka_unit_test(test_join),       cmocka_unit_test(test_table),      cmocka_unit_test(test_heartbeat),
+        cmocka_unit_test(test_failure),    cmocka_unit_test(test_goodbye),    cmocka_unit_test(test_part),
+        cmocka_unit_test(test_relay),      cmocka_unit_test(test_missing),    cmocka_unit_test(test_topology),
+        cmocka_unit_test(test_hosts),      cmocka_unit_test(test_namespaces), cmocka_unit_test(test_settled_addresses),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_board),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

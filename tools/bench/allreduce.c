@@ -19,6 +19,7 @@
 #include "bench/units.h"
 #include "clock.h"
 #include "commands.h"
+#include "folder.h"
 #include "options.h"
 #include "ports.h"
 
@@ -469,12 +470,10 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
     return ok;
 }
 
-static bool make_key(allreduce_options *o, char directory[32])
+static bool make_key(allreduce_options *o, char directory[FOLDER_SIZE])
 {
-    snprintf(directory, 32, "/tmp/ringfire-bench-XXXXXX");
-    if (!mkdtemp(directory)) {
-        directory[0] = '\0';
-        fprintf(stderr, "ringfire: no directory in /tmp for a key: %s\n", strerror(errno));
+    if (!folder_make(directory, &(unsigned){ 0 })) {
+        fprintf(stderr, "ringfire: no directory for a key can be made: %s; name one with TMPDIR\n", strerror(errno));
         return false;
     }
     snprintf(o->key_file, sizeof(o->key_file), "%s/job.key", directory);
@@ -512,7 +511,7 @@ static int run_alone(allreduce_options *o)
     pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     pthread_barrier_init(&shared->barrier, &attributes, o->ranks);
     shared->results.columns = o->ranks;
-    char directory[32] = "";
+    char directory[FOLDER_SIZE] = "";
     int code = CODE_FAILED;
     if ((!o->encrypt || make_key(o, directory)) && run_ranks(o, shared)) code = allreduce_report(o, &shared->results);
     if (o->key_file[0]) unlink(o->key_file);

@@ -3,6 +3,7 @@
  * alternate, an epoch each; each epoch is compared with the plain one of the same round, so that other load on the
  * machine cancels out. */
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "bench/report.h"
 #include "clock.h"
 #include "commands.h"
+#include "folder.h"
 #include "options.h"
 
 enum { PLAIN, TRACE, EVENTS_STEP, EVENTS_EPOCH, NUM_MODES, MAX_TURNS = 256 };
@@ -221,10 +223,10 @@ int command_bench_observe(int argc, char **argv)
     };
     command_parse(&parser, argc, argv, 0, &o);
     if (!json_can_write(o.json_path)) return CODE_FAILED;
-    char folder[] = "/tmp/ringfire-observe-XXXXXX";
-    if (!o.directory) o.directory = mkdtemp(folder);
+    char folder[FOLDER_SIZE];
+    if (!o.directory && folder_make(folder, &(unsigned){ 0 })) o.directory = folder;
     if (!o.directory) {
-        fprintf(stderr, "ringfire: no directory can be made in /tmp; use --directory\n");
+        fprintf(stderr, "ringfire: no directory can be made: %s; use --directory\n", strerror(errno));
         return CODE_FAILED;
     }
     observer *b = calloc(1, sizeof(*b));

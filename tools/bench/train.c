@@ -53,7 +53,8 @@ static const char *const mode_names[MODES] = { "during", "after", "apart", "one 
 
 static const struct argp_option argp_options[] = {
     { "workers", 'n', "N", 0, "Processes to start (default: 2, at most 16)", 0 },
-    { "devices", 'd', "LIST", 0, "Devices of each worker (default: RINGFIRE_DEVICES, else all usable ones)", 0 },
+    { "devices", 'd', "LIST", 0,
+      "Devices of each worker (default: RINGFIRE_DEVICES, else what `ringfire devices` says)", 0 },
     { "batch", 'b', "N", 0, "Examples per replica and step (default: 64)", 0 },
     { "parameters", 'p', "MB", 0,
       "Train a multi-layer perceptron with that many megabytes of parameters (default: the small CNN of 'bench model')",
@@ -156,13 +157,23 @@ static rf_result create_strategy(trainer *b, uint32_t rank, int mode)
                           : rf_strategy_create_mirrored(&params.mirrored, &b->net.strategy);
 }
 
+/* Names one of a list by its number among all devices. */
+static rf_result find_device(const char *list, uint32_t position, char *device, size_t size)
+{
+    uint32_t count = position + 1, *indices = calloc(count, sizeof(*indices));
+    if (!indices) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_devices_select(list, indices, &count);
+    snprintf(device, size, "%u", indices[position]);
+    free(indices);
+    return r;
+}
+
 /* What one of the devices does by itself, with one processor core where it is llvmpipe. */
 static rf_result create_alone(trainer *b, uint32_t index)
 {
-    char device[256], threads[16] = "";
-    const char *before = getenv("LP_NUM_THREADS"), *name = b->options->devices;
-    for (; index > 0; index--) name += strcspn(name, ",") + 1;
-    snprintf(device, sizeof(device), "%.*s", (int)strcspn(name, ","), name);
+    char device[16], threads[16] = "";
+    const char *before = getenv("LP_NUM_THREADS");
+    TRY(find_device(b->options->devices, index, device, sizeof(device)));
     if (before) snprintf(threads, sizeof(threads), "%s", before);
     setenv("LP_NUM_THREADS", "1", 1);
     const rf_result r = rf_strategy_create_mirrored(&(rf_mirrored_params){ .devices = device }, &b->net.strategy);
@@ -183,13 +194,13 @@ static rf_result create_rest(trainer *b)
 static rf_result create_others(trainer *b)
 {
     uint32_t count = 0;
-    for (const char *c = b->options->devices; *c; c++) count += *c == ',';
-    b->others = calloc(count + 1, sizeof(*b->others));
+    TRY(rf_devices_select(b->options->devices, NULL, &count));
+    b->others = calloc(count, sizeof(*b->others));
     if (!b->others) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (; b->num_others < count; b->num_others++) {
-        trainer *other = &b->others[b->num_others];
+    while (b->num_others + 1 < count) {
+        trainer *other = &b->others[b->num_others++];
         other->options = b->options;
-        TRY(create_alone(other, 1 + b->num_others));
+        TRY(create_alone(other, b->num_others));
         TRY(create_rest(other));
     }
     return RF_OK;

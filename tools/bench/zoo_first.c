@@ -13,6 +13,7 @@
 #include "bench/zoo.h"
 #include "clock.h"
 #include "commands.h"
+#include "folder.h"
 
 /* ---- a process that runs one step ---- */
 
@@ -93,11 +94,11 @@ static bool add_row(const zoo_entry *e, const zoo_result *cold, const zoo_result
 
 static bool measure_entry(const zoo_entry *e, zoo_options *o, zoo_result *shared, table *rows, json_t *list)
 {
-    char folder[] = "/tmp/ringfire-first-XXXXXX";
+    char folder[FOLDER_SIZE];
     zoo_result *cold = malloc(sizeof(*cold));
-    o->cache = mkdtemp(folder);
+    o->cache = folder_make(folder, &(unsigned){ 0 }) ? folder : NULL;
     bool ok = cold && o->cache;
-    if (!ok) fprintf(stderr, "ringfire: no memory, or no directory can be made in /tmp: %s\n", strerror(errno));
+    if (!ok) fprintf(stderr, "ringfire: no memory, or no directory can be made: %s\n", strerror(errno));
     for (int warm = 0; warm < 2 && ok; warm++) {
         memset(shared, 0, sizeof(*shared));
         ok = zoo_run_entry(e, o, shared);

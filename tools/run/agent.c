@@ -19,6 +19,7 @@
 #include <ringfire/ringfire.h>
 
 #include "commands.h"
+#include "folder.h"
 #include "ports.h"
 #include "run/hosts.h"
 #include "run/order.h"
@@ -36,7 +37,7 @@ typedef struct worker {
 typedef struct agent {
     wire_reader reader;
     start_order order;
-    char key_folder[512], key_path[600];
+    char key_folder[FOLDER_SIZE], key_path[FOLDER_SIZE + 16];
     worker *workers;
     bool stopping, orphaned;
     double kill_at;
@@ -59,31 +60,36 @@ double run_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The job key in a file of its own, so that it appears in no arguments and no environment. */
-static bool write_key(agent *a)
-{
-    const char *base = getenv("TMPDIR");
-    if (snprintf(a->key_folder, sizeof(a->key_folder), "%s/ringfire-XXXXXX", base && base[0] ? base : "/tmp") >=
-        (int)sizeof(a->key_folder)) {
-        errno = ENAMETOOLONG;
-        a->key_folder[0] = '\0';
-        return false;
-    }
-    if (!mkdtemp(a->key_folder)) {
-        a->key_folder[0] = '\0';
-        return false;
-    }
-    snprintf(a->key_path, sizeof(a->key_path), "%s/job.key", a->key_folder);
-    const int fd = open(a->key_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const bool ok = fd >= 0 && write_all(fd, a->order.key, strlen(a->order.key)) && write_all(fd, "\n", 1);
-    if (fd >= 0) close(fd);
-    return ok;
-}
-
 static void remove_key(agent *a)
 {
     if (a->key_path[0]) unlink(a->key_path);
     if (a->key_folder[0]) rmdir(a->key_folder);
+    a->key_path[0] = a->key_folder[0] = '\0';
+}
+
+static bool write_key_file(agent *a)
+{
+    snprintf(a->key_path, sizeof(a->key_path), "%s/job.key", a->key_folder);
+    const int fd = open(a->key_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const bool ok = fd >= 0 && write_all(fd, a->order.key, strlen(a->order.key)) && write_all(fd, "\n", 1);
+    const int code = errno;
+    if (fd >= 0) close(fd);
+    if (!ok) remove_key(a);
+    errno = code;
+    return ok;
+}
+
+/* The job key in a file of its own, so that it appears in no arguments and no environment. */
+static bool write_key(agent *a)
+{
+    unsigned place = 0;
+    int code = 0;
+    while (folder_make(a->key_folder, &place)) {
+        if (write_key_file(a)) return true;
+        code = errno; /* a full disk: another place may do */
+    }
+    if (code) errno = code;
+    return false;
 }
 
 static void set_number(const char *name, uint32_t value)
@@ -286,7 +292,8 @@ static bool start_all(agent *a)
     if (got < 0 || f.type != WIRE_START) return agent_fail(a, "received no order to start workers", 0);
     const char *wrong = order_read(&a->order, f.data, f.length);
     if (wrong) return agent_fail(a, wrong, 0);
-    if (a->order.key && !write_key(a)) return agent_fail(a, "cannot write the job key to a temporary file", errno);
+    if (a->order.key && !write_key(a))
+        return agent_fail(a, "cannot write the job key to a file; name a directory with TMPDIR", errno);
     a->workers = calloc(a->order.count, sizeof(*a->workers));
     if (!a->workers) return agent_fail(a, "no memory for the workers", ENOMEM);
     for (uint32_t i = 0; i < a->order.count; i++) a->workers[i] = (worker){ .pipes = { -1, -1 }, .reported = true };

@@ -3,10 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "number.h"
@@ -78,19 +81,43 @@ bool hosts_parse(host_list *list, const char *text, char error[512])
     }
 }
 
+/* Open MPI's word for what a host takes at most; more than the slots are never started. */
+static const char *after_most(const char *word)
+{
+    static const char *const names[] = { "max_slots=", "max-slots=" };
+    for (int i = 0; i < 2; i++)
+        if (strncmp(word, names[i], strlen(names[i])) == 0) return word + strlen(names[i]);
+    return NULL;
+}
+
 static bool parse_line(host_list *list, char *line, const char *where, char error[512])
 {
     char *rest = NULL;
     line[strcspn(line, "#\r\n")] = '\0';
     const char *name = strtok_r(line, " \t", &rest);
     if (!name) return true;
-    uint32_t slots = 1;
+    uint32_t slots = 1, most = MAX_WORKERS;
     for (const char *word; (word = strtok_r(NULL, " \t", &rest));) {
+        const char *number = after_most(word);
+        if (number && parse_slots(number, strlen(number), &most)) continue;
         if (strncmp(word, "slots=", 6) == 0 && parse_slots(word + 6, strlen(word + 6), &slots)) continue;
-        snprintf(error, 512, "%.400s: '%.60s' is not slots=N with N of 1 to %d", where, word, MAX_WORKERS);
+        snprintf(error, 512, "%.380s: '%.60s' is not slots=N or max_slots=N with N of 1 to %d", where, word,
+                 MAX_WORKERS);
+        return false;
+    }
+    if (slots > most) {
+        snprintf(error, 512, "%.400s: slots=%u is more than max_slots=%u", where, slots, most);
         return false;
     }
     return host_add(list, name, strlen(name), slots, where, error);
+}
+
+/* Editors put a mark in front of UTF-8. False: the file is UTF-16. */
+static bool skip_mark(char **line)
+{
+    const unsigned char *u = (const unsigned char *)*line;
+    if (u[0] == 0xef && u[1] == 0xbb && u[2] == 0xbf) *line += 3;
+    return !(u[0] == 0xff && u[1] == 0xfe) && !(u[0] == 0xfe && u[1] == 0xff);
 }
 
 bool hosts_read(host_list *list, FILE *f, const char *path, char error[512])
@@ -101,7 +128,12 @@ bool hosts_read(host_list *list, FILE *f, const char *path, char error[512])
     const uint32_t before = list->count;
     for (int number = 1; ok && getline(&line, &size, f) >= 0; number++) {
         snprintf(where, sizeof(where), "hostfile %.300s:%d", path, number);
-        ok = parse_line(list, line, where, error);
+        char *text = line;
+        ok = number > 1 || skip_mark(&text);
+        if (ok)
+            ok = parse_line(list, text, where, error);
+        else
+            snprintf(error, 512, "%.400s: the file is UTF-16; save it as UTF-8 or ASCII", where);
     }
     if (ok && ferror(f)) {
         snprintf(error, 512, "hostfile %.300s: cannot be read", path);
@@ -130,6 +162,18 @@ bool hosts_read_file(host_list *list, const char *path, char error[512])
 bool host_is_loopback(const char *name)
 {
     return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0 || strcmp(name, "::1") == 0;
+}
+
+bool host_is_any(const char *address)
+{
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST }, *found = NULL;
+    if (getaddrinfo(address, NULL, &hints, &found) != 0) return false;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)found->ai_addr;
+    const bool any = found->ai_family == AF_INET6
+                         ? IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr)
+                         : ((const struct sockaddr_in *)found->ai_addr)->sin_addr.s_addr == htonl(INADDR_ANY);
+    freeaddrinfo(found);
+    return any;
 }
 
 bool host_is_local(const char *name)

@@ -29,5 +29,7 @@ bool hosts_read_file(host_list *list, const char *path, char error[512]);
 bool host_is_local(const char *name);
 /* Whether only this machine itself calls it so. */
 bool host_is_loopback(const char *name);
+/* Whether it stands for all addresses of a machine: 0.0.0.0, ::, however they are spelled. */
+bool host_is_any(const char *address);
 
 #endif

@@ -158,27 +158,17 @@ void link_free(agent_link *l)
     output_free(&l->err);
 }
 
-/* A key for this attempt alone: made in a file as any other, taken from there, and gone. */
+/* A key for this attempt alone. */
 static bool make_key(char key[65], char error[512])
 {
-    char folder[] = "/tmp/ringfire-XXXXXX", path[64];
-    if (!mkdtemp(folder)) {
-        snprintf(error, 512, "cannot make a folder in /tmp for the job key: %s", strerror(errno));
+    uint8_t bytes[32];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
+        snprintf(error, 512, "cannot make a job key: %s", strerror(errno));
         return false;
     }
-    snprintf(path, sizeof(path), "%s/job.key", folder);
-    bool ok = rf_key_file_create(path) == RF_OK;
-    if (!ok) snprintf(error, 512, "%.500s", rf_error_message());
-    if (ok) {
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ok = fd >= 0 && read(fd, key, 64) == 64;
-        if (!ok) snprintf(error, 512, "%s: %s", path, strerror(errno));
-        if (fd >= 0) close(fd);
-        key[64] = '\0';
-    }
-    unlink(path);
-    rmdir(folder);
-    return ok;
+    for (size_t i = 0; i < sizeof(bytes); i++) snprintf(key + 2 * i, 3, "%02x", bytes[i]);
+    explicit_bzero(bytes, sizeof(bytes));
+    return true;
 }
 
 static void put_setting(FILE *f, char what, const char *text)
@@ -200,7 +190,7 @@ static void put_exports(const run_options *o, FILE *f, bool is_local)
 }
 
 typedef struct job_text {
-    char master[300], job[32], key[65];
+    char master[300], run[32], key[65];
     uint32_t num_workers;
     uint64_t epoch;
 } job_text;
@@ -210,7 +200,7 @@ static void put_job(const run_options *o, FILE *f, const job_text *j, bool is_lo
     fprintf(f, "sRINGFIRE_WORLD_SIZE=%u%c", j->num_workers, '\0');
     fprintf(f, "sRINGFIRE_MASTER=%s%c", j->master, '\0');
     fprintf(f, "sRINGFIRE_EPOCH=%llu%c", (unsigned long long)j->epoch, '\0');
-    if (!getenv("RINGFIRE_JOB")) fprintf(f, "sRINGFIRE_JOB=%s%c", j->job, '\0');
+    fprintf(f, "sRINGFIRE_RUN_ID=%s%c", j->run, '\0');
     if (is_local && o->bind) fprintf(f, "sRINGFIRE_BIND=%s%c", o->bind, '\0');
     if (o->encrypt) put_setting(f, 's', "RINGFIRE_ENCRYPT=1");
     put_setting(f, o->insecure ? 's' : 'u', o->insecure ? "RINGFIRE_INSECURE=1" : "RINGFIRE_INSECURE");
@@ -245,7 +235,7 @@ static void name_master(const run_options *o, const agent_link *links, uint32_t 
     const char *name = o->hosts->items[links[0].place->host].name;
     bool all_local = true;
     for (uint32_t i = 0; i < num_links; i++) all_local &= host_is_local(o->hosts->items[links[i].place->host].name);
-    if (o->bind && host_is_local(name))
+    if (o->bind && host_is_local(name) && !host_is_any(o->bind))
         name = o->bind;
     else if (all_local)
         name = "127.0.0.1";
@@ -258,7 +248,7 @@ bool start_workers(const run_options *o, agent_link *links, uint32_t num_links, 
 {
     job_text j = { .num_workers = num_workers, .epoch = epoch };
     char directory[4096];
-    uint32_t number = 0;
+    uint64_t number = 0;
     if (!getcwd(directory, sizeof(directory))) {
         snprintf(error, 512, "the current directory: %s", strerror(errno));
         return false;
@@ -269,8 +259,8 @@ bool start_workers(const run_options *o, agent_link *links, uint32_t num_links, 
         return false;
     }
     if (!o->insecure && !make_key(j.key, error)) return false;
-    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) number = (uint32_t)getpid();
-    snprintf(j.job, sizeof(j.job), "run-%08x", number);
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) number = (uint64_t)getpid();
+    snprintf(j.run, sizeof(j.run), "%016llx", (unsigned long long)number);
     name_master(o, links, num_links, &j);
     bool ok = true;
     for (uint32_t i = 0; i < num_links && ok; i++) ok = send_start(o, &links[i], &j, directory);

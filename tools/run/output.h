@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many writers on one terminal: whole lines, each with the writer's label in front. */
+/*
+ * Many writers on one terminal: whole lines, each with the writer's label in front. A line that ends with a carriage
+ * return, as those of progress bars do, stays on a terminal until something else is written; elsewhere it is a line.
+ */
 #ifndef RINGFIRE_OUTPUT_H
 #define RINGFIRE_OUTPUT_H
 
@@ -10,6 +13,12 @@
 typedef struct output_lines {
     int fd;
     bool raw; /* bytes as they come */
+    bool terminal;
+    enum {
+        LINE_PLAIN,
+        LINE_AFTER_TEXT,
+        LINE_AFTER_NOTHING
+    } begun; /* by a new line; by a carriage return behind text */
     char prefix[300];
     char *line;
     size_t used, capacity;

@@ -205,6 +205,10 @@ static bool check_hosts(const run_options *o, char error[512])
     }
     bool remote = false;
     for (uint32_t i = 0; i < o->hosts->count; i++) remote |= !host_is_local(o->hosts->items[i].name);
+    if (remote && o->bind && host_is_loopback(o->bind)) {
+        snprintf(error, 512, "other hosts cannot reach this one at '%.200s' (--bind or RINGFIRE_BIND)", o->bind);
+        return false;
+    }
     for (uint32_t i = 0; i < o->hosts->count; i++) {
         if (!remote || !host_is_loopback(o->hosts->items[i].name)) continue;
         snprintf(error, 512, "other hosts cannot reach '%s'; list this host by its name or address",
@@ -261,8 +265,8 @@ static int run_job(run_options *o, job_end *end)
         if (free_of_charge) continue;
         end->restarts++;
         epoch++;
-        fprintf(stderr, "ringfire: starting again, %u of %u times, epoch %llu\n", end->restarts, o->max_restarts,
-                (unsigned long long)epoch);
+        fprintf(stderr, "ringfire: starting again, attempt %u of %u, epoch %llu\n", end->restarts + 1,
+                o->max_restarts + 1, (unsigned long long)epoch);
     }
 }
 
@@ -311,6 +315,8 @@ int command_run(int argc, char **argv)
             snprintf(here, sizeof(here), "localhost:%u", p.o.workers ? p.o.workers : 1);
             hosts_parse(p.o.hosts, here, error);
         }
+        const char *bind = getenv("RINGFIRE_BIND");
+        if (!p.o.bind && bind && bind[0]) p.o.bind = bind;
         code = run_and_report(&p.o);
     }
     free(p.o.exports);

@@ -353,20 +353,43 @@ static bool worth_another_try(rf_result r)
     return r == RF_ERROR_PEER_LOST || r == RF_ERROR_TIMEOUT || r == RF_ERROR_NOT_FOUND;
 }
 
+/* The failure of several addresses: all reasons, with the result of the one that says most. A job's word is final; a
+ * foreign service at one address is not while another address may still get its listener. */
+typedef struct try_failure {
+    rf_result result;
+    char reasons[600];
+} try_failure;
+
+static unsigned failure_weight(rf_result r)
+{
+    return r == RF_ERROR_CORRUPT_DATA ? 1 : worth_another_try(r) ? 2 : 3;
+}
+
+static void failure_add(try_failure *f, rf_result r)
+{
+    const size_t used = strlen(f->reasons);
+    snprintf(f->reasons + used, sizeof(f->reasons) - used, "%s%s", used ? "; " : "", rf_error_message());
+    if (f->result == RF_OK || failure_weight(r) > failure_weight(f->result)) f->result = r;
+}
+
+/* IPv4 goes first: what a worker is reached by is the address it came from, and more hosts lack IPv6. */
 static rf_result try_addresses(const rf_identity *mine, const char *address, uint16_t port, uint64_t deadline,
                                rf_channel **out)
 {
     struct addrinfo *list;
     RF_TRY(rf_socket_resolve(address, port, false, &list));
+    try_failure failure = { .result = RF_OK };
     rf_result r = RF_ERROR_NOT_FOUND;
     const uint64_t limit = list->ai_next ? ATTEMPT_MANY_NS : ATTEMPT_NS;
-    for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        const uint64_t attempt = rf_deadline_after(limit);
-        r = connect_once(mine, a, attempt < deadline ? attempt : deadline, out);
-        if (r == RF_OK || !worth_another_try(r)) break;
-    }
+    for (int others = 0; others < 2 && r < 0; others++)
+        for (const struct addrinfo *a = list; a && r < 0; a = a->ai_next) {
+            if ((a->ai_family != AF_INET) != others) continue;
+            const uint64_t attempt = rf_deadline_after(limit);
+            r = connect_once(mine, a, attempt < deadline ? attempt : deadline, out);
+            if (r < 0) failure_add(&failure, r);
+        }
     freeaddrinfo(list);
-    return r;
+    return r < 0 ? RF_FAIL(failure.result, "%s", failure.reasons) : r;
 }
 
 static void pause_ns(uint64_t ns)

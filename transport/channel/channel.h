@@ -9,6 +9,7 @@
 #define RF_TRANSPORT_CHANNEL_CHANNEL_H
 
 #include "transport/job/job.h"
+#include "transport/job/listen.h"
 
 typedef struct rf_channel rf_channel;
 typedef struct rf_listener rf_listener;
@@ -25,11 +26,23 @@ typedef struct rf_hello {
  * not delay an honest one. RF_ERROR_IO names the address when the port is taken. */
 rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine,
                              rf_listener **out);
+/* Where `told`, the name of this process in its job, and the job's settings have it (transport/job/listen.h); the plan
+ * that was followed comes back, and the log says what is open to anybody. `who` begins the message of a failure. */
+rf_result rf_listener_open(const rf_job *job, const char *told, uint16_t port, const rf_hello *mine, const char *who,
+                           rf_listener **out, rf_listen_plan *plan);
+/* Listens at another address, on the same port, or where it did if that fails. Who is in the middle of a handshake has
+ * to come again; finished ones stay. */
+rf_result rf_listener_move(rf_listener *listener, const char *address);
 void rf_listener_destroy(rf_listener **listener);
 /* Accepts nothing more. Every connection whose other end believes its handshake complete can be fetched afterwards. */
 void rf_listener_stop(rf_listener *listener);
 uint16_t rf_listener_port(const rf_listener *listener);
-/* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns` (0: without an error record). */
+/* "10.0.0.1 port 4711 (RINGFIRE_BIND on its host changes that)", for messages. */
+void rf_listener_place(const rf_listener *listener, char *text, size_t size);
+/* RF_ERROR_IO where others wait, and this process has had no descriptors for them for a second. */
+rf_result rf_listener_status(rf_listener *listener);
+/* Next connection whose handshake is complete. RF_ERROR_TIMEOUT after `timeout_ns` (0: without an error record), or
+ * what rf_listener_status() says. */
 rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_channel **out);
 /* The most informative reason of a rejection so far ("rank 3 has version 2"...), or "". For error messages.
  */

@@ -207,7 +207,7 @@ static bool find_contradiction(const rf_identity *mine, const stranger *his, uns
                                char *reason, size_t size)
 {
     const rf_hello *h = &his->hello;
-    char name[40];
+    char name[32];
     const bool special = strcmp(h->role, "worker") != 0 && h->role[0];
     snprintf(name, sizeof(name), "%s%srank %u", special ? h->role : "", special ? " " : "", h->rank);
     if (wire != mine->wire)
@@ -215,7 +215,7 @@ static bool find_contradiction(const rf_identity *mine, const stranger *his, uns
                  "%s has version %u of the messages, this is version %u; install the same Ringfire everywhere", name,
                  wire, mine->wire);
     else if (strcmp(his->job, mine->job) != 0)
-        snprintf(reason, size, "%s belongs to job '%.40s', this is job '%.40s'", name, his->job, mine->job);
+        snprintf(reason, size, "%s belongs to job '%.46s', this is job '%.46s'", name, his->job, mine->job);
     else if (his->epoch != mine->epoch)
         snprintf(reason, size, "%s is in epoch %llu of the job, this is epoch %llu", name,
                  (unsigned long long)his->epoch, (unsigned long long)mine->epoch);

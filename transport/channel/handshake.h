@@ -20,7 +20,7 @@
 /* Layout of handshake and frames. */
 #define RF_PROTOCOL_VERSION 1
 /* What the frames mean: raise it whenever a message of mesh, communicator or parameter server changes. */
-#define RF_WIRE_VERSION 7
+#define RF_WIRE_VERSION 8
 
 #define RF_NONCE_BYTES 32
 #define RF_HANDSHAKE_HEADER 16

@@ -7,6 +7,7 @@
 #include "transport/channel/channel.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "transport/channel/handshake.h"
 #include "transport/channel/internal.h"
 #include "transport/channel/socket.h"
+#include "transport/job/host.h"
 
 #define PENDING_LIMIT 512
 #define PENDING_NS (5 * 1000000000ull)
@@ -30,6 +32,7 @@
 #define ACCEPT_BURST 64  /* then those that wait get their turn */
 #define EVENT_BURST 64
 #define SCARCE_PAUSE_NS (50 * 1000000ull) /* no descriptors or memory for accept() */
+#define SCARCE_LIMIT_NS (1000000000ull)   /* so long others wait before that is a failure */
 
 /* A connection in the middle of its handshake; in a list by age. */
 typedef struct pending {
@@ -52,6 +55,7 @@ struct rf_listener {
     rf_identity identity;
     uint16_t port;
     int fd, epoll, wake;
+    int reserve; /* a descriptor to give up, so that those who wait can be told why they wait in vain */
     pthread_t thread;
     /* The thread's own. */
     pending *oldest, *newest, *spare;
@@ -64,6 +68,8 @@ struct rf_listener {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop;
+    int scarce_errno;                   /* why nobody could be accepted last; 0: somebody was */
+    uint64_t scarce_since, scarce_last; /* the first and the last such failure in a row */
     ready *first_ready, *last_ready;
     uint32_t num_ready;
     rf_rejection_weight rejection_weight;
@@ -239,6 +245,33 @@ static void set_accepting(rf_listener *l, bool on)
     l->accept_again = on ? 0 : rf_deadline_after(SCARCE_PAUSE_NS);
 }
 
+/* Whether somebody has waited for a while whom nothing lets in; with the lock. */
+static bool is_scarce(const rf_listener *l)
+{
+    return l->scarce_errno && l->scarce_last - l->scarce_since > SCARCE_LIMIT_NS &&
+           rf_now_ns() - l->scarce_last < SCARCE_LIMIT_NS;
+}
+
+/* `e` 0: somebody was accepted. */
+static void note_scarcity(rf_listener *l, int e)
+{
+    const uint64_t now = rf_now_ns();
+    pthread_mutex_lock(&l->lock);
+    if (!l->scarce_errno || now - l->scarce_last > SCARCE_LIMIT_NS) l->scarce_since = now;
+    l->scarce_errno = e;
+    l->scarce_last = now;
+    const bool scarce = is_scarce(l);
+    pthread_mutex_unlock(&l->lock);
+    if (!scarce || l->reserve < 0) return;
+    close(l->reserve);
+    l->reserve = -1;
+}
+
+static bool somebody_waits(const rf_listener *l)
+{
+    return poll(&(struct pollfd){ .fd = l->fd, .events = POLLIN }, 1, 0) > 0;
+}
+
 static void accept_some(rf_listener *l)
 {
     for (int i = 0; i < ACCEPT_BURST; i++) {
@@ -246,11 +279,16 @@ static void accept_some(rf_listener *l)
         socklen_t size = sizeof(address);
         const int fd = accept4(l->fd, (struct sockaddr *)&address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
+            if (l->reserve < 0) l->reserve = eventfd(0, EFD_CLOEXEC);
+            if (l->reserve >= 0) note_scarcity(l, 0);
             connection_begin(l, fd, (struct sockaddr *)&address, size);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             /* Strangers must not keep the last descriptors. The newcomer waits in the backlog. */
+            const int e = errno;
+            if (!somebody_waits(l)) return;
+            note_scarcity(l, e);
             if (l->oldest) drop_pending(l, l->oldest);
             set_accepting(l, false);
             return;
@@ -302,10 +340,11 @@ static void *listen_thread(void *user)
 static rf_result open_descriptors(rf_listener *l, const char *address, uint16_t port)
 {
     RF_TRY(rf_socket_listen(address, port, &l->fd, &l->port));
+    l->reserve = eventfd(0, EFD_CLOEXEC);
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = &l->wake };
-    if (l->epoll < 0 || l->wake < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->wake, &event) != 0)
+    if (l->reserve < 0 || l->epoll < 0 || l->wake < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->wake, &event) != 0)
         return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot wait for connections to %s", address);
     return RF_OK;
 }
@@ -323,9 +362,16 @@ static void free_listener(rf_listener *l)
     if (l->fd >= 0) close(l->fd);
     if (l->epoll >= 0) close(l->epoll);
     if (l->wake >= 0) close(l->wake);
+    if (l->reserve >= 0) close(l->reserve);
     rf_free(l->slots);
     OPENSSL_cleanse(&l->identity, sizeof(l->identity));
     rf_free(l);
+}
+
+static rf_result start_thread(rf_listener *l)
+{
+    const int e = pthread_create(&l->thread, NULL, listen_thread, l);
+    return e == 0 ? RF_OK : RF_FAIL_NATIVE(RF_ERROR_IO, "errno", e, "cannot start a thread");
 }
 
 rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine,
@@ -334,7 +380,7 @@ rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t po
     *out = NULL;
     rf_listener *l = RF_NEW(rf_listener);
     if (!l) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    l->fd = l->epoll = l->wake = -1;
+    l->fd = l->epoll = l->wake = l->reserve = -1;
     rf_result r = RF_ERROR_OUT_OF_HOST_MEMORY;
     l->slots = RF_NEW_ARRAY(pending, PENDING_LIMIT);
     if (l->slots) r = rf_identity_init(&l->identity, job, mine);
@@ -344,12 +390,12 @@ rf_result rf_listener_create(const rf_job *job, const char *address, uint16_t po
         free_listener(l);
         return r;
     }
-    const int e = pthread_create(&l->thread, NULL, listen_thread, l);
-    if (e != 0) {
+    r = start_thread(l);
+    if (r < 0) {
         pthread_mutex_destroy(&l->lock);
         pthread_cond_destroy(&l->changed);
         free_listener(l);
-        return RF_FAIL_NATIVE(RF_ERROR_IO, "errno", e, "cannot start a thread");
+        return r;
     }
     *out = l;
     return RF_OK;
@@ -364,8 +410,27 @@ void rf_listener_stop(rf_listener *l)
     if (stopped) return;
     (void)!write(l->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
     pthread_join(l->thread, NULL);
-    close(l->fd); /* who comes now is refused at once */
+    if (l->fd >= 0) close(l->fd); /* who comes now is refused at once */
     l->fd = -1;
+}
+
+rf_result rf_listener_move(rf_listener *l, const char *address)
+{
+    char before[RF_ADDRESS_TEXT];
+    uint64_t ticks;
+    RF_TRY(rf_local_address(l->fd, before, sizeof(before)));
+    rf_listener_stop(l);
+    (void)!read(l->wake, &ticks, sizeof(ticks));
+    l->accepting = false; /* the old socket took its place in the epoll set with it */
+    const rf_result r = rf_socket_listen(address, l->port, &l->fd, &l->port);
+    rf_error_record record;
+    rf_error_save(&record);
+    if (r < 0) RF_TRY(rf_socket_listen(before, l->port, &l->fd, &l->port));
+    l->stop = false;
+    const rf_result started = start_thread(l);
+    if (started < 0) l->stop = true;
+    RF_TRY(started);
+    return r < 0 ? rf_error_restore(&record) : RF_OK;
 }
 
 void rf_listener_destroy(rf_listener **listener)
@@ -390,6 +455,25 @@ uint16_t rf_listener_port(const rf_listener *listener)
     return listener->port;
 }
 
+void rf_listener_place(const rf_listener *listener, char *text, size_t size)
+{
+    char address[RF_ADDRESS_TEXT];
+    if (rf_local_address(listener->fd, address, sizeof(address)) < 0) snprintf(address, sizeof(address), "an address");
+    snprintf(text, size, "%s port %u (RINGFIRE_BIND on its host changes that)", rf_listen_text(address),
+             listener->port);
+}
+
+rf_result rf_listener_status(rf_listener *l)
+{
+    pthread_mutex_lock(&l->lock);
+    const int e = is_scarce(l) ? l->scarce_errno : 0;
+    pthread_mutex_unlock(&l->lock);
+    if (!e) return RF_OK;
+    return RF_FAIL_NATIVE(
+        RF_ERROR_IO, "errno", e,
+        "others wait on port %u, but this process cannot accept them; raise 'ulimit -n' or close files", l->port);
+}
+
 rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_channel **out)
 {
     rf_listener *l = listener;
@@ -405,6 +489,7 @@ rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_chan
     }
     pthread_mutex_unlock(&l->lock);
     if (!entry) {
+        RF_TRY(rf_listener_status(l));
         if (timeout_ns == 0) return RF_ERROR_TIMEOUT; /* no record: asked for in each round of a polling loop */
         return RF_FAIL(RF_ERROR_TIMEOUT, "no worker joined on port %u within %.3f s", l->port,
                        (double)timeout_ns * 1e-9);

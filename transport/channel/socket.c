@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/platform.h"
+#include "transport/job/host.h"
 
 /* Long enough for thousands of strangers between two rounds of the accepting thread; the kernel cuts it to its limit.
  */
@@ -44,17 +45,8 @@ rf_result rf_socket_wait(int fd, short events, uint64_t deadline)
 
 void rf_socket_describe(const struct sockaddr *address, socklen_t size, char text[RF_ADDRESS_TEXT])
 {
-    struct sockaddr_in plain;
-    if (address->sa_family == AF_INET6) { /* an IPv4 peer of a dual-stack listener looks like one */
-        struct sockaddr_in6 v6;
-        memcpy(&v6, address, sizeof(v6));
-        if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-            plain = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = v6.sin6_port };
-            memcpy(&plain.sin_addr, v6.sin6_addr.s6_addr + 12, 4);
-            address = (const struct sockaddr *)&plain;
-            size = sizeof(plain);
-        }
-    }
+    struct sockaddr_in room;
+    address = rf_plain_address(address, &size, &room);
     char host[64], port[8];
     if (getnameinfo(address, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         snprintf(text, RF_ADDRESS_TEXT, "unknown address");
@@ -108,6 +100,12 @@ static const char *try_listen(const struct addrinfo *a, int *fd)
     return failed;
 }
 
+/* A host without IPv6 has no such address; what is meant are all that it has. */
+static bool lacks_ipv6(const char *address, int e)
+{
+    return (e == EAFNOSUPPORT || e == EADDRNOTAVAIL) && strchr(address, ':') && rf_is_wildcard(address);
+}
+
 rf_result rf_socket_listen(const char *address, uint16_t port, int *fd, uint16_t *bound_port)
 {
     struct addrinfo *list;
@@ -117,6 +115,7 @@ rf_result rf_socket_listen(const char *address, uint16_t port, int *fd, uint16_t
     for (const struct addrinfo *a = list; a && *fd < 0; a = a->ai_next) failed = try_listen(a, fd);
     const int e = errno;
     freeaddrinfo(list);
+    if (*fd < 0 && lacks_ipv6(address, e)) return rf_socket_listen("0.0.0.0", port, fd, bound_port);
     if (*fd < 0) {
         errno = e;
         return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot %s address %s port %u", failed, address, port);
@@ -162,6 +161,11 @@ static rf_result finish_connect(int fd, const struct addrinfo *a, uint64_t deadl
 rf_result rf_socket_connect(const struct addrinfo *address, uint64_t deadline, int *fd)
 {
     *fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0 && errno == EAFNOSUPPORT) { /* another address of the name may do */
+        char who[RF_ADDRESS_TEXT];
+        rf_socket_describe(address->ai_addr, address->ai_addrlen, who);
+        return RF_FAIL_ERRNO(RF_ERROR_PEER_LOST, "cannot connect to %s", who);
+    }
     if (*fd < 0) return RF_FAIL_ERRNO(RF_ERROR_IO, "cannot open a socket");
     rf_socket_tune(*fd);
     const rf_result r = finish_connect(*fd, address, deadline);

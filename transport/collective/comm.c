@@ -97,6 +97,7 @@ rf_result rf_comm_create_on_mesh(const rf_job *job, rf_mesh *mesh, rf_comm **out
         else if (rf_mesh_status(mesh) == RF_OK) {
             /* The others must not wait for a rank that cannot take part. */
             rf_error_record record;
+            rf_error_context(r, "rank %u (%s)", job->rank, rf_mesh_local_address(mesh));
             rf_error_save(&record);
             rf_mesh_abort(mesh, job->rank, r, record.message);
             r = rf_error_restore(&record);
@@ -195,9 +196,13 @@ RF_API void rf_comm_abort(rf_comm *comm, const char *reason)
     if (!reason || !reason[0]) reason = "no reason given";
     char text[512];
     snprintf(text, sizeof(text), "rank %u ended the job: %s", comm->job.rank, reason);
-    if (comm->mesh)
+    if (comm->mesh) {
+        rf_error_record record; /* the caller's own failure is what it goes on to report */
+        rf_error_save(&record);
         rf_mesh_abort(comm->mesh, comm->job.rank, RF_ERROR_PEER_LOST, text);
-    else
+        (void)rf_mesh_status(comm->mesh);
+        rf_error_restore(&record);
+    } else
         atomic_store(&comm->aborted, true);
 }
 

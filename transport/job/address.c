@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the address of this host that others can reach. */
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "transport/job/host.h"
+#include "transport/job/listen.h"
 #include "transport/job/sources.h"
-
-/* Never asked anything: an address of the documentation's range (RFC 5737) takes the default route. */
-#define FAR_AWAY "192.0.2.1"
 
 static bool is_loopback(const struct sockaddr *a)
 {
@@ -61,28 +58,27 @@ bool rf_job_first_interface(char host[RF_JOB_TEXT])
     return ok;
 }
 
-/* Whether a name means loopback here: so distributions list a host's own name in its /etc/hosts. */
-static bool resolves_to_loopback(const char *name)
+/* Whether every address of a name is loopback here. */
+static bool means_loopback(const char *name)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     struct addrinfo *list = NULL;
     if (getaddrinfo(name, NULL, &hints, &list) != 0) return false; /* whoever connects says so better */
-    const bool loopback = list && list->ai_family == AF_INET && is_loopback(list->ai_addr);
+    bool loopback = true;
+    for (const struct addrinfo *a = list; a && loopback; a = a->ai_next) loopback = is_loopback(a->ai_addr);
     freeaddrinfo(list);
     return loopback;
 }
 
 void rf_job_settle_master(rf_job *job)
 {
-    const char *name = job->master_address;
-    char host[RF_JOB_TEXT];
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (job->world_size < 2 || job->local_size == job->world_size || strcasecmp(name, "localhost") == 0 ||
-        inet_pton(AF_INET, name, &v4) == 1 || inet_pton(AF_INET6, name, &v6) == 1 || !resolves_to_loopback(name))
-        return;
-    const bool bound =
-        job->bind_address[0] && strcmp(job->bind_address, "0.0.0.0") != 0 && strcmp(job->bind_address, "::") != 0;
-    if (bound || rf_job_address_towards(FAR_AWAY, host) || rf_job_first_interface(host))
-        memcpy(job->master_address, bound ? job->bind_address : host, sizeof(job->master_address));
+    if (job->world_size < 2) return;
+    /* The host's own name stands for the host, not for the loopback that it means in its hosts file. */
+    if (job->bind_address[0] && !rf_job_names_loopback(job->bind_address) && means_loopback(job->bind_address))
+        job->bind_address[0] = '\0';
+    const bool bound = job->bind_address[0] && !rf_is_wildcard(job->bind_address);
+    if (bound && means_loopback(job->master_address))
+        memcpy(job->master_address, job->bind_address, sizeof(job->master_address));
+    else if (!job->bind_address[0] && rf_job_is_one_host(job) && !means_loopback(job->master_address))
+        rf_job_loopback_master(job, job->master_port);
 }

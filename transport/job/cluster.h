@@ -25,6 +25,7 @@ typedef struct rf_cluster {
     uint32_t index;
     uint32_t count[RF_TASK_TYPE_COUNT];
     rf_address *tasks[RF_TASK_TYPE_COUNT]; /* `count` each; NULL where none */
+    char *run; /* all of the text but the task, in one form: equal for all processes of the cluster */
 } rf_cluster;
 
 #define RF_TF_CONFIG_BYTES (1u << 20) /* no longer text is parsed */

@@ -40,8 +40,22 @@ void rf_number_hosts(const char *const *identities, uint32_t count, uint32_t *nu
     }
 }
 
+const struct sockaddr *rf_plain_address(const struct sockaddr *address, socklen_t *size, struct sockaddr_in *room)
+{
+    struct sockaddr_in6 v6;
+    if (address->sa_family != AF_INET6) return address;
+    memcpy(&v6, address, sizeof(v6));
+    if (!IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) return address;
+    *room = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = v6.sin6_port };
+    memcpy(&room->sin_addr, v6.sin6_addr.s6_addr + 12, 4);
+    *size = sizeof(*room);
+    return (const struct sockaddr *)room;
+}
+
 static rf_result to_text(const struct sockaddr *address, socklen_t length, char *text, size_t size)
 {
+    struct sockaddr_in room;
+    address = rf_plain_address(address, &length, &room);
     const int code = getnameinfo(address, length, text, (socklen_t)size, NULL, 0, NI_NUMERICHOST);
     if (code != 0) return RF_FAIL(RF_ERROR_IO, "cannot write a network address as text: %s", gai_strerror(code));
     return RF_OK;
@@ -59,9 +73,37 @@ rf_result rf_numeric_address(const char *name, char *text, size_t size)
     return r;
 }
 
-bool rf_is_wildcard(const char *numeric)
+/* The kinds of numeric addresses that matter here. False for a name. */
+static bool read_numeric(const char *text, bool *wildcard, bool *loopback)
 {
-    return strcmp(numeric, "0.0.0.0") == 0 || strcmp(numeric, "::") == 0;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST }, *found = NULL;
+    if (getaddrinfo(text, NULL, &hints, &found) != 0) return false;
+    struct sockaddr_in room;
+    socklen_t size = found->ai_addrlen;
+    const struct sockaddr *a = rf_plain_address(found->ai_addr, &size, &room);
+    if (a->sa_family == AF_INET) {
+        const uint32_t number = ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr);
+        *wildcard = number == INADDR_ANY;
+        *loopback = number >> 24 == IN_LOOPBACKNET;
+    } else {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
+        *wildcard = IN6_IS_ADDR_UNSPECIFIED(v6);
+        *loopback = IN6_IS_ADDR_LOOPBACK(v6);
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
+bool rf_is_wildcard(const char *text)
+{
+    bool wildcard, loopback;
+    return read_numeric(text, &wildcard, &loopback) && wildcard;
+}
+
+bool rf_is_loopback(const char *text)
+{
+    bool wildcard, loopback;
+    return read_numeric(text, &wildcard, &loopback) && loopback;
 }
 
 rf_result rf_local_address(int fd, char *text, size_t size)

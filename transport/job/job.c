@@ -204,6 +204,7 @@ static rf_result job_resolve(const rf_comm_params *p, const rf_job_env *env, con
         job->rank = rf_cluster_rank(cluster, cluster->type, cluster->index);
         job->world_size = rf_cluster_size(cluster);
         job->launcher = "TF_CONFIG";
+        rf_job_name_run(job, job->launcher, cluster->run);
         for (int i = 0; rf_job_needs_master(job) && i < RF_TASK_TYPE_COUNT; i++) {
             if (cluster->count[i] == 0) continue;
             memcpy(job->master_address, cluster->tasks[i][0].host, sizeof(job->master_address));

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "transport/job/listen.h"
 #include "transport/job/sources.h"
 
 rf_result rf_job_from_own(const rf_job_env *env, rf_job *job, bool *found)
@@ -27,6 +28,7 @@ rf_result rf_job_from_own(const rf_job_env *env, rf_job *job, bool *found)
                "of rank 0",
                job->world_size);
     job->launcher = "Ringfire's own variables";
+    rf_job_name_run(job, "run", rf_job_get(env, "RINGFIRE_RUN_ID"));
     return RF_OK;
 }
 
@@ -37,6 +39,7 @@ rf_result rf_job_from_torchrun(const rf_job_env *env, rf_job *job, bool *found)
     RF_TRY(rf_job_local(env, "LOCAL_RANK", "LOCAL_WORLD_SIZE", job));
     RF_TRY(rf_job_number(env, "TORCHELASTIC_RESTART_COUNT", UINT32_MAX, &job->epoch, NULL));
     job->launcher = "torchrun's variables";
+    rf_job_name_run(job, "torchrun", rf_job_get(env, "TORCHELASTIC_RUN_ID"));
     if (!rf_job_needs_master(job)) return RF_OK;
     RF_TRY(rf_job_torch_master(env, job));
     /* torchrun itself listens on MASTER_PORT then; every rank moves on by one. */
@@ -60,18 +63,24 @@ bool rf_job_contact_host(const char *uri, char host[RF_JOB_TEXT])
     return true;
 }
 
+/* The name that Open MPI gives this start of the job; NULL when it gives none. */
+static const char *open_mpi_run(const rf_job_env *env)
+{
+    const char *name = rf_job_get(env, "PMIX_NAMESPACE");
+    if (!name) name = rf_job_get(env, "OMPI_MCA_ess_base_jobid");
+    return name ? name : rf_job_get(env, "OMPI_MCA_orte_hnp_uri");
+}
+
 static rf_result open_mpi_master(const rf_job_env *env, rf_job *job)
 {
     const char *const uri_names[] = { "OMPI_MCA_orte_hnp_uri", "PMIX_SERVER_URI",  "PMIX_SERVER_URI41",
                                       "PMIX_SERVER_URI4",      "PMIX_SERVER_URI3", "PMIX_SERVER_URI2" };
-    const char *name = rf_job_get(env, "PMIX_NAMESPACE");
-    if (!name) name = rf_job_get(env, "OMPI_MCA_ess_base_jobid");
-    if (!name) name = rf_job_get(env, "OMPI_MCA_orte_hnp_uri");
+    const char *name = open_mpi_run(env);
     RF_REQUIRE(name,
                "OMPI_COMM_WORLD_SIZE is %u but no variable names the job; set RINGFIRE_MASTER to host:port of rank 0",
                job->world_size);
     const uint16_t port = rf_job_derived_port(name, "");
-    if (job->local_size == job->world_size) {
+    if (rf_job_is_one_host(job)) {
         rf_job_loopback_master(job, port);
         return RF_OK;
     }
@@ -97,6 +106,7 @@ rf_result rf_job_from_open_mpi(const rf_job_env *env, rf_job *job, bool *found)
     if (!*found) return RF_OK;
     RF_TRY(rf_job_local(env, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", job));
     job->launcher = "Open MPI's variables";
+    rf_job_name_run(job, "mpirun", open_mpi_run(env));
     RF_TRY(rf_job_exported_master(env, job));
     return rf_job_needs_master(job) ? open_mpi_master(env, job) : RF_OK;
 }

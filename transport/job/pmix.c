@@ -19,6 +19,8 @@
 #include "base/condition.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "transport/job/host.h"
+#include "transport/job/listen.h"
 #include "transport/job/pmix_library.h"
 
 #define MASTER_KEY "ringfire.master"
@@ -152,8 +154,9 @@ static rf_result run_fence(const session *s, uint64_t timeout_ns)
 /* Where rank 0 is reached: as told, on loopback when all are on one host, else on the side where another host is. */
 static rf_result own_address(const session *s, const rf_job *job, char host[RF_JOB_TEXT])
 {
-    if (job->bind_address[0]) return rf_job_copy_host("bind_address", job->bind_address, host);
-    if (job->local_size == job->world_size) return rf_job_copy_host("loopback", "127.0.0.1", host);
+    if (job->bind_address[0] && !rf_is_wildcard(job->bind_address))
+        return rf_job_copy_host("bind_address", job->bind_address, host);
+    if (rf_job_is_one_host(job)) return rf_job_copy_host("loopback", "127.0.0.1", host);
     const pmix_proc_t everybody = proc_of_rank(s, PMIX_RANK_WILDCARD);
     pmix_value_t *value = NULL;
     bool ok = false;
@@ -260,6 +263,7 @@ rf_result rf_job_from_pmix(const rf_job_env *env, rf_job *job, bool *found)
     const pmix_status_t status = s.library.Init(&s.me, NULL, 0);
     if (status != PMIX_SUCCESS) return pmix_error(&s, status, "PMIX_RANK is set but the server does not answer");
     job->launcher = "PMIx";
+    rf_job_name_run(job, "PMIx", s.me.nspace);
     rf_result r = ask_layout(&s, job);
     if (r == RF_OK) r = rf_job_exported_master(env, job);
     if (r == RF_OK && rf_job_needs_master(job)) r = exchange_master(&s, job);

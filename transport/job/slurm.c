@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The variables of a Slurm job step. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/job/listen.h"
 #include "transport/job/sources.h"
 
 /* SLURM_MAX_NORMAL_STEP_ID + 1: from here on numbers stand for batch scripts, interactive shells and the like. */
@@ -71,14 +73,34 @@ static rf_result find_local(const rf_job_env *env, rf_job *job)
     return tasks ? rf_job_check_local("SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", local_rank, tasks, job) : RF_OK;
 }
 
+/* The parts of a heterogeneous job have numbers of their own, and one for all. */
+static const char *job_id(const rf_job_env *env)
+{
+    const char *id = rf_job_get(env, "SLURM_HET_JOB_ID");
+    if (!id) id = rf_job_get(env, "SLURM_JOB_ID");
+    return id ? id : rf_job_get(env, "SLURM_JOBID");
+}
+
+static const char *step_id(const rf_job_env *env)
+{
+    const char *step = rf_job_get(env, "SLURM_STEP_ID");
+    return step ? step : rf_job_get(env, "SLURM_STEPID");
+}
+
+static void name_run(const rf_job_env *env, rf_job *job)
+{
+    char run[128];
+    const char *id = job_id(env), *step = step_id(env);
+    snprintf(run, sizeof(run), "%.60s.%.60s", id ? id : "", step ? step : "");
+    rf_job_name_run(job, "Slurm", id ? run : NULL);
+}
+
 static rf_result find_master(const rf_job_env *env, rf_job *job)
 {
-    const char *id = rf_job_get(env, "SLURM_JOB_ID"), *step = rf_job_get(env, "SLURM_STEP_ID");
-    if (!id) id = rf_job_get(env, "SLURM_JOBID");
-    if (!step) step = rf_job_get(env, "SLURM_STEPID");
+    const char *id = job_id(env), *step = step_id(env);
     RF_REQUIRE(id, "SLURM_PROCID is set but SLURM_JOB_ID is not; set RINGFIRE_MASTER to host:port of rank 0");
     const uint16_t port = rf_job_derived_port(id, step ? step : "");
-    if (job->local_size == job->world_size) {
+    if (rf_job_is_one_host(job)) {
         rf_job_loopback_master(job, port);
         return RF_OK;
     }
@@ -98,8 +120,7 @@ static rf_result find_master(const rf_job_env *env, rf_job *job)
  * but of those that Slurm keeps for itself. */
 static bool is_step(const rf_job_env *env)
 {
-    const char *step = rf_job_get(env, "SLURM_STEP_ID");
-    if (!step) step = rf_job_get(env, "SLURM_STEPID");
+    const char *step = step_id(env);
     return step && strspn(step, "0123456789") == strlen(step) && strtoull(step, NULL, 10) < FIRST_RESERVED_STEP;
 }
 
@@ -109,7 +130,7 @@ rf_result rf_job_from_slurm(const rf_job_env *env, rf_job *job, bool *found)
      */
     *found = false;
     const char *size_name = "SLURM_STEP_NUM_TASKS";
-    const bool has_step = rf_job_get(env, "SLURM_STEP_ID") || rf_job_get(env, "SLURM_STEPID");
+    const bool has_step = step_id(env) != NULL;
     if (has_step && !is_step(env)) return RF_OK;
     if (!rf_job_get(env, size_name)) {
         if (!has_step) return RF_OK;
@@ -120,6 +141,7 @@ rf_result rf_job_from_slurm(const rf_job_env *env, rf_job *job, bool *found)
     RF_TRY(find_local(env, job));
     RF_TRY(rf_job_number(env, "SLURM_RESTART_COUNT", UINT32_MAX, &job->epoch, NULL));
     job->launcher = "Slurm's variables";
+    name_run(env, job);
     RF_TRY(rf_job_exported_master(env, job));
     return rf_job_needs_master(job) ? find_master(env, job) : RF_OK;
 }

@@ -46,6 +46,9 @@ rf_result rf_job_torch_master(const rf_job_env *env, rf_job *job);
 /* The same port for everybody who knows the same names of the job, another one for other jobs: 20000 + FNV-1a of the
  * names modulo 12768, that is 20000 .. 32767, below the range from which systems take ports of outgoing connections. */
 uint16_t rf_job_derived_port(const char *name, const char *part);
+/* Makes what the launcher calls this start of the job part of the job's name, so that another one on the same port is
+ * turned away: "<job>.<launcher>-<hash>". `run` NULL: the launcher does not say. */
+void rf_job_name_run(rf_job *job, const char *launcher, const char *run);
 /* Master on this host. */
 void rf_job_loopback_master(rf_job *job, uint16_t port);
 
@@ -65,8 +68,8 @@ rf_result rf_job_pmix_master(const rf_job_env *env, rf_job *job);
 /* Addresses of this host as numbers: the one from which packets to `peer` leave, or any that is not loopback. */
 bool rf_job_address_towards(const char *peer, char host[RF_JOB_TEXT]);
 bool rf_job_first_interface(char host[RF_JOB_TEXT]);
-/* On the master's host of a job of several hosts its name may mean loopback: puts an address there that others reach.
- */
+/* Where the master's name means loopback here, rank 0 may have been told to listen elsewhere; a job of one host meets
+ * on loopback. */
 void rf_job_settle_master(rf_job *job);
 
 /* Pure parts, for tests: first host of a Slurm host list; number of tasks on node `node` of "2(x3),1" (0: not said). */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TF_CONFIG: the processes of a cluster by task, and which of them this one is. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <jansson.h>
 
@@ -109,14 +111,44 @@ static rf_result read_task(const json_t *task, rf_cluster *out)
     return RF_OK;
 }
 
-static rf_result read_root(const json_t *root, rf_cluster *out)
+/* A process that has a task is one of several, or the name of the cluster is misspelled. */
+static rf_result check_alone(const json_t *root)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)root, name, value)
+        RF_REQUIRE(strcasecmp(name, "cluster") != 0, "TF_CONFIG has '%.40s'; write \"cluster\" in small letters", name);
+    RF_REQUIRE(json_object_size(json_object_get(root, "task")) == 0,
+               "TF_CONFIG has a task but no \"cluster\"; add {\"worker\": [\"host:port\", ...]}, or unset TF_CONFIG "
+               "for a process alone");
+    return RF_OK;
+}
+
+/* Order and spaces may differ between hosts. */
+static rf_result keep_run(json_t *root, rf_cluster *out)
+{
+    json_t *rest = json_copy(root);
+    if (rest) json_object_del(rest, "task");
+    char *text = NULL;
+    if (rest) RF_WITH_C_NUMBERS(text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS));
+    json_decref(rest);
+    out->run = text ? rf_asprintf("%s", text) : NULL;
+    free(text);
+    return out->run ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static rf_result read_root(json_t *root, rf_cluster *out)
 {
     RF_REQUIRE(json_is_object(root), "TF_CONFIG is not a JSON object {\"cluster\": ..., \"task\": ...}");
     const json_t *cluster = json_object_get(root, "cluster");
-    if (!cluster) return RF_OK; /* managed services describe single machines so */
+    if (!cluster) return check_alone(root); /* managed services describe single machines by {} */
+    RF_TRY(keep_run(root, out));
     RF_REQUIRE(json_is_object(cluster), "TF_CONFIG: cluster is not an object of lists");
     RF_TRY(read_cluster(cluster, out));
-    return rf_cluster_size(out) ? read_task(json_object_get(root, "task"), out) : RF_OK;
+    if (rf_cluster_size(out)) return read_task(json_object_get(root, "task"), out);
+    const json_int_t index = json_integer_value(json_object_get(json_object_get(root, "task"), "index"));
+    RF_REQUIRE(index == 0, "TF_CONFIG: task.index is %lld but the cluster lists none", (long long)index);
+    return RF_OK;
 }
 
 rf_result rf_cluster_parse(const char *text, size_t length, rf_cluster *out)
@@ -158,6 +190,7 @@ rf_result rf_cluster_resolve(rf_lookup_fn lookup, void *user, rf_cluster *out)
 void rf_cluster_free(rf_cluster *cluster)
 {
     for (int i = 0; i < RF_TASK_TYPE_COUNT; i++) rf_free(cluster->tasks[i]);
+    rf_free(cluster->run);
     memset(cluster, 0, sizeof(*cluster));
 }
 
@@ -183,6 +216,7 @@ static rf_result synchronous_job(const rf_cluster *cluster, rf_job *job)
     job->rank = rf_cluster_rank(cluster, cluster->type, cluster->index);
     job->world_size = rf_cluster_rank(cluster, RF_TASK_PS, 0);
     job->launcher = "TF_CONFIG";
+    rf_job_name_run(job, job->launcher, cluster->run);
     if (!rf_job_needs_master(job)) return RF_OK;
     const rf_address *first =
         cluster->count[RF_TASK_CHIEF] ? cluster->tasks[RF_TASK_CHIEF] : cluster->tasks[RF_TASK_WORKER];

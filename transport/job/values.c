@@ -131,13 +131,27 @@ rf_result rf_job_local(const rf_job_env *env, const char *rank_name, const char 
     return has_rank && has_size ? rf_job_check_local(rank_name, size_name, rank, size, job) : RF_OK;
 }
 
-uint16_t rf_job_derived_port(const char *name, const char *part)
+static uint32_t hash_names(const char *name, const char *part)
 {
     uint32_t hash = 2166136261u; /* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
     const char *const texts[] = { name, "/", part };
     for (int i = 0; i < 3; i++)
         for (const char *p = texts[i]; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
-    return (uint16_t)(20000 + hash % 12768);
+    return hash;
+}
+
+uint16_t rf_job_derived_port(const char *name, const char *part)
+{
+    return (uint16_t)(20000 + hash_names(name, part) % 12768);
+}
+
+void rf_job_name_run(rf_job *job, const char *launcher, const char *run)
+{
+    char name[sizeof(job->name)];
+    if (!run) return;
+    /* The hash covers all of a long name, of which only the beginning is shown. */
+    snprintf(name, sizeof(name), "%.27s.%.9s-%08x", job->name, launcher, hash_names(job->name, run));
+    memcpy(job->name, name, sizeof(name));
 }
 
 void rf_job_loopback_master(rf_job *job, uint16_t port)

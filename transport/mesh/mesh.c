@@ -153,7 +153,6 @@ void rf_mesh_destroy(rf_mesh **out)
     pthread_mutex_unlock(&mesh->lock);
     rf_mesh_wake(mesh);
     pthread_join(mesh->thread, NULL);
-    if (mesh->ended) rf_mesh_log_operations(mesh);
     mesh_free(mesh);
 }
 

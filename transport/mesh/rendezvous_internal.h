@@ -15,7 +15,9 @@ typedef struct rf_bootstrap {
     uint64_t deadline;
     double seconds; /* the whole time, for messages */
     rf_listener *listener;
+    rf_listen_plan plan; /* where it listens */
     /* rank 0 */
+    uint64_t widen_at; /* 0: never; until then it stays on the loopback that it was told of */
     bool *joined;
     rf_mesh_join *joins;
     /* others */

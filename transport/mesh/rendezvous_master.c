@@ -9,20 +9,46 @@
 #include "base/platform.h"
 #include "transport/job/host.h"
 #include "transport/mesh/rendezvous_internal.h"
+#include "transport/mesh/topology.h"
 
 #define ACCEPT_SLICE_NS UINT64_C(20000000)
 /* Who joins wakes all that have joined, at most so often. */
 #define TELL_NS UINT64_C(100000000)
+/* That part of the time for joining is for workers of this host, where loopback is all that is known. */
+#define WIDEN_PART 4
 
 /* Who has not joined yet; told to those who have, so that they can say it should their patience end first. */
 static void list_missing(const rf_bootstrap *b, char *text, size_t size)
 {
     rf_mesh_missing_text(b->joined, b->out->world, text, size);
-    char why[256];
+    char why[256], place[128];
     rf_listener_rejection(b->listener, why, sizeof(why));
+    rf_listener_place(b->listener, place, sizeof(place));
     const size_t used = strlen(text);
-    rf_number_print(text + used, size - used, " did not join within %g s%s%s%s", b->seconds,
-                    why[0] ? " (rejected: " : "", why, why[0] ? ")" : "");
+    rf_number_print(text + used, size - used, " did not join within %g s%s%s%s; rank 0 listens at %s", b->seconds,
+                    why[0] ? " (rejected: " : "", why, why[0] ? ")" : "", place);
+}
+
+/* Rank 0 was told loopback, as its own name for itself may be, and not everybody has come: others may have been told an
+ * address of this host that they can reach. */
+static rf_result widen_when_due(rf_bootstrap *b)
+{
+    if (!b->widen_at || rf_now_ns() < b->widen_at) return RF_OK;
+    b->widen_at = 0;
+    const rf_result r = rf_listener_move(b->listener, RF_ALL_ADDRESSES);
+    if (r < 0) {
+        /* Another program has the port on some address: those who come over loopback are still heard. */
+        rf_log_message(RF_LOG_WARN, "rank 0 still listens at %s only: %s", b->plan.address, rf_error_message());
+        return RF_OK;
+    }
+    char text[RF_MESH_REASON];
+    rf_mesh_missing_text(b->joined, b->out->world, text, sizeof(text));
+    rf_log_message(RF_LOG_WARN,
+                   "rank 0 was told to meet at %s, where %s did not come: it listens at all addresses, port %u, now%s; "
+                   "RINGFIRE_BIND=%s keeps it there",
+                   b->job->master_address, text, rf_listener_port(b->listener),
+                   b->job->secure ? "" : ", and whoever reaches it may join", b->plan.address);
+    return RF_OK;
 }
 
 static void tell_waiting(const rf_bootstrap *b)
@@ -122,6 +148,7 @@ static rf_result workers_gather(rf_bootstrap *b)
             told_at = now;
             changed = false;
         }
+        RF_TRY(widen_when_due(b));
         const uint64_t left = rf_bootstrap_left(b);
         if (!left) {
             char text[RF_MESH_REASON];
@@ -133,7 +160,7 @@ static rf_result workers_gather(rf_bootstrap *b)
         if (r == RF_OK)
             RF_TRY(admit_channel(b, channel));
         else if (r != RF_ERROR_TIMEOUT)
-            return r;
+            return rf_error_context(r, "rank 0");
     }
 }
 
@@ -157,6 +184,10 @@ static rf_result send_table(rf_bootstrap *b)
         table->members[i].incarnation = i ? rf_channel_peer(out->channels[i])->incarnation : b->hello.incarnation;
         memcpy(table->members[i].address, b->joins[i].address, sizeof(table->members[i].address));
     }
+    rf_mesh_member *mine = &table->members[0];
+    const int fd = rf_channel_fd(out->channels[rf_mesh_outside(table->members, out->world)]);
+    RF_TRY_GOTO(rf_local_address(fd, mine->address, sizeof(mine->address)), done);
+    rf_mesh_settle_addresses(table->members, out->world);
     const size_t size = rf_mesh_encode_table(table, data);
     for (uint32_t i = 1; i < out->world; i++) {
         r = rf_bootstrap_send(b, out->channels[i], RF_MESH_TABLE, data, size);
@@ -224,8 +255,6 @@ static rf_result assemble_job(rf_bootstrap *b)
 {
     RF_TRY(workers_gather(b));
     rf_listener_destroy(&b->listener);
-    rf_mesh_join *mine = &b->joins[0];
-    RF_TRY(rf_local_address(rf_channel_fd(b->out->channels[1]), mine->address, sizeof(mine->address)));
     RF_TRY(send_table(b));
     RF_TRY(await_ready(b));
     for (uint32_t r = 1; r < b->out->world; r++) RF_TRY(rf_bootstrap_send(b, b->out->channels[r], RF_MESH_GO, NULL, 0));
@@ -260,10 +289,8 @@ static void tell_failure(rf_bootstrap *b, rf_result result)
 rf_result rf_bootstrap_master(rf_bootstrap *b)
 {
     const rf_job *job = b->job;
-    const char *address = job->bind_address[0] ? job->bind_address : job->master_address;
-    const rf_result listening = rf_listener_create(job, address, job->master_port, &b->hello, &b->listener);
-    if (listening < 0)
-        return rf_error_context(listening, "rank 0 cannot listen for the others at %s:%u", address, job->master_port);
+    RF_TRY(rf_listener_open(job, job->master_address, job->master_port, &b->hello, "rank 0", &b->listener, &b->plan));
+    if (b->plan.told_loopback) b->widen_at = rf_now_ns() + rf_bootstrap_left(b) / WIDEN_PART;
     const rf_result r = assemble_job(b);
     if (r < 0) tell_failure(b, r);
     return r;

@@ -75,22 +75,20 @@ static rf_result join_master(rf_bootstrap *b)
     const rf_result r =
         rf_channel_connect(job, job->master_address, job->master_port, &b->hello, rf_bootstrap_left(b), master);
     if (r < 0)
-        return rf_error_context(r, "rank %u cannot join rank 0 at %s:%u", job->rank, job->master_address,
-                                job->master_port);
+        return rf_error_context(
+            r, "rank %u cannot join rank 0 at %s:%u (named by %s; where it listens rank 0 says itself)", job->rank,
+            job->master_address, job->master_port, job->launcher ? job->launcher : "the program");
     const rf_hello *peer = rf_channel_peer(*master);
     if (peer->rank != 0 || strcmp(peer->role, RF_WORKER_ROLE) != 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s:%u is not rank 0 of this job but a %.15s of rank %u",
                        job->master_address, job->master_port, peer->role, peer->rank);
 
     rf_mesh_join *mine = &b->joins[0];
-    char address[RF_MESH_ADDRESS];
     RF_TRY(rf_local_address(rf_channel_fd(*master), mine->address, sizeof(mine->address)));
-    memcpy(address, mine->address, sizeof(address));
-    if (job->bind_address[0]) {
-        RF_TRY(rf_numeric_address(job->bind_address, address, sizeof(address)));
-        if (!rf_is_wildcard(address)) memcpy(mine->address, address, sizeof(address));
-    }
-    RF_TRY(rf_listener_create(job, address, 0, &b->hello, &b->listener));
+    rf_job_plan_listen(job, job->master_address, mine->address, &b->plan);
+    if (job->bind_address[0] && !rf_is_wildcard(job->bind_address))
+        RF_TRY(rf_numeric_address(job->bind_address, mine->address, sizeof(mine->address)));
+    RF_TRY(rf_listener_create(job, b->plan.address, 0, &b->hello, &b->listener));
     mine->port = rf_listener_port(b->listener);
     rf_host_identity(mine->host, sizeof(mine->host));
     uint8_t data[RF_MESH_JOIN_MAX];
@@ -152,7 +150,7 @@ static rf_result accept_higher(rf_bootstrap *b)
         rf_channel *channel = NULL;
         const rf_result r = rf_listener_accept(b->listener, at_most(b, SLICE_NS), &channel);
         if (r == RF_ERROR_TIMEOUT) continue;
-        if (r < 0) return r;
+        if (r < 0) return rf_error_context(r, "rank %u", out->rank);
         open -= adopt_channel(out, channel);
     }
     return RF_OK;
@@ -168,6 +166,14 @@ static void adopt_latest(rf_bootstrap *b)
     rf_listener_destroy(&b->listener);
 }
 
+/* Rank 0 may have announced another address than the one that this worker came from, at which it listens alone. */
+static rf_result follow_table(rf_bootstrap *b, const char *address)
+{
+    if (rf_is_wildcard(b->plan.address) || b->job->bind_address[0] || strcmp(b->plan.address, address) == 0)
+        return RF_OK;
+    return rf_error_context(rf_listener_move(b->listener, address), "rank %u", b->out->rank);
+}
+
 static rf_result assemble_job(rf_bootstrap *b)
 {
     const void *body = NULL;
@@ -179,6 +185,7 @@ static rf_result assemble_job(rf_bootstrap *b)
     if (me->incarnation != b->hello.incarnation)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0's table has another process as rank %u", b->out->rank);
     b->waiting[0] = '\0';
+    RF_TRY(follow_table(b, me->address));
     for (uint32_t r = 1; r < b->out->rank; r++)
         if (rf_mesh_linked(b->out->rank, r, b->out->world)) RF_TRY(connect_to(b, r));
     RF_TRY(accept_higher(b));

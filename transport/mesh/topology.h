@@ -9,11 +9,17 @@
 #ifndef RF_TRANSPORT_MESH_TOPOLOGY_H
 #define RF_TRANSPORT_MESH_TOPOLOGY_H
 
-#include "transport/job/job.h"
+#include "transport/mesh/message.h"
 
 /* False: rank 0 passes on. */
 bool rf_mesh_is_full(uint32_t world);
 /* Symmetric; false for a rank and itself. */
 bool rf_mesh_linked(uint32_t a, uint32_t b, uint32_t world);
+
+/* The rank whose connection shows under which address rank 0 is reached from elsewhere: the first of another host, else
+ * the first that did not come over loopback, else rank 1. */
+uint32_t rf_mesh_outside(const rf_mesh_member *members, uint32_t count);
+/* Who came over loopback is where rank 0 is, and is reached from elsewhere as rank 0 is. */
+void rf_mesh_settle_addresses(rf_mesh_member *members, uint32_t count);
 
 #endif

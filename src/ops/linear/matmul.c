@@ -126,11 +126,10 @@ void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, 
     }
 }
 
-/* x with all dimensions but the last made one, whatever the batch. */
+/* x with all dimensions but the last made one. */
 static rf_result flatten_rows(rf_grad_context *ctx, rf_value x, rf_value *out)
 {
-    const rf_shape *shape = &rf_graph_desc(ctx->graph, x)->shape;
-    return rf_emit_reshape(ctx->graph, x, (rf_shape){ 2, { -1, shape->dim[shape->rank - 1] } }, out);
+    return rf_emit_join_dims(ctx->graph, x, 0, (uint32_t)rf_graph_desc(ctx->graph, x)->shape.rank - 1, out);
 }
 
 static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool ta, bool tb, rf_value like,

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "graph/batch_dims.h"
 #include "ops/linear/rnn.h"
 #include "rf_shaders.h"
 
@@ -117,8 +118,8 @@ rf_result rf_emit_rnn(rf_graph *g, rf_value x, rf_value recurrent, rf_value bias
     RF_TRY(rf_graph_add(g, &rf_op_rnn, &own, in, count, out));
     *sequence = out[0];
     final[1] = 0;
-    const int64_t steps = rf_graph_desc(g, out[0])->shape.dim[1], last = attr->backwards ? 0 : steps - 1;
-    const int64_t begin[2] = { 0, last }, end[2] = { INT64_MAX, last + 1 }, step[2] = { 1, 1 };
+    const int64_t last = attr->backwards ? 0 : -1;
+    const int64_t begin[2] = { 0, last }, end[2] = { INT64_MAX, last == 0 ? 1 : INT64_MAX }, step[2] = { 1, 1 };
     for (uint32_t i = 0; i <= lstm; i++) {
         RF_TRY(rf_emit_slice(g, out[i], begin, end, step, 2, &final[i]));
         RF_TRY(rf_emit_squeeze(g, final[i], 1, &final[i]));
@@ -133,18 +134,29 @@ static rf_result emit_previous(rf_grad_context *ctx, rf_value states, rf_value i
 {
     const rf_rnn_attr *attr = ctx->attr;
     rf_graph *g = ctx->graph;
-    const int64_t steps = rf_graph_desc(g, states)->shape.dim[1], back = attr->backwards;
+    const int64_t back = attr->backwards;
+    uint32_t follow;
     rf_value start, rest;
+    RF_TRY(rf_graph_batch_dims(g, states, &follow));
+    const bool one_step = rf_graph_desc(g, states)->shape.dim[1] == 1 && !(follow & 2);
     if (initial) {
         RF_TRY(rf_emit_expand_dims(g, initial, 1, &start));
-        if (steps == 1) {
+        if (one_step) {
             *out = start;
             return RF_OK;
         }
-    } else if (steps == 1) {
+    } else if (one_step) {
         return rf_emit_fill_like(g, 0, states, out);
     }
-    const int64_t begin[2] = { 0, back }, end[2] = { INT64_MAX, back ? steps : steps - 1 }, step[2] = { 1, 1 };
+    const int64_t begin[2] = { 0, back }, end[2] = { INT64_MAX, back ? INT64_MAX : -1 }, step[2] = { 1, 1 };
+    if (follow & 2) { /* there may be one step, and no state before the last one to take */
+        const int64_t front[2] = { 0, !back }, behind[2] = { 0, back };
+        if (initial)
+            RF_TRY(rf_emit_concat(g, (rf_value[2]){ back ? states : start, back ? start : states }, 2, 1, &rest));
+        else
+            RF_TRY(rf_emit_pad(g, states, front, behind, 2, 0, &rest));
+        return rf_emit_slice(g, rest, begin, end, step, 2, out);
+    }
     RF_TRY(rf_emit_slice(g, states, begin, end, step, 2, &rest));
     if (initial) return rf_emit_concat(g, (rf_value[2]){ back ? rest : start, back ? start : rest }, 2, 1, out);
     const int64_t before[2] = { 0, !back }, after[2] = { 0, back };
@@ -167,10 +179,7 @@ static rf_result emit_outer(rf_graph *g, rf_value a, rf_value b, rf_value *out)
 {
     const rf_value both[2] = { a, b };
     rf_value flat[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        const rf_shape *shape = &rf_graph_desc(g, both[i])->shape;
-        RF_TRY(rf_emit_reshape(g, both[i], (rf_shape){ 2, { -1, shape->dim[2] } }, &flat[i]));
-    }
+    for (uint32_t i = 0; i < 2; i++) RF_TRY(rf_emit_join_dims(g, both[i], 0, 2, &flat[i]));
     return rf_emit_matmul(g, flat[0], flat[1], true, false, out);
 }
 

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "graph/batch_dims.h"
 #include "ops/kit.h"
 #include "ops/pointwise/elementwise.h"
 #include "ops/reduction/loss.h"
@@ -401,13 +402,10 @@ const rf_op rf_op_sum_to_like = {
 
 rf_result rf_emit_sum_to_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
 {
-    const rf_shape shape = rf_graph_desc(g, x)->shape;
-    /* A leading 1 may be the batch size of this trace, while that of `like` is always 1: only the op can tell, at run
-     * time. */
-    if (rf_shape_equal(shape, rf_graph_desc(g, like)->shape) && (shape.rank == 0 || shape.dim[0] != 1)) {
-        *out = x;
-        return RF_OK;
-    }
+    bool same;
+    RF_TRY(rf_graph_same_shapes(g, x, like, &same));
+    *out = x;
+    if (same) return RF_OK;
     return rf_graph_add(g, &rf_op_sum_to_like, NULL, (rf_value[]){ x, like }, 2, out);
 }
 
@@ -701,10 +699,9 @@ const rf_op rf_op_broadcast_like = {
 
 rf_result rf_emit_broadcast_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
 {
-    const rf_shape shape = rf_graph_desc(g, x)->shape;
-    if (rf_shape_equal(shape, rf_graph_desc(g, like)->shape) && (shape.rank == 0 || shape.dim[0] != 1)) {
-        *out = x;
-        return RF_OK;
-    }
+    bool same;
+    RF_TRY(rf_graph_same_shapes(g, x, like, &same));
+    *out = x;
+    if (same) return RF_OK;
     return rf_graph_add(g, &rf_op_broadcast_like, NULL, (rf_value[]){ x, like }, 2, out);
 }

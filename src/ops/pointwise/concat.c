@@ -2,6 +2,7 @@
 /* Joining tensors along an axis, and splitting one: each is made of the other's gradient. */
 #include <string.h>
 
+#include "graph/examples.h"
 #include "ops/ops.h"
 #include "ops/pointwise/box.h"
 #include "rf_shaders.h"
@@ -84,6 +85,36 @@ static rf_result split_infer(rf_op_call *call)
         call->out[i].shape.dim[attr->axis] = size / sum * attr->weight[i];
     }
     return RF_OK;
+}
+
+/* ---- examples of the batch ---- */
+
+/* Batches that are joined follow each other. */
+static void concat_examples(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out)
+{
+    const int32_t axis = (int32_t)((const rf_concat_attr *)attr)->axis;
+    (void)i;
+    if (out->dim[axis].outer == 0) return;
+    rf_examples_dim joined = { 0, in[0]->dim[axis].inner };
+    for (uint32_t k = 0; k < n_in && joined.outer >= 0; k++) {
+        const rf_examples_dim one = in[k]->dim[axis];
+        const bool fits = one.outer > 0 && one.inner == joined.inner;
+        joined = fits ? (rf_examples_dim){ joined.outer + one.outer, one.inner } : RF_EXAMPLES_DIM_UNKNOWN;
+    }
+    rf_examples_set_dim(out, axis, joined);
+}
+
+/* Parts that are whole batches. */
+static void split_examples(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out)
+{
+    const rf_split_attr *split = attr;
+    const int32_t axis = (int32_t)split->axis;
+    const rf_examples_dim whole = in[0]->dim[axis];
+    const int64_t outer = whole.outer * split->weight[i], sum = weight_sum(split);
+    (void)n_in;
+    if (out->dim[axis].outer == 0) return;
+    const bool fits = whole.outer > 0 && outer % sum == 0;
+    rf_examples_set_dim(out, axis, fits ? (rf_examples_dim){ outer / sum, whole.inner } : RF_EXAMPLES_DIM_UNKNOWN);
 }
 
 /* ---- emission ---- */
@@ -519,6 +550,7 @@ const rf_op rf_op_concat = {
     .n_out = 1,
     RF_STORES_16(1),
     .infer = concat_infer,
+    .examples = concat_examples,
     .gradient = concat_gradient,
     .reference = concat_reference,
     .cost = concat_cost,
@@ -557,6 +589,7 @@ const rf_op rf_op_split = {
     .n_out = RF_CONCAT_INPUTS,
     RF_STORES_16(~0u),
     .infer = split_infer,
+    .examples = split_examples,
     .gradient = split_gradient,
     .reference = concat_reference,
     .cost = concat_cost,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "graph/examples.h"
 #include "ops/pointwise/gather.h"
 #include "rf_shaders.h"
 
@@ -90,6 +91,23 @@ static rf_result gather_infer(rf_op_call *call)
                        rf_dtype_name((rf_dtype)attr->dtype), (int)attr->axis);
     call->out[0].dtype = (rf_dtype)attr->dtype;
     return RF_OK;
+}
+
+/* Rows stand where their indices do, whatever they are looked up in. */
+static void gather_examples(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out)
+{
+    const rf_gather_attr *gather = attr;
+    const int32_t places = in[1]->shape.rank - gather->batch_dims;
+    (void)n_in;
+    (void)i;
+    for (int32_t d = 0; d < out->shape.rank; d++) {
+        const int32_t behind = d - gather->axis;
+        if (out->dim[d].outer == 0) continue;
+        rf_examples_set_dim(out, d,
+                            behind < 0        ? in[0]->dim[d]
+                            : behind < places ? in[1]->dim[gather->batch_dims + behind]
+                                              : in[0]->dim[gather->axis + 1 + behind - places]);
+    }
 }
 
 /* ---- chunks ---- */
@@ -442,10 +460,10 @@ static const rf_op_case gather_cases[] = {
 
 /* ---- the op ---- */
 
-static rf_choices gather_choices(const rf_op_call *call)
+static int64_t gather_choices(const rf_op_call *call)
 {
     const rf_gather_attr *attr = call->attr;
-    return (rf_choices){ .count = call->in[0].shape.dim[attr->axis], .fixed = attr->batch_dims > 0 };
+    return call->in[0].shape.dim[attr->axis];
 }
 
 static const char *taken_type_name(uint32_t dtype)
@@ -469,6 +487,7 @@ const rf_op rf_op_gather = {
     .index_input = 1,
     RF_STORES_16(1),
     .infer = gather_infer,
+    .examples = gather_examples,
     .gradient = gather_gradient,
     .reference = gather_reference,
     .cost = gather_cost,

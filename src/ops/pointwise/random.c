@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Dropout and random numbers. Whether an element is kept is a function of seed, stream, step and the element's position
- * in the global batch: the 24 upper bits of one word of Philox4x32-10, compared with rate * 2^24. Key: the seed, its
- * upper half xored with the upper half of the step; counter: position / 4 (64 bits), lower half of the step, stream;
- * word: position % 4. Random numbers are the 23 upper bits of that word, in the middle of steps of 2^-23 between 0 and
- * 1: the same bits on every device.
+ * in the global batch, counted as if the batch were the first dimension: the 24 upper bits of one word of
+ * Philox4x32-10, compared with rate * 2^24. Key: the seed, its upper half xored with the upper half of the step;
+ * counter: position / 4 (64 bits), lower half of the step, stream; word: position % 4. Random numbers are the 23 upper
+ * bits of that word, in the middle of steps of 2^-23 between 0 and 1: the same bits on every device.
  */
 #include <math.h>
 #include <string.h>
@@ -27,17 +27,33 @@ static rf_result random_infer(rf_op_call *call)
     if (call->in[1].dtype != RF_I32 || rf_shape_count(call->in[1].shape) != 6)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the random state is %s %s, not i32 [6]", call->op->name,
                        rf_dtype_name(call->in[1].dtype), rf_shape_format(call->in[1].shape, shape, sizeof(shape)));
+    const uint64_t per = (uint64_t)attr->outer * attr->inner;
+    if (attr->outer > 0 && (per == 0 || (uint64_t)rf_shape_count(call->in[0].shape) % per != 0))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: shape %s does not divide into examples of %llu elements",
+                       call->op->name, rf_shape_format(call->in[0].shape, shape, sizeof(shape)),
+                       (unsigned long long)per);
     call->out[0] = call->in[0];
     return RF_OK;
 }
 
+/* Elements of an example; 0: examples are not told from each other. */
 static uint64_t per_example(const rf_op_call *call)
 {
     const rf_dropout_attr *attr = call->attr;
-    const rf_shape *shape = &call->in[0].shape;
-    uint64_t n = attr->rows ? attr->rows : 1;
-    for (int32_t d = 1; d < shape->rank; d++) n *= (uint64_t)shape->dim[d];
-    return n;
+    return (uint64_t)attr->outer * attr->inner;
+}
+
+/* Where an element of the tensor is. */
+typedef struct place {
+    uint64_t outer, example, inner;
+} place;
+static place place_of(const rf_op_call *call, uint64_t element)
+{
+    const rf_dropout_attr *attr = call->attr;
+    if (attr->outer == 0) return (place){ 0, 0, element };
+    const uint64_t examples = (uint64_t)rf_shape_count(call->out[0].shape) / per_example(call);
+    const uint64_t row = element / attr->inner;
+    return (place){ row / examples, row % examples, element % attr->inner };
 }
 
 static uint32_t kept_threshold(float rate)
@@ -61,9 +77,10 @@ static rf_result random_reference(const rf_op_call *call, void *const *in, void 
     uint32_t random[6];
     memcpy(random, in[1], sizeof(random));
     const uint64_t seed = attr->seed ? attr->seed : random[0] | (uint64_t)random[1] << 32;
-    const uint64_t first = random[4] * per_example(call);
     for (int64_t e = 0; e < count; e++) {
-        const uint64_t position = first + (uint64_t)e;
+        const place at = place_of(call, (uint64_t)e);
+        const uint64_t row = (random[4] + at.example) * attr->outer + at.outer;
+        const uint64_t position = row * attr->inner + at.inner;
         const rf_philox4 r =
             rf_philox(seed ^ (uint64_t)random[3] << 32, position / 4, random[2] | (uint64_t)attr->stream << 32);
         const bool keep = r.v[position % 4] >> 8 >= kept_threshold(attr->rate);
@@ -95,11 +112,22 @@ static double random_score(const rf_op_call *call, const rf_device_caps *caps)
     return per_example(call) < 1ull << 32 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
+/* The batch is not the first dimension: neighbours may belong to places far from each other. */
+static bool is_scattered(const rf_op_call *call)
+{
+    return ((const rf_dropout_attr *)call->attr)->outer > 1;
+}
 /* Blocks of four begin at multiples of four elements, and none is incomplete. */
+static bool is_aligned(const rf_op_call *call)
+{
+    const rf_dropout_attr *attr = call->attr;
+    const uint64_t whole = is_scattered(call) ? attr->inner : per_example(call);
+    return whole % 4 == 0 && rf_shape_count(call->out[0].shape) % 4 == 0;
+}
 static bool random_narrow(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)caps;
-    return per_example(call) % 4 == 0 && rf_shape_count(call->out[0].shape) % 4 == 0;
+    return is_aligned(call);
 }
 
 static uint32_t stored_types(const rf_op_call *call, const rf_device_caps *caps, bool dropout)
@@ -111,45 +139,62 @@ static uint32_t stored_types(const rf_op_call *call, const rf_device_caps *caps,
     return types;
 }
 
-static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result add_dispatch(const rf_op_call *call, const rf_device_caps *caps, uint64_t start, uint64_t n,
+                              rf_kernel_plan *out)
 {
     const rf_dropout_attr *attr = call->attr;
-    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
-    const uint64_t per = per_example(call);
-    const bool dropout = call->op != &rf_op_random_uniform;
-    for (uint64_t start = 0; start < count; start += chunk) {
-        const uint64_t n = rf_min(count - start, chunk);
-        const bool aligned = per % 4 == 0;
-        rf_dispatch *d = rf_kernel_plan_add(out, dropout ? &rf_shader_dropout : &rf_shader_random_uniform, RF_NO_LOOPS);
-        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        d->concurrent = start > 0;
-        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-        rf_dispatch_spec(d, aligned);
-        rf_dispatch_spec(d, stored_types(call, caps, dropout));
-        struct {
-            uint32_t count, start[2], per_example, threshold, stream;
-            float scale;
-            uint32_t seed[2];
-        } push = { (uint32_t)n,
-                   { (uint32_t)start, (uint32_t)(start >> 32) },
-                   (uint32_t)per,
-                   kept_threshold(attr->rate),
-                   attr->stream,
-                   kept_scale(attr->rate),
-                   { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) } };
-        rf_dispatch_push(d, &push, sizeof(push));
-        const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
-        if (dropout) rf_bind_bytes(d, RF_BIND_INPUT, 0, start * from, n * from);
-        rf_bind_whole(d, RF_BIND_INPUT, 1);
-        rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * to, n * to);
-        rf_dispatch_items(d, caps, aligned ? n / 4 : n / 4 + 2);
-    }
+    const bool dropout = call->op != &rf_op_random_uniform, aligned = is_aligned(call), scattered = is_scattered(call);
+    rf_dispatch *d = rf_kernel_plan_add(out, dropout ? &rf_shader_dropout : &rf_shader_random_uniform, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    d->concurrent = start > 0;
+    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+    rf_dispatch_spec(d, aligned);
+    rf_dispatch_spec(d, stored_types(call, caps, dropout));
+    rf_dispatch_spec(d, scattered);
+    const place at = place_of(call, start);
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), per = per_example(call);
+    struct {
+        uint32_t count, start[2], per_example, threshold, stream;
+        float scale;
+        uint32_t seed[2], inner, examples, outer_at, example_at, inner_at;
+    } push = { (uint32_t)n,
+               { (uint32_t)start, (uint32_t)(start >> 32) },
+               (uint32_t)per,
+               kept_threshold(attr->rate),
+               attr->stream,
+               kept_scale(attr->rate),
+               { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) },
+               attr->inner,
+               per ? (uint32_t)(count / per) : 1,
+               (uint32_t)at.outer,
+               (uint32_t)at.example,
+               (uint32_t)at.inner };
+    rf_dispatch_push(d, &push, sizeof(push));
+    const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
+    if (dropout) rf_bind_bytes(d, RF_BIND_INPUT, 0, start * from, n * from);
+    rf_bind_whole(d, RF_BIND_INPUT, 1);
+    rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * to, n * to);
+    rf_dispatch_items(d, caps, aligned ? n / 4 : scattered ? n : n / 4 + 2);
     return RF_OK;
 }
 
-static const rf_dropout_attr half = { 0.5f, 0, 0 }, fifth = { 0.2f, 7, 0 }, none = { 0, 1, 0 },
-                             nearly_all = { 0.99999994f, 2, 0 }, seeded = { 0.3f, 3, 0x123456789abcdef0ull },
-                             of_steps = { .rate = 0.5f, .stream = 4, .rows = 3 };
+static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+{
+    const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
+    for (uint64_t start = 0; start < count; start += chunk)
+        RF_TRY(add_dispatch(call, caps, start, rf_min(count - start, chunk), out));
+    return RF_OK;
+}
+
+/* Of one example for each row, or as the names say. */
+static const rf_dropout_attr common = { 0.5f, 0, 0, 0, 0 }, half = { 0.5f, 0, 0, 1, 1 }, rows_5 = { 0.2f, 7, 0, 1, 5 },
+                             rows_64 = { 0.2f, 7, 0, 1, 64 }, none = { 0, 1, 0, 1, 52 },
+                             nearly_all = { 0.99999994f, 2, 0, 1, 52 },
+                             rows_257 = { 0.3f, 3, 0x123456789abcdef0ull, 1, 257 },
+                             rows_260 = { 0.3f, 3, 0x123456789abcdef0ull, 1, 260 }, of_steps = { 0.5f, 4, 0, 1, 15 },
+                             steps_first = { 0.5f, 4, 0, 3, 5 }, in_the_middle = { 0.3f, 5, 0, 7, 8 },
+                             last = { 0.3f, 5, 99, 31, 1 }, large = { 0.5f, 0, 0, 1, 1024 },
+                             large_last = { 0.5f, 0, 0, 1024, 1 };
 #define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define DROPOUT_CASE(label, attributes, shape, ...)                                                                    \
     {                                                                                                                  \
@@ -158,19 +203,24 @@ static const rf_dropout_attr half = { 0.5f, 0, 0 }, fifth = { 0.2f, 7, 0 }, none
         .rtol = 1e-6                                                                                                   \
     }
 static const rf_op_case cases[] = {
-    DROPOUT_CASE("scalar", half, F32(0, 0), .check_gradient = true),
+    DROPOUT_CASE("scalar", common, F32(0, 0), .check_gradient = true),
     DROPOUT_CASE("3", half, F32(1, 3), .check_gradient = true),
     DROPOUT_CASE("4", half, F32(1, 4), .large = false),
-    DROPOUT_CASE("5x1", fifth, F32(2, 5, 1), .check_gradient = true),
-    DROPOUT_CASE("3x5", fifth, F32(2, 3, 5), .large = false),
-    DROPOUT_CASE("255", half, F32(1, 255), .large = false),
-    DROPOUT_CASE("64x64", fifth, F32(2, 64, 64), .large = false),
-    DROPOUT_CASE("7x257", seeded, F32(2, 7, 257), .large = false),
-    DROPOUT_CASE("7x260", seeded, F32(2, 7, 260), .large = false),
+    DROPOUT_CASE("5x1", half, F32(2, 5, 1), .check_gradient = true),
+    DROPOUT_CASE("3x5", rows_5, F32(2, 3, 5), .large = false),
+    DROPOUT_CASE("255", common, F32(1, 255), .large = false),
+    DROPOUT_CASE("common_8x4", common, F32(2, 8, 4), .large = false),
+    DROPOUT_CASE("64x64", rows_64, F32(2, 64, 64), .large = false),
+    DROPOUT_CASE("7x257", rows_257, F32(2, 7, 257), .large = false),
+    DROPOUT_CASE("7x260", rows_260, F32(2, 7, 260), .large = false),
     DROPOUT_CASE("steps_6x5", of_steps, F32(2, 6, 5), .check_gradient = true),
+    DROPOUT_CASE("steps_first_6x5", steps_first, F32(2, 6, 5), .check_gradient = true),
+    DROPOUT_CASE("middle_7x6x8", in_the_middle, F32(3, 7, 6, 8), .large = false),
+    DROPOUT_CASE("last_31x9", last, F32(2, 31, 9), .large = false),
     DROPOUT_CASE("rate_0", none, F32(2, 5, 52), .large = false),
     DROPOUT_CASE("rate_near_1", nearly_all, F32(2, 5, 52), .large = false),
-    DROPOUT_CASE("4M", half, F32(2, 4096, 1024), .large = true, .benchmark = true),
+    DROPOUT_CASE("4M", large, F32(2, 4096, 1024), .large = true, .benchmark = true),
+    DROPOUT_CASE("4M_last", large_last, F32(2, 1024, 4096), .large = true),
 };
 
 static const rf_kernel kernel = { "philox", random_score, random_plan, .narrow = random_narrow };
@@ -180,8 +230,8 @@ static const rf_attr_field dropout_fields[] = {
     RF_ATTR_NUMBER(rf_dropout_attr, rate),
     RF_ATTR_UINT(rf_dropout_attr, stream, UINT32_MAX),
     RF_ATTR_BITS(rf_dropout_attr, seed),
-    RF_ATTR_UINT(rf_dropout_attr, rows, INT32_MAX),
-    RF_ATTR_ROW(rf_dropout_attr, unused, "unused", RF_ATTR_ZERO, 1, 0, 0, 0, NULL),
+    RF_ATTR_UINT(rf_dropout_attr, outer, UINT32_MAX),
+    RF_ATTR_UINT(rf_dropout_attr, inner, UINT32_MAX),
 };
 
 #define DROPOUT_OP(op_name)                                                                                            \
@@ -195,12 +245,14 @@ const rf_op rf_op_dropout = DROPOUT_OP("dropout");
 const rf_op rf_op_dropout_grad = DROPOUT_OP("dropout_grad");
 
 static const rf_op_case uniform_cases[] = {
-    DROPOUT_CASE("scalar", none, F32(0, 0), .large = false),
-    DROPOUT_CASE("3x5", none, F32(2, 3, 5), .large = false),
-    DROPOUT_CASE("7x257", seeded, F32(2, 7, 257), .large = false),
-    DROPOUT_CASE("7x260", seeded, F32(2, 7, 260), .large = false),
+    DROPOUT_CASE("scalar", common, F32(0, 0), .large = false),
+    DROPOUT_CASE("3x5", rows_5, F32(2, 3, 5), .large = false),
+    DROPOUT_CASE("7x257", rows_257, F32(2, 7, 257), .large = false),
+    DROPOUT_CASE("7x260", rows_260, F32(2, 7, 260), .large = false),
     DROPOUT_CASE("steps_6x5", of_steps, F32(2, 6, 5), .large = false),
-    DROPOUT_CASE("4M", none, F32(2, 4096, 1024), .large = true, .benchmark = true),
+    DROPOUT_CASE("middle_7x6x8", in_the_middle, F32(3, 7, 6, 8), .large = false),
+    DROPOUT_CASE("last_31x9", last, F32(2, 31, 9), .large = false),
+    DROPOUT_CASE("4M", large, F32(2, 4096, 1024), .large = true, .benchmark = true),
 };
 
 /* Like the input, of which only the shape is read; the rate is 0. */
@@ -220,16 +272,13 @@ const rf_op rf_op_random_uniform = {
     RF_CASES(uniform_cases),
 };
 
-rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, uint32_t stream, uint64_t seed,
-                                 uint32_t rows, rf_value *out)
+rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, const rf_dropout_attr *attr,
+                                 rf_value *out)
 {
-    const rf_dropout_attr attr = { .stream = stream, .seed = seed, .rows = rows > 1 ? rows : 0 };
-    return rf_graph_add(g, &rf_op_random_uniform, &attr, (rf_value[]){ like, random }, 2, out);
+    return rf_graph_add(g, &rf_op_random_uniform, attr, (rf_value[]){ like, random }, 2, out);
 }
 
-rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, float rate, uint32_t stream, uint64_t seed,
-                          uint32_t rows, rf_value *out)
+rf_result rf_emit_dropout(rf_graph *g, rf_value x, rf_value random, const rf_dropout_attr *attr, rf_value *out)
 {
-    const rf_dropout_attr attr = { .rate = rate, .stream = stream, .seed = seed, .rows = rows > 1 ? rows : 0 };
-    return rf_graph_add(g, &rf_op_dropout, &attr, (rf_value[]){ x, random }, 2, out);
+    return rf_graph_add(g, &rf_op_dropout, attr, (rf_value[]){ x, random }, 2, out);
 }

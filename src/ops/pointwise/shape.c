@@ -114,9 +114,8 @@ rf_result rf_emit_flatten(rf_graph *g, rf_value x, rf_value *out)
         *out = x;
         return RF_OK;
     }
-    int64_t rest = 1;
-    for (int32_t d = 1; d < shape.rank; d++) rest *= shape.dim[d];
-    return rf_emit_reshape(g, x, RF_SHAPE(-1, rest), out);
+    if (shape.rank == 1) return rf_emit_expand_dims(g, x, 1, out);
+    return rf_emit_join_dims(g, x, 1, (uint32_t)shape.rank - 1, out);
 }
 
 static rf_result reshape_like_infer(rf_op_call *call)

@@ -2,6 +2,7 @@
 /* Strided slices by Python's rules, and their gradient: the slice back at its place among zeros. */
 #include <string.h>
 
+#include "graph/examples.h"
 #include "ops/ops.h"
 #include "ops/pointwise/box.h"
 
@@ -57,6 +58,25 @@ static rf_result infer_sliced(const rf_op_call *call, const rf_tensor_desc *x, r
 static rf_result slice_infer(rf_op_call *call)
 {
     return infer_sliced(call, &call->in[0], &call->out[0]);
+}
+
+/* Rows of the batch in reverse are others with each split. */
+static void slice_examples(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out)
+{
+    const rf_slice_attr *slice = attr;
+    bool reverses = false, along = false;
+    (void)in;
+    (void)n_in;
+    (void)i;
+    for (int32_t d = 0; d < out->shape.rank; d++) {
+        reverses |= slice->step[d] < 0;
+        along |= slice->step[d] < 0 && out->dim[d].outer != 0;
+    }
+    for (int32_t d = 0; d < out->shape.rank; d++) {
+        const int64_t outer = out->dim[d].outer;
+        /* Where rows hold parts of several examples, reversing others reverses these, too. */
+        if (outer != 0 && (along || (reverses && outer < 0))) rf_examples_set_dim(out, d, RF_EXAMPLES_DIM_UNKNOWN);
+    }
 }
 
 static rf_result slice_grad_infer(rf_op_call *call)
@@ -308,6 +328,7 @@ const rf_op rf_op_slice = {
     .n_out = 1,
     RF_STORES_16(1),
     .infer = slice_infer,
+    .examples = slice_examples,
     .gradient = slice_gradient,
     .reference = slice_reference,
     .cost = slice_cost,

@@ -86,16 +86,20 @@ static rf_result add_to(rf_graph *g, rf_value term, rf_value *total)
     return rf_emit_binary(g, RF_FN_ADD, 0, before, term, total);
 }
 
+/* Divided by the length of rows, which may follow the batch. */
+static rf_result emit_share(const rf_grad_context *ctx, rf_value rows, rf_value *out)
+{
+    return rf_graph_add(ctx->graph, &rf_op_mean_scale, NULL, (rf_value[]){ rows, ctx->in[0] }, 2, out);
+}
+
 /* What comes through the mean and through the inverse deviation, which losses hardly ever read. */
 static rf_result statistics_gradient(rf_grad_context *ctx)
 {
     const rf_layer_norm_attr *attr = ctx->attr;
     rf_graph *g = ctx->graph;
-    const rf_shape *shape = &rf_graph_desc(g, ctx->in[0])->shape;
-    const float share = 1.0f / (float)shape->dim[shape->rank - 1];
     rf_value term, normal;
     if (ctx->dout[1] && !attr->rms) {
-        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, share, ctx->dout[1], &term));
+        RF_TRY(emit_share(ctx, ctx->dout[1], &term));
         RF_TRY(rf_emit_broadcast_like(g, term, ctx->in[0], &term));
         RF_TRY(add_to(g, term, &ctx->din[0]));
     }
@@ -103,7 +107,8 @@ static rf_result statistics_gradient(rf_grad_context *ctx)
         RF_TRY(emit_normal(ctx, &normal));
         RF_TRY(rf_emit_unary(g, RF_FN_SQUARE, 0, ctx->out[2], &term));
         RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, term, ctx->dout[2], &term));
-        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, -share, term, &term));
+        RF_TRY(emit_share(ctx, term, &term));
+        RF_TRY(rf_emit_unary(g, RF_FN_NEGATIVE, 0, term, &term));
         RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, normal, term, &term));
         RF_TRY(add_to(g, term, &ctx->din[0]));
     }

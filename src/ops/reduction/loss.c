@@ -108,7 +108,6 @@ static rf_result label_gradient(rf_grad_context *ctx)
 {
     const rf_loss_attr *attr = ctx->attr;
     rf_graph *g = ctx->graph;
-    rf_shape column = rf_graph_desc(g, ctx->in[1])->shape;
     rf_value logs, dloss;
     if (attr->from_logits) {
         RF_TRY(rf_emit_log_softmax(g, ctx->in[1], &logs));
@@ -125,9 +124,7 @@ static rf_result label_gradient(rf_grad_context *ctx)
         RF_TRY(rf_emit_binary(g, RF_FN_MINIMUM, 0, logs, high_value, &logs));
         RF_TRY(rf_emit_unary(g, RF_FN_LOG, 0, logs, &logs));
     }
-    column.dim[column.rank - 1] = 1;
-    if (column.rank > 1) column.dim[0] = -1; /* may be the batch, which may change */
-    RF_TRY(rf_emit_reshape(g, ctx->dout[0], column, &dloss));
+    RF_TRY(rf_emit_expand_dims(g, ctx->dout[0], -1, &dloss));
     RF_TRY(rf_emit_unary(g, RF_FN_NEGATIVE, 0, dloss, &dloss));
     return rf_emit_binary(g, RF_FN_MULTIPLY, 0, logs, dloss, &ctx->din[0]);
 }
@@ -671,10 +668,10 @@ static const rf_attr_field loss_fields[] = {
     RF_ATTR_FLAG(rf_loss_attr, with_hits),   RF_ATTR_NAMED(rf_loss_attr, total, RF_TOTAL_QUOTIENT, total_name),
 };
 
-static rf_choices class_choices(const rf_op_call *call)
+static int64_t class_choices(const rf_op_call *call)
 {
     const rf_shape *predictions = &call->in[1].shape;
-    return (rf_choices){ .count = predictions->dim[predictions->rank - 1], .fixed = predictions->rank > 1 };
+    return predictions->dim[predictions->rank - 1];
 }
 
 #define LOSS_OP(id, inputs, choices_, infer_, gradient_, absorb_, reference_, cases_)                                  \

@@ -73,21 +73,16 @@ rf_result rf_emit_reduce(rf_graph *g, rf_reduce_kind kind, rf_value x, const int
 static rf_result reduce_unsqueeze(const rf_grad_context *ctx, uint32_t axes, rf_value v, rf_value *out)
 {
     const rf_reduce_attr *attr = ctx->attr;
-    const rf_shape in = rf_graph_desc(ctx->graph, ctx->in[0])->shape;
-    rf_shape shape = { .rank = in.rank };
-    bool kept = false, moved = false;
-    for (int32_t i = 0; i < in.rank; i++) {
-        if (axes & 1u << i) {
-            shape.dim[i] = 1;
-            moved |= kept;
-        } else {
-            shape.dim[i] = kept ? in.dim[i] : -1; /* -1: it may be the batch, which may change */
-            kept = true;
-        }
-    }
+    const int32_t rank = rf_graph_desc(ctx->graph, ctx->in[0])->shape.rank;
+    bool kept = false; /* broadcasting adds the first dimensions by itself */
     *out = v;
-    if (attr->keep_dims || !moved) return RF_OK; /* broadcasting aligns last dimensions by itself */
-    return rf_emit_reshape(ctx->graph, v, shape, out);
+    for (int32_t i = 0, at = 0; i < rank && !attr->keep_dims; i++) {
+        const bool reduced = axes & 1u << i;
+        if (reduced && kept) RF_TRY(rf_emit_expand_dims(ctx->graph, *out, at, out));
+        kept |= !reduced;
+        at += kept;
+    }
+    return RF_OK;
 }
 
 /* Of a maximum or minimum. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k largest elements of the last dimension, and where they are; all of them in order, which sorts. */
+#include "graph/examples.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "ops/scalar.h"
@@ -49,17 +50,11 @@ rf_result rf_emit_sort(rf_graph *g, rf_value x, bool descending, rf_value *value
 /* Back to where the values were taken from, which are as many different places. */
 static rf_result top_k_gradient(rf_grad_context *ctx)
 {
-    const rf_gather_attr rows = { .axis = 1, .batch_dims = 1 };
-    rf_graph *g = ctx->graph;
-    const rf_shape shape = rf_graph_desc(g, ctx->in[0])->shape;
-    const int64_t taken = rf_graph_desc(g, ctx->out[0])->shape.dim[shape.rank - 1];
-    rf_value in[3], dx;
+    const int32_t last = rf_graph_desc(ctx->graph, ctx->in[0])->shape.rank - 1;
+    const rf_gather_attr rows = { .axis = last, .batch_dims = last };
+    const rf_value in[3] = { ctx->dout[0], ctx->out[1], ctx->in[0] };
     if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
-    RF_TRY(rf_emit_reshape(g, ctx->dout[0], RF_SHAPE(-1, taken), &in[0]));
-    RF_TRY(rf_emit_reshape(g, ctx->out[1], RF_SHAPE(-1, taken), &in[1]));
-    RF_TRY(rf_emit_reshape(g, ctx->in[0], RF_SHAPE(-1, shape.dim[shape.rank - 1]), &in[2]));
-    RF_TRY(rf_graph_add(g, &rf_op_gather_grad, &rows, in, 3, &dx));
-    return rf_emit_reshape_like(g, dx, ctx->in[0], &ctx->din[0]);
+    return rf_graph_add(ctx->graph, &rf_op_gather_grad, &rows, in, 3, &ctx->din[0]);
 }
 
 static bool comes_before(uint32_t order, double a, double b)
@@ -457,8 +452,20 @@ static const char *order_name(uint32_t order)
 static const rf_attr_field fields[] = { RF_ATTR_INT(rf_top_k_attr, k, 0, INT32_MAX),
                                         RF_ATTR_NAMED(rf_top_k_attr, order, RF_TOP_K_DESCENDING, order_name) };
 
+/* Sorting along the batch puts its examples into an order that depends on the split. */
+static void top_k_examples(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out)
+{
+    const int32_t last = out->shape.rank - 1;
+    (void)attr;
+    (void)in;
+    (void)n_in;
+    (void)i;
+    if (out->dim[last].outer != 0) rf_examples_set_dim(out, last, RF_EXAMPLES_DIM_UNKNOWN);
+}
+
 const rf_op rf_op_top_k = {
     .name = "top_k",
+    .examples = top_k_examples,
     RF_ATTRIBUTES(rf_top_k_attr, fields),
     .min_in = 1,
     .max_in = 1,

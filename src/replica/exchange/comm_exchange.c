@@ -434,6 +434,12 @@ static rf_result start_gather(rf_bucket_exchange *b, const float *const *from, f
     return start_call(b, begin_gather, from, to);
 }
 
+static void forget_range(rf_exchange *exchange, rf_range range)
+{
+    comm_exchange *x = (comm_exchange *)exchange;
+    for (uint64_t i = range.begin; i < range.end && i < x->num_kept; i++) x->kept[i] = 0;
+}
+
 /* ---- lifetime ---- */
 
 static void comm_exchange_destroy(rf_exchange *exchange)
@@ -448,7 +454,7 @@ rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_
                                   rf_exchange **out)
 {
     static const rf_exchange_fns fns = { comm_exchange_destroy, open_bucket,   start_reduce, start_gather,
-                                         bucket_done,           finish_bucket, close_bucket };
+                                         bucket_done,           finish_bucket, close_bucket, forget_range };
     *out = NULL;
     comm_exchange *x = RF_NEW(comm_exchange);
     if (!x) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -39,6 +39,8 @@ typedef struct rf_exchange_fns {
     bool (*done)(const rf_bucket_exchange *bucket);  /* finish() would not wait; true also when nothing was started */
     rf_result (*finish)(rf_bucket_exchange *bucket); /* does nothing when nothing was started */
     void (*close)(rf_bucket_exchange **bucket);      /* waits */
+    /* Another variable lies here from now on: what was kept of gradients is dropped. NULL: nothing is kept. */
+    void (*forget)(rf_exchange *exchange, rf_range range);
 } rf_exchange_fns;
 struct rf_exchange {
     const rf_exchange_fns *fns;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a step assigns to variables that no optimizer updates, while it is traced. */
+#include "graph/batch_dims.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -87,33 +88,27 @@ rf_result rf_trace_weigh_assigned(rf_trace *t)
     return RF_OK;
 }
 
-static rf_result check_assigned(const rf_signature *sig, const rf_graph *other)
+rf_result rf_trace_check_shapes(const rf_signature *sig)
 {
+    if (sig->alone) return RF_OK; /* it has runs of one batch only */
     for (uint32_t i = 0; i < sig->assignments.count; i++) {
         const rf_assignment *a = &sig->assignments.items[i];
-        RF_REQUIRE(rf_shape_equal(rf_graph_desc(other, a->value)->shape, a->variable->shape),
+        uint32_t dims;
+        RF_TRY(rf_graph_batch_dims(sig->graph, a->value, &dims));
+        RF_REQUIRE(dims == 0,
                    "rf_variable_update: the shape of the value of '%s' depends on the batch; reduce it over the "
                    "batch first",
                    a->variable->name);
     }
-    return RF_OK;
-}
-
-rf_result rf_trace_check_shapes(const rf_signature *sig)
-{
-    if (sig->alone || (sig->assignments.count == 0 && sig->sums.elements == 0)) return RF_OK;
-    rf_graph *other;
-    rf_error_record before;
-    rf_error_save(&before);
-    RF_TRY(rf_graph_clone(sig->graph, &other));
-    rf_result r = rf_graph_specialize(other, sig->spec.shape[0].dim[0] + 1);
-    if (r < 0) { /* runs with other batches say so themselves */
-        (void)rf_error_restore(&before);
-        r = RF_OK;
-    } else {
-        r = check_assigned(sig, other);
-        if (r >= 0) r = rf_step_sums_check(sig->graph, other);
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        const rf_update *update = &sig->updates.items[u];
+        for (uint32_t i = 0; i < update->count; i++) {
+            uint32_t dims;
+            RF_TRY(rf_graph_batch_dims(sig->graph, update->gradients[i], &dims));
+            RF_REQUIRE(dims == 0,
+                       "the shape of the gradient of '%s' depends on the batch; reduce it over the batch first",
+                       update->variables[i]->name);
+        }
     }
-    rf_graph_destroy(&other);
-    return r;
+    return sig->sums.elements > 0 ? rf_step_sums_check(sig->graph) : RF_OK;
 }

@@ -7,15 +7,17 @@
 #include "replica/internal.h"
 #include "replica/step/function.h"
 
-rf_trace *rf_trace_enter(rf_trace *t, const char *function)
+rf_trace *rf_trace_begin_call(rf_trace *t, const char *function)
 {
     if (!t || t->call.depth++ > 0) return t;
     t->call.function = function;
     t->call.num_operands = 0;
+    /* Of layers and metrics, which say what they are themselves, the nodes are parts. */
+    if (t->entered == 0) (void)rf_trace_emit(t, rf_graph_set_call(t->signature->graph, function), 0);
     return t;
 }
 
-void rf_trace_leave(rf_trace *const *t)
+void rf_trace_end_call(rf_trace *const *t)
 {
     if (*t) (*t)->call.depth--;
 }

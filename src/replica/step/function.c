@@ -136,6 +136,12 @@ void rf_function_set_step(rf_function *function, uint64_t step)
     function->step = step;
 }
 
+void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row)
+{
+    if (function->params.training) function->step = step; /* others have the same numbers in each run */
+    function->first_row = row;
+}
+
 rf_strategy *rf_function_strategy(const rf_function *function)
 {
     return function->strategy;

@@ -3,13 +3,14 @@
 #ifndef RF_REPLICA_STEP_FUNCTION_H
 #define RF_REPLICA_STEP_FUNCTION_H
 
+#include "graph/examples.h"
 #include "replica/internal.h"
 #include "replica/step/group.h"
 #include "replica/step/signature.h"
 
 typedef struct rf_gradient_handle {
-    rf_value value;
-    rf_variable *variable;
+    rf_value value, loss;
+    rf_variable *variable; /* NULL: of one without influence */
 } rf_gradient_handle;
 
 /* The call of a tracing function by the step. */
@@ -28,6 +29,11 @@ typedef struct rf_passed_over {
     rf_value value, loss;
 } rf_passed_over;
 
+typedef struct rf_noted_divisor {
+    rf_value loss;
+    rf_step_divisor divisor;
+} rf_noted_divisor;
+
 struct rf_trace {
     uint32_t serial;
     const rf_trace_listener *listener; /* NULL: none */
@@ -38,7 +44,9 @@ struct rf_trace {
     rf_error_record error;
     rf_trace_call call;
     uint32_t streams;
-    uint64_t rows; /* of dimension 0 in an example */
+    uint32_t entered; /* calls within each other */
+    uint64_t rows;    /* of dimension 0 in an example */
+    rf_examples_map examples;
     struct {
         rf_gradient_handle *items;
         uint32_t count, capacity;
@@ -47,6 +55,11 @@ struct rf_trace {
         rf_passed_over *items;
         uint32_t count, capacity;
     } passed_over;
+    struct {
+        rf_noted_divisor *items;
+        uint32_t count, capacity;
+    } divisors;
+    rf_update_weighing weighing; /* of the update that comes next */
 };
 
 /* Result of one replica: in the frame as long as that lives, else in `copy`. */
@@ -71,6 +84,7 @@ struct rf_function {
     rf_function_params params;
     char *name;
     uint64_t step;            /* runs so far, counted when training */
+    uint64_t first_row;       /* of the step, where the batch is a share of it that a worker of parameter servers has */
     uint32_t num_submissions; /* of the latest run, to the device of this worker's first replica */
     uint32_t num_traces;
     struct {
@@ -91,7 +105,7 @@ void rf_trace_note_operand(rf_trace *t, rf_value v, const char *argument);
 void rf_trace_name_failure(const rf_trace *t, rf_error_record *record);
 /* Makes the means of what a trace assigns sums over replicas. */
 rf_result rf_trace_weigh_assigned(rf_trace *t);
-/* What a complete trace assigns, and what it sums over replicas, has one shape, whatever the batch. */
+/* Assigned values, sums over replicas and gradients of a complete trace have one shape, whatever the batch. */
 rf_result rf_trace_check_shapes(const rf_signature *signature);
 
 /* Moves results out of their frames, before those go. */

@@ -10,6 +10,7 @@
 
 #include "replica/agree.h"
 #include "replica/step/report.h"
+#include "replica/step/signature.h"
 
 /* ---- the sad case ---- */
 
@@ -31,6 +32,41 @@ static rf_result share_failure(rf_strategy *s, const rf_step_report *all, rf_res
     if (prepared < 0) return rf_error_restore(&mine);
     rf_agree_text(message, sizeof(message));
     return RF_FAIL(rf_error_code(all[culprit].result), "rank %u could not prepare the step: %s", culprit, message);
+}
+
+/* ---- what the steps update with ---- */
+
+static void describe_step(const rf_step_intent *step, rf_update_settings *settings)
+{
+    const rf_signature *sig = step->signature;
+    for (uint32_t u = 0; sig && u < sig->updates.count; u++) rf_update_describe(&sig->updates.items[u], settings);
+}
+
+static rf_result gather_settings(rf_world *w, const rf_update_settings *mine, uint64_t *sizes, char **texts)
+{
+    uint64_t size = mine->text.count, total;
+    RF_TRY(rf_world_gather(w, "sizes of settings", &size, sizes, sizeof(size)));
+    RF_TRY(rf_agree_rows(w, "settings", 1, sizes, &total));
+    *texts = RF_NEW_ARRAY(char, total);
+    if (!*texts) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    return rf_world_gather_bytes(w, "settings", mine->text.items, *texts, sizes);
+}
+
+/* Nothing has changed yet; each worker finds the same difference. */
+static rf_result find_difference(rf_strategy *s, const rf_step_intent *step)
+{
+    rf_update_settings mine = { .wants_text = true };
+    uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->world.size);
+    char *texts = NULL;
+    describe_step(step, &mine);
+    rf_result r = sizes ? mine.result : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_strategy_stick_in_job(s, r);
+    if (r >= 0) r = rf_strategy_stick_in_job(s, gather_settings(&s->world, &mine, sizes, &texts));
+    if (r >= 0) r = rf_agree_settings_differ(&s->world, texts, sizes);
+    rf_free(mine.text.items);
+    rf_free(sizes);
+    rf_free(texts);
+    return r;
 }
 
 /* ---- the exchange ---- */
@@ -85,6 +121,8 @@ static rf_result intents_compare(rf_strategy *s, const rf_step_intent *step, mai
     for (uint32_t r = 0; r < w->size; r++)
         if (m->reports[r].result < 0) return share_failure(s, m->reports, prepared);
     RF_TRY(rf_agree_step(w, m->reports));
+    for (uint32_t r = 1; r < w->size; r++)
+        if (m->reports[r].settings != m->reports[0].settings) return find_difference(s, step);
     for (uint32_t r = 0; r < w->size; r++) rf_balancing_spread(s, r, m->reports[r].rows, step->unit, step->counts);
     return RF_OK;
 }
@@ -119,9 +157,13 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
     mine.examples = step->examples;
     mine.first_row = step->first_row;
     mine.rows = step->rows;
+    mine.seed = step->seed;
     mine.result = prepared < 0 ? prepared : RF_OK;
     mine.stop = stop;
     snprintf(mine.function, sizeof(mine.function), "%s", step->function);
+    rf_update_settings settings = { 0 };
+    describe_step(step, &settings);
+    mine.settings = settings.hash;
     mail m;
     rf_result r = mail_create(s, &m);
     if (r >= 0)

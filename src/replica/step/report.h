@@ -8,10 +8,12 @@
 /* What a worker is about to run. */
 typedef struct rf_step_intent {
     const char *function;
-    uint64_t number;          /* runs of the function before */
-    uint64_t examples;        /* of all workers */
-    uint64_t first_row, rows; /* those that this worker computes */
-    uint32_t unit;            /* of which `counts` are multiples: examples that stay together */
+    uint64_t number;                      /* runs of the function before */
+    uint64_t examples;                    /* of all workers */
+    uint64_t first_row, rows;             /* those that this worker computes */
+    uint64_t seed;                        /* of the random numbers that it draws; 0: none */
+    uint32_t unit;                        /* of which `counts` are multiples: examples that stay together */
+    const struct rf_signature *signature; /* NULL: none yet */
     uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */
     bool again;       /* out: counts have to change because memory is short: prepare anew */
 } rf_step_intent;

@@ -126,7 +126,7 @@ static void fill_hosts(const run *x, rf_frame *frame, uint64_t first, uint64_t e
                                     (uint32_t)(x->strategy->seed >> 32),
                                     (uint32_t)x->function->step,
                                     (uint32_t)(x->function->step >> 32),
-                                    (uint32_t)first,
+                                    (uint32_t)(x->function->first_row + first),
                                     0 };
         memcpy(random, words, sizeof(words));
     }
@@ -253,6 +253,8 @@ static void run_upload(const run *x, uint32_t index, uint64_t first)
 {
     const uint64_t begin = rf_span_begin();
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        rf_update_fill_weight(&x->signature->updates.items[u], index, x->function->frames[index]);
     rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->first + index },
                      (rf_span_arg){ "examples", x->examples[index] });
 }
@@ -299,6 +301,8 @@ static rf_result run_submit(const run *x, rf_per_replica **results)
     const bool overlaps = x->signature->overlaps, sums = x->signature->sums.num_parts > 0;
     /* Replicas that wait for each other's sums all take as long as the slowest: no pace can be told. */
     rf_pace *pace = x->signature->updates.count > 0 && !sums ? x->strategy->balancing.pace : NULL;
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        rf_update_begin_weight(&x->signature->updates.items[u], x->total);
     if (sums) RF_TRY(submit_sums(x));
     for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++]) {
         if (x->examples[r] == 0) continue;
@@ -417,7 +421,9 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     const rf_result found = rf_signature_find(x->function, x->batch, most, &x->signature);
     if (found < 0) return rf_signature_explain(x->function, x->batch, most, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
+    step->signature = x->signature;
     RF_TRY(split_together(x, step));
+    step->seed = x->signature->hosts[RF_HOST_RANDOM] ? s->seed : 0;
     step->examples = x->total;
     step->first_row = x->batch->first_row;
     step->rows = 0;
@@ -426,6 +432,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
+    for (uint32_t u = 0; u < x->signature->updates.count; u++) RF_TRY(rf_update_ready(&x->signature->updates.items[u]));
     RF_TRY(rf_group_begin(&x->function->group, s));
     RF_TRY(acquire_frames(x));
     rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */

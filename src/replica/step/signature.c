@@ -47,7 +47,7 @@ static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32
 {
     rf_signature *sig;
     rf_result r = signature_make(f, batch, traced_batch, &sig);
-    if (r >= 0) rf_graph_find_lookups(sig->graph, sig->lookups, RF_MAX_COMPONENTS);
+    if (r >= 0) r = rf_graph_find_lookups(sig->graph, sig->lookups, RF_MAX_COMPONENTS);
     if (r >= 0) r = RF_VEC_GROW(&f->signatures);
     if (r < 0) {
         rf_signature_free(sig, f->strategy->num_local);

@@ -33,8 +33,8 @@ typedef struct rf_step_sums {
 
 /* The room that the sums of a traced graph take. */
 uint64_t rf_step_sums_elements(const rf_strategy *strategy, const rf_graph *graph);
-/* What is summed has one shape, whatever the batch: `other` is the graph for another batch. */
-rf_result rf_step_sums_check(const rf_graph *graph, const rf_graph *other);
+/* Checks that summed values have one shape, whatever the batch. */
+rf_result rf_step_sums_check(rf_graph *graph);
 /* Makes the room; raises the strategy's generation where arrays move. */
 rf_result rf_step_sums_ensure(rf_strategy *strategy, uint64_t elements);
 /* After that. `program` is a replica's: all have the same sums. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
+#include "graph/batch_dims.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -83,6 +84,20 @@ uint32_t rf_trace_next_stream(rf_trace *t)
     return t->streams++;
 }
 
+rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out)
+{
+    RF_TRY(rf_examples_follow(&t->examples, t->signature->graph));
+    *out = &t->examples.items[v];
+    return RF_OK;
+}
+
+bool rf_trace_is_share(const rf_trace *t, char *who, size_t size)
+{
+    const rf_strategy *s = t->strategy;
+    snprintf(who, size, s->num_replicas > 1 ? "%u replicas" : "workers of parameter servers", s->num_replicas);
+    return s->num_replicas > 1 || s->remote;
+}
+
 uint64_t rf_trace_rows(const rf_trace *t)
 {
     return t->rows;
@@ -127,7 +142,20 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
         return 0;
     }
     rf_trace_note_operand(t, x.id, argument);
+    if (t->entered == 0 && t->call.depth == 0 && keep_failure(t, rf_graph_set_call(t->signature->graph, argument)) < 0)
+        return 0;
     return x.id;
+}
+
+void rf_trace_enter(rf_trace *t, const char *what)
+{
+    if (t && t->entered++ == 0) (void)keep_failure(t, rf_graph_set_call(t->signature->graph, what));
+}
+
+rf_tensor rf_trace_leave(rf_trace *t, rf_tensor y)
+{
+    if (t) t->entered--;
+    return y;
 }
 
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
@@ -301,6 +329,21 @@ rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v)
     return NULL;
 }
 
+rf_value rf_trace_loss_of(const rf_trace *t, rf_variable_list variables)
+{
+    for (uint32_t i = 0; i < t->gradients.count; i++)
+        for (uint32_t k = 0; k < variables.count; k++)
+            if (t->gradients.items[i].variable == variables.items[k]) return t->gradients.items[i].loss;
+    return 0;
+}
+
+bool rf_trace_is_unreached(const rf_trace *t, rf_value v)
+{
+    for (uint32_t i = 0; i < t->gradients.count; i++)
+        if (t->gradients.items[i].value == v) return t->gradients.items[i].variable == NULL;
+    return false;
+}
+
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot)
 {
     return t->signature->states.items[slot].variable;
@@ -349,7 +392,7 @@ static rf_result check_passed_over(const rf_trace *t, rf_value loss, const rf_va
 }
 
 static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor *targets, uint32_t count,
-                                    rf_value *values, rf_tensor *grads)
+                                    rf_value *values, bool *reached, rf_tensor *grads)
 {
     rf_value *wanted = values, *found = values + count;
     const rf_value at = rf_trace_value(t, loss, "rf_gradients: loss");
@@ -357,7 +400,11 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
     RF_TRY(rf_trace_status(t));
     rf_graph *graph = t->signature->graph;
     RF_TRY(keep_failure(t, check_passed_over(t, at, wanted, count)));
-    RF_TRY(keep_failure(t, rf_graph_differentiate(graph, at, wanted, count, found)));
+    RF_TRY(keep_failure(t, rf_graph_differentiate_reached(graph, at, wanted, count, found)));
+    for (uint32_t i = 0; i < count; i++) {
+        reached[i] = found[i] != 0;
+        if (!reached[i]) RF_TRY(keep_failure(t, graph->core->fill_like(graph, 0.0f, wanted[i], &found[i])));
+    }
     /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
      * handle. */
     for (uint32_t i = 0; i < count; i++) {
@@ -366,8 +413,9 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
         const rf_value_info *target = &graph->values.items[wanted[i]];
         rf_variable *variable = target->kind == RF_VALUE_STATE ? rf_trace_slot_variable(t, target->slot) : NULL;
         if (!variable) continue;
+        if (!reached[i]) variable = NULL;
         RF_TRY(keep_failure(t, RF_VEC_GROW(&t->gradients)));
-        t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], variable };
+        t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], at, variable };
     }
     return RF_OK;
 }
@@ -382,9 +430,11 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
     if (num_targets > 0 && (!targets || !grads))
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_gradients: targets or grads is NULL");
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
-    if (!values) return keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = loss_differentiate(t, loss, targets, num_targets, values, grads);
+    bool *reached = RF_NEW_ARRAY(bool, num_targets);
+    const rf_result r = values && reached ? loss_differentiate(t, loss, targets, num_targets, values, reached, grads)
+                                          : keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_free(values);
+    rf_free(reached);
     return r;
 }
 
@@ -410,6 +460,9 @@ static rf_result check_update(const rf_trace *t, const rf_updater *updater, cons
                               rf_variable_list variables)
 {
     const rf_signature *sig = t->signature;
+    RF_REQUIRE(t->function->params.training,
+               "the step updates variables, but its function was created without rf_function_params::training: dropout "
+               "and noise would be off, and batch normalization would not learn; set it");
     RF_TRY(check_home(t, updater->strategy, "optimizer", "of this step"));
     RF_REQUIRE(variables.count > 0,
                "the list of variables to update is empty: is the model built, and are not all of its layers frozen?");
@@ -454,6 +507,8 @@ static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gr
     }
     sig->updates.count++;
     update->updater = rf_updater_retain(updater);
+    update->weighing = t->weighing;
+    t->weighing = (rf_update_weighing){ 0 };
     for (uint32_t i = 0; i < variables.count; i++) {
         update->variables[i] = rf_variable_retain(variables.items[i]);
         update->gradients[i] = gradients[i];
@@ -461,6 +516,7 @@ static rf_result add_update(rf_trace *t, rf_updater *updater, const rf_value *gr
     update->count = variables.count;
     if (transform) {
         update->transform = *transform;
+        update->transform_hash = transform->graph ? rf_graph_hash(transform->graph) : 0;
         *transform = (rf_gradient_transform){ 0 };
     }
     return RF_OK;
@@ -578,6 +634,23 @@ static rf_result use_shadows(rf_trace *t)
     return r;
 }
 
+/* Which batches all that the step is for fits. */
+static rf_result check_batches(const rf_signature *sig, uint32_t num_outputs)
+{
+    uint32_t count = num_outputs + sig->assignments.count;
+    for (uint32_t u = 0; u < sig->updates.count; u++) count += sig->updates.items[u].count;
+    rf_value *roots = RF_NEW_ARRAY(rf_value, count);
+    if (!roots) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    count = 0;
+    for (uint32_t i = 0; i < num_outputs; i++) roots[count++] = sig->outputs[i];
+    for (uint32_t i = 0; i < sig->assignments.count; i++) roots[count++] = sig->assignments.items[i].value;
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        for (uint32_t i = 0; i < sig->updates.items[u].count; i++) roots[count++] = sig->updates.items[u].gradients[i];
+    const rf_result r = rf_graph_check_batches(sig->graph, roots, count);
+    rf_free(roots);
+    return r;
+}
+
 static rf_result trace_step(rf_trace *t)
 {
     rf_function *f = t->function;
@@ -600,6 +673,7 @@ static rf_result trace_step(rf_trace *t)
     RF_TRY(use_shadows(t));
     rf_signature *sig = t->signature;
     sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
+    RF_TRY(check_batches(sig, f->params.num_outputs));
     RF_TRY(rf_trace_check_shapes(sig));
     if (t->strategy->num_replicas == 1) sig->sums.elements = 0; /* nothing reads them */
     return RF_OK;
@@ -615,6 +689,8 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     if (signature->graph) signature->graph->trace = NULL;
     rf_free(t.gradients.items);
     rf_free(t.passed_over.items);
+    rf_examples_map_free(&t.examples);
+    rf_free(t.divisors.items);
     return r;
 }
 
@@ -647,6 +723,8 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
     }
     rf_free(t.gradients.items);
     rf_free(t.passed_over.items);
+    rf_examples_map_free(&t.examples);
+    rf_free(t.divisors.items);
     rf_signature_free(signature, 0);
     return r;
 }

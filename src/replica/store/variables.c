@@ -41,6 +41,19 @@ static rf_result write_all(const rf_variable *v, const float *values, uint64_t c
     return RF_OK;
 }
 
+/* The first hole that variables which are gone have left and that is long enough, else the end; *index is its place in
+ * the list. */
+static uint64_t find_place(const rf_store *store, uint64_t count, uint32_t *index)
+{
+    uint64_t at = 0;
+    for (*index = 0; *index < store->variables.count; ++*index) {
+        const rf_range span = rf_variable_span(store->variables.items[*index]);
+        if (span.begin - at >= count) break;
+        at = span.end;
+    }
+    return at;
+}
+
 /* `values` has the length of the span: what follows the variable's own elements is zero, also where an older variable
  * was. */
 static rf_result place_variable(rf_variable *v, const float *values)
@@ -48,9 +61,10 @@ static rf_result place_variable(rf_variable *v, const float *values)
     rf_strategy *s = v->strategy;
     rf_store *store = rf_variable_store(v);
     const uint64_t padded = rf_align_up(v->count, s->alignment);
-    RF_TRY(variables_reserve(s, store, padded));
+    uint32_t index;
+    v->offset = find_place(store, padded, &index);
+    if (v->offset + padded > store->used) RF_TRY(variables_reserve(s, store, v->offset + padded - store->used));
     RF_TRY(RF_VEC_GROW(&store->variables));
-    v->offset = store->used;
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(write_all(v, values, padded));
     if (v->trainable) {
@@ -61,13 +75,15 @@ static rf_result place_variable(rf_variable *v, const float *values)
             r = rf_flat_write(&s->gradients, i, v->offset, padded, zeros);
         rf_free(zeros);
         RF_TRY(r);
+        if (s->exchange->fns->forget) s->exchange->fns->forget(s->exchange, rf_variable_span(v));
     }
-    store->used += padded;
-    store->variables.items[store->variables.count++] = v;
+    if (store->used < v->offset + padded) store->used = v->offset + padded;
+    rf_variable **place = &store->variables.items[index];
+    memmove(place + 1, place, (store->variables.count++ - index) * sizeof(*place));
+    *place = v;
     return RF_OK;
 }
 
-/* Space is given back at the end only, where the variables of the model that was created last are. */
 static void remove_variable(const rf_variable *v)
 {
     rf_store *store = rf_variable_store(v);

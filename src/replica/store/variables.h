@@ -16,6 +16,7 @@ struct rf_variable {
     bool shadowed; /* see shadows.h */
     bool frozen;   /* by its layer: models leave it out of what they train */
     bool served;   /* parameter servers add up what steps assign to it */
+    uint64_t run;  /* of the updater: the latest that updated it */
     rf_updater
         *updater; /* the last one that updated it; not a counted reference: an updater that is destroyed clears it */
 };

@@ -82,6 +82,11 @@ static rf_result read_gradient(rf_updater *u, const rf_segment *segment, rf_rang
     return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), segment->owner);
 }
 
+bool rf_variable_is_updated(const rf_variable *variable)
+{
+    return variable->updater && variable->run == variable->updater->runs;
+}
+
 RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *values)
 {
     RF_REQUIRE(variable, "rf_variable_read_gradient: variable is NULL");

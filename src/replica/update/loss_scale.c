@@ -146,15 +146,18 @@ static uint64_t next_iteration(const rf_updater *u, uint32_t skipped)
 void rf_update_compute_rows(rf_update *update)
 {
     const rf_updater *u = update->updater;
-    if (update->numbers_version != u->numbers_version)
+    if (update->numbers_version != u->numbers_version || update->rows_divisor != update->divisor)
         memset(update->rows_made, 0, update->num_rows * sizeof(update->rows_made[0]));
     update->numbers_version = u->numbers_version;
+    update->rows_divisor = update->divisor;
     for (uint32_t skipped = 0; skipped <= u->scaling.pending; skipped++) {
         const uint64_t iteration = next_iteration(u, skipped);
         uint64_t *made = &update->rows_made[iteration % update->num_rows];
         if (*made == iteration + 1) continue;
-        for (uint32_t i = 0; i < update->num_hypers; i++)
+        for (uint32_t i = 0; i < update->num_hypers; i++) {
             u->params.hyper(u->params.user, iteration, 0, update->hyper_groups[i], row_of(update, i, iteration));
+            rf_update_weigh_numbers(update, row_of(update, i, iteration));
+        }
         *made = iteration + 1;
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Norms of the gradients of an update, over the segments of all workers. */
+#include <math.h>
 #include <string.h>
 
 #include "replica/internal.h"
@@ -65,12 +66,42 @@ rf_result rf_update_share_sums(rf_update *update, uint32_t width)
     return RF_OK;
 }
 
+/* ---- sums of squares that are no floats ---- */
+
+/* Squares leave the range of floats where numbers are beyond 1.8e19. Sums that have come out as infinite are taken
+ * again, of numbers that are 2^-100 times as large. */
+float rf_update_pass_scale(uint32_t pass)
+{
+    return pass == 0 ? 1.0f : 0x1p-100f;
+}
+
+rf_result rf_update_take_sums(rf_update *update, uint32_t width, rf_result (*run)(rf_update *update, uint32_t pass))
+{
+    uint64_t count = 0;
+    bool again = true;
+    for (uint32_t i = 0; i < update->segments.count; i++)
+        count += width * rf_update_num_blocks(update, &update->segments.items[i]);
+    for (uint32_t pass = 0; again && pass < RF_UPDATE_PASSES; pass++) {
+        const double scale = (double)rf_update_pass_scale(pass);
+        RF_TRY(run(update, pass));
+        RF_TRY(rf_update_share_sums(update, width));
+        again = false;
+        for (uint64_t i = 0; i < count; i++) {
+            if (pass == 0 || isinf(update->exact[i])) update->exact[i] = (double)update->sums[i] / (scale * scale);
+            again = again || isinf(update->exact[i]);
+        }
+    }
+    return RF_OK;
+}
+
+/* ---- norms of gradients ---- */
+
 /* Of each variable, or of each segment's numbers; then of all. */
 static void add_squares(rf_update *update)
 {
     const bool global = update->updater->params.global_norm;
     const bool by_variable = rf_updater_by_variable(update->updater);
-    const float *sum = update->sums;
+    const double *sum = update->exact;
     double total = 0;
     for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
     for (uint32_t i = 0; i < update->segments.count; i++) {
@@ -83,23 +114,29 @@ static void add_squares(rf_update *update)
     for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = total;
 }
 
-/* Sums of squares on their owners; the rest here, in double and in the order of the segments. */
-rf_result rf_update_reduce_norms(rf_update *update)
+static rf_result run_norms(rf_update *update, uint32_t pass)
 {
     rf_strategy *s = update->updater->strategy;
     for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_update_replica *at = &update->replicas[r];
-        if (!at->norms) continue;
-        RF_TRY(rf_program_acquire(at->norms, 0, &update->frames[r]));
+        rf_program *norms;
+        RF_TRY(rf_update_sums_program(update, r, false, pass, &norms));
+        if (!norms) continue;
+        RF_TRY(rf_program_acquire(norms, 0, &update->frames[r]));
         RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
     }
     for (uint32_t r = 0; r < s->num_local; r++) {
         const rf_update_replica *at = &update->replicas[r];
-        if (!at->norms) continue;
+        if (at->num_norms == 0) continue;
         RF_TRY(rf_strategy_wait_local(s, r));
         rf_update_collect_sums(update, r, at->norm_segments, at->num_norms, 1);
     }
-    RF_TRY(rf_update_share_sums(update, 1));
+    return RF_OK;
+}
+
+/* Sums of squares on their owners; the rest here, in double and in the order of the segments. */
+rf_result rf_update_reduce_norms(rf_update *update)
+{
+    RF_TRY(rf_update_take_sums(update, 1, run_norms));
     add_squares(update);
     return RF_OK;
 }

@@ -46,13 +46,14 @@ typedef struct rf_turns {
     uint32_t *bucket_of; /* by variable of the update */
     rf_overlap_plan plan;
     rf_turn_bucket *buckets;
-    rf_turn_replica *locals; /* [num_local] */
-    uint32_t *parts;         /* [number of states]: room */
-    const float **from;      /* [num_local]: room */
-    float **to;              /* [num_local]: room */
-    rf_frame **checks;       /* [num_local]: of gradients of scaled losses, if the host asks; or NULL */
-    uint32_t depth;          /* parts under way */
-    double exposed;          /* seconds of this step */
+    rf_turn_replica *locals;  /* [num_local] */
+    uint32_t *parts;          /* [number of states]: room */
+    const float **from;       /* [num_local]: room */
+    float **to;               /* [num_local]: room */
+    const uint32_t *examples; /* of the step under way, of this worker's replicas */
+    rf_frame **checks;        /* [num_local]: of gradients of scaled losses, if the host asks; or NULL */
+    uint32_t depth;           /* parts under way */
+    double exposed;           /* seconds of this step */
 } rf_turns;
 
 /* Whether an update that is alone in its step can be prepared by bucket, so that gradients are exchanged while the

@@ -6,6 +6,13 @@
 #include "replica/update/repeated.h"
 #include "replica/update/updater.h"
 
+/* How the step's gradients are weighed among accumulated ones; HOST slots are those of the signature's graph. */
+typedef struct rf_update_weighing {
+    rf_divisor_kind kind;
+    double elements;
+    uint32_t factor_slot, keep_slot;
+} rf_update_weighing;
+
 /* One rf_trace_update() of a signature. */
 typedef struct rf_update {
     rf_updater *updater;
@@ -13,6 +20,8 @@ typedef struct rf_update {
     rf_value *gradients;     /* in the signature's graph */
     uint32_t count;
     rf_gradient_transform transform;
+    uint64_t transform_hash; /* of its graph */
+    rf_update_weighing weighing;
     /* made for the generations of the signature: */
     rf_variable **sorted;   /* `variables` by offset */
     rf_range *spans;        /* of `sorted` */
@@ -32,8 +41,13 @@ typedef struct rf_update {
     double *squares;          /* [num_hypers]: sums of squares, of one variable or of all */
     float *sums;              /* that devices made, segment by segment, block by block */
     float *gathered;          /* room for as many */
+    double *exact;            /* the same without the limits of floats */
+    double reference, factor; /* of the step under way: the unit of divisors, and its own in that */
+    double weight, divisor;   /* of all accumulated steps with it: what the host knows, and everything */
+    double rows_divisor;      /* that rows were made with */
     float found_here, found;  /* not 0: gradients are not finite, of this worker, of any */
     rf_comm_request *finding; /* asks the other workers; or NULL */
+    bool ready;               /* rf_update_ready() has been here */
     bool skipped;             /* the latest update was not made, because some were not */
     uint32_t num_rows;        /* of numbers that each group has; see rf_update_decides() */
     uint64_t *rows_made;      /* [num_rows]: 1 + the update that the row is for; 0: none */
@@ -43,10 +57,14 @@ typedef struct rf_update {
     struct rf_turns *turns;
 } rf_update;
 
+/* Sums of squares of numbers as they are, and of numbers that are made smaller (norms.c). */
+#define RF_UPDATE_PASSES 2
+
 typedef struct rf_update_replica {
-    rf_program *accumulate, *transform, *norms, *ratios; /* NULL where there is nothing to do */
-    rf_program *check, *unscale, *decide;                /* of losses that are scaled; see rf_update_asks() */
-    uint32_t *norm_segments;                             /* segment of each result of `norms` */
+    rf_program *accumulate, *transform;                             /* NULL where there is nothing to do */
+    rf_program *norms[RF_UPDATE_PASSES], *ratios[RF_UPDATE_PASSES]; /* those after the first, when first needed */
+    rf_program *check, *unscale, *decide; /* of losses that are scaled; see rf_update_asks() */
+    uint32_t *norm_segments;              /* segment of each result of `norms` */
     uint32_t num_norms;
     uint32_t *ratio_segments; /* segment of each result of `ratios` */
     uint32_t num_ratios;
@@ -87,6 +105,7 @@ static inline bool rf_update_joins(const rf_update *update)
 {
     const rf_updater *u = update->updater;
     const rf_updater_params *p = &u->params;
+    if (u->weights.device) return false;
     if (u->strategy->num_replicas > 1 || p->variable_norms || p->global_norm || p->emit_norms || p->whole) return false;
     /* Scalars are made anew for each update by a function of the user's, which must not be called for one that may not
      * be made. */
@@ -117,15 +136,23 @@ void rf_update_unprepare(rf_update *update);
 void rf_update_free(rf_update *update);
 /* What the first of several accumulated steps does to the sums of a replica: its gradients replace them, or, where it
  * has none, zeros do. */
-rf_result rf_update_record_first(const rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out);
+rf_result rf_update_record_first(rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out);
+
+/* Sums of squares of a replica's segments in a pass, for norms or ratios, made where they have not been; NULL: it has
+ * none. */
+rf_result rf_update_sums_program(rf_update *update, uint32_t index, bool ratios, uint32_t pass, rf_program **out);
 
 /* ---- update_run.c ---- */
 /* Frames that belong to the same submission as the replica's stage A, appended to frames[*count]. */
 rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count);
+/* Makes what the programs need: a lack of memory shows before a step has changed anything. */
+rf_result rf_update_ready(rf_update *update);
 /* Everything after stage A was submitted on all replicas; on those with examples[r] == 0 it was not. Where it has to be
  * submitted in parts, it is submitted here: frames[r] hold their inputs (NULL where examples[r] is 0). Both are those
  * of this worker's replicas. */
 rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32_t *examples);
+/* What it updates, and with which settings. */
+void rf_update_describe(const rf_update *update, rf_update_settings *settings);
 /* Most frames that one update adds to a submission. */
 #define RF_UPDATE_FRAMES 2
 
@@ -147,6 +174,17 @@ void rf_update_stop_finding(rf_update *update);
  * is made once, for some take long. */
 void rf_update_compute_rows(rf_update *update);
 void rf_update_fill_rows(const rf_update *update, rf_frame *frame);
+
+/* ---- step_weight.c ---- */
+/* Before anything of a step of so many examples is filled in. */
+void rf_update_begin_weight(rf_update *update, uint64_t examples);
+void rf_update_fill_weight(const rf_update *update, uint32_t index, rf_frame *frame);
+/* Once the step is under way; examples are those of this worker's replicas. */
+void rf_update_count_weight(rf_update *update, const uint32_t *examples);
+/* update->divisor. Collective, and waits, where there are weights that the host does not know. */
+rf_result rf_update_take_divisor(rf_update *update, const uint32_t *examples);
+/* Numbers of hyper(), which divides by accumulation_steps, become those for the divisor. */
+void rf_update_weigh_numbers(const rf_update *update, float *values);
 
 /* ---- ratios.c ---- */
 /* Where there are ratios: changes the slots and puts the ratios into the numbers of the update. Waits. */
@@ -172,6 +210,9 @@ void rf_update_collect_sums(rf_update *update, uint32_t index, const uint32_t *s
                             uint32_t width);
 /* Sums of this worker's segments become those of all. */
 rf_result rf_update_share_sums(rf_update *update, uint32_t width);
+float rf_update_pass_scale(uint32_t pass);
+/* update->exact, from what `run` leaves in update->sums of this worker's segments. */
+rf_result rf_update_take_sums(rf_update *update, uint32_t width, rf_result (*run)(rf_update *update, uint32_t pass));
 /* Takes the norms of reduced gradients: update->squares. Waits. */
 rf_result rf_update_reduce_norms(rf_update *update);
 

@@ -49,10 +49,11 @@ static const void *place_identity(const void *segment, uint32_t k)
 }
 
 typedef struct build {
-    const rf_update *update;
+    rf_update *update;
     rf_updater *updater;
     uint32_t index;
     const rf_update_bucket *bucket; /* whose segments are meant */
+    uint32_t pass;                  /* of sums of squares */
 } build;
 
 static bool owned_here(const build *b, const rf_segment *segment)
@@ -277,7 +278,8 @@ static rf_result emit_ratio_segments(const build *b, range_graph *g, segment_val
     for (uint32_t i = 0; i < b->update->num_hypers; i++) RF_TRY(list_hosts(b, g, i, v->hyper));
     for (uint32_t i = 0; i < at->num_ratios; i++) {
         RF_TRY(list_values(b, g, &b->update->segments.items[at->ratio_segments[i]], v));
-        RF_TRY(p->emit_norms(p->user, g->graph, v->param, v->grad, v->slots, v->hyper, &results[i]));
+        RF_TRY(p->emit_norms(p->user, g->graph, v->param, v->grad, v->slots, v->hyper, rf_update_pass_scale(b->pass),
+                             &results[i]));
     }
     return RF_OK;
 }
@@ -345,7 +347,7 @@ static rf_result emit_norms(const build *b, range_graph *g, rf_value *results)
         rf_value x;
         RF_TRY(range_state(g, segment, rf_update_gradients(b->update)->buffers[b->index], segment->range.begin,
                            segment->range.end - segment->range.begin, &x));
-        RF_TRY(b->updater->params.emit_sum_squares(g->graph, x, &results[i]));
+        RF_TRY(b->updater->params.emit_sum_squares(g->graph, x, rf_update_pass_scale(b->pass), &results[i]));
     }
     return RF_OK;
 }
@@ -507,7 +509,20 @@ static rf_result make_ratios(const build *b, rf_update_replica *at)
     if (!at->ratio_segments) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < segments->count; i++)
         if (owned_here(b, &segments->items[i])) at->ratio_segments[at->num_ratios++] = i;
-    return at->num_ratios > 0 ? make_program(b, "ratios", emit_ratios, at->num_ratios, &at->ratios) : RF_OK;
+    rf_program *first;
+    return rf_update_sums_program(b->update, b->index, true, 0, &first);
+}
+
+rf_result rf_update_sums_program(rf_update *update, uint32_t index, bool ratios, uint32_t pass, rf_program **out)
+{
+    rf_update_replica *at = &update->replicas[index];
+    const build b = { .update = update, .updater = update->updater, .index = index, .pass = pass };
+    const uint32_t count = ratios ? at->num_ratios : at->num_norms;
+    rf_program **program = ratios ? &at->ratios[pass] : &at->norms[pass];
+    if (!*program && count > 0)
+        RF_TRY(make_program(&b, ratios ? "ratios" : "norms", ratios ? emit_ratios : emit_norms, count, program));
+    *out = *program;
+    return RF_OK;
 }
 
 /* Nothing travels where every replica has the directions that it goes on with. */
@@ -554,12 +569,13 @@ static rf_result make_scaling(const build *b, rf_update_replica *at)
 static rf_result build_replica(const build *b)
 {
     rf_update_replica *at = &b->update->replicas[b->index];
+    rf_program *norms;
     RF_TRY(list_norms(b, at));
     for (uint32_t k = 0; k < b->update->num_buckets; k++)
         RF_TRY(build_bucket(&(build){ b->update, b->updater, b->index, &b->update->buckets[k] }));
     if (b->update->transform.graph && b->update->buckets[0].replicas[b->index].apply)
         RF_TRY(make_transform(b, &at->transform));
-    if (at->num_norms > 0) RF_TRY(make_program(b, "norms", emit_norms, at->num_norms, &at->norms));
+    RF_TRY(rf_update_sums_program(b->update, b->index, false, 0, &norms));
     RF_TRY(make_ratios(b, at));
     RF_TRY(make_directions(b, at));
     RF_TRY(make_scaling(b, at));
@@ -567,7 +583,7 @@ static rf_result build_replica(const build *b)
     return make_program(b, "accumulate", emit_accumulate, 0, &at->accumulate);
 }
 
-rf_result rf_update_record_first(const rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out)
+rf_result rf_update_record_first(rf_update *update, uint32_t index, bool clear, rf_gpu_recording **out)
 {
     rf_updater *u = update->updater;
     const transfer first = { "first gradients", &u->strategy->gradients, &u->totals, TRANSFER_RUNS },
@@ -628,11 +644,12 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
     update->squares = RF_NEW_ARRAY(double, update->num_hypers);
     update->sums = RF_NEW_ARRAY(float, num_sums);
     update->gathered = RF_NEW_ARRAY(float, num_sums);
+    update->exact = RF_NEW_ARRAY(double, num_sums);
     update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
     update->frames = RF_NEW_ARRAY(rf_frame *, replicas);
     update->replicas = RF_NEW_ARRAY(rf_update_replica, replicas);
     return update->hypers && update->rows_made && update->squares && update->sums && update->gathered &&
-                   update->counts && update->frames && update->replicas
+                   update->exact && update->counts && update->frames && update->replicas
                ? RF_OK
                : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -692,8 +709,10 @@ static void free_replica(rf_update_replica *at)
 {
     rf_program_destroy(&at->accumulate);
     rf_program_destroy(&at->transform);
-    rf_program_destroy(&at->norms);
-    rf_program_destroy(&at->ratios);
+    for (uint32_t pass = 0; pass < RF_UPDATE_PASSES; pass++) {
+        rf_program_destroy(&at->norms[pass]);
+        rf_program_destroy(&at->ratios[pass]);
+    }
     rf_program_destroy(&at->directions);
     rf_program_destroy(&at->wholes);
     rf_gpu_recording_destroy(&at->directions_down);
@@ -739,6 +758,7 @@ void rf_update_unprepare(rf_update *update)
     rf_free(update->squares);
     rf_free(update->sums);
     rf_free(update->gathered);
+    rf_free(update->exact);
     rf_free(update->counts);
     rf_free(update->frames);
     if (update->wholes_exchange) update->updater->strategy->exchange->fns->close(&update->wholes_exchange);
@@ -748,7 +768,9 @@ void rf_update_unprepare(rf_update *update)
                            .variables = update->variables,
                            .gradients = update->gradients,
                            .count = update->count,
-                           .transform = update->transform };
+                           .transform = update->transform,
+                           .transform_hash = update->transform_hash,
+                           .weighing = update->weighing };
 }
 
 void rf_update_free(rf_update *update)

@@ -54,9 +54,10 @@ static void compute_hypers(rf_update *update)
         return;
     }
     for (uint32_t i = 0; i < update->num_hypers; i++) {
-        const double norm = wants_norms(u) ? sqrt(update->squares[i]) / u->params.accumulation_steps : 0;
+        const double norm = wants_norms(u) ? sqrt(update->squares[i]) / update->divisor : 0;
         float *values = update->hypers + (size_t)i * rf_updater_num_numbers(u);
         u->params.hyper(u->params.user, u->iterations, norm, update->hyper_groups[i], values);
+        rf_update_weigh_numbers(update, values);
     }
 }
 
@@ -82,6 +83,32 @@ void rf_update_fill_hypers(const rf_update *update, uint32_t index, rf_frame *fr
     }
 }
 
+/* ---- before a step ---- */
+
+static rf_result replica_ready(const rf_update *update, uint32_t r)
+{
+    const rf_strategy *s = update->updater->strategy;
+    const rf_update_replica *at = &update->replicas[r];
+    rf_program *programs[] = { at->accumulate, at->transform, at->norms[0],   at->ratios[0], at->check,
+                               at->unscale,    at->decide,    at->directions, at->wholes };
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+        if (programs[i]) RF_TRY(rf_replica_context(s, r, rf_program_ready(programs[i], 0)));
+    for (uint32_t b = 0; b < update->num_buckets; b++) {
+        const rf_update_bucket_replica *made = &update->buckets[b].replicas[r];
+        if (made->apply) RF_TRY(rf_replica_context(s, r, rf_program_ready(made->apply, 0)));
+        if (made->sum) RF_TRY(rf_replica_context(s, r, rf_program_ready(made->sum, 0)));
+    }
+    return RF_OK;
+}
+
+rf_result rf_update_ready(rf_update *update)
+{
+    for (uint32_t r = 0; !update->ready && r < update->updater->strategy->num_local; r++)
+        RF_TRY(replica_ready(update, r));
+    update->ready = true;
+    return RF_OK;
+}
+
 /* ---- together with stage A ---- */
 
 rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame **frames, uint32_t *count)
@@ -95,6 +122,7 @@ rf_result rf_update_join_submission(rf_update *update, uint32_t index, rf_frame 
     RF_TRY(rf_program_acquire(update->buckets[0].replicas[index].apply, 0, &frames[*count]));
     /* Its frame may be that of a pending update: it has ended, and its results are there until the next submission. */
     if (rf_update_decides(update)) RF_TRY(rf_updater_make_way(u, update->num_rows));
+    RF_TRY(rf_update_take_divisor(update, NULL));
     compute_hypers(update);
     rf_update_fill_hypers(update, index, frames[*count]);
     update->frames[index] = frames[*count];
@@ -152,6 +180,7 @@ static rf_result learn_uses(rf_turns *t, uint32_t r)
 static rf_result update_begin(rf_turns *t, rf_frame *const *frames, const uint32_t *examples)
 {
     rf_strategy *s = t->strategy;
+    t->examples = examples;
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_turn_replica *at = &t->locals[r];
         at->frame = t->overlaps ? frames[r] : NULL;
@@ -315,6 +344,15 @@ static rf_result gather_gradients(rf_turns *t, uint32_t b)
     return finish_exchange(t, b);
 }
 
+/* Sums to means, and back: what transforms compute with, and what updates take. */
+static void fill_transform(const rf_update *update, rf_frame *frame)
+{
+    float *mean = update->transform.weighs ? rf_frame_host(frame, 0) : NULL;
+    float *sum = update->transform.weighs ? rf_frame_host(frame, 1) : NULL;
+    if (mean) *mean = (float)(1 / update->divisor);
+    if (sum) *sum = (float)update->divisor;
+}
+
 static rf_result transform_gradients(rf_turns *t)
 {
     rf_update *update = t->update;
@@ -322,6 +360,7 @@ static rf_result transform_gradients(rf_turns *t)
         rf_program *transform = update->replicas[r].transform;
         if (!transform) continue;
         RF_TRY(rf_replica_context(t->strategy, r, rf_program_acquire(transform, 0, &update->frames[r])));
+        fill_transform(update, update->frames[r]);
         RF_TRY(rf_replica_context(t->strategy, r,
                                   rf_replica_submit_frames(&t->strategy->replicas[r], &update->frames[r], 1)));
     }
@@ -331,6 +370,7 @@ static rf_result transform_gradients(rf_turns *t)
 /* What the update reads, from reduced gradients. */
 static rf_result update_prepare_numbers(rf_turns *t)
 {
+    RF_TRY(rf_update_take_divisor(t->update, t->examples));
     if (t->update->transform.graph) RF_TRY(transform_gradients(t));
     if (wants_norms(t->update->updater)) RF_TRY(rf_update_reduce_norms(t->update));
     compute_hypers(t->update);
@@ -440,7 +480,7 @@ static rf_result run_due(rf_turns *t, rf_frame *const *frames, const uint32_t *e
     return RF_OK;
 }
 
-static rf_result add_first(const rf_update *update, uint32_t r, bool clear, rf_repeated *copies)
+static rf_result add_first(rf_update *update, uint32_t r, bool clear, rf_repeated *copies)
 {
     rf_gpu_recording *rec = NULL;
     RF_TRY(rf_replica_context(update->updater->strategy, r, rf_update_record_first(update, r, clear, &rec)));
@@ -465,6 +505,7 @@ static rf_result begin_totals(rf_update *update, const uint32_t *examples)
 static void count_step(rf_update *update)
 {
     rf_updater *u = update->updater;
+    u->runs++;
     if (rf_update_is_due(update)) {
         u->latest = rf_update_gradients(update);
         if (!update->skipped) u->iterations++;
@@ -474,7 +515,10 @@ static void count_step(rf_update *update)
     } else {
         u->accumulated++;
     }
-    for (uint32_t i = 0; i < update->count; i++) update->variables[i]->updater = u;
+    for (uint32_t i = 0; i < update->count; i++) {
+        update->variables[i]->updater = u;
+        update->variables[i]->run = u->runs;
+    }
 }
 
 rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32_t *examples)
@@ -482,6 +526,7 @@ rf_result rf_update_run(rf_update *update, rf_frame *const *frames, const uint32
     const rf_updater *u = update->updater;
     if (u->params.accumulation_steps > 1 && u->accumulated == 0) RF_TRY(begin_totals(update, examples));
     if (rf_update_is_due(update) && !rf_update_joins(update)) RF_TRY(run_due(update->turns, frames, examples));
+    rf_update_count_weight(update, examples);
     count_step(update);
     return RF_OK;
 }

@@ -41,6 +41,8 @@ void rf_updater_release(rf_updater *u)
     rf_flat_free(u->strategy, &u->transformed);
     rf_flat_free(u->strategy, &u->directions);
     rf_updater_free_scale(u);
+    rf_local_state_destroy(&u->weights.device);
+    rf_free(u->weights.took_part);
     rf_strategy_release(u->strategy);
     rf_free(u);
 }
@@ -154,6 +156,7 @@ uint32_t rf_updater_accumulated(const rf_updater *updater)
 void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
 {
     updater->accumulated = steps;
+    rf_updater_write_weight(updater, steps, 0);
 }
 
 /* ---- plans and the move of state between owners ---- */
@@ -341,17 +344,30 @@ static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count
     return RF_OK;
 }
 
+/* Nobody but the updater has the variable, so nothing can name its state any more. Not told in jobs: workers, who make
+ * the same plans, may have let go of it at different times. */
+static bool is_gone(const rf_updater *u, const rf_variable *v)
+{
+    return v->references == 1 && u->strategy->world.size == 1;
+}
+
+static void release_gone(rf_variable **variables, uint32_t count, const rf_updater *u)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (is_gone(u, variables[i])) rf_variable_release(variables[i]);
+}
+
 rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_t count)
 {
     const uint32_t known = u->variables.count;
-    uint32_t news = 0;
+    uint32_t news = 0, total = 0;
     for (uint32_t i = 0; i < count; i++) news += !updates_variable(u, variables[i]);
     if (news == 0) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     rf_variable **all = RF_NEW_ARRAY(rf_variable *, known + news);
     if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    uint32_t total = known;
-    if (known) memcpy(all, u->variables.items, known * sizeof(all[0]));
+    for (uint32_t i = 0; i < known; i++)
+        if (!is_gone(u, u->variables.items[i])) all[total++] = u->variables.items[i];
     for (uint32_t i = 0; i < count; i++)
         if (!updates_variable(u, variables[i])) all[total++] = variables[i];
     rf_variables_sort(all, total);
@@ -362,6 +378,7 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
     }
     for (uint32_t i = 0; i < total; i++)
         if (!updates_variable(u, all[i])) rf_variable_retain(all[i]);
+    release_gone(u->variables.items, known, u);
     rf_free(u->variables.items);
     u->variables.items = all;
     u->variables.count = u->variables.capacity = total;

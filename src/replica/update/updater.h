@@ -10,11 +10,11 @@ struct rf_updater {
     uint32_t references;
     rf_strategy *strategy;
     rf_updater_params params;
-    bool destroyed;        /* by its user; what `params` points to is gone */
-    const char *suspended; /* why nothing may be updated now; NULL: it may */
-    uint64_t iterations;
-    uint64_t numbers_version; /* raised when hyper() would give others */
-    uint32_t accumulated;     /* steps since the last update */
+    bool destroyed;            /* by its user; what `params` points to is gone */
+    const char *suspended;     /* why nothing may be updated now; NULL: it may */
+    uint64_t iterations, runs; /* runs: steps, also those that end with no update */
+    uint64_t numbers_version;  /* raised when hyper() would give others */
+    uint32_t accumulated;      /* steps since the last update */
     struct {
         rf_variable **items;
         uint32_t count, capacity;
@@ -26,6 +26,11 @@ struct rf_updater {
     rf_flat directions;    /* the same places; only where whole variables have directions */
     const rf_flat *latest; /* what the latest update was made with */
     rf_flat totals;        /* sums of gradients over accumulated steps; places as in the strategy's `trainable` */
+    struct {
+        double sum, reference;  /* what the accumulated steps count, and the first one's divisor; 0: not known */
+        rf_local_state *device; /* sums of weights that the host does not know; NULL: no step has any */
+        bool *took_part;        /* [num_local]: whose are of this update */
+    } weights;
     struct {
         rf_local_state *scale, *tally; /* NULL: losses are not scaled */
         float skipped;                 /* steps, as far as the host knows */
@@ -70,6 +75,10 @@ static inline rf_flat *rf_updater_gradients(rf_updater *u)
 {
     return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->gradients;
 }
+
+/* ---- step_weight.c ---- */
+/* From here on there are weights that the host does not know. */
+rf_result rf_updater_ensure_weights(rf_updater *updater);
 
 /* ---- loss_scale.c ---- */
 rf_result rf_updater_create_scale(rf_updater *updater);

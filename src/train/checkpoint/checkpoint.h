@@ -74,6 +74,8 @@ struct rf_item {
 
 /* Of an optimizer that scales losses (scale_item.c). */
 extern const rf_item_kind rf_scale_item_kind;
+/* Of an optimizer that accumulates gradients (weight_item.c). */
+extern const rf_item_kind rf_weight_item_kind;
 
 typedef struct rf_item_list {
     rf_item *items;

@@ -692,6 +692,7 @@ static rf_result append_optimizer(rf_item_list *list, const rf_checkpoint *c, co
     RF_TRY(r);
     RF_TRY(append_plain(list, tracked, "/iterations", &iterations_kind));
     RF_TRY(append_plain(list, tracked, "/accumulated_steps", &accumulated_kind));
+    RF_TRY(append_plain(list, tracked, "/accumulated_weight", &rf_weight_item_kind));
     if (rf_optimizer_configuration(tracked->u.optimizer)->params.loss_scale)
         RF_TRY(item_append(list, rf_asprintf("%s/loss_scale", tracked->name),
                            (rf_item){ .kind = &rf_scale_item_kind, .tracked = tracked, .shape = RF_SHAPE(2) }));

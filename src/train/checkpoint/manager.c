@@ -208,7 +208,8 @@ static const rf_file_ops *ops_of(const rf_checkpoint_manager *m)
 
 static void remove_file(const rf_file_ops *ops, const char *path)
 {
-    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT) rf_log_message(RF_LOG_WARN, "cannot remove '%s'", path);
+    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
+        rf_log_message(RF_LOG_WARN, "cannot remove '%s' (%s)", path, strerror(errno));
 }
 
 static rf_result remove_part(const walk *w, const char *file)
@@ -230,7 +231,7 @@ static void remove_checkpoint(const rf_checkpoint_manager *m, const char *path)
     const rf_file_ops *ops = ops_of(m);
     walk w = { .ops = ops, .directory = m->directory, .fn = remove_part, .main = strrchr(path, '/') + 1 };
     if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
-        rf_log_message(RF_LOG_WARN, "cannot remove '%s'", path);
+        rf_log_message(RF_LOG_WARN, "cannot remove '%s' (%s)", path, strerror(errno));
     else if (each_file(&w) < 0)
         rf_log_message(RF_LOG_WARN, "part files of '%s' were not removed: %s", path, rf_error_message());
 }

@@ -113,7 +113,8 @@ static void find_parts(const rf_file_ops *ops, const char *path, name_list *out)
 
 static void remove_file(const rf_file_ops *ops, const char *path)
 {
-    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT) rf_log_message(RF_LOG_WARN, "cannot remove '%s'", path);
+    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
+        rf_log_message(RF_LOG_WARN, "cannot remove '%s' (%s)", path, strerror(errno));
 }
 
 /* The main file, or with `split` NULL the only one. */

@@ -132,6 +132,44 @@ static rf_tensor call_model(rf_trace *t, rf_compiled *c, const rf_tensor *in, rf
     return loss;
 }
 
+/* ---- what is trained ---- */
+
+static bool knows_layer(const rf_compiled *c, const rf_layer *layer)
+{
+    for (uint32_t i = 0; i < c->layers.count; i++)
+        if (c->layers.items[i].layer == layer) return true;
+    return false;
+}
+
+/* As in Keras, what is trained is what was trainable when the model was compiled, however often steps are traced. */
+static rf_result note_layers(rf_compiled *c)
+{
+    for (uint32_t i = 0; i < rf_model_num_layers(c->model); i++) {
+        rf_layer *layer = rf_model_layer(c->model, i);
+        if (knows_layer(c, layer)) continue;
+        RF_TRY(RF_VEC_GROW(&c->layers));
+        c->layers.items[c->layers.count++] = (rf_compiled_layer){ layer, rf_layer_state_of(layer) };
+    }
+    return RF_OK;
+}
+
+/* Before a trace, and again after it. */
+static void exchange_states(rf_compiled *c)
+{
+    for (uint32_t i = 0; i < c->layers.count; i++)
+        rf_layer_exchange_state(c->layers.items[i].layer, &c->layers.items[i].state);
+}
+
+static rf_result minimize_loss(rf_trace *t, const rf_compiled *c, rf_tensor loss)
+{
+    const rf_variable_list variables = rf_model_variables(c->model);
+    if (rf_trace_status(t) >= 0 && variables.count == 0 && rf_model_state_variables(c->model).count > 0)
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_model_fit: all layers were frozen when the model was compiled; there is nothing to "
+                             "train. Call rf_layer_set_trainable(), then rf_model_compile()");
+    return rf_optimizer_minimize(t, c->optimizer, loss, variables);
+}
+
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     rf_compiled *c = user;
@@ -141,8 +179,12 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
         RF_TRY(rf_device_data_take(t, c->device_data, in[0], of_rows));
         in = of_rows;
     }
+    exchange_states(c);
     const rf_tensor loss = call_model(t, c, in, RF_TRAINING, &c->train_meters);
-    return rf_optimizer_minimize(t, c->optimizer, loss, rf_model_variables(c->model));
+    const rf_result r = minimize_loss(t, c, loss);
+    exchange_states(c);
+    RF_TRY(r);
+    return note_layers(c); /* those of models that a call has found */
 }
 
 static rf_result evaluate_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -161,6 +203,7 @@ void rf_compiled_destroy(rf_compiled **compiled)
     rf_meters_destroy(&(*compiled)->train_meters);
     rf_meters_destroy(&(*compiled)->evaluate_meters);
     rf_optimizer_release((*compiled)->optimizer);
+    rf_free((*compiled)->layers.items);
     rf_free(*compiled);
     *compiled = NULL;
 }
@@ -349,6 +392,7 @@ static rf_result make_names(rf_compiled *c)
 static rf_result compiled_prepare(rf_model *model, rf_compiled *c)
 {
     RF_TRY(make_names(c));
+    RF_TRY(note_layers(c));
     const uint32_t num_losses = num_output_losses(c);
     const char *const *metric_names = &c->names[1 + num_losses];
     for (uint32_t i = 0; i < c->num_metrics; i++) { /* the program's name need not live as long as the model */

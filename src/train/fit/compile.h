@@ -5,7 +5,15 @@
 
 #include <ringfire/train.h>
 
+#include "train/layers/layer.h"
 #include "train/metric.h"
+
+/* A layer of the model, or of one that it calls and holds, and what it was when the model was compiled, or was found
+ * where calls find layers only later. */
+typedef struct rf_compiled_layer {
+    rf_layer *layer;
+    rf_layer_state state;
+} rf_compiled_layer;
 
 struct rf_compiled {
     rf_model *model;
@@ -27,6 +35,10 @@ struct rf_compiled {
     const char *names[1 + RF_MAX_COMPILED_METRICS];
     const char *val_names[1 + RF_MAX_COMPILED_METRICS]; /* the same with "val_" */
     rf_function *train, *evaluate;
+    struct {
+        rf_compiled_layer *items;
+        uint32_t count, capacity;
+    } layers;
     /* Components of the batches of the dataset in use. A change of it is a change of the input signature, so the steps,
      * which look at it, are traced anew. */
     uint32_t num_components;

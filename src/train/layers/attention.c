@@ -103,7 +103,8 @@ static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projec
     const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, projection, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(shape.dim[2], heads * width));
     const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, false, false));
-    return rf_transpose(t, rf_reshape_examples(t, y, RF_SHAPE(shape.dim[1], heads, width)), heads_first);
+    const rf_size sizes[4] = { rf_size_of(x, 0, 1), rf_size_of(x, 1, 1), rf_size_fixed(heads), rf_size_fixed(width) };
+    return rf_transpose(t, rf_regroup(t, y, sizes, 4), heads_first);
 }
 
 /* Each head of keys and values for several of queries: [n, few, s, width] -> [n, heads, s, width]. */
@@ -111,10 +112,10 @@ static rf_tensor share_heads(rf_trace *t, const rf_layer *layer, rf_tensor x)
 {
     const int64_t heads = layer->u.attention.num_heads, few = layer->u.attention.num_key_value_heads;
     if (heads == few) return x;
-    const rf_shape shape = rf_tensor_shape(t, x);
     const int64_t copies[] = { 1, 1, heads / few, 1 };
+    const rf_size sizes[4] = { rf_size_of(x, 0, 1), rf_size_fixed(heads), rf_size_of(x, 2, 1), rf_size_of(x, 3, 1) };
     /* Copies of a head stand beside it: along the steps first, which then become heads. */
-    return rf_reshape_examples(t, rf_tile(t, x, copies, 4), RF_SHAPE(heads, shape.dim[2], shape.dim[3]));
+    return rf_regroup(t, rf_tile(t, x, copies, 4), sizes, 4);
 }
 
 /* Cosines or sines of the angles at [s, width / 2]. */
@@ -236,8 +237,8 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
                                          .first_query = p->start_index };
     const rf_tensor y = rf_attention(t, query, share_heads(t, layer, pair[0]), share_heads(t, layer, pair[1]), &params);
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
-    const rf_shape example = RF_SHAPE(rf_tensor_shape(t, p->in[0]).dim[1], width);
-    const rf_tensor joined = rf_reshape_examples(t, rf_transpose(t, y, steps_first), example);
+    const rf_size sizes[3] = { rf_size_of(p->in[0], 0, 1), rf_size_of(p->in[0], 1, 1), rf_size_fixed(width) };
+    const rf_tensor joined = rf_regroup(t, rf_transpose(t, y, steps_first), sizes, 3);
     const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, OUTPUT, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(width, -1));
     out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, false, false));

@@ -72,10 +72,7 @@ static rf_result batch_norm_build(rf_layer *layer, rf_strategy *strategy, rf_dty
 /* A vector [channels] in a shape that broadcasts to x: ones for the axes after the channels'. */
 static rf_tensor spread_channels(rf_trace *t, rf_tensor v, int32_t axis, int32_t rank)
 {
-    if (axis == rank - 1) return v;
-    rf_shape shape = rf_tensor_shape(t, v);
-    for (int32_t i = axis + 1; i < rank; i++) shape.dim[shape.rank++] = 1;
-    return rf_reshape(t, v, shape);
+    return rf_append_axes(t, v, rank - 1 - axis);
 }
 
 static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *average, rf_tensor now)
@@ -102,6 +99,22 @@ static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
                    layer->name);
 }
 
+/* Sums over replicas are divided by their examples, which dimension 0 has to count. */
+static bool check_synchronized(rf_trace *t, const rf_layer *layer, rf_tensor x, int32_t axis)
+{
+    char text[96];
+    const rf_shape shape = rf_tensor_shape(t, x);
+    bool counts = true;
+    for (int32_t i = 1; i < shape.rank; i++) counts &= i == axis || !rf_dim_follows(t, x, i);
+    if (counts) return true;
+    (void)rf_trace_fail(
+        t, RF_ERROR_INVALID_ARGUMENT,
+        "layer '%s' is synchronized, and its input %s has the batch in another dimension than 0; transpose "
+        "it first",
+        layer->name, rf_shape_format(shape, text, sizeof(text)));
+    return false;
+}
+
 /* The mean over all axes but the channels': of the replica's examples, or of all replicas' together. */
 static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
 {
@@ -116,6 +129,7 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
         if (i > 0) positions *= (float)shape.dim[i];
     }
     if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, false);
+    if (!check_synchronized(t, layer, x, axis)) return RF_NO_TENSOR;
     const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, false));
     return rf_divide(t, sum, rf_unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t), ARGUMENT));
 }
@@ -189,9 +203,9 @@ static rf_tensor batch_means(rf_trace *t, const batches *b, rf_tensor rows)
 static rf_tensor of_examples(rf_trace *t, const batches *b, rf_tensor v, int32_t axis, int32_t rank)
 {
     const rf_tensor rows = rf_gather(t, v, b->number, 0);
-    rf_shape example = { .rank = rank - 1 };
-    for (int32_t i = 1; i < rank; i++) example.dim[i - 1] = i == axis ? rf_tensor_shape(t, rows).dim[1] : 1;
-    return rf_reshape_examples(t, rows, example);
+    rf_size sizes[RF_MAX_RANK] = { rf_size_of(rows, 0, 1) };
+    for (int32_t i = 1; i < rank; i++) sizes[i] = i == axis ? rf_size_of(rows, 1, 1) : rf_size_fixed(1);
+    return rf_regroup(t, rows, sizes, (uint32_t)rank);
 }
 
 /* Each example's mean over its places, for each channel: [n, c]. */

@@ -43,6 +43,13 @@ typedef struct rf_norm {
 
 enum { RF_MAX_LAYER_VARIABLES = 8 };
 
+/* What of a layer is trained. */
+typedef struct rf_layer_state {
+    bool frozen; /* also what variables are that the layer does not have yet */
+    bool variables[RF_MAX_LAYER_VARIABLES];
+    uint32_t num_variables;
+} rf_layer_state;
+
 struct rf_layer {
     const rf_layer_kind *kind;
     char *name;      /* NULL until the caller or the model gives one */
@@ -200,5 +207,10 @@ uint32_t rf_layer_keeps_together(const rf_layer *layer);
 rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape input, int32_t rank, const char *what);
 #define RF_LAYER_SEQUENCES 3, "sequences [n, steps, channels]"
 #define RF_LAYER_IMAGES 4, "images [n, height, width, channels]"
+
+/* ---- layer_call.c ---- */
+rf_layer_state rf_layer_state_of(const rf_layer *layer);
+/* The layer gets the state, and *state what it had. */
+void rf_layer_exchange_state(rf_layer *layer, rf_layer_state *state);
 
 #endif

@@ -14,13 +14,13 @@ static int32_t or_one(int32_t value)
 static rf_tensor make_rows(rf_trace *t, rf_tensor x)
 {
     const rf_shape s = rf_tensor_shape(t, x);
-    return s.rank == 3 ? rf_reshape_examples(t, x, RF_SHAPE(1, s.dim[1], s.dim[2])) : RF_NO_TENSOR;
+    return s.rank == 3 ? rf_expand_dims(t, x, 1) : RF_NO_TENSOR;
 }
 
 static rf_tensor drop_rows(rf_trace *t, rf_tensor y)
 {
     const rf_shape s = rf_tensor_shape(t, y);
-    return s.rank == 4 ? rf_reshape_examples(t, y, RF_SHAPE(s.dim[2], s.dim[3])) : RF_NO_TENSOR;
+    return s.rank == 4 ? rf_squeeze(t, y, 1) : RF_NO_TENSOR;
 }
 
 /* ---- convolution ---- */

@@ -63,7 +63,9 @@ static rf_tensor reshape_call(rf_trace *t, const rf_layer *layer, rf_tensor x, r
     (void)mode;
     rf_shape shape;
     if (!target_resolve(layer->u.shape, rf_shape_count(rf_example_shape(layer->input)), &shape)) return RF_NO_TENSOR;
-    return rf_reshape_examples(t, x, shape);
+    rf_size sizes[RF_MAX_RANK + 1] = { rf_size_of(x, 0, 1) };
+    for (int32_t i = 0; i < shape.rank; i++) sizes[i + 1] = rf_size_fixed(shape.dim[i]);
+    return rf_regroup(t, x, sizes, 1 + (uint32_t)shape.rank);
 }
 
 static const rf_layer_kind reshape_kind = {

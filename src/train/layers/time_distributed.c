@@ -15,7 +15,8 @@ static rf_shape fold_shape(rf_shape shape)
 
 static rf_tensor fold_time(rf_trace *t, rf_tensor x)
 {
-    return rf_reshape_examples(t, x, rf_example_shape(fold_shape(rf_tensor_shape(t, x))));
+    rf_size sizes[RF_MAX_RANK] = { rf_size_of(x, 0, 2) };
+    return rf_regroup(t, x, sizes, 1 + rf_sizes_of(t, x, 2, &sizes[1]));
 }
 
 /* ---- variables: the inner layer's, which this one owns ---- */
@@ -89,9 +90,8 @@ static void time_distributed_apply(rf_trace *t, const rf_layer *layer, const rf_
     const rf_tensor y = call_inner(t, layer->inner, p);
     rf_trace_set_rows(t, before);
     if (rf_trace_status(t) < 0 || !rf_operand_desc(t, y, layer->name, &desc)) return;
-    rf_shape example = { .rank = desc.shape.rank, .dim = { steps } };
-    for (int32_t i = 1; i < desc.shape.rank; i++) example.dim[i] = desc.shape.dim[i];
-    out[0] = rf_reshape_examples(t, y, example);
+    rf_size sizes[RF_MAX_RANK + 1] = { rf_size_of(p->in[0], 0, 1), rf_size_of(p->in[0], 1, 1) };
+    out[0] = rf_regroup(t, y, sizes, 2 + rf_sizes_of(t, y, 1, &sizes[2]));
 }
 
 static const rf_layer_kind time_distributed_kind = { .base_name = "time_distributed",

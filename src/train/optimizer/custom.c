@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/philox.h"
 #include "train/optimizer/optimizer.h"
 #include "train/trace_util.h"
 
@@ -110,6 +111,7 @@ static rf_result make_custom(rf_strategy *strategy, const rf_custom_optimizer *p
 {
     RF_TRY(copy_custom(params, c));
     RF_TRY(rf_trace_alone(strategy, c->params.name, trace_custom, c, &c->graph));
+    c->hash = rf_hash_bytes(c->results, sizeof(c->results), rf_graph_hash(c->graph));
     return check_elementwise(c);
 }
 

@@ -22,6 +22,7 @@ typedef struct search {
     bool *needed;       /* by value: computed after the reduction */
     rf_value *map;      /* by value: the same in the transform's graph */
     rf_value *reduced;  /* by variable: the value that is reduced in its place; 0: none yet */
+    rf_value mean, sum;
     rf_gradient_transform *out;
 } search;
 
@@ -173,8 +174,7 @@ static rf_result add_gradients(search *s, rf_value *sums)
         RF_TRY(add_state(s, &s->reduced[i], desc, (rf_transform_state){ variable, true }, &sums[i]));
         s->map[s->reduced[i]] = sums[i];
         if (s->steps > 1)
-            RF_TRY(
-                rf_emit_unary(s->out->graph, RF_FN_MUL_IMM, 1.0f / (float)s->steps, sums[i], &s->map[s->reduced[i]]));
+            RF_TRY(rf_emit_binary(s->out->graph, RF_FN_MULTIPLY, 0, sums[i], s->mean, &s->map[s->reduced[i]]));
     }
     return RF_OK;
 }
@@ -197,11 +197,21 @@ static rf_result add_leaves(search *s)
     return RF_OK;
 }
 
+/* How much the steps count together is known when they are added up. */
+static rf_result add_weights(search *s)
+{
+    const rf_tensor_desc number = { RF_F32, RF_SCALAR_SHAPE };
+    s->out->weighs = true;
+    RF_TRY(rf_graph_host(s->out->graph, &s->mean, number, "mean", &s->mean));
+    return rf_graph_host(s->out->graph, &s->sum, number, "sum", &s->sum);
+}
+
 static rf_result build_graph(search *s, const rf_value *values)
 {
     rf_gradient_transform *out = s->out;
     RF_TRY(rf_graph_create(s->graph->core, &out->graph));
     if (!(out->results = RF_NEW_ARRAY(rf_value, s->variables.count))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (s->steps > 1) RF_TRY(add_weights(s));
     RF_TRY(add_gradients(s, out->results));
     RF_TRY(add_leaves(s));
     RF_TRY(rf_graph_replay(s->graph, s->needed, out->graph, s->map));
@@ -210,7 +220,7 @@ static rf_result build_graph(search *s, const rf_value *values)
         if (s->classes[values[i]] != GRADIENT_WHOLE)
             RF_TRY(rf_emit_unary(out->graph, RF_FN_COPY, 0, *result, result));
         else if (s->steps > 1) /* the optimizer divides by them */
-            RF_TRY(rf_emit_unary(out->graph, RF_FN_MUL_IMM, (float)s->steps, s->map[values[i]], result));
+            RF_TRY(rf_emit_binary(out->graph, RF_FN_MULTIPLY, 0, s->map[values[i]], s->sum, result));
         else
             *result = s->map[values[i]];
     }

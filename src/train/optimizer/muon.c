@@ -30,10 +30,18 @@ static rf_result emit_orthogonal(rf_graph *g, rf_value x, uint32_t steps, rf_val
     static const float least = 1e-7f;
     const rf_shape shape = rf_graph_desc(g, x)->shape;
     const bool tall = shape.dim[shape.rank - 2] > shape.dim[shape.rank - 1];
-    rf_value norm, epsilon;
+    rf_value norm, epsilon, most;
+    /* x / (norm + epsilon), of x over its largest element: squares of that are floats. It cancels out, for gradients
+     * too; a matrix of zeros stays one. */
+    RF_TRY(rf_graph_constant(g, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &least, &epsilon));
+    RF_TRY(rf_emit_unary(g, RF_FN_ABS, 0, x, &most));
+    RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_MAX, most, matrix, 2, true, &most));
+    RF_TRY(rf_emit_binary(g, RF_FN_MAXIMUM, 0, most, epsilon, &most));
+    RF_TRY(rf_emit_stop_gradient(g, most, &most));
+    RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, x, most, &x));
     RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, matrix, 2, true, &norm));
     RF_TRY(rf_emit_unary(g, RF_FN_SQRT, 0, norm, &norm));
-    RF_TRY(rf_graph_constant(g, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &least, &epsilon));
+    RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, epsilon, most, &epsilon));
     RF_TRY(rf_emit_binary(g, RF_FN_ADD, 0, norm, epsilon, &norm));
     RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, x, norm, out));
     for (uint32_t i = 0; i < (steps ? steps : 5); i++) RF_TRY(iterate_once(g, out, tall));
@@ -188,8 +196,12 @@ rf_result rf_optimizer_apply_muon(rf_trace *t, rf_optimizer *optimizer, const rf
     if (!applied) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0), rf_trace_status(t);
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < variables.count; i++) {
+        rf_value v;
         r = check_matrix(t, variables.items[i], momentums[i]);
-        if (r >= 0)
+        if (r >= 0 && !rf_operand(t, gradients[i], "rf_optimizer_apply_muon: gradients", &v)) r = rf_trace_status(t);
+        if (r >= 0 && rf_trace_is_unreached(t, v))
+            applied[i] = gradients[i]; /* no influence on the loss: the momentum stays, too */
+        else if (r >= 0)
             r = replace_gradient(t, gradients[i], variables.items[i], momentums[i], momentum == 0.0 ? 0.95 : momentum,
                                  steps, &applied[i]);
     }

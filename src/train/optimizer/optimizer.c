@@ -2,12 +2,16 @@
 #include "train/optimizer/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "base/platform.h"
 #include "train/optimizer/gradient_transform.h"
 #include "train/optimizer/schedule.h"
+#include "train/optimizer/step_divisor.h"
 #include "train/trace_util.h"
 
 struct rf_optimizer {
@@ -103,11 +107,17 @@ static rf_result emit_whole(void *user, rf_graph *g, uint32_t group, rf_value di
 
 /* LAMB's first half: moments, and what norms of weights and steps are made of. */
 static rf_result emit_lamb_norms(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                                 const rf_value *hyper, rf_value *sums)
+                                 const rf_value *hyper, float scale, rf_value *sums)
 {
+    rf_value m = slots[0];
     (void)user;
-    RF_TRY(rf_emit_update(g, &rf_op_lamb_moments, NULL, (rf_value[]){ slots[0], grad, slots[1], hyper[0] }, 4));
-    return rf_emit_lamb_norms(g, param, slots[0], slots[1], hyper[0], sums);
+    if (scale == 1.0f) {
+        RF_TRY(rf_emit_update(g, &rf_op_lamb_moments, NULL, (rf_value[]){ m, grad, slots[1], hyper[0] }, 4));
+    } else { /* the step is linear in both */
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, param, &param));
+        RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, m, &m));
+    }
+    return rf_emit_lamb_norms(g, param, m, slots[1], hyper[0], sums);
 }
 
 static void set_ratio(void *user, const double *norms, float *values)
@@ -121,9 +131,16 @@ static rf_result emit_accumulate(rf_graph *g, rf_value total, rf_value x)
     return rf_emit_update(g, &rf_op_accumulate, NULL, (rf_value[]){ total, x }, 2);
 }
 
-static rf_result emit_sum_squares(rf_graph *g, rf_value x, rf_value *out)
+static rf_result emit_sum_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
 {
+    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
     return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
+}
+
+static rf_result emit_block_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
+{
+    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
+    return rf_emit_block_squares(g, x, out);
 }
 
 static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
@@ -143,6 +160,12 @@ static uint32_t group_of(void *user, const rf_variable *variable)
     if (p->kind != RF_OPTIMIZER_MUON) return group;
     const bool matrix = rf_muon_updates(p, group, rf_variable_name(variable), rf_variable_shape(variable));
     return matrix ? group + p->num_groups + 1 : group;
+}
+
+static void describe_optimizer(void *user, uint64_t iteration, rf_update_settings *settings)
+{
+    const rf_optimizer *optimizer = user;
+    rf_optimizer_describe(&optimizer->config, optimizer->custom, iteration, settings);
 }
 
 static rf_result make_updater(rf_optimizer *optimizer)
@@ -165,13 +188,15 @@ static rf_result make_updater(rf_optimizer *optimizer)
         .norm_block = lamb ? RF_NORM_BLOCK : 0,
         .ratio = set_ratio,
         .emit_accumulate = emit_accumulate,
-        .emit_sum_squares = lamb ? rf_emit_block_squares : emit_sum_squares,
+        .emit_sum_squares = lamb ? emit_block_squares : emit_sum_squares,
         .hyper_count = RF_HYPER_COUNT,
         .num_scalars = optimizer->custom ? rf_custom_num_scalars(optimizer->custom) : 0,
+        .scale_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_GRAD_SCALE : RF_HYPER_GRAD_SCALE,
         .rate_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_RATE : RF_HYPER_RATE,
         .hyper = fill_hyper,
         .num_groups = (p->num_groups + 1) * (muon ? 2 : 1),
         .group = group_of,
+        .describe = describe_optimizer,
         .scaling = { .initial = (float)optimizer->config.loss_scale.initial,
                      .growth_steps = optimizer->config.loss_scale.growth_steps,
                      .fixed = optimizer->config.loss_scale.fixed },
@@ -351,8 +376,62 @@ static rf_result emit_scaled(rf_trace *t, const rf_optimizer *optimizer, rf_valu
     return rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, loss, scale, out);
 }
 
+/* A variable without influence on the loss stays as it is: momentum and decay would move it. Takes those out of
+ * `gradients`, where a gradient of 0 marks them, and of `reached`, a copy of the list of *count; and says so. */
+static rf_result leave_out(rf_trace *t, const rf_optimizer *optimizer, rf_value *gradients, rf_variable **reached,
+                           uint32_t *count, const char *function)
+{
+    char names[300] = "";
+    size_t length = 0;
+    uint32_t kept = 0;
+    const uint32_t all = *count;
+    for (uint32_t i = 0; i < all; i++) {
+        if (gradients[i]) {
+            gradients[kept] = gradients[i];
+            reached[kept++] = reached[i];
+        } else if (length < sizeof(names)) {
+            length += (size_t)snprintf(names + length, sizeof(names) - length, "%s'%s'", length ? ", " : "",
+                                       rf_variable_name(reached[i]));
+        }
+    }
+    *count = kept;
+    if (kept == all) return RF_OK;
+    if (optimizer->remote)
+        return rf_trace_fail(t, RF_ERROR_UNSUPPORTED,
+                             "%s: %s has no influence on the loss, but servers would move it by momentum and decay: "
+                             "leave it out of the coordinator's and the workers' variables",
+                             function, names);
+    if (kept == 0)
+        return rf_trace_fail(t, RF_ERROR_NO_GRADIENT, "%s: no gradient reaches any of the variables", function);
+    rf_log_message(RF_LOG_WARN, "%s: %u of %u variables have no influence on the loss and stay as they are: %s%s",
+                   function, all - kept, all, names, length < sizeof(names) ? "" : "...");
+    return RF_OK;
+}
+
+/* So that accumulated steps give what one of all their examples would. */
+static rf_result weigh_loss(rf_trace *t, const rf_optimizer *optimizer, rf_value *loss)
+{
+    rf_value factor;
+    if (optimizer->config.params.accumulation_steps == 1) return RF_OK;
+    RF_TRY(rf_step_weigh(t, optimizer->updater, *loss, &factor));
+    return factor ? rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, *loss, factor, loss) : RF_OK;
+}
+
+/* The same where the caller has differentiated: each gradient that is summed. */
+static rf_result weigh_gradients(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
+                                 rf_value *gradients)
+{
+    const rf_value loss = rf_trace_loss_of(t, variables);
+    rf_value factor;
+    if (optimizer->config.params.accumulation_steps == 1 || loss == 0) return RF_OK;
+    RF_TRY(rf_step_weigh(t, optimizer->updater, loss, &factor));
+    for (uint32_t i = 0; factor && i < variables.count; i++)
+        RF_TRY(rf_emit_binary(rf_trace_graph(t), RF_FN_MULTIPLY, 0, gradients[i], factor, &gradients[i]));
+    return RF_OK;
+}
+
 static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, rf_value loss,
-                                          rf_variable_list variables, rf_value *values)
+                                          rf_variable_list variables, rf_value *values, rf_variable **reached)
 {
     for (uint32_t i = 0; i < variables.count; i++) {
         values[i] = rf_trace_variable(t, variables.items[i]);
@@ -360,14 +439,18 @@ static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, 
     }
     rf_value *gradients = values + variables.count;
     rf_result r = rf_graph_check_influence(rf_trace_graph(t), loss, values, variables.count);
+    if (r == RF_OK) r = weigh_loss(t, optimizer, &loss);
     if (r == RF_OK && scales_losses(optimizer)) r = emit_scaled(t, optimizer, loss, &loss);
-    if (r == RF_OK) r = rf_graph_differentiate(rf_trace_graph(t), loss, values, variables.count, gradients);
+    if (r == RF_OK) r = rf_graph_differentiate_reached(rf_trace_graph(t), loss, values, variables.count, gradients);
     r = rf_error_context(r, "rf_optimizer_minimize");
     if (r < 0) {
         (void)rf_trace_emit(t, r, 0);
         return r;
     }
-    return rf_trace_update(t, optimizer->updater, gradients, variables, NULL);
+    uint32_t count = variables.count;
+    memcpy(reached, variables.items, count * sizeof(*reached));
+    RF_TRY(leave_out(t, optimizer, gradients, reached, &count, "rf_optimizer_minimize"));
+    return rf_trace_update(t, optimizer->updater, gradients, (rf_variable_list){ reached, count }, NULL);
 }
 
 rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables)
@@ -383,13 +466,34 @@ rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor 
                              rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, text, sizeof(text)));
     }
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)variables.count);
-    if (!values) {
-        (void)rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    const rf_result r = differentiate_and_update(t, optimizer, v, variables, values);
+    rf_variable **reached = RF_NEW_ARRAY(rf_variable *, variables.count);
+    rf_result r = values && reached ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0)
+        (void)rf_trace_emit(t, r, 0);
+    else
+        r = differentiate_and_update(t, optimizer, v, variables, values, reached);
     rf_free(values);
+    rf_free(reached);
     return r;
+}
+
+/* Zeros of rf_gradients() for a variable without influence, or a multiple of them. */
+static bool is_unreached(const rf_trace *t, rf_graph *g, rf_value v)
+{
+    for (;;) {
+        if (rf_trace_is_unreached(t, v)) return true;
+        const rf_value_info *info = &g->values.items[v];
+        if (info->kind != RF_VALUE_RESULT) return false;
+        const rf_node_info *node = &g->nodes.items[info->producer];
+        const rf_elementwise_attr *attr = node->op == &rf_op_elementwise ? node->attr : NULL;
+        if (!attr || attr->n_steps != 1) return false;
+        const uint32_t fn = attr->steps[0].fn;
+        const bool product = fn == RF_FN_MULTIPLY && node->n_in > 1;
+        if (product && is_unreached(t, g, node->in[1])) return true;
+        if (!product && fn != RF_FN_COPY && fn != RF_FN_NEGATIVE && fn != RF_FN_MUL_IMM && fn != RF_FN_DIVIDE)
+            return false;
+        v = node->in[0];
+    }
 }
 
 static rf_result gather_gradients(rf_trace *t, const rf_tensor *gradients, rf_variable_list variables, rf_value *values)
@@ -410,6 +514,27 @@ static rf_result gather_gradients(rf_trace *t, const rf_tensor *gradients, rf_va
     return RF_OK;
 }
 
+static rf_result apply_reached(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
+                               rf_variable_list variables, rf_value *values, rf_variable **reached)
+{
+    rf_result r = gather_gradients(t, gradients, variables, values);
+    rf_gradient_transform transform = { 0 };
+    uint32_t count = variables.count;
+    memcpy(reached, variables.items, count * sizeof(*reached));
+    for (uint32_t i = 0; r == RF_OK && i < variables.count; i++)
+        if (is_unreached(t, rf_trace_graph(t), values[i])) values[i] = 0;
+    if (r == RF_OK) r = leave_out(t, optimizer, values, reached, &count, "rf_optimizer_apply_gradients");
+    const rf_variable_list list = { reached, count };
+    const rf_gradient_use use = { .steps = optimizer->config.params.accumulation_steps,
+                                  .remote = optimizer->remote,
+                                  .scaled = scales_losses(optimizer) };
+    if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, list, &transform);
+    if (r == RF_OK) (void)rf_trace_emit(t, r = weigh_gradients(t, optimizer, list, values), 0);
+    if (r == RF_OK) return rf_trace_update(t, optimizer->updater, values, list, &transform);
+    rf_gradient_transform_free(&transform);
+    return r;
+}
+
 rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
                                        rf_variable_list variables)
 {
@@ -418,18 +543,14 @@ rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, con
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_gradients: gradients is NULL");
     }
     rf_value *values = RF_NEW_ARRAY(rf_value, variables.count);
-    if (!values) {
-        (void)rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    rf_result r = gather_gradients(t, gradients, variables, values);
-    rf_gradient_transform transform = { 0 };
-    const rf_gradient_use use = { .steps = optimizer->config.params.accumulation_steps,
-                                  .remote = optimizer->remote,
-                                  .scaled = scales_losses(optimizer) };
-    if (r == RF_OK) r = rf_gradient_transform_find(t, &use, values, variables, &transform);
-    if (r == RF_OK) r = rf_trace_update(t, optimizer->updater, values, variables, &transform);
+    rf_variable **reached = RF_NEW_ARRAY(rf_variable *, variables.count);
+    rf_result r = values && reached ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0)
+        (void)rf_trace_emit(t, r, 0);
+    else
+        r = apply_reached(t, optimizer, gradients, variables, values, reached);
     rf_free(values);
+    rf_free(reached);
     return r;
 }
 

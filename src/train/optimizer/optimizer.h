@@ -22,6 +22,12 @@ double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration);
 void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, uint32_t group,
                         float *values);
 
+/* ---- what workers compare (settings.c) ---- */
+typedef struct rf_custom_update rf_custom_update;
+/* `custom`: NULL of the library's kinds. */
+void rf_optimizer_describe(const rf_optimizer_config *config, const rf_custom_update *custom, uint64_t iteration,
+                           rf_update_settings *settings);
+
 /* ---- parameter groups (groups.c) ---- */
 enum { RF_MAX_PARAMETER_GROUPS = 64, RF_MAX_ORTHOGONAL_STEPS = 100 };
 rf_result rf_parameter_groups_check(const rf_optimizer_params *params);
@@ -64,14 +70,15 @@ rf_result rf_muon_emit_whole(const rf_optimizer_params *params, rf_graph *g, uin
 /* ---- updates of callers (custom_params.c is pure, custom.c traces and emits) ---- */
 enum { RF_MAX_CUSTOM_NAME = 63 }; /* characters */
 enum { RF_CUSTOM_RATE, RF_CUSTOM_STEP, RF_CUSTOM_GRAD_SCALE, RF_CUSTOM_DECAY, RF_CUSTOM_HYPERPARAMETERS };
-typedef struct rf_custom_update {
+struct rf_custom_update {
     rf_custom_optimizer params; /* copied; points into this block */
     rf_optimizer_slot slots[RF_MAX_CUSTOM_SLOTS];
     rf_hyperparameter hyperparameters[RF_MAX_HYPERPARAMETERS]; /* as they are now */
     rf_graph *graph;
     rf_value leaves[3 + RF_MAX_CUSTOM_SLOTS + RF_CUSTOM_HYPERPARAMETERS + RF_MAX_HYPERPARAMETERS];
     rf_value results[1 + RF_MAX_CUSTOM_SLOTS]; /* weight, slots */
-} rf_custom_update;
+    uint64_t hash;                             /* of the graph */
+};
 rf_result rf_custom_optimizer_check(const rf_custom_optimizer *params);
 /* Copies, and traces the update. */
 rf_result rf_custom_update_create(rf_strategy *strategy, const rf_custom_optimizer *params, rf_custom_update **out);

@@ -37,21 +37,24 @@ static double cosine_rate(const rf_schedule *s, uint64_t step)
     return s->initial * cosine_fall(s->alpha, progress, 1.0);
 }
 
-/* Where the period number `n` begins, in lengths of the first one: 1 + t + ... + t^(n - 1). */
-static double period_begin(double t, double n)
+/* The step at which period number `n` begins: 1 + t + ... + t^(n - 1) lengths of the first one. A border at a whole
+ * step is that step, whatever rounding has made of it, or the step would be the last of a period, with the lowest rate.
+ */
+static double period_begin(const rf_schedule *s, double t, double n)
 {
-    return t == 1.0 ? n : expm1(n * log(t)) / (t - 1.0);
+    const double begin = (double)s->decay_steps * (t == 1.0 ? n : expm1(n * log(t)) / (t - 1.0));
+    return fabs(begin - round(begin)) <= 1e-12 * begin ? round(begin) : begin;
 }
 
 static double cosine_restarts(const rf_schedule *s, uint64_t step)
 {
     const double t = s->t_mul == 0.0 ? 2.0 : s->t_mul, m = s->m_mul == 0.0 ? 1.0 : s->m_mul;
-    const double passed = (double)step / (double)s->decay_steps;
-    double period = floor(t == 1.0 ? passed : log1p(passed * (t - 1.0)) / log(t));
-    /* Rounding may have put a step at a border on its other side. */
-    if (period > 0.0 && period_begin(t, period) > passed) period -= 1.0;
-    if (period_begin(t, period + 1.0) <= passed) period += 1.0;
-    const double progress = (passed - period_begin(t, period)) / pow(t, period);
+    const double at = (double)step, lengths = at / (double)s->decay_steps;
+    double period = floor(t == 1.0 ? lengths : log1p(lengths * (t - 1.0)) / log(t));
+    if (period > 0.0 && period_begin(s, t, period) > at) period -= 1.0;
+    if (period_begin(s, t, period + 1.0) <= at) period += 1.0;
+    const double begin = period_begin(s, t, period),
+                 progress = (at - begin) / ((double)s->decay_steps * pow(t, period));
     return s->initial * cosine_fall(s->alpha, progress, pow(m, period));
 }
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much a step counts among those whose gradients are accumulated: as much as its loss was divided by. */
+#ifndef RF_TRAIN_OPTIMIZER_STEP_DIVISOR_H
+#define RF_TRAIN_OPTIMIZER_STEP_DIVISOR_H
+
+#include "replica/strategy.h"
+
+/* What a loss, a scalar, was divided by: weights of rf_compute_weighted_loss(), or examples. Of several the examples;
+ * of none, such as sums, every step counts alike. */
+rf_result rf_step_divisor_find(rf_trace *t, rf_value loss, rf_step_divisor *out);
+/* Of an updater that accumulates: what the loss, or its gradients, are to be multiplied with, an f32 scalar; 0: with 1.
+ * The next rf_trace_update() is of this step. */
+rf_result rf_step_weigh(rf_trace *t, rf_updater *updater, rf_value loss, rf_value *factor);
+
+#endif
