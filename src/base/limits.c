@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/limits.h"
+#include "base/numbers.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -88,8 +89,8 @@ bool rf_memory_limits_describe(const rf_memory_limits *limits, uint64_t wanted, 
         const rf_memory_limit *l = all[i].limit;
         if (space_left(l) >= wanted) continue;
         const double gib = 1.0 / (double)(1u << 30);
-        snprintf(text, size, "%s is limited to %.2f GiB of %s %s, and has %.2f; raise the limit", all[i].who,
-                 (double)l->limit * gib, all[i].what, all[i].by, (double)l->used * gib);
+        rf_number_print(text, size, "%s is limited to %.2f GiB of %s %s, and has %.2f; raise the limit", all[i].who,
+                        (double)l->limit * gib, all[i].what, all[i].by, (double)l->used * gib);
         return true;
     }
     return false;

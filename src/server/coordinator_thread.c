@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/numbers.h"
 #include "server/coordinator_internal.h"
 
 #define TICK_MS 20 /* newcomers are looked for so often */
@@ -143,10 +144,11 @@ static void find_difference(rf_coordinator *c, const rf_ps_seat *seat, const rf_
         c->limit = m->limit;
     }
     if (m->limit != c->limit)
-        snprintf(text, RF_PS_TEXT,
-                 "%.300s clips gradients to a norm of %g, but %.300s to %g (0: not at all); give all workers the same "
-                 "rf_worker_params::global_clip_norm",
-                 seat->link->name, norm_of_bits(m->limit), c->limited, norm_of_bits(c->limit));
+        rf_number_print(
+            text, RF_PS_TEXT,
+            "%.300s clips gradients to a norm of %g, but %.300s to %g (0: not at all); give all workers the same "
+            "rf_worker_params::global_clip_norm",
+            seat->link->name, norm_of_bits(m->limit), c->limited, norm_of_bits(c->limit));
 }
 
 static void welcome_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)

@@ -129,7 +129,8 @@ static rf_result keep_run(json_t *root, rf_cluster *out)
 {
     json_t *rest = json_copy(root);
     if (rest) json_object_del(rest, "task");
-    char *text = rest ? json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *text = NULL;
+    if (rest) RF_WITH_C_NUMBERS(text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS));
     json_decref(rest);
     out->run = text ? rf_asprintf("%s", text) : NULL;
     free(text);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "base/philox.h"
 #include "replica/store/variables.h"
 #include "replica/update/update.h"
@@ -38,7 +39,7 @@ void rf_update_settings_number(rf_update_settings *s, const char *name, double v
     char text[40];
     hash_setting(s, name, &value, sizeof(value));
     if (!s->wants_text) return;
-    snprintf(text, sizeof(text), "%.17g", value);
+    rf_number_print(text, sizeof(text), "%.17g", value);
     add_line(s, name, text);
 }
 
