@@ -244,7 +244,9 @@ static void check_range(const rf_op_call *call, const rf_kernel_plan *plan, cons
                         const rf_device_caps *caps)
 {
     const rf_tensor_desc *desc = b->kind == RF_BIND_INPUT ? &call->in[b->index] : &call->out[b->index];
-    const uint64_t whole = b->kind == RF_BIND_WORKSPACE ? plan->workspace : rf_align_up(rf_tensor_bytes(desc), 4);
+    const uint64_t whole = b->kind == RF_BIND_WORKSPACE  ? plan->workspace
+                           : b->kind == RF_BIND_COUNTERS ? plan->counters
+                                                         : rf_align_up(rf_tensor_bytes(desc), 4);
     const uint64_t size = b->size ? b->size : whole - b->offset;
     assert_int_equal(b->offset % caps->buffer_alignment, 0);
     if (b->view == RF_VIEW_STORAGE)
