@@ -140,7 +140,8 @@ static rf_result not_found(const char *entry, const rf_device_info *infos, uint3
     char list[600];
     describe_list(infos, num_infos, false, list, sizeof(list));
     return RF_FAIL(RF_ERROR_NOT_FOUND,
-                   "device '%s' matches nothing; there are these: %s (name them as `ringfire devices` does)", entry, list);
+                   "device '%s' matches nothing; there are these: %s (name them as `ringfire devices` does)", entry,
+                   list);
 }
 
 static rf_result not_usable(const char *entry, const rf_device_info *info)
