@@ -34,15 +34,27 @@ loader.exec_module(run)
 
 # Of each stage: Meson's options, its environment, the suites that it leaves out, and how much longer its tests may take.
 STAGES = {
-    "gcc": ([], {"CC": "gcc"}, ("sample",), 1),
-    "address": (["-Db_sanitize=address,undefined", *run.SANITIZED], {"CC": "gcc", **run.FAST_LINKER}, ("sample", "heavy", "long", "layer"), 4),
-    "thread": (["-Db_sanitize=thread", *run.SANITIZED], {"CC": "clang", **run.FAST_LINKER}, ("long",), 6),
+    "gcc": ([], {
+        "CC": "gcc"
+    }, ("sample", ), 1),
+    "address": (["-Db_sanitize=address,undefined", *run.SANITIZED], {
+        "CC": "gcc",
+        **run.FAST_LINKER
+    }, ("sample", "heavy", "long", "layer"), 4),
+    "thread": (["-Db_sanitize=thread", *run.SANITIZED], {
+        "CC": "clang",
+        **run.FAST_LINKER
+    }, ("long", ), 6),
 }
 
 
 def copy_tree():
     """The tracked files as they are, in a folder of their own; files that are as they were keep their times, so that little is built."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\0")
+    names = subprocess.run(["git", "ls-files", "-z"],
+                           cwd=ROOT,
+                           stdout=subprocess.PIPE,
+                           text=True,
+                           check=True).stdout.split("\0")
     for name in filter(None, names):
         source, target = ROOT / name, PLACE / "tree" / name
         if not source.is_file() or target.exists() and target.read_bytes() == source.read_bytes():
@@ -54,9 +66,19 @@ def copy_tree():
 def command(words, seconds, stage):
     """Whether a command ended well in time, and what it printed."""
     try:
-        done = subprocess.run([str(w) for w in words], cwd=PLACE / "tree", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", stdin=subprocess.DEVNULL, timeout=seconds,
-                              env={**os.environ, **run.SHARED, **STAGES[stage][1]})
+        done = subprocess.run([str(w) for w in words],
+                              cwd=PLACE / "tree",
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT,
+                              text=True,
+                              errors="replace",
+                              stdin=subprocess.DEVNULL,
+                              timeout=seconds,
+                              env={
+                                  **os.environ,
+                                  **run.SHARED,
+                                  **STAGES[stage][1]
+                              })
     except subprocess.TimeoutExpired:
         return False, "took more than %d s" % seconds
     return done.returncode == 0, done.stdout
@@ -68,22 +90,28 @@ def build(stage):
         ok, said = command(["meson", "setup", directory, *STAGES[stage][0]], BUILD_SECONDS, stage)
         if not ok:
             sys.exit("plant: %s" % said[-2000:])
-    return command(["ninja", "-C", directory, "-j", run.JOBS, "all", "meson-test-prereq"], BUILD_SECONDS, stage)
+    return command(["ninja", "-C", directory, "-j", run.JOBS, "all", "meson-test-prereq"],
+                   BUILD_SECONDS, stage)
 
 
 def failed_test(stage, words):
     """The first test that fails, of those that Meson's words choose; None: all pass."""
     log = PLACE / stage / "meson-logs/testlog.json"
     log.unlink(missing_ok=True)
-    ok, said = command(["meson", "test", "-C", PLACE / stage, "--no-rebuild", "--maxfail", "1", "--num-processes", run.JOBS,
-                        "--timeout-multiplier", STAGES[stage][3], *words], TEST_SECONDS, stage)
+    ok, said = command([
+        "meson", "test", "-C", PLACE / stage, "--no-rebuild", "--maxfail", "1", "--num-processes",
+        run.JOBS, "--timeout-multiplier", STAGES[stage][3], *words
+    ], TEST_SECONDS, stage)
     rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    bad = [r["name"].partition(" / ")[2] or r["name"] for r in rows if r["result"] not in ("OK", "SKIP", "EXPECTEDFAIL", "INTERRUPT")]
+    bad = [
+        r["name"].partition(" / ")[2] or r["name"] for r in rows
+        if r["result"] not in ("OK", "SKIP", "EXPECTEDFAIL", "INTERRUPT")
+    ]
     return bad[0] if bad else None if ok else "meson: " + said[-200:]
 
 
 def find(fault, tier):
-    """What finds a fault that has been planted: a test, the compiler, or None."""
+    """The test that finds a fault that has been planted, or the build; None where nothing does."""
     stage = fault.get("stage", "gcc")
     built, said = build(stage)
     if not built:
@@ -94,27 +122,31 @@ def find(fault, tier):
     if found:
         return found
     suites = ["threads"] if stage == "thread" else run.suites_of(tier)
-    return failed_test(stage, [w for s in suites for w in ("--suite", s)] + [w for s in STAGES[stage][2] for w in ("--no-suite", s)])
+    return failed_test(stage, [w for s in suites for w in ("--suite", s)] +
+                       [w for s in STAGES[stage][2] for w in ("--no-suite", s)])
 
 
 def plant(fault):
     path = PLACE / "tree" / fault["file"]
     text = path.read_text()
     if text.count(fault["old"]) != 1:
-        sys.exit("plant: %s: %s holds its text %d times, not once" % (fault["name"], fault["file"], text.count(fault["old"])))
+        sys.exit("plant: %s: %s holds its text %d times, not once" %
+                 (fault["name"], fault["file"], text.count(fault["old"])))
     path.write_text(text.replace(fault["old"], fault["new"]))
     return path, text
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--nightly", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     faults = json.loads(FAULTS.read_text())
     if options.list:
-        print("\n".join("%-32s %-8s %s: %s" % (f["name"], f.get("stage", "gcc"), f["file"], f["kind"]) for f in faults))
+        print("\n".join("%-32s %-8s %s: %s" %
+                        (f["name"], f.get("stage", "gcc"), f["file"], f["kind"]) for f in faults))
         return 0
     unknown = set(options.names) - {f["name"] for f in faults}
     if unknown:
@@ -131,10 +163,13 @@ def main():
             found = find(fault, tier)
         finally:
             path.write_text(text)
-        print("%-32s %s  (%.0f s)" % (fault["name"], "found by " + found if found else "MISSED", time.monotonic() - begun), flush=True)
+        print("%-32s %s  (%.0f s)" %
+              (fault["name"], "found by " + found if found else "MISSED", time.monotonic() - begun),
+              flush=True)
         if not found:
             missed.append(fault["name"])
-    print("%s: %d of %d faults found%s" % (tier, len(faults) - len(missed), len(faults), ", missed: " + ", ".join(missed) if missed else ""))
+    print("%s: %d of %d faults found%s" % (tier, len(faults) - len(missed), len(faults),
+                                           ", missed: " + ", ".join(missed) if missed else ""))
     return 1 if len(missed) > (0 if options.nightly else (1 - LEAST) * len(faults)) else 0
 
 

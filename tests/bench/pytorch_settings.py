@@ -22,11 +22,16 @@ class Setting:
     compiled: bool = False  # torch.compile(), from PyTorch 2 on
 
     def __str__(self):
-        return "%d+%d threads%s%s" % (self.threads, self.blas, ", channels last" * self.channels_last, ", compiled" * self.compiled)
+        return "%d+%d threads%s%s" % (self.threads, self.blas, ", channels last" *
+                                      self.channels_last, ", compiled" * self.compiled)
 
     @property
     def environment(self):
-        return {**kept_memory.ENVIRONMENT, "OMP_NUM_THREADS": str(self.threads), **{name: str(self.blas) for name in BLAS}}
+        return {
+            **kept_memory.ENVIRONMENT, "OMP_NUM_THREADS": str(self.threads),
+            **{name: str(self.blas)
+               for name in BLAS}
+        }
 
     @property
     def arguments(self):
@@ -46,7 +51,8 @@ def of_threads(cores):
 
 def best(rates):
     """Of a dictionary from settings to rates, where None is one that did not run."""
-    return max(filter(rates.get, rates), key=rates.get, default=None) or sys.exit("PyTorch runs with no setting")
+    return max(filter(rates.get, rates), key=rates.get,
+               default=None) or sys.exit("PyTorch runs with no setting")
 
 
 def find_best(cores, images, measure):

@@ -10,12 +10,15 @@ from pytorch_settings import Setting, find_best, of_arguments, of_threads  # noq
 
 class Settings(unittest.TestCase):
     def test_pools_of_one_and_of_all(self):
-        self.assertEqual(of_threads(2), [Setting(1, 1), Setting(1, 2), Setting(2, 1), Setting(2, 2)])
+        self.assertEqual(of_threads(2),
+                         [Setting(1, 1), Setting(1, 2),
+                          Setting(2, 1), Setting(2, 2)])
         self.assertEqual(of_threads(1), [Setting(1, 1)])
 
     def test_the_environment_says_both(self):
         environment = Setting(4, 1).environment
-        self.assertEqual((environment["OMP_NUM_THREADS"], environment["OPENBLAS_NUM_THREADS"]), ("4", "1"))
+        self.assertEqual((environment["OMP_NUM_THREADS"], environment["OPENBLAS_NUM_THREADS"]),
+                         ("4", "1"))
         for setting in (Setting(4, 1), Setting(1, 2, True, True)):
             self.assertEqual(of_arguments(map(str, setting.arguments)), setting)
 
@@ -25,7 +28,8 @@ class Settings(unittest.TestCase):
             if setting.compiled and not compiler:
                 return None
             slow = 0.3 if setting.threads > 1 and setting.blas > 1 else 1
-            return setting.threads * slow * (1.2 if setting.channels_last else 1) * (1.5 if setting.compiled else 1)
+            return setting.threads * slow * (1.2 if setting.channels_last else
+                                             1) * (1.5 if setting.compiled else 1)
 
         for compiler in (False, True):
             best, rates = find_best(2, True, rate)

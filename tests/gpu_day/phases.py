@@ -10,8 +10,10 @@ BUDGET = 585  # seconds, of which machines that are lent for ten minutes leave r
 NAMES = ("inventory", "correct", "device", "kernels", "network", "baseline", "soak")  # of the phases, in order
 PRODUCTS = (256, 512, 1024, 2048, 4096)  # squares that baseline.py multiplies too
 # Tests that take any device. The walk over the operations is cut into shares, one for each process.
-TESTS = (("gpu/gpu_tests", "system"), ("gpu/gpu_tests", "gpu"), ("exec/exec_tests", "exec"), ("exec/exec_tests", "programs"),
-         ("ops/ops_tests", "small_limits"), ("train/train_tests", "trajectory"), ("train/train_tests", "resnet"), ("train/train_tests", "gpt"))
+TESTS = (("gpu/gpu_tests", "system"), ("gpu/gpu_tests", "gpu"), ("exec/exec_tests", "exec"),
+         ("exec/exec_tests", "programs"), ("ops/ops_tests", "small_limits"),
+         ("train/train_tests", "trajectory"), ("train/train_tests", "resnet"), ("train/train_tests",
+                                                                                "gpt"))
 FIXTURES = ("trajectory.bin", "resnet_8.traj", "resnet_bottleneck.traj", "gpt.traj")  # that they read
 WALK = "ops/test_ops"
 SNAPSHOT = "gpu/dump_snapshot"  # what the device says of itself, as tests/gpu/snapshots keeps it for tests of plans
@@ -117,9 +119,11 @@ def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=No
                   for name in NETWORKS]))),
     ]
     if baseline:
-        seconds = limit(80) if only is None else 400  # by itself it has time to compile every network
+        seconds = limit(
+            80) if only is None else 400  # by itself it has time to compile every network
         command = (*baseline, "--budget", "%.0f" % (0.8 * seconds))
-        phases.append(Phase("baseline", seconds, (Step("pytorch", command, 0.95 * seconds, json=True),)))
+        phases.append(
+            Phase("baseline", seconds, (Step("pytorch", command, 0.95 * seconds, json=True), )))
     if not small:
         phases.append(Phase("soak", limit(60), (bench(programs, "model", "--seconds", "%.0f" % limit(40), seconds=limit(60), what="cnn for long"),)))
     return [phase for phase in (chosen_part(phase, only) for phase in phases) if phase.steps]

@@ -76,13 +76,14 @@ def goals(records):
     absent = "no such product was measured"
     product, half = (chosen_rate(records, "matmul", "square_%d%s" % (LARGE, kind)) for kind in ("", " bf16"))
     return [
-        Goal("float32 product, %d cubed, against the vendor's library" % LARGE, "GFLOP/s",
-             product, rates.get("float32 %d" % LARGE), 0.8, absent if product is None else missing),
-        Goal("reference CNN, batch 64, against PyTorch step by step", "images/s", cnn, eager, 2.0, missing),
-        Goal("the same against the best of PyTorch's forms" + (" (%s)" % form if form else ""), "images/s", cnn, best, 1.0,
-             missing or "PyTorch captured no graph here"),
-        Goal("bfloat16 product, %d cubed, against the vendor's library" % LARGE, "GFLOP/s", half, rates.get("bfloat16 %d" % LARGE), 0.4,
-             absent if half is None else missing),
+        Goal("float32 product, %d cubed, against the vendor's library" % LARGE, "GFLOP/s", product,
+             rates.get("float32 %d" % LARGE), 0.8, absent if product is None else missing),
+        Goal("reference CNN, batch 64, against PyTorch step by step", "images/s", cnn, eager, 2.0,
+             missing),
+        Goal("the same against the best of PyTorch's forms" + (" (%s)" % form if form else ""),
+             "images/s", cnn, best, 1.0, missing or "PyTorch captured no graph here"),
+        Goal("bfloat16 product, %d cubed, against the vendor's library" % LARGE, "GFLOP/s", half,
+             rates.get("bfloat16 %d" % LARGE), 0.4, absent if half is None else missing),
     ]
 
 
@@ -169,8 +170,10 @@ def network_rows(records):
         other, form = best_form(theirs.get(network["model"], {}))
         for i, (op, kernel, count, seconds) in enumerate(costs or [("", "", "", None)]):
             whole = (network["model"], network["batch"], figure(network["step_seconds"] * 1e3),
-                     "%s %s" % (figure(network["units_per_second"]), network["unit"]), figure(other), form,
-                     figure(network["units_per_second"] / other if other else None)) if i == 0 else ("",) * 7
+                     "%s %s" % (figure(network["units_per_second"]), network["unit"]),
+                     figure(other), form,
+                     figure(network["units_per_second"] /
+                            other if other else None)) if i == 0 else ("", ) * 7
             yield (*whole, op, kernel, count, "" if seconds is None else figure(seconds * 1e6))
 
 
@@ -188,8 +191,11 @@ def make(records, about):
                      figure(n["lost"] * 1e6)) for n in fixes(records)] or [("no profile was taken",) + ("",) * 6])
     rows = list(network_rows(records))
     if rows:
-        lines += ["## Networks", "", "Each beside the fastest of PyTorch's forms (TF32 off), and with the "
-                  "operations of its step that take longest, by the device's time alone.", ""]
+        lines += [
+            "## Networks", "",
+            "Each beside the fastest of PyTorch's forms (TF32 off), and with the "
+            "operations of its step that take longest, by the device's time alone.", ""
+        ]
         lines += table(("network", "batch", "step, ms", "a second", "PyTorch", "its form", "ratio",
                         "operation", "kernel", "of them", "all, us"), rows)
     absent = result(records, "baseline", "pytorch").get("errors", {})

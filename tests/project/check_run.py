@@ -82,8 +82,11 @@ class Run(unittest.TestCase):
 
     def test_again(self):
         """What is held to seconds, and what the leak checker crashed at, gets a second chance alone; nothing else does."""
-        failures = [("ringfire:quick / a", "FAIL", "wrong"), ("ringfire:quick+deadlines / b", "FAIL", "late"),
-                    ("ringfire:quick / c", "FAIL", "==1==LeakSanitizer has encountered a fatal error."), ("ringfire:landing+deadlines / d", "FAIL", "")]
+        failures = [("ringfire:quick / a", "FAIL", "wrong"),
+                    ("ringfire:quick+deadlines / b", "FAIL", "late"),
+                    ("ringfire:quick / c", "FAIL",
+                     "==1==LeakSanitizer has encountered a fatal error."),
+                    ("ringfire:landing+deadlines / d", "FAIL", "")]
         ran, count = [], run.Count()
         count.failed = len(failures)
 
@@ -104,8 +107,14 @@ class Run(unittest.TestCase):
             def started(command, log, environment=None):
                 if "--logbase" not in command:
                     return alone
-                path = directory / "meson-logs" / (command[command.index("--logbase") + 1] + ".json")
-                path.write_text("".join(json.dumps({"name": name, "result": result, "duration": 1}) + "\n" for name, result in tests))
+                path = directory / "meson-logs" / (command[command.index("--logbase") + 1] +
+                                                   ".json")
+                path.write_text("".join(
+                    json.dumps({
+                        "name": name,
+                        "result": result,
+                        "duration": 1
+                    }) + "\n" for name, result in tests))
                 return False
 
             with mock.patch.multiple(run, run=started, build=lambda *_: directory, tail=lambda log: None), \
@@ -127,22 +136,28 @@ class Run(unittest.TestCase):
         self.assertEqual(run.suites_of("nightly"), ["quick", "landing", "nightly"])
         self.assertEqual(run.suites_of("weekly"), ["weekly"])
         for entry in json.loads((BUILD / "meson-info/intro-tests.json").read_text()):
-            self.assertEqual(len({s.partition(":")[2] for s in entry["suite"]} & set(run.TIERS)), 1, entry["name"])
+            self.assertEqual(len({s.partition(":")[2]
+                                  for s in entry["suite"]} & set(run.TIERS)), 1, entry["name"])
 
     def test_sleepers(self):
         """Tests that sleep are chosen by the same suites as all others."""
         with tempfile.TemporaryDirectory() as folder:
             directory = pathlib.Path(folder)
             (directory / "meson-info").mkdir()
-            rows = (("a", ["quick", "sleeps"]), ("b", ["quick"]), ("c", ["landing", "sleeps"]), ("d", ["quick", "sleeps", "long"]))
+            rows = (("a", ["quick", "sleeps"]), ("b", ["quick"]), ("c", ["landing", "sleeps"]),
+                    ("d", ["quick", "sleeps", "long"]))
             (directory / "meson-info/intro-tests.json").write_text(
-                json.dumps([{"name": name, "suite": ["ringfire:" + s for s in suites]} for name, suites in rows]))
+                json.dumps([{
+                    "name": name,
+                    "suite": ["ringfire:" + s for s in suites]
+                } for name, suites in rows]))
             self.assertEqual(run.sleepers_in(directory, ["quick"], ["long"]), ["a"])
             self.assertEqual(run.sleepers_in(directory, ["quick", "landing"], []), ["a", "c", "d"])
 
     def test_changes(self):
         """A landing leaves out what looks at nothing that has changed; where nobody knows it leaves out nothing."""
-        self.assertTrue(run.has_changed(("src/base", "transport"), ["docs/a.md", "transport/mesh/mesh.c"]))
+        self.assertTrue(
+            run.has_changed(("src/base", "transport"), ["docs/a.md", "transport/mesh/mesh.c"]))
         self.assertFalse(run.has_changed(("src/base",), ["docs/a.md", "src/train/model.c"]))
         self.assertTrue(run.has_changed(("src/base",), None))
 
@@ -153,12 +168,15 @@ class Run(unittest.TestCase):
             budget.read_text.return_value = '{"landing": 1500}'
             self.assertIsNone(run.over_budget("landing", 1500, times))
             self.assertIsNone(run.over_budget("weekly", 1e6, times))
-            self.assertRegex(run.over_budget("landing", 2100, times), r"took 2100 s of the 1500 s .* endless of address 2000 s, short of gcc 1 s$")
+            self.assertRegex(
+                run.over_budget("landing", 2100, times),
+                r"took 2100 s of the 1500 s .* endless of address 2000 s, short of gcc 1 s$")
 
     def test_planted_faults(self):
         """Each fault of tests/faults.json can still be planted: its file holds its text once."""
         for fault in json.loads((ROOT / "tests/faults.json").read_text()):
-            self.assertEqual((ROOT / fault["file"]).read_text().count(fault["old"]), 1, fault["name"])
+            self.assertEqual((ROOT / fault["file"]).read_text().count(fault["old"]), 1,
+                             fault["name"])
             self.assertNotEqual(fault["old"], fault["new"], fault["name"])
 
     def test_cmocka(self):
@@ -174,9 +192,12 @@ class Run(unittest.TestCase):
         self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")  # counted even where they are not named
 
     def test_whole_programs(self):
-        count = self.count(("ringfire:landing / one", "SKIP", "", "skipped: no network\n"), ("ringfire:landing / two", "SKIP", "SKIP: no node\n", None),
-                           ("ringfire:landing / three", "SKIP", None, None), ("ringfire:landing / four", "OK", "whatever", ""),
-                           ("ringfire:landing / five", "FAIL", "[       OK ] a\n[  FAILED  ] b\n[  FAILED  ] c\n", ""),
+        count = self.count(("ringfire:landing / one", "SKIP", "", "skipped: no network\n"),
+                           ("ringfire:landing / two", "SKIP", "SKIP: no node\n", None),
+                           ("ringfire:landing / three", "SKIP", None, None),
+                           ("ringfire:landing / four", "OK", "whatever", ""),
+                           ("ringfire:landing / five", "FAIL",
+                            "[       OK ] a\n[  FAILED  ] b\n[  FAILED  ] c\n", ""),
                            ("ringfire:landing / six", "TIMEOUT", "", ""))
         self.assertEqual(str(count), "2 passed, 3 failed, 3 skipped")
         self.assertEqual(count.skips, [("one", "no network"), ("two", "no node"), ("three", "no reason given")])

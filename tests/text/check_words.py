@@ -9,12 +9,13 @@ import subprocess
 import sys
 import unicodedata
 
-CHINESE = ((0x3400, 0x4dbf), (0x4e00, 0x9fff), (0xf900, 0xfaff), (0x20000, 0x2a6df), (0x2a700, 0x2b73f), (0x2b740, 0x2b81f), (0x2b820, 0x2ceaf),
-           (0x2f800, 0x2fa1f))
+CHINESE = ((0x3400, 0x4dbf), (0x4e00, 0x9fff), (0xf900, 0xfaff), (0x20000, 0x2a6df),
+           (0x2a700, 0x2b73f), (0x2b740, 0x2b81f), (0x2b820, 0x2ceaf), (0x2f800, 0x2fa1f))
 
 
 def is_punctuation(c):
-    return c.isascii() and not c.isalnum() and "!" <= c <= "~" or unicodedata.category(c).startswith("P")
+    return c.isascii() and not c.isalnum() and "!" <= c <= "~" or unicodedata.category(
+        c).startswith("P")
 
 
 def clean(text):
@@ -31,7 +32,8 @@ def words(text, keep_case):
     found = []
     for token in "".join(clean(text)).split():
         if not keep_case:
-            token = "".join(c for c in unicodedata.normalize("NFD", token.lower()) if unicodedata.category(c) != "Mn")
+            token = "".join(c for c in unicodedata.normalize("NFD", token.lower())
+                            if unicodedata.category(c) != "Mn")
         word = ""
         for c in token:
             if is_punctuation(c):
@@ -46,7 +48,8 @@ def words(text, keep_case):
 def known():
     """Every character that is assigned for Python, which may have an older Unicode, and a few that are not for anybody."""
     some = (chr(code) for code in range(0x110000) if not 0xd800 <= code <= 0xdfff)
-    return [c for c in some if unicodedata.category(c) not in ("Cn", "Co")] + list("\ufdd0\uffff\U0010ffff\ue000\U000f0000")
+    return [c for c in some if unicodedata.category(c) not in ("Cn", "Co")
+            ] + list("\ufdd0\uffff\U0010ffff\ue000\U000f0000")
 
 
 def cases():
@@ -55,9 +58,13 @@ def cases():
         some = characters[begin:begin + 500]
         yield " ".join("a%sB" % c for c in some), False
         yield " ".join("a%sB" % c for c in some), True
-    letters = [c for c in characters if not 0x3400 <= ord(c) < 0xd7a4 and not 0x11fff < ord(c) < 0x1d000 and ord(c) < 0x20000]
+    letters = [
+        c for c in characters
+        if not 0x3400 <= ord(c) < 0xd7a4 and not 0x11fff < ord(c) < 0x1d000 and ord(c) < 0x20000
+    ]
     for begin in range(0, len(letters), 500):
-        yield " ".join("a%s\u03a3 A\u03a3%s \u03a3%s" % (c, c, c) for c in letters[begin:begin + 500]), False
+        yield " ".join("a%s\u03a3 A\u03a3%s \u03a3%s" % (c, c, c)
+                       for c in letters[begin:begin + 500]), False
     odd = [c for c in characters if unicodedata.combining(c) or unicodedata.category(c)[0] in "ZC"]
     dice = random.Random(1)
     for _ in range(3000):
@@ -67,10 +74,16 @@ def cases():
 
 def split(texts, program):
     given = b"".join(struct.pack("<IB", len(t), keep) + t for t, keep in texts)
-    version, *lines = subprocess.run([program], input=given, stdout=subprocess.PIPE, check=True, timeout=60).stdout.split(b"\n")[:-1]
-    ours, pythons = ([int(part) for part in v.split(".")] for v in (version.decode(), unicodedata.unidata_version))
+    version, *lines = subprocess.run([program],
+                                     input=given,
+                                     stdout=subprocess.PIPE,
+                                     check=True,
+                                     timeout=60).stdout.split(b"\n")[:-1]
+    ours, pythons = ([int(part) for part in v.split(".")]
+                     for v in (version.decode(), unicodedata.unidata_version))
     if ours < pythons:
-        print("skipped: Python has Unicode %s, utf8proc %s" % (unicodedata.unidata_version, version.decode()))
+        print("skipped: Python has Unicode %s, utf8proc %s" %
+              (unicodedata.unidata_version, version.decode()))
         sys.exit(77)
     return [[word.decode() for word in line.split(b"\0")[:-1]] for line in lines]
 

@@ -415,16 +415,21 @@ class Namespaces(Case):
     def on_host(self, i, *words):
         """A command for host `i`, which has its name there."""
         name = 'hostname %s; exec "$@"' % self.names[i]
-        return ["ip", "netns", "exec", self.names[i], "unshare", "--uts", "sh", "-c", name, "sh", *words]
+        return [
+            "ip", "netns", "exec", self.names[i], "unshare", "--uts", "sh", "-c", name, "sh", *words
+        ]
 
     def meets(self, *options, slots=2):
         self.env.pop("RINGFIRE_KEY_FILE", None)
         hosts = ",".join("%s:%d" % (name, slots) for name in self.names)
-        code, out, err = self.run_to_end(self.on_host(0, RINGFIRE, "run", *options, "--ssh", self.ssh, "-H", hosts,
-                                                      "--no-prefix", HELLO))
+        code, out, err = self.run_to_end(
+            self.on_host(0, RINGFIRE, "run", *options, "--ssh", self.ssh, "-H", hosts,
+                         "--no-prefix", HELLO))
         world = 2 * slots
-        lines = ["rank %d of %d, local %d of %d, sum %d" % (r, world, r % slots, slots, world * (world + 1) // 2)
-                 for r in range(world)]
+        lines = [
+            "rank %d of %d, local %d of %d, sum %d" % (r, world, r % slots, slots, world *
+                                                       (world + 1) // 2) for r in range(world)
+        ]
         self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
 
     def own(self, *addresses):
@@ -439,8 +444,8 @@ class Namespaces(Case):
                 self.hosts(*self.own(*addresses))
                 self.meets()
         with self.subTest("another network has the default route"):
-            for step in ("link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0", "link set docker0 up",
-                         "route add default via 172.17.0.254 dev docker0"):
+            for step in ("link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0",
+                         "link set docker0 up", "route add default via 172.17.0.254 dev docker0"):
                 for n in self.names:
                     self.ip("-n", n, *step.split())
             self.hosts(*self.own("127.0.1.1"))
@@ -456,8 +461,10 @@ class Namespaces(Case):
 
     def test_two_families(self):
         """The name of rank 0 has an address that the other host cannot use."""
-        self.ip("-n", self.names[0], "-6", "addr", "add", "fd78::1/64", "dev", self.names[0], "nodad")
-        self.ip("netns", "exec", self.names[1], "sysctl", "-q", "-w", "net.ipv6.conf.all.disable_ipv6=1")
+        self.ip("-n", self.names[0], "-6", "addr", "add", "fd78::1/64", "dev", self.names[0],
+                "nodad")
+        self.ip("netns", "exec", self.names[1], "sysctl", "-q", "-w",
+                "net.ipv6.conf.all.disable_ipv6=1")
         line = "fd78::1 %s\n10.78.0.1 %s\n10.78.0.2 %s\n" % (self.names[0], *self.names)
         self.hosts(line, line)
         self.meets()
@@ -467,12 +474,23 @@ class Namespaces(Case):
         port = free_port()
         processes = []
         for rank, (host, master) in enumerate(ranks):
-            settings = {**self.env, "RANK": str(rank), "WORLD_SIZE": str(len(ranks)), "MASTER_ADDR": master,
-                        "MASTER_PORT": str(port), "RINGFIRE_BOOTSTRAP_TIMEOUT": "6", **(env or {})}
+            settings = {
+                **self.env, "RANK": str(rank),
+                "WORLD_SIZE": str(len(ranks)),
+                "MASTER_ADDR": master,
+                "MASTER_PORT": str(port),
+                "RINGFIRE_BOOTSTRAP_TIMEOUT": "6",
+                **(env or {})
+            }
             if "RINGFIRE_INSECURE" in settings:
                 settings.pop("RINGFIRE_KEY_FILE", None)
-            processes.append(subprocess.Popen(self.on_host(host, HELLO), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                              text=True, stdin=subprocess.DEVNULL, env=settings))
+            processes.append(
+                subprocess.Popen(self.on_host(host, HELLO),
+                                 stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE,
+                                 text=True,
+                                 stdin=subprocess.DEVNULL,
+                                 env=settings))
         ends = [p.communicate(timeout=60) for p in processes]
         return [p.returncode for p in processes], [err for _, err in ends]
 
@@ -494,12 +512,15 @@ class Namespaces(Case):
         """And both sides say where that is."""
         line = "10.78.0.1 %s\n10.78.0.2 %s\n" % tuple(self.names)
         self.hosts(line, line)
-        codes, errs = self.told((0, self.names[0]), (1, self.names[0]), env={"RINGFIRE_BIND": "127.0.0.1"})
+        codes, errs = self.told((0, self.names[0]), (1, self.names[0]),
+                                env={"RINGFIRE_BIND": "127.0.0.1"})
         self.assertEqual(codes, [1, 1], errs)
         self.assertRegex(errs[0], r"rank 1 of 2 did not join within 6 s; "
                                   r"rank 0 listens at 127.0.0.1 port \d+ \(RINGFIRE_BIND")
-        self.assertRegex(errs[1], r"rank 1 cannot join rank 0 at %s:\d+ \(named by torchrun's variables; .*10.78.0.1:"
-                         % self.names[0])
+        self.assertRegex(
+            errs[1],
+            r"rank 1 cannot join rank 0 at %s:\d+ \(named by torchrun's variables; .*10.78.0.1:" %
+            self.names[0])
 
     def test_parameter_servers(self):
         """On hosts that call themselves 127.0.1.1."""
@@ -514,8 +535,15 @@ class Namespaces(Case):
         for host, task in ((a, "ps"), (b, "worker"), (a, "chief")):
             config = json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}})
             words = ["ip", "netns", "exec", host, *SERVERS, *self.trainer[1:-1], "1"]
-            processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                              stdin=subprocess.DEVNULL, env={**self.env, "TF_CONFIG": config}))
+            processes.append(
+                subprocess.Popen(words,
+                                 stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT,
+                                 text=True,
+                                 stdin=subprocess.DEVNULL,
+                                 env={
+                                     **self.env, "TF_CONFIG": config
+                                 }))
         outs = [p.communicate(timeout=60)[0] for p in processes]
         if any("matches 'llvmpipe'" in out for out in outs):
             self.skipTest("lavapipe is not installed")

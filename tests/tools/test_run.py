@@ -112,7 +112,13 @@ class Local(Case):
 
     def on_terminal(self, *arguments, env=None):
         main, other = pty.openpty()
-        process = subprocess.Popen(command(*arguments), stdout=other, stderr=other, env={**ENV, **(env or {})},
+        process = subprocess.Popen(command(*arguments),
+                                   stdout=other,
+                                   stderr=other,
+                                   env={
+                                       **ENV,
+                                       **(env or {})
+                                   },
                                    stdin=subprocess.DEVNULL)
         os.close(other)
         text = b""
@@ -132,12 +138,16 @@ class Local(Case):
 
     def test_carriage_returns(self):
         """A bar that is drawn again and again shows while it grows; CR LF remains one end of a line."""
-        for text, shown in (("\\r1%%\\r2%%\\r3%%\\n", "1%\n2%\n3%\n"), ("1%%\\r2%%\\r\\nend", "1%\n2%\nend\n"),
+        for text, shown in (("\\r1%%\\r2%%\\r3%%\\n", "1%\n2%\n3%\n"), ("1%%\\r2%%\\r\\nend",
+                                                                        "1%\n2%\nend\n"),
                             ("a\\r\\n\\r\\nb\\r\\r\\n", "a\n\nb\n"), ("\\r\\rx", "x\n")):
             done = shell("printf '%s'" % text, "-n", 1)
-            self.assertEqual(done.stdout, "".join("[0] %s\n" % line for line in shown.splitlines()), text)
+            self.assertEqual(done.stdout, "".join("[0] %s\n" % line for line in shown.splitlines()),
+                             text)
         script = "printf '\\r1%%'; printf '\\r2%%'; sleep 5"
-        process = subprocess.Popen(command("-n", 1, "--", "sh", "-c", script), stdout=subprocess.PIPE, env=ENV,
+        process = subprocess.Popen(command("-n", 1, "--", "sh", "-c", script),
+                                   stdout=subprocess.PIPE,
+                                   env=ENV,
                                    stdin=subprocess.DEVNULL)
         begin = time.monotonic()
         self.assertEqual(process.stdout.readline(), b"[0] 1%\n")
@@ -150,13 +160,21 @@ class Local(Case):
     def test_closed_streams(self):
         """A stream that is missing is none of the pipes to the workers."""
         said = "[0] hi\n[1] hi\n"
-        for closed, status, out in (("<&-", 0, said), ("2>&-", 0, said), ("<&- 2>&-", 0, said), (">&-", 1, ""),
-                                    ("<&- >&- 2>&-", 1, "")):
-            done = subprocess.run(["sh", "-c", '"$@" ' + closed, "sh", *command("-n", 2, "echo", "hi")],
-                                  stdout=subprocess.PIPE, text=True, env=ENV, timeout=20)
-            self.assertEqual((done.returncode, "".join(sorted(done.stdout.splitlines(True)))), (status, out), closed)
-        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command("-n", 2, "true")], stderr=subprocess.PIPE,
-                              text=True, env=ENV, timeout=20)
+        for closed, status, out in (("<&-", 0, said), ("2>&-", 0, said), ("<&- 2>&-", 0, said),
+                                    (">&-", 1, ""), ("<&- >&- 2>&-", 1, "")):
+            done = subprocess.run(
+                ["sh", "-c", '"$@" ' + closed, "sh", *command("-n", 2, "echo", "hi")],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=ENV,
+                timeout=20)
+            self.assertEqual((done.returncode, "".join(sorted(done.stdout.splitlines(True)))),
+                             (status, out), closed)
+        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command("-n", 2, "true")],
+                              stderr=subprocess.PIPE,
+                              text=True,
+                              env=ENV,
+                              timeout=20)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_standard_input_is_empty(self):
@@ -191,17 +209,33 @@ class Local(Case):
         script = 'echo "$RINGFIRE_KEY_FILE"; wc -c <"$RINGFIRE_KEY_FILE"'
         done = shell(script, "--no-prefix", env={"TMPDIR": str(self.folder / "missing")})
         self.assertRegex(done.stdout, r"^/tmp/ringfire-\w+/job.key\n65\n$", done.stderr)
-        if subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        if subprocess.run(["unshare", "--mount", "true"],
+                          stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("no mount namespace of its own (unshare --mount)")
         place = tempfile.mkdtemp(dir="/var/tmp")
         self.addCleanup(os.rmdir, place)
-        words = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && exec "$@"', "sh",
-                 *command("--no-prefix", "--", "sh", "-c", script)]
+        words = [
+            "unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && exec "$@"', "sh",
+            *command("--no-prefix", "--", "sh", "-c", script)
+        ]
         without = {k: v for k, v in ENV.items() if k not in ("TMPDIR", "XDG_RUNTIME_DIR")}
-        for env, expected in (({"TMPDIR": place}, place), ({"XDG_RUNTIME_DIR": place}, place), ({}, "/dev/shm")):
-            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**without, **env},
-                                  timeout=20, cwd="/")
-            self.assertRegex(done.stdout, r"^%s/ringfire-\w+/job.key\n65\n$" % expected, done.stderr)
+        for env, expected in (({
+                "TMPDIR": place
+        }, place), ({
+                "XDG_RUNTIME_DIR": place
+        }, place), ({}, "/dev/shm")):
+            done = subprocess.run(words,
+                                  stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE,
+                                  text=True,
+                                  env={
+                                      **without,
+                                      **env
+                                  },
+                                  timeout=20,
+                                  cwd="/")
+            self.assertRegex(done.stdout, r"^%s/ringfire-\w+/job.key\n65\n$" % expected,
+                             done.stderr)
 
     def test_insecure_and_encrypt(self):
         script = 'echo "[$RINGFIRE_KEY_FILE] [$RINGFIRE_INSECURE] [$RINGFIRE_ENCRYPT]"'
@@ -216,14 +250,14 @@ class Local(Case):
         done = shell('echo "$RINGFIRE_MASTER"', "--no-prefix", "--bind", "::1", "--master-port", 4711)
         self.assertEqual(done.stdout, "[::1]:4711\n")
         for address in ("0.0.0.0", "::", "0", "0:0::0"):
-            done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "--no-prefix", "--bind", address, "--master-port",
-                         4711)
+            done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "--no-prefix", "--bind", address,
+                         "--master-port", 4711)
             self.assertEqual(done.stdout, "127.0.0.1:4711 %s\n" % address)
         done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "--no-prefix", "--master-port", 4711,
                      env={"RINGFIRE_BIND": "127.0.0.2"})
         self.assertEqual(done.stdout, "127.0.0.2:4711 127.0.0.2\n")
-        self.fails(shell("true", "--bind", "127.0.0.1", "-H", "here,there", "--ssh", "false"), 1, "cannot reach",
-                   "127.0.0.1", "--bind")
+        self.fails(shell("true", "--bind", "127.0.0.1", "-H", "here,there", "--ssh", "false"), 1,
+                   "cannot reach", "127.0.0.1", "--bind")
 
     def test_runs_have_names(self):
         """Beside the user's own, which may be equal for two."""
@@ -408,8 +442,10 @@ class Local(Case):
         done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE, $RINGFIRE_LOCAL_RANK", "--hostfile", path, "--no-prefix")
         self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 3, 0", "1 of 3, 1", "2 of 3, 0"], done.stderr)
         path.write_bytes(b"\xef\xbb\xbflocalhost slots=2 max_slots=4\r\n127.0.0.1 max-slots=1\r\n")
-        done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE", "--hostfile", path, "--no-prefix")
-        self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 3", "1 of 3", "2 of 3"], done.stderr)
+        done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE", "--hostfile", path,
+                     "--no-prefix")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 3", "1 of 3", "2 of 3"],
+                         done.stderr)
         for encoding in ("utf-16-le", "utf-16-be"):
             path.write_bytes("\ufefflocalhost\n".encode(encoding))
             self.refused(path, "is UTF-16")
