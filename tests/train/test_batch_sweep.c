@@ -252,6 +252,15 @@ static void *fill_state(rf_arena *arena, const rf_value_info *state)
     return values;
 }
 
+/* Results may be views of it, which outlive the batch. */
+static void *copy_input(rf_arena *arena, const rf_array *input)
+{
+    const size_t size = (size_t)rf_shape_count(input->shape) * rf_dtype_size(input->dtype);
+    void *copy = rf_arena_alloc(arena, size);
+    assert_non_null(copy);
+    return memcpy(copy, input->data, size);
+}
+
 static void interpret(const sweep *s, const rf_graph *g, int64_t first, int64_t count, numbers *out)
 {
     rf_element batch;
@@ -261,7 +270,7 @@ static void interpret(const sweep *s, const rf_graph *g, int64_t first, int64_t 
     assert_non_null(values);
     for (rf_value v = 1; v < g->values.count; v++) {
         const rf_value_info *leaf = &g->values.items[v];
-        if (leaf->kind == RF_VALUE_INPUT) values[v] = batch.component[leaf->slot].data;
+        if (leaf->kind == RF_VALUE_INPUT) values[v] = copy_input(&out->arena, &batch.component[leaf->slot]);
         if (leaf->kind == RF_VALUE_STATE) values[v] = fill_state(&out->arena, leaf);
     }
     OK(rf_graph_interpret(g, &out->arena, values));

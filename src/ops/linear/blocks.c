@@ -138,6 +138,24 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
     return best;
 }
 
+/* Summands of a part for each part that there is: relative errors of sums of positive numbers stay below 5e-7. */
+enum { RIDE_BY_PARTS = 256 };
+
+bool rf_block_sums_ride(const rf_device_caps *caps, rf_block_tile tile, rf_block_job *job, double bytes)
+{
+    const rf_block b = rf_block_make(caps, tile, job->operands);
+    rf_block_job with = *job;
+    with.rows++;
+    rf_block_grid g = { 0 };
+    if (b.threads > 0 && !b.whole) g = rf_block_grid_make(caps, tile, &with);
+    /* Errors of parts are independent: many parts may be longer, because what they round off averages out. */
+    const bool short_parts = g.split <= RF_LONGEST_RIDE || (int64_t)g.split <= RIDE_BY_PARTS * (int64_t)g.parts;
+    const bool ride = g.seconds > 0 && short_parts;
+    job->rows += ride;
+    if (!ride) job->reread = bytes;
+    return ride;
+}
+
 static bool takes_many_registers(rf_block_tile tile)
 {
     return tile == RF_BLOCK_XL || tile == RF_BLOCK_T || tile == RF_BLOCK_COOP_XL;

@@ -61,6 +61,9 @@ typedef struct rf_block_grid {
 } rf_block_grid;
 /* With the parts that take the least time. */
 rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job);
+/* Sums of columns beside a product are one more row of it, a product of ones, where that rounds no more than adding up
+ * RF_LONGEST_RIDE of them one after the other; else a reduction reads `bytes` once more. Says which, in the job too. */
+bool rf_block_sums_ride(const rf_device_caps *caps, rf_block_tile tile, rf_block_job *job, double bytes);
 
 /* Score of a kernel that runs the job, 0 where the device or the size of a tensor does not allow it. */
 double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, const rf_block_job *job);

@@ -53,12 +53,6 @@ static bool has_pool(const rf_op_call *call, form f)
     return f == FORWARD && call->n_out > 1;
 }
 
-/* The sums of dy over its pixels are one more row, unless they are long: see RF_LONGEST_RIDE. */
-static bool sums_ride(const rf_op_call *call, form f, int64_t pixels)
-{
-    return f == FILTER && call->n_out > 1 && pixels <= RF_LONGEST_RIDE;
-}
-
 static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometry *g)
 {
     const int64_t taps = g->kh * g->kw, pixels = g->n * grid_h(f, g) * grid_w(f, g);
@@ -69,9 +63,8 @@ static rf_block_job job_of(const rf_op_call *call, form f, const rf_conv_geometr
         job.length = ((g->kh + py - 1) / py) * ((g->kw + px - 1) / px) * g->cog;
         job.batch = g->groups * g->sy * g->sx;
     } else if (f == FILTER) {
-        job.rows = taps * g->cig + sums_ride(call, f, pixels);
+        job.rows = taps * g->cig;
         job.length = pixels;
-        if (call->n_out > 1 && !sums_ride(call, f, pixels)) job.reread = (double)rf_tensor_bytes(&call->in[1]);
     }
     return job;
 }
@@ -87,6 +80,15 @@ typedef struct variant {
     form f;
     rf_block_tile tile;
 } variant;
+
+/* The sums of dy over its pixels: none, one more row of the job, or a reduction behind it. */
+typedef enum sums_way { SUMS_NONE, SUMS_RIDE, SUMS_APART } sums_way;
+
+static sums_way add_sums(const rf_op_call *call, const rf_device_caps *caps, variant v, rf_block_job *job)
+{
+    if (v.f != FILTER || call->n_out == 1) return SUMS_NONE;
+    return rf_block_sums_ride(caps, v.tile, job, (double)rf_tensor_bytes(&call->in[1])) ? SUMS_RIDE : SUMS_APART;
+}
 
 /* Addresses of rows take registers beside the tile, four times as many where channels come one at a time: what needs
  * more than 128 of them was seen in machine code. */
@@ -105,7 +107,8 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, varia
     if (!fits_registers(caps, v, (g.cig | g.cog) & 3)) return RF_SCORE_NONE;
     /* Its invocations have one row each, not the four of a window. */
     if (v.tile == RF_BLOCK_DEEP && has_pool(call, v.f)) return RF_SCORE_NONE;
-    const rf_block_job job = job_of(call, v.f, &g);
+    rf_block_job job = job_of(call, v.f, &g);
+    (void)add_sums(call, caps, v, &job);
     const double score = rf_block_score(call, caps, v.tile, &job);
     if (score <= 0) return RF_SCORE_NONE;
     const rf_block_grid t = rf_block_grid_make(caps, v.tile, &job);
@@ -207,7 +210,8 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
     const rf_conv2d_attr *attr = call->attr;
     const bool coop = v.tile >= RF_BLOCK_TILES;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
-    const rf_block_job job = job_of(call, v.f, &g);
+    rf_block_job job = job_of(call, v.f, &g);
+    const sums_way sums = add_sums(call, caps, v, &job);
     const rf_block_grid t = rf_block_grid_make(caps, v.tile, &job);
     const bool bias = v.f == FORWARD && call->n_in == 3, pool = !coop && has_pool(call, v.f);
     rf_lanes_plan builder = { NULL, call, caps, out };
@@ -239,9 +243,8 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, var
     rf_bind_whole(d, RF_BIND_INPUT, bias ? 2 : 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_block_bind_parts(&builder, d, &t);
-    const bool apart = v.f == FILTER && call->n_out > 1 && !sums_ride(call, v.f, job.length);
-    if (v.f != DATA) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 && !apart ? 1 : 0);
-    return apart ? rf_linear_append_sums(call, caps, out) : RF_OK;
+    if (v.f != DATA) rf_bind_whole(d, RF_BIND_OUTPUT, call->n_out > 1 && sums != SUMS_APART ? 1 : 0);
+    return sums == SUMS_APART ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
 
 static bool takes_narrow(const rf_op_call *call, form f)

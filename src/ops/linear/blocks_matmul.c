@@ -11,21 +11,15 @@ typedef struct push {
 } push;
 _Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
 
-/* The sums of b's rows are one more row of c: the product of a row of ones. Where that would be a row of large tiles,
- * or of long sums, which a reduction adds up with less rounding, b is read once more. */
-static bool sums_ride(const rf_matmul_geometry *g, rf_block_tile tile)
-{
-    return g->bias_gradient && tile != RF_BLOCK_COOP_XL && g->k <= RF_LONGEST_RIDE;
-}
-
-static rf_block_job job_of(const rf_op_call *call, const rf_matmul_geometry *g, rf_block_tile tile)
+/* *ride: the sums of b's rows are one more row of c. */
+static rf_block_job job_of(const rf_op_call *call, const rf_device_caps *caps, const rf_matmul_geometry *g,
+                           rf_block_tile tile, bool *ride)
 {
     rf_block_job job = { g->m, g->n, g->k, g->batch, rf_block_operands(call) };
     /* What parts write lies one behind the other in fours; what adds them up reads and writes f32 alone. */
     job.can_add =
         tile == RF_BLOCK_COOP_XL && call->out[0].dtype == RF_F32 && !g->bias && g->m * g->n * g->batch % 4 == 0;
-    if (g->bias_gradient && !sums_ride(g, tile)) job.reread = (double)rf_tensor_bytes(&call->in[1]);
-    job.rows += sums_ride(g, tile);
+    *ride = g->bias_gradient && rf_block_sums_ride(caps, tile, &job, (double)rf_tensor_bytes(&call->in[1]));
     return job;
 }
 
@@ -51,7 +45,8 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_bl
     if (tile == RF_BLOCK_T && caps->driver == RF_DRIVER_SWIFTSHADER) return RF_SCORE_NONE;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (!fits_registers(caps, tile, &g)) return RF_SCORE_NONE;
-    const rf_block_job job = job_of(call, &g, tile);
+    bool ride;
+    const rf_block_job job = job_of(call, caps, &g, tile, &ride);
     if (tile == RF_BLOCK_COOP_XL && !is_whole(caps, &job, &g)) return RF_SCORE_NONE;
     return rf_block_score(call, caps, tile, &job);
 }
@@ -79,7 +74,8 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     const bool coop = tile >= RF_BLOCK_TILES;
     const rf_coop_product product = tile == RF_BLOCK_COOP_XL ? RF_COOP_MATMUL_XL : RF_COOP_MATMUL;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const rf_block_job job = job_of(call, &g, tile);
+    bool ride;
+    const rf_block_job job = job_of(call, caps, &g, tile, &ride);
     const rf_block_grid t = rf_block_grid_make(caps, tile, &job);
     push p = { .total = (int32_t)t.total,
                .row_tiles = t.row_tiles,
@@ -112,7 +108,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
                                    p.a_line % 4 == 0,
                                    p.b_line % 4 == 0,
                                    g.n % 4 == 0,
-                                   sums_ride(&g, tile),
+                                   ride,
                                    g.relu_mask };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
     if (coop)
@@ -128,9 +124,9 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     if (adds) result = rf_lanes_workspace(&builder, t.partial);
     rf_lanes_bind(d, result, RF_VIEW_STORAGE, true);
     rf_block_bind_parts(&builder, d, &t);
-    rf_bind_whole(d, RF_BIND_OUTPUT, sums_ride(&g, tile));
+    rf_bind_whole(d, RF_BIND_OUTPUT, ride);
     if (adds) RF_TRY(add_parts(&builder, &g, &t, result));
-    return g.bias_gradient && !sums_ride(&g, tile) ? rf_linear_append_sums(call, caps, out) : RF_OK;
+    return g.bias_gradient && !ride ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
 
 #define BLOCK_KERNEL(tile, number)                                                                                     \

@@ -42,8 +42,8 @@ rf_elements rf_linear_met_column(const rf_op_call *call, int64_t i);
 /* Score of a one-lane-per-element kernel: what drivers reach without reuse of what they load. */
 double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps);
 
-/* The sums of input 1 over all dimensions but the last, which are output 1, may be a row of a product of ones, which
- * adds up one summand after the other, if there are no more than this. More of them round too much that way. */
+/* The sums of input 1 over all dimensions but the last, which are output 1, may be a row of a product of ones. Its
+ * parts add up one summand after the other, no more than this: more of them round too much. */
 enum { RF_LONGEST_RIDE = 1024 };
 /* Appends the kernel that makes them by themselves. */
 rf_result rf_linear_append_sums(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
