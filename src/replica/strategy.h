@@ -28,7 +28,8 @@ uint32_t rf_strategy_next_serial(rf_strategy *s);
 rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
 /* Every public tracing function that runs no code of the user's begins with this: whatever fails in it is told in the
  * name of the one that the user called, with the shapes that it was given. */
-#define RF_TRACING(t) rf_trace *const tracing_ __attribute__((cleanup(rf_trace_leave))) = rf_trace_enter((t), __func__)
+#define RF_TRACING(t)                                                                                                  \
+    rf_trace *const tracing_ __attribute__((unused, cleanup(rf_trace_leave))) = rf_trace_enter((t), __func__)
 rf_trace *rf_trace_enter(rf_trace *t, const char *function);
 void rf_trace_leave(rf_trace *const *t);
 /* From here to rf_trace_leave_layer() the operations of the graph are said to be of this layer: of layers within each
