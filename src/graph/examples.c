@@ -127,7 +127,7 @@ static rf_examples_dim follow_dim(const rf_examples *const *in, uint32_t n_in, i
 /* `out` has its shape. */
 static void follow_output(const rf_op *op, const rf_examples *const *in, uint32_t n_in, rf_examples *out)
 {
-    if (op->flags & RF_OP_VIEW) {
+    if (n_in > 0 && op->flags & RF_OP_VIEW) {
         follow_view(in[0], out);
         return;
     }
