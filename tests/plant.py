@@ -123,8 +123,7 @@ def find(fault, tier):
     likely = fault.get("test")
     if likely and failed_tests(stage, [likely]):
         return likely
-    suites = ["threads"] if stage == "thread" else run.suites_of(tier)
-    words = [w for s in suites for w in ("--suite", s)]
+    words = [w for s in run.suites_in(stage, tier) for w in ("--suite", s)]
     words += [w for s in STAGES[stage][2] for w in ("--no-suite", s)]
     # Most are found early; what fails first may do so by chance.
     return (confirmed(stage, failed_tests(stage, ["--maxfail", "1", *words])) or
