@@ -4,6 +4,7 @@
 
 tests/plant.py                    all faults, against what a landing runs
 tests/plant.py --nightly          those that a landing misses, against what a night adds
+tests/plant.py --likely           only by the test that is likely to find each: some minutes
 tests/plant.py --list             the faults
 tests/plant.py NAME...            only these
 
@@ -113,7 +114,7 @@ def confirmed(stage, names):
     return next((name for name in names if failed_tests(stage, [name])), None)
 
 
-def find(fault, tier):
+def find(fault, tier, likely_only):
     """The test that finds a fault that has been planted, or the build; None where nothing does."""
     stage = fault.get("stage", "gcc")
     built, said = build(stage)
@@ -123,6 +124,8 @@ def find(fault, tier):
     likely = fault.get("test")
     if likely and failed_tests(stage, [likely]):
         return likely
+    if likely_only:
+        return None
     words = [w for s in run.suites_in(stage, tier) for w in ("--suite", s)]
     words += [w for s in STAGES[stage][2] for w in ("--no-suite", s)]
     # Most are found early; what fails first may do so by chance.
@@ -145,6 +148,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--nightly", action="store_true")
+    parser.add_argument("--likely", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     faults = json.loads(FAULTS.read_text())
@@ -164,7 +168,7 @@ def main():
         begun = time.monotonic()
         path, text = plant(fault)
         try:
-            found = find(fault, tier)
+            found = find(fault, tier, options.likely)
         finally:
             path.write_text(text)
         print("%-32s %s  (%.0f s)" %
