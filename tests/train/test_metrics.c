@@ -4,6 +4,7 @@
 #include "support.h"
 #include "test_folder.h"
 #include "tests/room.h"
+#include "train/metric.h"
 
 enum { N = 14, C = 5 };
 
@@ -510,11 +511,23 @@ ON_TWO(fitted_classes)
 ON_ONE(refused_metrics)
 
 /* With an argument: what a job of two workers runs as well. */
+/* Logs, monitors and files name metrics so: as Keras does, and no two alike. */
+static void names_of_metrics(void **state)
+{
+    (void)state;
+    assert_string_equal(rf_metric_kind_name(RF_METRIC_PRECISION), "precision");
+    assert_string_equal(rf_metric_kind_name(RF_METRIC_RECALL), "recall");
+    for (uint32_t i = 0; i < RF_METRIC_KINDS; i++)
+        for (uint32_t k = 0; k < i; k++)
+            assert_string_not_equal(rf_metric_kind_name((rf_metric_kind)i), rf_metric_kind_name((rf_metric_kind)k));
+}
+
 TEST_PROGRAM(metrics)
 {
     const struct CMUnitTest alone[] = {
         cmocka_unit_test_setup_teardown(continued_on_one_on_two, make_folder, remove_folder),
         cmocka_unit_test(test_bleu),
+        cmocka_unit_test(names_of_metrics),
         cmocka_unit_test(refused_metrics_on_one),
     };
     const struct CMUnitTest values[] = {
