@@ -14,6 +14,10 @@
 const rf_thread *rf_gpu_find_workers(const rf_thread_list *before, const rf_thread_list *after, int64_t opener,
                                      uint32_t num_cpus);
 
+/* Pure. Whether the threads that came have the names that they keep: those that draw name themselves, on a busy machine
+ * only after the device is open, and until then look like those that compute. */
+bool rf_gpu_workers_settled(const rf_thread_list *before, const rf_thread_list *after, int64_t opener);
+
 /* RINGFIRE_PIN_THREADS says it; where it is not set, unless others compute on the same processors: among several that
  * do the system is free to give each what another leaves. */
 bool rf_gpu_placement_wanted(bool shares_cpus);

@@ -58,6 +58,26 @@ static void workers_by_list(void **state)
     assert_null(rf_gpu_find_workers(&none, &none, 10, 0));
 }
 
+/* Whether the threads of `opened` are settled, the first `unnamed` of those that draw being without a name. */
+static bool settled(uint32_t unnamed, uint32_t known)
+{
+    rf_thread after[LENGTH(opened)];
+    memcpy(after, opened, sizeof(after));
+    for (uint32_t i = 0; i < unnamed; i++) memcpy(after[2 + i].name, "program", sizeof("program"));
+    const rf_thread_list a = { .items = after, .count = known }, b = { .items = after, .count = LENGTH(opened) };
+    return rf_gpu_workers_settled(&a, &b, 10);
+}
+
+static void settled_by_names(void **state)
+{
+    (void)state;
+    assert_true(settled(0, 1));
+    assert_false(settled(1, 1));
+    assert_false(settled(2, 1));
+    assert_true(settled(0, 6)); /* a second device */
+    assert_true(settled(0, LENGTH(opened)));
+}
+
 static void wanted_by_variable(void **state)
 {
     (void)state;
@@ -158,9 +178,8 @@ static void processors_and_threads(void **state)
 TEST_PROGRAM(placement)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(workers_by_list),
-        cmocka_unit_test(wanted_by_variable),
-        cmocka_unit_test(processors_and_threads),
+        cmocka_unit_test(workers_by_list),    cmocka_unit_test(settled_by_names),
+        cmocka_unit_test(wanted_by_variable), cmocka_unit_test(processors_and_threads),
         cmocka_unit_test(bound_on_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
