@@ -259,8 +259,8 @@ static void check_range(const rf_op_call *call, const rf_kernel_plan *plan, cons
 static uint32_t plan_all(const rf_op_call *call, const rf_device_caps *caps)
 {
     uint32_t eligible = 0;
-    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
-        const rf_kernel *kernel = call->op->kernels[k];
+    for (uint32_t k = 0; k < rf_op_num_kernels(call->op); k++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, k);
         rf_kernel_plan plan = { 0 };
         if (rf_kernel_score(kernel, call, caps) <= 0) continue;
         eligible++;
@@ -282,11 +282,12 @@ static uint32_t plan_narrow(const rf_op *op, const rf_op_case *c, const rf_devic
         const rf_op_case stored = rf_case_stored_in(op, c, types[t], false);
         rf_case_data data;
         bool offered = false;
-        for (uint32_t k = 0; k < op->num_kernels; k++) offered |= op->kernels[k]->cooperative;
+        for (uint32_t k = 0; k < rf_op_num_kernels(op); k++) offered |= rf_op_kernel(op, k)->cooperative;
         if (!offered) continue;
         OK(rf_case_data_describe(op, &stored, &data));
-        for (uint32_t k = 0; k < op->num_kernels; k++)
-            cooperative += op->kernels[k]->cooperative && rf_kernel_score(op->kernels[k], &data.call, caps) > 0;
+        for (uint32_t k = 0; k < rf_op_num_kernels(op); k++)
+            cooperative +=
+                rf_op_kernel(op, k)->cooperative && rf_kernel_score(rf_op_kernel(op, k), &data.call, caps) > 0;
         plan_all(&data.call, caps);
     }
     return cooperative;
