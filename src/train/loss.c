@@ -163,6 +163,18 @@ rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predicti
     return column ? rf_expand_dims(t, labels, -1) : labels;
 }
 
+rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, rf_tensor classes)
+{
+    if (smoothing == 0.0f) return labels;
+    const rf_shape shape = rf_tensor_shape(t, classes);
+    const int32_t last = shape.rank - 1;
+    const rf_tensor kept = rf_multiply(t, labels, rf_constant(t, 1.0f - smoothing));
+    const rf_tensor share = last >= 0 && rf_dim_follows(t, classes, last)
+                                ? rf_divide(t, rf_constant(t, smoothing), rf_count_along(t, classes, last))
+                                : rf_constant(t, smoothing / (last < 0 ? 2.0f : (float)shape.dim[last]));
+    return rf_add(t, kept, share);
+}
+
 /* Predictions that the graph shows to be probabilities are none, whatever the caller says: the functions of ops.h then
  * go back to the logits. */
 static bool takes_logits(rf_trace *t, const rf_loss *loss, rf_tensor predictions)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "train/logits.h"
-#include "train/loss.h"
 #include "train/trace_util.h"
 
 /* Both of one shape, of at least one dimension; false where the trace has failed. They become f32: squares, products
@@ -141,16 +140,4 @@ rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
     const rf_tensor y = rf_clip(t, labels, 1e-7f, 1.0f), p = rf_clip(t, predictions, 1e-7f, 1.0f);
     const rf_tensor log_y = rf_log(t, y), logarithm = rf_subtract(t, log_y, rf_log(t, p));
     return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false);
-}
-
-rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, rf_tensor classes)
-{
-    if (smoothing == 0.0f) return labels;
-    const int32_t last = rf_tensor_shape(t, classes).rank - 1;
-    if (last < 0 || !rf_dim_follows(t, classes, last)) {
-        const float count = last < 0 ? 2.0f : (float)rf_tensor_shape(t, classes).dim[last];
-        return tensor_affine(t, labels, 1.0f - smoothing, smoothing / count);
-    }
-    const rf_tensor share = rf_divide(t, rf_constant(t, smoothing), rf_count_along(t, classes, last));
-    return rf_add(t, rf_multiply(t, labels, rf_constant(t, 1.0f - smoothing)), share);
 }

@@ -16,7 +16,7 @@ ALLOWED = {
     "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
     "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc"},
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
-    "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "server", "text", "train", "jansson"},
+    "src/train": {"ringfire", "base", "graph", "ops", "replica", "data", "persist", "server", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "bench", "ckpt", "plot", "run", "own"},
     "examples": {"ringfire", "png", "own"},
