@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of strategies, for src/train/: the trace, local state, and updates of mirrored variables.
+ * Inside of strategies, for src/trace/ and src/train/: the trace, local state, and updates of mirrored variables.
  *
  * A step runs in stages. Stage A: every replica computes its gradients (and metrics) for its share of the batch.
  * Exchange: gradients are reduce-scattered. Stage B: owners update their shard. Exchange: parameters are all-gathered.

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "replica/store/variables.h"
+#include "trace/trace.h"
 #include "train/model.h"
-#include "train/trace_util.h"
 
 /* ---- variables ---- */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 rf_result rf_layer_graph_add(rf_layer_graph *graph, uint32_t layer, const uint32_t *in, uint32_t num_in, uint32_t mask,
                              uint32_t num_out)

@@ -8,7 +8,7 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "ops/ops.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 const char *const rf_loss_kind_names[RF_LOSS_KINDS] = {
     [RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY] = "sparse_categorical_crossentropy",

@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "ops/ops.h"
+#include "trace/trace.h"
 #include "train/fit/logs.h"
 #include "train/loss.h"
 #include "train/metric_curve.h"
 #include "train/metric_scores.h"
-#include "train/trace_util.h"
 
 /* Of each column: sums and what they could not hold. */
 enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_WEIGHT_COMPENSATION, STATE_COUNT };

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "ops/ops.h"
+#include "trace/trace.h"
 #include "train/fit/compile.h"
 #include "train/layer_graph.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 /* ---- layers of a model ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets on the devices: which qualify, and that training on them has the bits of training on batches of the host.
  */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include "data/pipeline.h"
 #include "data/rows.h"

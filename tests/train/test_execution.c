@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs that are submitted together (steps_per_execution): what may be, how many, and that nothing else changes. */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include "../support/lost_queue.h"
 

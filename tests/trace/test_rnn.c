@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rf_rnn() against the same layer written out step by step, with gradients by everything, and what it refuses. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { N = 4, STEPS = 3, UNITS = 5, LEAVES = 5, OUTPUTS = 3 + LEAVES };
@@ -201,5 +201,5 @@ ON_ONE(mistakes)
 TEST_PROGRAM(rnn)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(as_written_out_on_two), cmocka_unit_test(mistakes_on_one) };
-    return cmocka_run_group_tests_name("train_rnn", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("trace_rnn", tests, NULL, NULL);
 }

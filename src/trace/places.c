@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "graph/batch_dims.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 /* As f32, whole numbers are exact up to here; longer axes would make wrong places without a word. */
 enum { LONGEST = 1 << 24 };

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "train/logits.h"
-#include "train/trace_util.h"
+#include "trace/logits.h"
+#include "trace/trace.h"
 
 /* Both of one shape, of at least one dimension; false where the trace has failed. They become f32: squares, products
  * and the numbers that probabilities are clipped to are not what 16 bits can store. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention against its definition in double precision, gradients against differences of that, and mistakes. */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include "graph/graph.h"
 #include "ops/ops.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rf_slice_update() at places that the batch says: values, gradients, one trace for all of them, and mistakes. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { N = 3, C = 6, COUNT = 3, OUTPUTS = 6 };

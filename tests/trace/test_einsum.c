@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of Einstein sums and what they refuse; sums in steps, on two replicas and for batches of several sizes. */
+#include "../support/strategies.h"
 #include "base/error.h"
-#include "support.h"
 #include "tests/room.h"
-#include "train/einsum.h"
+#include "trace/einsum_plan.h"
 
 /* ---- plans ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device tests of training share: strategies on the installed drivers, arrays, assertions. */
-#ifndef RF_TESTS_TRAIN_SUPPORT_H
-#define RF_TESTS_TRAIN_SUPPORT_H
+/* The tests of steps on devices share this: strategies on the installed drivers, arrays, assertions. */
+#ifndef RF_TESTS_SUPPORT_STRATEGIES_H
+#define RF_TESTS_SUPPORT_STRATEGIES_H
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
-#include "../support/expect.h"
 #include "../validation.h"
+#include "expect.h"
 
 static inline void assert_near(double is, double expected, double rtol, double atol, const char *what)
 {

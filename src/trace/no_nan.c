@@ -5,7 +5,7 @@
 
 #include <float.h>
 
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 /* 1 where x is 0; false, with the trace failed, for operands that are none. */
 static bool find_zeros(rf_trace *t, rf_tensor x, const char *name_x, rf_tensor other, const char *name_other,

@@ -2,7 +2,7 @@
 /* Sizes of tensors that may follow the batch. A number that is read from a shape is that of the traced batch: what must
  * follow the batch is taken from tensors when the step runs. */
 #include "graph/batch_dims.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 bool rf_dim_follows(rf_trace *t, rf_tensor x, int32_t d)
 {

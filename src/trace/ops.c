@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "ops/ops.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 bool rf_operand(rf_trace *t, rf_tensor x, const char *argument, rf_value *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Einstein sums as a list of operations: a pure function of the equation and of shapes. */
-#ifndef RF_TRAIN_EINSUM_H
-#define RF_TRAIN_EINSUM_H
+#ifndef RF_TRACE_EINSUM_PLAN_H
+#define RF_TRACE_EINSUM_PLAN_H
 
 #include <ringfire/common.h>
 

@@ -4,9 +4,9 @@
  * probabilities that are exactly 0 and 1: their logarithm is cut off, and no gradient comes through. Keras goes back to
  * the logits for the same reason.
  */
-#include "train/logits.h"
+#include "trace/logits.h"
 
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 static bool node_squashes(const rf_node_info *node, rf_squash squash)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logits in front of the softmax or the sigmoid that made predictions of them. */
-#ifndef RF_TRAIN_LOGITS_H
-#define RF_TRAIN_LOGITS_H
+#ifndef RF_TRACE_LOGITS_H
+#define RF_TRACE_LOGITS_H
 
 #include <ringfire/ops.h>
 

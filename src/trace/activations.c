@@ -4,7 +4,7 @@
  * equal operands, minimum's goes to the first. */
 #include <ringfire/ops.h>
 
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 /* max(x, 0) + log(1 + exp(-|x|)): at 0 the gradient of the minimum goes to x, which makes the slope there 1/2. */
 static rf_tensor softplus_call(rf_trace *t, rf_tensor x, const char *argument)

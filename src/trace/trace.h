@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers for code that emits operations into a trace. */
-#ifndef RF_TRAIN_TRACE_UTIL_H
-#define RF_TRAIN_TRACE_UTIL_H
+#ifndef RF_TRACE_TRACE_H
+#define RF_TRACE_TRACE_H
 
 #include "ops/ops.h"
 #include "replica/strategy.h"

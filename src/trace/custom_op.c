@@ -11,8 +11,8 @@
 #include "base/params.h"
 #include "base/shader.h"
 #include "ops/kit.h"
-#include "train/spirv.h"
-#include "train/trace_util.h"
+#include "trace/spirv.h"
+#include "trace/trace.h"
 
 struct rf_custom_op {
     rf_op op; /* first, so that it can be found from one */

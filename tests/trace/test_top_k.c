@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rf_top_k(), rf_sort() and rf_argsort() in steps: on replicas that share a batch, gradients, and what they refuse. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { N = 7, C = 9, K = 3 };

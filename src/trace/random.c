@@ -5,7 +5,7 @@
 #include <ringfire/ops.h>
 
 #include "graph/examples.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 /* Fills in where the batch stands in x. A share of a batch needs to know, or it would repeat the numbers of another. */
 static rf_result find_examples(rf_trace *t, rf_value x, const char *argument, rf_dropout_attr *attr)

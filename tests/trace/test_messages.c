@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every tracing function of ops.h with something wrong: the message begins with the function that was called, and shows
  * what it was given. A function that has no row here is an error. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 #include <ctype.h>

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "graph/batch_dims.h"
-#include "train/einsum.h"
-#include "train/trace_util.h"
+#include "trace/einsum_plan.h"
+#include "trace/trace.h"
 
 /* A sum is planned for another batch than the traced one, where no dimension is 1, or as large as another one, by
  * chance. One that fits the traced batch alone is planned for that. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of elements in a step: values and slopes, also where formulas overflow or have a kink; what is refused. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { N = 24, EACH = RF_MAX_COMPONENTS / 2 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers are those of the SPIR-V specification, sections 3.1 to 3.52. */
-#include "train/spirv.h"
+#include "trace/spirv.h"
 
 #include <string.h>
 

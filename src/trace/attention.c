@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "ops/ops.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 /* Scores of what is not attended to: far below all others, and yet finite, so that a row, or a part of one that a
  * kernel looks at, in which nothing is attended to makes no NaN. */

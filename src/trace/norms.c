@@ -5,7 +5,7 @@
 #include <ringfire/ops.h>
 
 #include "ops/ops.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 /* x around the axis of its channels: places before it, the channels in `groups`, places behind it. */
 typedef struct layout {

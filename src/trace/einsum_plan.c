@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/einsum.h"
+#include "trace/einsum_plan.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * are sure of the wrong class. */
 #include <float.h>
 
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { COUNT = 5, MOST = 6 };
@@ -513,5 +513,5 @@ TEST_PROGRAM(gradients)
                                         cmocka_unit_test(gradient_by_probabilities_is_refused_on_one),
                                         cmocka_unit_test(what_is_not_taken_has_no_gradient_on_one),
                                         cmocka_unit_test(safe_forms_on_one) };
-    return cmocka_run_group_tests_name("train_gradients", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("trace_gradients", tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a SPIR-V module says of its interface: as much as is needed to hold it against a description. It is not a
  * validator: the bodies of functions are not looked at. */
-#ifndef RF_TRAIN_SPIRV_H
-#define RF_TRAIN_SPIRV_H
+#ifndef RF_TRACE_SPIRV_H
+#define RF_TRACE_SPIRV_H
 
 #include <stddef.h>
 

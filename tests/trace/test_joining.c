@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining, splitting and selecting in a step: values, gradients, what is refused. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { N = 5, C = 6, MANY = 9 };
