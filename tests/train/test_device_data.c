@@ -9,7 +9,7 @@
 #include "tests/room.h"
 #include "train/device_data.h"
 #include "train/fit/compile.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 enum { SIDE = 6, PIXELS = SIDE * SIDE, CLASSES = 5, EXAMPLES = 70, BATCH = 16 /* the last one has 6 */ };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 void rf_string_free(char *text)
 {

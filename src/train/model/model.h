@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RF_TRAIN_MODEL_H
-#define RF_TRAIN_MODEL_H
+#ifndef RF_TRAIN_MODEL_MODEL_H
+#define RF_TRAIN_MODEL_MODEL_H
 
 #include <ringfire/model.h>
 
@@ -80,13 +80,13 @@ static inline rf_mode rf_mode_of(const rf_trace *t, rf_mode asked)
     return rf_trace_training(t) ? asked : RF_INFERENCE;
 }
 
-/* ---- model_names.c ---- */
+/* ---- names.c ---- */
 /* Names inputs and outputs, after their numbers are set: those of the caller, or the default where they are NULL. */
 rf_result rf_model_set_names(rf_model *model, const char *const *inputs, const char *const *outputs);
 /* "user, item", or "label of rating, label of likes": for messages. */
 const char *rf_model_format_elements(const rf_model *model, bool labels, char *text, size_t size);
 
-/* ---- model_variables.c ---- */
+/* ---- variables.c ---- */
 /* Makes a variable one of the model's, unless it is already. */
 rf_result rf_model_track(rf_model *model, rf_variable *variable);
 /* Forgets what was tracked later. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the layers of a functional model are connected. Values are numbered: the model's inputs, then the outputs of each
  * call in turn; a call uses values of lower numbers only. */
-#ifndef RF_TRAIN_LAYER_GRAPH_H
-#define RF_TRAIN_LAYER_GRAPH_H
+#ifndef RF_TRAIN_MODEL_LAYER_GRAPH_H
+#define RF_TRAIN_MODEL_LAYER_GRAPH_H
 
-#include "train/model.h"
+#include "train/model/model.h"
 
 /* One application of a layer. */
 typedef struct rf_layer_use {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "replica/store/variables.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 /* ---- variables ---- */
 

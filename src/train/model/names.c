@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 static bool is_name(const char *name)
 {

@@ -7,7 +7,7 @@
 #include "base/params.h"
 #include "replica/store/variables.h"
 #include "trace/trace.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 /* ---- variables ---- */
 

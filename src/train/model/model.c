@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/model.h"
+#include "train/model/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "ops/ops.h"
 #include "trace/trace.h"
 #include "train/fit/compile.h"
-#include "train/layer_graph.h"
+#include "train/model/layer_graph.h"
 #include "train/optimizer/optimizer.h"
 
 /* ---- layers of a model ---- */

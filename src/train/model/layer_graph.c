@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/layer_graph.h"
+#include "train/model/layer_graph.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "train/layer_graph.h"
+#include "train/model/layer_graph.h"
 
 struct rf_model_builder {
     rf_strategy *strategy;
