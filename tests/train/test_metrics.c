@@ -4,7 +4,7 @@
 #include "../support/strategies.h"
 #include "test_folder.h"
 #include "tests/room.h"
-#include "train/metric.h"
+#include "train/metrics/metric.h"
 
 enum { N = 14, C = 5 };
 

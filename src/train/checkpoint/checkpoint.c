@@ -7,7 +7,7 @@
 #include "base/platform.h"
 #include "data/pipeline.h"
 #include "replica/strategy.h"
-#include "train/metric.h"
+#include "train/metrics/metric.h"
 #include "train/model/model.h"
 #include "train/optimizer/optimizer.h"
 

@@ -9,7 +9,7 @@
 #include "base/params.h"
 #include "trace/logits.h"
 #include "trace/trace.h"
-#include "train/loss.h"
+#include "train/metrics/loss.h"
 #include "train/optimizer/optimizer.h"
 
 static bool is_regularized(const rf_model *model)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Losses and their scaling to the global batch. */
-#include "train/loss.h"
+#include "train/metrics/loss.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics: running totals on the devices, summed over replicas when they are read. */
-#include "train/metric.h"
+#include "train/metrics/metric.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,9 +11,9 @@
 #include "ops/ops.h"
 #include "trace/trace.h"
 #include "train/fit/logs.h"
-#include "train/loss.h"
-#include "train/metric_curve.h"
-#include "train/metric_scores.h"
+#include "train/metrics/curve.h"
+#include "train/metrics/loss.h"
+#include "train/metrics/scores.h"
 
 /* Of each column: sums and what they could not hold. */
 enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_WEIGHT_COMPENSATION, STATE_COUNT };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/metric_scores.h"
+#include "train/metrics/scores.h"
 
 static double divide_safely(double a, double b)
 {

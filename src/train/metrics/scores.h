@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Precision, recall and F1 of classes, from what is counted of each. */
-#ifndef RF_TRAIN_METRIC_SCORES_H
-#define RF_TRAIN_METRIC_SCORES_H
+#ifndef RF_TRAIN_METRICS_SCORES_H
+#define RF_TRAIN_METRICS_SCORES_H
 
 #include <ringfire/metrics.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Areas under curves, from what is counted at thresholds. */
-#ifndef RF_TRAIN_METRIC_CURVE_H
-#define RF_TRAIN_METRIC_CURVE_H
+#ifndef RF_TRAIN_METRICS_CURVE_H
+#define RF_TRAIN_METRICS_CURVE_H
 
 #include <stdint.h>
 

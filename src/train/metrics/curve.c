@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/metric_curve.h"
+#include "train/metrics/curve.h"
 
 #include <math.h>
 
