@@ -7,8 +7,8 @@
 #include "data/rows.h"
 #include "replica/step/function.h"
 #include "tests/room.h"
-#include "train/device_data.h"
 #include "train/fit/compile.h"
+#include "train/fit/device_data.h"
 #include "train/model/model.h"
 
 enum { SIDE = 6, PIXELS = SIDE * SIDE, CLASSES = 5, EXAMPLES = 70, BATCH = 16 /* the last one has 6 */ };

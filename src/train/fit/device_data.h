@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets that lie on the devices: only numbers of rows travel to them. */
-#ifndef RF_TRAIN_DEVICE_DATA_H
-#define RF_TRAIN_DEVICE_DATA_H
+#ifndef RF_TRAIN_FIT_DEVICE_DATA_H
+#define RF_TRAIN_FIT_DEVICE_DATA_H
 
 #include <ringfire/train.h>
 

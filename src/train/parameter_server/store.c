@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/parameter_store.h"
+#include "train/parameter_server/store.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/worker_data.h"
+#include "train/parameter_server/worker_data.h"
 
 #include "base/crc32c.h"
 #include "data/pipeline.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/device_data.h"
+#include "train/fit/device_data.h"
 
 #include <stdio.h>
 #include <string.h>

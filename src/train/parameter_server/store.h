@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RF_TRAIN_PARAMETER_STORE_H
-#define RF_TRAIN_PARAMETER_STORE_H
+#ifndef RF_TRAIN_PARAMETER_SERVER_STORE_H
+#define RF_TRAIN_PARAMETER_SERVER_STORE_H
 
 #include <ringfire/strategy.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches by their number, for workers of parameter servers: whoever computes a share takes the batch that it is of. */
-#ifndef RF_TRAIN_WORKER_DATA_H
-#define RF_TRAIN_WORKER_DATA_H
+#ifndef RF_TRAIN_PARAMETER_SERVER_WORKER_DATA_H
+#define RF_TRAIN_PARAMETER_SERVER_WORKER_DATA_H
 
 #include <ringfire/dataset.h>
 

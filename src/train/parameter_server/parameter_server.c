@@ -13,8 +13,8 @@
 #include "server/worker.h"
 #include "train/files/config_json.h"
 #include "train/optimizer/optimizer.h"
-#include "train/parameter_store.h"
-#include "train/worker_data.h"
+#include "train/parameter_server/store.h"
+#include "train/parameter_server/worker_data.h"
 
 /* ---- servers ---- */
 
