@@ -18,7 +18,7 @@ static const rf_thread *thread_by_id(const rf_thread_list *list, int64_t id)
 /* lavapipe's threads that draw name themselves, after Vulkan has returned. */
 static const char drawing[] = "llvmpipe-";
 
-static bool draws(const rf_thread *thread)
+static bool is_drawing(const rf_thread *thread)
 {
     return strncmp(thread->name, drawing, sizeof(drawing) - 1) == 0;
 }
@@ -30,7 +30,7 @@ bool rf_gpu_workers_settled(const rf_thread_list *before, const rf_thread_list *
     for (uint32_t i = 0; me && i < after->count; i++) {
         const rf_thread *thread = &after->items[i];
         if (thread == me || thread_by_id(before, thread->id)) continue;
-        num_drawing += draws(thread);
+        num_drawing += is_drawing(thread);
         num_like_me += strcmp(thread->name, me->name) == 0;
     }
     return num_like_me <= num_drawing + 1; /* the one more submits */
@@ -44,7 +44,7 @@ const rf_thread *rf_gpu_find_workers(const rf_thread_list *before, const rf_thre
     for (uint32_t i = 0; me && i < after->count; i++) {
         const rf_thread *thread = &after->items[i];
         if (thread_by_id(before, thread->id)) continue;
-        if (draws(thread)) {
+        if (is_drawing(thread)) {
             num_drawing++;
             first = i + 1;
             count = 0;
