@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/files.h"
+#include "data/sources/files.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -5,10 +5,10 @@
 
 #include "base/params.h"
 #include "base/philox.h"
-#include "data/csv.h"
-#include "data/files.h"
-#include "data/inflate.h"
+#include "data/formats/csv.h"
+#include "data/formats/inflate.h"
 #include "data/pipeline.h"
+#include "data/sources/files.h"
 
 /* ---- the plan ---- */
 

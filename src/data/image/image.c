@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/image.h"
+#include "data/image/image.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #include <ringfire/readers.h>
 
 #include "base/params.h"
-#include "data/files.h"
-#include "data/line_file.h"
+#include "data/formats/line_file.h"
 #include "data/pipeline.h"
+#include "data/sources/files.h"
 
 enum { DEFAULT_MOST = 4096, LARGEST_MOST = 1 << 30 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/record_file.h"
+#include "data/formats/record_file.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/platform.h"
 #include "base/record.h"
-#include "data/inflate.h"
+#include "data/formats/inflate.h"
 
 enum {
     FRAME = RF_RECORD_HEAD + RF_RECORD_TAIL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several pairs of IDX files as one source. */
 #include "base/philox.h"
-#include "data/files.h"
 #include "data/pipeline.h"
+#include "data/sources/files.h"
 
 typedef struct idx_pair {
     char *images_path, *labels_path;

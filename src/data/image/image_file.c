@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
-#include "data/image.h"
+#include "data/image/image.h"
 
 rf_result rf_image_decode(const char *path, const void *bytes, size_t size, uint32_t channels, int64_t max_pixels,
                           rf_array *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/csv.h"
+#include "data/formats/csv.h"
 
 #include <errno.h>
 #include <math.h>

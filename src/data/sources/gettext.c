@@ -3,7 +3,7 @@
  * A .mo file ("The Format of GNU MO Files" in gettext's manual): a header of seven 32-bit numbers in either byte order,
  * two tables of (length, place) with as many entries, and the texts, each followed by a zero.
  */
-#include "data/gettext.h"
+#include "data/sources/gettext.h"
 
 #include <string.h>
 #include <strings.h>

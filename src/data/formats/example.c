@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/example.h"
+#include "data/formats/example.h"
 
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
-#include "data/example.pb-c.h"
-#include "data/image.h"
+#include "data/formats/example.pb-c.h"
+#include "data/image/image.h"
 
 /* ---- the plan ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/inflate.h"
+#include "data/formats/inflate.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -10,9 +10,9 @@
 #include "base/params.h"
 #include "base/philox.h"
 #include "base/platform.h"
-#include "data/files.h"
-#include "data/image.h"
+#include "data/image/image.h"
 #include "data/pipeline.h"
+#include "data/sources/files.h"
 
 /* Paths, or names, each owned by the list. */
 typedef struct path_list {

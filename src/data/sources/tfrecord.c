@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/params.h"
-#include "data/example.h"
-#include "data/files.h"
+#include "data/formats/example.h"
+#include "data/formats/record_file.h"
 #include "data/pipeline.h"
-#include "data/record_file.h"
+#include "data/sources/files.h"
 
 typedef struct record_source {
     rf_example_plan plan;

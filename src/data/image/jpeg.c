@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/image.h"
+#include "data/image/image.h"
 
 #ifdef RF_HAVE_JPEG
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/image.h"
+#include "data/image/image.h"
 
 typedef struct png_input {
     const char *path;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/line_file.h"
+#include "data/formats/line_file.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/platform.h"
 #include "base/utf8.h"
-#include "data/inflate.h"
+#include "data/formats/inflate.h"
 
 struct rf_line_reader {
     const char *path;
