@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/absence.h"
+#include "gpu/device/absence.h"
 
 #include <errno.h>
 #include <stdio.h>

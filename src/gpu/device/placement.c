@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/placement.h"
+#include "gpu/device/placement.h"
 
 #include <string.h>
 #include <time.h>

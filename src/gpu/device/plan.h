@@ -9,7 +9,7 @@
 #include <ringfire/device.h>
 
 #include "base/device_caps.h"
-#include "gpu/cooperative.h"
+#include "gpu/device/cooperative.h"
 #include "gpu/gpu.h"
 #include "gpu/vk_table.h"
 

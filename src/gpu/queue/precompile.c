@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/precompile.h"
+#include "gpu/queue/precompile.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/plan.h"
+#include "gpu/device/plan.h"
 
 #include <stdio.h>
 #include <string.h>

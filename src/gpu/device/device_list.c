@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/absence.h"
-#include "gpu/device_select.h"
+#include "gpu/device/absence.h"
+#include "gpu/device/device_select.h"
 #include "gpu/internal.h"
 
 /* Which of the extensions that matter the device has. None is required, so a failure leaves them off. */

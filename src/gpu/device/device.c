@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
+#include "gpu/device/placement.h"
 #include "gpu/internal.h"
-#include "gpu/placement.h"
 
 static rf_result load_device_functions(rf_gpu_device *device)
 {

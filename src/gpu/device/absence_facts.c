@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
-#include "gpu/absence.h"
+#include "gpu/device/absence.h"
 #include "gpu/internal.h"
 
 /* Calls `visit` for the files of a folder, in the order of their names. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/cooperative.h"
+#include "gpu/device/cooperative.h"
 
 #include "gpu/internal.h"
 

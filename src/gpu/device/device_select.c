@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/device_select.h"
+#include "gpu/device/device_select.h"
 
 #include <ctype.h>
 #include <stdio.h>

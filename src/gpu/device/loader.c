@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/absence.h"
+#include "gpu/device/absence.h"
 #include "gpu/internal.h"
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
