@@ -198,36 +198,23 @@ static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, co
     return RF_OK;
 }
 
-static double always(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+/* A kernel's data is its score. */
+static double given(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     (void)caps;
-    (void)data;
-    return 2;
+    return *(const double *)data;
 }
 
-static double lower(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call;
-    (void)caps;
-    (void)data;
-    return 1;
-}
-
-static double never(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call;
-    (void)caps;
-    (void)data;
-    return 0;
-}
-
-static const rf_kernel kernel_lower = { "lower", lower, plan_axpy }, kernel_axpy = { "axpy", always, plan_axpy },
-                       kernel_never = { "never", never, plan_axpy }, kernel_update = { "update", always, plan_update },
-                       kernel_columns = { "columns", always, plan_columns },
-                       kernel_forgetful = { "forgetful", always, plan_forgetful },
-                       kernel_scribble = { "scribble", always, plan_scribble },
-                       kernel_fan = { "fan", always, plan_fan };
+static const double least = 1, usual = 2, none = 0;
+static const rf_kernel kernel_lower = { "lower", given, plan_axpy, &least },
+                       kernel_axpy = { "axpy", given, plan_axpy, &usual },
+                       kernel_never = { "never", given, plan_axpy, &none },
+                       kernel_update = { "update", given, plan_update, &usual },
+                       kernel_columns = { "columns", given, plan_columns, &usual },
+                       kernel_forgetful = { "forgetful", given, plan_forgetful, &usual },
+                       kernel_scribble = { "scribble", given, plan_scribble, &usual },
+                       kernel_fan = { "fan", given, plan_fan, &usual };
 static const rf_kernel *const kernels_axpy[] = { &kernel_lower, &kernel_axpy, &kernel_never };
 static const rf_kernel *const kernels_never[] = { &kernel_never };
 static const rf_kernel *const kernels_update[] = { &kernel_update };
