@@ -4,13 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "test_push.h"
 
 extern const rf_shader rf_shader_exec_test, rf_shader_exec_test_scribble, rf_shader_exec_test_fan;
-
-typedef struct push {
-    uint32_t mode, count, columns, rows;
-    float factor;
-} push;
 
 static float factor_of(const rf_op_call *call)
 {
@@ -111,7 +107,7 @@ static rf_dispatch *add(rf_kernel_plan *plan, const rf_op_call *call, uint32_t m
 {
     rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(mode), RF_NO_LOOPS);
     if (!d) return NULL;
-    push p = { .mode = mode, .count = count, .factor = factor_of(call) };
+    rf_push_exec_test p = { .mode = mode, .count = count, .factor = factor_of(call) };
     if (call->in[0].shape.rank == 2) {
         p.rows = (uint32_t)call->in[0].shape.dim[0];
         p.columns = (uint32_t)call->in[0].shape.dim[1];
