@@ -12,11 +12,12 @@ ALLOWED = {
     "src/ops": {"ringfire", "base", "graph", "ops", "shaders"},
     "src/exec": {"ringfire", "base", "graph", "ops", "gpu", "exec", "jansson", "shaders"},
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
+    "src/trace": {"ringfire", "base", "graph", "ops", "replica", "trace"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
     "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc"},
     "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
-    "src/train": {"ringfire", "base", "gpu", "graph", "ops", "exec", "replica", "data", "persist", "server", "text", "train", "jansson"},
+    "src/train": {"ringfire", "base", "graph", "ops", "replica", "trace", "data", "persist", "server", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "bench", "ckpt", "plot", "run", "own"},
     "examples": {"ringfire", "png", "own"},
@@ -27,7 +28,7 @@ ROOMS = {
                     "step": {"store", "exchange", "balance", "update"}},
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc", "zlib.h": "zlib", "zstd.h": "zstd",
-             "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "pmix.h": "pmix"}
+             "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base", "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "grp", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
         "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll", "pwd", "setjmp", "sys/epoll", "sys/eventfd", "sys/ioctl",
