@@ -8,12 +8,6 @@
 
 /* ---- open ---- */
 
-static char *path_beside(const char *path, const char *name)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? rf_asprintf("%.*s/%s", (int)(slash - path), path, name) : rf_strdup(name);
-}
-
 static rf_result check_part(const rf_archive *main, const rf_archive *part, const rf_archive_part *expected)
 {
     if (part->is.size != expected->is.size || part->is.hash != expected->is.hash)
@@ -27,7 +21,7 @@ static rf_result check_part(const rf_archive *main, const rf_archive *part, cons
 
 static rf_result open_part(const rf_archive *a, const rf_archive_part *expected, rf_archive **out)
 {
-    char *path = path_beside(a->path, expected->name);
+    char *path = rf_path_beside(a->path, expected->name);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = rf_archive_open_main(a->ops, path, out);
     rf_free(path);

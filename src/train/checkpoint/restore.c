@@ -104,13 +104,10 @@ static rf_result item_compare(const rf_item *item, const rf_item_value *value, r
 
 static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_item_value *value, report *rep)
 {
-    static const rf_archive_value_kind kinds[] = {
-        [RF_ITEM_NUMBER] = RF_VALUE_UINT, [RF_ITEM_BYTES] = RF_VALUE_BYTES, [RF_ITEM_TEXT] = RF_VALUE_STRING
-    };
     rf_archive_value found;
     if (rf_archive_value_get(archive, item->name, &found) < 0)
         return item->kind->optional ? RF_OK : note_trouble(rep, MISSING, item->name, "");
-    if (found.kind != kinds[item->kind->form]) return note_trouble(rep, OTHER, item->name, "");
+    if (found.kind != rf_item_archive_kind(item)) return note_trouble(rep, OTHER, item->name, "");
     value->present = true;
     value->number = found.kind == RF_VALUE_UINT ? found.number : 0;
     if (found.kind == RF_VALUE_UINT) return RF_OK;
@@ -197,7 +194,10 @@ static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_i
                                                : find_value(archive, item, &values[i], rep);
     }
     if (r >= 0) r = check_siblings(list, values, rep);
-    if (r >= 0) r = rf_items_lacking(list, values, note_missing, rep);
+    for (uint32_t i = 0; r >= 0 && i < c->objects.count; i++) {
+        const rf_tracked *t = &c->objects.items[i];
+        if (t->kind->find_lacking) r = t->kind->find_lacking(t, list, values, note_missing, rep);
+    }
     if (r >= 0 && !c->subset) r = find_unexpected(archive, list, rep);
     if (r >= 0 && is_refused(rep) && !partial) r = fail_troubled(rep, path, c->subset);
     if (r >= 0) r = read_tensors(archive, list, values);
@@ -247,10 +247,13 @@ static rf_result prepare_all(rf_item_list *list, const rf_item_value *values)
 /* With `partial`, what the file does not have stays as it is. */
 static rf_result apply_all(const rf_checkpoint *c, rf_item_list *list, const rf_item_value *values, bool partial)
 {
-    RF_TRY(rf_items_learn(c, list, values));
+    for (uint32_t i = 0; i < c->objects.count; i++) {
+        const rf_tracked *t = &c->objects.items[i];
+        if (t->kind->begin_apply) RF_TRY(t->kind->begin_apply(t, list, values));
+    }
     for (uint32_t i = 0; i < list->count; i++) {
         rf_item *item = &list->items[i];
-        if (!values[i].present && (partial || !item->kind->optional)) continue;
+        if (!item->kind->apply || (!values[i].present && (partial || !item->kind->optional))) continue;
         RF_TRY(rf_error_context(item->kind->apply(item, &values[i]), "restoring '%s'", item->name));
     }
     return RF_OK;
