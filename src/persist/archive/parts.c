@@ -95,15 +95,6 @@ rf_result rf_archive_open_parts(rf_archive *a)
 
 /* ---- what there is ---- */
 
-rf_result rf_archive_identify(const rf_file_ops *ops, const char *path, rf_archive_identity *out)
-{
-    rf_archive *a;
-    RF_TRY(rf_archive_open_main(ops, path, &a));
-    *out = a->is;
-    rf_archive_close(&a);
-    return RF_OK;
-}
-
 uint64_t rf_archive_num_parts(const rf_archive *archive)
 {
     return archive ? archive->header.num_parts : 0;
@@ -119,10 +110,11 @@ uint64_t rf_archive_stored_in_parts(const rf_archive *a, const char *name)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < a->header.num_parts; i++) {
-        rf_archive_entry entry;
+        rf_archive_record slice;
         const uint32_t index = rf_archive_index(a->parts[i], name);
         if (index == a->parts[i]->header.num_tensors) continue;
-        if (rf_archive_entry_at(a->parts[i], index, &entry) >= 0) bytes += entry.stored_bytes;
+        rf_archive_header_tensor(&a->parts[i]->header, index, &slice);
+        bytes += rf_archive_stored_bytes(&slice);
     }
     return bytes;
 }
