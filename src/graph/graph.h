@@ -130,7 +130,7 @@ void rf_graph_call(const rf_graph *graph, rf_node node, rf_op_call *call);
 /* How many live nodes read the value (shape-only reads count too). */
 uint32_t rf_graph_num_uses(const rf_graph *graph, rf_value v);
 
-/* What must be computed. Values in `results` and all nodes that mutate something are kept. */
+/* The values that must be computed. Those in `results` and all nodes that mutate something are kept. */
 typedef struct rf_graph_roots {
     const rf_value *results;
     uint32_t num_results;
@@ -160,7 +160,7 @@ void rf_graph_substitute(rf_graph *graph, rf_value from, rf_value to);
  * Values in `roots` keep their numbers and contents. */
 rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);
 
-/* What takes the numbers of an input for indices. */
+/* A node that takes the numbers of an input for indices. */
 typedef struct rf_lookup {
     const rf_op *op; /* NULL: nothing does */
     int64_t choices; /* indices are 0 to one below */
@@ -188,7 +188,7 @@ rf_result rf_graph_replay(const rf_graph *from, const bool *needed, rf_graph *to
 
 /* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
-/* Of its live nodes with their attributes and shapes, and of its constants: equal for graphs that were traced alike. */
+/* Hashes live nodes with their attributes and shapes, and constants: graphs that were traced alike have equal ones. */
 uint64_t rf_graph_hash(const rf_graph *graph);
 
 /* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every

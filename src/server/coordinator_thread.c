@@ -290,7 +290,7 @@ static void assign_share(rf_coordinator *c, rf_work_share *share, uint32_t w)
     if (rf_ps_link_send(seat->link, &m) < 0) lose_worker(c, w);
 }
 
-/* Of a synchronous step each share that somebody can do; else one after the other. */
+/* Shares of a synchronous step go to whoever can do them; others keep their order. */
 static void hand_out(rf_coordinator *c)
 {
     rf_coordinator_make_ready(c);

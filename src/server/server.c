@@ -72,7 +72,7 @@ static rf_result receive_values(server *s, float *values, uint64_t count)
     return RF_OK;
 }
 
-/* What INIT says, beside its numbers. */
+/* The contents of INIT, beside its numbers. */
 typedef struct description {
     rf_ps_layout layout;
     uint8_t optimizer[MAX_OPTIMIZER];

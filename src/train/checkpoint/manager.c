@@ -57,7 +57,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* What is done to each name in a directory. */
+/* A function for each name in a directory, and its arguments. */
 typedef struct walk walk;
 struct walk {
     const rf_file_ops *ops;
@@ -136,7 +136,7 @@ static void pass_over(damaged_list *damaged)
     if (damaged && damaged->count++ == 0) snprintf(damaged->newest, sizeof(damaged->newest), "%s", rf_error_message());
 }
 
-/* What a file system lost behind our back, or another program removed meanwhile, is no checkpoint. One that cannot be
+/* A file that the file system lost, or that another program removed meanwhile, is no checkpoint. One that cannot be
  * read for another reason may well be one: to pass over it would be to take an older one, or to start anew, unseen.
  * Damaged ones are added to `damaged` (NULL: not wanted). */
 static rf_result is_complete(const rf_file_ops *ops, const char *path, damaged_list *damaged, bool *complete)
@@ -242,7 +242,7 @@ static rf_result is_listed(const walk *w, const char *part, size_t length, bool 
     return r == RF_ERROR_OUT_OF_HOST_MEMORY ? r : RF_OK;
 }
 
-/* What the name of a temporary file or of a part says about who wrote it; NULL: neither. */
+/* The writer's part of the name of a temporary file or of a part; NULL: it is neither. */
 static const char *writer_of(const char *rest, bool *part)
 {
     const char *temporary = strstr(rest, RF_TEMPORARY_INFIX);
@@ -409,9 +409,9 @@ static rf_result check_not_lost(const rf_checkpoint_manager *m, const found_list
     return r >= 0 && i == list->count && damaged.count > 0 ? none_in(m->directory, &m->name, &damaged) : RF_OK;
 }
 
-/* Removes old ones around checkpoint `number`, which has been written: it and max_to_keep - 1 older ones stay. Of those
- * that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed before
- * it. */
+/* Removes old ones around checkpoint `number`, which has been written: it and max_to_keep - 1 older ones stay. Among
+ * those that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed
+ * before it. */
 static void manager_prune(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
 {
     const uint32_t keep = m->max_to_keep > LEAST_KEEP ? m->max_to_keep : LEAST_KEEP;

@@ -7,9 +7,9 @@
  * of is collected from them. At the end the chief tells the others how its writing went.
  *
  * Sharded: every worker writes a part file. It takes what it owns from its own memory; what all have is cut into equal
- * shares. What no worker has alone is collected, and goes into the chief's part. At the end all tell each other how
- * their writing went, and the chief writes the main file: names, shapes, values that are no tensors, and which part has
- * which elements. Then the chief tells the others how that went.
+ * shares. Items that no worker can read alone are collected, and go into the chief's part. At the end all tell each
+ * other how their writing went, and the chief writes the main file: names, shapes, values that are no tensors, and
+ * which part has which elements. Then the chief tells the others how that went.
  */
 #ifndef RF_TRAIN_CHECKPOINT_SAVE_PLAN_H
 #define RF_TRAIN_CHECKPOINT_SAVE_PLAN_H

@@ -37,7 +37,7 @@ rf_archive_value_kind rf_item_archive_kind(const rf_item *item)
     return kinds[item->kind->form];
 }
 
-/* What a file is made of; `extents` are those of a main file. */
+/* The contents of a file; `extents` are those of a main file. */
 typedef struct contents {
     rf_archive_tensor *tensors;
     rf_archive_value *values;

@@ -81,7 +81,7 @@ static rf_result collect_settings(const rf_item *item, rf_item_value *value)
     return rf_item_value_set_text(value, text);
 }
 
-/* What an older file does not name is 0, false or empty there. */
+/* A setting that an older file does not name is 0, false or empty there. */
 static bool same_setting(const json_t *its, const json_t *mine)
 {
     if (json_is_array(mine)) return its ? json_equal(its, mine) : json_array_size(mine) == 0;
