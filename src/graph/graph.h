@@ -113,7 +113,7 @@ rf_result rf_graph_host(rf_graph *graph, const void *object, rf_tensor_desc desc
 rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *data, rf_value *out); /* copies */
 /* Infers, appends; out[] gets op->n_out values (0 for those that inference left out). `attr` may be NULL (zeroes).
  * Every call makes values of its own, whatever is in the graph already: two equal expressions are two targets of
- * differentiation. rf_graph_share() joins them once all gradients are there. */
+ * differentiation. rf_graph_merge_common() joins them once all gradients are there. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
 
@@ -151,7 +151,7 @@ rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const r
  * state that they read: the first of them stays, the others die. map[v] is the value that holds from now on what v
  * held. Values differentiated by before keep their gradients; whatever is differentiated afterwards sees one value
  * where there were several. */
-rf_result rf_graph_share(rf_graph *graph, rf_value *map);
+rf_result rf_graph_merge_common(rf_graph *graph, rf_value *map);
 
 /* All nodes that read `from` read `to` instead: a leaf of the same type and shape. */
 void rf_graph_substitute(rf_graph *graph, rf_value from, rf_value to);

@@ -78,7 +78,7 @@ struct rf_coordinator {
     float *values; /* room for all variables */
     rf_listener *listener;
     rf_ps_link **servers; /* [num_servers] */
-    rf_ps_pulse **pulses;
+    rf_ps_heartbeat **heartbeats;
     rf_ps_client *client; /* the caller's */
     uint32_t num_servers, num_workers;
     int wake;
@@ -101,7 +101,7 @@ struct rf_coordinator {
         rf_work_kind *items;
         uint32_t count, capacity;
     } kinds;
-    uint64_t last_progress, alone_since, waiting_since, last_beat;
+    uint64_t last_progress, alone_since, waiting_since, last_heartbeat;
     char last_loss[RF_PS_TEXT];
     bool failed; /* for good */
     rf_error_record failure;

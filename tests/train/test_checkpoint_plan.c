@@ -42,7 +42,7 @@ static void plan_for(const planned *items, uint32_t count, bool sharded, uint32_
     assert_int_equal(plan->count, count);
 }
 
-/* A line for each worker: its file, what it takes and where in its room that lies, and what is collected. */
+/* A line for each worker: its file, what it takes and where in its staging memory that lies, and what is collected. */
 static void expect_plans(const planned *items, uint32_t count, bool sharded, uint32_t ranks, const char *const *lines)
 {
     static const char *const files[] = {
@@ -64,7 +64,7 @@ static void expect_plans(const planned *items, uint32_t count, bool sharded, uin
                                  (unsigned)e->writers.items[k].range.begin, (unsigned)e->writers.items[k].range.end);
             if (e->count > 0) used += snprintf(text + used, sizeof(text) - (size_t)used, " at %u", (unsigned)e->offset);
         }
-        snprintf(text + used, sizeof(text) - (size_t)used, "; room %u", (unsigned)plan.room_size);
+        snprintf(text + used, sizeof(text) - (size_t)used, "; staging %u", (unsigned)plan.staging_size);
         assert_string_equal(text, lines[rank]);
         rf_save_plan_free(&plan);
         assert_null(plan.entries);
@@ -87,9 +87,9 @@ static void whole(void **state)
 {
     static const char *const three[] = {
         "whole: w 0..4000 w 4000..8000 w 8000..10000 at 0 m collected b 0..10 at 40000 mean 0..10 at 40064"
-        " metric collected; room 40128",
-        "none: m collected metric collected; room 0",
-        "none: m collected metric collected; room 0",
+        " metric collected; staging 40128",
+        "none: m collected metric collected; staging 0",
+        "none: m collected metric collected; staging 0",
     };
     (void)state;
     expect_plans(job, JOB, false, 3, three);
@@ -98,9 +98,9 @@ static void whole(void **state)
 static void sharded(void **state)
 {
     static const char *const three[] = {
-        "part: w 0..4000 at 0 m 0..4000 at 16000 b 0..10 at 32000 mean 0..10 at 32064 metric collected; room 32128",
-        "part: w 4000..8000 at 0 m 4000..8000 at 16000 metric collected; room 32000",
-        "part: w 8000..10000 at 0 m 8000..10000 at 8000 metric collected; room 16000",
+        "part: w 0..4000 at 0 m 0..4000 at 16000 b 0..10 at 32000 mean 0..10 at 32064 metric collected; staging 32128",
+        "part: w 4000..8000 at 0 m 4000..8000 at 16000 metric collected; staging 32000",
+        "part: w 8000..10000 at 0 m 8000..10000 at 8000 metric collected; staging 16000",
     };
     (void)state;
     expect_plans(job, JOB, true, 3, three);
@@ -114,7 +114,7 @@ static void one_worker(void **state)
         { "m", RF_SAVE_OWNERS, { { 0, 0, 60 }, { ALL, 60, 100 } } },
         { "seed", RF_SAVE_TOGETHER, { { 0 } } },
     };
-    static const char *const one[] = { "whole: w 0..100 at 0 m 0..60 m 60..100 at 448 seed collected; room 896" };
+    static const char *const one[] = { "whole: w 0..100 at 0 m 0..60 m 60..100 at 448 seed collected; staging 896" };
     (void)state;
     expect_plans(items, 3, false, 1, one);
     expect_plans(items, 3, true, 1, one);
@@ -128,8 +128,8 @@ static void equal_shares(void **state)
         { "half", RF_SAVE_OWNERS, { { 1, 0, 100 }, { ALL, 100, 9000 } } },
     };
     static const char *const two[] = {
-        "part: large 0..12288 at 0 half 100..8292 at 49152; room 81920",
-        "part: large 12288..20000 at 0 half 0..100 half 8292..9000 at 30848; room 34112",
+        "part: large 0..12288 at 0 half 100..8292 at 49152; staging 81920",
+        "part: large 12288..20000 at 0 half 0..100 half 8292..9000 at 30848; staging 34112",
     };
     (void)state;
     expect_plans(items, 2, true, 2, two);
@@ -170,7 +170,7 @@ static uint64_t check_plan(const planned *items, const rf_save_plan *plan)
         end = e->offset + mine * sizeof(float);
         total += at;
     }
-    assert_true(plan->room_size >= end);
+    assert_true(plan->staging_size >= end);
     return total;
 }
 

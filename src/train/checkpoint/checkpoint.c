@@ -67,11 +67,11 @@ rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char 
 
 /* ---- a save in the background ---- */
 
-void rf_checkpoint_free_room(rf_checkpoint *c)
+void rf_checkpoint_free_staging(rf_checkpoint *c)
 {
-    if (c->room) (void)munmap(c->room, c->room_size);
-    c->room = NULL;
-    c->room_size = 0;
+    if (c->staging) (void)munmap(c->staging, c->staging_size);
+    c->staging = NULL;
+    c->staging_size = 0;
 }
 
 static void tell_end(rf_checkpoint *c, bool written)
@@ -138,7 +138,7 @@ void rf_checkpoint_destroy(rf_checkpoint **checkpoint)
     tell_end(c, c->pending && c->pending->result >= 0);
     for (rf_checkpoint_link *user = c->users; user; user = user->next) user->checkpoint = NULL;
     rf_snapshot_free(&c->pending);
-    rf_checkpoint_free_room(c);
+    rf_checkpoint_free_staging(c);
     for (uint32_t i = 0; i < c->objects.count; i++) {
         rf_tracked *tracked = &c->objects.items[i];
         if (tracked->kind->release) tracked->kind->release(tracked);

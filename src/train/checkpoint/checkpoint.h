@@ -49,9 +49,9 @@ struct rf_checkpoint {
         rf_tracked *items;
         uint32_t count, capacity;
     } objects;
-    void *room; /* for copies of variables and slots; kept between asynchronous saves: memory that is new costs more
+    void *staging; /* for copies of variables and slots; kept between asynchronous saves: memory that is new costs more
                    time than copying into it */
-    size_t room_size;
+    size_t staging_size;
     rf_snapshot *pending; /* NULL: none; on workers that do not write it is empty */
     pthread_t thread;
     bool threaded;
@@ -68,7 +68,7 @@ struct rf_checkpoint {
 rf_result rf_checkpoint_create_bare(rf_strategy *strategy, const char *type, rf_checkpoint **out);
 /* Fails, in the name of the public function, when something that was added has been destroyed. */
 rf_result rf_checkpoint_check_alive(const rf_checkpoint *checkpoint, const char *function);
-void rf_checkpoint_free_room(rf_checkpoint *checkpoint);
+void rf_checkpoint_free_staging(rf_checkpoint *checkpoint);
 /* A text that is the same whenever it is restored; `text` is borrowed. */
 rf_result rf_checkpoint_add_text(rf_checkpoint *checkpoint, const char *name, const char *text);
 rf_result rf_checkpoint_add_blob(rf_checkpoint *checkpoint, const char *name, const rf_blob_fns *fns, void *user);
@@ -88,25 +88,25 @@ void rf_snapshot_free(rf_snapshot **snapshot);
 /* The kind that the value of an item that is no tensor has in files. */
 rf_archive_value_kind rf_item_archive_kind(const rf_item *item);
 
-/* ---- messages between workers (share.c) ---- */
+/* ---- messages between workers (broadcast.c) ---- */
 
 /* The chief's words about an item that it found in a file; its data, where it has some, follow. */
-typedef struct rf_shared_item {
+typedef struct rf_item_header {
     uint64_t present, size, number, shape_rank;
     int64_t dim[RF_MAX_RANK];
-} rf_shared_item;
-rf_shared_item rf_shared_item_of(const rf_item_value *value);
+} rf_item_header;
+rf_item_header rf_item_header_of(const rf_item_value *value);
 /* Turns what has come about this worker's item into a value without data. RF_ERROR_CORRUPT_DATA: it is not of this
  * item. */
-rf_result rf_shared_item_take(const rf_item *item, const rf_shared_item *shared, rf_item_value *out);
+rf_result rf_item_header_take(const rf_item *item, const rf_item_header *shared, rf_item_value *out);
 /* Whether it can be part of a file's name; it came from the chief. */
-bool rf_part_id_sound(const rf_part_id *id);
+bool rf_part_id_is_valid(const rf_part_id *id);
 
 /* All workers get the chief's result. Collective. */
-rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs);
+rf_result rf_broadcast_result(rf_strategy *strategy, rf_result chiefs);
 /* The bytes of all workers, in order of ranks. Collective. */
 rf_result rf_gather_bytes(rf_strategy *strategy, const char *name, const void *mine, void *all, uint64_t size);
 /* All workers get the chief's bytes. Collective. */
-rf_result rf_share_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size);
+rf_result rf_broadcast_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size);
 
 #endif

@@ -23,7 +23,7 @@ typedef enum rf_item_form { RF_ITEM_TENSOR, RF_ITEM_NUMBER, RF_ITEM_BYTES, RF_IT
 
 typedef struct rf_item_value {
     bool present;
-    bool borrowed;  /* `data` is not owned: it lies in rf_checkpoint::room */
+    bool borrowed;  /* `data` is not owned: it lies in rf_checkpoint::staging */
     rf_shape shape; /* of a tensor */
     void *data;     /* of a tensor, bytes or text; while it is saved, what this worker writes */
     uint64_t size;  /* of data */
@@ -98,8 +98,8 @@ void rf_items_free(rf_item_list *list);
 
 /* ---- objects ---- */
 
-/* Names a slot that a file should have, but lacks. */
-typedef rf_result (*rf_lack_fn)(void *user, const char *name);
+/* Is told of a name that a file should have, but has not. */
+typedef rf_result (*rf_missing_fn)(void *user, const char *name);
 
 /* A kind of object; NULL: there is no such thing. */
 typedef struct rf_tracked_kind {
@@ -112,9 +112,9 @@ typedef struct rf_tracked_kind {
     rf_variable *(*variable)(const rf_tracked *tracked, uint32_t index, const char **name);
     /* Who updates variables. */
     rf_updater *(*updater)(const rf_tracked *tracked);
-    /* Calls `lacks` for each name that the file has to have beside what was found in it. */
-    rf_result (*find_lacking)(const rf_tracked *tracked, const rf_item_list *list, const rf_item_value *values,
-                              rf_lack_fn lacks, void *user);
+    /* Calls `missing` for each name that the file has to have beside what was found in it. */
+    rf_result (*find_missing)(const rf_tracked *tracked, const rf_item_list *list, const rf_item_value *values,
+                              rf_missing_fn missing, void *user);
     /* Comes before all items are applied. */
     rf_result (*begin_apply)(const rf_tracked *tracked, const rf_item_list *list, const rf_item_value *values);
 } rf_tracked_kind;

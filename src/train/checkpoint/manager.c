@@ -304,7 +304,7 @@ static rf_result set_up(rf_checkpoint_manager *m, const rf_checkpoint_manager_pa
     m->save = p->save;
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(m->link.checkpoint->strategy)) r = prepare_directory(m);
-    return rf_share_result(m->link.checkpoint->strategy, r);
+    return rf_broadcast_result(m->link.checkpoint->strategy, r);
 }
 
 rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_checkpoint_manager_params *params,
@@ -482,7 +482,7 @@ rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *m)
     const rf_result r = rf_strategy_is_chief(strategy) ? manager_scan(ops_of(m), m->directory, &m->name, &list) : RF_OK;
     for (uint32_t i = list.count; i-- > 0;) remove_checkpoint(m, list.items[i].path);
     free_list(&list);
-    return rf_share_result(strategy, r);
+    return rf_broadcast_result(strategy, r);
 }
 
 rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t number)
@@ -496,7 +496,7 @@ rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t nu
     rf_result r = path ? RF_OK : rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     if (r >= 0) {
         if (chief) r = prepare_save(manager, number);
-        r = rf_error_context(rf_share_result(strategy, r), "rf_checkpoint_manager_save");
+        r = rf_error_context(rf_broadcast_result(strategy, r), "rf_checkpoint_manager_save");
     }
     if (r >= 0) r = rf_checkpoint_save(manager->link.checkpoint, path, &manager->save);
     if (r >= 0 && chief) finish_save(manager, number);
@@ -518,9 +518,9 @@ static rf_result restore_newest(rf_checkpoint_manager *m, const found_list *list
     for (uint32_t i = 0;; i++) {
         rf_result r = chief ? next_complete(ops_of(m), list, &damaged, &i) : RF_OK;
         if (r >= 0 && chief && i >= list->count) r = none_in(m->directory, &m->name, &damaged);
-        RF_TRY(rf_share_result(strategy, r));
+        RF_TRY(rf_broadcast_result(strategy, r));
         uint64_t candidate = chief ? list->items[i].number : 0;
-        RF_TRY(rf_share_bytes(strategy, "number of a checkpoint", &candidate, sizeof(candidate)));
+        RF_TRY(rf_broadcast_bytes(strategy, "number of a checkpoint", &candidate, sizeof(candidate)));
         const char *path = chief ? list->items[i].path : m->directory; /* only the chief reads */
         if (params && params->report && again) rf_string_free(*params->report);
         r = rf_checkpoint_restore(m->link.checkpoint, path, params);
@@ -551,7 +551,7 @@ rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager, const rf
     found_list list = { 0 };
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(strategy)) r = manager_scan(ops_of(manager), manager->directory, &manager->name, &list);
-    r = rf_share_result(strategy, r);
+    r = rf_broadcast_result(strategy, r);
     if (r >= 0) r = restore_newest(manager, &list, params, number);
     free_list(&list);
     return r;

@@ -196,7 +196,7 @@ static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_i
     if (r >= 0) r = check_siblings(list, values, rep);
     for (uint32_t i = 0; r >= 0 && i < c->objects.count; i++) {
         const rf_tracked *t = &c->objects.items[i];
-        if (t->kind->find_lacking) r = t->kind->find_lacking(t, list, values, note_missing, rep);
+        if (t->kind->find_missing) r = t->kind->find_missing(t, list, values, note_missing, rep);
     }
     if (r >= 0 && !c->subset) r = find_unexpected(archive, list, rep);
     if (r >= 0 && is_refused(rep) && !partial) r = fail_troubled(rep, path, c->subset);
@@ -210,12 +210,12 @@ static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_i
 static rf_result share_headers(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
 {
     const uint32_t count = list->count;
-    rf_shared_item *shared = RF_NEW_ARRAY(rf_shared_item, count);
+    rf_item_header *shared = RF_NEW_ARRAY(rf_item_header, count);
     if (!shared) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    for (uint32_t i = 0; i < count; i++) shared[i] = rf_shared_item_of(&values[i]);
-    rf_result r = rf_share_bytes(strategy, "checkpoint", shared, count * sizeof(*shared));
+    for (uint32_t i = 0; i < count; i++) shared[i] = rf_item_header_of(&values[i]);
+    rf_result r = rf_broadcast_bytes(strategy, "checkpoint", shared, count * sizeof(*shared));
     for (uint32_t i = 0; r >= 0 && i < count && !rf_strategy_is_chief(strategy); i++)
-        r = rf_strategy_give_up(strategy, rf_shared_item_take(&list->items[i], &shared[i], &values[i]));
+        r = rf_strategy_give_up(strategy, rf_item_header_take(&list->items[i], &shared[i], &values[i]));
     rf_free(shared);
     return r;
 }
@@ -228,7 +228,7 @@ static rf_result share_values(rf_strategy *strategy, const rf_item_list *list, r
         if (!values[i].present) continue;
         if (!values[i].data) values[i].data = rf_calloc((size_t)values[i].size + 1, 1);
         if (!values[i].data) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-        RF_TRY(rf_share_bytes(strategy, "checkpoint", values[i].data, values[i].size));
+        RF_TRY(rf_broadcast_bytes(strategy, "checkpoint", values[i].data, values[i].size));
     }
     return RF_OK;
 }
@@ -278,7 +278,7 @@ static rf_result checkpoint_restore(rf_checkpoint *c, const char *path, bool par
     if (!values) return rf_strategy_give_up(c->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(c->strategy)) r = items_load(c, path, list, partial, values, rep);
-    r = rf_share_result(c->strategy, r);
+    r = rf_broadcast_result(c->strategy, r);
     if (r >= 0) r = share_values(c->strategy, list, values);
     if (r >= 0) r = result_agree(c->strategy, prepare_all(list, values));
     if (r >= 0) r = rf_strategy_give_up(c->strategy, apply_all(c, list, values, partial));

@@ -32,16 +32,16 @@ static rf_result plan_save(const rf_checkpoint *c, rf_snapshot *s)
 
 /* In pages of the ordinary size: to make large ones the system may have to move others first, which took four times as
  * long. */
-static rf_result make_room(rf_checkpoint *c, uint64_t size)
+static rf_result grow_staging(rf_checkpoint *c, uint64_t size)
 {
-    if (size <= c->room_size) return RF_OK;
-    rf_checkpoint_free_room(c);
-    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED)
+    if (size <= c->staging_size) return RF_OK;
+    rf_checkpoint_free_staging(c);
+    void *staging = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (staging == MAP_FAILED)
         return RF_FAIL_ERRNO(RF_ERROR_OUT_OF_HOST_MEMORY, "no %llu bytes for a copy of the variables",
                              (unsigned long long)size);
-    c->room = room;
-    c->room_size = size;
+    c->staging = staging;
+    c->staging_size = size;
     return RF_OK;
 }
 
@@ -55,10 +55,10 @@ static rf_result collect_value(const rf_snapshot *s, const rf_item *item, rf_ite
 }
 
 /* Takes the elements that this worker writes from its own memory. */
-static rf_result take_own(const rf_snapshot *s, const rf_save_entry *entry, const rf_item *item, void *room,
+static rf_result take_own(const rf_snapshot *s, const rf_save_entry *entry, const rf_item *item, void *staging,
                           rf_item_value *value)
 {
-    float *to = entry->count > 0 ? (float *)((char *)room + entry->offset) : NULL;
+    float *to = entry->count > 0 ? (float *)((char *)staging + entry->offset) : NULL;
     *value = (rf_item_value){ .present = entry->writers.count > 0,
                               .borrowed = true,
                               .shape = item->shape,
@@ -80,8 +80,8 @@ static rf_result take_values(const rf_checkpoint *c, const rf_snapshot *s)
     for (uint32_t i = 0; i < s->items.count; i++) {
         const rf_save_entry *entry = &s->plan.entries[i];
         const rf_item *item = &s->items.items[i];
-        const rf_result r =
-            entry->collected ? collect_value(s, item, &s->values[i]) : take_own(s, entry, item, c->room, &s->values[i]);
+        const rf_result r = entry->collected ? collect_value(s, item, &s->values[i])
+                                             : take_own(s, entry, item, c->staging, &s->values[i]);
         RF_TRY(rf_error_context(r, "saving '%s'", item->name));
     }
     return RF_OK;
@@ -101,7 +101,7 @@ static rf_result take_snapshot(rf_checkpoint *c, const char *path, const rf_save
     if (!s->values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(plan_save(c, s));
     if (s->plan.sharded) RF_TRY(rf_part_id_draw(c->strategy, &s->id));
-    RF_TRY(make_room(c, s->plan.room_size));
+    RF_TRY(grow_staging(c, s->plan.staging_size));
     RF_TRY(rf_state_copy_create(c->strategy, &s->copy));
     RF_TRY(take_values(c, s));
     return s->plan.file == RF_SAVE_NO_FILE ? RF_OK : rf_state_copy_begin(s->copy);
@@ -114,7 +114,7 @@ static rf_result take_snapshot(rf_checkpoint *c, const char *path, const rf_save
 static rf_result copy_and_write(rf_snapshot *s, bool behind)
 {
     RF_TRY(rf_state_copy_run(s->copy));
-    if (behind) rf_thread_step_back();
+    if (behind) rf_thread_lower_priority();
     return rf_snapshot_write(s);
 }
 
@@ -159,6 +159,6 @@ rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const 
     if (s->plan.file != RF_SAVE_NO_FILE) r = copy_and_write(s, false);
     r = rf_snapshot_commit(checkpoint->strategy, s, r);
     rf_snapshot_free(&s);
-    rf_checkpoint_free_room(checkpoint);
+    rf_checkpoint_free_staging(checkpoint);
     return r;
 }

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 
-enum { LEAST_SHARE = 4096 /* elements */, ROOM_ALIGNMENT = 64 };
+enum { LEAST_SHARE = 4096 /* elements */, COPY_ALIGNMENT = 64 };
 
 static rf_result add_writer(rf_owned_list *writers, uint32_t rank, rf_range range)
 {
@@ -47,14 +47,14 @@ static rf_result choose_writers(const rf_save_plan *p, const rf_save_input *inpu
     return RF_OK;
 }
 
-static void give_room(rf_save_plan *p, rf_save_entry *entry)
+static void place_copies(rf_save_plan *p, rf_save_entry *entry)
 {
     for (uint32_t i = 0; i < entry->writers.count; i++) {
         const rf_owned *owned = &entry->writers.items[i];
         if (owned->rank == p->rank) entry->count += owned->range.end - owned->range.begin;
     }
-    entry->offset = p->room_size;
-    p->room_size += rf_align_up(entry->count * sizeof(float), ROOM_ALIGNMENT);
+    entry->offset = p->staging_size;
+    p->staging_size += rf_align_up(entry->count * sizeof(float), COPY_ALIGNMENT);
 }
 
 rf_result rf_save_plan_make(const rf_save_input *inputs, uint32_t count, bool sharded, uint32_t rank,
@@ -69,7 +69,7 @@ rf_result rf_save_plan_make(const rf_save_input *inputs, uint32_t count, bool sh
     rf_result r = RF_OK;
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
         r = choose_writers(p, &inputs[i], &p->entries[i]);
-        if (r >= 0) give_room(p, &p->entries[i]);
+        if (r >= 0) place_copies(p, &p->entries[i]);
     }
     if (r < 0) rf_save_plan_free(p);
     return r;

@@ -33,7 +33,7 @@ typedef struct rf_save_entry {
     bool collected;        /* by all workers together; the chief keeps and writes it */
     rf_owned_list writers; /* else: who writes which elements, in order and without gaps */
     uint64_t count;        /* elements that this worker writes */
-    uint64_t offset;       /* in bytes, of its copies of them in the room */
+    uint64_t offset;       /* in bytes, of its copies of them in staging memory */
 } rf_save_entry;
 
 typedef enum rf_save_file { RF_SAVE_NO_FILE, RF_SAVE_WHOLE, RF_SAVE_PART } rf_save_file;
@@ -44,7 +44,7 @@ typedef struct rf_save_plan {
     rf_save_file file;      /* of this worker */
     rf_save_entry *entries; /* one for each item, in their order, which is that in files */
     uint32_t count;
-    uint64_t room_size; /* in bytes */
+    uint64_t staging_size; /* in bytes */
 } rf_save_plan;
 
 /* A save of one worker is whole, whether it was to be `sharded` or not. */

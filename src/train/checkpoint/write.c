@@ -155,8 +155,8 @@ rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id)
     memset(id, 0, sizeof(*id));
     snprintf(id->text, sizeof(id->text), "%08x-%ld-%llx%08lx", rf_file_host(), (long)getpid(),
              (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
-    RF_TRY(rf_share_bytes(strategy, "id of a checkpoint", id, sizeof(*id)));
-    if (rf_part_id_sound(id)) return RF_OK;
+    RF_TRY(rf_broadcast_bytes(strategy, "id of a checkpoint", id, sizeof(*id)));
+    if (rf_part_id_is_valid(id)) return RF_OK;
     return rf_strategy_give_up(
         strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent an invalid id for the part files of a checkpoint"));
 }
@@ -312,13 +312,13 @@ static rf_result commit_parts(rf_strategy *strategy, const rf_snapshot *s, const
 {
     bool there = false;
     const rf_result written = s->plan.rank == 0 ? write_main(s, outcomes, &there) : RF_OK;
-    const rf_result r = rf_share_result(strategy, written);
+    const rf_result r = rf_broadcast_result(strategy, written);
     uint8_t keep = there;
     /* Where the others cannot be told, or this worker is not told, the parts stay: they may belong to a checkpoint. */
     if (r < 0) {
         rf_error_record record;
         rf_error_save(&record);
-        const bool told = rf_share_bytes(strategy, "whether a checkpoint is there", &keep, sizeof(keep)) >= 0;
+        const bool told = rf_broadcast_bytes(strategy, "whether a checkpoint is there", &keep, sizeof(keep)) >= 0;
         if (s->plan.rank == 0 ? !there : told && !keep) remove_part(s);
         return rf_error_restore(&record);
     }
@@ -327,7 +327,7 @@ static rf_result commit_parts(rf_strategy *strategy, const rf_snapshot *s, const
 
 rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *s, rf_result mine)
 {
-    if (!s->plan.sharded) return rf_share_result(strategy, mine);
+    if (!s->plan.sharded) return rf_broadcast_result(strategy, mine);
     const outcome own = outcome_of(s, mine);
     outcome *outcomes = RF_NEW_ARRAY(outcome, s->plan.world_size);
     if (!outcomes) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);

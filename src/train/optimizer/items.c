@@ -107,8 +107,8 @@ static rf_result append_optimizer(const rf_tracked *tracked, rf_item_list *list)
 /* ---- the object ---- */
 
 /* A file of an optimizer that has made steps has slots of some variable. */
-static rf_result find_lacking(const rf_tracked *tracked, const rf_item_list *list, const rf_item_value *values,
-                              rf_lack_fn lacks, void *user)
+static rf_result find_missing(const rf_tracked *tracked, const rf_item_list *list, const rf_item_value *values,
+                              rf_missing_fn missing, void *user)
 {
     bool steps = false, slots = false;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -120,7 +120,7 @@ static rf_result find_lacking(const rf_tracked *tracked, const rf_item_list *lis
     }
     for (uint32_t i = 0; steps && !slots && i < list->count; i++)
         if (list->items[i].tracked == tracked && list->items[i].kind == &rf_slot_item_kind)
-            RF_TRY(lacks(user, list->items[i].name));
+            RF_TRY(missing(user, list->items[i].name));
     return RF_OK;
 }
 
@@ -162,7 +162,7 @@ rf_result rf_checkpoint_add_optimizer(rf_checkpoint *checkpoint, const char *nam
                                           .check_alive = check_optimizer,
                                           .release = release_optimizer,
                                           .updater = get_updater,
-                                          .find_lacking = find_lacking,
+                                          .find_missing = find_missing,
                                           .begin_apply = begin_apply };
     RF_TRY(rf_checkpoint_add(checkpoint, "rf_checkpoint_add_optimizer", name,
                              (rf_tracked){ .kind = &kind,
