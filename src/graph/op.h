@@ -184,8 +184,10 @@ typedef struct rf_kernel {
     /* Preference among the op's kernels on this device: <= 0 not eligible, otherwise larger is better. Must look at
      * every limit the plan relies on. Static knowledge; measurement (tuning) overrides the order, not the eligibility.
      */
-    double (*score)(const rf_op_call *call, const rf_device_caps *caps);
-    rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan); /* pure */
+    double (*score)(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+    rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                      rf_kernel_plan *plan); /* pure */
+    const void *data; /* handed to both: how this kernel differs from others that share these functions */
     bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
@@ -196,6 +198,14 @@ typedef struct rf_kernel {
     /* Whether it reads and writes the types of 16 bits of such a call by itself, where the op has them. NULL: never. */
     bool (*narrow)(const rf_op_call *call, const rf_device_caps *caps);
 } rf_kernel;
+/* Kernels of one op that are made for one kind of devices. */
+typedef struct rf_kernel_list {
+    const rf_kernel *rows;
+    uint32_t count;
+} rf_kernel_list;
+/* Who can run the kernels of a list: every device; software drivers, which run a subgroup as lanes of a processor's
+ * vector registers; GPUs. */
+enum { RF_FAMILY_COMMON, RF_FAMILY_CPU, RF_FAMILY_GPU, RF_NUM_FAMILIES };
 /* The call has types of 16 bits, which the kernel leaves to rf_op.widen. */
 bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
 /* The score that the kernel gives the call, in whatever types its tensors are stored. */
@@ -336,7 +346,8 @@ struct rf_op {
     /* Each graph holds a reference to an op that does not live as long as the process. NULL: it does. */
     void (*retain)(const rf_op *op);
     void (*release)(const rf_op *op);
-    const rf_kernel *const *kernels;
+    const rf_kernel_list *families[RF_NUM_FAMILIES]; /* NULL: none. rf_op_kernel() numbers the kernels of all */
+    const rf_kernel *const *kernels;                 /* further ones, which come first */
     uint32_t num_kernels;
     const rf_op_case *cases;
     uint32_t num_cases;
@@ -344,6 +355,12 @@ struct rf_op {
     const rf_op_case *gpu_cases;
     uint32_t num_gpu_cases;
 };
+/* The op's kernels are numbered in the order of the families. Of kernels with the same score the first one runs. */
+uint32_t rf_op_num_kernels(const rf_op *op);
+const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i);
+const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name); /* NULL: there is none */
+/* The kernel with the highest score; NULL: none takes the call. */
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps);
 
 /* ---- types of 16 bits (widen.c) ---- */
 bool rf_dtype_is_narrow(rf_dtype dtype);
