@@ -10,8 +10,8 @@
 #include "base/platform.h"
 #include "persist/archive/reader.h"
 #include "persist/directory_lock.h"
+#include "persist/path_format.h"
 #include "replica/strategy.h"
-#include "train/callbacks/path_format.h"
 #include "train/checkpoint/checkpoint.h"
 
 #define SUFFIX ".rfck"

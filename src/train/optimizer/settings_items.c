@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/numbers.h"
-#include "train/files/config_json.h"
 #include "train/files/model_json.h"
+#include "train/optimizer/config_json.h"
 #include "train/optimizer/items.h"
 
 static rf_result collect_schedule(const rf_item *item, rf_item_value *value)

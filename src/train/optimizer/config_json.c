@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/files/config_json.h"
+#include "train/optimizer/config_json.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptions (schedules, optimizers, layers) as JSON, for files and messages. Reading checks everything that the
  * constructors do not. */
-#ifndef RF_TRAIN_FILES_CONFIG_JSON_H
-#define RF_TRAIN_FILES_CONFIG_JSON_H
+#ifndef RF_TRAIN_OPTIMIZER_CONFIG_JSON_H
+#define RF_TRAIN_OPTIMIZER_CONFIG_JSON_H
 
 #include <jansson.h>
 
