@@ -3,8 +3,8 @@
 #ifndef RF_TRAIN_FILES_INFERENCE_JSON_H
 #define RF_TRAIN_FILES_INFERENCE_JSON_H
 
+#include "persist/json.h"
 #include "train/files/inference_graph.h"
-#include "train/optimizer/config_json.h"
 
 /* Where a reader gets what the text only names. */
 typedef struct rf_inference_tensors {

@@ -3,8 +3,8 @@
 #ifndef RF_TRAIN_FILES_LAYER_JSON_H
 #define RF_TRAIN_FILES_LAYER_JSON_H
 
+#include "persist/json.h"
 #include "train/layers/layer.h"
-#include "train/optimizer/config_json.h"
 
 /* False where it is code. */
 bool rf_layer_is_describable(const rf_layer *layer);

@@ -3,8 +3,8 @@
 #ifndef RF_TRAIN_FILES_TRAINING_JSON_H
 #define RF_TRAIN_FILES_TRAINING_JSON_H
 
+#include "persist/json.h"
 #include "train/metrics/metric.h"
-#include "train/optimizer/config_json.h"
 
 /* The text alone, without a device. */
 typedef struct rf_training {
