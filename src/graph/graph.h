@@ -199,8 +199,8 @@ rf_result rf_graph_interpret(const rf_graph *graph, rf_arena *arena, void **valu
 
 typedef struct rf_placement {
     bool planned;          /* false: not in the slab (leaf, view of one, dead, or placed elsewhere by the caller) */
-    rf_value alias_of;     /* != 0: same bytes as that value (view or in-place), which aliases nothing itself. Of an
-                              external     view: the bytes to copy to where the caller wants them */
+    rf_value alias_of;     /* != 0: same bytes as that value (view or in-place), which aliases nothing itself. For
+                              an external view these are to be copied to where the caller wants them */
     uint64_t offset, size; /* `offset` also of aliases */
 } rf_placement;
 typedef struct rf_memory_plan {

@@ -355,7 +355,7 @@ struct rf_op {
     const rf_op_case *gpu_cases;
     uint32_t num_gpu_cases;
 };
-/* The op's kernels are numbered in the order of the families. Of kernels with the same score the first one runs. */
+/* The op's kernels are numbered in the order of the families. Among those with the same score the first one runs. */
 uint32_t rf_op_num_kernels(const rf_op *op);
 const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i);
 const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name); /* NULL: there is none */
