@@ -4,12 +4,8 @@
 
 #include <stdio.h>
 
-#include "base/memory.h"
 #include "graph/batch_dims.h"
 #include "trace/trace.h"
-
-/* As f32, whole numbers are exact up to here; longer axes would make wrong places without a word. */
-enum { LONGEST = 1 << 24 };
 
 bool rf_place_check(rf_trace *t, rf_tensor place, const char *argument)
 {
@@ -20,21 +16,6 @@ bool rf_place_check(rf_trace *t, rf_tensor place, const char *argument)
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s is %s %s, must be i32 of one element", argument,
                         rf_dtype_name(desc.dtype), rf_shape_format(desc.shape, shape, sizeof(shape)));
     return false;
-}
-
-rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape)
-{
-    if (count > LONGEST) {
-        (void)rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "an axis of %lld has more places than f32 can number",
-                            (long long)count);
-        return RF_NO_TENSOR;
-    }
-    float *values = RF_NEW_ARRAY(float, (size_t)count);
-    if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-    for (int64_t i = 0; i < count; i++) values[i] = (float)i;
-    const rf_tensor places = rf_constant_array(t, &(rf_array){ RF_F32, shape, values });
-    rf_free(values);
-    return places;
 }
 
 rf_tensor rf_place_number(rf_trace *t, rf_tensor place)

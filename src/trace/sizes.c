@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of tensors that may follow the batch. A number that is read from a shape is that of the traced batch: what must
  * follow the batch is taken from tensors when the step runs. */
+#include "base/memory.h"
 #include "graph/batch_dims.h"
 #include "trace/trace.h"
 
@@ -64,6 +65,24 @@ rf_tensor rf_count_along(rf_trace *t, rf_tensor x, int32_t axis)
 {
     if (!rf_dim_follows(t, x, axis)) return rf_constant(t, (float)rf_tensor_shape(t, x).dim[axis]);
     return rf_reduce_sum(t, ones_along(t, x, axis), NULL, 0, false);
+}
+
+/* As f32, whole numbers are exact up to here; longer axes would make wrong places without a word. */
+enum { LONGEST = 1 << 24 };
+
+rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape)
+{
+    if (count > LONGEST) {
+        (void)rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "an axis of %lld has more places than f32 can number",
+                            (long long)count);
+        return RF_NO_TENSOR;
+    }
+    float *values = RF_NEW_ARRAY(float, (size_t)count);
+    if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+    for (int64_t i = 0; i < count; i++) values[i] = (float)i;
+    const rf_tensor places = rf_constant_array(t, &(rf_array){ RF_F32, shape, values });
+    rf_free(values);
+    return places;
 }
 
 rf_tensor rf_places_along(rf_trace *t, rf_tensor x, int32_t axis)
