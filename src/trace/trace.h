@@ -48,6 +48,9 @@ rf_tensor rf_place_number(rf_trace *t, rf_tensor place);
 rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape);
 /* place, place + 1, ... as i32 [count]; the invalid tensor, with the trace failed, as rf_place_check(). */
 rf_tensor rf_place_rows(rf_trace *t, rf_tensor place, int64_t count, const char *argument);
+/* x [..., rows, columns], f32, with singular values of about 1; 0 steps: 5. */
+enum { RF_MAX_ORTHOGONAL_STEPS = 100 };
+rf_result rf_emit_orthogonal(rf_graph *g, rf_value x, uint32_t steps, rf_value *out);
 /* Shape without dimension 0; a scalar stays one. */
 rf_shape rf_example_shape(rf_shape batched);
 

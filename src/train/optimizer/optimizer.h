@@ -29,7 +29,7 @@ void rf_optimizer_describe(const rf_optimizer_config *config, const rf_custom_up
                            rf_update_settings *settings);
 
 /* ---- parameter groups (groups.c) ---- */
-enum { RF_MAX_PARAMETER_GROUPS = 64, RF_MAX_ORTHOGONAL_STEPS = 100 };
+enum { RF_MAX_PARAMETER_GROUPS = 64 };
 rf_result rf_parameter_groups_check(const rf_optimizer_params *params);
 bool rf_parameter_group_matches(const rf_parameter_group *group, const char *name);
 /* The number of a variable's group: 1 + its place in `groups`, 0 for none. */
