@@ -195,7 +195,7 @@ static rf_result evaluate_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     return rf_trace_status(t);
 }
 
-void rf_compiled_destroy(rf_compiled **compiled)
+static void destroy_compiled(rf_compiled **compiled)
 {
     if (!compiled || !*compiled) return;
     rf_function_destroy(&(*compiled)->train);
@@ -431,13 +431,14 @@ rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
     copy_params(c, params);
     const rf_result r = compiled_prepare(model, c);
     if (r < 0) {
-        rf_compiled_destroy(&c);
+        destroy_compiled(&c);
         return r;
     }
     /* Random operations go on with other numbers than those that the model was trained with. */
     if (model->compiled) rf_function_set_step(c->train, rf_function_step(model->compiled->train));
-    rf_compiled_destroy(&model->compiled);
+    destroy_compiled(&model->compiled);
     model->compiled = c;
+    model->destroy_compiled = destroy_compiled;
     return RF_OK;
 }
 
