@@ -10,7 +10,7 @@
 #include "trace/trace.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/compile.h"
-#include "train/fit/logs.h"
+#include "train/metrics/logs.h"
 #include "train/optimizer/optimizer.h"
 
 typedef struct fit_run {

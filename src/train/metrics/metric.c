@@ -10,8 +10,8 @@
 #include "base/params.h"
 #include "ops/ops.h"
 #include "trace/trace.h"
-#include "train/fit/logs.h"
 #include "train/metrics/curve.h"
+#include "train/metrics/logs.h"
 #include "train/metrics/loss.h"
 #include "train/metrics/scores.h"
 
