@@ -92,7 +92,7 @@ static rf_tensor weigh_masked(rf_trace *t, rf_tensor scores, rf_tensor attended)
     return rf_where(t, attended, rf_softmax(t, masked), rf_constant(t, 0));
 }
 
-/* What queries attend to. */
+/* The keys that queries attend to. */
 typedef struct attention_reach {
     rf_tensor mask;   /* of ones and zeros where it is combined with others; zeroed: none */
     bool causal;      /* besides: up to key i + s - t */
@@ -194,7 +194,7 @@ static rf_result check_params(const rf_attention_params *p)
     return RF_OK;
 }
 
-/* Of params whose mask has been checked. A place that only the run knows makes the order a mask. */
+/* The mask of the params has been checked. A place that only the run knows makes the order a mask. */
 static bool find_reach(rf_trace *t, const rf_attention_params *params, rf_tensor query, rf_tensor key,
                        attention_reach *out)
 {

@@ -49,7 +49,7 @@ rf_tensor rf_alias(rf_trace *t, rf_value x)
     return rf_trace_emit(t, r, out);
 }
 
-/* What an operation made of x, which may be x. */
+/* An operation made `out` of x, and it may be x. */
 static rf_tensor emit_own(rf_trace *t, rf_result result, rf_value x, rf_value out)
 {
     return result == RF_OK && out == x ? rf_alias(t, x) : rf_trace_emit(t, result, out);

@@ -39,8 +39,8 @@ rf_tensor rf_count_along(rf_trace *t, rf_tensor x, int32_t axis);
 rf_tensor rf_places_along(rf_trace *t, rf_tensor x, int32_t axis);
 /* x with so many dimensions of 1 behind its own. */
 rf_tensor rf_append_axes(rf_trace *t, rf_tensor x, int32_t count);
-/* Of a place that a step is given, such as rf_attention_params::first_query: false, with the trace failed, unless it is
- * i32 of one element. */
+/* Checks a place that a step is given, such as rf_attention_params::first_query: false, with the trace failed, unless
+ * it is i32 of one element. */
 bool rf_place_check(rf_trace *t, rf_tensor place, const char *argument);
 /* That place as f32 [1]. */
 rf_tensor rf_place_number(rf_trace *t, rf_tensor place);

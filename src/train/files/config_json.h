@@ -35,7 +35,7 @@ json_t *rf_optimizer_to_json(const rf_optimizer_params *params, const rf_schedul
 /* params->schedule becomes `schedule`, which must outlive it. Whether the numbers make sense is for
  * rf_optimizer_configure() to say. */
 rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *params, rf_schedule *schedule);
-/* What reading gave it beside the schedule; a failure has freed it. */
+/* Frees all that reading gave it beside the schedule; a failure has freed it. */
 void rf_optimizer_params_free(rf_optimizer_params *params);
 /* The same as a text of its own, for the way from the chief to parameter servers. rf_free(). */
 rf_result rf_optimizer_text(const rf_optimizer_config *config, char **text);

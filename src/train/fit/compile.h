@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rf_model_compile() prepares: the train and evaluate functions with their meters. */
+/* rf_model_compile() prepares this: the train and evaluate functions with their meters. */
 #ifndef RF_TRAIN_FIT_COMPILE_H
 #define RF_TRAIN_FIT_COMPILE_H
 

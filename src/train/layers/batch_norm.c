@@ -85,7 +85,7 @@ static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *averag
     (void)rf_trace_assign(t, average, rf_add(t, kept, added), common ? RF_AGGREGATE_FIRST_REPLICA : RF_AGGREGATE_MEAN);
 }
 
-/* What the result depends on changes with the devices' speed then; once per strategy. */
+/* The result then depends on shares that change with the devices' speed; said once per strategy. */
 static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
 {
     rf_strategy *s = rf_trace_strategy(t);
@@ -199,7 +199,7 @@ static rf_tensor batch_means(rf_trace *t, const batches *b, rf_tensor rows)
     return rf_multiply(t, rf_trace_emit(t, r, sum), b->inverse);
 }
 
-/* What batches [m, c] have, for each of their examples, in a shape that broadcasts to x. */
+/* The values of batches [m, c] for each of their examples, in a shape that broadcasts to x. */
 static rf_tensor of_examples(rf_trace *t, const batches *b, rf_tensor v, int32_t axis, int32_t rank)
 {
     const rf_tensor rows = rf_gather(t, v, b->number, 0);

@@ -51,7 +51,7 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function)
 
 typedef enum range { RANGE_UNKNOWN, RANGE_PROBABILITIES, RANGE_SOFTMAX, RANGE_ANY } range;
 
-/* What is known of the values that a scalar function gives. */
+/* The range of values that a scalar function gives, as far as it is known. */
 static range range_of_fn(uint8_t fn)
 {
     switch (fn) {

@@ -15,7 +15,7 @@
 #include "train/metrics/loss.h"
 #include "train/metrics/scores.h"
 
-/* Of each column: sums and what they could not hold. */
+/* Each column has sums, and what these could not hold. */
 enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_WEIGHT_COMPENSATION, STATE_COUNT };
 
 struct rf_metric {
@@ -390,8 +390,8 @@ static rf_tensor own_scores(rf_trace *t, rf_tensor labels, rf_tensor predictions
     return rf_trace_emit(t, r, own);
 }
 
-/* 1 where fewer than k classes have a larger prediction than the label's. What is gathered for a label that does not
- * exist is NaN, which does not equal itself: it is never among them. */
+/* 1 where fewer than k classes have a larger prediction than the label's. A label that does not exist gathers NaN,
+ * which does not equal itself: it is never among them. */
 static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions, uint32_t k)
 {
     static const int32_t last = -1;
@@ -472,8 +472,8 @@ static rf_tensor elements_hit(rf_trace *t, const rf_metric *metric, rf_tensor la
     return hit;
 }
 
-/* What is accumulated: 1 or 0 for accuracies, errors of examples, else the value itself. Metrics that are of some
- * elements only put them into the weight. */
+/* The values that are accumulated: 1 or 0 for accuracies, errors of examples, else the value itself. Metrics that are
+ * of some elements only put these into the weight. */
 static rf_tensor measured_values(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                                  rf_tensor *weight)
 {

@@ -115,7 +115,7 @@ static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mod
         (void)rf_trace_emit(t, r, 0);
     else
         call_layers(t, model, in, rf_mode_of(t, mode), results);
-    /* What leaves a model is f32, for losses and callers. */
+    /* A model gives f32, for losses and callers. */
     for (uint32_t i = 0; i < model->num_outputs; i++)
         if (rf_dtype_is_narrow(rf_tensor_dtype(t, results[i]))) results[i] = rf_cast(t, results[i], RF_F32);
     rf_model_leave_call(t, &scope);

@@ -239,7 +239,7 @@ static rf_result build_on(rf_model *model, const rf_element *element)
     return r;
 }
 
-/* What an input is called in messages of building. */
+/* The name of an input in messages of building. */
 static const char *name_input(const rf_model *model, uint32_t index, char *text, size_t size)
 {
     if (model->apply)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What callers say of their updates, and the numbers that these read: pure functions. */
+/* Callers' descriptions of their updates, and the numbers that these read: pure functions. */
 #include <math.h>
 #include <string.h>
 

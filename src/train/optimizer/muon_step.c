@@ -53,8 +53,8 @@ static rf_result check_matrix(rf_trace *t, const rf_variable *variable, const rf
     return RF_OK;
 }
 
-/* The new momentum is b m + g of the whole batch. What is applied is linear in the replica's gradient, so that the
- * reduction completes it: g + b (b m + g). */
+/* The new momentum is b m + g of the whole batch. The applied g + b (b m + g) is linear in the replica's gradient, so
+ * that the reduction completes it. */
 static rf_result replace_gradient(rf_trace *t, rf_tensor gradient, const rf_variable *variable, rf_variable *momentum,
                                   double beta, uint32_t steps, rf_tensor *out)
 {

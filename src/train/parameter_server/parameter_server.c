@@ -30,7 +30,7 @@ rf_result rf_parameter_server_run(const rf_parameter_server_params *params)
 
 /* ---- the chief ---- */
 
-/* What servers cannot do, and what to use instead. */
+/* Servers cannot do this; messages say what to use instead. */
 static rf_result check_optimizer(const rf_optimizer_params *p)
 {
     RF_REQUIRE(p->clip_norm == 0 && p->global_clip_norm == 0,
@@ -192,7 +192,7 @@ typedef struct worker {
     rf_reading *readings; /* [num_functions] */
 } worker;
 
-/* Of a dataset that all workers have, share s of n takes batches s, n + s, ..., whoever computes it. */
+/* All workers have the dataset; share s of n takes batches s, n + s, ... of it, whoever computes the share. */
 static rf_result read_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_element *out)
 {
     const rf_worker_function *function = &w->params->functions[f];

@@ -20,7 +20,7 @@ typedef struct rf_reading {
  * to get. Borrowed until the next call. */
 rf_result rf_reading_take(rf_reading *at, const rf_dataset *data, uint64_t number, uint64_t stride, rf_element *out);
 void rf_reading_close(rf_reading *at);
-/* Of what a batch holds; never 0. */
+/* A hash of the contents of a batch; never 0. */
 uint64_t rf_batch_hash(const rf_element *batch);
 
 #endif
