@@ -68,13 +68,13 @@ static void walk(rf_exec *exec)
     uint32_t count;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t o = 0; o < count; o++)
-        for (uint32_t k = 0; k < ops[o]->num_kernels; k++)
+        for (uint32_t k = 0; k < rf_op_num_kernels(ops[o]); k++)
             for (uint32_t i = 0; i < ops[o]->num_cases; i++) {
                 rf_case_data data;
                 if (ops[o]->cases[i].large) continue;
                 CHECK(rf_case_data_describe(ops[o], &ops[o]->cases[i], &data));
-                if (!suits(exec, &data.call, ops[o]->kernels[k])) continue;
-                compare(exec, ops[o], &ops[o]->cases[i], ops[o]->kernels[k]);
+                if (!suits(exec, &data.call, rf_op_kernel(ops[o], k))) continue;
+                compare(exec, ops[o], &ops[o]->cases[i], rf_op_kernel(ops[o], k));
                 break;
             }
 }
