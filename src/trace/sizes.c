@@ -47,7 +47,7 @@ rf_tensor rf_regroup(rf_trace *t, rf_tensor x, const rf_size *sizes, uint32_t ra
     return rf_trace_emit(t, r, out);
 }
 
-/* A one for each place along the axis: f32 [places]. */
+/* A one for each position along the axis: f32 [positions]. */
 static rf_tensor ones_along(rf_trace *t, rf_tensor x, int32_t axis)
 {
     int64_t begin[RF_MAX_RANK] = { 0 }, end[RF_MAX_RANK];
@@ -67,10 +67,10 @@ rf_tensor rf_count_along(rf_trace *t, rf_tensor x, int32_t axis)
     return rf_reduce_sum(t, ones_along(t, x, axis), NULL, 0, false);
 }
 
-/* As f32, whole numbers are exact up to here; longer axes would make wrong places without a word. */
+/* As f32, whole numbers are exact up to here; longer axes would make wrong positions without a word. */
 enum { LONGEST = 1 << 24 };
 
-rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape)
+rf_tensor rf_positions(rf_trace *t, int64_t count, rf_shape shape)
 {
     if (count > LONGEST) {
         (void)rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "an axis of %lld has more places than f32 can number",
@@ -80,15 +80,15 @@ rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape)
     float *values = RF_NEW_ARRAY(float, (size_t)count);
     if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
     for (int64_t i = 0; i < count; i++) values[i] = (float)i;
-    const rf_tensor places = rf_constant_array(t, &(rf_array){ RF_F32, shape, values });
+    const rf_tensor positions = rf_constant_array(t, &(rf_array){ RF_F32, shape, values });
     rf_free(values);
-    return places;
+    return positions;
 }
 
-rf_tensor rf_places_along(rf_trace *t, rf_tensor x, int32_t axis)
+rf_tensor rf_positions_along(rf_trace *t, rf_tensor x, int32_t axis)
 {
     const int64_t count = rf_tensor_shape(t, x).dim[axis];
-    if (!rf_dim_follows(t, x, axis)) return rf_places(t, count, RF_SHAPE(count));
+    if (!rf_dim_follows(t, x, axis)) return rf_positions(t, count, RF_SHAPE(count));
     return rf_cumsum(t, ones_along(t, x, axis), true, false);
 }
 

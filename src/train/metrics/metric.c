@@ -526,7 +526,7 @@ static rf_result accumulate_curve(rf_trace *t, rf_metric *metric, rf_tensor labe
     rf_tensor positive = rf_compare(t, RF_GREATER, rf_reshape(t, p, column), limits);
     const rf_tensor hit = rf_multiply(t, positive, rf_reshape(t, labels, column));
     if (weight.id != 0)
-        positive = rf_multiply(t, positive, rf_reshape(t, rf_spread_weight(t, weight, predictions), column));
+        positive = rf_multiply(t, positive, rf_reshape(t, rf_broadcast_weight(t, weight, predictions), column));
     RF_TRY(rf_trace_status(t));
     return metric_accumulate(t, metric, hit, positive);
 }
@@ -573,7 +573,7 @@ static rf_result accumulate_classes(rf_trace *t, rf_metric *metric, rf_tensor la
     const rf_tensor sides[2] = { y, positive };
     rf_tensor among[2] = { positive, y };
     if (weight.id != 0) {
-        const rf_tensor w = rf_reshape(t, rf_spread_weight(t, weight, predictions), rows);
+        const rf_tensor w = rf_reshape(t, rf_broadcast_weight(t, weight, predictions), rows);
         for (int i = 0; i < 2; i++) among[i] = rf_multiply(t, among[i], w);
     }
     const rf_tensor x = rf_concat(t, sides, 2, 1), parts = rf_concat(t, among, 2, 1);
@@ -588,7 +588,7 @@ static rf_result metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
     if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
     const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
     RF_TRY(rf_trace_status(t));
-    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
+    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_broadcast_weight(t, sample_weight, x), RF_SHAPE(-1));
     return metric_accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
 }
 
