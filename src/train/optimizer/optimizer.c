@@ -337,7 +337,7 @@ static rf_result check_groups(rf_trace *t, const rf_optimizer *optimizer, rf_var
     return RF_OK;
 }
 
-/* What both ways to update have in common; the trace carries the failure too. */
+/* Both ways to update have these checks in common; the trace carries the failure too. */
 static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
                               const char *function)
 {
