@@ -32,7 +32,7 @@ static void note_finding(search *s, rf_value at, const rf_step_divisor *divisor)
         s->other = (finding){ *divisor, at };
 }
 
-/* Not in what is made of variables and constants, such as a penalty. */
+/* Examples have no part in what is made of variables and constants, such as a penalty. */
 static void mark_examples(search *s)
 {
     const rf_graph *g = s->graph;
