@@ -220,7 +220,7 @@ static rf_result go_unlocked(rf_directory_lock *lock, attempt a)
     return RF_OK;
 }
 
-/* What is locked and what else may be used are for the message. */
+/* The message names `what` is locked, and what may be used `instead`. */
 static rf_result take_lock(rf_directory_lock *lock, const char *what, const char *instead)
 {
     const uint64_t deadline = rf_now_ns() + WAIT_SECONDS * 1000000000ull;

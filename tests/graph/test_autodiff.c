@@ -93,7 +93,7 @@ static void equal_expressions_are_two_targets(void **state)
     rf_value grads[3], results[4];
     OK(rf_graph_differentiate(g, loss, targets, 3, grads));
     rf_value *map = test_calloc(g->values.count, sizeof(*map));
-    OK(rf_graph_share(g, map));
+    OK(rf_graph_merge_common(g, map));
     toy_check_order(g);
     assert_int_equal(map[p], map[q]);
     assert_int_equal(1, toy_count(g, &toy_sin));

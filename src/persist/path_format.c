@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/callbacks/path_format.h"
+#include "persist/path_format.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 
-/* What stands between braces. */
+/* A field of the pattern: the text between braces. */
 typedef struct place {
     char name[64];
     bool zeros;
@@ -98,7 +98,7 @@ static bool is_plain_brace(const char *at, const char *directory_end, const rf_l
     return length == 0 || isdigit((unsigned char)at[1]) || c != at + 1 + length;
 }
 
-/* What a pattern consists of: text, or a place. */
+/* A pattern consists of these: text, or a place. */
 typedef struct piece {
     const char *text;
     size_t length; /* 0: a place */
