@@ -72,7 +72,7 @@ static void find_divisors(search *s, rf_value v)
     }
 }
 
-/* "rf_compute_weighted_loss() by its weights [8,3]" */
+/* "rf_compute_weighted_loss() by weights [8,3]" */
 static const char *format_finding(const search *s, const finding *f, char *text, size_t size)
 {
     const rf_graph *g = s->graph;
