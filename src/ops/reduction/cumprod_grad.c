@@ -28,7 +28,8 @@ rf_result rf_emit_cumprod_grad(rf_graph *g, const rf_cumprod_attr *attr, rf_valu
     return rf_graph_add(g, &rf_op_cumprod_grad, attr, in, 2, out);
 }
 
-/* By way of floats: x has a part in the products before an element, which are exclusive ones, and in s, a recurrence.
+/* Floats hold what this is made of. x has a part in the products before an element, which are exclusive ones, and in s,
+ * a recurrence.
  */
 static rf_result cumprod_grad_gradient(rf_grad_context *ctx)
 {
@@ -146,7 +147,7 @@ static const rf_cumprod_attr plain = { 0, 0 }, exclusive = { 1, 0 }, reverse = {
 #define POSITIVE(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.5f, 1, __VA_ARGS__)
 #define FAR(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0, 1e5f, __VA_ARGS__)
 #define ZEROS(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
-/* Of an infinite factor and what cancels before it, blocks make NaN. The rounding error grows with the length, and is
+/* Blocks make NaN of an infinite factor and what cancels before it. The rounding error grows with the length, and is
  * of the largest addend. */
 #define CASE(text, attr_, rtol_, atol_, dy, x)                                                                         \
     .name = text, .attr = &attr_, .n_in = 2, .in = { dy, x }, .rtol = rtol_, .atol = atol_
