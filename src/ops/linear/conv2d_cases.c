@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same geometries for conv2d and its two gradients: written once as macros that take images, kernels and outputs.
  */
-#include "ops/linear/conv2d.h"
+#include "ops/linear/common/conv2d.h"
 
 #define T4(a, b, c, d) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, a, b, c, d)
 #define T1(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)

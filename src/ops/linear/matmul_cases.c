@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/linear/matmul.h"
+#include "ops/linear/common/matmul.h"
 
 #define VEC(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)
 #define MAT(a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 2, a, b)
