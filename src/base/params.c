@@ -32,9 +32,6 @@
     }
 
 LAYOUT(rf_device_options, { 0 });
-LAYOUT(rf_bench_ops_params, MEMBER(rf_bench_ops_params, options, rf_device_options));
-LAYOUT(rf_bench_kernels_params, MEMBER(rf_bench_kernels_params, options, rf_device_options));
-LAYOUT(rf_bench_rates_params, MEMBER(rf_bench_rates_params, options, rf_device_options));
 LAYOUT(rf_save_params, { 0 });
 LAYOUT(rf_archive_tensor, { 0 });
 LAYOUT(rf_restore_params, { 0 });
@@ -163,9 +160,6 @@ LAYOUT(rf_custom_layer_params, { 0 });
 
 const rf_params_layout *const rf_params_layouts[] = {
     &rf_device_options_layout,
-    &rf_bench_ops_params_layout,
-    &rf_bench_kernels_params_layout,
-    &rf_bench_rates_params_layout,
     &rf_save_params_layout,
     &rf_archive_tensor_layout,
     &rf_restore_params_layout,

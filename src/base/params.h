@@ -24,9 +24,6 @@ struct rf_params_layout {
 };
 
 extern const rf_params_layout rf_device_options_layout;
-extern const rf_params_layout rf_bench_ops_params_layout;
-extern const rf_params_layout rf_bench_kernels_params_layout;
-extern const rf_params_layout rf_bench_rates_params_layout;
 extern const rf_params_layout rf_augment_params_layout;
 extern const rf_params_layout rf_save_params_layout;
 extern const rf_params_layout rf_archive_tensor_layout;

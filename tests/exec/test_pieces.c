@@ -5,10 +5,10 @@
  */
 #include <stdio.h>
 
-#include "exec/case_data.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 
 #define PIECES 3

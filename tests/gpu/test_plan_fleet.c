@@ -8,10 +8,10 @@
 
 #include <stdlib.h>
 
-#include "exec/case_data.h"
 #include "graph/op.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT

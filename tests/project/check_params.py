@@ -10,9 +10,9 @@ LEAST_WORDS = 1  # a new struct begins with 4 or more; later fields take theirs 
 # Values of a few words, which stay as they are: another meaning gets another name.
 FIXED = {"rf_shape", "rf_array", "rf_tensor", "rf_symbol", "rf_variable_list", "rf_named_array", "rf_array_set", "rf_random_key", "rf_custom_tensor", "rf_logs", "rf_history"}
 # The library's own, which callbacks see through a pointer: they grow at their end.
-SEEN = {"rf_bench_row", "rf_bench_rate", "rf_bench_kernel", "rf_bench_rate", "rf_kernel_statistics", "rf_kernel_loop", "rf_custom_call", "rf_custom_gradient", "rf_fit_state", "rf_update_inputs"}
+SEEN = {"rf_custom_call", "rf_custom_gradient", "rf_fit_state", "rf_update_inputs"}
 # Filled by the library in memory of the caller, or handed out as arrays: a tail, which the library zeroes.
-FILLED = {"rf_bench_commands", "rf_error_info", "rf_device_info", "rf_bench_node", "rf_archive_entry", "rf_cluster_task", "rf_exchange_stats", "rf_loss_scale",
+FILLED = {"rf_error_info", "rf_device_info", "rf_archive_entry", "rf_cluster_task", "rf_exchange_stats", "rf_loss_scale",
           "rf_coordinator_stats", "rf_event"}
 # All others come from the caller: a tail, which the library looks at. Functions that have no way to refuse:
 CANNOT_FAIL = {"rf_element_global_rows"}

@@ -75,27 +75,6 @@ static void test_table(void **state)
     assert_in_range(count, 40, 1000);
 }
 
-static rf_result row(void *user, const rf_bench_row *r)
-{
-    (void)user;
-    (void)r;
-    return RF_ERROR_CANCELLED;
-}
-
-static rf_result kernel_row(void *user, const rf_bench_kernel *r)
-{
-    (void)user;
-    (void)r;
-    return RF_ERROR_CANCELLED;
-}
-
-static rf_result rate(void *user, const rf_bench_rate *r)
-{
-    (void)user;
-    (void)r;
-    return RF_ERROR_CANCELLED;
-}
-
 static void test_strategies(void **state)
 {
     (void)state;
@@ -103,9 +82,6 @@ static void test_strategies(void **state)
     rf_variable *variable;
     rf_function *function;
     rf_dataset *dataset;
-    REFUSED(rf_bench_ops_params, rf_bench_ops(&params, row, NULL));
-    REFUSED(rf_bench_kernels_params, rf_bench_kernels(&params, kernel_row, NULL));
-    REFUSED(rf_bench_rates_params, rf_bench_rates(&params, rate, NULL));
     REFUSED(rf_mirrored_params, rf_strategy_create_mirrored(&params, &strategy));
     REFUSED(rf_multi_worker_params, rf_strategy_create_multi_worker(&params, &strategy));
     REFUSED(rf_central_storage_params, rf_strategy_create_central_storage(&params, &strategy));

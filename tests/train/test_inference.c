@@ -3,11 +3,11 @@
 #include <ringfire/interchange.h>
 
 #include "../support/predict.h"
-#include "exec/case_data.h"
 #include "graph/attribute.h"
 #include "ops/ops.h"
 #include "persist/archive/writer.h"
 #include "test_folder.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 #include "train/files/inference_json.h"
 

@@ -5,9 +5,9 @@
 
 #include <ringfire/interchange.h>
 
-#include "exec/case_data.h"
 #include "ops/ops.h"
 #include "run_state.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 #include "train/files/onnx.h"
 

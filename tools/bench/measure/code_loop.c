@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "gpu/statistics.h"
+#include "bench/measure/statistics.h"
 
 #define MAX_DEPTH 32     /* of loops in loops */
 #define INNER_WEIGHT 8   /* times that a loop in a loop is supposed to run */

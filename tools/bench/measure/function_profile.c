@@ -2,7 +2,7 @@
 /* Where the time of a function goes. */
 #include <string.h>
 
-#include <ringfire/bench.h>
+#include "bench/measure/measure.h"
 
 #include "replica/internal.h"
 #include "replica/step/function.h"
@@ -53,7 +53,7 @@ static rf_result count_program(rf_program *program, uint32_t batch, rf_bench_com
     return RF_OK;
 }
 
-RF_API rf_result rf_bench_count_commands(rf_function *function, uint32_t examples, rf_bench_commands *commands)
+rf_result rf_bench_count_commands(rf_function *function, uint32_t examples, rf_bench_commands *commands)
 {
     RF_REQUIRE(commands, "rf_bench_count_commands: commands is NULL");
     *commands = (rf_bench_commands){ 0 };
@@ -73,7 +73,7 @@ RF_API rf_result rf_bench_count_commands(rf_function *function, uint32_t example
     return RF_OK;
 }
 
-RF_API rf_result rf_bench_function(rf_function *function, uint32_t examples, rf_bench_node **rows, uint32_t *count)
+rf_result rf_bench_function(rf_function *function, uint32_t examples, rf_bench_node **rows, uint32_t *count)
 {
     RF_REQUIRE(rows && count, "rf_bench_function: rows or count is NULL");
     *rows = NULL;
@@ -91,7 +91,7 @@ RF_API rf_result rf_bench_function(rf_function *function, uint32_t examples, rf_
     return RF_OK;
 }
 
-RF_API void rf_bench_nodes_free(rf_bench_node *rows)
+void rf_bench_nodes_free(rf_bench_node *rows)
 {
     rf_free(rows);
 }

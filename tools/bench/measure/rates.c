@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device benchmark: what launching, waiting, copying and computing cost by themselves. */
-#include <ringfire/bench.h>
+#include "bench/measure/measure.h"
 
-#include "base/params.h"
 #include "base/platform.h"
-#include "exec/bench_open.h"
+#include "bench/measure/open.h"
 #include "exec/internal.h"
 #include "rf_shaders.h"
 
@@ -309,9 +308,8 @@ static rf_result measure_all(rates *b)
     return rf_bench_device_check(&b->on);
 }
 
-RF_API rf_result rf_bench_rates(const rf_bench_rates_params *params, rf_bench_rate_fn fn, void *user)
+rf_result rf_bench_rates(const rf_bench_rates_params *params, rf_bench_rate_fn fn, void *user)
 {
-    RF_TRY(RF_PARAMS_CHECK(rf_bench_rates_params, params));
     RF_REQUIRE(fn, "rf_bench_rates: fn is NULL");
     const rf_bench_rates_params defaults = { 0 };
     if (!params) params = &defaults;

@@ -3,26 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/measure/statistics.h"
 #include "gpu/internal.h"
 
 /* What drivers call the text that is nearest to the machine's instructions, as part of the name. The best first. */
 static const char *const code_names[] = { "Assembly", "assembly", "SASS", "AGX", "NAK", "disassembly", "ISA" };
-
-bool rf_gpu_can_explain(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_gpu_snapshot *snapshot)
-{
-    if (!snapshot->extensions.executable_properties) return false;
-    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR info = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-    };
-    VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &info };
-    gpu->vk.GetPhysicalDeviceFeatures2(physical, &f2);
-    return info.pipelineExecutableInfo;
-}
-
-bool rf_gpu_explains(const rf_gpu_device *device)
-{
-    return device->explains;
-}
 
 static double value_of(const VkPipelineExecutableStatisticKHR *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/bench_open.h"
+#include "bench/measure/open.h"
 
 #include "base/error.h"
 #include "base/memory.h"

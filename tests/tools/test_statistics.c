@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading what drivers say of pipelines: recorded statistics and machine code, no Vulkan needed. */
-#include "gpu_test.h"
+#include "../gpu/gpu_test.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/statistics.h"
+#include "bench/measure/statistics.h"
 #include "tests/room.h"
 
 /* ---- statistics ---- */

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The op benchmark: every kernel of the table at its benchmark cases, and the memcpy rate for comparison. */
-#include <ringfire/bench.h>
+#include "bench/measure/measure.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/params.h"
 #include "base/platform.h"
-#include "exec/bench_open.h"
-#include "exec/case_data.h"
+#include "bench/measure/open.h"
 #include "exec/internal.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 
 typedef struct op_bench {
     const rf_bench_ops_params *params;
@@ -27,7 +25,7 @@ static rf_result op_report(op_bench *b, const rf_op_case *c, const rf_op_call *c
 {
     char name[128];
     snprintf(name, sizeof(name), "%s%s%s", c->name, b->params->type ? " " : "",
-             b->params->type ? rf_dtype_name((rf_dtype)b->params->type) : "");
+             b->params->type ? rf_dtype_name(b->params->type) : "");
     const rf_cost cost = call->op->cost ? call->op->cost(call) : (rf_cost){ 0 };
     const rf_bench_row row = {
         .device = rf_gpu_info(b->on.device)->name,
@@ -99,7 +97,7 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
 static rf_result bench_case(op_bench *b, const rf_op *op, const rf_op_case *c)
 {
     rf_case_data data;
-    const rf_op_case stored = b->params->type ? rf_case_stored_in(op, c, (rf_dtype)b->params->type, false) : *c;
+    const rf_op_case stored = b->params->type ? rf_case_stored_in(op, c, b->params->type, false) : *c;
     rf_result r = rf_case_data_make(op, &stored, 1, &data);
     if (r >= 0) r = bench_data(b, c, &data);
     rf_case_data_free(&data);
@@ -143,14 +141,14 @@ static rf_result bench_all(op_bench *b)
     return rf_bench_device_check(&b->on);
 }
 
-RF_API rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn, void *user)
+rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn, void *user)
 {
-    RF_TRY(RF_PARAMS_CHECK(rf_bench_ops_params, params));
     RF_REQUIRE(fn, "rf_bench_ops: fn is NULL");
-    RF_REQUIRE(!params || params->clock <= RF_BENCH_CLOCK_DEVICE, "rf_bench_ops: unknown clock %" PRIu64,
-               params->clock);
+    RF_REQUIRE(!params || params->clock <= RF_BENCH_CLOCK_DEVICE, "rf_bench_ops: unknown clock %u",
+               (unsigned)params->clock);
     RF_REQUIRE(!params || !params->type || params->type == RF_F16 || params->type == RF_BF16,
-               "rf_bench_ops: floats are stored in RF_F16 or RF_BF16 (0: RF_F32), not in type %" PRIu64, params->type);
+               "rf_bench_ops: floats are stored in RF_F16 or RF_BF16 (0: RF_F32), not in %s",
+               rf_dtype_name(params->type));
     const rf_bench_ops_params defaults = { 0 };
     op_bench b = { .params = params ? params : &defaults, .fn = fn, .user = user };
     const rf_result r = bench_all(&b);
@@ -160,7 +158,7 @@ RF_API rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn,
 
 /* ---- memcpy ---- */
 
-RF_API double rf_bench_memcpy(size_t bytes)
+double rf_bench_memcpy(size_t bytes)
 {
     if (bytes == 0) return 0;
     unsigned char *from = rf_aligned_calloc(bytes), *to = rf_aligned_calloc(bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public benchmark functions: what they report, not how fast anything is. */
+/* The functions that `ringfire-bench` measures with: what they report, not how fast anything is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <ringfire/bench.h>
+#include "bench/measure/measure.h"
 
 #include "../skip.h"
 #include "tests/room.h"
@@ -191,7 +191,7 @@ static void test_memcpy(void **state)
     assert_true(rf_bench_memcpy(0) == 0);
 }
 
-TEST_PROGRAM(bench)
+TEST_PROGRAM(measure)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops),      cmocka_unit_test(test_one_op), cmocka_unit_test(test_ops_in_16_bits),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/statistics.h"
+#include "bench/measure/statistics.h"
 
 #include <stddef.h>
 #include <strings.h>

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What compilers make of the kernels: every pipeline of the op table's cases is created and looked at, none is run. */
-#include <ringfire/bench.h>
+#include "bench/measure/measure.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/params.h"
-#include "exec/bench_open.h"
-#include "exec/case_data.h"
+#include "bench/measure/open.h"
+#include "bench/measure/statistics.h"
 #include "exec/internal.h"
-#include "gpu/statistics.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 
 /* A kernel in a case. */
 typedef struct planned {
@@ -296,9 +295,8 @@ static rf_result bench_all(kernels_bench *b)
     return rf_bench_device_check(&b->on);
 }
 
-RF_API rf_result rf_bench_kernels(const rf_bench_kernels_params *params, rf_bench_kernel_fn fn, void *user)
+rf_result rf_bench_kernels(const rf_bench_kernels_params *params, rf_bench_kernel_fn fn, void *user)
 {
-    RF_TRY(RF_PARAMS_CHECK(rf_bench_kernels_params, params));
     RF_REQUIRE(fn, "rf_bench_kernels: fn is NULL");
     RF_REQUIRE(!params || params->type == RF_DTYPE_INVALID || rf_dtype_is_narrow(params->type),
                "rf_bench_kernels: type %s is not f16 or bf16", rf_dtype_name(params->type));

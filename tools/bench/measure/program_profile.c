@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the time of a run goes: records a frame again, with a barrier and a timestamp after every node. */
+#include "bench/measure/measure.h"
+
 #include <string.h>
 
 #include "base/platform.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An op's test case with data: the call, inputs filled according to the case, and memory for the outputs. For tests and
  * benchmarks. */
-#ifndef RF_EXEC_CASE_DATA_H
-#define RF_EXEC_CASE_DATA_H
+#ifndef RF_TESTS_CASE_DATA_H
+#define RF_TESTS_CASE_DATA_H
 
 #include "base/memory.h"
 #include "graph/op.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/case_data.h"
+#include "tests/ops/cases/case_data.h"
 
 #include <string.h>
 

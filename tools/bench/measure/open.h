@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device that a benchmark runs on. */
-#ifndef RF_EXEC_BENCH_OPEN_H
-#define RF_EXEC_BENCH_OPEN_H
+#ifndef BENCH_MEASURE_OPEN_H
+#define BENCH_MEASURE_OPEN_H
 
 #include "base/platform.h"
 #include "exec/exec.h"
