@@ -184,8 +184,10 @@ typedef struct rf_kernel {
     /* Preference among the op's kernels on this device: <= 0 not eligible, otherwise larger is better. Must look at
      * every limit the plan relies on. Static knowledge; measurement (tuning) overrides the order, not the eligibility.
      */
-    double (*score)(const rf_op_call *call, const rf_device_caps *caps);
-    rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan); /* pure */
+    double (*score)(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+    rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                      rf_kernel_plan *plan); /* pure */
+    const void *data; /* handed to both: how this kernel differs from others that share these functions */
     bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */

@@ -170,7 +170,7 @@ rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps 
 rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                                rf_kernel_plan *plan)
 {
-    RF_TRY(kernel->plan(call, caps, plan));
+    RF_TRY(kernel->plan(call, caps, kernel->data, plan));
     return call->op->finish && !kernel->finishes ? call->op->finish(call, caps, plan) : RF_OK;
 }
 

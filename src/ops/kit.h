@@ -262,11 +262,12 @@ rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_
 #define RF_NARROW_VARIANT(linkage, id, text, score_of, plan_of, variant, narrow_of)                                    \
     RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .narrow = narrow_of)
 #define RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, ...)                                            \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
     {                                                                                                                  \
         return score_of(call, caps, variant);                                                                          \
     }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
     {                                                                                                                  \
         return plan_of(call, caps, variant, plan);                                                                     \
     }                                                                                                                  \
@@ -275,12 +276,13 @@ rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_
 #define RF_ROW_KERNEL(id, text, make_job) RF_NARROW_ROW_KERNEL(id, text, make_job, NULL)
 /* The same with rf_kernel.narrow. */
 #define RF_NARROW_ROW_KERNEL(id, text, make_job, narrow_of)                                                            \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
     {                                                                                                                  \
         const rf_row_job job = make_job;                                                                               \
         return rf_row_job_score(&job, caps);                                                                           \
     }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
     {                                                                                                                  \
         const rf_row_job job = make_job;                                                                               \
         return rf_row_job_plan(&job, caps, plan);                                                                      \

@@ -223,10 +223,11 @@ static rf_cost cost_custom(const rf_op_call *call)
 /* ---- the kernel ---- */
 
 /* Always eligible: its plan says what is wrong. */
-static double score_custom(const rf_op_call *call, const rf_device_caps *caps)
+static double score_custom(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     (void)caps;
+    (void)data;
     return RF_SCORE_ANY;
 }
 
@@ -268,8 +269,9 @@ static rf_result ask_dispatch(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result plan_custom(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_custom(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    (void)data;
     const rf_custom_op *op = custom_of(call->op);
     rf_custom_dispatch asked;
     RF_TRY(check_device(op, caps));

@@ -133,26 +133,32 @@ static rf_result plan_ternary(const rf_op_call *call, rf_kernel_plan *plan, uint
     return RF_OK;
 }
 
-static rf_result plan_axpy(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_axpy(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     return plan_ternary(call, plan, 0);
 }
 
-static rf_result plan_forgetful(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_forgetful(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     return plan_ternary(call, plan, 4);
 }
 
-static rf_result plan_scribble(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_scribble(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     return plan_ternary(call, plan, 5);
 }
 
-static rf_result plan_update(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_update(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     rf_dispatch *d = add(plan, call, 1, count_of(&call->in[0]));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -162,8 +168,10 @@ static rf_result plan_update(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     plan->workspace = rf_tensor_bytes(&call->in[0]);
     rf_dispatch *d = add(plan, call, 2, count_of(&call->in[0]));
@@ -179,8 +187,9 @@ static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     rf_dispatch *d = add(plan, call, 6, count_of(&call->in[0]));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -189,24 +198,27 @@ static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, rf
     return RF_OK;
 }
 
-static double always(const rf_op_call *call, const rf_device_caps *caps)
+static double always(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     (void)caps;
+    (void)data;
     return 2;
 }
 
-static double lower(const rf_op_call *call, const rf_device_caps *caps)
+static double lower(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     (void)caps;
+    (void)data;
     return 1;
 }
 
-static double never(const rf_op_call *call, const rf_device_caps *caps)
+static double never(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     (void)caps;
+    (void)data;
     return 0;
 }
 

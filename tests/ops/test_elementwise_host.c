@@ -486,8 +486,8 @@ static void equal_shapes_need_no_sum(void **state)
 static rf_kernel_plan check_plan(const rf_op_call *call, const rf_kernel *kernel, const rf_device_caps *caps)
 {
     rf_kernel_plan plan = { 0 };
-    assert_true(kernel->score(call, caps) > 0);
-    assert_int_equal(kernel->plan(call, caps, &plan), RF_OK);
+    assert_true(kernel->score(call, caps, kernel->data) > 0);
+    assert_int_equal(kernel->plan(call, caps, kernel->data, &plan), RF_OK);
     uint64_t written = 0;
     for (uint32_t i = 0; i < plan.count; i++) {
         const rf_dispatch *d = &plan.items[i];
@@ -518,7 +518,7 @@ static void large_tensors_are_cut_into_chunks(void **state)
     assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
     const uint64_t bytes = rf_tensor_bytes(&call.out[0]);
     for (uint32_t k = 0; k < rf_op_elementwise.num_kernels; k++) {
-        if (rf_op_elementwise.kernels[k]->score(&call, &caps) <= 0) continue;
+        if (rf_op_elementwise.kernels[k]->score(&call, &caps, rf_op_elementwise.kernels[k]->data) <= 0) continue;
         rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[k], &caps);
         assert_true(plan.count >= rf_div_up(bytes, caps.max_storage_range));
         rf_kernel_plan_free(&plan);
@@ -570,23 +570,24 @@ static void texel_views_fit_their_inputs(void **state)
     }
     rf_kernel_plan_free(&plan);
     caps.max_texel_elements = 1u << 16; /* a chunk's fours */
-    assert_true(texel->score(&call, &caps) > 0);
+    assert_true(texel->score(&call, &caps, texel->data) > 0);
     caps.max_texel_elements--;
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
     caps.max_storage_range = 16384;
-    caps.max_texel_elements = 6001;               /* the column's elements */
-    assert_true(texel->score(&call, &caps) == 0); /* it does not fit a storage range, which other kernels need */
+    caps.max_texel_elements = 6001; /* the column's elements */
+    assert_true(texel->score(&call, &caps, texel->data) ==
+                0); /* it does not fit a storage range, which other kernels need */
     caps.max_storage_range = 65536;
-    assert_true(texel->score(&call, &caps) > 0);
+    assert_true(texel->score(&call, &caps, texel->data) > 0);
     caps.max_texel_elements--;
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
     caps.max_texel_elements = 1u << 27;
-    assert_true(texel->score(&call, &caps) > 0);
+    assert_true(texel->score(&call, &caps, texel->data) > 0);
     caps.int64 = false;
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
     caps.int64 = true;
     caps.subgroup_size = 4; /* RF_WRITE exchanges with the lane four further on */
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
 }
 
 /* Kernels that add a tensor which repeats to a larger one than a descriptor spans; each cuts it. */
@@ -599,7 +600,7 @@ static uint32_t kernels_that_cut(rf_shape large, rf_shape repeated)
     assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
     uint32_t eligible = 0;
     for (uint32_t k = 0; k < rf_op_elementwise.num_kernels; k++) {
-        if (rf_op_elementwise.kernels[k]->score(&call, &caps) <= 0) continue;
+        if (rf_op_elementwise.kernels[k]->score(&call, &caps, rf_op_elementwise.kernels[k]->data) <= 0) continue;
         rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[k], &caps);
         assert_true(plan.count > 1);
         rf_kernel_plan_free(&plan);
@@ -625,7 +626,7 @@ static void large_transposes_are_cut_into_boxes(void **state)
     assert_int_equal(rf_op_transpose.infer(&call), RF_OK);
     const rf_kernel *strided = rf_op_transpose.kernels[rf_op_transpose.num_kernels - 1];
     rf_kernel_plan plan = { 0 };
-    assert_int_equal(strided->plan(&call, &caps, &plan), RF_OK);
+    assert_int_equal(strided->plan(&call, &caps, strided->data, &plan), RF_OK);
     uint64_t elements = 0;
     for (uint32_t i = 0; i < plan.count; i++) {
         for (uint32_t b = 0; b < plan.items[i].n_bind; b++) {

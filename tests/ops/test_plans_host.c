@@ -425,10 +425,11 @@ static void large_tiles_need_registers(void **state)
                             .in = { { RF_F32, RF_SHAPE(8, 56, 56, rows[i].channels) },
                                     { RF_F32, RF_SHAPE(3, 3, rows[i].channels, 64) } } };
         assert_int_equal(conv.op->infer(&conv), RF_OK);
-        assert_int_equal(rf_matmul_block_xl.score(&square, &caps) > 0, rows[i].product_xl);
-        assert_int_equal(rf_conv2d_block_xl.score(&conv, &caps) > 0, rows[i].conv_xl);
-        assert_int_equal(rf_conv2d_block_t.score(&conv, &caps) > 0, rows[i].conv_t);
-        assert_true(rf_matmul_block_l.score(&square, &caps) > 0 && rf_conv2d_block_l.score(&conv, &caps) > 0);
+        assert_int_equal(rf_matmul_block_xl.score(&square, &caps, rf_matmul_block_xl.data) > 0, rows[i].product_xl);
+        assert_int_equal(rf_conv2d_block_xl.score(&conv, &caps, rf_conv2d_block_xl.data) > 0, rows[i].conv_xl);
+        assert_int_equal(rf_conv2d_block_t.score(&conv, &caps, rf_conv2d_block_t.data) > 0, rows[i].conv_t);
+        assert_true(rf_matmul_block_l.score(&square, &caps, rf_matmul_block_l.data) > 0 &&
+                    rf_conv2d_block_l.score(&conv, &caps, rf_conv2d_block_l.data) > 0);
     }
 }
 
@@ -442,7 +443,7 @@ static void few_registers_need_small_tiles(void **state)
     const rf_device_caps many = gpu(RF_DRIVER_AMD, 32, 65536);
     caps.matrix_f16 = (rf_matrix_shape){ 8, 16, 16, 16 };
     const rf_op_call square = product(4096, 4096, 4096), deep = product(64, 64, 200000);
-    assert_true(rf_matmul_block_l.score(&deep, &many) > 0);
+    assert_true(rf_matmul_block_l.score(&deep, &many, rf_matmul_block_l.data) > 0);
     rf_op_call conv = { .op = &rf_op_conv2d,
                         .attr = &attr,
                         .n_in = 2,
@@ -451,14 +452,14 @@ static void few_registers_need_small_tiles(void **state)
     assert_int_equal(conv.op->infer(&conv), RF_OK);
     for (int few = 0; few < 2; few++) {
         caps.invocation_registers = few ? 128 : 0;
-        assert_true(rf_matmul_block_l.score(&square, &caps) > 0);
-        assert_true(rf_conv2d_block_m.score(&conv, &caps) > 0);
-        assert_false(rf_matmul_block_l.score(&deep, &caps) > 0);
-        assert_int_equal(rf_conv2d_block_l.score(&conv, &caps) > 0, !few);
+        assert_true(rf_matmul_block_l.score(&square, &caps, rf_matmul_block_l.data) > 0);
+        assert_true(rf_conv2d_block_m.score(&conv, &caps, rf_conv2d_block_m.data) > 0);
+        assert_false(rf_matmul_block_l.score(&deep, &caps, rf_matmul_block_l.data) > 0);
+        assert_int_equal(rf_conv2d_block_l.score(&conv, &caps, rf_conv2d_block_l.data) > 0, !few);
         for (int odd = 0; odd < 2; odd++) {
             rf_op_call halves = product(256, 256, 256 + odd);
             halves.in[0].dtype = halves.in[1].dtype = halves.out[0].dtype = RF_F16;
-            assert_int_equal(rf_matmul_coop_m.score(&halves, &caps) > 0, !few || !odd);
+            assert_int_equal(rf_matmul_coop_m.score(&halves, &caps, rf_matmul_coop_m.data) > 0, !few || !odd);
         }
     }
 }
@@ -489,9 +490,9 @@ static void large_products_have_whole_tiles(void **state)
         call.attr = &attr;
         if (attr.transpose_a) call.in[0].shape = RF_SHAPE(rows[r].k, rows[r].m);
         if (attr.transpose_b) call.in[1].shape = RF_SHAPE(rows[r].n, rows[r].k);
-        assert_false(rf_matmul_coop_xl.score(&call, &caps) > 0);
+        assert_false(rf_matmul_coop_xl.score(&call, &caps, rf_matmul_coop_xl.data) > 0);
         call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = i % 2 ? RF_F16 : RF_BF16;
-        assert_int_equal(rf_matmul_coop_xl.score(&call, &caps) > 0, rows[r].kernel != NULL);
+        assert_int_equal(rf_matmul_coop_xl.score(&call, &caps, rf_matmul_coop_xl.data) > 0, rows[r].kernel != NULL);
         const rf_kernel *best = best_kernel(&call, &caps);
         if (rows[r].kernel && (!best || strcmp(best->name, rows[r].kernel) != 0))
             fail_msg("row %zu: %s instead of %s", r, best ? best->name : "none", rows[r].kernel);
@@ -525,7 +526,8 @@ static void whole_tiles_need_registers_and_matrices(void **state)
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
         rf_device_caps caps = gpu(devices[i].driver, 60, devices[i].shared);
         caps.matrix_f16 = devices[i].matrices;
-        if ((rf_matmul_coop_xl.score(&halves, &caps) > 0) != devices[i].offered) fail_msg("device %zu", i);
+        if ((rf_matmul_coop_xl.score(&halves, &caps, rf_matmul_coop_xl.data) > 0) != devices[i].offered)
+            fail_msg("device %zu", i);
     }
 }
 
@@ -602,8 +604,9 @@ static void many_elements_are_sorted(void **state)
             .op = &rf_op_top_k, .attr = &attr, .n_in = 1, .n_out = 2, .in = { { RF_F32, RF_SHAPE(4, rows[i].columns) } }
         };
         assert_int_equal(call.op->infer(&call), RF_OK);
-        assert_int_equal(insertion->score(&call, cpu) > sorting->score(&call, cpu), rows[i].inserts);
-        assert_true(sorting->score(&call, &gpu) > insertion->score(&call, &gpu));
+        assert_int_equal(insertion->score(&call, cpu, insertion->data) > sorting->score(&call, cpu, sorting->data),
+                         rows[i].inserts);
+        assert_true(sorting->score(&call, &gpu, sorting->data) > insertion->score(&call, &gpu, insertion->data));
         if (rows[i].k < 16384) continue;
         rf_kernel_plan plan = { 0 };
         assert_int_equal(rf_kernel_plan_make(sorting, &call, cpu, &plan), RF_OK);

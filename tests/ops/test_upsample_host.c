@@ -100,10 +100,10 @@ static void large_images_are_cut(void **state)
             const bool is_of_lavapipe = strcmp(kernel->name, "lines") == 0;
             if (bilinear || is_of_lavapipe ||
                 strcmp(kernel->name, "texel") == 0) { /* which makes one dispatch or none */
-                assert_true(kernel->score(&call, &caps) <= 0);
+                assert_true(kernel->score(&call, &caps, kernel->data) <= 0);
                 continue;
             }
-            assert_true(kernel->score(&call, &caps) > 0);
+            assert_true(kernel->score(&call, &caps, kernel->data) > 0);
             assert_int_equal(rf_kernel_plan_make(kernel, &call, &caps, &plan), RF_OK);
             assert_int_equal(plan.count, 8); /* 128 lines, of 4 KiB each in the result */
             rf_kernel_plan_free(&plan);

@@ -136,7 +136,7 @@ bool rf_attention_blocks_fit(const rf_attention_geometry *g, const rf_device_cap
     return true;
 }
 
-static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
+static double blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     if (!rf_fits_storage(call, caps) || !rf_attention_blocks_fit(&g, caps)) return RF_SCORE_NONE;
@@ -175,7 +175,8 @@ static rf_dispatch *add_pass(const rf_attention_geometry *g, const rf_device_cap
     return d;
 }
 
-static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     rf_dispatch *d = add_pass(&g, caps, PASS_FORWARD, plan);
@@ -187,7 +188,8 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     plan->workspace = (uint64_t)(g.items * g.t) * sizeof(float);

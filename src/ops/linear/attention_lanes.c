@@ -47,7 +47,7 @@ static gradient_chunk choose_chunk(const rf_attention_geometry *g, const rf_devi
     return c;
 }
 
-static double lanes_score(const rf_op_call *call, const rf_device_caps *caps)
+static double lanes_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     const int64_t width = g.k > g.v ? g.k : g.v, rows = g.t > g.s ? g.t : g.s;
@@ -137,7 +137,8 @@ static rf_result add_pass(rf_lanes_plan *p, const rf_attention_geometry *g, cons
 
 static const rf_lanes_set lanes8 = { .lanes = LANES, .texel = true, .shuffle = true };
 
-static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     rf_lanes_plan p = { &lanes8, call, caps, plan };
@@ -245,7 +246,8 @@ static rf_result add_queries(rf_lanes_plan *p, const rf_attention_geometry *g, c
     return add_pass(p, g, &pass);
 }
 
-static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     rf_lanes_plan p = { &lanes8, call, caps, plan };
@@ -292,5 +294,6 @@ bool rf_attention_pays(const rf_op_call *call, const rf_device_caps *caps)
     if (!caps->is_cpu)
         return pairs >= (g.causal ? LEAST_CAUSAL_GPU_PAIRS : LEAST_GPU_PAIRS) && rf_attention_blocks_fit(&g, caps);
     if (caps->driver != RF_DRIVER_LAVAPIPE || pairs < (g.causal ? LEAST_CAUSAL_PAIRS : LEAST_PAIRS)) return false;
-    return rf_attention_lanes8.score(call, caps) > RF_SCORE_NONE && choose_chunk(&g, caps).items > 0;
+    return rf_attention_lanes8.score(call, caps, rf_attention_lanes8.data) > RF_SCORE_NONE &&
+           choose_chunk(&g, caps).items > 0;
 }

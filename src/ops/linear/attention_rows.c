@@ -215,7 +215,7 @@ static rows_pass gradient_pass(const rf_attention_geometry *g, bool keys, const 
 
 static const rf_binding delta_place = { .kind = RF_BIND_WORKSPACE, .write = true };
 
-static double rows_score(const rf_op_call *call, const rf_device_caps *caps)
+static double rows_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     if (g.mask && rf_tensor_bytes(&call->in[g.mask]) > caps->max_storage_range) return RF_SCORE_NONE;
@@ -231,7 +231,8 @@ static double rows_score(const rf_op_call *call, const rf_device_caps *caps)
     return fits ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
-static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     const rows_pass stats = stats_pass(&g), output = output_pass(&g);
@@ -239,7 +240,8 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
     return plan_pass(&output, caps, plan);
 }
 
-static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
     const rf_attention_geometry g = rf_attention_geometry_of(call);
     const rows_pass delta = delta_pass(&g, &delta_place);

@@ -52,16 +52,16 @@ static bool wide_possible(const rf_op_call *call)
     return call->in[1].shape.dim[0] % 4 == 0;
 }
 
-static double score_naive(const rf_op_call *call, const rf_device_caps *caps)
+static double score_naive(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return rf_tensor_bytes(&call->in[1]) <= caps->max_storage_range && caps->max_storage_range > caps->buffer_alignment
                ? RF_SCORE_ANY
                : RF_SCORE_NONE;
 }
 
-static double score_wide(const rf_op_call *call, const rf_device_caps *caps)
+static double score_wide(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    return wide_possible(call) && score_naive(call, caps) > 0 ? RF_SCORE_WIDE : RF_SCORE_NONE;
+    return wide_possible(call) && score_naive(call, caps, data) > 0 ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
 /* Elements of a chunk: of 16 bits, whole alignments of both sizes. */
@@ -121,12 +121,12 @@ static rf_result plan_chunks(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static rf_result plan_naive(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_naive(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_chunks(call, caps, plan, &rf_shader_bias_add, 1);
 }
 
-static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_chunks(call, caps, plan, &rf_shader_bias_add_wide, 4);
 }

@@ -97,12 +97,12 @@ static rf_op_call piece_of(const rf_op_call *call, const cuts *c, int64_t rows, 
     return piece;
 }
 
-static double score_piece(const rf_op_call *call, const rf_device_caps *caps, const cuts *c, int64_t rows,
-                          rf_piece_score score)
+static double score_piece(const rf_op_call *call, const rf_device_caps *caps, const void *data, const cuts *c,
+                          int64_t rows, rf_piece_score score)
 {
     rf_matmul_attr plain;
     const rf_op_call piece = piece_of(call, c, rows, &plain);
-    return score(&piece, caps);
+    return score(&piece, caps, data);
 }
 
 /* Lists of partial sums, each at an aligned offset, fit a descriptor. */
@@ -118,29 +118,30 @@ static bool lists_fit(const rf_op_call *call, const rf_device_caps *caps, cuts *
 }
 
 /* As few pieces as the kernel takes, of equal size. Returns what they score together. */
-static double cut_up(const rf_op_call *call, const rf_device_caps *caps, rf_piece_score score, cuts *c)
+static double cut_up(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_piece_score score,
+                     cuts *c)
 {
     uint64_t widest;
     if (!find_cuts(call, c)) return 0;
     const int64_t unit = aligned_rows(call, caps, c, &widest);
     int64_t rows = (int64_t)rf_min(caps->max_storage_range / widest, (uint64_t)c->length - 1) / unit * unit;
     /* Operands that are padded first, or read as texels, take more than they are long. */
-    while (rows >= unit && score_piece(call, caps, c, rows, score) <= 0) rows = rows / 2 / unit * unit;
+    while (rows >= unit && score_piece(call, caps, data, c, rows, score) <= 0) rows = rows / 2 / unit * unit;
     if (rows < unit) return 0;
     c->count = (int64_t)rf_div_up((uint64_t)c->length, (uint64_t)rows);
     c->rows = (int64_t)rf_align_up(rf_div_up((uint64_t)c->length, (uint64_t)c->count), (uint64_t)unit);
     c->count = (int64_t)rf_div_up((uint64_t)c->length, (uint64_t)c->rows);
     if (c->count > MAX_CHUNKS || !lists_fit(call, caps, c)) return 0;
-    const double each = score_piece(call, caps, c, c->rows, score);
-    const double last = score_piece(call, caps, c, c->length - (c->count - 1) * c->rows, score);
+    const double each = score_piece(call, caps, data, c, c->rows, score);
+    const double last = score_piece(call, caps, data, c, c->length - (c->count - 1) * c->rows, score);
     return each > 0 && last > 0 ? 1 / ((double)(c->count - 1) / each + 1 / last) : 0;
 }
 
-double rf_chunked_score(const rf_op_call *call, const rf_device_caps *caps, rf_piece_score score)
+double rf_chunked_score(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_piece_score score)
 {
-    const double whole = score(call, caps);
+    const double whole = score(call, caps, data);
     cuts c;
-    return whole > 0 ? whole : cut_up(call, caps, score, &c);
+    return whole > 0 ? whole : cut_up(call, caps, data, score, &c);
 }
 
 /* ---- plans ---- */
@@ -172,14 +173,14 @@ static void move_binding(const rf_op_call *piece, const cuts *c, const scratch *
     }
 }
 
-static rf_result add_piece(const rf_op_call *call, const rf_device_caps *caps, const cuts *c, scratch *s, int64_t index,
-                           rf_piece_plan plan_piece, rf_kernel_plan *plan)
+static rf_result add_piece(const rf_op_call *call, const rf_device_caps *caps, const void *data, const cuts *c,
+                           scratch *s, int64_t index, rf_piece_plan plan_piece, rf_kernel_plan *plan)
 {
     rf_matmul_attr plain;
     const int64_t left = c->length - index * c->rows;
     const rf_op_call piece = piece_of(call, c, left < c->rows ? left : c->rows, &plain);
     rf_kernel_plan own = { 0 };
-    rf_result r = plan_piece(&piece, caps, &own);
+    rf_result r = plan_piece(&piece, caps, data, &own);
     for (uint32_t i = 0; r >= 0 && i < own.count; i++) {
         rf_dispatch *d = rf_kernel_plan_add(plan, own.items[i].shader, own.items[i].loops);
         if (!d) {
@@ -230,12 +231,12 @@ static rf_result add_sum(const rf_op_call *call, const rf_device_caps *caps, con
     return RF_OK;
 }
 
-rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
+rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan,
                           rf_piece_score score, rf_piece_plan plan_piece)
 {
     cuts c;
-    if (score(call, caps) > 0) return plan_piece(call, caps, plan);
-    if (cut_up(call, caps, score, &c) <= 0)
+    if (score(call, caps, data) > 0) return plan_piece(call, caps, data, plan);
+    if (cut_up(call, caps, data, score, &c) <= 0)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: no piece of it fits the device's descriptors", call->op->name);
     scratch s = { 0 };
     for (uint32_t i = 0; c.sums && i < call->n_out; i++) {
@@ -243,7 +244,7 @@ rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, rf
         s.pieces_at += c.list[i] * (uint64_t)c.count;
     }
     s.end = s.pieces_at;
-    for (int64_t i = 0; i < c.count; i++) RF_TRY(add_piece(call, caps, &c, &s, i, plan_piece, plan));
+    for (int64_t i = 0; i < c.count; i++) RF_TRY(add_piece(call, caps, data, &c, &s, i, plan_piece, plan));
     for (uint32_t i = 0; c.sums && i < call->n_out; i++) RF_TRY(add_sum(call, caps, &c, &s, i, plan));
     plan->workspace = s.end;
     return RF_OK;

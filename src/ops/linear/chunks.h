@@ -9,12 +9,13 @@
 
 #include "graph/op.h"
 
-typedef double (*rf_piece_score)(const rf_op_call *call, const rf_device_caps *caps);
-typedef rf_result (*rf_piece_plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
+typedef double (*rf_piece_score)(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+typedef rf_result (*rf_piece_plan)(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                   rf_kernel_plan *plan);
 
 /* The kernel's own score where it takes the whole call; else what its pieces add up to, 0 where there are none. */
-double rf_chunked_score(const rf_op_call *call, const rf_device_caps *caps, rf_piece_score score);
-rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
+double rf_chunked_score(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_piece_score score);
+rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan,
                           rf_piece_score score, rf_piece_plan piece);
 
 #endif

@@ -156,7 +156,7 @@ static uint64_t filter_loops(const filter_parts *f, const rf_conv_geometry *g)
     return (uint64_t)f->lines * ((uint64_t)g->ow + 2) + 1;
 }
 
-static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
+static double filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const uint32_t width = width_of(&g, caps);
@@ -170,7 +170,7 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
     return score_of(call, caps, 2);
 }
 
-static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const uint32_t width = width_of(&g, caps);

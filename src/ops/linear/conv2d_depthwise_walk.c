@@ -159,7 +159,7 @@ static uint64_t filter_loops(const filter_parts *f, const rf_conv_geometry *g)
     return (uint64_t)f->units * (uint64_t)(g->ow + g->kw + 1) + 1;
 }
 
-static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
+static double filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     if (!can_walk(&g, caps) || !rf_fits_storage(call, caps)) return RF_SCORE_NONE;
@@ -171,7 +171,7 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
     return score_of(call, 2);
 }
 
-static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const filter_parts f = parts_of(call, &g, caps);

@@ -52,7 +52,7 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, rf_row_
     return true;
 }
 
-static double score_of(const rf_op_call *call, const rf_device_caps *caps)
+static double score_of(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
     if (!make_job(call, caps, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
@@ -63,7 +63,7 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(flops / (g.cout % 4 == 0 ? 5e10 : 2e10) + 3e-5 * dispatches);
 }
 
-static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!make_job(call, caps, &job)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: no image of few channels", call->op->name);

@@ -177,7 +177,7 @@ static bool held_usable(const rf_lanes_set *set, const rf_op_call *call, const r
 static double held_score(const rf_lanes_set *set, const rf_kernel *direct, const rf_op_call *call,
                          const rf_device_caps *caps, double faster)
 {
-    return direct->score(call, caps) * (caps->driver == set->favourite ? faster : 0.5);
+    return direct->score(call, caps, direct->data) * (caps->driver == set->favourite ? faster : 0.5);
 }
 
 static double score_gather(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)

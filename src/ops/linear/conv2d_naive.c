@@ -87,7 +87,7 @@ static bool pixel_steps(const rf_conv_geometry *g, const rf_device_caps *caps, s
     return *images > 0;
 }
 
-static double naive_conv2d_score(const rf_op_call *call, const rf_device_caps *caps)
+static double naive_conv2d_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     steps s;
@@ -95,7 +95,7 @@ static double naive_conv2d_score(const rf_op_call *call, const rf_device_caps *c
     return fits ? rf_linear_naive_score(call, caps) : 0;
 }
 
-static double filter_score(const rf_op_call *call, const rf_device_caps *caps)
+static double filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     steps s;
@@ -168,7 +168,8 @@ static void naive_dispatch_finish(rf_dispatch *d, const rf_device_caps *caps, pu
     rf_dispatch_items(d, caps, total);
 }
 
-static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const rf_conv2d_attr *attr = call->attr;
@@ -192,7 +193,7 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
@@ -214,7 +215,7 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, r
     return RF_OK;
 }
 
-static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const uint64_t n = (uint64_t)g.n, weights = (uint64_t)(g.kh * g.kw * g.cig * g.cout);

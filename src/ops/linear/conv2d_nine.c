@@ -53,7 +53,7 @@ static bool nine_push_of(const rf_op_call *call, const rf_device_caps *caps, nin
     return true;
 }
 
-static double nine_score(const rf_op_call *call, const rf_device_caps *caps)
+static double nine_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     nine_push p;
     /* Each sum carries its activation: only those that are short. */
@@ -93,7 +93,7 @@ static rf_result add_columns(rf_lanes_plan *lanes, const nine_push *p, rf_bindin
     return RF_OK;
 }
 
-static rf_result nine_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result nine_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     nine_push p;
     if (!nine_push_of(call, caps, &p))

@@ -117,7 +117,8 @@ static double score_points(const rf_lanes_set *set, const rf_op_call *call, cons
     if (!caps->is_cpu || !point_product_of(call, &g) || !rf_lanes_usable(set, call, caps)) return RF_SCORE_NONE;
     if (point_turns(&g) + END_LOOPS > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double margin = 1.05;
-    return direct->score(call, caps) * gather_seconds(set, &g) / (points_seconds(&g, choose_points(&g)) * margin);
+    return direct->score(call, caps, direct->data) * gather_seconds(set, &g) /
+           (points_seconds(&g, choose_points(&g)) * margin);
 }
 
 #define POINT_KERNEL(op)                                                                                               \

@@ -94,7 +94,7 @@ static rf_cost grad_cost(const rf_op_call *call)
 
 /* ---- one after the other ---- */
 
-static double steps_score(const rf_op_call *call, const rf_device_caps *caps)
+static double steps_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_conv2d_attr attr;
     const rf_op_call pool = pool_call(call), filter = filter_call(call, &attr);
@@ -105,7 +105,7 @@ static double steps_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(1e-3 / rf_kernel_score(second, &filter, caps) + seconds);
 }
 
-static rf_result steps_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result steps_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_conv2d_attr attr;
     const rf_op_call pool = pool_call(call), filter = filter_call(call, &attr);

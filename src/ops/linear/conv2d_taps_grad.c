@@ -134,8 +134,8 @@ static double score_taps(const rf_lanes_set *set, const rf_op_call *call, const 
         return RF_SCORE_NONE;
     const rf_conv_geometry g = rf_conv_geometry_of(call);
     const double margin = 1.05;
-    return rf_conv2d_filter_grad_lanes8_texel.score(call, caps) * rf_conv2d_filter_seconds(set, &g) /
-           (taps_seconds(&t) * margin);
+    return rf_conv2d_filter_grad_lanes8_texel.score(call, caps, rf_conv2d_filter_grad_lanes8_texel.data) *
+           rf_conv2d_filter_seconds(set, &g) / (taps_seconds(&t) * margin);
 }
 
 RF_LANES_FUNCTIONS(conv2d_filter_grad, lanes8_texel, _taps, score_taps, plan_taps)

@@ -101,7 +101,8 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
         block_loops(&g) > rf_loop_limit(caps))
         return RF_SCORE_NONE;
     const double transform = (double)fours * 16 / 1e9 + 60e-6, margin = 1.05;
-    return direct->score(call, caps) * rf_block_direct_seconds(&g) / (tile_seconds(&g, t) * margin + transform);
+    return direct->score(call, caps, direct->data) * rf_block_direct_seconds(&g) /
+           (tile_seconds(&g, t) * margin + transform);
 }
 
 #define BLOCK_KERNEL(op)                                                                                               \

@@ -150,7 +150,7 @@ static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, cons
                  margin = 1.05;
     const double seconds =
         (double)count_tiles(&g) * ((double)rf_lanes_fours(g.channels) * SIDE * turn_seconds + rest_seconds);
-    return direct->score(call, caps) * rf_block_direct_seconds(&g) / (seconds * margin + transforms);
+    return direct->score(call, caps, direct->data) * rf_block_direct_seconds(&g) / (seconds * margin + transforms);
 }
 
 #define BLOCK_KERNEL(op)                                                                                               \

@@ -281,8 +281,8 @@ static double score_forms(const rf_lanes_set *set, const rf_op_call *call, const
     const int64_t x = s.g.n * s.g.h * s.g.w * rf_lanes_fours(s.g.cin), dy = s.g.n * s.g.oh * s.g.ow;
     if (x >= 1 << 30 || dy * rf_lanes_fours(s.g.cout) >= 1 << 30) return RF_SCORE_NONE;
     const double margin = 1.1;
-    return rf_conv2d_filter_grad_lanes8_texel.score(call, caps) * rf_conv2d_filter_seconds(set, &s.g) /
-           (walk_seconds(&s) * margin);
+    return rf_conv2d_filter_grad_lanes8_texel.score(call, caps, rf_conv2d_filter_grad_lanes8_texel.data) *
+           rf_conv2d_filter_seconds(set, &s.g) / (walk_seconds(&s) * margin);
 }
 
 static double score_walks(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)

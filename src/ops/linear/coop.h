@@ -25,12 +25,12 @@ void rf_coop_constants(rf_dispatch *d, const rf_op_call *call, const rf_device_c
                        bool bias);
 
 #define RF_COOP_KERNEL(op, size, score_of, plan_of, variant)                                                           \
-    static double rf_##op##_coop_##size##_score(const rf_op_call *call, const rf_device_caps *caps)                    \
+    static double rf_##op##_coop_##size##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)  \
     {                                                                                                                  \
         return score_of(call, caps, variant);                                                                          \
     }                                                                                                                  \
     static rf_result rf_##op##_coop_##size##_plan(const rf_op_call *call, const rf_device_caps *caps,                  \
-                                                  rf_kernel_plan *plan)                                                \
+                                                  const void *data, rf_kernel_plan *plan)                              \
     {                                                                                                                  \
         return plan_of(call, caps, variant, plan);                                                                     \
     }                                                                                                                  \

@@ -110,23 +110,25 @@ const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows,
 /* Defines the kernel rf_<op>_<set><suffix>, whose functions take the set as well and look at calls whose tensors fit
  * descriptors: larger ones come in chunks. */
 #define RF_LANES_FUNCTIONS(op, set_name, suffix, op_score, op_plan)                                                    \
-    static double op##_##set_name##suffix##_piece_score(const rf_op_call *call, const rf_device_caps *caps)            \
+    static double op##_##set_name##suffix##_piece_score(const rf_op_call *call, const rf_device_caps *caps,            \
+                                                        const void *data)                                              \
     {                                                                                                                  \
         return op_score(&rf_##set_name, call, caps);                                                                   \
     }                                                                                                                  \
     static rf_result op##_##set_name##suffix##_piece_plan(const rf_op_call *call, const rf_device_caps *caps,          \
-                                                          rf_kernel_plan *plan)                                        \
+                                                          const void *data, rf_kernel_plan *plan)                      \
     {                                                                                                                  \
         return op_plan(&(rf_lanes_plan){ &rf_##set_name, call, caps, plan });                                          \
     }                                                                                                                  \
-    static double op##_##set_name##suffix##_score(const rf_op_call *call, const rf_device_caps *caps)                  \
+    static double op##_##set_name##suffix##_score(const rf_op_call *call, const rf_device_caps *caps,                  \
+                                                  const void *data)                                                    \
     {                                                                                                                  \
-        return rf_chunked_score(call, caps, op##_##set_name##suffix##_piece_score);                                    \
+        return rf_chunked_score(call, caps, data, op##_##set_name##suffix##_piece_score);                              \
     }                                                                                                                  \
     static rf_result op##_##set_name##suffix##_plan(const rf_op_call *call, const rf_device_caps *caps,                \
-                                                    rf_kernel_plan *plan)                                              \
+                                                    const void *data, rf_kernel_plan *plan)                            \
     {                                                                                                                  \
-        return rf_chunked_plan(call, caps, plan, op##_##set_name##suffix##_piece_score,                                \
+        return rf_chunked_plan(call, caps, data, plan, op##_##set_name##suffix##_piece_score,                          \
                                op##_##set_name##suffix##_piece_plan);                                                  \
     }
 #define RF_LANES_KERNEL(op, set_name, suffix, op_score, op_plan)                                                       \

@@ -36,7 +36,7 @@ static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, 
     return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
 }
 
-static double naive_matmul_score(const rf_op_call *call, const rf_device_caps *caps)
+static double naive_matmul_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
@@ -162,7 +162,8 @@ static rf_result plan_chunks(rf_matmul_geometry g, const rf_device_caps *caps, r
     return RF_OK;
 }
 
-static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                   rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     RF_TRY(rf_fits_storage(call, caps) ? plan_whole(&g, caps, false, out) : plan_chunks(g, caps, out));
@@ -172,16 +173,16 @@ static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps 
 const rf_kernel rf_matmul_naive = { "naive", naive_matmul_score, naive_matmul_plan, .last_resort = true };
 
 /* lavapipe reads single texels in a third of the time of single elements. */
-static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
+static double texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const double score = naive_matmul_score(call, caps);
+    const double score = naive_matmul_score(call, caps, data);
     for (uint32_t i = 0; i < 2; i++)
         if ((uint64_t)rf_shape_count(call->in[i].shape) > caps->max_texel_elements) return RF_SCORE_NONE;
     if (!rf_fits_storage(call, caps)) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? 1.1 * score : RF_SCORE_FOREIGN * score;
 }
 
-static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     RF_TRY(plan_whole(&g, caps, true, out));

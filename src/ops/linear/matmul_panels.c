@@ -116,7 +116,7 @@ static rf_result pack_b(rf_lanes_plan *p, const rf_matmul_geometry *g, const pan
 
 /* Faster than lanes kernels (rf_lanes_score) once the copies are made, which take as long as some seventy products of
  * each element. */
-static double panels_score(const rf_op_call *call, const rf_device_caps *caps)
+static double panels_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (g.dim[0] > 1 || !rf_lanes_usable(&rf_lanes8_texel, call, caps)) return RF_SCORE_NONE;
@@ -131,7 +131,7 @@ static double panels_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
 }
 
-static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     const panels s = panels_of(&g, call);

@@ -53,7 +53,7 @@ bool rf_matmul_is_small(const rf_op_call *call, const rf_device_caps *caps)
            !rf_matmul_is_vector(call, caps);
 }
 
-static double small_score(const rf_op_call *call, const rf_device_caps *caps)
+static double small_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (!small_fits(&g, call, caps)) return RF_SCORE_NONE;
@@ -63,7 +63,7 @@ static double small_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(25e-6 + turn * turns) * (caps->driver == RF_DRIVER_LAVAPIPE ? 1 : RF_SCORE_FOREIGN);
 }
 
-static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     static const rf_shader *const shaders[] = { &rf_shader_matmul_small_lanes8, &rf_shader_matmul_small_lanes16 };
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);

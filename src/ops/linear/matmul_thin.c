@@ -86,7 +86,7 @@ static thin_form form_of(const rf_matmul_geometry *g, const rf_device_caps *caps
     return best;
 }
 
-static double thin_score(const rf_op_call *call, const rf_device_caps *caps)
+static double thin_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     const bool fits =
@@ -121,7 +121,7 @@ static thin_push push_of(const rf_matmul_geometry *g, const thin_form *f)
     return p;
 }
 
-static rf_result thin_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result thin_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     const thin_form f = form_of(&g, caps);

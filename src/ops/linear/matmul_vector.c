@@ -27,7 +27,7 @@ bool rf_matmul_is_vector(const rf_op_call *call, const rf_device_caps *caps)
 }
 
 /* Loads of b, and a dispatch. */
-static double vector_score(const rf_op_call *call, const rf_device_caps *caps)
+static double vector_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     if (!rf_matmul_is_vector(call, caps)) return RF_SCORE_NONE;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
@@ -36,7 +36,7 @@ static double vector_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(30e-6 + bytes / 8e9) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
 }
 
-static rf_result vector_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result vector_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     rf_lanes_plan p = { &rf_lanes8_texel, call, caps, plan };

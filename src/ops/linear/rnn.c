@@ -492,14 +492,14 @@ static rf_row_job rnn_job(const rf_op_call *call, const rf_device_caps *caps)
     return job;
 }
 
-static double rnn_score(const rf_op_call *call, const rf_device_caps *caps)
+static double rnn_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_row_job job = rnn_job(call, caps);
     if (rf_tensor_bytes(&call->in[1]) > caps->max_storage_range) return RF_SCORE_NONE;
     return rf_row_job_score(&job, caps);
 }
 
-static rf_result rnn_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result rnn_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_rnn_attr *attr = call->attr;
     const bool grad = call->op == &rf_op_rnn_grad;

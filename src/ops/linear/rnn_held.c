@@ -79,7 +79,7 @@ static rf_row_job held_job(const rf_op_call *call, const held_geometry *g)
     return job;
 }
 
-static double held_score(const rf_op_call *call, const rf_device_caps *caps)
+static double held_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const int64_t units = call->in[1].shape.dim[0], width = call->in[1].shape.dim[1];
     const bool has_registers = caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
@@ -97,7 +97,7 @@ static double held_score(const rf_op_call *call, const rf_device_caps *caps)
     return caps->is_cpu ? RF_SCORE_RESERVE * RF_SCORE_FOREIGN : RF_SCORE_SHAPE;
 }
 
-static rf_result held_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result held_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const held_geometry g = held_geometry_of(call, caps);
     const rf_row_job job = held_job(call, &g);

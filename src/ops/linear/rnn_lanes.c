@@ -99,7 +99,8 @@ static const rf_shader *const shaders[] = { [RF_RNN_GRU] = &rf_shader_rnn_lanes8
                                             [RF_RNN_LSTM] = &rf_shader_rnn_lanes8_lstm,
                                             [RF_RNN_SIMPLE] = &rf_shader_rnn_lanes8_simple };
 
-static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_rnn_attr *attr = call->attr;
     const rnn_geometry g = geometry_of(call, false);
@@ -155,7 +156,7 @@ static rf_result add_grad_step(const rf_lanes_plan *p, const rnn_geometry *g, rf
     return RF_OK;
 }
 
-static rf_result plan_grad(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_grad(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_rnn_attr *attr = call->attr;
     const rnn_geometry g = geometry_of(call, true);
@@ -176,12 +177,12 @@ static rf_result plan_grad(const rf_op_call *call, const rf_device_caps *caps, r
     return add_grad_step(&p, &g, transposed, &push);
 }
 
-static double forward_score(const rf_op_call *call, const rf_device_caps *caps)
+static double forward_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return score_of(call, caps, false);
 }
 
-static double grad_score(const rf_op_call *call, const rf_device_caps *caps)
+static double grad_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return score_of(call, caps, true);
 }

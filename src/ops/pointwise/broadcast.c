@@ -246,7 +246,7 @@ static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, 
     return RF_OK;
 }
 
-static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
+static double sum_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     sum_layout l;
     sum_layout_of(call, &l);
@@ -255,7 +255,7 @@ static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
                                                                                                      : RF_SCORE_NONE;
 }
 
-static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     sum_layout l;
     sum_layout_of(call, &l);
@@ -308,24 +308,27 @@ static double reduce_score(const rf_op_call *call, const rf_device_caps *caps, u
 {
     rf_reduce_attr attr;
     rf_op_call reduction;
-    return as_reduction(call, &attr, &reduction) ? rf_reduce_kernels[i]->score(&reduction, caps) : RF_SCORE_NONE;
+    return as_reduction(call, &attr, &reduction)
+               ? rf_reduce_kernels[i]->score(&reduction, caps, rf_reduce_kernels[i]->data)
+               : RF_SCORE_NONE;
 }
 static rf_result reduce_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
 {
     rf_reduce_attr attr;
     rf_op_call reduction;
     (void)as_reduction(call, &attr, &reduction);
-    return rf_reduce_kernels[i]->plan(&reduction, caps, plan);
+    return rf_reduce_kernels[i]->plan(&reduction, caps, rf_reduce_kernels[i]->data, plan);
 }
 
 /* Where shapes turn out to be the same, which the graph cannot know of a batch of one, nothing is summed. */
-static double same_shape_score(const rf_op_call *call, const rf_device_caps *caps)
+static double same_shape_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return rf_shape_equal(call->in[0].shape, call->out[0].shape) ? RF_SCORE_EXACT : RF_SCORE_NONE;
 }
 
-static rf_result same_shape_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result same_shape_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                 rf_kernel_plan *plan)
 {
     static const rf_plan_tensor in[2] = { { RF_BIND_INPUT, 0 }, { RF_BIND_INPUT, 1 } },
                                 out[1] = { { RF_BIND_OUTPUT, 0 } };
@@ -430,7 +433,7 @@ static rf_cost fill_cost(const rf_op_call *call)
     return rf_cost_of(call, 0);
 }
 
-static double fill_score(const rf_op_call *call, const rf_device_caps *caps)
+static double fill_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_ANY;
@@ -460,7 +463,7 @@ static rf_result plan_by_driver(float value, rf_kernel_plan *plan)
     return RF_OK;
 }
 
-static double score_driver(const rf_op_call *call, const rf_device_caps *caps)
+static double score_driver(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     if (rf_desc_count(&call->out[0]) > caps->max_storage_range / sizeof(float)) return RF_SCORE_NONE;
     /* In one thread, at the pace of memory: several times as fast as a shader on two processors. */
@@ -470,16 +473,17 @@ static double score_driver(const rf_op_call *call, const rf_device_caps *caps)
 
 rf_result rf_fill_plan(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return score_driver(call, caps) > RF_SCORE_ANY ? plan_by_driver(value, plan)
-                                                   : plan_by_shader(call, value, caps, plan);
+    return score_driver(call, caps, NULL) > RF_SCORE_ANY ? plan_by_driver(value, plan)
+                                                         : plan_by_shader(call, value, caps, plan);
 }
 
-static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_by_shader(call, *(const float *)call->attr, caps, plan);
 }
 
-static rf_result fill_plan_driver(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result fill_plan_driver(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                  rf_kernel_plan *plan)
 {
     (void)caps;
     return plan_by_driver(*(const float *)call->attr, plan);
@@ -563,12 +567,12 @@ static rf_op_call as_copy(const rf_op_call *call)
 static double copy_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
 {
     const rf_op_call copy = as_copy(call);
-    return rf_elementwise_kernels[i]->score(&copy, caps);
+    return rf_elementwise_kernels[i]->score(&copy, caps, rf_elementwise_kernels[i]->data);
 }
 static rf_result copy_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
 {
     const rf_op_call copy = as_copy(call);
-    return rf_elementwise_kernels[i]->plan(&copy, caps, plan);
+    return rf_elementwise_kernels[i]->plan(&copy, caps, rf_elementwise_kernels[i]->data, plan);
 }
 RF_VARIANT(static, copy_0, "u64x8", copy_score, copy_plan, 0);
 RF_NARROW_VARIANT(static, copy_1, "vec4", copy_score, copy_plan, 1, rf_always_narrow);
@@ -598,7 +602,7 @@ static bool repeated_of(const rf_op_call *call, repeated *out)
     return true;
 }
 
-static double score_repeated(const rf_op_call *call, const rf_device_caps *caps)
+static double score_repeated(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     repeated r;
     if (!repeated_of(call, &r) || r.rows * r.bytes > caps->max_storage_range) return RF_SCORE_NONE;
@@ -624,7 +628,8 @@ static rf_result plan_copies(rf_kernel_plan *plan, rf_bind_kind kind, uint64_t b
     return RF_OK;
 }
 
-static rf_result plan_repeated(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_repeated(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
     repeated r = { 0 };
     (void)caps;

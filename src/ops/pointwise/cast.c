@@ -102,7 +102,7 @@ static rf_cost cast_cost(const rf_op_call *call)
     return rf_cost_of(call, (double)rf_desc_count(&call->out[0]));
 }
 
-static double cast_score(const rf_op_call *call, const rf_device_caps *caps)
+static double cast_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_ANY;
@@ -121,9 +121,9 @@ static bool plan_copy(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
                               .n_out = 1,
                               .in = { { from.dtype, shape } },
                               .out = { { to.dtype, shape } } };
-    if (rf_elementwise_texel.score(&call, caps) < RF_SCORE_DRIVER) return false;
+    if (rf_elementwise_texel.score(&call, caps, rf_elementwise_texel.data) < RF_SCORE_DRIVER) return false;
     uint32_t added = plan->count;
-    *result = rf_elementwise_texel.plan(&call, caps, plan);
+    *result = rf_elementwise_texel.plan(&call, caps, rf_elementwise_texel.data, plan);
     for (; added < plan->count; added++) {
         rf_dispatch *d = &plan->items[added];
         for (uint32_t b = 0; b < d->n_bind; b++) {
@@ -176,7 +176,7 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
     return RF_OK;
 }
 
-static rf_result cast_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result cast_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *out)
 {
     const rf_cast_side from = { RF_BIND_INPUT, 0, 0, call->in[0].dtype },
                        to = { RF_BIND_OUTPUT, 0, 0, call->out[0].dtype };

@@ -325,13 +325,14 @@ static rf_cost concat_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return rf_box_score(caps);
 }
 
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -340,7 +341,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -348,7 +349,7 @@ static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
     return rf_box_score_texels(&words, copies, count, caps);
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -382,7 +383,7 @@ static ones_push ones_of(const rf_op_call *call)
     return p;
 }
 
-static double score_ones(const rf_op_call *call, const rf_device_caps *caps)
+static double score_ones(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const uint64_t count = rf_desc_count(&call->out[0]);
     if (call->n_in > MOST_ONES || call->out[0].dtype != RF_F32 || !rf_flat_texels(caps)) return RF_SCORE_NONE;
@@ -394,9 +395,9 @@ static double score_ones(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-static double score_eights(const rf_op_call *call, const rf_device_caps *caps)
+static double score_eights(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const double score = score_ones(call, caps);
+    const double score = score_ones(call, caps, data);
     if (score <= RF_SCORE_NONE) return score;
     const ones_push p = ones_of(call);
     for (uint32_t i = 0; i < call->n_in; i++)
@@ -420,19 +421,19 @@ static rf_result plan_elements(const rf_op_call *call, const rf_device_caps *cap
     return RF_OK;
 }
 
-static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_ones8 : &rf_shader_concat_ones16;
     return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_R32F, 4);
 }
 
-static rf_result plan_eights(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_eights(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_eights8 : &rf_shader_concat_eights16;
     return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_RGBA32F, 8);
 }
 
-static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -440,7 +441,7 @@ static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
     return rf_box_score_runs(copies, count, caps);
 }
 
-static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];

@@ -299,7 +299,7 @@ static rf_cost gather_cost(const rf_op_call *call)
 
 /* ---- kernel ---- */
 
-static double gather_score(const rf_op_call *call, const rf_device_caps *caps)
+static double gather_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = words_of(call);
     return rf_gather_chunk_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
@@ -336,7 +336,7 @@ static const rf_shader *choose_shader(const rf_device_caps *caps, uint32_t width
     return wide[span > 1][caps->subgroup_size != 8];
 }
 
-static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = words_of(call);
     /* Of which y has half as many words as x. */

@@ -114,7 +114,7 @@ static uint32_t grad_local(const rf_device_caps *caps)
 
 /* ---- each element looks through all places ---- */
 
-static double direct_score(const rf_op_call *call, const rf_device_caps *caps)
+static double direct_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     if (size.choices == 0 || size.places + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
@@ -125,7 +125,7 @@ static double direct_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(4e-6 + (double)size.places * 9e-8 + looks * 1e-11);
 }
 
-static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     const uint32_t width = rf_gather_width(&all, all.places, caps);
@@ -217,7 +217,7 @@ static uint64_t row_loops(const sorting *s)
 }
 
 /* The sums of blocks are fewer than the gradients, so they fit where these do; counters are bounded by parts. */
-static double sorted_score(const rf_op_call *call, const rf_device_caps *caps)
+static double sorted_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, SORT_WORDS);
     if (size.choices == 0 || size.places == 0) return RF_SCORE_NONE;
@@ -357,7 +357,7 @@ static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf
     return RF_OK;
 }
 
-static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, SORT_WORDS);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
@@ -425,7 +425,7 @@ static uint64_t list_loops(const listing *l)
 }
 
 /* One invocation makes a whole list, which only a processor does in good time. */
-static double lists_score(const rf_op_call *call, const rf_device_caps *caps)
+static double lists_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     rf_gather_chunk chunk = { 0 };
@@ -526,7 +526,7 @@ static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, co
     return RF_OK;
 }
 
-static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {

@@ -17,7 +17,7 @@ static rf_result expect_count(const rf_op_call *call, uint32_t input, uint64_t c
                    rf_shape_format(call->in[input].shape, shape, sizeof(shape)), (unsigned long long)count);
 }
 
-static double score_any(const rf_op_call *call, const rf_device_caps *caps)
+static double score_any(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_ANY;
@@ -49,7 +49,8 @@ static rf_cost unscale_cost(const rf_op_call *call)
     return (rf_cost){ (double)rf_desc_count(&call->in[0]), 2.0 * (double)rf_tensor_bytes(&call->in[0]) };
 }
 
-static rf_result unscale_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result unscale_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_flat_job k = { .shader = &rf_shader_unscale,
                             .width = 4,
@@ -130,7 +131,8 @@ static rf_cost overflow_check_cost(const rf_op_call *call)
     return (rf_cost){ 2.0 * (double)rf_desc_count(&call->in[0]), (double)rf_tensor_bytes(&call->in[0]) };
 }
 
-static rf_result overflow_check_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result overflow_check_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                     rf_kernel_plan *plan)
 {
     const overflow_check_attr *attr = call->attr;
     const rf_flat_job k = { .shader = &rf_shader_overflow_check,
@@ -230,7 +232,8 @@ static rf_cost small_cost(const rf_op_call *call)
     return rf_cost_of(call, 1);
 }
 
-static rf_result loss_scale_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result loss_scale_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                 rf_kernel_plan *plan)
 {
     const loss_scale_attr *attr = call->attr;
     const uint32_t push[4] = { attr->growth_steps, attr->is_fixed, rf_float_word(RF_SCALE_LEAST),
@@ -328,7 +331,8 @@ static rf_result update_numbers_reference(const rf_op_call *call, void *const *i
     return RF_OK;
 }
 
-static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                     rf_kernel_plan *plan)
 {
     const uint32_t push[3] = { RF_HYPER_COUNT, count_rows(call) - 1, RF_HYPER_SKIP };
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_update_numbers, RF_NO_LOOPS);

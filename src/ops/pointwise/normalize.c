@@ -146,13 +146,13 @@ static rf_op_call as_program(const rf_op_call *call)
 static double program_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
 {
     const rf_op_call program = as_program(call);
-    return rf_elementwise_kernels[i]->score(&program, caps);
+    return rf_elementwise_kernels[i]->score(&program, caps, rf_elementwise_kernels[i]->data);
 }
 
 static rf_result program_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
 {
     const rf_op_call program = as_program(call);
-    return rf_elementwise_kernels[i]->plan(&program, caps, plan);
+    return rf_elementwise_kernels[i]->plan(&program, caps, rf_elementwise_kernels[i]->data, plan);
 }
 
 RF_VARIANT(static, kernel_0, "u64x8", program_score, program_plan, 0);

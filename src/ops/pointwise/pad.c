@@ -113,13 +113,14 @@ static rf_result plan_value(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_box_plan_background(call, ((const rf_pad_attr *)call->attr)->value, caps, plan);
 }
 
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return rf_box_score(caps);
 }
 
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
@@ -127,14 +128,14 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
     return rf_box_copy_plan(&copy, caps, plan);
 }
 
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
     return rf_box_score_texels(&units, &copy, 1, caps);
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
@@ -142,14 +143,14 @@ static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_box_copy_plan_texels(&copy, caps, plan);
 }
 
-static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
     return rf_box_score_runs(&copy, 1, caps);
 }
 
-static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);

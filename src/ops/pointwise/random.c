@@ -106,7 +106,7 @@ static rf_cost random_cost(const rf_op_call *call)
                       arrays * (double)rf_tensor_bytes(&call->out[0]) };
 }
 
-static double random_score(const rf_op_call *call, const rf_device_caps *caps)
+static double random_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return per_example(call) < 1ull << 32 ? RF_SCORE_ANY : RF_SCORE_NONE;
@@ -178,7 +178,7 @@ static rf_result add_dispatch(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *out)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk)

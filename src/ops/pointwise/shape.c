@@ -402,7 +402,7 @@ static bool takes_words(const rf_op_call *call, const rf_device_caps *caps)
     return rf_words_narrow(call, caps) && ((const transpose_attr *)call->attr)->perm[last] == last;
 }
 
-static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
+static double blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     transpose_layout l;
     uint64_t rows, columns, batch;
@@ -440,19 +440,20 @@ static rf_result blocks_add(const rf_op_call *call, const rf_device_caps *caps, 
     return RF_OK;
 }
 
-static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return blocks_add(call, caps, &rf_shader_transpose_blocks, RF_VIEW_STORAGE, plan);
 }
 
-static double blocks_texel_score(const rf_op_call *call, const rf_device_caps *caps)
+static double blocks_texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const bool texels = caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
                         rf_tensor_bytes(&call->in[0]) / 16 <= caps->max_texel_elements;
-    return texels && blocks_score(call, caps) > RF_SCORE_NONE ? RF_SCORE_DRIVER : RF_SCORE_NONE;
+    return texels && blocks_score(call, caps, data) > RF_SCORE_NONE ? RF_SCORE_DRIVER : RF_SCORE_NONE;
 }
 
-static rf_result blocks_texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result blocks_texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                   rf_kernel_plan *plan)
 {
     const rf_shader *shader =
         caps->subgroup_size == 8 ? &rf_shader_transpose_blocks_texel8 : &rf_shader_transpose_blocks_texel16;
@@ -475,7 +476,7 @@ static uint32_t outermost_input(const transpose_layout *l)
     return d;
 }
 
-static double strided_score(const rf_op_call *call, const rf_device_caps *caps)
+static double strided_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;
@@ -529,7 +530,8 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;
@@ -555,7 +557,7 @@ static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps
 
 /* ---- where the last dimension stays, on drivers that fetch texels at once ---- */
 
-static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
+static double texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     const uint64_t bytes = rf_tensor_bytes(&words.in[0]);
@@ -566,7 +568,7 @@ static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
     return l.in_stride[0] == 1 && l.size[0] % 8 == 0 ? RF_SCORE_DRIVER : RF_SCORE_NONE;
 }
 
-static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;

@@ -257,30 +257,30 @@ static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, r
     return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
 }
 
-static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
+static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return !caps->int64 ? RF_SCORE_NONE : caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_ANY;
 }
 
-static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_form(call, caps, plan, U64X8);
 }
 
-static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
+static double score_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_WIDE;
 }
 
-static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_form(call, caps, plan, VEC4);
 }
 
 /* See score_texel of elementwise_kernels.c. */
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     if (!rf_flat_texels(caps) || rf_div_up(count < chunk ? count : chunk, 4) > caps->max_texel_elements)
@@ -288,7 +288,7 @@ static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_form(call, caps, plan, caps->subgroup_size == 8 ? TEXEL8 : TEXEL16);
 }

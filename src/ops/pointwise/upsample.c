@@ -268,7 +268,7 @@ static bool make_texels(const enlargement *e, const rf_device_caps *caps, bool g
     return true;
 }
 
-static double score_texels(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texels(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const enlargement e = enlargement_of(call);
     rf_row_job job;
@@ -277,7 +277,7 @@ static double score_texels(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_texels(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texels(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const enlargement e = enlargement_of(call);
     rf_row_job job;
@@ -327,7 +327,7 @@ static bool make_walk(const rf_op_call *call, const rf_device_caps *caps, rf_row
     return true;
 }
 
-static double score_walk(const rf_op_call *call, const rf_device_caps *caps)
+static double score_walk(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
     if (!make_walk(call, caps, &job) || job.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
@@ -335,7 +335,7 @@ static double score_walk(const rf_op_call *call, const rf_device_caps *caps)
     return chunk == 0 ? RF_SCORE_NONE : chunk < job.rows ? RF_SCORE_RESERVE : RF_SCORE_DRIVER;
 }
 
-static rf_result plan_walk(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_walk(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!make_walk(call, caps, &job))
@@ -408,7 +408,7 @@ static bool make_lines(const rf_op_call *call, const rf_device_caps *caps, rf_ro
     return true;
 }
 
-static double score_lines(const rf_op_call *call, const rf_device_caps *caps)
+static double score_lines(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
     if (!make_lines(call, caps, &job) || job.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
@@ -416,7 +416,7 @@ static double score_lines(const rf_op_call *call, const rf_device_caps *caps)
     return chunk == 0 ? RF_SCORE_NONE : chunk < job.rows ? RF_SCORE_RESERVE : RF_SCORE_DRIVER;
 }
 
-static rf_result plan_lines(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_lines(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!make_lines(call, caps, &job)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: no lines of eights", call->op->name);
@@ -445,7 +445,7 @@ static bool make_sides(const rf_op_call *call, const rf_device_caps *caps, rf_ro
     return true;
 }
 
-static double score_sides(const rf_op_call *call, const rf_device_caps *caps)
+static double score_sides(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_upsample_attr *attr = call->attr;
     rf_row_job jobs[2];
@@ -455,7 +455,7 @@ static double score_sides(const rf_op_call *call, const rf_device_caps *caps)
     return (int64_t)attr->factor[0] * attr->factor[1] >= LARGE_AREA ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_sides(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_sides(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_row_job jobs[2];
     if (!make_sides(call, caps, jobs))
@@ -504,14 +504,15 @@ static bool make_columns(const rf_op_call *call, const rf_device_caps *caps, rf_
     return true;
 }
 
-static double score_columns(const rf_op_call *call, const rf_device_caps *caps)
+static double score_columns(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
     if (!make_columns(call, caps, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
     return rf_row_job_chunk(&job, caps) < job.rows ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
 }
 
-static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!make_columns(call, caps, &job))

@@ -381,7 +381,7 @@ static uint64_t strips_workspace(const rf_op_call *call, const rf_strips *s)
     return s->parts > 1 ? s->parts * 2 * rf_desc_columns(&call->in[0]) * sizeof(float) : 0;
 }
 
-static double strips_score(const rf_op_call *call, const rf_device_caps *caps)
+static double strips_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     uint32_t width;
     const rf_strips s = strips_of(call, caps, &width);
@@ -389,7 +389,7 @@ static double strips_score(const rf_op_call *call, const rf_device_caps *caps)
     return caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
 }
 
-static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     static const rf_shader *const shaders[3][2] = {
         { &rf_shader_batch_strips_moments, &rf_shader_batch_strips_moments_vec4 },

@@ -95,7 +95,7 @@ static uint64_t blocks_at_once(const rf_device_caps *caps)
 }
 
 /* Blocks begin where descriptors may. */
-static double score_blocks(const rf_op_call *call, const rf_device_caps *caps)
+static double score_blocks(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     const bool small = caps->max_workgroup_size[0] < LANES || caps->max_workgroup_invocations < LANES;
@@ -103,7 +103,7 @@ static double score_blocks(const rf_op_call *call, const rf_device_caps *caps)
     return small || !aligned || blocks_at_once(caps) == 0 ? RF_SCORE_NONE : RF_SCORE_ANY;
 }
 
-static rf_result plan_blocks(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_blocks(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const uint64_t count = rf_desc_count(&call->in[0]), blocks = count_blocks(call), most = blocks_at_once(caps);
     const bool lamb = call->op == &rf_op_lamb_norms;

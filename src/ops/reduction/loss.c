@@ -317,7 +317,7 @@ static bool loss_narrow(const rf_op_call *call, const rf_device_caps *caps)
 RF_NARROW_ROW_KERNEL(loss_row, "row", loss_job(call, caps, WAY_ROW), loss_narrow);
 RF_NARROW_ROW_KERNEL(loss_group, "group", loss_job(call, caps, WAY_GROUP), loss_narrow);
 
-static double held_score(const rf_op_call *call, const rf_device_caps *caps)
+static double held_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const bool fits = !is_dense(call->op) && from_logits(call) && rf_held_fours(caps, rf_desc_columns(&call->in[1]));
     if (!fits) return RF_SCORE_NONE;
@@ -326,7 +326,7 @@ static double held_score(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-static rf_result held_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result held_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_row_job job = loss_job(call, caps, WAY_HELD);
     return rf_row_job_plan(&job, caps, plan);
@@ -343,7 +343,7 @@ static uint64_t total_loops(const rf_row_job *job)
     return rf_div_up(job->rows, job->local) * (job->loops + 1) + 16;
 }
 
-static double total_score(const rf_op_call *call, const rf_device_caps *caps)
+static double total_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const bool wanted = !is_dense(call->op) && call->n_out > 1 && attr_of(call)->total;
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
@@ -353,7 +353,7 @@ static double total_score(const rf_op_call *call, const rf_device_caps *caps)
 }
 
 /* All rows in one workgroup, which adds up their losses. */
-static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_loss_attr *attr = attr_of(call);
     const rf_row_job job = loss_job(call, caps, WAY_ROW);

@@ -27,12 +27,13 @@ rf_result rf_scan_group_plan(const rf_op_call *call, const rf_device_caps *caps,
                              rf_kernel_plan *plan);
 
 #define RF_SCAN_KERNEL(id, text, way, fours, make_scan)                                                                \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
     {                                                                                                                  \
         const rf_scan scan = make_scan;                                                                                \
         return rf_scan_##way##_score(call, caps, &scan, fours);                                                        \
     }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
     {                                                                                                                  \
         const rf_scan scan = make_scan;                                                                                \
         return rf_scan_##way##_plan(call, caps, &scan, fours, plan);                                                   \

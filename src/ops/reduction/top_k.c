@@ -232,7 +232,7 @@ static bool insertion_pays(const sizes *n)
 }
 
 /* Each stage has to leave less than half of what it reads; what it leaves begins after what it reads, by turns. */
-static double insertion_score(const rf_op_call *call, const rf_device_caps *caps)
+static double insertion_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const sizes n = sizes_of(call);
     if (longest_block(&n, caps) < rf_min(2 * n.k + 1, n.columns)) return RF_SCORE_NONE;
@@ -244,7 +244,8 @@ static double insertion_score(const rf_op_call *call, const rf_device_caps *caps
     return caps->is_cpu && insertion_pays(&n) ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                rf_kernel_plan *plan)
 {
     const sizes n = sizes_of(call);
     stage s = first_stage(&n, caps);
@@ -287,7 +288,7 @@ static rf_row_job sorting_job(const sizes *n, const rf_device_caps *caps, const 
     return job;
 }
 
-static double sorting_score(const rf_op_call *call, const rf_device_caps *caps)
+static double sorting_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const sizes n = sizes_of(call);
     const uint64_t length = power_of_two(n.columns);
@@ -369,7 +370,8 @@ static rf_result plan_steps(network *net, const rf_device_caps *caps, uint64_t s
     return RF_OK;
 }
 
-static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const sizes n = sizes_of(call);
     const uint64_t length = power_of_two(n.columns), block = power_of_two(n.k);
