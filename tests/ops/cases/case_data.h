@@ -5,7 +5,7 @@
 #define RF_TESTS_CASE_DATA_H
 
 #include "base/memory.h"
-#include "graph/op.h"
+#include "tests/ops/cases/cases.h"
 
 typedef struct rf_case_data {
     rf_op_call call;

@@ -243,8 +243,9 @@ static bool takes_part(const kernels_bench *b, const rf_op *op, const rf_op_case
 
 static bool has_part(const kernels_bench *b, const rf_op *op)
 {
-    for (uint32_t i = 0; i < op->num_cases; i++)
-        if (takes_part(b, op, &op->cases[i])) return true;
+    const rf_case_table *cases = rf_op_cases(op);
+    for (uint32_t i = 0; i < cases->count; i++)
+        if (takes_part(b, op, &cases->items[i])) return true;
     return false;
 }
 
@@ -252,10 +253,11 @@ static bool has_part(const kernels_bench *b, const rf_op *op)
  */
 static rf_result plan_cases(kernels_bench *b, const rf_op *op, planned_list *list)
 {
-    for (uint32_t i = 0; !b->on.exec->caps.is_cpu && has_part(b, op) && i < op->num_gpu_cases; i++)
-        RF_TRY(plan_case(b, &(case_of){ op, &op->gpu_cases[i], i, true }, list));
-    for (uint32_t i = 0; i < 2 * op->num_cases; i++) {
-        const case_of of = { op, &op->cases[i % op->num_cases], i % op->num_cases, i < op->num_cases };
+    const rf_case_table *cases = rf_op_cases(op);
+    for (uint32_t i = 0; !b->on.exec->caps.is_cpu && has_part(b, op) && i < cases->num_gpu; i++)
+        RF_TRY(plan_case(b, &(case_of){ op, &cases->gpu[i], i, true }, list));
+    for (uint32_t i = 0; i < 2 * cases->count; i++) {
+        const case_of of = { op, &cases->items[i % cases->count], i % cases->count, i < cases->count };
         if (takes_part(b, op, of.op_case) && of.op_case->benchmark == of.benchmark) RF_TRY(plan_case(b, &of, list));
     }
     return RF_OK;
@@ -279,7 +281,8 @@ static rf_result bench_all(kernels_bench *b)
     uint32_t count, found = 0;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t o = 0; o < count; o++)
-        for (uint32_t i = 0; i < ops[o]->num_cases; i++) found += takes_part(b, ops[o], &ops[o]->cases[i]);
+        for (uint32_t i = 0; i < rf_op_cases(ops[o])->count; i++)
+            found += takes_part(b, ops[o], &rf_op_cases(ops[o])->items[i]);
     if (found == 0)
         return RF_FAIL(RF_ERROR_NOT_FOUND, "no operation with %s case has '%s' in its name",
                        b->params->all_cases ? "a" : "a benchmark", b->params->op ? b->params->op : "");

@@ -113,9 +113,10 @@ static bool is_named(const op_bench *b, const rf_op *op)
 
 static bool takes_part(const op_bench *b, const rf_op *op)
 {
+    const rf_case_table *cases = rf_op_cases(op);
     if ((op->flags & RF_OP_VIEW) || !is_named(b, op)) return false;
-    for (uint32_t i = 0; i < op->num_cases; i++)
-        if (op->cases[i].benchmark) return true;
+    for (uint32_t i = 0; i < cases->count; i++)
+        if (cases->items[i].benchmark) return true;
     return false;
 }
 
@@ -132,11 +133,12 @@ static rf_result bench_all(op_bench *b)
     RF_TRY(rf_bench_device_open(&open, &b->on));
     for (uint32_t o = 0; o < count; o++) {
         const rf_op *op = ops[o];
+        const rf_case_table *cases = rf_op_cases(op);
         if (!takes_part(b, op)) continue;
-        for (uint32_t i = 0; i < op->num_cases; i++)
-            if (op->cases[i].benchmark) RF_TRY(bench_case(b, op, &op->cases[i]));
-        for (uint32_t i = 0; !b->on.exec->caps.is_cpu && i < op->num_gpu_cases; i++)
-            RF_TRY(bench_case(b, op, &op->gpu_cases[i]));
+        for (uint32_t i = 0; i < cases->count; i++)
+            if (cases->items[i].benchmark) RF_TRY(bench_case(b, op, &cases->items[i]));
+        for (uint32_t i = 0; !b->on.exec->caps.is_cpu && i < cases->num_gpu; i++)
+            RF_TRY(bench_case(b, op, &cases->gpu[i]));
     }
     return rf_bench_device_check(&b->on);
 }

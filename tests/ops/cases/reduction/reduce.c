@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/reduction/reduce.h"
+#include "tests/ops/cases/cases.h"
 
 #define ATTR(kind_, mask, keep)                                                                                        \
     &(const rf_reduce_attr)                                                                                            \
@@ -19,7 +19,7 @@
     .name = case_name, .attr = ATTR(kind_, mask, keep), .n_in = 1,                                                     \
     .in = { { .desc = RF_DESC(RF_F32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = -3, .b = 4 } }
 
-const rf_op_case rf_reduce_cases[] = {
+static const rf_op_case reduce_cases[] = {
     /* every kind along every kind of axes, gradients too */
     { GRADIENT_CASE("sum_all_3x4", SUM, 0, 0, 2, 3, 4) },
     { GRADIENT_CASE("sum_0_3x4", SUM, 1, 0, 2, 3, 4) },
@@ -84,4 +84,15 @@ const rf_op_case rf_reduce_cases[] = {
     /* beyond one descriptor on a device with the smallest limits */
     { CASE_WITHIN(1e-3, "sum_1_34000x1024", SUM, 2, 0, 2, 34000, 1024), .large = true },
 };
-_Static_assert(RF_LENGTH(rf_reduce_cases) == RF_NUM_REDUCE_CASES, "reduce.h counts the cases");
+
+#define SCALE_CASE(case_name, n, m)                                                                                    \
+    .name = case_name, .n_in = 2, .in = { { .desc = RF_DESC(RF_F32, 1, n) }, { .desc = RF_DESC(RF_F32, 2, n, m) } },   \
+    .rtol = 1e-6, .atol = 1e-30
+static const rf_op_case mean_scale_cases[] = {
+    { SCALE_CASE("1", 1, 3), .check_gradient = true },
+    { SCALE_CASE("31", 31, 7) },
+    { SCALE_CASE("257", 257, 2) },
+};
+
+RF_OP_CASES(reduce, reduce_cases);
+RF_OP_CASES(mean_scale, mean_scale_cases);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/linear/matmul.h"
+#include "tests/ops/cases/cases.h"
 
 #define VEC(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)
 #define MAT(a, b) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 2, a, b)
@@ -15,7 +15,7 @@
 #define TOLERANCE(k) .rtol = 2e-5, .atol = 2e-6 + 4e-7 * (k)
 
 /* Tiles have 32 rows, 32 or 64 columns, and steps of 4 or 16 along k. */
-const rf_op_case rf_matmul_cases[] = {
+static const rf_op_case matmul_cases[] = {
     { .name = "one", .n_in = 2, .in = { MAT(1, 1), MAT(1, 1) }, .check_gradient = true, TOLERANCE(1) },
     { .name = "small", .n_in = 2, .in = { MAT(3, 5), MAT(5, 2) }, .check_gradient = true, TOLERANCE(5) },
     { .name = "small_ta",
@@ -367,7 +367,7 @@ const rf_op_case rf_matmul_cases[] = {
 
 /* What a GPU's peak shows in: squares as libraries of vendors are measured with, a thin product, and a long sum. The
  * first of them names the kernels that they share where these are looked at. */
-const rf_op_case rf_matmul_gpu_cases[RF_MATMUL_NUM_GPU_CASES] = {
+static const rf_op_case matmul_gpu_cases[] = {
     { .name = "square_4096", .n_in = 2, .in = { MAT(4096, 4096), MAT(4096, 4096) } },
     { .name = "square_4096_tb", .attr = ATTR(0, 1, LINEAR), .n_in = 2, .in = { MAT(4096, 4096), MAT(4096, 4096) } },
     { .name = "square_2048", .n_in = 2, .in = { MAT(2048, 2048), MAT(2048, 2048) } },
@@ -375,3 +375,5 @@ const rf_op_case rf_matmul_gpu_cases[RF_MATMUL_NUM_GPU_CASES] = {
     { .name = "thin_4096x64", .n_in = 2, .in = { MAT(4096, 4096), MAT(4096, 64) } },
     { .name = "sum_of_65536", .n_in = 2, .in = { MAT(64, 65536), MAT(65536, 64) } },
 };
+
+RF_OP_AND_GPU_CASES(matmul, matmul_cases, matmul_gpu_cases);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same geometries for conv2d and its two gradients: written once as macros that take images, kernels and outputs.
  */
-#include "ops/linear/conv2d.h"
+#include "tests/ops/cases/cases.h"
 
 #define T4(a, b, c, d) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 4, a, b, c, d)
 #define T1(a) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 0, 1, a)
@@ -253,7 +253,7 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define SPLIT_POOLED (1, 5, 6, 512, 3, 3, 512, 4, 3, 4)
 #define CONV1_ODD (61, 28, 28, 1, 3, 3, 1, 31, 26, 26)
 
-const rf_op_case rf_conv2d_cases[] = {
+static const rf_op_case conv2d_cases[] = {
     { .name = "one", .attr = &valid, FORWARD(ONE), .check_gradient = true, TOLERANCE(1) },
     { .name = "small", .attr = &valid, FORWARD(SMALL), .check_gradient = true, TOLERANCE(12) },
     { .name = "small_same", .attr = &same, FORWARD(SMALL_SAME), .check_gradient = true, TOLERANCE(18) },
@@ -395,7 +395,7 @@ const rf_op_case rf_conv2d_cases[] = {
     { .name = "long_line", .attr = &valid, FORWARD(LONG_LINE), TOLERANCE(22000) },
 };
 
-const rf_op_case rf_conv2d_data_grad_cases[] = {
+static const rf_op_case conv2d_data_grad_cases[] = {
     { .name = "one", .attr = &valid, DATA(ONE), .check_gradient = true, TOLERANCE(1) },
     { .name = "small", .attr = &valid, DATA(SMALL), .check_gradient = true, TOLERANCE(12) },
     { .name = "small_same_2", .attr = &same_2, DATA(SMALL_SAME_2), .check_gradient = true, TOLERANCE(18) },
@@ -471,7 +471,7 @@ const rf_op_case rf_conv2d_data_grad_cases[] = {
 };
 
 /* The kernels are those of conv2d_data_grad, which has more cases. Sizes of the image do not count here. */
-const rf_op_case rf_conv2d_transpose_cases[] = {
+static const rf_op_case conv2d_transpose_cases[] = {
     { .name = "one", .attr = &valid, TRANSPOSED(ONE), .check_gradient = true, TOLERANCE(1) },
     { .name = "small_same_2", .attr = &same_2, TRANSPOSED(SMALL_SAME_2), .check_gradient = true, TOLERANCE(18) },
     { .name = "small_lopsided", .attr = &lopsided, TRANSPOSED(SMALL_LOPSIDED), .check_gradient = true, TOLERANCE(12) },
@@ -487,7 +487,7 @@ const rf_op_case rf_conv2d_transpose_cases[] = {
       TOLERANCE(576) },
 };
 
-const rf_op_case rf_conv2d_filter_grad_cases[] = {
+static const rf_op_case conv2d_filter_grad_cases[] = {
     { .name = "one", .attr = &valid, FILTER(ONE), .check_gradient = true, TOLERANCE(1) },
     { .name = "small", .attr = &valid_bias, FILTER(SMALL), .check_gradient = true, TOLERANCE(16) },
     { .name = "small_same_2", .attr = &same_2, FILTER(SMALL_SAME_2), .check_gradient = true, TOLERANCE(6) },
@@ -585,7 +585,7 @@ const rf_op_case rf_conv2d_filter_grad_cases[] = {
 #define POOL_FILTER(geometry)                                                                                          \
     .n_in = 4, .in = { CONV_X geometry, POOL_Y geometry, CONV_K geometry, CONV_Y geometry }, .unattended = true
 
-const rf_op_case rf_conv2d_pool_filter_grad_cases[] = {
+static const rf_op_case conv2d_pool_filter_grad_cases[] = {
     { .name = "small", .attr = &valid_bias, POOL_FILTER(SMALL), TOLERANCE(16) },
     { .name = "one_channel", .attr = &masked_bias, POOL_FILTER(ONE_CHANNEL), TOLERANCE(280) },
     { .name = "rgb", .attr = &valid, POOL_FILTER(RGB), TOLERANCE(112) },
@@ -618,7 +618,13 @@ const rf_op_case rf_conv2d_pool_filter_grad_cases[] = {
         { .name = "resnet_halving", .attr = &same_2, form(RESNET_HALVING) },                                           \
         { .name = "resnet_points", .attr = &same, form(RESNET_POINTS) },
 /* clang-format off */
-const rf_op_case rf_conv2d_gpu_cases[RF_CONV2D_NUM_GPU_CASES] = { RESNET_CASES(FORWARD) };
-const rf_op_case rf_conv2d_data_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES] = { RESNET_CASES(DATA) };
-const rf_op_case rf_conv2d_filter_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES] = { RESNET_CASES(FILTER) };
+static const rf_op_case conv2d_gpu_cases[] = { RESNET_CASES(FORWARD) };
+static const rf_op_case conv2d_data_grad_gpu_cases[] = { RESNET_CASES(DATA) };
+static const rf_op_case conv2d_filter_grad_gpu_cases[] = { RESNET_CASES(FILTER) };
 /* clang-format on */
+
+RF_OP_AND_GPU_CASES(conv2d, conv2d_cases, conv2d_gpu_cases);
+RF_OP_AND_GPU_CASES(conv2d_data_grad, conv2d_data_grad_cases, conv2d_data_grad_gpu_cases);
+RF_OP_AND_GPU_CASES(conv2d_filter_grad, conv2d_filter_grad_cases, conv2d_filter_grad_gpu_cases);
+RF_OP_CASES(conv2d_pool_filter_grad, conv2d_pool_filter_grad_cases);
+RF_OP_CASES(conv2d_transpose, conv2d_transpose_cases);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test cases of the element-wise op, for elementwise.c alone. Tolerances follow Vulkan's precision rules (appendix
- * "Precision and Operation of SPIR-V Instructions"): exp within 3 + 2 |x| units in the last place, log within 3 or
- * 2^-21 near 1, division within 2.5, pow that of exp2(y log2 x). Additions and the like are exact: tolerance 0.
+ * Tolerances follow Vulkan's precision rules (appendix "Precision and Operation of SPIR-V Instructions"): exp within
+ * 3 + 2 |x| units in the last place, log within 3 or 2^-21 near 1, division within 2.5, pow that of exp2(y log2 x).
+ * Additions and the like are exact: tolerance 0.
  */
-#ifndef RF_OPS_POINTWISE_ELEMENTWISE_CASES_H
-#define RF_OPS_POINTWISE_ELEMENTWISE_CASES_H
-
-#include "ops/kit.h"
-#include "ops/pointwise/elementwise.h"
+#include "tests/ops/cases/cases.h"
 
 #define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
 #define NORMAL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
@@ -116,7 +112,7 @@ PROGRAM(behind_relu, 8, { RF_FN_SUBTRACT, 1, 2, 0, 0 }, { RF_FN_MULTIPLY, 7, 3, 
     .name = label, .attr = &behind_relu, .n_in = 7, .rtol = 4e-6, .atol = 4e-6, .by_sign = true,                       \
     .in = { NORMAL(__VA_ARGS__), NORMAL(__VA_ARGS__), NORMAL(1, columns), NORMAL(1, columns),                          \
             NORMAL(1, columns),  NORMAL(1, columns),  NORMAL(1, columns) }
-static const rf_op_case rf_elementwise_cases[] = {
+static const rf_op_case elementwise_cases[] = {
     { BEHIND_RELU("behind_relu_1x1", 1, 2, 1, 1) },
     { BEHIND_RELU("behind_relu_3x5", 5, 2, 3, 5) },
     { BEHIND_RELU("behind_relu_2x3x4", 4, 3, 2, 3, 4) },
@@ -323,4 +319,4 @@ static const rf_op_case rf_elementwise_cases[] = {
       BENCHMARK },
 };
 
-#endif
+RF_OP_CASES(elementwise, elementwise_cases);
