@@ -1,11 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers with which kernels' plan functions build their dispatches. */
+/* An op's kernels, and what kernels' plan functions build their dispatches with. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "graph/op.h"
+
+uint32_t rf_op_num_kernels(const rf_op *op)
+{
+    uint32_t count = op->num_kernels;
+    for (uint32_t f = 0; f < RF_NUM_FAMILIES; f++) count += op->families[f] ? op->families[f]->count : 0;
+    return count;
+}
+
+const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i)
+{
+    if (i < op->num_kernels) return op->kernels[i];
+    i -= op->num_kernels;
+    for (uint32_t f = 0; f < RF_NUM_FAMILIES; f++) {
+        const uint32_t count = op->families[f] ? op->families[f]->count : 0;
+        if (i < count) return &op->families[f]->rows[i];
+        i -= count;
+    }
+    return NULL;
+}
+
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_kernel *best = NULL;
+    double most = 0;
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const double score = rf_kernel_score(rf_op_kernel(call->op, i), call, caps);
+        if (score <= most) continue;
+        best = rf_op_kernel(call->op, i);
+        most = score;
+    }
+    return best;
+}
+
+const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name)
+{
+    for (uint32_t i = 0; i < rf_op_num_kernels(op); i++)
+        if (strcmp(rf_op_kernel(op, i)->name, name) == 0) return rf_op_kernel(op, i);
+    return NULL;
+}
 
 rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader, uint64_t loops)
 {

@@ -15,8 +15,12 @@
 /* ---- literals ---- */
 
 #define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
+/* clang-format off */
 /* Of an op: its table. */
 #define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
+/* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
+#define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
+/* clang-format on */
 
 static inline uint64_t rf_min(uint64_t a, uint64_t b)
 {
@@ -242,8 +246,6 @@ typedef struct rf_plan_tensor {
 } rf_plan_tensor;
 /* What rf_op.finish is made of: appends the best plan for `call`, a call of another op whose inputs and outputs are
  * these tensors of the plan's own. */
-/* The kernel with the highest score; NULL: none takes the call. */
-const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps);
 rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
                          const rf_plan_tensor *in, const rf_plan_tensor *out);
 

@@ -527,9 +527,11 @@ static void body_kernel(rf_exec *exec)
     fill_floats(a, count, 1);
     fill_floats(b, count, 2);
     for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
-    rf_kernel_run r = {
-        .call = &call, .kernel = op_axpy.kernels[1], .in = (void *[]){ a, b }, .out = (void *[]){ c }, .guard = true
-    };
+    rf_kernel_run r = { .call = &call,
+                        .kernel = rf_op_kernel(&op_axpy, 1),
+                        .in = (void *[]){ a, b },
+                        .out = (void *[]){ c },
+                        .guard = true };
     for (r.inplace_input = 0; r.inplace_input < 3; r.inplace_input++) {
         memset(c, 0, sizeof(c));
         CHECK(rf_kernel_execute(exec, &r));
@@ -540,11 +542,11 @@ static void body_kernel(rf_exec *exec)
     r.inplace_input = 0;
 
     call = axpy_call(&op_scribble, &attr, 3);
-    r.kernel = op_scribble.kernels[0];
+    r.kernel = rf_op_kernel(&op_scribble, 0);
     FAILS(rf_kernel_execute(exec, &r), RF_ERROR_INTERNAL, "wrote to input 0");
 
     call = axpy_call(&op_forgetful, &attr, 3);
-    r.kernel = op_forgetful.kernels[0];
+    r.kernel = rf_op_kernel(&op_forgetful, 0);
     CHECK(rf_kernel_execute(exec, &r));
     check_floats(c, expected, count - 1);
     assert_true(c[count - 1] != c[count - 1]); /* the poison shows */
@@ -552,7 +554,7 @@ static void body_kernel(rf_exec *exec)
     /* Mutated inputs come back. */
     call = axpy_call(&op_update, &attr, 3);
     call.n_out = 0;
-    r.kernel = op_update.kernels[0];
+    r.kernel = rf_op_kernel(&op_update, 0);
     for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
     CHECK(rf_kernel_execute(exec, &r));
     check_floats(a, expected, count);
@@ -573,7 +575,7 @@ static void body_timing(rf_exec *exec)
         fill_floats(b, count, 2);
         for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
         rf_kernel_timing t = { .clock = clock, .overlapped = true };
-        rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .timing = &t };
+        rf_kernel_run r = { .call = &call, .kernel = rf_op_kernel(&op_update, 0), .timing = &t };
         r.in = (void *[]){ a, b };
         CHECK(rf_kernel_execute(exec, &r));
         check_floats(a, expected, count);
@@ -584,7 +586,7 @@ static void body_timing(rf_exec *exec)
 
         for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
         call = axpy_call(&op_axpy, &attr, 3);
-        r.kernel = op_axpy.kernels[0];
+        r.kernel = rf_op_kernel(&op_axpy, 0);
         r.out = (void *[]){ c };
         CHECK(rf_kernel_execute(exec, &r));
         check_floats(c, expected, count);
@@ -607,7 +609,9 @@ static void body_pieces(rf_exec *exec)
         fill_floats(a, count, 1);
         fill_floats(b, count, 2);
         for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
-        rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .in = (void *[]){ a, b }, .pieces = pieces };
+        rf_kernel_run r = {
+            .call = &call, .kernel = rf_op_kernel(&op_update, 0), .in = (void *[]){ a, b }, .pieces = pieces
+        };
         if (pieces > 1 && exec->caps.whole_dispatches) {
             FAILS(rf_kernel_execute(exec, &r), RF_ERROR_UNSUPPORTED, "as a whole");
             continue;

@@ -11,8 +11,8 @@
 #include "fuzz.h"
 #include "train/files/model_json.h"
 #include "train/files/training_json.h"
-#include "train/layer_graph.h"
 #include "train/layers/layer.h"
+#include "train/model/layer_graph.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/schedule.h"
 

@@ -85,8 +85,8 @@ static uint32_t plan_all(const rf_op_call *call, const char *case_name, const pr
 {
     uint32_t eligible = 0;
     double block = 0, other = 0;
-    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
-        const rf_kernel *kernel = call->op->kernels[k];
+    for (uint32_t k = 0; k < rf_op_num_kernels(call->op); k++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, k);
         const double score = rf_kernel_score(kernel, call, &p->caps);
         if (score <= 0) continue;
         double *best = is_block(kernel) ? &block : &other;
@@ -143,10 +143,10 @@ static uint64_t longest_loop(const rf_op *op, const rf_op_case *test_case)
     for (size_t p = 0; p < sizeof(profiles) / sizeof(profiles[0]); p++) {
         rf_device_caps caps = profiles[p].caps;
         caps.max_loop_iterations = 0;
-        for (uint32_t k = 0; k < op->num_kernels; k++) {
+        for (uint32_t k = 0; k < rf_op_num_kernels(op); k++) {
             rf_kernel_plan plan = { 0 };
-            if (rf_kernel_score(op->kernels[k], &call, &caps) <= 0) continue;
-            assert_int_equal(rf_kernel_plan_make(op->kernels[k], &call, &caps, &plan), RF_OK);
+            if (rf_kernel_score(rf_op_kernel(op, k), &call, &caps) <= 0) continue;
+            assert_int_equal(rf_kernel_plan_make(rf_op_kernel(op, k), &call, &caps, &plan), RF_OK);
             for (uint32_t d = 0; d < plan.count; d++)
                 if (plan.items[d].loops > longest) longest = plan.items[d].loops;
             rf_kernel_plan_free(&plan);
@@ -271,9 +271,9 @@ static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps
 {
     const rf_kernel *best = NULL;
     double best_score = 0;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const double score = rf_kernel_score(call->op->kernels[i], call, caps);
-        if (score > best_score) best = call->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const double score = rf_kernel_score(rf_op_kernel(call->op, i), call, caps);
+        if (score > best_score) best = rf_op_kernel(call->op, i);
         if (score > best_score) best_score = score;
     }
     return best;
@@ -596,7 +596,7 @@ static void many_elements_are_sorted(void **state)
         bool inserts;
     } rows[] = { { 1000, 5, true },   { 1000, 64, true },    { 70001, 100, true },   { 16, 16, true },
                  { 128, 128, false }, { 1000, 1000, false }, { 16384, 16384, false } };
-    const rf_kernel *insertion = rf_op_top_k.kernels[0], *sorting = rf_op_top_k.kernels[1];
+    const rf_kernel *insertion = rf_op_kernel(&rf_op_top_k, 0), *sorting = rf_op_kernel(&rf_op_top_k, 1);
     const rf_device_caps *cpu = &profiles[0].caps,
                          gpu = { .driver = RF_DRIVER_NVIDIA, SUBGROUPS(32), LIMITS(1024, UINT32_MAX, 1u << 27, 256) };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -497,8 +497,8 @@ static void test_plans(void **state)
                 for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = test_case->in[i].desc;
                 OK(ops[o]->infer(&call));
                 uint32_t eligible = 0;
-                for (uint32_t k = 0; k < ops[o]->num_kernels; k++) {
-                    const rf_kernel *kernel = ops[o]->kernels[k];
+                for (uint32_t k = 0; k < rf_op_num_kernels(ops[o]); k++) {
+                    const rf_kernel *kernel = rf_op_kernel(ops[o], k);
                     if (rf_kernel_score(kernel, &call, &devices[d]) <= 0) continue;
                     char where[160];
                     rf_kernel_plan plan = { 0 };

@@ -73,9 +73,9 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
     void *out[RF_MAX_OUTPUTS] = { 0 }, *expected[RF_MAX_OUTPUTS] = { 0 };
     uint32_t dispatches = 0;
     assert_int_equal(rf_call_infer(call), RF_OK);
-    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
+    for (uint32_t k = 0; k < rf_op_num_kernels(call->op); k++) {
         const rf_device_caps small = shrink(rf_gpu_caps(rf_exec_device(exec)));
-        const rf_kernel *planned = call->op->kernels[k];
+        const rf_kernel *planned = rf_op_kernel(call->op, k);
         if (rf_kernel_score(planned, call, &small) <= 0) continue;
         for (uint32_t i = 0; i < call->n_in; i++) {
             in[i] = make_input(&call->in[i], i + 1);

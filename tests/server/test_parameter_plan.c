@@ -15,7 +15,7 @@
 #include "server/message.h"
 #include "server/plan.h"
 #include "tests/room.h"
-#include "train/worker_data.h"
+#include "train/parameter_server/worker_data.h"
 
 static uint64_t next_random(uint64_t *state)
 {

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "../support/expect.h"
-#include "train/loss.h"
+#include "train/metrics/loss.h"
 
 #define INTS(...) ((const int32_t[]){ __VA_ARGS__ })
 #define LONGS(...) ((const int64_t[]){ __VA_ARGS__ })

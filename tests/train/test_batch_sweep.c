@@ -5,12 +5,12 @@
  * host, before and after fusion, by the ops' references; with the argument "devices" as programs, on one replica and on
  * two with uneven shares. Functions and ops without a row are listed with the reason.
  */
+#include "../support/strategies.h"
 #include "batch_rows.h"
 #include "graph/batch_dims.h"
 #include "ops/ops.h"
-#include "support.h"
 #include "tests/room.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 enum { TRACED = 4, MOST_OUTPUTS = 12, MOST_ELEMENTS = 1 << 14 };
 

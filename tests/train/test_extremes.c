@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Composed operations where their numbers are large, are stored in 16 bits, or are none. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 /* What a step computes with: its constants; `out` gets the results, as f32. */

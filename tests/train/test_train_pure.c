@@ -19,7 +19,7 @@
 #include "train/callbacks/callback.h"
 #include "train/files/config_json.h"
 #include "train/fit/logs.h"
-#include "train/model.h"
+#include "train/model/model.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/schedule.h"
 

@@ -2,7 +2,7 @@
 /* What an update leaves alone, and what it makes of numbers that are far from 1: rules that hold for every kind. */
 #include <unistd.h>
 
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 #include "train/optimizer/optimizer.h"
 

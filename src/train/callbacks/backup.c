@@ -6,7 +6,7 @@
 #include "persist/file_ops.h"
 #include "train/callbacks/callback.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 typedef struct backup {
     char *directory;

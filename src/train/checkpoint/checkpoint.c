@@ -7,8 +7,8 @@
 #include "base/platform.h"
 #include "data/pipeline.h"
 #include "replica/strategy.h"
-#include "train/metric.h"
-#include "train/model.h"
+#include "train/metrics/metric.h"
+#include "train/model/model.h"
 #include "train/optimizer/optimizer.h"
 
 /* What initial values and dropout are drawn from. */

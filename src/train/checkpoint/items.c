@@ -8,8 +8,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/config_json.h"
 #include "train/files/model_json.h"
-#include "train/metric.h"
-#include "train/model.h"
+#include "train/metrics/metric.h"
+#include "train/model/model.h"
 
 static rf_result item_value_allocate(rf_item_value *value, rf_shape shape, rf_dtype dtype)
 {

@@ -6,7 +6,7 @@
 #include "base/params.h"
 #include "train/files/inference_file.h"
 #include "train/files/model_file.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 struct rf_inference {
     rf_strategy *strategy, *own; /* own: NULL where it is borrowed */

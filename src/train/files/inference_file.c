@@ -6,7 +6,7 @@
 #include "base/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/inference_json.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 /* ---- writing ---- */
 

@@ -7,7 +7,7 @@
 #include "persist/arrays/interchange_files.h"
 #include "replica/strategy.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 static rf_result arguments_check(const rf_model *model, const char *path, const char *function)
 {

@@ -4,7 +4,7 @@
 #define RF_TRAIN_FILES_MODEL_JSON_H
 
 #include "train/files/config_json.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 /* ---- the texts alone, without a device ---- */
 

@@ -6,7 +6,7 @@
 
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/onnx.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 enum { IR_VERSION = 8, OPSET = 13 }; /* of the format */
 

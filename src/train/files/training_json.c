@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "train/fit/compile.h"
-#include "train/loss.h"
+#include "train/metrics/loss.h"
 #include "train/optimizer/optimizer.h"
 
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))

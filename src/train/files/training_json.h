@@ -4,7 +4,7 @@
 #define RF_TRAIN_FILES_TRAINING_JSON_H
 
 #include "train/files/config_json.h"
-#include "train/metric.h"
+#include "train/metrics/metric.h"
 
 /* The text alone, without a device. */
 typedef struct rf_training {

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/params.h"
-#include "train/logits.h"
-#include "train/loss.h"
+#include "trace/logits.h"
+#include "trace/trace.h"
+#include "train/metrics/loss.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 static bool is_regularized(const rf_model *model)
 {

@@ -6,7 +6,7 @@
 #include <ringfire/train.h>
 
 #include "train/layers/layer.h"
-#include "train/metric.h"
+#include "train/metrics/metric.h"
 
 /* A layer of the model, or of one that it calls and holds, and what it was when the model was compiled, or was found
  * where calls find layers only later. */

@@ -7,11 +7,11 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "replica/strategy.h"
+#include "trace/trace.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/compile.h"
 #include "train/fit/logs.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 typedef struct fit_run {
     rf_model *model;

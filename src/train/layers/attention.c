@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* Projections of the query, of what is attended to, and of the result. */
 enum { QUERY, KEY, VALUE, OUTPUT, NUM_PROJECTIONS };

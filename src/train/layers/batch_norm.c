@@ -6,8 +6,8 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "ops/ops.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 #define DEFAULT_MOMENTUM 0.99
 #define DEFAULT_EPSILON 1e-3

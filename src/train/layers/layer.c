@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "replica/store/initializer.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out)
 {

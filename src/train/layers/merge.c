@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers that make one tensor of several, and the mask of a sequence. */
 #include "base/error.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* ---- element by element ---- */
 

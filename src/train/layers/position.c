@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static rf_result position_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {

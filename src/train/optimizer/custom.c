@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "trace/trace.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 enum { TRACED_LENGTH = 61 };
 /* Places in rf_custom_update::leaves. */

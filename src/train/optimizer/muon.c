@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "trace/trace.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 /* Jordan et al. 2024: a x + b x^3 + c x^5 takes singular values in (0, 1] to about 1 in few steps. */
 static const float cubic_a = 3.4445f, cubic_b = -4.7750f, cubic_c = 2.0315f;

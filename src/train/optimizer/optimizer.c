@@ -9,10 +9,10 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "base/platform.h"
+#include "trace/trace.h"
 #include "train/optimizer/gradient_transform.h"
 #include "train/optimizer/schedule.h"
 #include "train/optimizer/step_divisor.h"
-#include "train/trace_util.h"
 
 struct rf_optimizer {
     uint32_t references; /* its maker's, and one of each model and checkpoint that uses it */

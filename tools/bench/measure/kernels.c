@@ -83,15 +83,15 @@ static rf_result plan_stored(kernels_bench *b, const case_of *of, rf_dtype type,
     RF_TRY(rf_case_data_describe(op, &stored, &data));
     const rf_kernel *chosen = NULL;
     if (rf_exec_choose(b->on.exec, &data.call, &chosen) < 0) chosen = NULL; /* nothing that could be compiled either */
-    for (uint32_t i = 0; i < op->num_kernels; i++) {
-        if (!wants_kernel(b, op->kernels[i], &data.call, type)) continue;
+    for (uint32_t i = 0; i < rf_op_num_kernels(op); i++) {
+        if (!wants_kernel(b, rf_op_kernel(op, i), &data.call, type)) continue;
         RF_TRY(RF_VEC_GROW(list));
         planned *p = &list->items[list->count++];
         p->op_case = c;
         p->type = type;
         p->benchmark = of->benchmark;
-        p->chosen = op->kernels[i] == chosen;
-        const rf_result r = rf_node_plan_make(b->on.exec, &data.call, op->kernels[i], &p->plan);
+        p->chosen = rf_op_kernel(op, i) == chosen;
+        const rf_result r = rf_node_plan_make(b->on.exec, &data.call, rf_op_kernel(op, i), &p->plan);
         if (r < 0) RF_TRY(keep_failure(p, r));
     }
     return RF_OK;
@@ -103,7 +103,7 @@ static rf_result plan_case(kernels_bench *b, const case_of *of, planned_list *li
     static const rf_dtype types[] = { RF_F32, RF_F16, RF_BF16 };
     bool cooperative = false;
     if (b->params->type != RF_DTYPE_INVALID) return plan_stored(b, of, b->params->type, list);
-    for (uint32_t i = 0; i < op->num_kernels; i++) cooperative |= op->kernels[i]->cooperative;
+    for (uint32_t i = 0; i < rf_op_num_kernels(op); i++) cooperative |= rf_op_kernel(op, i)->cooperative;
     for (size_t i = 0; i < (cooperative ? sizeof(types) / sizeof(types[0]) : 1); i++)
         RF_TRY(plan_stored(b, of, types[i], list));
     return RF_OK;

@@ -80,8 +80,8 @@ static rf_result bench_data(op_bench *b, const rf_op_case *c, rf_case_data *data
         RF_TRY(rf_exec_tune(b->on.exec, call));
         RF_TRY(rf_exec_choose(b->on.exec, call, &chosen));
     }
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const rf_kernel *kernel = call->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, i);
         if (kernel != chosen && (!b->params->all_kernels || rf_kernel_score(kernel, call, &b->on.exec->caps) <= 0))
             continue;
         rf_kernel_timing timing = bench_timing(b, true);
