@@ -3,9 +3,10 @@
 
 compile_shaders.py header LIST HEADER
     declares every shader, and the list of their names for whoever walks all of them
-compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost
+compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost OUTPUT.h
     OUTPUT.c has the shaders, OUTPUT.S takes their words from OUTPUT.bin. A line of OUTPUT.cost for each module says what the most
-    expensive tool took, megabytes of memory and seconds of CPU time: a test holds every shader to a budget.
+    expensive tool took, megabytes of memory and seconds of CPU time: a test holds every shader to a budget. OUTPUT.h declares
+    their push constants (push_blocks.py).
 
 A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for (0: any), source, preprocessor definitions.
 With several sizes there is a shader for each out of one module, whose name ends with the size. A source whose name ends with .spv is a module
@@ -25,6 +26,7 @@ import sys
 import threading
 
 import loop_headers
+import push_blocks
 
 TARGET = "vulkan1.2"
 # What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a chain of thousands of blocks, each
@@ -129,6 +131,10 @@ class Sources:
                 left += reversed(self.load(path)[1])
         return found
 
+    def declaring(self, module):
+        """The file that declares the module's push constants."""
+        return next(path for path in self.closure(module.source) if push_blocks.DECLARATION.search(self.load(path)[0]))
+
     def digest(self, module, more):
         """Of all that the module is made of."""
         state = hashlib.sha256("\0".join([more, *module.defines]).encode())
@@ -226,15 +232,36 @@ def write(path, text):
         f.write(text)
 
 
-def embed(args, modules, results):
+def blocks_of(modules, results):
+    """The module's push constants; None: it has none."""
+    blocks = []
+    for module, (data, _) in zip(modules, results):
+        try:
+            blocks.append(push_blocks.block_of(data))
+        except push_blocks.Unfit as unfit:
+            sys.exit("%s: push constants: %s" % (module.source, unfit))
+    return blocks
+
+
+def declare_blocks(args, sources, modules, blocks):
+    """The header of push constants; as it is where nothing changes, so that nothing that includes it is compiled anew."""
+    named = [(module.name, sources.declaring(module), block) for module, block in zip(modules, blocks)
+             if block and not module.is_compiled()]
+    text = push_blocks.header_of(os.path.basename(args.push).replace(".", "_").upper(), named)
+    if not os.path.exists(args.push) or open(args.push).read() != text:
+        write(args.push, text)
+
+
+def embed(args, modules, results, blocks):
     """The C file, the assembler's and the blob that it includes."""
     shaders, symbols, at = [], [], 0
-    for module, (data, _) in zip(modules, results):
+    for module, (data, _), block in zip(modules, results, blocks):
         words = "rf_shader_words_%s" % module.name
         shaders.append("extern const uint32_t %s[%d];\n" % (words, len(data) // 4))
         for name, size in module.shaders():
             shaders.append("extern const rf_shader rf_shader_%s;\n" % name)
-            shaders.append('const rf_shader rf_shader_%s = { "%s", %s, %d, %d, 0 };\n' % (name, name, words, len(data) // 4, size))
+            shaders.append('const rf_shader rf_shader_%s = { "%s", %s, %d, %d, %d, 0 };\n' % (
+                name, name, words, len(data) // 4, size, block.size if block else 0))
         symbols.append('    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .size {0}, {2}\n    .balign 4\n{0}:\n'
                        '    .incbin "{3}", {1}, {2}\n'.format(words, at, len(data), os.path.abspath(args.blob)))
         at += len(data)
@@ -259,7 +286,9 @@ def compile_all(args):
                 task.cancel()
             sys.exit(str(failure))
     compiler.folder.forget_the_rest()
-    embed(args, modules, results)
+    blocks = blocks_of(modules, results)
+    embed(args, modules, results, blocks)
+    declare_blocks(args, compiler.sources, modules, blocks)
     write(args.cost, "".join("%s %s" % (module.name, cost.decode()) for module, (_, cost) in zip(modules, results)))
     needed = sorted({path for module in modules for path in compiler.sources.closure(module.source)})
     write(args.depfile, "%s: %s\n" % (args.source, " ".join(path.replace(" ", "\\ ") for path in needed)))
@@ -268,7 +297,7 @@ def compile_all(args):
 def declare_all(args):
     names = [name for module in modules_of(args.list) for name, _ in module.shaders()]
     write(args.header, "/* Made by the build from the tables in shaders/. */\n"
-          "#ifndef RF_SHADERS_H\n#define RF_SHADERS_H\n\n#include \"base/shader.h\"\n\n" +
+          "#ifndef RF_SHADERS_H\n#define RF_SHADERS_H\n\n#include \"base/shader.h\"\n#include \"rf_push.h\"\n\n" +
           "".join("extern const rf_shader rf_shader_%s;\n" % name for name in names) +
           "\n#define RF_ALL_SHADERS(X) \\\n" + " \\\n".join("    X(%s)" % name for name in names) + "\n\n#endif\n")
 
@@ -287,7 +316,7 @@ def main():
     command.add_argument("--include", required=True, help="folder that #include looks into, after the file's own")
     command.add_argument("--private", required=True, help="folder of this target alone")
     command.add_argument("--depfile", required=True)
-    for output in ("list", "source", "assembly", "blob", "cost"):
+    for output in ("list", "source", "assembly", "blob", "cost", "push"):
         command.add_argument(output)
     args = parser.parse_args()
     args.act(args)

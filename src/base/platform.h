@@ -30,13 +30,9 @@ rf_result rf_file_write_atomic(const char *path, const void *data, size_t size);
  * for what others may read. */
 rf_result rf_make_directories(const char *path, unsigned mode);
 
-/* Environment variables the library reads. One table (environment.c) names, explains and documents each; asking for one
- * that is not in the table is a programming error caught by a test. NULL when unset or empty. */
+/* The value of an environment variable; NULL when it is unset or empty. The variables stand in one table
+ * (environment.c), from which docs/environment.md is written. */
 const char *rf_env(const char *name);
-typedef struct rf_env_entry {
-    const char *name, *value_form, *meaning;
-} rf_env_entry;
-const rf_env_entry *rf_env_table(uint32_t *count);
 typedef struct rf_cache {
     char *directory; /* freed with rf_free; NULL: to do without */
     bool read_only;  /* what is in it is used, and nothing is added */

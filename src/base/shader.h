@@ -12,6 +12,7 @@ typedef struct rf_shader {
     const uint32_t *words;
     uint32_t num_words;
     uint32_t subgroup_size; /* > 0: needs full subgroups of this size */
+    uint32_t push_size;     /* bytes of its push constants; 0: it has none, or a program brought it */
     uint64_t content;       /* hash of one that does not live as long as the process: what keeps it keeps a copy. 0: its
                                address tells it from all others */
 } rf_shader;

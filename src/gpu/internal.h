@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "gpu/device/plan.h"
 #include "gpu/gpu.h"
-#include "gpu/plan.h"
-#include "gpu/precompile.h"
+#include "gpu/queue/precompile.h"
 #include "gpu/vk_table.h"
 
 #define RF_GPU_MAX_BINDINGS 32 /* texel_mask has that many bits */

@@ -173,8 +173,10 @@ rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps 
  * failure the plan is what it was.
  */
 rf_result rf_kernel_plan_split(rf_kernel_plan *plan, const uint32_t *pieces);
-void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                  /* appends a specialization constant */
-void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size); /* sets the push constants */
+void rf_dispatch_spec(rf_dispatch *d, uint32_t value); /* appends a specialization constant */
+/* Sets the push constants: the shader's struct of rf_push.h. A shader that has only the first members of a struct takes
+ * these. */
+void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size);
 /* Appends a binding of the whole tensor, for the caller to narrow. Never NULL. */
 rf_binding *rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write);
 

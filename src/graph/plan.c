@@ -87,6 +87,7 @@ void rf_dispatch_spec(rf_dispatch *d, uint32_t value)
 
 void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size)
 {
+    if (d->shader->push_size > 0 && size > d->shader->push_size) size = d->shader->push_size;
     if (size <= RF_MAX_PUSH) memcpy(d->push, data, size);
     d->push_size = size;
 }
@@ -151,6 +152,9 @@ static rf_result dispatch_check_arrays(const rf_dispatch *d)
 static rf_result dispatch_check_limits(const rf_dispatch *d, const rf_device_caps *caps)
 {
     const char *name = d->shader->name;
+    if (d->push_size < d->shader->push_size)
+        return RF_FAIL(RF_ERROR_INTERNAL, "shader '%s': %u push-constant bytes; it reads %u", name, d->push_size,
+                       d->shader->push_size);
     if (d->push_size > caps->max_push_constants)
         return RF_FAIL(RF_ERROR_INTERNAL, "shader '%s': %u push-constant bytes; the device allows %u", name,
                        d->push_size, caps->max_push_constants);

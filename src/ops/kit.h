@@ -132,6 +132,15 @@ typedef struct rf_flat_job {
     uint32_t n_spec, spec[8];
     uint32_t push_size, push[24]; /* bytes and words of what follows the two counts */
 } rf_flat_job;
+/* Gives the job the struct of its shader's push constants (rf_push.h), whose first two members it sets itself:
+ * `vectors` and `tail`. */
+#define RF_FLAT_JOB_PUSH(job, values, vectors, tail)                                                                   \
+    do {                                                                                                               \
+        _Static_assert(offsetof(__typeof__(values), vectors) == 0 && offsetof(__typeof__(values), tail) == 4,          \
+                       "a flat job sets the first two members");                                                       \
+        rf_flat_job_push((job), &(values), sizeof(values));                                                            \
+    } while (0)
+void rf_flat_job_push(rf_flat_job *job, const void *values, size_t size);
 rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan);
 
 /* Output 0, in f32: one value everywhere (broadcast.c). */
@@ -173,6 +182,13 @@ static inline uint64_t rf_row_bytes(const rf_tensor_desc *desc)
 {
     return rf_desc_columns(desc) * rf_dtype_size(desc->dtype);
 }
+/* Gives the job the struct of its shader's push constants (rf_push.h), whose first member it sets itself: `rows`. */
+#define RF_ROW_JOB_PUSH(job, values, rows)                                                                             \
+    do {                                                                                                               \
+        _Static_assert(offsetof(__typeof__(values), rows) == 0, "a row job sets the first member");                    \
+        rf_row_job_push((job), &(values), sizeof(values));                                                             \
+    } while (0)
+void rf_row_job_push(rf_row_job *job, const void *values, size_t size);
 /* What shaders/include/stored.glsl calls TYPES. */
 uint32_t rf_row_job_types(const rf_row_job *job, const rf_op_call *call, const rf_device_caps *caps);
 /* Rows that one dispatch may take, so that every tensor's chunk fits a descriptor and starts where descriptors may, and

@@ -3,7 +3,7 @@
 #ifndef RF_TESTS_GPU_READ_SNAPSHOT_H
 #define RF_TESTS_GPU_READ_SNAPSHOT_H
 
-#include "gpu/plan.h"
+#include "gpu/device/plan.h"
 
 /* Reads DIRECTORY/DEVICE.txt, which dump_snapshot wrote. A file that cannot be read fails the test. */
 rf_gpu_snapshot read_snapshot(const char *directory, const char *device);

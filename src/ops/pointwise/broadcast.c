@@ -412,11 +412,9 @@ static double fill_score(const rf_op_call *call, const rf_device_caps *caps, con
 
 static rf_result plan_by_shader(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    rf_flat_job job = { .shader = &rf_shader_fill,
-                        .width = 4,
-                        .n_tensors = 1,
-                        .push_size = sizeof(float),
-                        .push = { rf_float_word(value) } };
+    rf_flat_job job = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1 };
+    const rf_push_fill push = { .value = value };
+    RF_FLAT_JOB_PUSH(&job, push, n_vec, n_tail);
     if (caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps)) {
         job.shader = caps->subgroup_size == 8 ? &rf_shader_fill_texel8 : &rf_shader_fill_texel16;
         job.width = 32;

@@ -56,11 +56,11 @@ static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps
                        .loops = RF_NO_LOOPS,
                        .local = rf_local_size(caps, 128),
                        .rows = rf_desc_count(&call->in[0]),
-                       .threads_per_row = depth,
-                       .n_push = 2 };
+                       .threads_per_row = depth };
+    const rf_push_one_hot push = { .depth = (uint32_t)depth };
+    RF_ROW_JOB_PUSH(&job, push, rows);
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(int32_t));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, depth * sizeof(float));
-    job.push[1] = (uint32_t)depth;
     return job;
 }
 

@@ -219,18 +219,15 @@ static uint32_t rates_rounds(const rates *b)
 
 static rf_result record_fma(rates *b, rf_gpu_recording *rec)
 {
-    const struct {
-        uint32_t rounds;
-        float factor, summand;
-    } push = { rates_rounds(b), 0.5f, 0.25f };
+    const rf_push_fma push = { .rounds = rates_rounds(b), .factor = 0.5f, .summand = 0.25f };
     return rf_gpu_record_dispatch(rec, b->fma, &(rf_gpu_binding){ b->y, 0, LOCAL * 4, 0 }, &push,
                                   (uint32_t[]){ b->groups, 1, 1 }, NULL);
 }
 
 static rf_result record_shared(rates *b, rf_gpu_recording *rec)
 {
-    const uint32_t push[2] = { rates_rounds(b), LOCAL };
-    return rf_gpu_record_dispatch(rec, b->shared, &(rf_gpu_binding){ b->y, 0, LOCAL * 16, 0 }, push,
+    const rf_push_shared push = { .rounds = rates_rounds(b), .step = LOCAL };
+    return rf_gpu_record_dispatch(rec, b->shared, &(rf_gpu_binding){ b->y, 0, LOCAL * 16, 0 }, &push,
                                   (uint32_t[]){ b->groups, 1, 1 }, NULL);
 }
 
@@ -239,9 +236,9 @@ static rf_result record_walk(rates *b, rf_gpu_recording *rec, rf_gpu_pipeline *p
 {
     const uint32_t count = (uint32_t)(b->size / 16), most = count / LOCAL;
     const uint32_t groups = b->groups * 4 < most ? b->groups * 4 : most;
-    const uint32_t push[2] = { count, groups * LOCAL };
+    const rf_push_memory push = { .count = count, .stride = groups * LOCAL };
     const rf_gpu_binding bindings[2] = { { b->x, 0, b->size, 0 }, { b->y, 0, b->size, 0 } };
-    return rf_gpu_record_dispatch(rec, pipeline, bindings, push, (uint32_t[]){ groups, 1, 1 }, NULL);
+    return rf_gpu_record_dispatch(rec, pipeline, bindings, &push, (uint32_t[]){ groups, 1, 1 }, NULL);
 }
 static rf_result record_read(rates *b, rf_gpu_recording *rec)
 {
@@ -268,12 +265,11 @@ static rf_result measure_peaks(rates *b)
 
 /* ---- the whole ---- */
 
-static rf_result make_pipeline(rates *b, const rf_shader *shader, uint32_t bindings, uint32_t push,
-                               rf_gpu_pipeline **out)
+static rf_result make_pipeline(rates *b, const rf_shader *shader, uint32_t bindings, rf_gpu_pipeline **out)
 {
     const uint32_t spec[] = { LOCAL };
     const rf_gpu_pipeline_params params = {
-        .shader = shader, .spec = spec, .num_spec = 1, .num_bindings = bindings, .push_size = push
+        .shader = shader, .spec = spec, .num_spec = 1, .num_bindings = bindings, .push_size = shader->push_size
     };
     return rf_gpu_pipeline_get(b->on.device, &params, out);
 }
@@ -288,11 +284,11 @@ static rf_result rates_prepare(rates *b)
     while (b->size > caps->max_storage_range || b->size > caps->memory_size / 8) b->size /= 2;
     RF_TRY(rf_gpu_buffer_create(b->on.device, RF_GPU_MEMORY_DEVICE, b->size, "x", &b->x));
     RF_TRY(rf_gpu_buffer_create(b->on.device, RF_GPU_MEMORY_DEVICE, b->size, "y", &b->y));
-    RF_TRY(make_pipeline(b, &rf_shader_bench_empty, 0, 0, &b->empty));
-    RF_TRY(make_pipeline(b, &rf_shader_bench_fma, 1, 12, &b->fma));
-    RF_TRY(make_pipeline(b, &rf_shader_bench_shared, 1, 8, &b->shared));
-    RF_TRY(make_pipeline(b, &rf_shader_bench_memory_read, 2, 8, &b->read));
-    return make_pipeline(b, &rf_shader_bench_memory_copy, 2, 8, &b->copy);
+    RF_TRY(make_pipeline(b, &rf_shader_bench_empty, 0, &b->empty));
+    RF_TRY(make_pipeline(b, &rf_shader_bench_fma, 1, &b->fma));
+    RF_TRY(make_pipeline(b, &rf_shader_bench_shared, 1, &b->shared));
+    RF_TRY(make_pipeline(b, &rf_shader_bench_memory_read, 2, &b->read));
+    return make_pipeline(b, &rf_shader_bench_memory_copy, 2, &b->copy);
 }
 
 static rf_result measure_all(rates *b)
