@@ -15,8 +15,8 @@
 
 #include "../support/invented.h"
 #include "base/error.h"
-#include "ops/linear/blocks.h"
-#include "ops/linear/matmul.h"
+#include "ops/linear/common/matmul.h"
+#include "ops/linear/gpu/blocks.h"
 #include "ops/ops.h"
 #include "tests/ops/cases/cases.h"
 #include "tests/room.h"

@@ -2,7 +2,7 @@
 /* Pooling of NHWC images over windows: maxima, means, their gradients. Kernels are in pool_kernels.c. */
 #include <math.h>
 
-#include "ops/linear/conv2d.h"
+#include "ops/linear/common/conv2d.h"
 #include "ops/reduction/pool.h"
 #include "ops/scalar.h"
 

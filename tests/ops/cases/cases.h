@@ -28,7 +28,7 @@ typedef struct rf_op_case {
     double rtol, atol;   /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
     bool check_gradient; /* compare the gradient with finite differences of the reference (keep such cases small) */
     bool benchmark;      /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
-    /* What a recurrent op multiplies in a step, as a case of matmul: the benchmark has its rate beside the op's. */
+    /* A recurrent op's products of a step, as a case of matmul: the benchmark has their rate beside the op's. */
     const struct rf_op_case *products;
     bool large;      /* left out of the quick test run */
     bool unattended; /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
