@@ -5,6 +5,7 @@
 
 #include "../skip.h"
 #include "../support/folder.h"
+#include "bench/measure/measure.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
