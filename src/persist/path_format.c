@@ -10,13 +10,13 @@
 #include "base/numbers.h"
 
 /* A field of the pattern: the text between braces. */
-typedef struct place {
+typedef struct field {
     char name[64];
     bool zeros;
     uint32_t width, digits; /* digits: UINT32_MAX when not given */
     char conversion;        /* d, f, e, g; 0: not given */
     const char *end;        /* after the closing brace */
-} place;
+} field;
 
 static uint32_t read_small_number(const char **at)
 {
@@ -26,9 +26,9 @@ static uint32_t read_small_number(const char **at)
 }
 
 /* `at` stands on the opening brace. */
-static rf_result read_place(const char *pattern, const char *at, place *out)
+static rf_result read_field(const char *pattern, const char *at, field *out)
 {
-    *out = (place){ .digits = UINT32_MAX };
+    *out = (field){ .digits = UINT32_MAX };
     const char *c = at + 1;
     const size_t length = strcspn(c, ":{}");
     if (length > 0 && length < sizeof(out->name)) memcpy(out->name, c, length);
@@ -62,7 +62,7 @@ static rf_result path_append(char **text, const char *more, size_t length)
     return RF_OK;
 }
 
-static rf_result format_place(const char *pattern, const place *p, uint64_t epoch, const rf_logs *logs, char *buf,
+static rf_result format_field(const char *pattern, const field *p, uint64_t epoch, const rf_logs *logs, char *buf,
                               size_t size)
 {
     double value = 0;
@@ -98,11 +98,11 @@ static bool is_plain_brace(const char *at, const char *directory_end, const rf_l
     return length == 0 || isdigit((unsigned char)at[1]) || c != at + 1 + length;
 }
 
-/* A pattern consists of these: text, or a place. */
+/* A pattern consists of these: text, or a field. */
 typedef struct piece {
     const char *text;
-    size_t length; /* 0: a place */
-    place place;
+    size_t length; /* 0: a field */
+    field field;
     const char *end;
 } piece;
 
@@ -114,8 +114,8 @@ static rf_result read_piece(const char *pattern, const char *at, const rf_logs *
     if (twice || (brace && (*at == '}' || is_plain_brace(at, slash ? slash : pattern, logs)))) out->length = 1;
     out->end = at + out->length + twice;
     if (out->length > 0) return RF_OK;
-    RF_TRY(read_place(pattern, at, &out->place));
-    out->end = out->place.end;
+    RF_TRY(read_field(pattern, at, &out->field));
+    out->end = out->field.end;
     return RF_OK;
 }
 
@@ -127,7 +127,7 @@ rf_result rf_path_format(const char *pattern, uint64_t epoch, const rf_logs *log
         piece p;
         char number[400];
         r = read_piece(pattern, at, logs, &p);
-        if (r >= 0 && p.length == 0) r = format_place(pattern, &p.place, epoch, logs, number, sizeof(number));
+        if (r >= 0 && p.length == 0) r = format_field(pattern, &p.field, epoch, logs, number, sizeof(number));
         if (r >= 0) r = p.length > 0 ? path_append(out, p.text, p.length) : path_append(out, number, strlen(number));
         if (r >= 0) at = p.end;
     }
@@ -167,8 +167,8 @@ rf_result rf_numbered_name_parse(const char *prefix, const char *suffix, rf_numb
         out->before = rf_asprintf("%s-", prefix);
         out->after = rf_strdup(suffix);
     } else {
-        place p;
-        RF_TRY(read_place(prefix, brace, &p));
+        field p;
+        RF_TRY(read_field(prefix, brace, &p));
         RF_REQUIRE(strcmp(p.name, "epoch") == 0 && (!p.conversion || p.conversion == 'd') && (p.zeros || !p.width) &&
                        !strchr(p.end, '{'),
                    "prefix '%s': it may contain only {epoch} or, for example, {epoch:03d}, once", prefix);

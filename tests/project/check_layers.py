@@ -6,7 +6,7 @@ import sys
 
 ALLOWED = {
     "include/ringfire": {"ringfire"},
-    "src/base": {"ringfire", "base"},
+    "src/base": {"ringfire", "base", "zstd"},
     "src/gpu": {"ringfire", "base", "gpu", "vulkan"},
     "src/graph": {"ringfire", "base", "graph"},
     "src/ops": {"ringfire", "base", "graph", "ops", "shaders"},
@@ -27,8 +27,10 @@ ALLOWED = {
 ROOMS = {
     "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(), "update": {"store", "exchange", "balance"},
                     "step": {"store", "exchange", "balance", "update"}},
+    "src/train": {"layers": set(), "optimizer": set(), "metrics": set(), "model": {"layers", "optimizer"},
+                  "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
 }
-LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc", "zlib.h": "zlib", "zstd.h": "zstd",
+LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc", "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base", "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "grp", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math", "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",

@@ -10,7 +10,7 @@
 
 /* ---- writing ---- */
 
-/* What the file will hold. Names and bytes are the arena's. */
+/* The contents that the file will have. Names and bytes are the arena's. */
 typedef struct contents {
     rf_arena arena;
     struct {

@@ -5,6 +5,7 @@
 
 #include "persist/json.h"
 #include "train/metrics/metric.h"
+#include "train/model/model.h"
 
 /* The text alone, without a device. */
 typedef struct rf_training {

@@ -51,7 +51,7 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function)
 
 typedef enum range { RANGE_UNKNOWN, RANGE_PROBABILITIES, RANGE_SOFTMAX, RANGE_ANY } range;
 
-/* What is known of the values that a scalar function gives. */
+/* The range of values that a scalar function gives, as far as it is known. */
 static range range_of_fn(uint8_t fn)
 {
     switch (fn) {
@@ -267,7 +267,7 @@ rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
     return w.shape.rank == 0 ? weight : rf_append_axes(t, weight, v.shape.rank - w.shape.rank);
 }
 
-rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
+rf_tensor rf_broadcast_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
 {
     rf_graph *g = rf_trace_graph(t);
     rf_value v, w, wide = 0;
@@ -324,7 +324,7 @@ rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_t
         !rf_operand(t, sample_weight, "rf_compute_weighted_loss: sample_weight", &v)) {
         return RF_NO_TENSOR;
     }
-    const rf_tensor weight = rf_spread_weight(t, sample_weight, per_example_loss);
+    const rf_tensor weight = rf_broadcast_weight(t, sample_weight, per_example_loss);
     const rf_tensor mine = rf_reduce_sum(t, rf_multiply(t, per_example_loss, weight), NULL, 0, false);
     const rf_tensor own = rf_reduce_sum(t, rf_stop_gradient(t, weight), NULL, 0, false);
     const rf_tensor sum = rf_all_replica_sum(t, own);

@@ -337,7 +337,7 @@ static rf_result check_groups(rf_trace *t, const rf_optimizer *optimizer, rf_var
     return RF_OK;
 }
 
-/* What both ways to update have in common; the trace carries the failure too. */
+/* Both ways to update have these checks in common; the trace carries the failure too. */
 static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
                               const char *function)
 {
@@ -511,7 +511,7 @@ static rf_result apply_reached(rf_trace *t, rf_optimizer *optimizer, const rf_te
     return r;
 }
 
-/* Of gradients of the caller; NULL: of the loss. */
+/* `gradients` are the caller's; NULL: they are those of the loss. */
 static rf_result update_reached(rf_trace *t, rf_optimizer *optimizer, rf_value loss, const rf_tensor *gradients,
                                 rf_variable_list variables)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RF_TRAIN_FIT_LOGS_H
-#define RF_TRAIN_FIT_LOGS_H
+#ifndef RF_TRAIN_METRICS_LOGS_H
+#define RF_TRAIN_METRICS_LOGS_H
 
 #include <ringfire/train.h>
 

@@ -1,52 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places along an axis that a step is given as numbers, as when a sequence is computed piece by piece. */
+/* Positions along an axis that a step is given as numbers, as when a sequence is computed piece by piece. */
 #include <ringfire/ops.h>
 
 #include <stdio.h>
 
-#include "base/memory.h"
 #include "graph/batch_dims.h"
 #include "trace/trace.h"
 
-/* As f32, whole numbers are exact up to here; longer axes would make wrong places without a word. */
-enum { LONGEST = 1 << 24 };
-
-bool rf_place_check(rf_trace *t, rf_tensor place, const char *argument)
+bool rf_position_check(rf_trace *t, rf_tensor position, const char *argument)
 {
     rf_tensor_desc desc;
     char shape[96];
-    if (!rf_operand_desc(t, place, argument, &desc)) return false;
+    if (!rf_operand_desc(t, position, argument, &desc)) return false;
     if (desc.dtype == RF_I32 && rf_shape_count(desc.shape) == 1) return true;
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s is %s %s, must be i32 of one element", argument,
                         rf_dtype_name(desc.dtype), rf_shape_format(desc.shape, shape, sizeof(shape)));
     return false;
 }
 
-rf_tensor rf_places(rf_trace *t, int64_t count, rf_shape shape)
+rf_tensor rf_position_number(rf_trace *t, rf_tensor position)
 {
-    if (count > LONGEST) {
-        (void)rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "an axis of %lld has more places than f32 can number",
-                            (long long)count);
-        return RF_NO_TENSOR;
-    }
-    float *values = RF_NEW_ARRAY(float, (size_t)count);
-    if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-    for (int64_t i = 0; i < count; i++) values[i] = (float)i;
-    const rf_tensor places = rf_constant_array(t, &(rf_array){ RF_F32, shape, values });
-    rf_free(values);
-    return places;
+    return rf_cast(t, rf_reshape(t, position, RF_SHAPE(1)), RF_F32);
 }
 
-rf_tensor rf_place_number(rf_trace *t, rf_tensor place)
+rf_tensor rf_position_rows(rf_trace *t, rf_tensor position, int64_t count, const char *argument)
 {
-    return rf_cast(t, rf_reshape(t, place, RF_SHAPE(1)), RF_F32);
-}
-
-rf_tensor rf_place_rows(rf_trace *t, rf_tensor place, int64_t count, const char *argument)
-{
-    if (!rf_place_check(t, place, argument)) return RF_NO_TENSOR;
-    const rf_tensor first = rf_place_number(t, place);
-    const rf_tensor all = count == 1 ? first : rf_add(t, rf_places(t, count, RF_SHAPE(count)), first);
+    if (!rf_position_check(t, position, argument)) return RF_NO_TENSOR;
+    const rf_tensor first = rf_position_number(t, position);
+    const rf_tensor all = count == 1 ? first : rf_add(t, rf_positions(t, count, RF_SHAPE(count)), first);
     return rf_cast(t, all, RF_I32);
 }
 
@@ -73,8 +54,8 @@ static rf_result check_updates(const rf_tensor_desc *x, const rf_tensor_desc *up
     return fits ? RF_OK : refuse_updates(x, updates, *at);
 }
 
-/* No more updates than there are places: where one of both follows the batch, that is so for some numbers of examples,
- * which need not be that of the trace. */
+/* No more updates than there are positions: where one of both follows the batch, that is so for some numbers of
+ * examples, which need not be that of the trace. */
 static rf_result check_room(rf_graph *g, rf_value x, rf_value updates, int32_t axis)
 {
     const rf_tensor_desc is = *rf_graph_desc(g, x), got = *rf_graph_desc(g, updates);
@@ -94,18 +75,18 @@ static rf_result check_room(rf_graph *g, rf_value x, rf_value updates, int32_t a
     return rf_graph_limit_batch(g, least, spare < 0 && each > 0 ? 0 : most, reason);
 }
 
-/* The distance of each place of x from the first of the updates says which of them it takes, if any. */
+/* The distance of each position of x from the first of the updates says which of them it takes, if any. */
 static rf_tensor update_places(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor start, int32_t axis)
 {
     const int32_t behind = rf_tensor_shape(t, x).rank - 1 - axis;
-    const rf_tensor places = rf_subtract(t, rf_places_along(t, x, axis), rf_place_number(t, start));
-    const rf_tensor distance = rf_append_axes(t, places, behind); /* against x, from the axis on */
+    const rf_tensor positions = rf_subtract(t, rf_positions_along(t, x, axis), rf_position_number(t, start));
+    const rf_tensor distance = rf_append_axes(t, positions, behind); /* against x, from the axis on */
     const rf_tensor zero = rf_constant(t, 0), one = rf_constant(t, 1);
     if (rf_dim_is_one(t, updates, axis)) return rf_where(t, rf_compare(t, RF_EQUAL, distance, zero), updates, x);
     const rf_tensor count = rf_count_along(t, updates, axis);
     const rf_tensor inside =
         rf_multiply(t, rf_compare(t, RF_GREATER_EQUAL, distance, zero), rf_compare(t, RF_LESS, distance, count));
-    const rf_tensor which = rf_minimum(t, rf_maximum(t, places, zero), rf_subtract(t, count, one));
+    const rf_tensor which = rf_minimum(t, rf_maximum(t, positions, zero), rf_subtract(t, count, one));
     return rf_where(t, inside, rf_gather(t, updates, rf_cast(t, which, RF_I32), axis), x);
 }
 
@@ -116,7 +97,7 @@ rf_tensor rf_slice_update(rf_trace *t, rf_tensor x, rf_tensor updates, rf_tensor
     int32_t at = 0;
     if (!rf_operand_desc(t, x, "rf_slice_update: x", &is) ||
         !rf_operand_desc(t, updates, "rf_slice_update: updates", &got) ||
-        !rf_place_check(t, start, "rf_slice_update: start"))
+        !rf_position_check(t, start, "rf_slice_update: start"))
         return RF_NO_TENSOR;
     rf_result r = check_updates(&is, &got, axis, &at);
     if (r >= 0) r = check_room(rf_trace_graph(t), x.id, updates.id, at);

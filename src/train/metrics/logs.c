@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/fit/logs.h"
+#include "train/metrics/logs.h"
 
 #include <math.h>
 #include <string.h>
