@@ -144,6 +144,4 @@ const rf_op rf_op_conv2d = {
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = rf_conv2d_pool_absorb,
     .families = { &common, RF_SOFTWARE(&rf_conv2d_cpu), &rf_conv2d_gpu },
-    RF_CASES(rf_conv2d_cases),
-    RF_GPU_CASES(rf_conv2d_gpu_cases),
 };

@@ -113,8 +113,6 @@ const rf_op rf_op_conv2d_data_grad = {
     .reference = rf_conv2d_data_reference,
     .cost = rf_conv2d_data_cost,
     .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), &rf_conv2d_data_gpu },
-    RF_CASES(rf_conv2d_data_grad_cases),
-    RF_GPU_CASES(rf_conv2d_data_grad_gpu_cases),
 };
 
 /* ---- with respect to the kernel; the bias' comes along because dy is being read anyway ---- */
@@ -237,6 +235,4 @@ const rf_op rf_op_conv2d_filter_grad = {
     .cost = filter_cost,
     .absorb_sibling = filter_absorb_sibling,
     .families = { &filter_common, RF_SOFTWARE(&rf_conv2d_filter_cpu), &rf_conv2d_filter_gpu },
-    RF_CASES(rf_conv2d_filter_grad_cases),
-    RF_GPU_CASES(rf_conv2d_filter_grad_gpu_cases),
 };

@@ -179,5 +179,4 @@ const rf_op rf_op_conv2d_pool_filter_grad = {
     .cost = grad_cost,
     .absorb_sibling = absorb_cast,
     .families = { &common, RF_SOFTWARE(&rf_conv2d_pool_filter_cpu) },
-    RF_CASES(rf_conv2d_pool_filter_grad_cases),
 };

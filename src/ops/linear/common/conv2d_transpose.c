@@ -82,5 +82,4 @@ const rf_op rf_op_conv2d_transpose = {
     .reference = rf_conv2d_data_reference,
     .cost = rf_conv2d_data_cost,
     .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), &rf_conv2d_data_gpu },
-    RF_CASES(rf_conv2d_transpose_cases),
 };

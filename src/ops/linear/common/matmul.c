@@ -304,6 +304,4 @@ const rf_op rf_op_matmul = {
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = absorb_sibling,
     .families = { &common, RF_SOFTWARE(&rf_matmul_cpu), &rf_matmul_gpu },
-    RF_CASES(rf_matmul_cases),
-    RF_GPU_CASES(rf_matmul_gpu_cases),
 };
