@@ -4,7 +4,7 @@
 #include "ops/linear/common/conv2d.h"
 #include "rf_shaders.h"
 
-typedef rf_push_linear_conv push;
+typedef rf_push_conv2d_naive push;
 
 static push push_make(const rf_conv_geometry *g)
 {
@@ -77,7 +77,7 @@ static bool steps_make(steps whole, uint64_t limit, steps *out)
     return loops_of(*out) <= limit;
 }
 
-/* Of sums over the kernel's taps and the channels of one group. */
+/* Sums go over the kernel's taps and the channels of one group. */
 static bool tap_steps(const rf_conv_geometry *g, const rf_device_caps *caps, int64_t channels, steps *out)
 {
     return steps_make((steps){ (uint64_t)g->kh, (uint64_t)g->kw, (uint64_t)channels }, rf_loop_limit(caps), out);

@@ -24,7 +24,7 @@ static rf_result pad_groups(rf_lanes_plan *p, rf_binding *io, int64_t pixels, in
     return rf_lanes_pad_rows(p, io, pixels * groups, channels);
 }
 
-/* What a product takes of the convolution alone, with groups of its channels as columns. */
+/* The part of a product that follows from the convolution alone, with groups of its channels as columns. */
 static rf_lanes_gather gather_geometry(const rf_conv_geometry *g)
 {
     return (rf_lanes_gather){ .rows = g->n * g->oh * g->ow,

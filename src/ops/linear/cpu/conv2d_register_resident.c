@@ -12,7 +12,7 @@
 #include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
 
-enum { SUMMANDS = 32, COLUMNS = 32, EIGHT = 8 /* of shaders/include/linear_held.glsl */ };
+enum { SUMMANDS = 32, COLUMNS = 32, EIGHT = 8 /* of shaders/linear/cpu/register_resident.glsl */ };
 
 /* The convolution of conv2d, or that a data gradient is; of the kernel, in eights: its tap 0, from tap to tap. */
 typedef struct held_gather {
@@ -36,7 +36,8 @@ static held_gather gather_of(const rf_op_call *call, rf_linear_role role)
                           .bias = forward && call->n_in == 3 };
 }
 
-/* What is held is loaded anew for each pass over a workgroup's rows, which takes as long as some 25 of them. */
+/* The operand that is held is loaded anew for each pass over a workgroup's rows, which takes as long as some 25 of
+ * them. */
 enum { FEWEST_ROWS = 256, FEWEST_PIXELS = 4 * SUMMANDS, WANTED_GROUPS = 32 };
 
 /* A loop's last turn only finds that it is over. */

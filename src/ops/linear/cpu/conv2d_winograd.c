@@ -83,7 +83,7 @@ rf_result rf_winograd_plan(const rf_op_call *call, const rf_device_caps *caps, c
     return RF_OK;
 }
 
-/* Of small images the direct form leaves out taps of padding, which is not counted. */
+/* The direct form leaves out taps of padding, of small images many: that is not counted. */
 double rf_winograd_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_piece_kernel *kernel = data;

@@ -7,8 +7,8 @@
  * Rounding errors. With numbers of x up to X, of the kernel up to K and C channels, a result's products add up to 537 C
  * X K at most (23.2 squared, from the lines of A, B and G), where those of the direct form add up to 9 C X K. But C +
  * 26 roundings follow each other, transforms included, instead of 9 C. So the forward error bound is 6.6 (1 + 26 / C)
- * times that of the direct form. Of numbers of random sign the root of the mean square is 2.1 times that of the direct
- * form. The points 0, 1, -1, 2, -2, with which these transforms were published, have 4.3, and 0, 1, -1, 1/2, -2
+ * times that of the direct form. With numbers of random sign the root of the mean square is 2.1 times that of the
+ * direct form. The points 0, 1, -1, 2, -2, with which these transforms were published, have 4.3, and 0, 1, -1, 1/2, -2
  * have 2.7 (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016; Barabasz, Anderson, Soodhalter and
  * Gregg, Error Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks, 2020, on choosing
  * them). The cases' tolerances hold it as they are, with the channels that it is left to.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels by Winograd's algorithms for blocks of 2 x 2 and of 4 x 4 pixels share. */
+/* Shared by the kernels by Winograd's algorithms for blocks of 2 x 2 and of 4 x 4 pixels. */
 #ifndef RF_OPS_LINEAR_CPU_CONV2D_WINOGRAD_PRODUCT_H
 #define RF_OPS_LINEAR_CPU_CONV2D_WINOGRAD_PRODUCT_H
 

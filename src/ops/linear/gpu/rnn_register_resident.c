@@ -10,7 +10,7 @@
 enum { MOST_UNITS = 256, MOST_COLUMNS = 1024, MOST_HELD = 32, GRAD_MOST_HELD = 12, GRAD_LANES = 8 };
 /* A dispatch that lasts seconds is broken off by drivers. */
 enum { MOST_STEPS = 16384 };
-/* What there is for a workgroup, what an invocation may have of it, and what it needs besides weights. Software has
+/* Registers of a workgroup, the most of an invocation, and those that it needs besides weights. Software has
  * none: what it is given makes for tests of both ways. */
 enum { REGISTERS = 65536, MOST_REGISTERS = 248, CPU_REGISTERS = 80, OTHER_REGISTERS = 40, GRAD_OTHER_REGISTERS = 48 };
 
