@@ -284,6 +284,8 @@ typedef struct rf_cumprod_attr {
     uint32_t exclusive, reverse;
 } rf_cumprod_attr;
 rf_result rf_emit_cumprod(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+/* cumprod_grad.c: the attributes are those of the products. */
+rf_result rf_emit_cumprod_grad(rf_graph *g, const rf_cumprod_attr *attr, rf_value dy, rf_value x, rf_value *out);
 typedef struct rf_recurrence_attr {
     uint32_t reverse;
 } rf_recurrence_attr;

@@ -299,15 +299,18 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
 }
 
 /* For steps whose gradients are accumulated. */
-static rf_tensor note_weights(rf_trace *t, rf_tensor loss, rf_tensor own, rf_tensor sum, rf_tensor weight)
+static rf_tensor note_weights(rf_trace *t, rf_tensor loss, rf_tensor own, rf_tensor sum, rf_tensor weight,
+                              rf_tensor given)
 {
     const rf_shape shape = rf_tensor_shape(t, weight);
     rf_value v;
     rf_step_divisor divisor = { .kind = RF_DIVISOR_WEIGHTS, .elements = 1 };
     if (!rf_operand(t, loss, "rf_compute_weighted_loss", &v) ||
         !rf_operand(t, own, "rf_compute_weighted_loss", &divisor.own) ||
-        !rf_operand(t, sum, "rf_compute_weighted_loss", &divisor.total))
+        !rf_operand(t, sum, "rf_compute_weighted_loss", &divisor.total) ||
+        !rf_operand(t, given, "rf_compute_weighted_loss", &divisor.weights))
         return RF_NO_TENSOR;
+    divisor.weights = rf_trace_graph(t)->values.items[divisor.weights].storage;
     for (int32_t i = 1; i < shape.rank; i++) divisor.elements *= (double)shape.dim[i];
     const rf_result r = rf_trace_note_divisor(t, v, &divisor);
     return r < 0 ? rf_trace_emit(t, r, 0) : loss;
@@ -327,7 +330,7 @@ rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_t
     const rf_tensor sum = rf_all_replica_sum(t, own);
     const rf_tensor zero = rf_constant(t, 0.0f), one = rf_constant(t, 1.0f), empty = rf_compare(t, RF_EQUAL, sum, zero);
     const rf_tensor loss = rf_where(t, empty, zero, rf_divide(t, mine, rf_where(t, empty, one, sum)));
-    return note_weights(t, loss, own, sum, weight);
+    return note_weights(t, loss, own, sum, weight, sample_weight);
 }
 
 rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)

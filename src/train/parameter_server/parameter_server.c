@@ -11,7 +11,7 @@
 #include "server/coordinator.h"
 #include "server/variables.h"
 #include "server/worker.h"
-#include "train/files/config_json.h"
+#include "train/optimizer/config_json.h"
 #include "train/optimizer/optimizer.h"
 #include "train/parameter_server/store.h"
 #include "train/parameter_server/worker_data.h"

@@ -6,7 +6,7 @@
 #include <ringfire/train.h>
 
 #include "base/memory.h"
-#include "train/files/config_json.h"
+#include "train/optimizer/config_json.h"
 
 #define BLOCK (1u << 22) /* elements of one variable: what every device can bind as a whole */
 enum { GROUP_NAME = 16 };

@@ -7,15 +7,15 @@
 
 /* ---- what is believed ---- */
 
-rf_shared_item rf_shared_item_of(const rf_item_value *value)
+rf_item_header rf_item_header_of(const rf_item_value *value)
 {
-    rf_shared_item shared = { value->present, value->size, value->number, (uint64_t)value->shape.rank, { 0 } };
+    rf_item_header shared = { value->present, value->size, value->number, (uint64_t)value->shape.rank, { 0 } };
     memcpy(shared.dim, value->shape.dim, sizeof(shared.dim));
     return shared;
 }
 
 /* As the chief found it in the file: of the item's shape, with as many bytes as that has. */
-static bool is_tensor(const rf_item *item, const rf_shared_item *shared)
+static bool is_tensor(const rf_item *item, const rf_item_header *shared)
 {
     if (shared->shape_rank != (uint64_t)item->shape.rank) return false;
     size_t bytes = rf_dtype_size(item->kind->dtype);
@@ -27,7 +27,7 @@ static bool is_tensor(const rf_item *item, const rf_shared_item *shared)
     return bytes == shared->size;
 }
 
-rf_result rf_shared_item_take(const rf_item *item, const rf_shared_item *shared, rf_item_value *out)
+rf_result rf_item_header_take(const rf_item *item, const rf_item_header *shared, rf_item_value *out)
 {
     *out = (rf_item_value){ 0 };
     if (shared->present == 0) return RF_OK;
@@ -42,7 +42,7 @@ rf_result rf_shared_item_take(const rf_item *item, const rf_shared_item *shared,
     return RF_OK;
 }
 
-bool rf_part_id_sound(const rf_part_id *id)
+bool rf_part_id_is_valid(const rf_part_id *id)
 {
     const size_t length = strnlen(id->text, sizeof(id->text));
     return length > 0 && length < sizeof(id->text) && strspn(id->text, "0123456789abcdef-") == length;
@@ -50,7 +50,7 @@ bool rf_part_id_sound(const rf_part_id *id)
 
 /* ---- messages ---- */
 
-rf_result rf_share_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size)
+rf_result rf_broadcast_bytes(rf_strategy *strategy, const char *name, void *data, uint64_t size)
 {
     if (rf_strategy_world_size(strategy) == 1 || size == 0) return RF_OK;
     return rf_comm_broadcast(rf_strategy_comm(strategy), data, size, RF_U8, 0, &(rf_collective_params){ .name = name });
@@ -68,7 +68,7 @@ rf_result rf_gather_bytes(rf_strategy *strategy, const char *name, const void *m
     return r;
 }
 
-rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs)
+rf_result rf_broadcast_result(rf_strategy *strategy, rf_result chiefs)
 {
     if (rf_strategy_world_size(strategy) == 1) return chiefs;
     struct outcome {
@@ -81,7 +81,7 @@ rf_result rf_share_result(rf_strategy *strategy, rf_result chiefs)
         outcome.result = chiefs;
         snprintf(outcome.message, sizeof(outcome.message), "%.*s", (int)sizeof(outcome.message) - 1, record.message);
     }
-    RF_TRY(rf_share_bytes(strategy, "outcome of a checkpoint", &outcome, sizeof(outcome)));
+    RF_TRY(rf_broadcast_bytes(strategy, "outcome of a checkpoint", &outcome, sizeof(outcome)));
     if (rf_strategy_is_chief(strategy)) return chiefs < 0 ? rf_error_restore(&record) : chiefs;
     outcome.message[sizeof(outcome.message) - 1] = '\0';
     return outcome.result < 0 ? RF_FAIL(rf_error_code(outcome.result), "rank 0: %s", outcome.message) : RF_OK;

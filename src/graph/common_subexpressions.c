@@ -65,14 +65,14 @@ static rf_result share_node(sharing *s, rf_node n)
     }
     if (is_alias(s->graph, node)) {
         s->map[node->out[0]] = node->in[0];
-        rf_graph_kill(s->graph, n);
+        rf_graph_remove_node(s->graph, n);
         return RF_OK;
     }
     uint32_t *slot = rf_graph_index_node(s->graph, &s->seen, node);
     if (*slot && is_current(s, rf_graph_index_number(*slot))) {
         const rf_node_info *first = &s->graph->nodes.items[rf_graph_index_number(*slot)];
         for (uint32_t i = 0; i < node->n_out; i++) s->map[node->out[i]] = first->out[i];
-        rf_graph_kill(s->graph, n);
+        rf_graph_remove_node(s->graph, n);
     } else {
         rf_graph_index_put(&s->seen, slot, n, true);
     }
@@ -93,7 +93,7 @@ void rf_graph_substitute(rf_graph *graph, rf_value from, rf_value to)
     }
 }
 
-rf_result rf_graph_share(rf_graph *graph, rf_value *map)
+rf_result rf_graph_merge_common(rf_graph *graph, rf_value *map)
 {
     sharing s = { .graph = graph, .map = map, .updated = RF_NEW_ARRAY(rf_node, graph->values.count) };
     for (rf_value v = 0; v < graph->values.count; v++) map[v] = v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/callbacks/path_format.h"
+#include "persist/path_format.h"
 
 #include <ctype.h>
 #include <stdio.h>

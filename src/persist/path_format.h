@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* File names with places in braces: {epoch}, {epoch:03d}, {val_loss:.2f}. Pure. */
-#ifndef RF_TRAIN_CALLBACKS_PATH_FORMAT_H
-#define RF_TRAIN_CALLBACKS_PATH_FORMAT_H
+#ifndef RF_PERSIST_PATH_FORMAT_H
+#define RF_PERSIST_PATH_FORMAT_H
 
 #include <ringfire/train.h>
 
