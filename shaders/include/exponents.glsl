@@ -22,7 +22,7 @@ Wide times(Wide a, Wide b)
     return Wide(m.m, clamp(a.e + b.e + m.e, -(1 << 29), 1 << 29));
 }
 
-// What is 64 bits below does not show in a float.
+// A float does not show an addend that is 64 bits below.
 Wide plus(Wide a, Wide b)
 {
     if (a.m == 0.0) return b;

@@ -18,7 +18,7 @@ layout(std430, binding = 3) buffer Kept { int kept[]; };
 #endif
 layout(push_constant) uniform Push { uint rows, columns, blocks, block_len, exclusive, reverse; };
 
-// Of each row `kept` holds a product and a sum of every block, then the products before every element.
+// `kept` holds for each row a product and a sum of every block, then the products before every element.
 #define WORDS (4 * blocks + 2 * columns)
 
 void keep(uint at, Wide a)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interface of an operation: everything that the project knows about it, in one struct that one file of src/ops/
- * fills in. The graph differentiates and fuses through it, exec chooses and plans kernels through it, and tests and
- * benchmarks iterate over its cases.
+ * fills in. The graph differentiates and fuses through it, and exec chooses and plans kernels through it.
  */
 #ifndef RF_GRAPH_OP_H
 #define RF_GRAPH_OP_H
@@ -219,37 +218,6 @@ rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, 
 rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                               rf_kernel_plan *plan);
 
-/* ---- test cases, which are the benchmark's cases too ---- */
-
-typedef enum rf_fill {
-    RF_FILL_NORMAL = 0,  /* N(0,1) * (b ? b : 1) + a */
-    RF_FILL_UNIFORM,     /* U(a, b) */
-    RF_FILL_INTEGER,     /* integers a .. b - 1 (any dtype) */
-    RF_FILL_DISTINCT,    /* a random permutation of k * 0.01: no ties, for max and argmax with finite differences */
-    RF_FILL_PROBABILITY, /* rows (last axis) positive with sum 1 */
-    RF_FILL_ZERO,
-} rf_fill;
-typedef struct rf_case_input {
-    rf_tensor_desc desc;
-    rf_fill fill;
-    float a, b;
-} rf_case_input;
-typedef struct rf_op_case {
-    const char *name; /* unique within the op */
-    const void *attr; /* NULL: zeroed attributes */
-    uint32_t n_in;
-    rf_case_input in[RF_MAX_INPUTS];
-    double rtol, atol;   /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
-    bool check_gradient; /* compare the gradient with finite differences of the reference (keep such cases small) */
-    bool benchmark;      /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
-    /* A recurrent op's products of a step, as a case of matmul: the benchmark has their rate beside the op's. */
-    const struct rf_op_case *products;
-    bool large;      /* left out of the quick test run */
-    bool unattended; /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
-    bool by_sign;    /* results depend on the sign of a sum, which a denormal decides where the device has denormals */
-    bool saturates;  /* numbers do not fit the result's type, which other programs need not clamp */
-} rf_op_case;
-
 /* ---- the op ---- */
 
 typedef struct rf_grad_context {
@@ -351,11 +319,6 @@ struct rf_op {
     const rf_kernel_list *families[RF_NUM_FAMILIES]; /* NULL: none. rf_op_kernel() numbers the kernels of all */
     const rf_kernel *const *kernels;                 /* further ones, which come first */
     uint32_t num_kernels;
-    const rf_op_case *cases;
-    uint32_t num_cases;
-    /* Further rows of the op benchmark on devices that are no CPUs: sizes that fill a GPU. No test computes them. */
-    const rf_op_case *gpu_cases;
-    uint32_t num_gpu_cases;
 };
 /* The op's kernels are numbered in the order of the families. Among those with the same score the first one runs. */
 uint32_t rf_op_num_kernels(const rf_op *op);

@@ -209,7 +209,7 @@ static rf_result fail_theirs(const rf_directory_lock *lock, attempt a, const cha
         strerror(code), instead);
 }
 
-/* Once: saves try again where the directory may be written by then. */
+/* Says so once: saves try again where the directory may be written by then. */
 static rf_result go_unlocked(rf_directory_lock *lock, attempt a)
 {
     if (!lock->warned)

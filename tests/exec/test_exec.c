@@ -5,6 +5,7 @@
 
 #include "../skip.h"
 #include "../support/folder.h"
+#include "bench/measure/measure.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
@@ -304,7 +305,7 @@ static void body_barriers(rf_exec *exec)
     assert_int_equal(stats.num_nodes, 3);
     assert_int_equal(stats.num_barriers, exec->caps.host_visible ? 1 : 3);
     rf_program_destroy(&program);
-    /* Of a node alone: its second dispatch reads what the first has written. */
+    /* The second dispatch of one node reads what the first has written. */
     CHECK(emit(g, &op_column_sums, 1, x, 0, &results[0]));
     CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = results, .num_results = 1 }, &program));
     CHECK(rf_program_stats_get(program, 3, &stats));

@@ -16,6 +16,7 @@
 #include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/cases.h"
 #include "tests/room.h"
 
 #define F32(...)                                                                                                       \
@@ -495,9 +496,9 @@ static void test_plans(void **state)
     (void)state;
     uint32_t plans = 0, cut = 0;
     for (uint32_t o = 0; o < RF_LENGTH(ops); o++)
-        for (uint32_t c = 0; c < ops[o]->num_cases; c++)
+        for (uint32_t c = 0; c < rf_op_cases(ops[o])->count; c++)
             for (uint32_t d = 0; d < RF_LENGTH(devices); d++) {
-                const rf_op_case *test_case = &ops[o]->cases[c];
+                const rf_op_case *test_case = &rf_op_cases(ops[o])->items[c];
                 rf_op_call call = {
                     .op = ops[o], .attr = test_case->attr, .n_in = test_case->n_in, .n_out = ops[o]->n_out
                 };

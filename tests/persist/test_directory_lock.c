@@ -11,7 +11,7 @@
 #include "tests/support/expect.h"
 #include "tests/support/folder.h"
 
-/* What taking a lock ends with; 0: it is taken. */
+/* The error that taking a lock ends with; 0: none. */
 static int lock_errno;
 
 int __real_fcntl64(int fd, int command, ...);

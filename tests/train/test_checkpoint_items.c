@@ -14,12 +14,12 @@
 
 static char name[] = "model/dense/kernel";
 
-static void expect(rf_result want, const rf_item *item, rf_item_header shared)
+static void expect(rf_result want, const rf_item *item, rf_item_header header)
 {
     rf_item_value value;
-    assert_int_equal(rf_item_header_take(item, &shared, &value), want);
+    assert_int_equal(rf_item_header_take(item, &header, &value), want);
     assert_null(value.data);
-    assert_int_equal(value.present, want == RF_OK && shared.present);
+    assert_int_equal(value.present, want == RF_OK && header.present);
     if (want < 0) assert_non_null(strstr(rf_error_message(), name));
 }
 

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "ops/pointwise/elementwise_cases.h"
+#include "ops/kit.h"
 
 static rf_result check_program(const rf_elementwise_attr *attr, uint32_t n_in)
 {
@@ -444,5 +443,4 @@ const rf_op rf_op_elementwise = {
     .cost = elementwise_cost,
     .absorb_consumer = rf_elementwise_absorb,
     RF_KERNELS(rf_elementwise_kernels),
-    RF_CASES(rf_elementwise_cases),
 };

@@ -16,7 +16,7 @@ static bool has_fours(const rf_op_call *call, const rf_device_caps *caps, const 
     return columns % 4 == 0 || rf_desc_rows(&call->in[0]) == 1;
 }
 
-static uint64_t walks(const rf_scan *scan)
+static uint64_t row_walks(const rf_scan *scan)
 {
     return scan->element_words ? 2 : 1;
 }
@@ -37,7 +37,7 @@ static rf_row_job scan_job(const rf_op_call *call, const rf_device_caps *caps, c
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = cut.blocks,
-                       .loops = (fours ? cut.len / 4 + 4 : cut.len * walks(scan)) + 1,
+                       .loops = (fours ? cut.len / 4 + 4 : cut.len * row_walks(scan)) + 1,
                        .n_push = 6 };
     job.push[1] = (uint32_t)columns;
     job.push[2] = (uint32_t)cut.blocks;
@@ -92,7 +92,8 @@ rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, c
 static scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
 {
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
-    const uint64_t busy = rf_div_up(caps->is_cpu ? 64 : 16384, rows), most = rf_loop_limit(caps) / (2 * walks(scan));
+    const uint64_t busy = rf_div_up(caps->is_cpu ? 64 : 16384, rows),
+                   most = rf_loop_limit(caps) / (2 * row_walks(scan));
     uint64_t len = (uint64_t)ceil(sqrt((double)columns));
     if (len < rf_div_up(columns, busy)) len = rf_div_up(columns, busy);
     if (len > most) len = most;

@@ -9,36 +9,36 @@
 
 rf_item_header rf_item_header_of(const rf_item_value *value)
 {
-    rf_item_header shared = { value->present, value->size, value->number, (uint64_t)value->shape.rank, { 0 } };
-    memcpy(shared.dim, value->shape.dim, sizeof(shared.dim));
-    return shared;
+    rf_item_header header = { value->present, value->size, value->number, (uint64_t)value->shape.rank, { 0 } };
+    memcpy(header.dim, value->shape.dim, sizeof(header.dim));
+    return header;
 }
 
 /* As the chief found it in the file: of the item's shape, with as many bytes as that has. */
-static bool is_tensor(const rf_item *item, const rf_item_header *shared)
+static bool is_tensor(const rf_item *item, const rf_item_header *header)
 {
-    if (shared->shape_rank != (uint64_t)item->shape.rank) return false;
+    if (header->shape_rank != (uint64_t)item->shape.rank) return false;
     size_t bytes = rf_dtype_size(item->kind->dtype);
     for (int32_t i = 0; i < item->shape.rank; i++) {
         const bool free_row = i == 0 && item->kind->free_rows;
-        if (shared->dim[i] < 0 || (!free_row && shared->dim[i] != item->shape.dim[i])) return false;
-        if (!rf_mul_size(bytes, (size_t)shared->dim[i], &bytes)) return false;
+        if (header->dim[i] < 0 || (!free_row && header->dim[i] != item->shape.dim[i])) return false;
+        if (!rf_mul_size(bytes, (size_t)header->dim[i], &bytes)) return false;
     }
-    return bytes == shared->size;
+    return bytes == header->size;
 }
 
-rf_result rf_item_header_take(const rf_item *item, const rf_item_header *shared, rf_item_value *out)
+rf_result rf_item_header_take(const rf_item *item, const rf_item_header *header, rf_item_value *out)
 {
     *out = (rf_item_value){ 0 };
-    if (shared->present == 0) return RF_OK;
-    const bool sound = item->kind->form == RF_ITEM_TENSOR   ? is_tensor(item, shared)
-                       : item->kind->form == RF_ITEM_NUMBER ? shared->size == 0
-                                                            : shared->size < SIZE_MAX;
+    if (header->present == 0) return RF_OK;
+    const bool sound = item->kind->form == RF_ITEM_TENSOR   ? is_tensor(item, header)
+                       : item->kind->form == RF_ITEM_NUMBER ? header->size == 0
+                                                            : header->size < SIZE_MAX;
     if (!sound) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent an unexpected value for '%s'", item->name);
-    *out = (rf_item_value){ .present = true, .size = shared->size, .number = shared->number };
+    *out = (rf_item_value){ .present = true, .size = header->size, .number = header->number };
     if (item->kind->form != RF_ITEM_TENSOR) return RF_OK;
     out->shape = item->shape;
-    if (item->shape.rank > 0) out->shape.dim[0] = shared->dim[0];
+    if (item->shape.rank > 0) out->shape.dim[0] = header->dim[0];
     return RF_OK;
 }
 

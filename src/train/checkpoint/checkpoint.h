@@ -98,7 +98,7 @@ typedef struct rf_item_header {
 rf_item_header rf_item_header_of(const rf_item_value *value);
 /* Turns what has come about this worker's item into a value without data. RF_ERROR_CORRUPT_DATA: it is not of this
  * item. */
-rf_result rf_item_header_take(const rf_item *item, const rf_item_header *shared, rf_item_value *out);
+rf_result rf_item_header_take(const rf_item *item, const rf_item_header *header, rf_item_value *out);
 /* Whether it can be part of a file's name; it came from the chief. */
 bool rf_part_id_is_valid(const rf_part_id *id);
 

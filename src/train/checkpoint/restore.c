@@ -207,23 +207,23 @@ static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_i
 
 /* ---- to all workers ---- */
 
-static rf_result share_headers(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
+static rf_result broadcast_headers(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
 {
     const uint32_t count = list->count;
-    rf_item_header *shared = RF_NEW_ARRAY(rf_item_header, count);
-    if (!shared) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    for (uint32_t i = 0; i < count; i++) shared[i] = rf_item_header_of(&values[i]);
-    rf_result r = rf_broadcast_bytes(strategy, "checkpoint", shared, count * sizeof(*shared));
+    rf_item_header *headers = RF_NEW_ARRAY(rf_item_header, count);
+    if (!headers) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    for (uint32_t i = 0; i < count; i++) headers[i] = rf_item_header_of(&values[i]);
+    rf_result r = rf_broadcast_bytes(strategy, "checkpoint", headers, count * sizeof(*headers));
     for (uint32_t i = 0; r >= 0 && i < count && !rf_strategy_is_chief(strategy); i++)
-        r = rf_strategy_give_up(strategy, rf_item_header_take(&list->items[i], &shared[i], &values[i]));
-    rf_free(shared);
+        r = rf_strategy_give_up(strategy, rf_item_header_take(&list->items[i], &headers[i], &values[i]));
+    rf_free(headers);
     return r;
 }
 
-static rf_result share_values(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
+static rf_result broadcast_values(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
 {
     if (rf_strategy_world_size(strategy) == 1) return RF_OK;
-    RF_TRY(share_headers(strategy, list, values));
+    RF_TRY(broadcast_headers(strategy, list, values));
     for (uint32_t i = 0; i < list->count; i++) {
         if (!values[i].present) continue;
         if (!values[i].data) values[i].data = rf_calloc((size_t)values[i].size + 1, 1);
@@ -279,7 +279,7 @@ static rf_result checkpoint_restore(rf_checkpoint *c, const char *path, bool par
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(c->strategy)) r = items_load(c, path, list, partial, values, rep);
     r = rf_broadcast_result(c->strategy, r);
-    if (r >= 0) r = share_values(c->strategy, list, values);
+    if (r >= 0) r = broadcast_values(c->strategy, list, values);
     if (r >= 0) r = result_agree(c->strategy, prepare_all(list, values));
     if (r >= 0) r = rf_strategy_give_up(c->strategy, apply_all(c, list, values, partial));
     rf_item_values_free(values, list->count);

@@ -4,7 +4,6 @@
  * main file is written when all part files are on the disk, and replaces the previous one, whose part files are removed
  * afterwards. So there is a complete checkpoint under the path at every moment.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -42,107 +41,66 @@ typedef struct contents {
     rf_archive_tensor *tensors;
     rf_archive_value *values;
     rf_archive_extents *extents;
-    uint32_t num_tensors, num_values;
+    rf_archive_contents archive; /* the tensors and values, counted */
 } contents;
 
-static rf_result contents_create(const rf_snapshot *s, contents *c)
+static void add_tensor(contents *c, const rf_item *item, rf_shape shape, void *data)
+{
+    c->tensors[c->archive.num_tensors++] = (rf_archive_tensor){ item->name, item->kind->dtype, shape, data };
+}
+
+/* A part file has this worker's elements of each tensor. A whole file has everything; so has a main file, where the
+ * tensors' data do not count. */
+static rf_result contents_create(const rf_snapshot *s, bool part, contents *c)
 {
     *c = (contents){ .tensors = RF_NEW_ARRAY(rf_archive_tensor, s->items.count),
                      .values = RF_NEW_ARRAY(rf_archive_value, s->items.count),
                      .extents = RF_NEW_ARRAY(rf_archive_extents, s->items.count) };
-    return c->tensors && c->values && c->extents ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!c->tensors || !c->values || !c->extents) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    c->archive = (rf_archive_contents){ .type = part ? RF_ARCHIVE_PART_TYPE : s->type,
+                                        .tensors = c->tensors,
+                                        .values = c->values };
+    for (uint32_t i = 0; i < s->items.count; i++) {
+        const rf_item *item = &s->items.items[i];
+        const rf_item_value *value = &s->values[i];
+        const bool tensor = item->kind->form == RF_ITEM_TENSOR;
+        if (!value->present || (part && (!tensor || value->size == 0))) continue;
+        if (part)
+            add_tensor(c, item, RF_SHAPE((int64_t)(value->size / rf_dtype_size(item->kind->dtype))), value->data);
+        else if (tensor)
+            add_tensor(c, item, value->shape, value->data);
+        else
+            c->values[c->archive.num_values++] = (rf_archive_value){ .name = item->name,
+                                                                     .kind = rf_item_archive_kind(item),
+                                                                     .number = value->number,
+                                                                     .bytes = value->data,
+                                                                     .size = value->size };
+    }
+    return RF_OK;
 }
 
 static void contents_free(contents *c)
 {
-    for (uint32_t i = 0; c->extents && i < c->num_tensors; i++) rf_free(c->extents[i].items);
+    for (uint64_t i = 0; i < c->archive.num_tensors; i++) rf_free(c->extents[i].items);
     rf_free(c->extents);
     rf_free(c->tensors);
     rf_free(c->values);
 }
 
-static rf_archive_contents as_archive(const char *type, const contents *c)
-{
-    return (rf_archive_contents){ .type = type,
-                                  .tensors = c->tensors,
-                                  .num_tensors = c->num_tensors,
-                                  .values = c->values,
-                                  .num_values = c->num_values };
-}
-
-static void list_tensor(contents *c, const rf_item *item, rf_shape shape, void *data)
-{
-    c->tensors[c->num_tensors++] = (rf_archive_tensor){ item->name, item->kind->dtype, shape, data };
-}
-
-/* The whole file, or a main file; the chief has the tensors' data where it writes all of them. */
-static void list_all(const rf_snapshot *s, contents *c)
-{
-    for (uint32_t i = 0; i < s->items.count; i++) {
-        const rf_item *item = &s->items.items[i];
-        const rf_item_value *value = &s->values[i];
-        if (!value->present) continue;
-        if (item->kind->form == RF_ITEM_TENSOR)
-            list_tensor(c, item, value->shape, value->data);
-        else
-            c->values[c->num_values++] = (rf_archive_value){ .name = item->name,
-                                                             .kind = rf_item_archive_kind(item),
-                                                             .number = value->number,
-                                                             .bytes = value->data,
-                                                             .size = value->size };
-    }
-}
-
-/* The file of one part: this worker's elements of each tensor. */
-static void list_own(const rf_snapshot *s, contents *c)
-{
-    for (uint32_t i = 0; i < s->items.count; i++) {
-        const rf_item *item = &s->items.items[i];
-        const rf_item_value *value = &s->values[i];
-        if (item->kind->form != RF_ITEM_TENSOR || !value->present || value->size == 0) continue;
-        list_tensor(c, item, RF_SHAPE((int64_t)(value->size / rf_dtype_size(item->kind->dtype))), value->data);
-    }
-}
-
-/* ---- replacing what is there ---- */
-
-typedef struct name_list {
-    char **items;
-    uint32_t count, capacity;
-} name_list;
-
-static void free_names(name_list *list)
-{
-    for (uint32_t i = 0; i < list->count; i++) rf_free(list->items[i]);
-    rf_free(list->items);
-}
-
-/* Paths of the parts of a main file. One that cannot be read has none that anybody could read. */
-static void find_parts(const rf_file_ops *ops, const char *path, name_list *out)
-{
-    rf_archive *archive;
-    if (rf_archive_open_main(ops, path, &archive) < 0) return;
-    for (uint64_t i = 0; i < rf_archive_num_parts(archive); i++) {
-        char *part = rf_path_beside(path, rf_archive_part_name(archive, i));
-        if (!part || RF_VEC_GROW(out) < 0) {
-            rf_free(part);
-            break; /* the rest is removed with what a killed process leaves */
-        }
-        out->items[out->count++] = part;
-    }
-    rf_archive_close(&archive);
-}
-
-/* The main file, or with `split` NULL the only one. */
+/* Writes the main file, or with `split` NULL the only one, and removes the parts of the one that it replaces. A main
+ * file that cannot be read has none that anybody could read. */
 static rf_result files_replace(const rf_snapshot *s, const contents *c, const rf_archive_split *split,
                                rf_archive_identity *is)
 {
-    name_list old = { 0 };
-    const rf_archive_contents archive = as_archive(s->type, c);
-    find_parts(s->ops, s->path, &old);
-    const rf_result r = rf_archive_write_split(s->ops, s->path, &archive, split, &s->params, is);
-    for (uint32_t i = 0; r >= 0 && i < old.count; i++) rf_file_discard(s->ops, old.items[i]);
-    free_names(&old);
+    rf_archive *old;
+    (void)rf_archive_open_main(s->ops, s->path, &old);
+    const rf_result r = rf_archive_write_split(s->ops, s->path, &c->archive, split, &s->params, is);
+    for (uint64_t i = 0; r >= 0 && i < rf_archive_num_parts(old); i++) {
+        char *part = rf_path_beside(s->path, rf_archive_part_name(old, i));
+        if (part) rf_file_discard(s->ops, part); /* else it is removed with what a killed process leaves */
+        rf_free(part);
+    }
+    rf_archive_close(&old);
     return r;
 }
 
@@ -173,28 +131,19 @@ static void remove_part(const rf_snapshot *s)
     rf_free(path);
 }
 
-static rf_result write_part(rf_snapshot *s, contents *c)
-{
-    char *path = part_path(s, s->plan.rank);
-    if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    list_own(s, c);
-    const rf_archive_contents archive = as_archive(RF_ARCHIVE_PART_TYPE, c);
-    const rf_result r = rf_archive_write_split(s->ops, path, &archive, NULL, &s->params, &s->part);
-    rf_free(path);
-    return r;
-}
-
 rf_result rf_snapshot_write(rf_snapshot *s)
 {
+    const bool part = s->plan.file == RF_SAVE_PART;
     contents c;
     if (s->plan.file == RF_SAVE_NO_FILE) return RF_OK;
-    rf_result r = contents_create(s, &c);
-    if (r >= 0 && s->plan.file == RF_SAVE_PART) r = write_part(s, &c);
-    if (r >= 0 && s->plan.file == RF_SAVE_WHOLE) {
-        list_all(s, &c);
-        r = files_replace(s, &c, NULL, NULL);
-    }
+    char *path = part ? part_path(s, s->plan.rank) : NULL;
+    rf_result r = contents_create(s, part, &c);
+    if (r >= 0 && part && !path) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0)
+        r = part ? rf_archive_write_split(s->ops, path, &c.archive, NULL, &s->params, &s->part)
+                 : files_replace(s, &c, NULL, NULL);
     contents_free(&c);
+    rf_free(path);
     return r;
 }
 
@@ -240,7 +189,7 @@ static rf_result add_extent(rf_archive_extents *extents, uint32_t part, uint64_t
     return RF_OK;
 }
 
-/* For the tensors that list_all() listed, in its order. */
+/* The extents of the tensors of a main file, in their order there. */
 static rf_result list_extents(const rf_snapshot *s, contents *c)
 {
     uint32_t tensor = 0;
@@ -265,13 +214,10 @@ static rf_result write_main(const rf_snapshot *s, const outcome *outcomes, bool 
     rf_archive_identity is = { 0 }, found;
     char **paths = RF_NEW_ARRAY(char *, s->plan.world_size);
     rf_archive_part *parts = RF_NEW_ARRAY(rf_archive_part, s->plan.world_size);
-    rf_result r = contents_create(s, &c);
+    rf_result r = contents_create(s, false, &c);
     if (r >= 0 && (!paths || !parts)) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = name_parts(s, outcomes, paths, parts);
-    if (r >= 0) {
-        list_all(s, &c);
-        r = list_extents(s, &c);
-    }
+    if (r >= 0) r = list_extents(s, &c);
     if (r >= 0) r = files_replace(s, &c, &(rf_archive_split){ parts, s->plan.world_size, c.extents }, &is);
     *there = r >= 0;
     if (r < 0 && is.size > 0) {

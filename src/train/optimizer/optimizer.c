@@ -511,7 +511,7 @@ static rf_result apply_reached(rf_trace *t, rf_optimizer *optimizer, const rf_te
     return r;
 }
 
-/* `gradients` are the caller's; NULL: those of the loss. */
+/* `gradients` are the caller's; NULL: they are those of the loss. */
 static rf_result update_reached(rf_trace *t, rf_optimizer *optimizer, rf_value loss, const rf_tensor *gradients,
                                 rf_variable_list variables)
 {

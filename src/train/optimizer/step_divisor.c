@@ -32,7 +32,7 @@ static void note_finding(search *s, rf_value at, const rf_step_divisor *divisor)
         s->other = (finding){ *divisor, at };
 }
 
-/* Not in what is made of variables and constants, such as a penalty. */
+/* Examples have no part in what is made of variables and constants, such as a penalty. */
 static void mark_examples(search *s)
 {
     const rf_graph *g = s->graph;
@@ -72,7 +72,7 @@ static void find_divisors(search *s, rf_value v)
     }
 }
 
-/* "rf_compute_weighted_loss() by its weights [8,3]" */
+/* "rf_compute_weighted_loss() by weights [8,3]" */
 static const char *format_finding(const search *s, const finding *f, char *text, size_t size)
 {
     const rf_graph *g = s->graph;

@@ -5,8 +5,8 @@
 
 #include "replica/strategy.h"
 
-/* Finds the divisor of a loss, a scalar: weights of rf_compute_weighted_loss(), or examples. Without one, such as of
- * sums, every step counts alike. RF_ERROR_UNSUPPORTED where parts of it were divided by different ones. */
+/* Finds the divisor of a loss, a scalar: weights of rf_compute_weighted_loss(), or examples. Without one, as with sums,
+ * every step counts alike. RF_ERROR_UNSUPPORTED where parts of the loss were divided by different ones. */
 rf_result rf_step_divisor_find(rf_trace *t, rf_value loss, rf_step_divisor *out);
 /* The factor of the loss, or of its gradients, for an updater that accumulates, an f32 scalar; 0: it is 1. The next
  * rf_trace_update() is of this step. */
