@@ -28,8 +28,7 @@ rf_result rf_emit_cumprod_grad(rf_graph *g, const rf_cumprod_attr *attr, rf_valu
     return rf_graph_add(g, &rf_op_cumprod_grad, attr, in, 2, out);
 }
 
-/* Floats hold what this is made of. x has a part in the products before an element, which are exclusive ones, and in s,
- * a recurrence.
+/* By way of floats: x has a part in the products before an element, which are exclusive ones, and in s, a recurrence.
  */
 static rf_result cumprod_grad_gradient(rf_grad_context *ctx)
 {
