@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network that `ringfire-bench` trains on made-up data. */
-#ifndef RINGFIRE_BENCH_NET_H
-#define RINGFIRE_BENCH_NET_H
+/* A network that the programs train on made-up data. */
+#ifndef RINGFIRE_NET_H
+#define RINGFIRE_NET_H
 
 #include <argp.h>
 #include <stdlib.h>
@@ -38,6 +38,8 @@ rf_result bench_net_create_optimizer(bench_net *net, const rf_optimizer_params *
 
 /* The layers of the custom-loop example's CNN: Conv 32 - pool - Conv 64 - pool - Dense 64 - Dense 10. */
 rf_result bench_cnn_layers(rf_layer *layers[BENCH_CNN_LAYERS]);
+/* The CNN with all that a batch of `count` made-up images takes, on the strategy that is there. */
+rf_result bench_net_create_cnn(bench_net *net, uint32_t count, rf_dtype mixed);
 /* A step of training with strategy, model, optimizer and metric that are there. */
 rf_result bench_net_create_step(bench_net *net);
 /* `count` inputs of noise in [0, 1), of the shape `input` ([0] is set to count), and labels of `classes` classes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/net.h"
+#include "net.h"
 
 #include <string.h>
 
@@ -36,6 +36,18 @@ rf_result bench_cnn_layers(rf_layer *layers[BENCH_CNN_LAYERS])
     TRY(rf_layer_flatten(&layers[4]));
     TRY(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[5]));
     return rf_layer_dense(&(rf_dense_params){ .units = BENCH_CLASSES }, &layers[6]);
+}
+
+rf_result bench_net_create_cnn(bench_net *n, uint32_t count, rf_dtype mixed)
+{
+    const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
+    rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
+    TRY(bench_cnn_layers(layers));
+    TRY(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));
+    TRY(bench_net_create_optimizer(n, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, mixed));
+    TRY(rf_metric_create(n->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &n->accuracy));
+    TRY(bench_net_create_step(n));
+    return bench_net_make_batch(n, count, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
 }
 
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
