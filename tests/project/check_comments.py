@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where a public header declares a function, a type or a callback without a comment right above it, or where a comment has
-gaps within a line, as a formatter leaves them when it joins lines. Usage: check_comments.py INCLUDE"""
+"""Fails where a public header declares a function, a type or a callback without a comment right
+above it, or where a comment has gaps within a line, as a formatter leaves them when it joins lines.
+Usage: check_comments.py INCLUDE"""
 import pathlib
 import re
 import sys

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices a trainer opens and `ringfire devices` shows, on machines that a Vulkan layer makes up of lavapipe's device, listed twice.
+"""Which devices a trainer opens and `ringfire devices` shows, on machines that a Vulkan layer makes
+up of lavapipe's device, listed twice.
 
 Usage: test_devices.py RINGFIRE LINEAR_MODEL LAYER"""
 import json
