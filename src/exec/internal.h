@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "exec/cuts.h"
 #include "exec/exec.h"
+#include "exec/submission_split.h"
 
 #define RF_MAX_INSTANCES 8
 #define RF_FRAMES_PER_INSTANCE 2 /* at first */
@@ -64,7 +64,7 @@ rf_span rf_exec_slab_span(const rf_exec *exec, uint64_t offset, uint64_t size);
  * unless they compute what they should, and warns. */
 rf_result rf_exec_try_matrices(rf_exec *exec, const rf_op_call *call);
 
-/* ---- what the log tells of plans (announce.c) ---- */
+/* ---- what the log tells of plans (log_plans.c) ---- */
 /* "op(f32 [2,3], ...)"; gives `text`. */
 const char *rf_call_format(const rf_op_call *call, char *text, size_t size);
 /* Warns once per device and call where nothing but a last resort can run it; debug: which kernel was chosen. */
@@ -80,8 +80,8 @@ void rf_tuning_destroy(rf_tuning **tuning);
 const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call);
 /* Remembers and, with a cache directory, saves. A file that cannot be written is a logged warning. */
 rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *kernel, double seconds);
-/* Seconds that runs take by those that are assumed (cuts.h), 1 before one was measured; remembered and saved as well,
- * where it has changed by a quarter. */
+/* Seconds that runs take by those that are assumed (submission_split.h), 1 before one was measured; remembered and
+ * saved as well, where it has changed by a quarter. */
 double rf_tuning_pace(const rf_tuning *tuning);
 rf_result rf_tuning_put_pace(rf_tuning *tuning, double pace);
 /* The file's text: what it holds and the table lacks is taken over; RF_ERROR_CORRUPT_DATA where it is none. */
@@ -217,7 +217,7 @@ struct rf_instance {
     rf_frame *latest_frame; /* NULL: none ran */
     bool out_of_memory;     /* when one more was wanted */
     uint32_t num_dispatches, num_barriers;
-    double pace;             /* of its estimates (cuts.h); 0 where runs are not cut */
+    double pace;             /* of its estimates (submission_split.h); 0 where runs are not cut */
     bool paced;              /* it was measured */
     uint32_t cut_generation; /* counts changes of the pace */
     uint64_t last_use;
@@ -301,7 +301,7 @@ rf_result rf_frame_record(rf_frame *frame);
 rf_result rf_frame_wait(const rf_frame *frame);
 rf_gpu_commands rf_frame_commands(const rf_frame *frame); /* of all its recordings */
 
-/* ---- where values lie (places.c) ---- */
+/* ---- where values lie (value_locations.c) ---- */
 rf_span rf_instance_span(const rf_instance *instance, const rf_frame *frame, rf_value v);
 /* Where final copy `index` goes. */
 rf_span rf_instance_copy_target(const rf_instance *instance, const rf_frame *frame, uint32_t index);
@@ -324,7 +324,7 @@ void rf_frame_submitting(rf_frame *frame, uint32_t index);
 /* Tells the trace when the latest run was on the device; it must have ended. */
 void rf_frame_trace(rf_frame *frame);
 
-/* ---- cutting long runs (cuts.c) ---- */
+/* ---- cutting long runs (submission_split.c) ---- */
 /* Takes apart the planned nodes that take too long; before their pipelines are made. */
 rf_result rf_instance_split_nodes(rf_instance *instance);
 /* cut[i]: a recording begins before dispatch i of all nodes' dispatches; num_dispatches entries. */

@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "tests/room.h"
 #include "transport/job/host.h"
-#include "transport/mesh/board.h"
+#include "transport/mesh/liveness_page.h"
 #include "transport/mesh/message.h"
 #include "transport/mesh/operations.h"
 #include "transport/mesh/topology.h"

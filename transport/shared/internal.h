@@ -21,7 +21,7 @@ typedef struct rf_shared_token {
     uint8_t mac[RF_TOKEN_MAC];
 } rf_shared_token;
 #define RF_SHARED_TOKEN_MAGIC 0x31536652u /* "RfS1" */
-#define RF_SHARED_BOARD_MAGIC 0x31426652u /* "RfB1": for the board of rank 0 (board.h) */
+#define RF_SHARED_BOARD_MAGIC 0x31426652u /* "RfB1": for the board of rank 0 (liveness_page.h) */
 
 typedef struct rf_shared_pair {
     uint32_t rank;

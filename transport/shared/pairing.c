@@ -5,7 +5,7 @@
  * its own and with the memory. Each looks at the user that the kernel names before it believes the other's token. Who
  * has done what is exchanged over the mesh after each part, so nobody ever waits on a socket, and both know in the end
  * whether they have a pair. Afterwards nobody listens any more. In a large job those on the host of rank 0 call it once
- * more for the memory of its board (board.h); whoever does not get it is sent heartbeats.
+ * more for the memory of its board (liveness_page.h); whoever does not get it is sent heartbeats.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transport/mesh/board.h"
+#include "transport/mesh/liveness_page.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 
 #include "../support/expect.h"
 #include "base/error.h"
-#include "exec/cuts.h"
+#include "exec/submission_split.h"
 #include "tests/room.h"
 
 static const rf_shader shader = { .name = "made up" };
@@ -155,7 +155,7 @@ static void test_pieces(void **state)
     rf_kernel_plan_free(&plan);
 }
 
-TEST_PROGRAM(cuts)
+TEST_PROGRAM(submission_split)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_policy), cmocka_unit_test(test_pace),   cmocka_unit_test(test_split),

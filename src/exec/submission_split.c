@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/cuts.h"
+#include "exec/submission_split.h"
 
 #include <math.h>
 
