@@ -36,7 +36,7 @@ static rf_result plan_nodes(rf_instance *in)
         const rf_kernel *kernel;
         rf_graph_call(in->graph, n, &call);
         RF_TRY(rf_exec_choose(p->exec, &call, &kernel));
-        rf_announce_kernel(p->exec, p->name, in->batch, &call, kernel);
+        rf_log_kernel_choice(p->exec, p->name, in->batch, &call, kernel);
         rf_node_plan *plan = &in->nodes[in->num_nodes++];
         RF_TRY(rf_node_plan_make(p->exec, &call, kernel, plan));
         plan->node = n;
@@ -319,7 +319,7 @@ static rf_result instance_build(rf_instance *in)
         RF_TRY(rf_frame_create(in, &in->frames[in->num_frames]));
         in->num_frames++;
     }
-    rf_announce_instance(in);
+    rf_log_instance_plan(in);
     return RF_OK;
 }
 

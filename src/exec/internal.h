@@ -41,7 +41,7 @@ struct rf_exec {
     uint64_t counters_next;   /* where the next plan's begin */
     uint64_t last_ticket;
     uint32_t frames; /* that instances may have, where memory allows */
-    rf_cut_policy cuts;
+    rf_split_policy split_policy;
     rf_tuning *tuning;
     bool tune_unknown;      /* RINGFIRE_TUNE: measure calls the table does not know */
     bool matrices_tried[2]; /* cooperative matrices of f16 and of bf16: caps say what came of it */
@@ -51,7 +51,7 @@ struct rf_exec {
     struct {
         uint64_t *items;
         uint32_t count, capacity;
-    } announced; /* hashes of calls that the log has told of: once each */
+    } logged; /* hashes of calls that the log has told of: once each */
 };
 
 /* Makes the slab at least `size` bytes; waits for runs in flight before replacing any of it. */
@@ -68,10 +68,10 @@ rf_result rf_exec_try_matrices(rf_exec *exec, const rf_op_call *call);
 /* "op(f32 [2,3], ...)"; gives `text`. */
 const char *rf_call_format(const rf_op_call *call, char *text, size_t size);
 /* Warns once per device and call where nothing but a last resort can run it; debug: which kernel was chosen. */
-void rf_announce_kernel(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
-                        const rf_kernel *kernel);
+void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
+                          const rf_kernel *kernel);
 /* Debug: the sizes of what was planned. */
-void rf_announce_instance(const rf_instance *instance);
+void rf_log_instance_plan(const rf_instance *instance);
 
 /* ---- tuning table (tune.c) ---- */
 rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, bool read_only, rf_tuning **out);
@@ -328,9 +328,9 @@ void rf_frame_trace(rf_frame *frame);
 /* Takes apart the planned nodes that take too long; before their pipelines are made. */
 rf_result rf_instance_split_nodes(rf_instance *instance);
 /* cut[i]: a recording begins before dispatch i of all nodes' dispatches; num_dispatches entries. */
-rf_result rf_instance_cuts(const rf_instance *instance, bool *cut, uint32_t *num_recs);
+rf_result rf_instance_split_run(const rf_instance *instance, bool *cut, uint32_t *num_recs);
 /* A run took so many seconds on the device: estimates follow, and what was planned by them. Recordings of before are
  * stale. */
-rf_result rf_instance_follow(rf_instance *instance, double seconds);
+rf_result rf_instance_adopt_pace(rf_instance *instance, double seconds);
 
 #endif
