@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Long sums beside products, as exact as those of a reduction of their own: what an addition rounds
  * off is left out of the next one (Kahan 1965). `lost` begins with zeros. `no_bits` is 0, which
- * compilers do not know: lavapipe's takes (a + b) - a for b, `precise` or not. Of what is not
- * finite nothing is left out: infinity less infinity would make NaN of an infinite sum. */
+ * compilers do not know: lavapipe's takes (a + b) - a for b, `precise` or not. Nothing is left out
+ * of sums that are not finite: infinity less infinity would make NaN of an infinite sum. */
 #ifndef RF_EXACT_SUM_GLSL
 #define RF_EXACT_SUM_GLSL
 

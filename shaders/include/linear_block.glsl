@@ -15,10 +15,10 @@
  * which bring the slice of summands k .. k + BK - 1 into ra and rb, whatever it may be from `to`
  * on, and void settle_a(int k, int to), void settle_b(int k, int to) which make what a slice has
  * from `to` on zeros. Calls begin with the first summand and go on by BK, a before b; all slices
- * but the last are whole. What follows a load in load_a() and load_b(), if only a choice between
- * two loads, waits for it: on an NVIDIA H200 that took a quarter to two fifths of the time. It
- * belongs into the other two, which are called when the slice before has been multiplied, and so do
- * STAGED_A(i), where it is defined, which makes of ra[i] what is multiplied, and conversions of
+ * but the last are whole. Code that follows a load in load_a() and load_b(), if only a choice
+ * between two loads, waits for it: on an NVIDIA H200 that took a quarter to two fifths of the time.
+ * It belongs into the other two, which are called when the slice before has been multiplied, and so
+ * do STAGED_A(i), where it is defined, which makes of ra[i] what is multiplied, and conversions of
  * vectors that are stored in 16 bits: WIDEN_A and WIDEN_B, to be defined as well, say whether ra
  * and rb hold the words of such vectors.
  */
@@ -39,7 +39,8 @@ layout(constant_id = 4) const int SPLIT = 0; /* sums are cut into parts */
 #define K_ALONG (thread % (BK / 4) * 4)
 #include "linear_coop.glsl"
 #else
-/* Of 32 neighbours four have summands of one line, and eight lines: what SWIZZLE() keeps apart. */
+/* Four of 32 neighbours have summands of one line, and there are eight lines: SWIZZLE() keeps these
+ * apart. */
 #define LINE_ALONG (thread / 4 % 8 + thread / 32 / (BK / 16) * 8)
 #define K_ALONG ((thread % 4 + thread / 32 % (BK / 16) * 4) * 4)
 #ifndef GROUPS
@@ -76,7 +77,7 @@ shared vec4 tile_b[2 * BK * LINE_B];
 
 vec4 ra[LOADS_A], rb[LOADS_B];
 int thread = int(gl_LocalInvocationID.x);
-/* Of 32 neighbours eight stand along the rows and four along the columns, of 16 eight and two. On
+/* Eight of 32 neighbours stand along the rows and four along the columns, of 16 eight and two. On
  * an NVIDIA H200 this order makes the tiles of 32 x 32 and of 128 x 64 a twentieth faster than
  * eight along the rows and the next eight beside them. */
 int member = thread % (GROUP_A * GROUP_B), share = thread / (GROUP_A * GROUP_B);
@@ -203,8 +204,8 @@ layout(std430, binding = 5) coherent buffer Arrivals
     [[unroll]] for (int r = 0; r < TM; r++) [[unroll]] for (int s = 0; s < TN4; s++) statement;
 #define SUM_AT(first) partial[(first) + (r * TN4 + s) * THREADS]
 
-/* Of `count` sums, which lie `stride` vectors apart from `first` on, this workgroup has number
- * `index`. Whether it is the last one to arrive at the counter: then sum is that of all. */
+/* This workgroup has number `index` of `count` sums, which lie `stride` vectors apart from `first`
+ * on. Whether it is the last one to arrive at the counter: then sum is that of all. */
 bool block_add(int counter, int first, int stride, int index, int count, inout vec4 sum[TM][TN4])
 {
     EACH_SUM(SUM_AT(first + index * stride) = sum[r][s])
@@ -245,8 +246,9 @@ bool block_add_parts(int tile, int part, int parts, int parts_of_group, inout ve
 
 /* ---- operands in memory ---- */
 
-/* Declares a buffer that is read by BLOCK_ELEMENT(), and by BLOCK_VECTOR() in vectors of four. What
- * is `narrow` is stored in 16 bits: of its vectors these are the words, for WIDEN_A and WIDEN_B. */
+/* Declares a buffer that is read by BLOCK_ELEMENT(), and by BLOCK_VECTOR() in vectors of four. An
+ * operand that is `narrow` is stored in 16 bits: of its vectors these are the words, for WIDEN_A
+ * and WIDEN_B. */
 #ifdef COOPERATIVE
 #define BLOCK_OPERAND(name, number)                                                                \
     layout(std430, binding = number) readonly buffer Elements_##name                               \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows a product on linear_block.glsl: bias, activation, and stores of rows. */
+/* The end of a product on linear_block.glsl: bias, activation, and stores of rows. */
 #include "linear_epilogue.glsl"
 
 #ifdef COOPERATIVE

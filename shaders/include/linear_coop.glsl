@@ -34,7 +34,7 @@ shared vec4 drain[THREADS * VECTORS];
 OPERAND4 ra[LOADS_A], rb[LOADS_B];
 int thread = int(gl_LocalInvocationID.x), lane = int(gl_SubgroupInvocationID),
     subgroup = int(gl_SubgroupID);
-/* Of the subgroup within the block. */
+/* The place of the subgroup within the block. */
 int subgroup_row = subgroup / (BN / (TN4 * MATRIX_N)) * (FRAGMENTS * MATRIX_M);
 int subgroup_column = subgroup % (BN / (TN4 * MATRIX_N)) * (TN4 * MATRIX_N);
 

@@ -43,7 +43,7 @@ struct Eight {
     ADD_HELD(EXCHANGE, value_high.z, first + 6)                                                    \
     ADD_HELD(EXCHANGE, value_high.w, first + 7)
 
-/* Of the 32 summands of a row lane l has loaded eight, from 8 l on, and gets those of lane l ^ x by
+/* Lane l has loaded eight of the 32 summands of a row, from 8 l on, and gets those of lane l ^ x by
  * exchange x: held[x * 8 + i] of lane l belongs to summand HELD_SUMMAND. */
 #define SAME(value) subgroupQuadSwapHorizontal(subgroupQuadSwapHorizontal(value))
 #define HELD_SUMMAND(i) ((lane ^ (i) >> 3) * 8 + ((i) & 7))

@@ -44,7 +44,7 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 #endif
 #define ROWS_ABREAST (LANES / ROW_LANES)
 #define SUMS (ROWS / ROWS_ABREAST) /* of a lane, per column */
-/* Of values that lie along the lanes, one for each row: where those of sum i stand. */
+/* The place of sum i among values that lie along the lanes, one for each row. */
 #define ROW_GROUP(i) ((i) * ROWS_ABREAST / LANES)
 #if defined(SHUFFLE) && (ROW_LANES < LANES || GROUPS > 1 || defined(CROSSWISE))
 /* Not one row for all lanes: lanes beside each other have different rows at each sum, until each

@@ -72,7 +72,7 @@ T rf_gelu(T a) { return a * rf_normal_cdf(a); }
 
 T rf_exp(T a) { return rf_keep_nan(exp(a), a); }
 
-/* Of denormals some drivers take the exponent's bits for a number: they are zeros here. */
+/* Some drivers take the exponent's bits of denormals for a number: they are zeros here. */
 #ifndef SMALLEST_NORMAL
 #define SMALLEST_NORMAL 1.17549435e-38
 #endif
@@ -107,8 +107,8 @@ T rf_leaky_relu_grad(T dy, T a, float slope)
 T rf_smaller(T a, T b) { return rf_keep_nan(mix(a, b, LESS(b, a)), b); }
 T rf_clamp(T a, float low, float high) { return rf_keep_nan(clamp(a, T(low), T(high)), a); }
 
-/* What sums of exp(a - shift) are worth: NaN when the greatest a, `shift`, is infinite or NaN,
- * where exp may be anything. */
+/* The worth of sums of exp(a - shift): NaN when the greatest a, `shift`, is infinite or NaN, where
+ * exp may be anything. */
 T rf_if_finite(T value, T shift)
 {
     return mix(value, T(uintBitsToFloat(0x7fc00000u)),

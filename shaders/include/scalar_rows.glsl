@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only rows of scalar_fns.h need, for vec4 alone: it is included by the element-wise shader
- * and by no other, so that these are spared it. scalar_math_of.glsl says how NaN is kept.
+ * Functions that only rows of scalar_fns.h need, for vec4 alone. This file is included by the
+ * element-wise shader and by no other, so that these are spared it. scalar_math_of.glsl says how
+ * NaN is kept.
  */
 #ifndef RF_SCALAR_ROWS_GLSL
 #define RF_SCALAR_ROWS_GLSL
@@ -15,10 +16,10 @@ vec4 rf_unless_set(vec4 a, vec4 b) { return rf_keep_nan(mix(vec4(0), b, rf_is_ze
 
 /*
  * sin(a + shift pi / 2), within 1e-6 for |a| up to 100,000; drivers' own are off by up to 2^-11.
- * What is left of `a` by multiples n of pi / 2, which is taken off in three parts: products of n
- * and the first two are exact. The polynomials of sine and cosine up to pi / 4 were found by
- * interpolation at Chebyshev nodes; they are off by 7e-8 at most. Beyond 100,000 those products
- * lose digits, and the result merely stays between -1 and 1.
+ * Multiples n of pi / 2 are taken off `a` in three parts: products of n and the first two are
+ * exact. The polynomials of sine and cosine up to pi / 4 were found by interpolation at Chebyshev
+ * nodes; they are off by 7e-8 at most. Beyond 100,000 those products lose digits, and the result
+ * merely stays between -1 and 1.
  */
 vec4 rf_sine(vec4 a, int shift)
 {

@@ -26,9 +26,9 @@ layout(std430, binding = 4) writeonly buffer EightsOfC { u64vec4 eights_of_c[]; 
 
 /* Two sums that follow each other, from the elements at_0 and at_1 on where there are such rows;
  * `all_columns` are those that exist, of which the kernel has a copy, since lavapipe reads push
- * constants lane by lane wherever they stand. Of rows of eights lanes beside each other exchange
- * sums and write one of the rows each: 32 bytes at once take lavapipe not half as long again as 16.
- */
+ * constants lane by lane wherever they stand. For rows of eights, lanes beside each other exchange
+ * sums and write one of the rows each: 32 bytes at once take lavapipe not half as long again as
+ * 16. */
 #define WRITE_ROWS(v_0, v_1, has_0, has_1, at_0, at_1)                                             \
     {                                                                                              \
         if (WIDE_ROWS == 2) {                                                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels need to know of a device to decide and plan. Plain data: plans are tested without a GPU. */
+/* The properties of a device by which kernels decide and plan. Plain data: plans are tested without a GPU. */
 #ifndef RF_BASE_DEVICE_CAPS_H
 #define RF_BASE_DEVICE_CAPS_H
 

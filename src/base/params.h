@@ -31,7 +31,7 @@ struct rf_params_layout {
 /* RF_ERROR_INVALID_ARGUMENT names the struct, or the one inside it, whose reserved words are not zero. NULL is fine. */
 #define RF_PARAMS_CHECK(type, params) rf_params_check_layout(&type##_layout, 1 ? (params) : (const type *)NULL)
 rf_result rf_params_check_layout(const rf_params_layout *layout, const void *params);
-/* Of an array of structs. */
+/* The same for an array of structs. */
 #define RF_PARAMS_CHECK_ALL(type, items, count)                                                                        \
     rf_params_check_array(&type##_layout, 1 ? (items) : (const type *)NULL, count)
 rf_result rf_params_check_array(const rf_params_layout *layout, const void *items, uint64_t count);

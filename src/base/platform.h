@@ -21,10 +21,10 @@ uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX wh
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
 /* Opens a file that can be read at any place, and says how large it is. RF_ERROR_NOT_FOUND / IO with the path. */
 rf_result rf_file_open_regular(const char *path, int *fd, uint64_t *size);
-/* What the file has from `offset` on: *got bytes, fewer than `size` where it ends. `path` is for messages. */
+/* Reads the file from `offset` on: *got bytes, fewer than `size` where it ends. `path` is for messages. */
 rf_result rf_file_read_some(int fd, const char *path, void *data, size_t size, uint64_t offset, size_t *got);
 /* Atomic replacement: a temporary file in the same directory (base/temporary.h), fsync, rename, fsync of the directory.
- * The mode is 0666 less the umask. What killed processes left of such files in the directory is removed. */
+ * The mode is 0666 less the umask. Such files that killed processes left in the directory are removed. */
 rf_result rf_file_write_atomic(const char *path, const void *data, size_t size);
 /* mkdir -p. New directories have `mode` less the umask and are on the disk: 0700 for caches, which are one user's, 0777
  * for what others may read. */

@@ -6,7 +6,7 @@
 #include "base/shader.h"
 #include "base/spirv.h"
 
-/* What is known of an id: the value of a constant, the bytes of a type, or of what a pointer type points to. */
+/* Knowledge of an id: the value of a constant, the bytes of a type, or of what a pointer type points to. */
 typedef struct known {
     uint64_t value;
     uint32_t spec; /* number of the specialization constant + 1 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of src/exec/ share: the context, programs, their instances and frames. */
+/* Declarations that the files of src/exec/ share: the context, programs, their instances and frames. */
 #ifndef RF_EXEC_INTERNAL_H
 #define RF_EXEC_INTERNAL_H
 
@@ -164,7 +164,7 @@ typedef struct rf_final_copy {
     uint32_t part; /* at whose end */
 } rf_final_copy;
 
-/* What a recording's timestamps stand for: its begin, in a detailed one the end of each node, its end. */
+/* The meaning of a recording's timestamps: its begin, in a detailed one the end of each node, its end. */
 typedef struct rf_stamps {
     uint32_t first_node, num_nodes;
     uint64_t submit_ns; /* host's time of the latest submission */

@@ -21,8 +21,8 @@ rf_split_policy rf_split_policy_of(rf_device_type type, bool on_linux);
 
 /* Seconds that a node takes at the assumed rate: that of a slow integrated GPU with middling kernels. */
 double rf_split_assumed_seconds(const rf_cost *cost);
-/* What estimates are multiplied with: the seconds that a run took by those assumed for it, within limits that no device
- * is beyond; 1 where one of them says nothing. */
+/* The factor of estimates: the seconds that a run took by those assumed for it, within limits that no device is beyond;
+ * 1 where one of them says nothing. */
 double rf_split_pace(double measured, double assumed);
 
 /*

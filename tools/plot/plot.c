@@ -86,7 +86,7 @@ typedef struct arguments {
     int num_paths, num_tags;
 } arguments;
 
-/* What is asked for; else losses, then accuracies, of the epochs where there are some. */
+/* Chooses what is asked for; else losses, then accuracies, of the epochs where there are some. */
 static size_t choose_charts(const plot_data *data, const arguments *a, plot_chart *charts)
 {
     static const char *const wanted[] = { "loss", "accuracy" };
@@ -190,7 +190,7 @@ static json_t *curve_json(const plot_curve *curve)
     return json_pack("{s:o,s:o,s:o}", "run", json_text(curve->series->run), "x", x, "y", y);
 }
 
-/* What is drawn, and where. */
+/* The charts that are drawn, and where. */
 static json_t *charts_json(const arguments *a, const plot_chart *charts, size_t count)
 {
     json_t *list = json_array();

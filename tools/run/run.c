@@ -184,13 +184,13 @@ static int fail_usage(const char *text)
     return CODE_FAILED;
 }
 
-/* What --json tells of the job. */
+/* The end of the job, for --json. */
 typedef struct job_end {
     uint32_t restarts;
     attempt_result last;
 } job_end;
 
-/* What went wrong before or between attempts. */
+/* Ends the job for a reason before or between attempts. */
 static int give_up(job_end *end, const char *error)
 {
     snprintf(end->last.cause, sizeof(end->last.cause), "%s", error);

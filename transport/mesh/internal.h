@@ -102,7 +102,7 @@ void rf_mesh_wake(rf_mesh *mesh);
 void rf_mesh_peer_operations(const rf_mesh *mesh, uint32_t rank, uint64_t *begun, uint64_t *finished);
 /* rf_mesh_abort() without waiting until the reason has left. */
 void rf_mesh_shut_down(rf_mesh *mesh, const rf_mesh_failure *failure);
-/* What the job was doing, to the log, once. */
+/* Tells the log once what the job was doing. */
 void rf_mesh_log_operations(rf_mesh *mesh);
 /* Puts a frame in the queues of all that are connected (or one: `only` >= 0). Lock held. Without memory nothing is
  * queued. */

@@ -29,8 +29,8 @@ rf_result rf_liveness_create(uint32_t world, rf_liveness_page *out, int *fd);
 rf_result rf_liveness_open(uint32_t world, int fd, rf_liveness_page *out);
 void rf_liveness_close(rf_liveness_page *liveness);
 
-/* Those who write and read in a doze (thread.c) have these in the page of their own code. What operations there are is
- * written by who calls them: a doze would have to look for it in a page of its own. */
+/* Those who write and read in a doze (thread.c) have these in the page of their own code. The caller of operations
+ * writes which there are: a doze would have to look for it in a page of its own. */
 static inline void rf_liveness_write(rf_liveness_line *line, uint64_t now)
 {
     atomic_store_explicit(&line->beat_ns, now, memory_order_release);

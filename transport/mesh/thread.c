@@ -147,8 +147,8 @@ static void watch_liveness(loop *l, uint64_t now)
                                  rf_liveness_read(&l->liveness->lines[l->links[i]], now));
 }
 
-/* Of its own accord, those who expect it and do not see it on the liveness page. Rank 0 that passes on wants answers:
- * then the others need no clock. */
+/* Sends heartbeats unasked to those who expect them and do not see this rank on the liveness page. Rank 0 that passes
+ * on wants answers: then the others need no clock. */
 static void beat_watched(loop *l, uint64_t now)
 {
     for (uint32_t i = 0; i < l->num_links; i++) {
@@ -254,7 +254,7 @@ static void take_goodbye(loop *l, uint32_t from, uint32_t rank, const void *body
     if (passed < 0) lose_peer(l, l->rank, passed, NO_MEMORY);
 }
 
-/* What other ranks, and this one, have sent to rank 0 for all. */
+/* Takes what other ranks, and this one, have sent to rank 0 for all. */
 static void take_relay(loop *l, uint32_t from, const uint8_t *data, size_t size)
 {
     rf_mesh_entry entry;

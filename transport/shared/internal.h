@@ -6,7 +6,7 @@
 #include "transport/shared/segment.h"
 #include "transport/shared/shared.h"
 
-/* What a rank says of itself before ranks of one host meet. */
+/* The card by which a rank presents itself before ranks of one host pair up. */
 typedef struct rf_shared_card {
     uint8_t name[16];              /* of its local socket */
     uint8_t nonce[RF_TOKEN_NONCE]; /* fresh: tokens and keys of a pair are never used twice */
