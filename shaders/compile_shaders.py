@@ -4,9 +4,10 @@
 compile_shaders.py header LIST HEADER
     declares every shader, and the list of their names for whoever walks all of them
 compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost OUTPUT.h OUTPUT.c
-    has the shaders, OUTPUT.S takes their words from OUTPUT.bin. A line of OUTPUT.cost for each
-    module says what the most expensive tool took, megabytes of memory and seconds of CPU time: a
-    test holds every shader to a budget. OUTPUT.h declares their push constants (push_blocks.py).
+    has the shaders, OUTPUT.S takes their modules from OUTPUT.bin, packed by pack_module.c. A line
+    of OUTPUT.cost for each module says what the most expensive tool took, megabytes of memory and
+    seconds of CPU time: a test holds every shader to a budget. OUTPUT.h declares their push
+    constants (push_blocks.py).
 
 A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for
 (0: any), source, preprocessor definitions. With several sizes there is a shader for each out of one
@@ -200,6 +201,10 @@ class Compiler:
                     for tool in (args.glslang, args.opt)]
         with open(loop_headers.__file__) as f:
             self.recipe = "\n".join([TARGET, *versions, *OPTIONS, *FRUGAL_OPTIONS, f.read()])
+        self.packing = hashlib.sha256(
+            subprocess.run([args.pack], stdout=subprocess.PIPE, check=True).stdout)
+        for source in args.pack_source:
+            self.packing.update(self.sources.load(source)[0])
 
     def optimise(self, tools, raw, stem):
         """The optimised and validated module, and its cost."""
@@ -213,6 +218,30 @@ class Compiler:
         tools.run([args.val, "--target-env", TARGET, optimised])
         os.remove(optimised)
         return data, tools.cost().encode()
+
+    def pack(self, module, data):
+        """The bytes as the library holds them, from earlier times or anew."""
+        key = self.packing.copy()
+        key.update(data)
+        name = key.hexdigest() + ".pack"
+        packed = self.folder.get(name)
+        if not packed:
+            stem = os.path.join(self.args.private, "%s-%d" % (module.name, os.getpid()))
+            bare, made, log = stem + ".bare", stem + ".made", stem + ".pack.log"
+            with open(bare, "wb") as f:
+                f.write(data)
+            Tools(log).run([self.args.pack, bare, made])
+            with open(made, "rb") as f:
+                packed = f.read()
+            self.folder.put(name, packed)
+            for temporary in (bare, made, log):
+                os.remove(temporary)
+        return packed
+
+    def make(self, module):
+        """The module's bytes, its cost and its packed bytes."""
+        data, cost = self.compile(module)
+        return data, cost, self.pack(module, data)
 
     def compile(self, module):
         """The module's bytes and cost, from earlier times or anew."""
@@ -251,7 +280,7 @@ def write(path, text):
 def blocks_of(modules, results):
     """The module's push constants; None: it has none."""
     blocks = []
-    for module, (data, _) in zip(modules, results):
+    for module, (data, _, _) in zip(modules, results):
         try:
             blocks.append(push_blocks.block_of(data))
         except push_blocks.Unfit as unfit:
@@ -273,20 +302,21 @@ def declare_blocks(args, sources, modules, blocks):
 def embed(args, modules, results, blocks):
     """The C file, the assembler's and the blob that it includes."""
     shaders, symbols, at = [], [], 0
-    for module, (data, _), block in zip(modules, results, blocks):
-        words = "rf_shader_words_%s" % module.name
-        shaders.append("extern const uint32_t %s[%d];\n" % (words, len(data) // 4))
+    for module, (data, _, packed), block in zip(modules, results, blocks):
+        symbol = "rf_shader_packed_%s" % module.name
+        shaders.append("extern const uint8_t %s[%d];\n" % (symbol, len(packed)))
         for name, size in module.shaders():
             shaders.append("extern const rf_shader rf_shader_%s;\n" % name)
-            shaders.append('const rf_shader rf_shader_%s = { "%s", %s, %d, %d, %d, 0 };\n' % (
-                name, name, words, len(data) // 4, size, block.size if block else 0))
+            shaders.append('const rf_shader rf_shader_%s = { "%s", 0, %s, %d, %d, %d, %d, 0 };\n'
+                           % (
+                name, name, symbol, len(packed), len(data) // 4, size, block.size if block else 0))
         symbols.append('    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .size {0}, '
-                       '{2}\n    .balign 4\n{0}:\n'
+                       '{2}\n{0}:\n'
                        '    .incbin "{3}", {1}, {2}\n'.format(
-                           words, at, len(data), os.path.abspath(args.blob)))
-        at += len(data)
+                           symbol, at, len(packed), os.path.abspath(args.blob)))
+        at += len(packed)
     with open(args.blob, "wb") as f:
-        f.writelines(data for data, _ in results)
+        f.writelines(packed for _, _, packed in results)
     write(args.source, '#include "base/shader.h"\n' + "".join(shaders))
     write(args.assembly, '    .section .rodata,"a",%progbits\n' + "".join(symbols)
           + '    .section .note.GNU-stack,"",%progbits\n')
@@ -300,7 +330,7 @@ def compile_all(args):
     resource.setrlimit(resource.RLIMIT_DATA,
                        (MOST_MEGABYTES << 20, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        tasks = [pool.submit(compiler.compile, module) for module in modules]
+        tasks = [pool.submit(compiler.make, module) for module in modules]
         try:
             results = [task.result() for task in tasks]
         except (Failure, OSError) as failure:
@@ -312,7 +342,7 @@ def compile_all(args):
     embed(args, modules, results, blocks)
     declare_blocks(args, compiler.sources, modules, blocks)
     write(args.cost, "".join("%s %s" % (module.name, cost.decode()) for module,
-                             (_, cost) in zip(modules, results)))
+                             (_, cost, _) in zip(modules, results)))
     needed = sorted({path for module in modules
                      for path in compiler.sources.closure(module.source)})
     write(args.depfile,
@@ -339,8 +369,10 @@ def main():
     header.add_argument("header")
     command = commands.add_parser("compile")
     command.set_defaults(act=compile_all)
-    for tool in ("glslang", "opt", "val"):
+    for tool in ("glslang", "opt", "val", "pack"):
         command.add_argument("--" + tool, required=True)
+    command.add_argument("--pack-source", action="append", default=[],
+                         help="a file that --pack is made of")
     command.add_argument("--include", required=True,
                          help="folder that #include looks into, after the file's own")
     command.add_argument("--private", required=True, help="folder of this target alone")

@@ -21,7 +21,7 @@ uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX wh
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
 /* Opens a file that can be read at any place, and says how large it is. RF_ERROR_NOT_FOUND / IO with the path. */
 rf_result rf_file_open_regular(const char *path, int *fd, uint64_t *size);
-/* Reads the file from `offset` on: *got bytes, fewer than `size` where it ends. `path` is for messages. */
+/* Reads what the file has from `offset` on: *got bytes, fewer than `size` where it ends. `path` is for messages. */
 rf_result rf_file_read_some(int fd, const char *path, void *data, size_t size, uint64_t offset, size_t *got);
 /* Atomic replacement: a temporary file in the same directory (base/temporary.h), fsync, rename, fsync of the directory.
  * The mode is 0666 less the umask. Such files that killed processes left in the directory are removed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers to read a SPIR-V module: instructions of compute shaders, their operands, arithmetic on constants. */
+/* Readers of SPIR-V modules share these: instructions of compute shaders, their operands, arithmetic on constants. */
 #ifndef RF_BASE_SPIRV_H
 #define RF_BASE_SPIRV_H
 

@@ -194,10 +194,6 @@ void rf_gpu_pipelines_destroy(rf_gpu_device *device);
 rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory, bool read_only);
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
 
-/* ---- explain.c ---- */
-/* Whether pipelines of the device can be explained. */
-bool rf_gpu_can_explain(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_gpu_snapshot *snapshot);
-
 /* ---- specialize.c ---- */
 /* The module with its specialization constants set to these (by number; the others have their defaults) and without
  * what that makes unreachable or unused, in a new array for rf_free(); NULL where it has something that is not

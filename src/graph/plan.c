@@ -181,7 +181,7 @@ static rf_result dispatch_check_limits(const rf_dispatch *d, const rf_device_cap
     return RF_OK;
 }
 
-/* Of a dispatch without a shader. */
+/* Checks a dispatch without a shader. */
 static rf_result check_transfer(const rf_dispatch *d, uint32_t number)
 {
     const rf_runs *runs = &d->runs;

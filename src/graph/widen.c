@@ -40,7 +40,7 @@ rf_op_call rf_call_widened(const rf_op_call *call)
 
 /* ---- types of results ---- */
 
-/* Of all inputs that have one. */
+/* Finds the type that all inputs have that have one. */
 static rf_result common_type(const rf_op_call *call, rf_dtype *out)
 {
     *out = RF_DTYPE_INVALID;

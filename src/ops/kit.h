@@ -16,15 +16,10 @@
 
 #define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 /* clang-format off */
-/* Of an op: its tables. */
+/* Of an op: its table. */
 #define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
 /* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
 #define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
-#define RF_CASES(table) .cases = table, .num_cases = RF_LENGTH(table)
-#define RF_GPU_CASES(table) .gpu_cases = table, .num_gpu_cases = RF_LENGTH(table)
-/* Static initialisers, for cases: a descriptor (type, rank, dimensions...) and an input with its filling. */
-#define RF_DESC(type, rank, ...) { (type), { (rank), { __VA_ARGS__ } } }
-#define RF_TENSOR(type, fill, a, b, ...) { RF_DESC(type, __VA_ARGS__), fill, a, b }
 /* clang-format on */
 
 static inline uint64_t rf_min(uint64_t a, uint64_t b)

@@ -338,6 +338,7 @@ typedef enum rf_divisor_kind {
 typedef struct rf_step_divisor {
     rf_divisor_kind kind;
     rf_value own, total; /* of WEIGHTS: the replica's sum, and that of all; f32 scalars */
+    rf_value weights;    /* of WEIGHTS: what the caller gave, or has a view of; sums of the same ones are multiples */
     double elements;     /* of WEIGHTS: so many of them an example has */
 } rf_step_divisor;
 /* Notes what a value of the trace, a loss, was divided by; and says it again, NULL: nothing was noted. */

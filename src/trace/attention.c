@@ -54,15 +54,15 @@ static rf_tensor make_order(rf_trace *t, int64_t queries, int64_t keys, float at
     return order;
 }
 
-/* The places of queries [1, 1, t, 1] or keys [1, 1, 1, s]. */
+/* The positions of queries [1, 1, t, 1] or keys [1, 1, 1, s]. */
 static rf_tensor places_of(rf_trace *t, rf_tensor x, bool queries)
 {
     const int64_t count = rf_tensor_shape(t, x).dim[2];
     if (!rf_dim_follows(t, x, 2))
-        return rf_places(t, count, queries ? RF_SHAPE(1, 1, count, 1) : RF_SHAPE(1, 1, 1, count));
+        return rf_positions(t, count, queries ? RF_SHAPE(1, 1, count, 1) : RF_SHAPE(1, 1, 1, count));
     const rf_size one = rf_size_fixed(1), all = rf_size_of(x, 2, 1);
     const rf_size sizes[4] = { one, one, queries ? all : one, queries ? one : all };
-    return rf_regroup(t, rf_places_along(t, x, 2), sizes, 4);
+    return rf_regroup(t, rf_positions_along(t, x, 2), sizes, 4);
 }
 
 /* [1, 1, t, s]: 1 where query i, which stands at `first` + i, attends to a key, else 0. */
@@ -92,7 +92,7 @@ static rf_tensor weigh_masked(rf_trace *t, rf_tensor scores, rf_tensor attended)
     return rf_where(t, attended, rf_softmax(t, masked), rf_constant(t, 0));
 }
 
-/* What queries attend to. */
+/* The keys that queries attend to. */
 typedef struct attention_reach {
     rf_tensor mask;   /* of ones and zeros where it is combined with others; zeroed: none */
     bool causal;      /* besides: up to key i + s - t */
@@ -194,14 +194,14 @@ static rf_result check_params(const rf_attention_params *p)
     return RF_OK;
 }
 
-/* Of params whose mask has been checked. A place that only the run knows makes the order a mask. */
+/* The mask of the params has been checked. A position that only the run knows makes the order a mask. */
 static bool find_reach(rf_trace *t, const rf_attention_params *params, rf_tensor query, rf_tensor key,
                        attention_reach *out)
 {
     *out = (attention_reach){ .mask = params->mask, .causal = params->causal };
     if (params->first_query.id == 0) return true;
-    if (!rf_place_check(t, params->first_query, "rf_attention: first_query")) return false;
-    const rf_tensor order = order_from(t, rf_place_number(t, params->first_query), query, key);
+    if (!rf_position_check(t, params->first_query, "rf_attention: first_query")) return false;
+    const rf_tensor order = order_from(t, rf_position_number(t, params->first_query), query, key);
     *out = (attention_reach){ .mask = params->mask.id != 0 ? rf_multiply(t, mask_bits(t, params->mask), order) : order,
                               .some_always = params->mask.id == 0 };
     return rf_trace_status(t) >= 0;

@@ -30,7 +30,7 @@ static const rf_custom_op *custom_of(const rf_op *op)
 
 /* ---- capabilities ---- */
 
-/* What the library enables where a device has it; numbers of the SPIR-V specification. */
+/* The library enables these where a device has them; numbers are those of the SPIR-V specification. */
 static bool has_capability(uint32_t number, const rf_device_caps *caps, const char **name)
 {
     switch (number) {

@@ -20,8 +20,8 @@ static bool widen_pair(rf_trace *t, const char *function, rf_tensor *labels, rf_
     snprintf(name, sizeof(name), "%s: predictions", function);
     if (!rf_operand_desc(t, *predictions, name, &p)) return false;
     if (rf_shape_equal(l.shape, p.shape) && l.shape.rank >= 1) {
-        *labels = rf_wide(t, *labels);
-        *predictions = rf_wide(t, *predictions);
+        *labels = rf_upcast(t, *labels);
+        *predictions = rf_upcast(t, *predictions);
         return true;
     }
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
@@ -91,7 +91,7 @@ rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predic
     const rf_tensor given = predictions;
     if (!widen_pair(t, "rf_binary_crossentropy", &labels, &predictions)) return RF_NO_TENSOR;
     const rf_tensor read = read_predictions(t, given, RF_SQUASH_SIGMOID, &from_logits);
-    if (read.id != given.id) predictions = rf_wide(t, read);
+    if (read.id != given.id) predictions = rf_upcast(t, read);
     if (from_logits) {
         const rf_tensor product = rf_multiply(t, labels, predictions);
         return mean_of_last(t, rf_subtract(t, rf_softplus(t, predictions), product));

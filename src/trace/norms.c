@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 #include "trace/trace.h"
 
-/* x around the axis of its channels: places before it, the channels in `groups`, places behind it. */
+/* x around the axis of its channels: positions before it, the channels in `groups`, positions behind it. */
 typedef struct layout {
     rf_shape shape;
     int32_t axis;
@@ -164,7 +164,7 @@ rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num
     } else {
         /* Deviations from the mean add up to 0, so that the path through it adds nothing to the variance's gradient;
          * but it does to the gradient of that. */
-        const rf_tensor wide = rf_wide(t, x);
+        const rf_tensor wide = rf_upcast(t, x);
         *mean = rf_reduce_mean(t, wide, axes, num_axes, true);
         const rf_tensor deviation = rf_subtract(t, wide, *mean);
         *variance = rf_reduce_mean(t, rf_square(t, deviation), axes, num_axes, true);

@@ -29,7 +29,7 @@ bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_d
     return true;
 }
 
-rf_tensor rf_wide(rf_trace *t, rf_tensor x)
+rf_tensor rf_upcast(rf_trace *t, rf_tensor x)
 {
     return rf_dtype_is_narrow(rf_tensor_dtype(t, x)) ? rf_cast(t, x, RF_F32) : x;
 }
@@ -49,7 +49,7 @@ rf_tensor rf_alias(rf_trace *t, rf_value x)
     return rf_trace_emit(t, r, out);
 }
 
-/* What an operation made of x, which may be x. */
+/* An operation made `out` of x, and it may be x. */
 static rf_tensor emit_own(rf_trace *t, rf_result result, rf_value x, rf_value out)
 {
     return result == RF_OK && out == x ? rf_alias(t, x) : rf_trace_emit(t, result, out);
@@ -592,14 +592,14 @@ rf_tensor rf_argmin(rf_trace *t, rf_tensor x)
 rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values, rf_tensor *indices)
 {
     RF_TRACING(t);
-    rf_value v, largest = 0, places = 0;
+    rf_value v, largest = 0, where = 0;
     if (values) *values = RF_NO_TENSOR;
     if (indices) *indices = RF_NO_TENSOR;
     if (!rf_operand(t, x, "rf_top_k: x", &v)) return t ? rf_trace_status(t) : RF_ERROR_INVALID_ARGUMENT;
     if (!values) return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_top_k: values is NULL");
-    const rf_result r = rf_emit_top_k(rf_trace_graph(t), v, k, &largest, &places);
+    const rf_result r = rf_emit_top_k(rf_trace_graph(t), v, k, &largest, &where);
     *values = rf_trace_emit(t, r, largest);
-    if (indices) *indices = rf_trace_emit(t, r, places);
+    if (indices) *indices = rf_trace_emit(t, r, where);
     return rf_trace_status(t);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of tensors that may follow the batch. A number that is read from a shape is that of the traced batch: what must
  * follow the batch is taken from tensors when the step runs. */
+#include "base/memory.h"
 #include "graph/batch_dims.h"
 #include "trace/trace.h"
 
@@ -46,7 +47,7 @@ rf_tensor rf_regroup(rf_trace *t, rf_tensor x, const rf_size *sizes, uint32_t ra
     return rf_trace_emit(t, r, out);
 }
 
-/* A one for each place along the axis: f32 [places]. */
+/* A one for each position along the axis: f32 [positions]. */
 static rf_tensor ones_along(rf_trace *t, rf_tensor x, int32_t axis)
 {
     int64_t begin[RF_MAX_RANK] = { 0 }, end[RF_MAX_RANK];
@@ -66,10 +67,28 @@ rf_tensor rf_count_along(rf_trace *t, rf_tensor x, int32_t axis)
     return rf_reduce_sum(t, ones_along(t, x, axis), NULL, 0, false);
 }
 
-rf_tensor rf_places_along(rf_trace *t, rf_tensor x, int32_t axis)
+/* As f32, whole numbers are exact up to here; longer axes would make wrong positions without a word. */
+enum { LONGEST = 1 << 24 };
+
+rf_tensor rf_positions(rf_trace *t, int64_t count, rf_shape shape)
+{
+    if (count > LONGEST) {
+        (void)rf_trace_fail(t, RF_ERROR_UNSUPPORTED, "an axis of %lld has more places than f32 can number",
+                            (long long)count);
+        return RF_NO_TENSOR;
+    }
+    float *values = RF_NEW_ARRAY(float, (size_t)count);
+    if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+    for (int64_t i = 0; i < count; i++) values[i] = (float)i;
+    const rf_tensor positions = rf_constant_array(t, &(rf_array){ RF_F32, shape, values });
+    rf_free(values);
+    return positions;
+}
+
+rf_tensor rf_positions_along(rf_trace *t, rf_tensor x, int32_t axis)
 {
     const int64_t count = rf_tensor_shape(t, x).dim[axis];
-    if (!rf_dim_follows(t, x, axis)) return rf_places(t, count, RF_SHAPE(count));
+    if (!rf_dim_follows(t, x, axis)) return rf_positions(t, count, RF_SHAPE(count));
     return rf_cumsum(t, ones_along(t, x, axis), true, false);
 }
 

@@ -41,7 +41,7 @@ enum { STORAGE_UNIFORM_CONSTANT = 0, STORAGE_UNIFORM = 2, STORAGE_WORKGROUP = 4,
 enum { STORAGE_STORAGE_BUFFER = 12, STORAGE_IMAGE = 11 };
 enum { MODEL_COMPUTE = 5, MODE_LOCAL_SIZE = 17, MODE_LOCAL_SIZE_ID = 38, BUILT_IN_WORKGROUP_SIZE = 25 };
 
-/* What is known of an id. */
+/* All that the reader knows of an id. */
 typedef struct spirv_id {
     uint64_t size;    /* of a type, in bytes */
     uint32_t target;  /* of a pointer: the type that it points to */

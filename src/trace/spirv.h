@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a SPIR-V module says of its interface: as much as is needed to hold it against a description. It is not a
- * validator: the bodies of functions are not looked at. */
+/* The interface of a SPIR-V module, as far as it is compared with a description. The reader is not a validator: it
+ * does not look at the bodies of functions. */
 #ifndef RF_TRACE_SPIRV_H
 #define RF_TRACE_SPIRV_H
 

@@ -46,8 +46,8 @@ WITHOUT = {"normalize", "conv2d_pool_filter_grad", "fill_like", "random_uniform"
            "muon_update", "average_update",
            "overwrite", "accumulate", "assign", "block_squares", "lamb_norms", "batch_averages",
            "batch_sums", "rnn", "rnn_grad", "attention", "attention_grad",
-           "metric_accumulate", "dropout_grad", "top_k", "bias_add", "recurrence", "unscale",
-           "overflow_check"}
+           "metric_accumulate", "dropout_grad", "top_k", "bias_add", "recurrence", "cumprod_grad",
+           "unscale", "overflow_check"}
 MILLIONS = 4194304
 
 

@@ -5,6 +5,7 @@
 
 #include "../skip.h"
 #include "../support/folder.h"
+#include "bench/measure/measure.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
@@ -302,6 +303,13 @@ static void body_barriers(rf_exec *exec)
     CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = results, .num_results = 3 }, &program));
     CHECK(rf_program_stats_get(program, 3, &stats));
     assert_int_equal(stats.num_nodes, 3);
+    assert_int_equal(stats.num_barriers, exec->caps.host_visible ? 1 : 3);
+    rf_program_destroy(&program);
+    /* The second dispatch of one node reads what the first has written. */
+    CHECK(emit(g, &op_column_sums, 1, x, 0, &results[0]));
+    CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = results, .num_results = 1 }, &program));
+    CHECK(rf_program_stats_get(program, 3, &stats));
+    assert_int_equal(stats.num_nodes, 1);
     assert_int_equal(stats.num_barriers, exec->caps.host_visible ? 1 : 3);
     rf_program_destroy(&program);
     rf_graph_destroy(&g);

@@ -13,7 +13,7 @@
 #include "train/files/training_json.h"
 #include "train/layers/layer.h"
 #include "train/model/layer_graph.h"
-#include "train/optimizer/optimizer.h"
+#include "train/optimizer/config_json.h"
 #include "train/optimizer/schedule.h"
 
 static void check_failure(rf_result r)

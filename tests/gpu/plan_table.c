@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "exec/case_data.h"
 #include "graph/op.h"
 #include "ops/ops.h"
 #include "read_snapshot.h"
+#include "tests/ops/cases/case_data.h"
 
 const char *const planned_devices[NUM_PLANNED_DEVICES] = {
     "a660", "a740", "a770",  "a830",   "b580",   "ga102",  "gfx1201",  "h100",
@@ -109,7 +109,7 @@ void write_plan_table(const char *directory, const char *device, bool digests, F
     for (uint32_t o = 0; o < num_ops; o++) {
         if (ops[o]->flags & RF_OP_VIEW) continue;
         table t = { .device = device, .caps = plan.caps, .rows = digests ? NULL : out };
-        for (uint32_t c = 0; c < ops[o]->num_cases; c++) add_case(&t, ops[o], &ops[o]->cases[c]);
+        for (uint32_t c = 0; c < rf_op_cases(ops[o])->count; c++) add_case(&t, ops[o], &rf_op_cases(ops[o])->items[c]);
         if (digests) fprintf(out, "%s %s %u %016" PRIx64 "\n", device, ops[o]->name, t.calls, t.digest);
     }
 }

@@ -8,10 +8,10 @@
 
 #include <stdio.h>
 
-#include "exec/case_data.h"
 #include "graph/op.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
@@ -235,13 +235,13 @@ static void test_plans(void **state)
         rf_gpu_plan_device(&s, false, &device);
         uint32_t cooperative = 0;
         for (uint32_t o = 0; o < num_ops; o++)
-            for (uint32_t c = 0; c < ops[o]->num_cases && !(ops[o]->flags & RF_OP_VIEW); c++) {
+            for (uint32_t c = 0; c < rf_op_cases(ops[o])->count && !(ops[o]->flags & RF_OP_VIEW); c++) {
+                const rf_op_case *item = &rf_op_cases(ops[o])->items[c];
                 rf_case_data data;
-                cooperative += plan_narrow(ops[o], &ops[o]->cases[c], &device.caps);
-                OK(rf_case_data_describe(ops[o], &ops[o]->cases[c], &data));
+                cooperative += plan_narrow(ops[o], item, &device.caps);
+                OK(rf_case_data_describe(ops[o], item, &data));
                 const uint32_t eligible = plan_all(&data.call, &device.caps);
-                if (eligible == 0)
-                    fail_msg("%s: no kernel takes %s/%s", devices[i].name, ops[o]->name, data.call.op->cases[c].name);
+                if (eligible == 0) fail_msg("%s: no kernel takes %s/%s", devices[i].name, ops[o]->name, item->name);
                 plans += eligible;
             }
         assert_int_equal(cooperative > 100, devices[i].f16.m > 0);
@@ -254,11 +254,11 @@ static void test_plans(void **state)
  * descriptor spans. All that has as many examples grows, or where that is no call of the op, the first tensor alone. */
 static void make_larger(const rf_op *op, uint64_t range, rf_case_data *data)
 {
-    uint32_t c = 0;
-    while (!op->cases[c].benchmark) c++;
+    const rf_op_case *c = rf_op_cases(op)->items;
+    while (!c->benchmark) c++;
     rf_result r = RF_ERROR_INVALID_ARGUMENT;
     for (int alone = 0; r < 0 && alone < 2; alone++) {
-        OK(rf_case_data_describe(op, &op->cases[c], data));
+        OK(rf_case_data_describe(op, c, data));
         rf_op_call *call = &data->call;
         const int64_t examples = call->in[0].shape.dim[0];
         const int64_t factor = (int64_t)rf_div_up(3 * range, rf_tensor_bytes(&call->in[0]));

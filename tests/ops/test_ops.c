@@ -445,7 +445,7 @@ static void run_rounds(case_run *run)
 
 static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *original)
 {
-    const uint32_t number = (uint32_t)(original - op->cases);
+    const uint32_t number = (uint32_t)(original - rf_op_cases(op)->items);
     rf_op_case stored = *original;
     const rf_op_case *c = original;
     if (w->options.type) {
@@ -474,16 +474,17 @@ static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_
 
 static void run_op(walk *w, const rf_op *op)
 {
+    const rf_case_table *cases = rf_op_cases(op);
     walk_counts counts = { 0 };
     const double start = seconds_now();
-    if (op->num_cases == 0) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no test case");
+    if (cases->count == 0) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no test case");
     if (rf_op_num_kernels(op) == 0 && !(op->flags & RF_OP_VIEW))
         walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no kernel");
     if (!op->reference) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no reference");
     const uint32_t sample = w->options.sample;
-    const uint32_t step = sample > 0 && sample < op->num_cases ? (op->num_cases + sample - 1) / sample : 1;
-    for (uint32_t i = 0; op->reference && i < op->num_cases; i += step)
-        if (matches(w->options.case_name, op->cases[i].name)) run_case(w, &counts, op, &op->cases[i]);
+    const uint32_t step = sample > 0 && sample < cases->count ? (cases->count + sample - 1) / sample : 1;
+    for (uint32_t i = 0; op->reference && i < cases->count; i += step)
+        if (matches(w->options.case_name, cases->items[i].name)) run_case(w, &counts, op, &cases->items[i]);
     if (counts.split_fast * 2 < counts.split)
         walk_fail(w, &counts, op, "(table)", NULL, NULL, "fast kernels cut up only %u of %u cases", counts.split_fast,
                   counts.split);

@@ -18,6 +18,7 @@
 #include "ops/linear/common/matmul.h"
 #include "ops/linear/gpu/blocks.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/cases.h"
 #include "tests/room.h"
 
 typedef struct profile {
@@ -120,8 +121,8 @@ static void eligible_kernels_keep_to_limits(void **state)
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t o = 0; o < num_ops; o++) {
         if (ops[o]->flags & RF_OP_VIEW) continue;
-        for (uint32_t c = 0; c < ops[o]->num_cases; c++) {
-            const rf_op_case *test_case = &ops[o]->cases[c];
+        for (uint32_t c = 0; c < rf_op_cases(ops[o])->count; c++) {
+            const rf_op_case *test_case = &rf_op_cases(ops[o])->items[c];
             const rf_op_call call = call_of(ops[o], test_case);
             for (size_t p = 0; p < sizeof(profiles) / sizeof(profiles[0]); p++) {
                 const uint32_t eligible = plan_all(&call, test_case->name, &profiles[p]);
@@ -168,8 +169,8 @@ static void loops_are_tested_beyond_the_limit(void **state)
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t o = 0; o < num_ops; o++) {
         uint64_t longest = 0;
-        for (uint32_t c = 0; c < ops[o]->num_cases && !(ops[o]->flags & RF_OP_VIEW); c++) {
-            const uint64_t loops = longest_loop(ops[o], &ops[o]->cases[c]);
+        for (uint32_t c = 0; c < rf_op_cases(ops[o])->count && !(ops[o]->flags & RF_OP_VIEW); c++) {
+            const uint64_t loops = longest_loop(ops[o], &rf_op_cases(ops[o])->items[c]);
             if (loops > longest) longest = loops;
         }
         bool is_bounded = longest <= SHORT;

@@ -11,6 +11,7 @@
 #include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/cases.h"
 #include "tests/room.h"
 
 static const rf_device_caps software_caps = { .driver = RF_DRIVER_LAVAPIPE,

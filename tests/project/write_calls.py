@@ -23,13 +23,11 @@ ABSENT = {"trace", "model_builder", "coordinator", "remote_value", "inference", 
           "comm_request", "checkpoint_manager", "custom_op"}
 FUNCTIONS = {"rf_lambda_fn": "give_nothing", "rf_model_call_fn": "call_nothing",
              "rf_map_fn": "refuse_element"}
-# Without parameters it measures everything, for minutes; without data for the caller's function it
-# works.
-SKIPPED = {("rf_bench_ops", "params"), ("rf_bench_ops", "user"), ("rf_bench_kernels", "params"),
-           ("rf_bench_kernels", "user"), ("rf_bench_rates", "params"), ("rf_bench_rates", "user"),
-           # It takes over the layer that all calls share; without one it is called.
-           ("rf_layer_bidirectional", "name"), ("rf_layer_bidirectional", "out"),
-           ("rf_layer_time_distributed", "name"), ("rf_layer_time_distributed", "out")}
+# These take over the layer that all calls share; without one they are called.
+SKIPPED = {
+    ("rf_layer_bidirectional", "name"), ("rf_layer_bidirectional", "out"),
+    ("rf_layer_time_distributed", "name"), ("rf_layer_time_distributed", "out"),
+}
 COUNTS = {"uint32_t", "uint64_t", "size_t", "int64_t"}
 
 

@@ -399,6 +399,8 @@ ON_ONE(gradient_by_probabilities_is_refused)
 
 /* ---- what a choice does not take ---- */
 
+enum { CHOSEN = 7 };
+
 /* u is -2, -1, 0, 1, 2: the first three have no root, or one without a slope. */
 static rf_result choose(rf_trace *t, rf_tensor x, rf_tensor *out)
 {
@@ -408,25 +410,36 @@ static rf_result choose(rf_trace *t, rf_tensor x, rf_tensor *out)
     const rf_tensor turned = rf_reshape(t, rf_log(t, rf_divide(t, x, root)), RF_SHAPE(-1, 1));
     const rf_tensor twice[] = { positive, positive }, wide = rf_stack(t, twice, 2, 0);
     const rf_tensor norm = rf_sqrt(t, total(t, rf_square(t, rf_multiply(t, x, zero))));
+    /* through many operations; used more than once; a mean */
+    rf_tensor far = root;
+    for (int i = 0; i < 40; i++) far = i % 2 ? rf_negative(t, far) : rf_reshape(t, rf_negative(t, far), RF_SHAPE(-1));
+    const rf_tensor sum = rf_add(t, rf_multiply(t, root, root), rf_negative(t, rf_negative(t, root)));
+    const rf_tensor mean = rf_reduce_mean(t, root, NULL, 0, false);
     const rf_tensor chosen[] = { rf_where(t, positive, root, zero),
                                  rf_where(t, rf_reshape(t, positive, RF_SHAPE(-1, 1)), turned, zero),
                                  rf_where(t, wide, rf_pow(t, u, rf_constant(t, 0.5f)), zero),
-                                 rf_where(t, rf_compare(t, RF_GREATER, norm, zero), norm, x) };
+                                 rf_where(t, rf_compare(t, RF_GREATER, norm, zero), norm, x),
+                                 rf_where(t, positive, far, zero),
+                                 rf_where(t, positive, sum, zero),
+                                 rf_where(t, rf_compare(t, RF_GREATER, norm, zero), mean, x) };
     rf_result r = RF_OK;
-    for (int i = 0; i < 4 && r >= 0; i++) r = rf_gradients(t, total(t, chosen[i]), &x, 1, &out[i]);
+    for (int i = 0; i < CHOSEN && r >= 0; i++) r = rf_gradients(t, total(t, chosen[i]), &x, 1, &out[i]);
     return r;
 }
 
 static void what_is_not_taken_has_no_gradient(rf_strategy *strategy)
 {
-    float v[4][COUNT];
-    run_body(strategy, choose, 4, v);
+    float v[CHOSEN][COUNT];
+    run_body(strategy, choose, CHOSEN, v);
     for (int i = 0; i < COUNT; i++) {
         const double x = i + 1, u = x - 3, slope = u > 0 ? 0.5 / sqrt(u) : 0;
         assert_near(v[0][i], slope, 1e-5, 0, "the root");
         assert_near(v[1][i], u > 0 ? 1 / x - 0.5 / u : 0, 1e-5, 0, "functions of it");
         assert_near(v[2][i], 2 * slope, 1e-5, 0, "under a larger mask");
         assert_near(v[3][i], 1, 0, 0, "beside a norm of 0");
+        assert_near(v[4][i], slope, 1e-5, 0, "behind many operations");
+        assert_near(v[5][i], u > 0 ? 1 + slope : 0, 1e-5, 0, "used twice");
+        assert_near(v[6][i], 1, 0, 0, "beside a mean");
     }
 }
 

@@ -191,7 +191,7 @@ static rf_result sweep_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     if (!s->wants_graph) return RF_OK;
     OK(rf_graph_clone(rf_trace_graph(t), &s->graph));
     rf_value *map = test_calloc(s->graph->values.count, sizeof(*map)); /* as when a trace is complete */
-    OK(rf_graph_share(s->graph, map));
+    OK(rf_graph_merge_common(s->graph, map));
     for (uint32_t i = 0; i < s->num_outputs; i++) s->outputs[i] = map[s->outputs[i]];
     test_free(map);
     OK(rf_graph_check_batches(s->graph, s->outputs, s->num_outputs));

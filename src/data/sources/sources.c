@@ -105,11 +105,6 @@ rf_result rf_dataset_from_arrays(const rf_dataset_arrays_params *params, rf_data
 
 /* ---- generator ---- */
 
-static void free_data(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
 static rf_result open_generator(rf_stage *stage)
 {
     return rf_stage_allocate_element(stage, &stage->dataset->spec);
@@ -134,7 +129,7 @@ const rf_dataset_kind rf_dataset_kind_generator = {
     .name = "generator",
     .open = open_generator,
     .next = next_from_generator,
-    .free_dataset = free_data,
+    .free_dataset = rf_dataset_free_data,
 };
 
 rf_result rf_dataset_from_generator(const rf_dataset_generator_params *params, rf_dataset **out)

@@ -4,11 +4,6 @@
 
 #include "data/pipeline.h"
 
-static void free_tokens(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
 static rf_result get_window(rf_stage *stage, uint64_t index, const rf_element **out)
 {
     const rf_dataset *d = stage->dataset;
@@ -23,7 +18,7 @@ const rf_dataset_kind rf_dataset_kind_token_windows = {
     .name = "windows",
     .open = rf_stage_open_in_place,
     .get = get_window,
-    .free_dataset = free_tokens,
+    .free_dataset = rf_dataset_free_data,
 };
 
 rf_result rf_dataset_windows(const rf_array *tokens, uint32_t length, uint32_t step, rf_dataset **out)

@@ -7,17 +7,6 @@ typedef struct filter_step {
     void *user;
 } filter_step;
 
-static void free_step(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
-static rf_result open_step(rf_stage *stage)
-{
-    (void)stage; /* read in order, whatever the input is */
-    return RF_OK;
-}
-
 static rf_result next_kept(rf_stage *stage, const rf_element **out)
 {
     const filter_step *step = stage->dataset->data;
@@ -40,9 +29,9 @@ static rf_result next_kept(rf_stage *stage, const rf_element **out)
 
 const rf_dataset_kind rf_dataset_kind_filter = {
     .name = "filter",
-    .open = open_step,
+    .open = rf_stage_open_in_order,
     .next = next_kept,
-    .free_dataset = free_step,
+    .free_dataset = rf_dataset_free_data,
 };
 
 rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_fn fn, void *user, rf_dataset **out)
@@ -50,12 +39,8 @@ rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_fn fn, void *user, r
     RF_REQUIRE(out, "rf_dataset_filter: out is NULL");
     *out = NULL;
     RF_REQUIRE(in && fn, "rf_dataset_filter: an argument is NULL");
-    RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_filter, out));
-    filter_step *step = (*out)->data = RF_NEW(filter_step);
-    if (!step) {
-        rf_dataset_destroy(out);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
+    RF_TRY(rf_dataset_derive_with(in, &rf_dataset_kind_filter, sizeof(filter_step), out));
+    filter_step *step = (*out)->data;
     *step = (filter_step){ fn, user };
     (*out)->cardinality = RF_CARDINALITY_UNKNOWN;
     return RF_OK;

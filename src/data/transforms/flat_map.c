@@ -32,11 +32,6 @@ typedef struct cycle_state {
     bool input_ended;
 } cycle_state;
 
-static void free_step(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
 static rf_result open_cycle(rf_stage *stage)
 {
     stage->data = RF_NEW(cycle_state); /* read in order, whatever the inputs are */
@@ -160,7 +155,7 @@ const rf_dataset_kind rf_dataset_kind_flat_map = {
     .next = next_of_cycle,
     .pass_over = pass_over_one,
     .drop = drop_of_cycle,
-    .free_dataset = free_step,
+    .free_dataset = rf_dataset_free_data,
 };
 
 const rf_dataset_kind rf_dataset_kind_interleave = {
@@ -170,7 +165,7 @@ const rf_dataset_kind rf_dataset_kind_interleave = {
     .next = next_of_cycle,
     .pass_over = pass_over_one,
     .drop = drop_of_cycle,
-    .free_dataset = free_step,
+    .free_dataset = rf_dataset_free_data,
 };
 
 /* ---- creation ---- */

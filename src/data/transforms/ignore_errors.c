@@ -14,17 +14,6 @@ typedef struct ignoring_step {
     bool log_warning;
 } ignoring_step;
 
-static void free_step(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
-static rf_result open_step(rf_stage *stage)
-{
-    (void)stage; /* read in order, whatever the input is */
-    return RF_OK;
-}
-
 /* Whether the element is to blame. A process without memory or descriptors would lose elements that are good. */
 static bool blames_element(rf_result r)
 {
@@ -55,9 +44,9 @@ static rf_result next_without_error(rf_stage *stage, const rf_element **out)
 
 const rf_dataset_kind rf_dataset_kind_ignore_errors = {
     .name = "ignore_errors",
-    .open = open_step,
+    .open = rf_stage_open_in_order,
     .next = next_without_error,
-    .free_dataset = free_step,
+    .free_dataset = rf_dataset_free_data,
 };
 
 rf_result rf_dataset_ignore_errors(const rf_dataset *in, bool log_warning, rf_dataset **out)
@@ -69,12 +58,8 @@ rf_result rf_dataset_ignore_errors(const rf_dataset *in, bool log_warning, rf_da
         RF_REQUIRE(d->kind != &rf_dataset_kind_slice,
                    "rf_dataset_ignore_errors: the dataset has been distributed, and workers would leave out different "
                    "batches; ignore errors before rf_dataset_batch()");
-    RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_ignore_errors, out));
-    ignoring_step *step = (*out)->data = RF_NEW(ignoring_step);
-    if (!step) {
-        rf_dataset_destroy(out);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
+    RF_TRY(rf_dataset_derive_with(in, &rf_dataset_kind_ignore_errors, sizeof(ignoring_step), out));
+    ignoring_step *step = (*out)->data;
     step->log_warning = log_warning;
     if (in->cardinality > 0) (*out)->cardinality = RF_CARDINALITY_UNKNOWN;
     return RF_OK;

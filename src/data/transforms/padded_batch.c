@@ -30,11 +30,6 @@ typedef struct bucket_set {
     bool ended;    /* the input did */
 } bucket_set;
 
-static void free_step(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
 static void close_buckets(rf_stage *stage)
 {
     bucket_set *set = stage->data;
@@ -148,7 +143,7 @@ const rf_dataset_kind rf_dataset_kind_padded_batch = {
     .open = open_buckets,
     .close = close_buckets,
     .next = next_padded,
-    .free_dataset = free_step,
+    .free_dataset = rf_dataset_free_data,
 };
 
 /* ---- creation ---- */

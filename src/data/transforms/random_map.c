@@ -41,11 +41,6 @@ typedef struct random_step {
     rf_augment_params augment;
 } random_step;
 
-static void free_step(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
 static rf_result open_step(rf_stage *stage)
 {
     stage->indexed = stage->input->indexed;
@@ -91,18 +86,14 @@ const rf_dataset_kind rf_dataset_kind_random_map = {
     .get = get_mapped,
     .next = next_mapped,
     .pass_over = rf_stage_pass_over_input,
-    .free_dataset = free_step,
+    .free_dataset = rf_dataset_free_data,
 };
 
 static rf_result make_step(const rf_dataset *in, const random_step *step, uint64_t seed, const rf_element_spec *spec,
                            rf_dataset **out)
 {
-    RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_random_map, out));
-    random_step *copy = (*out)->data = RF_NEW(random_step);
-    if (!copy) {
-        rf_dataset_destroy(out);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
+    RF_TRY(rf_dataset_derive_with(in, &rf_dataset_kind_random_map, sizeof(random_step), out));
+    random_step *copy = (*out)->data;
     *copy = *step;
     (*out)->seed = seed;
     (*out)->spec = *spec;

@@ -19,11 +19,6 @@ typedef struct map_step {
     uint32_t component, depth; /* of the built-in functions */
 } map_step;
 
-static void free_data(rf_dataset *dataset)
-{
-    rf_free(dataset->data);
-}
-
 static rf_result open_map(rf_stage *stage)
 {
     stage->indexed = stage->input->indexed;
@@ -68,17 +63,13 @@ const rf_dataset_kind rf_dataset_kind_map = {
     .get = get_mapped,
     .next = next_mapped,
     .pass_over = rf_stage_pass_over_input,
-    .free_dataset = free_data,
+    .free_dataset = rf_dataset_free_data,
 };
 
 static rf_result make_map(const rf_dataset *in, map_step step, const rf_element_spec *spec, rf_dataset **out)
 {
-    RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_map, out));
-    map_step *copy = (*out)->data = RF_NEW(map_step);
-    if (!copy) {
-        rf_dataset_destroy(out);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
+    RF_TRY(rf_dataset_derive_with(in, &rf_dataset_kind_map, sizeof(map_step), out));
+    map_step *copy = (*out)->data;
     *copy = step;
     if (!copy->user) copy->user = copy; /* the built-in functions read their numbers from here */
     (*out)->spec = *spec;

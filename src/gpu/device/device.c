@@ -127,6 +127,18 @@ static void tell_of_unvalidated(rf_gpu_device *device)
                        VK_API_VERSION_PATCH(version));
 }
 
+/* Whether the driver says what it makes of pipelines. */
+static bool can_explain(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_gpu_snapshot *snapshot)
+{
+    if (!snapshot->extensions.executable_properties) return false;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR info = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+    };
+    VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &info };
+    gpu->vk.GetPhysicalDeviceFeatures2(physical, &f2);
+    return info.pipelineExecutableInfo;
+}
+
 rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf_gpu_device **out)
 {
     RF_REQUIRE(out, "out is NULL");
@@ -151,7 +163,7 @@ rf_result rf_gpu_device_open(rf_gpu *gpu, const rf_gpu_device_params *params, rf
                     device->plan.unusable_reason);
         goto error;
     }
-    device->explains = params->explain && rf_gpu_can_explain(gpu, device->physical, &device->snapshot);
+    device->explains = params->explain && can_explain(gpu, device->physical, &device->snapshot);
     tell_of_unvalidated(device);
     rf_gpu_warn_of_limits(device);
     RF_TRY_GOTO(create_device(device, params->shares_cpus), error);

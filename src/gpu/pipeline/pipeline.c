@@ -78,7 +78,7 @@ static rf_result get_layout(rf_gpu_device *device, const rf_gpu_pipeline_params 
 
 static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline_params *p)
 {
-    RF_REQUIRE(p && p->shader && p->shader->words && p->shader->num_words > 0, "pipeline: no shader");
+    RF_REQUIRE(p && p->shader && p->shader->num_words > 0, "pipeline: no shader");
     const char *name = p->shader->name;
     const rf_device_caps *caps = &device->plan.caps;
     const VkPhysicalDeviceLimits *limits = &device->snapshot.properties.limits;
@@ -109,26 +109,25 @@ static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline
 
 static VkResult create_module(const rf_gpu_device *device, const rf_gpu_pipeline *p, VkShaderModule *out)
 {
-    uint32_t *special = NULL, num_special = 0, *own = NULL, num_own = 0;
+    uint32_t *words = NULL, num_words = 0, *own = NULL, num_own = 0;
     const uint32_t rules =
         (device->plan.keep_loops ? RF_KEEP_LOOPS : 0u) | (device->plan.plain_stores ? RF_PLAIN_STORES : 0u);
-    if (rf_gpu_specialize(p->shader, p->spec, p->num_spec, rules, &special, &num_special) < 0)
-        return VK_ERROR_OUT_OF_HOST_MEMORY;
-    const uint32_t *words = special ? special : p->shader->words;
-    const uint32_t num_words = special ? num_special : p->shader->num_words;
-    if (device->plan.preserve_nans && rf_gpu_preserve_nans(words, num_words, &own, &num_own) < 0) {
-        rf_free(special);
-        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = rf_gpu_specialize(p->shader, p->spec, p->num_spec, rules, &words, &num_words);
+    if (r == RF_OK && !words) {
+        num_words = p->shader->num_words;
+        r = rf_shader_read(p->shader, &words);
     }
+    if (r == RF_OK && device->plan.preserve_nans) r = rf_gpu_preserve_nans(words, num_words, &own, &num_own);
     const VkShaderModuleCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = (own ? num_own : num_words) * sizeof(uint32_t),
         .pCode = own ? own : words,
     };
-    const VkResult r = device->vk.CreateShaderModule(device->device, &info, NULL, out);
+    VkResult made = r == RF_ERROR_OUT_OF_HOST_MEMORY ? VK_ERROR_OUT_OF_HOST_MEMORY : VK_ERROR_UNKNOWN;
+    if (r == RF_OK) made = device->vk.CreateShaderModule(device->device, &info, NULL, out);
     rf_free(own);
-    rf_free(special);
-    return r;
+    rf_free(words);
+    return made;
 }
 
 /* Touches nothing of the device that another thread might change. */

@@ -613,19 +613,11 @@ static bool module_is_whole(const uint32_t *words, uint32_t count, uint32_t *lab
     return true;
 }
 
-rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint32_t rules,
-                            uint32_t **out, uint32_t *out_count)
+static rf_result specialize_words(module m, uint32_t **out, uint32_t *out_count)
 {
-    *out = NULL;
-    *out_count = 0;
     uint32_t labels;
-    if (!module_is_whole(shader->words, shader->num_words, &labels)) return RF_OK;
-    module m = { .words = shader->words,
-                 .count = shader->num_words,
-                 .spec = spec,
-                 .num_spec = num_spec,
-                 .rules = rules,
-                 .bound = shader->words[3] };
+    if (!module_is_whole(m.words, m.count, &labels)) return RF_OK;
+    m.bound = m.words[3];
     m.ids = RF_NEW_ARRAY(id_known, m.bound);
     m.blocks = RF_NEW_ARRAY(code_block, labels);
     m.stack = RF_NEW_ARRAY(uint32_t, m.bound);
@@ -642,4 +634,17 @@ rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint3
     *out = m.out;
     *out_count = m.out_count;
     return RF_OK;
+}
+
+rf_result rf_gpu_specialize(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint32_t rules,
+                            uint32_t **out, uint32_t *out_count)
+{
+    *out = NULL;
+    *out_count = 0;
+    uint32_t *words;
+    RF_TRY(rf_shader_read(shader, &words));
+    const module m = { .words = words, .count = shader->num_words, .spec = spec, .num_spec = num_spec, .rules = rules };
+    const rf_result r = specialize_words(m, out, out_count);
+    rf_free(words);
+    return r;
 }

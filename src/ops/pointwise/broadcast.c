@@ -349,34 +349,6 @@ static bool sum_narrow(const rf_op_call *call, const rf_device_caps *caps)
     return rf_dtype_is_narrow(call->in[0].dtype) && call->out[0].dtype == RF_F32;
 }
 
-#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
-#define SUM_CASE(label, x, like, tolerance, ...)                                                                       \
-    {                                                                                                                  \
-        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, .rtol = 1e-5,   \
-        .atol = tolerance, __VA_ARGS__                                                                                 \
-    }
-static const rf_op_case sum_cases[] = {
-    SUM_CASE("scalar_from_1", F32(1, 1), F32(0, 0), 0, .check_gradient = true),
-    SUM_CASE("scalar_from_257", F32(1, 257), F32(0, 0), 1e-4, .large = false),
-    SUM_CASE("column_3x5", F32(2, 3, 5), F32(1, 5), 1e-5, .check_gradient = true),
-    SUM_CASE("column_64x256", F32(2, 64, 256), F32(1, 256), 1e-4, .large = false),
-    SUM_CASE("column_1009x10", F32(2, 1009, 10), F32(1, 10), 2e-4, .large = false),
-    SUM_CASE("column_2047x64", F32(2, 2047, 64), F32(1, 64), 2e-4, .large = false),
-    SUM_CASE("row_3x5", F32(2, 3, 5), F32(2, 3, 1), 1e-5, .check_gradient = true),
-    SUM_CASE("row_255x257", F32(2, 255, 257), F32(2, 255, 1), 1e-4, .large = false),
-    SUM_CASE("middle", F32(3, 3, 37, 5), F32(3, 3, 1, 5), 2e-5, .large = false),
-    SUM_CASE("outer_and_inner", F32(4, 2, 3, 5, 7), F32(3, 3, 5, 1), 2e-5, .check_gradient = true),
-    SUM_CASE("alternating", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 1, 3, 1, 3, 1, 5), 2e-5, .large = false),
-    SUM_CASE("alternating_inner", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 2, 1, 4, 1, 2, 1), 2e-5, .large = false),
-    SUM_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), 0, .check_gradient = true),
-    SUM_CASE("same_shape_1x512x512", F32(3, 1, 512, 512), F32(3, 1, 512, 512), 0, .large = false),
-    SUM_CASE("row_3x131101", F32(2, 3, 131101), F32(2, 3, 1), 1e-2, .large = false),
-    SUM_CASE("column_300001x1", F32(3, 2, 300001, 1), F32(3, 2, 1, 1), 2e-2, .large = false),
-    SUM_CASE("all_1M", F32(2, 1024, 1024), F32(0, 0), 1e-2, .large = true, .benchmark = true),
-    SUM_CASE("row_4096x1024", F32(2, 4096, 1024), F32(2, 4096, 1), 1e-3, .large = true, .benchmark = true),
-    SUM_CASE("column_65536x64", F32(2, 65536, 64), F32(1, 64), 2e-3, .large = true, .benchmark = true),
-};
-
 static const rf_kernel sum_kernel = { "sliced", sum_score, sum_plan };
 RF_VARIANT(static, sum_columns, "columns_texel", reduce_score, reduce_plan, RF_REDUCE_COLUMNS_TEXEL);
 RF_NARROW_VARIANT(static, sum_rows, "rows_vec4", reduce_score, reduce_plan, RF_REDUCE_ROWS, sum_narrow);
@@ -400,7 +372,6 @@ const rf_op rf_op_sum_to_like = {
     .reference = sum_reference,
     .cost = cost_copy,
     RF_KERNELS(sum_kernels),
-    RF_CASES(sum_cases),
 };
 
 rf_result rf_emit_sum_to_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
@@ -487,20 +458,6 @@ static rf_result fill_plan_driver(const rf_op_call *call, const rf_device_caps *
     return plan_by_driver(*(const float *)call->attr, plan);
 }
 
-static const float fill_value = 0.75f;
-#define FILL_CASE(label, shape, ...)                                                                                   \
-    {                                                                                                                  \
-        .name = label, .attr = &fill_value, .n_in = 1, .in = { { shape, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__            \
-    }
-static const rf_op_case fill_cases[] = {
-    FILL_CASE("scalar", F32(0, 0), .large = false),
-    FILL_CASE("3", F32(1, 3), .large = false),
-    FILL_CASE("5x51", F32(2, 5, 51), .large = false),
-    FILL_CASE("3x1357", F32(2, 3, 1357), .large = false),
-    FILL_CASE("1024", F32(1, 1024), .large = false),
-    FILL_CASE("like_i32", RF_DESC(RF_I32, 1, 257), .large = false),
-    FILL_CASE("4M", F32(1, 4194304), .large = true, .benchmark = true),
-};
 static const rf_kernel fill_kernel = { "any", fill_score, fill_plan };
 static const rf_kernel fill_by_driver = { "driver", score_driver, fill_plan_driver };
 static const rf_kernel *const fill_kernels[] = { &fill_kernel, &fill_by_driver };
@@ -522,7 +479,6 @@ const rf_op rf_op_fill_like = {
     .reference = fill_reference,
     .cost = fill_cost,
     RF_KERNELS(fill_kernels),
-    RF_CASES(fill_cases),
 };
 
 rf_result rf_emit_fill_like(rf_graph *g, float value, rf_value like, rf_value *out)
@@ -659,25 +615,6 @@ static bool takes_repeated(const rf_op_call *call, const rf_device_caps *caps)
 static const rf_kernel broadcast_repeated = { "runs", score_repeated, plan_repeated, .narrow = takes_repeated };
 static const rf_kernel *const broadcast_kernels[] = { &copy_0, &copy_1, &copy_2, &copy_3, &broadcast_repeated };
 
-#define BROADCAST_CASE(label, x, like, ...)                                                                            \
-    {                                                                                                                  \
-        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__     \
-    }
-static const rf_op_case broadcast_cases[] = {
-    BROADCAST_CASE("scalar_to_257", F32(0, 0), F32(1, 257), .large = false),
-    BROADCAST_CASE("row", F32(1, 5), F32(2, 3, 5), .check_gradient = true),
-    BROADCAST_CASE("column", F32(2, 3, 1), F32(2, 3, 5), .check_gradient = true),
-    BROADCAST_CASE("row_vectors", F32(1, 64), F32(2, 33, 64), .large = false),
-    BROADCAST_CASE("column_vectors", F32(2, 33, 1), F32(2, 33, 64), .large = false),
-    BROADCAST_CASE("both_sides", F32(3, 1, 7, 1), F32(3, 5, 7, 3), .large = false),
-    BROADCAST_CASE("alternating", F32(6, 2, 1, 4, 1, 2, 1), F32(6, 2, 3, 4, 3, 2, 5), .large = false),
-    BROADCAST_CASE("same_shape_vectors", F32(2, 5, 8), F32(2, 5, 8), .large = false),
-    BROADCAST_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), .large = false),
-    BROADCAST_CASE("scalar_to_70001", F32(0, 0), F32(1, 70001), .large = false),
-    BROADCAST_CASE("row_of_3_1000x3", F32(1, 3), F32(2, 1000, 3), .large = false),
-    BROADCAST_CASE("row_4M", F32(1, 1024), F32(2, 4096, 1024), .large = true, .benchmark = true),
-};
-
 static bool broadcast_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     return rf_elementwise_absorb(graph, producer, consumer, fused) ||
@@ -697,7 +634,6 @@ const rf_op rf_op_broadcast_like = {
     .cost = cost_copy,
     .absorb_consumer = broadcast_absorb,
     RF_KERNELS(broadcast_kernels),
-    RF_CASES(broadcast_cases),
 };
 
 rf_result rf_emit_broadcast_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)

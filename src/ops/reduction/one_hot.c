@@ -67,17 +67,6 @@ static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps
 RF_ROW_KERNEL(one_hot_kernel, "element", one_hot_job(call, caps));
 static const rf_kernel *const one_hot_kernels[] = { &one_hot_kernel };
 
-#define CASE(case_name, depth, low, high, ...)                                                                         \
-    .name = case_name, .attr = &(const rf_one_hot_attr){ depth }, .n_in = 1,                                           \
-    .in = { { .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high } }
-static const rf_op_case one_hot_cases[] = {
-    { CASE("scalar_3", 3, 1, 2, 0, 0) },
-    { CASE("31_1", 1, -1, 2, 1, 31) },
-    { CASE("out_of_range_257_5", 5, -3, 9, 1, 257) },
-    { CASE("3x5_33", 33, 0, 33, 2, 3, 5) },
-    { CASE("64_10", 10, 0, 10, 1, 64), .benchmark = true },
-};
-
 static const rf_attr_field one_hot_fields[] = { RF_ATTR_INT(rf_one_hot_attr, depth, 0, INT32_MAX) };
 
 const rf_op rf_op_one_hot = {
@@ -91,5 +80,4 @@ const rf_op rf_op_one_hot = {
     .reference = one_hot_reference,
     .cost = one_hot_cost,
     RF_KERNELS(one_hot_kernels),
-    RF_CASES(one_hot_cases),
 };

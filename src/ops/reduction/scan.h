@@ -11,7 +11,8 @@ typedef struct rf_scan {
     const rf_shader *row, *totals, *blocked;
     /* The same four columns at a time, for subgroups of 8 and of 16; NULL where there are none. */
     const rf_shader *row_fours[2], *totals_fours[2], *blocked_fours[2], *group_fours[2];
-    uint32_t total_words; /* of four bytes: what is left of a block */
+    uint32_t total_words;   /* of four bytes: what is left of a block */
+    uint32_t element_words; /* what the last dispatch keeps of each element, behind the totals, to walk rows twice */
     uint32_t exclusive, reverse;
 } rf_scan;
 

@@ -5,7 +5,7 @@
 
 #include "train/fit/compile.h"
 #include "train/metrics/loss.h"
-#include "train/optimizer/optimizer.h"
+#include "train/optimizer/config_json.h"
 
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size",

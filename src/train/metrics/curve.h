@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* What is predicted to be 1 at a threshold: how much of it is 1, and all of it. */
+/* Predictions of 1 at a threshold: how many of them are right, and all of them. */
 typedef struct rf_curve_point {
     double hits, positives;
 } rf_curve_point;

@@ -51,7 +51,7 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function)
 
 typedef enum range { RANGE_UNKNOWN, RANGE_PROBABILITIES, RANGE_SOFTMAX, RANGE_ANY } range;
 
-/* What is known of the values that a scalar function gives. */
+/* The range of values that a scalar function gives, as far as it is known. */
 static range range_of_fn(uint8_t fn)
 {
     switch (fn) {
@@ -267,7 +267,7 @@ rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
     return w.shape.rank == 0 ? weight : rf_append_axes(t, weight, v.shape.rank - w.shape.rank);
 }
 
-rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
+rf_tensor rf_broadcast_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
 {
     rf_graph *g = rf_trace_graph(t);
     rf_value v, w, wide = 0;
@@ -299,15 +299,18 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
 }
 
 /* For steps whose gradients are accumulated. */
-static rf_tensor note_weights(rf_trace *t, rf_tensor loss, rf_tensor own, rf_tensor sum, rf_tensor weight)
+static rf_tensor note_weights(rf_trace *t, rf_tensor loss, rf_tensor own, rf_tensor sum, rf_tensor weight,
+                              rf_tensor given)
 {
     const rf_shape shape = rf_tensor_shape(t, weight);
     rf_value v;
     rf_step_divisor divisor = { .kind = RF_DIVISOR_WEIGHTS, .elements = 1 };
     if (!rf_operand(t, loss, "rf_compute_weighted_loss", &v) ||
         !rf_operand(t, own, "rf_compute_weighted_loss", &divisor.own) ||
-        !rf_operand(t, sum, "rf_compute_weighted_loss", &divisor.total))
+        !rf_operand(t, sum, "rf_compute_weighted_loss", &divisor.total) ||
+        !rf_operand(t, given, "rf_compute_weighted_loss", &divisor.weights))
         return RF_NO_TENSOR;
+    divisor.weights = rf_trace_graph(t)->values.items[divisor.weights].storage;
     for (int32_t i = 1; i < shape.rank; i++) divisor.elements *= (double)shape.dim[i];
     const rf_result r = rf_trace_note_divisor(t, v, &divisor);
     return r < 0 ? rf_trace_emit(t, r, 0) : loss;
@@ -321,13 +324,13 @@ rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_t
         !rf_operand(t, sample_weight, "rf_compute_weighted_loss: sample_weight", &v)) {
         return RF_NO_TENSOR;
     }
-    const rf_tensor weight = rf_spread_weight(t, sample_weight, per_example_loss);
+    const rf_tensor weight = rf_broadcast_weight(t, sample_weight, per_example_loss);
     const rf_tensor mine = rf_reduce_sum(t, rf_multiply(t, per_example_loss, weight), NULL, 0, false);
     const rf_tensor own = rf_reduce_sum(t, rf_stop_gradient(t, weight), NULL, 0, false);
     const rf_tensor sum = rf_all_replica_sum(t, own);
     const rf_tensor zero = rf_constant(t, 0.0f), one = rf_constant(t, 1.0f), empty = rf_compare(t, RF_EQUAL, sum, zero);
     const rf_tensor loss = rf_where(t, empty, zero, rf_divide(t, mine, rf_where(t, empty, one, sum)));
-    return note_weights(t, loss, own, sum, weight);
+    return note_weights(t, loss, own, sum, weight, sample_weight);
 }
 
 rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)

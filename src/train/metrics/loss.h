@@ -26,10 +26,11 @@ rf_tensor rf_smooth_labels(rf_trace *t, rf_tensor labels, float smoothing, rf_te
  * appended. */
 rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
 /* The same, in the shape of the values. */
-rf_tensor rf_spread_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
-/* What fit minimises, this replica's part: the mean of the losses of an example, averaged over the global batch with
- * weights (or the plain sum, if the reduction says so). The elements of `measured` add up to that times the global
- * batch; they need no reduction of their own, so a step that only measures does not compute the scalar. */
+rf_tensor rf_broadcast_weight(rf_trace *t, rf_tensor weight, rf_tensor values);
+/* Fit minimises this, and here is this replica's part of it: the mean of the losses of an example, averaged over the
+ * global batch with weights (or the plain sum, if the reduction says so). The elements of `measured` add up to that
+ * times the global batch; they need no reduction of their own, so a step that only measures does not compute the
+ * scalar. */
 rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
                         rf_tensor sample_weight, rf_tensor *measured);
 /* The same for losses of examples [n...] that somebody else computed. */

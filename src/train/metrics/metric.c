@@ -10,12 +10,12 @@
 #include "base/params.h"
 #include "ops/ops.h"
 #include "trace/trace.h"
-#include "train/fit/logs.h"
 #include "train/metrics/curve.h"
+#include "train/metrics/logs.h"
 #include "train/metrics/loss.h"
 #include "train/metrics/scores.h"
 
-/* Of each column: sums and what they could not hold. */
+/* Each column has sums, and what these could not hold. */
 enum { STATE_TOTAL, STATE_COMPENSATION, STATE_WEIGHT, STATE_WEIGHT_COMPENSATION, STATE_COUNT };
 
 struct rf_metric {
@@ -390,8 +390,8 @@ static rf_tensor own_scores(rf_trace *t, rf_tensor labels, rf_tensor predictions
     return rf_trace_emit(t, r, own);
 }
 
-/* 1 where fewer than k classes have a larger prediction than the label's. What is gathered for a label that does not
- * exist is NaN, which does not equal itself: it is never among them. */
+/* 1 where fewer than k classes have a larger prediction than the label's. A label that does not exist gathers NaN,
+ * which does not equal itself: it is never among them. */
 static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions, uint32_t k)
 {
     static const int32_t last = -1;
@@ -472,8 +472,8 @@ static rf_tensor elements_hit(rf_trace *t, const rf_metric *metric, rf_tensor la
     return hit;
 }
 
-/* What is accumulated: 1 or 0 for accuracies, errors of examples, else the value itself. Metrics that are of some
- * elements only put them into the weight. */
+/* The values that are accumulated: 1 or 0 for accuracies, errors of examples, else the value itself. Metrics that are
+ * of some elements only put these into the weight. */
 static rf_tensor measured_values(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                                  rf_tensor *weight)
 {
@@ -526,7 +526,7 @@ static rf_result accumulate_curve(rf_trace *t, rf_metric *metric, rf_tensor labe
     rf_tensor positive = rf_compare(t, RF_GREATER, rf_reshape(t, p, column), limits);
     const rf_tensor hit = rf_multiply(t, positive, rf_reshape(t, labels, column));
     if (weight.id != 0)
-        positive = rf_multiply(t, positive, rf_reshape(t, rf_spread_weight(t, weight, predictions), column));
+        positive = rf_multiply(t, positive, rf_reshape(t, rf_broadcast_weight(t, weight, predictions), column));
     RF_TRY(rf_trace_status(t));
     return metric_accumulate(t, metric, hit, positive);
 }
@@ -573,7 +573,7 @@ static rf_result accumulate_classes(rf_trace *t, rf_metric *metric, rf_tensor la
     const rf_tensor sides[2] = { y, positive };
     rf_tensor among[2] = { positive, y };
     if (weight.id != 0) {
-        const rf_tensor w = rf_reshape(t, rf_spread_weight(t, weight, predictions), rows);
+        const rf_tensor w = rf_reshape(t, rf_broadcast_weight(t, weight, predictions), rows);
         for (int i = 0; i < 2; i++) among[i] = rf_multiply(t, among[i], w);
     }
     const rf_tensor x = rf_concat(t, sides, 2, 1), parts = rf_concat(t, among, 2, 1);
@@ -588,7 +588,7 @@ static rf_result metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
     if (is_curve(metric->kind)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
     const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);
     RF_TRY(rf_trace_status(t));
-    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_spread_weight(t, sample_weight, x), RF_SHAPE(-1));
+    if (sample_weight.id != 0) sample_weight = rf_reshape(t, rf_broadcast_weight(t, sample_weight, x), RF_SHAPE(-1));
     return metric_accumulate(t, metric, rf_reshape(t, x, RF_SHAPE(-1)), sample_weight);
 }
 

@@ -4,7 +4,7 @@
 
 #include <ringfire/train.h>
 
-#include "train/model/model.h"
+#include "replica/strategy.h"
 
 enum { RF_METRIC_KINDS = RF_METRIC_NDCG + 1 };
 /* By kind: what files, logs and messages call it. */

@@ -11,7 +11,7 @@ typedef struct rf_class_counts {
 
 /* 0 where nothing is predicted or labelled. */
 double rf_class_score(rf_metric_kind kind, const rf_class_counts *counts);
-/* Of all classes; of RF_METRIC_AVERAGE_NONE their mean. */
+/* The average over all classes; for RF_METRIC_AVERAGE_NONE their mean. */
 double rf_class_scores_average(rf_metric_kind kind, rf_metric_average average, const rf_class_counts *counts,
                                uint32_t num_classes);
 

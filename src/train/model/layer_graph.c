@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/model/layer_graph.h"
 
-#include <string.h>
-
 #include "base/error.h"
-#include "trace/trace.h"
 
 rf_result rf_layer_graph_add(rf_layer_graph *graph, uint32_t layer, const uint32_t *in, uint32_t num_in, uint32_t mask,
                              uint32_t num_out)
@@ -113,39 +110,5 @@ rf_result rf_layer_graph_check(const rf_layer_graph *graph, rf_layer *const *lay
     mark_used(graph, used);
     const rf_result r = check_parts(graph, layers, used, input_names);
     rf_free(used);
-    return r;
-}
-
-/* ---- calling ---- */
-
-static rf_result call_layers(rf_trace *t, rf_model *model, const rf_layer_graph *graph, rf_mode mode, rf_tensor *values,
-                             rf_tensor *operands)
-{
-    uint32_t made = graph->num_inputs;
-    for (uint32_t i = 0; i < graph->operands.count; i++) operands[i] = RF_NO_TENSOR;
-    for (uint32_t i = 0; i < graph->uses.count; i++) {
-        const rf_layer_use *use = &graph->uses.items[i];
-        rf_tensor *in = operands + use->first_operand;
-        for (uint32_t k = 0; k < use->num_in; k++) in[k] = values[graph->operands.items[use->first_operand + k]];
-        const rf_layer_apply_params params = { .in = in,
-                                               .num_in = use->num_in,
-                                               .mask = use->mask == RF_NO_VALUE ? RF_NO_TENSOR : values[use->mask],
-                                               .mode = mode };
-        RF_TRY(rf_layer_apply(t, model, model->layers.items[use->layer], &params, &values[made], use->num_out));
-        made += use->num_out;
-    }
-    return RF_OK;
-}
-
-rf_result rf_layer_graph_apply(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
-                               void *user)
-{
-    const rf_layer_graph *graph = user;
-    rf_tensor *values = RF_NEW_ARRAY(rf_tensor, (size_t)graph->num_values + graph->operands.count);
-    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    memcpy(values, in, graph->num_inputs * sizeof(*values));
-    const rf_result r = call_layers(t, model, graph, mode, values, values + graph->num_values);
-    for (uint32_t i = 0; r >= 0 && i < graph->num_outputs; i++) out[i] = values[graph->outputs[i]];
-    rf_free(values);
     return r;
 }

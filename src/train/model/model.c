@@ -8,7 +8,6 @@
 #include "base/params.h"
 #include "ops/ops.h"
 #include "trace/trace.h"
-#include "train/fit/compile.h"
 #include "train/model/layer_graph.h"
 #include "train/optimizer/optimizer.h"
 
@@ -173,31 +172,9 @@ rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *lay
     return RF_OK;
 }
 
-rf_model *rf_model_retain(rf_model *model)
-{
-    model->references++;
-    return model;
-}
-
-void rf_model_release(rf_model *m)
-{
-    if (--m->references > 0) return;
-    rf_model_untrack(m, 0, 0);
-    for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
-    rf_free(m->layers.items);
-    rf_free(m->tracked.items);
-    rf_free(m->trainable.items);
-    rf_free(m->others.items);
-    rf_iterator_state_free(m->position);
-    rf_layer_graph_free(m->graph);
-    rf_free(m->callees.items);
-    rf_arena_free(&m->names);
-    rf_free(m);
-}
-
 static void free_training(rf_model *m)
 {
-    rf_compiled_destroy(&m->compiled);
+    if (m->compiled) m->destroy_compiled(&m->compiled);
     rf_function_destroy(&m->predict);
     rf_optimizer *own = m->own_optimizer;
     rf_optimizer_destroy(&own); /* the program may have done so: rf_model_optimizer() gave it the handle */
@@ -223,151 +200,6 @@ rf_result rf_model_check_alive(const rf_model *model, const char *function)
     RF_REQUIRE(!model->destroyed,
                "%s: the model has been destroyed; destroy it after the checkpoints that it was added to", function);
     return RF_OK;
-}
-
-/* ---- calling and building ---- */
-
-static rf_tensor call_sequence(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
-{
-    for (uint32_t i = 0; i < model->layers.count; i++) x = rf_layer_call(t, model, model->layers.items[i], x, mode);
-    return x;
-}
-
-/* Takes back the variables that a call made which then failed: the next one may bring another shape. */
-static void unbuild_from(rf_model *model, uint32_t first_variable, uint32_t first_callee)
-{
-    for (uint32_t i = 0; i < model->layers.count; i++) {
-        rf_layer *layer = model->layers.items[i];
-        for (uint32_t v = first_variable; v < model->tracked.count && layer->num_variables > 0; v++) {
-            if (model->tracked.items[v].variable != layer->variables[0]) continue;
-            rf_layer_drop_variables(layer);
-            layer->built = false;
-        }
-    }
-    rf_model_untrack(model, first_variable, first_callee);
-}
-
-/* Types and shapes of the inputs. `function` and, for models that have it but for one, the input are in the message. */
-static bool describe_inputs(rf_trace *t, const rf_model *model, const rf_tensor *in, const char *function,
-                            rf_tensor_desc *descs)
-{
-    for (uint32_t i = 0; i < model->num_inputs; i++) {
-        char name[160] = "x";
-        if (model->apply) snprintf(name, sizeof(name), "input '%s'", model->input_names[i]);
-        char argument[224];
-        snprintf(argument, sizeof(argument), "%s: %s", function, name);
-        if (!rf_operand_desc(t, in[i], argument, &descs[i])) return false;
-        if (descs[i].shape.rank >= 1) continue;
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s is a scalar; dimension 0 must be the batch", argument);
-        return false;
-    }
-    return true;
-}
-
-static bool describe_outputs(rf_trace *t, const rf_model *model, const rf_tensor *out, const char *function,
-                             rf_tensor_desc *descs)
-{
-    for (uint32_t i = 0; i < model->num_outputs; i++) {
-        char argument[224] = "rf_model_call: result of the model";
-        if (model->apply) snprintf(argument, sizeof(argument), "%s: output '%s'", function, model->output_names[i]);
-        if (!rf_operand_desc(t, out[i], argument, &descs[i])) return false;
-    }
-    return true;
-}
-
-static void call_layers(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
-{
-    if (!model->apply) {
-        out[0] = model->call ? model->call(t, model, in[0], mode, model->user) : call_sequence(t, model, in[0], mode);
-        return;
-    }
-    const rf_result r = model->apply(t, model, in, out, mode, model->user);
-    if (r < 0)
-        (void)rf_trace_emit(t, r, 0);
-    else if (r > 0)
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_model_apply: the model's function returned %s",
-                            rf_result_name(r));
-}
-
-/* The trace tells whether it failed. */
-static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out,
-                       const char *function)
-{
-    rf_tensor_desc descs[RF_MAX_COMPONENTS] = { 0 }, result_descs[RF_MAX_COMPONENTS] = { 0 };
-    rf_tensor results[RF_MAX_COMPONENTS] = { { 0, 0 } };
-    if (!describe_inputs(t, model, in, function, descs)) return;
-    const uint32_t variables_before = model->tracked.count, callees_before = model->callees.count;
-    rf_model_call_scope scope;
-    const rf_result r = rf_model_enter_call(t, model, &scope);
-    if (r < 0)
-        (void)rf_trace_emit(t, r, 0);
-    else
-        call_layers(t, model, in, rf_mode_of(t, mode), results);
-    /* What leaves a model is f32, for losses and callers. */
-    for (uint32_t i = 0; i < model->num_outputs; i++)
-        if (rf_dtype_is_narrow(rf_tensor_dtype(t, results[i]))) results[i] = rf_cast(t, results[i], RF_F32);
-    rf_model_leave_call(t, &scope);
-    if (!describe_outputs(t, model, results, function, result_descs)) {
-        unbuild_from(model, variables_before, callees_before);
-        return;
-    }
-    memcpy(out, results, model->num_outputs * sizeof(*out));
-    if (model->built) return;
-    model->built = true;
-    for (uint32_t i = 0; i < model->num_inputs; i++)
-        model->inputs[i] = (rf_tensor_desc){ descs[i].dtype, rf_example_shape(descs[i].shape) };
-    for (uint32_t i = 0; i < model->num_outputs; i++)
-        model->outputs[i] = (rf_tensor_desc){ result_descs[i].dtype, rf_example_shape(result_descs[i].shape) };
-}
-
-/* Fails the trace where the model is none of its strategy's. */
-static bool check_model(rf_trace *t, const rf_model *model, const char *function)
-{
-    if (model && rf_trace_strategy(t) == model->strategy) return true;
-    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s: model is %s", function,
-                        model ? "on another strategy than the function being traced" : "NULL");
-    return false;
-}
-
-rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
-{
-    rf_tensor y = RF_NO_TENSOR;
-    rf_tensor_desc desc;
-    if (!rf_operand_desc(t, x, "rf_model_call: x", &desc) || !check_model(t, model, "rf_model_call")) return y;
-    if (model->num_inputs != 1 || model->num_outputs != 1) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_model_call: the model has %u inputs and %u outputs; use rf_model_apply()",
-                            model->num_inputs, model->num_outputs);
-        return y;
-    }
-    call_model(t, model, &x, mode, &y, "rf_model_call");
-    return y;
-}
-
-rf_result rf_model_apply(rf_trace *t, rf_model *model, const rf_tensor *in, uint32_t num_in, rf_mode mode,
-                         rf_tensor *out, uint32_t num_out)
-{
-    for (uint32_t i = 0; out && i < num_out && i < RF_MAX_COMPONENTS; i++) out[i] = RF_NO_TENSOR;
-    RF_REQUIRE(t, "rf_model_apply: the trace is NULL");
-    RF_TRY(rf_trace_status(t));
-    if (!check_model(t, model, "rf_model_apply")) return rf_trace_status(t);
-    if (!in || !out)
-        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_model_apply: %s is NULL", in ? "out" : "in");
-    if (num_in != model->num_inputs || num_out != model->num_outputs) {
-        char names[256];
-        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                             "rf_model_apply: num_in is %u and num_out %u; the model has %u inputs (%s) and %u outputs",
-                             num_in, num_out, model->num_inputs,
-                             rf_model_format_elements(model, false, names, sizeof(names)), model->num_outputs);
-    }
-    return rf_model_apply_all(t, model, in, mode, out);
-}
-
-rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
-{
-    for (uint32_t i = 0; i < model->num_outputs; i++) out[i] = RF_NO_TENSOR;
-    call_model(t, model, in, mode, out, model->apply ? "rf_model_apply" : "rf_model_call");
-    return rf_trace_status(t);
 }
 
 /* ---- building ---- */
@@ -407,7 +239,7 @@ static rf_result build_on(rf_model *model, const rf_element *element)
     return r;
 }
 
-/* What an input is called in messages of building. */
+/* The name of an input in messages of building. */
 static const char *name_input(const rf_model *model, uint32_t index, char *text, size_t size)
 {
     if (model->apply)

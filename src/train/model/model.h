@@ -46,11 +46,12 @@ struct rf_model {
     struct {
         rf_model **items;
         uint32_t count, capacity;
-    } callees;                   /* models that it calls, also through others; references */
-    rf_optimizer *own_optimizer; /* of a model that was loaded; NULL: none */
-    rf_compiled *compiled;       /* NULL before rf_model_compile() */
-    uint64_t passes;             /* through the data of fit that were begun, whatever the data was */
-    void *position;              /* where the latest fit stopped within such a pass (rf_iterator_save()); may be NULL */
+    } callees;                                        /* models that it calls, also through others; references */
+    rf_optimizer *own_optimizer;                      /* of a model that was loaded; NULL: none */
+    rf_compiled *compiled;                            /* NULL before rf_model_compile() */
+    void (*destroy_compiled)(rf_compiled **compiled); /* set with it */
+    uint64_t passes; /* through the data of fit that were begun, whatever the data was */
+    void *position;  /* where the latest fit stopped within such a pass (rf_iterator_save()); may be NULL */
     size_t position_size;
     rf_function *predict; /* made by the first rf_model_predict() */
     rf_arena names;       /* of inputs, outputs and logs: histories refer to them as long as the model lives */

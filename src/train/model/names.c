@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a model's inputs and outputs are called in logs, messages and files. */
+/* Names of a model's inputs and outputs in logs, messages and files. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which variables and layers belong to a model. As in Keras, what a model uses when it is called belongs to it: the
- * variables of models that a forward function calls, and those that it or a lambda layer uses directly, are trained,
- * counted, saved and exported with the model, no matter who created them.
+ * Which variables and layers belong to a model, and how long they live. As in Keras, what a model uses when it is
+ * called belongs to it: the variables of models that a forward function calls, and those that it or a lambda layer uses
+ * directly, are trained, counted, saved and exported with the model, no matter who created them.
  */
 #include <string.h>
 
 #include "base/error.h"
 #include "replica/store/variables.h"
-#include "train/model/model.h"
+#include "train/model/layer_graph.h"
 
 /* ---- variables ---- */
 
@@ -56,6 +56,32 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
     }
     while (model->callees.count > num_callees) rf_model_release(model->callees.items[--model->callees.count]);
 }
+
+/* ---- how long a model lives ---- */
+
+rf_model *rf_model_retain(rf_model *model)
+{
+    model->references++;
+    return model;
+}
+
+void rf_model_release(rf_model *m)
+{
+    if (--m->references > 0) return;
+    rf_model_untrack(m, 0, 0);
+    for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
+    rf_free(m->layers.items);
+    rf_free(m->tracked.items);
+    rf_free(m->trainable.items);
+    rf_free(m->others.items);
+    rf_iterator_state_free(m->position);
+    rf_layer_graph_free(m->graph);
+    rf_free(m->callees.items);
+    rf_arena_free(&m->names);
+    rf_free(m);
+}
+
+/* ---- lists of variables ---- */
 
 /* Those that are trained, or the others, into `items`, which has room for all. */
 static rf_variable_list select_variables(const rf_model *model, bool trained, rf_variable **items)

@@ -11,7 +11,7 @@
 #include "server/coordinator.h"
 #include "server/variables.h"
 #include "server/worker.h"
-#include "train/files/config_json.h"
+#include "train/optimizer/config_json.h"
 #include "train/optimizer/optimizer.h"
 #include "train/parameter_server/store.h"
 #include "train/parameter_server/worker_data.h"
@@ -30,7 +30,7 @@ rf_result rf_parameter_server_run(const rf_parameter_server_params *params)
 
 /* ---- the chief ---- */
 
-/* What servers cannot do, and what to use instead. */
+/* Servers cannot do this; messages say what to use instead. */
 static rf_result check_optimizer(const rf_optimizer_params *p)
 {
     RF_REQUIRE(p->clip_norm == 0 && p->global_clip_norm == 0,
@@ -189,14 +189,14 @@ rf_result rf_optimizer_create_remote(rf_strategy *strategy, rf_optimizer **out)
 typedef struct worker {
     const rf_worker_params *params;
     const rf_ps_variables *variables;
-    rf_reading *readings; /* [num_functions] */
+    rf_batch_reader *readers; /* [num_functions] */
 } worker;
 
-/* Of a dataset that all workers have, share s of n takes batches s, n + s, ..., whoever computes it. */
+/* All workers have the dataset; share s of n takes batches s, n + s, ... of it, whoever computes the share. */
 static rf_result read_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_element *out)
 {
     const rf_worker_function *function = &w->params->functions[f];
-    rf_reading *at = &w->readings[f];
+    rf_batch_reader *at = &w->readers[f];
     RF_REQUIRE(function->data, "no range of examples was given, and this worker has no dataset for '%s'",
                function->name);
     uint64_t number = work->number, stride = 1;
@@ -206,7 +206,7 @@ static rf_result read_batch(worker *w, uint32_t f, const rf_ps_work *work, rf_el
     } else if (!work->synchronous) {
         number = at->begun ? at->next : work->first; /* each worker goes through its own at its own pace */
     }
-    return rf_error_context(rf_reading_take(at, function->data, number, stride, out), "the dataset of '%s'",
+    return rf_error_context(rf_batch_reader_read(at, function->data, number, stride, out), "the dataset of '%s'",
                             function->name);
 }
 
@@ -322,11 +322,11 @@ rf_result rf_worker_run(const rf_worker_params *params)
     RF_TRY(rf_ps_variables_create(caller, params->strategy, params->variables, params->state_variables, &variables));
     worker w = { .params = params,
                  .variables = &variables,
-                 .readings = RF_NEW_ARRAY(rf_reading, params->num_functions) };
+                 .readers = RF_NEW_ARRAY(rf_batch_reader, params->num_functions) };
     const rf_result r =
-        w.readings ? rf_error_context(run_worker(&w), "%s", caller) : (rf_result)RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t f = 0; w.readings && f < params->num_functions; f++) rf_reading_close(&w.readings[f]);
-    rf_free(w.readings);
+        w.readers ? rf_error_context(run_worker(&w), "%s", caller) : (rf_result)RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t f = 0; w.readers && f < params->num_functions; f++) rf_batch_reader_close(&w.readers[f]);
+    rf_free(w.readers);
     rf_ps_variables_free(&variables);
     return r;
 }

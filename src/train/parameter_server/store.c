@@ -6,7 +6,7 @@
 #include <ringfire/train.h>
 
 #include "base/memory.h"
-#include "train/files/config_json.h"
+#include "train/optimizer/config_json.h"
 
 #define BLOCK (1u << 22) /* elements of one variable: what every device can bind as a whole */
 enum { GROUP_NAME = 16 };
@@ -31,7 +31,7 @@ typedef struct store {
     uint32_t num_blocks;
 } store;
 
-/* What a group is called, and the variables in it: a server knows no other names. */
+/* The name of a group, and of the variables in it: a server knows no other names. */
 static void name_group(uint32_t group, char name[GROUP_NAME])
 {
     snprintf(name, GROUP_NAME, "group_%u", group);

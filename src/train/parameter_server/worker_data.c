@@ -4,16 +4,16 @@
 #include "base/crc32c.h"
 #include "data/pipeline.h"
 
-void rf_reading_close(rf_reading *at)
+void rf_batch_reader_close(rf_batch_reader *at)
 {
     rf_iterator_destroy(&at->iterator);
 }
 
 /* Batches `index`, index + stride, ... of a pass. */
-static rf_result open_pass(rf_reading *at, const rf_dataset *data, uint64_t pass, uint64_t index, uint64_t stride)
+static rf_result open_pass(rf_batch_reader *at, const rf_dataset *data, uint64_t pass, uint64_t index, uint64_t stride)
 {
     rf_dataset *window;
-    rf_reading_close(at);
+    rf_batch_reader_close(at);
     RF_TRY(rf_dataset_window(data, index, stride, UINT64_MAX, &window));
     const rf_result r = rf_iterator_create(window, pass, &at->iterator);
     rf_dataset_destroy(&window);
@@ -23,7 +23,7 @@ static rf_result open_pass(rf_reading *at, const rf_dataset *data, uint64_t pass
 }
 
 /* RF_END: the end of a pass. */
-static rf_result take_next(rf_reading *at, rf_element *out)
+static rf_result take_next(rf_batch_reader *at, rf_element *out)
 {
     const rf_element *batch;
     const rf_result r = rf_iterator_next(at->iterator, &batch);
@@ -32,7 +32,7 @@ static rf_result take_next(rf_reading *at, rf_element *out)
 }
 
 /* Passes of a length that is not known: batches before the one that is wanted are read. */
-static rf_result walk_to(rf_reading *at, const rf_dataset *data, uint64_t number, rf_element *out)
+static rf_result walk_to(rf_batch_reader *at, const rf_dataset *data, uint64_t number, rf_element *out)
 {
     bool empty = false;
     if (!at->iterator || at->stride != 1 || at->next > number) {
@@ -54,7 +54,8 @@ static rf_result walk_to(rf_reading *at, const rf_dataset *data, uint64_t number
     return RF_OK;
 }
 
-rf_result rf_reading_take(rf_reading *at, const rf_dataset *data, uint64_t number, uint64_t stride, rf_element *out)
+rf_result rf_batch_reader_read(rf_batch_reader *at, const rf_dataset *data, uint64_t number, uint64_t stride,
+                               rf_element *out)
 {
     const int64_t length = rf_dataset_cardinality(data);
     RF_REQUIRE(length != 0, "it is empty");

@@ -143,6 +143,4 @@ const rf_op rf_op_conv2d = {
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = rf_conv2d_pool_absorb,
     RF_KERNELS(kernels),
-    RF_CASES(rf_conv2d_cases),
-    RF_GPU_CASES(rf_conv2d_gpu_cases),
 };

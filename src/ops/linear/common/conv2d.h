@@ -49,19 +49,4 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
 bool rf_conv2d_makes_f32(const rf_op_call *call);                 /* makes_f32 of gradients by the kernel */
 rf_conv2d_attr rf_conv2d_attr_of(const rf_conv2d_params *params); /* NULL: the defaults */
 
-#define RF_CONV2D_NUM_CASES 89
-#define RF_CONV2D_DATA_GRAD_NUM_CASES 57
-#define RF_CONV2D_TRANSPOSE_NUM_CASES 8
-#define RF_CONV2D_FILTER_GRAD_NUM_CASES 66
-extern const rf_op_case rf_conv2d_cases[RF_CONV2D_NUM_CASES];
-extern const rf_op_case rf_conv2d_data_grad_cases[RF_CONV2D_DATA_GRAD_NUM_CASES];
-extern const rf_op_case rf_conv2d_transpose_cases[RF_CONV2D_TRANSPOSE_NUM_CASES];
-extern const rf_op_case rf_conv2d_filter_grad_cases[RF_CONV2D_FILTER_GRAD_NUM_CASES];
-#define RF_CONV2D_POOL_FILTER_GRAD_NUM_CASES 11
-extern const rf_op_case rf_conv2d_pool_filter_grad_cases[RF_CONV2D_POOL_FILTER_GRAD_NUM_CASES];
-#define RF_CONV2D_NUM_GPU_CASES 5
-extern const rf_op_case rf_conv2d_gpu_cases[RF_CONV2D_NUM_GPU_CASES];
-extern const rf_op_case rf_conv2d_data_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES];
-extern const rf_op_case rf_conv2d_filter_grad_gpu_cases[RF_CONV2D_NUM_GPU_CASES];
-
 #endif

@@ -112,8 +112,6 @@ const rf_op rf_op_conv2d_data_grad = {
     .reference = rf_conv2d_data_reference,
     .cost = rf_conv_cost,
     RF_KERNELS(rf_conv2d_data_kernels),
-    RF_CASES(rf_conv2d_data_grad_cases),
-    RF_GPU_CASES(rf_conv2d_data_grad_gpu_cases),
 };
 
 /* ---- with respect to the kernel; the bias' comes along because dy is being read anyway ---- */
@@ -239,6 +237,4 @@ const rf_op rf_op_conv2d_filter_grad = {
     .cost = rf_conv_cost,
     .absorb_sibling = filter_absorb_sibling,
     RF_KERNELS(filter_kernels),
-    RF_CASES(rf_conv2d_filter_grad_cases),
-    RF_GPU_CASES(rf_conv2d_filter_grad_gpu_cases),
 };

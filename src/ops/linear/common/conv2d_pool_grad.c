@@ -173,5 +173,4 @@ const rf_op rf_op_conv2d_pool_filter_grad = {
     .cost = grad_cost,
     .absorb_sibling = absorb_cast,
     RF_KERNELS(kernels),
-    RF_CASES(rf_conv2d_pool_filter_grad_cases),
 };

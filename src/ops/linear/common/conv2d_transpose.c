@@ -80,5 +80,4 @@ const rf_op rf_op_conv2d_transpose = {
     .reference = rf_conv2d_data_reference,
     .cost = rf_conv_cost,
     RF_KERNELS(rf_conv2d_data_kernels),
-    RF_CASES(rf_conv2d_transpose_cases),
 };

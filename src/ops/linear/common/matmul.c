@@ -365,6 +365,4 @@ const rf_op rf_op_matmul = {
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = absorb_sibling,
     RF_KERNELS(kernels),
-    RF_CASES(rf_matmul_cases),
-    RF_GPU_CASES(rf_matmul_gpu_cases),
 };

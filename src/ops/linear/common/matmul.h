@@ -21,10 +21,6 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call);
 /* First element of batch item z in a and in b. */
 void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, int64_t *b);
 
-#define RF_MATMUL_NUM_CASES 102
-extern const rf_op_case rf_matmul_cases[RF_MATMUL_NUM_CASES];
-#define RF_MATMUL_NUM_GPU_CASES 6
-extern const rf_op_case rf_matmul_gpu_cases[RF_MATMUL_NUM_GPU_CASES];
 extern const rf_kernel rf_matmul_naive, rf_matmul_naive_texel, rf_matmul_vector, rf_matmul_thin, rf_matmul_small,
     rf_matmul_panels;
 /* Whether rf_matmul_small is for it. */
