@@ -170,10 +170,8 @@ def padding_of(numbers, pads, size, extent, stride):
 
 
 def conv2d(errors, operands, numbers):
-    stride, dilation, groups, pads = [n or 1
-                                      for n in numbers[1:3]], [
-                                          n or 1 for n in numbers[3:5]], numbers[5] or 1, numbers[
-                                              6:10]
+    stride, dilation = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]]
+    groups, pads = numbers[5] or 1, numbers[6:10]
     size, kernel = operands[0].shape[1:3], operands[1].shape[:2]
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     top, bottom, left, right = padding_of(numbers, pads, size, extent, stride)
@@ -188,10 +186,8 @@ def conv2d(errors, operands, numbers):
 
 
 def conv2d_transpose(errors, operands, numbers):
-    stride, dilation, groups, pads = [n or 1
-                                      for n in numbers[1:3]], [
-                                          n or 1 for n in numbers[3:5]], numbers[5] or 1, numbers[
-                                              6:10]
+    stride, dilation = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]]
+    groups, pads = numbers[5] or 1, numbers[6:10]
     size, kernel = operands[0].shape[1:3], operands[1].shape[:2]
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     if numbers[0] == 0:

@@ -72,7 +72,7 @@ static void body_apart(rf_exec *exec)
     fill_floats(in, count, 3);
     for (uint32_t i = 0; i < count; i++) total[i % COLUMNS] += 3 * in[i];
     rf_frame *frame = NULL;
-    /* What it was measured to take before a round, 0: nothing; and what comes of it. */
+    /* The time that it was measured to take before a round, 0: nothing; and what comes of it. */
     const struct {
         double seconds;
         uint32_t recordings, dispatches;

@@ -14,8 +14,8 @@ PRODUCTS = (256, 512, 1024, 2048, 4096)  # squares that baseline.py multiplies t
 # Tests that take any device. The walk over the operations is cut into shares, one for each process.
 TESTS = (("gpu/gpu_tests", "system"), ("gpu/gpu_tests", "gpu"), ("exec/exec_tests", "exec"),
          ("exec/exec_tests", "programs"), ("ops/ops_tests", "small_limits"),
-         ("train/train_tests", "trajectory"), ("train/train_tests", "resnet"), ("train/train_tests",
-                                                                                "gpt"))
+         ("train/train_tests", "trajectory"), ("train/train_tests", "resnet"),
+         ("train/train_tests", "gpt"))
 # that they read
 FIXTURES = ("trajectory.bin", "resnet_8.traj", "resnet_bottleneck.traj", "gpt.traj")
 WALK = "ops/test_ops"

@@ -79,11 +79,11 @@ class Devices(unittest.TestCase):
                                       (TWO_DRIVERS, None, "1"), ("0:uuid=1", None, "0, 1"),
                                       ("", None, "0"), (GPU_AND_SOFTWARE + ",0:api=1", None,
                                                         "1"), (GPU_AND_SOFTWARE, "3060", "0"),
-                                      (GPU_AND_SOFTWARE, "all",
-                                       "0, 1"), (TWO_GPUS, "RTX 4090,RTX 4090,RTX 4090",
-                                                 "0, 1, 0"), (TWO_GPUS, "02" * 16 + ",1", "1, 1"),
-                                      (TWO_DRIVERS, "Radeon 780M", "0"), (TWO_DRIVERS, "radeon",
-                                                                          "1")):
+                                      (GPU_AND_SOFTWARE, "all", "0, 1"),
+                                      (TWO_GPUS, "RTX 4090,RTX 4090,RTX 4090", "0, 1, 0"),
+                                      (TWO_GPUS, "02" * 16 + ",1", "1, 1"),
+                                      (TWO_DRIVERS, "Radeon 780M", "0"),
+                                      (TWO_DRIVERS, "radeon", "1")):
             with self.subTest((fake, devices)):
                 text = self.run_with(fake, RINGFIRE, "devices", devices=devices).stdout
                 self.assertIn(

@@ -45,10 +45,10 @@ class Plot(unittest.TestCase):
     def run_of(self, name, scale=1.0):
         for half, factor in (("train", 1.0), ("validation", 1.2)):
             self.events("%s/%s/events.out.tfevents.1.h.1.0.v2" % (name, half),
-                        [scalar("epoch_loss", i, factor * scale / (1 + i)) for i in range(5)] +
-                        [scalar("epoch_accuracy", i, 1 - 0.3 * factor / (1 + i)) for i in range(5)]
-                        +
-                        [scalar("batch_loss", i, 1.0) for i in range(50)])
+                        [scalar("epoch_loss", i, factor * scale / (1 + i)) for i in range(5)]
+                        + [scalar("epoch_accuracy", i, 1 - 0.3 * factor / (1 + i))
+                           for i in range(5)]
+                        + [scalar("batch_loss", i, 1.0) for i in range(50)])
 
     def svg(self, *arguments):
         out = self.root / "out.svg"

@@ -15,8 +15,7 @@ epsilon of 1e-7.
 The file is gzip of, little-endian and without padding:
 
     8 bytes   "RFTRAJ01"
-    u32 x 5   number of variables V, of batches B, examples per batch N, image height H, image width
-              W
+    u32 x 5   number of variables V, of batches B, examples per batch N, image height H, width W
     V times   u32 rank, u32 x rank dimensions, f32 x count initial value
     u8        images [B, N, H, W], 0 .. 255; the network sees them divided by 255
     u8        labels [B, N]

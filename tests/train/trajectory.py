@@ -5,8 +5,8 @@ A trajectory file is gzip of, little-endian and without padding:
 
     8 bytes   "RFTRAJ02"
     u32 x 3   number of variables V, of steps B, of components of a batch C
-    V times   u32 length and bytes of the name, u32 rank, u32 x rank dimensions, f32 x count initial
-              value
+    V times   u32 length and bytes of the name, u32 rank, u32 x rank dimensions, f32 x count
+              initial value
     C times   u32 type (0: f32, 1: i32), u32 rank, u32 x rank dimensions, that of the batch included
     B times   the components' elements
     f64 x B   loss of each step, before its update

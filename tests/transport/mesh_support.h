@@ -13,7 +13,7 @@
 #define SECOND UINT64_C(1000000000)
 #define MS UINT64_C(1000000)
 
-/* What a rank writes down, in memory that all processes share. */
+/* The notes of a rank, in memory that all processes share. */
 typedef struct rank_report {
     _Atomic int stage;  /* 1: mesh created, 2: seen the end, 3: done */
     rf_result result;   /* of creating, or the status that ended it */

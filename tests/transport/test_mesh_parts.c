@@ -497,7 +497,7 @@ static void test_liveness_page(void **state)
     assert_true(rf_liveness_read(&second.lines[299], 5 * S - MS) == 5 * S - MS);
     assert_int_equal(rf_liveness_read(&second.lines[299], 3 * S), 0);
     rf_liveness_close(&second);
-    /* What is of another size, or could be made shorter while it is read, is not taken. */
+    /* Memory of another size, or that could be made shorter while it is read, is not taken. */
     assert_int_equal(rf_liveness_open(301, fd, &second), RF_ERROR_CORRUPT_DATA);
     assert_null(second.lines);
     assert_int_not_equal(ftruncate(fd, 64), 0);

@@ -90,7 +90,7 @@ static void test_messages(void **state)
     close_ends(&e);
 }
 
-/* What is read but still in use is not written over. */
+/* Memory that is read but still in use is not written over. */
 static void test_borrowed(void **state)
 {
     (void)state;
