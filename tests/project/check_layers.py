@@ -33,8 +33,9 @@ ROOMS = {
     "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(),
                     "update": {"store", "exchange", "balance"},
                     "step": {"store", "exchange", "balance", "update"}},
-    "src/train": {"layers": set(), "optimizer": set(), "metrics": set(),
-                  "model": {"layers", "optimizer"},
+    "src/train": {"layers": set(), "checkpoint": set(), "optimizer": {"checkpoint"},
+                  "metrics": {"checkpoint"},
+                  "model": {"layers", "checkpoint", "optimizer"},
                   "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc",
