@@ -30,7 +30,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def measure_torch(name, batch, seconds, setting):
-    """Trains for so many seconds after three steps; prints units a second and the peak of memory."""
+    """Trains for so many seconds after three steps; prints units a second and the peak of
+    memory."""
     import torch
 
     import pytorch_training
@@ -90,7 +91,8 @@ def compare(o, name, unit):
     memory = [max(r[i]["peak_bytes"] for r in rounds) / 1e6 for i in (0, 1)]
     ratio = statistics.median(ratios)
     print("%-11s %10.0f %7s/s %10.0f %7s/s   %.2f (%.2f to %.2f)   %5.0f, %5.0f   %s" % (
-        name, median[0], unit, median[1], unit, ratio, ratios[0], ratios[-1], *memory, setting), flush=True)
+        name, median[0], unit, median[1], unit, ratio, ratios[0], ratios[-1], *memory, setting),
+          flush=True)
     return ratio
 
 
@@ -110,11 +112,13 @@ def main():
         name, batch, *setting = o.torch
         return measure_torch(name, int(batch), o.seconds, pytorch_settings.of_arguments(setting))
     if not importlib.util.find_spec("torch"):
-        parser.error("%s has no PyTorch; Debian's python3-torch belongs to /usr/bin/python3" % sys.executable)
+        parser.error("%s has no PyTorch; Debian's python3-torch belongs to /usr/bin/python3"
+                     % sys.executable)
     from pytorch_training import UNITS
 
     if unknown := set(o.models or ()) - set(UNITS):
-        parser.error("there is no network %s; possible are %s" % (", ".join(sorted(unknown)), ", ".join(UNITS)))
+        parser.error("there is no network %s; possible are %s"
+                     % (", ".join(sorted(unknown)), ", ".join(UNITS)))
     print("%-11s %20s %20s   %-21s  peak MB, PyTorch's   its best setting: own + BLAS threads" % (
         "network", "ringfire", "PyTorch", "ratio (range)"))
     ratios = [compare(o, name, UNITS[name][0]) for name in o.models or UNITS]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands of the tool have in common: every command that the help lists has --version, --help and --json, names what is
-wrong with its arguments, and ends with the codes of docs/command.md.
+"""What all commands of the tool have in common: every command that the help lists has --version,
+--help and --json, names what is wrong with its arguments, and ends with the codes of
+docs/command.md.
 
 Usage: test_commands.py RINGFIRE SOURCE_ROOT"""
 import json
@@ -47,7 +48,8 @@ class Commands(unittest.TestCase):
         self.root = pathlib.Path(folder.name)
         (self.root / "log.csv").write_text("epoch,loss\n0,1.5\n1,nan\n2,0.5\n")
         for rank in (0, 1):
-            clock = {"ph": "M", "pid": rank, "name": "ringfire_clock", "args": {"wall_start_ns": 1000 * rank, "host": "h"}}
+            clock = {"ph": "M", "pid": rank, "name": "ringfire_clock",
+                     "args": {"wall_start_ns": 1000 * rank, "host": "h"}}
             (self.root / ("rank%d.json" % rank)).write_text(json.dumps([clock]))
         shutil.copy(FIXTURES / "model1.rfck", self.root)
         (self.root / "cut.rfck").write_bytes((FIXTURES / "model1.rfck").read_bytes()[:300])
@@ -78,15 +80,26 @@ class Commands(unittest.TestCase):
             ("ringfire-bench", "train"): (("--workers", "2", "--batch", "2", "--seconds", "0.01", "--parameters", "1", "--devices", "llvmpipe"),
                                  lambda d: d["workers"] == 2),
             ("run",): (("-n", "2", "sh", "-c", "echo out; exit $((7 * RINGFIRE_RANK))"),
-                       lambda d: d["exit_code"] == 7 and [w["rank"] for w in d["workers"]] == [0, 1] and d["workers"][1]["exit_code"] == 7),
-            ("keygen",): ((self.root / "key",), lambda d: pathlib.Path(d["key_file"]).stat().st_mode & 0o777 == 0o600),
-            ("ckpt", "ls"): ((FIXTURES,), lambda d: d["good"] and {f["kind"] for f in d["files"]} >= {"checkpoint", "model", "exported model"}),
-            ("ckpt", "show"): ((model,), lambda d: d["kind"] == "model" and len(d["tensors"]) == 12 and len(d["values"]) == 7),
+                       lambda d: d["exit_code"] == 7
+                       and [w["rank"] for w in d["workers"]] == [0, 1]
+                       and d["workers"][1]["exit_code"] == 7),
+            ("keygen",): ((self.root / "key",),
+                          lambda d: pathlib.Path(d["key_file"]).stat().st_mode & 0o777 == 0o600),
+            ("ckpt", "ls"): ((FIXTURES,), lambda d: d["good"]
+                             and {f["kind"]
+                                  for f in d["files"]} >= {
+                                      "checkpoint", "model", "exported model"}),
+            ("ckpt", "show"): ((model,), lambda d: d["kind"] == "model" and len(d["tensors"]) == 12
+                               and len(d["values"]) == 7),
             ("ckpt", "verify"): ((model,), lambda d: d["good"] is True),
-            ("ckpt", "diff"): ((model, other), lambda d: d["same"] is False and len(d["differences"]) > 3),
-            ("ckpt", "convert"): ((model, self.root / "out.safetensors"), lambda d: d["tensors"] == 12 and "training" in d["left_out"]),
-            ("plot",): ((self.root / "log.csv",), lambda d: d["charts"][0]["curves"][0]["y"] == [1.5, None, 0.5]),
-            ("trace", "merge"): ((out, self.root / "rank0.json", self.root / "rank1.json"), lambda d: d["events"] == 3 and len(d["merged"]) == 2),
+            ("ckpt", "diff"): ((model, other), lambda d: d["same"] is False
+                               and len(d["differences"]) > 3),
+            ("ckpt", "convert"): ((model, self.root / "out.safetensors"),
+                                  lambda d: d["tensors"] == 12 and "training" in d["left_out"]),
+            ("plot",): ((self.root / "log.csv",),
+                        lambda d: d["charts"][0]["curves"][0]["y"] == [1.5, None, 0.5]),
+            ("trace", "merge"): ((out, self.root / "rank0.json", self.root / "rank1.json"),
+                                 lambda d: d["events"] == 3 and len(d["merged"]) == 2),
         }
 
     def test_version_and_help(self):
@@ -109,20 +122,25 @@ class Commands(unittest.TestCase):
             self.assertLessEqual(max(map(len, ringfire(*program, "--help").stdout.splitlines())), 80)
 
     def test_json(self):
-        """One document on standard output and nothing else; with =FILE there, and the text as always."""
+        """One document on standard output and nothing else; with =FILE there, and the text as
+        always."""
         for command, (arguments, holds) in self.calls().items():
             with self.subTest(command):
-                options = command + ("--json",)  # before the arguments: run's program has options of its own
+                # before the arguments: run's program has options of its own
+                options = command + ("--json",)
                 done = ringfire(*options, *arguments)
                 self.assertTrue(holds(json.loads(done.stdout)), done.stdout)
-                self.assertEqual(done.returncode, {("run",): 7, ("ckpt", "diff"): NO}.get(command, OK), done.stderr)
+                self.assertEqual(done.returncode,
+                                 {("run",): 7, ("ckpt", "diff"): NO}.get(command, OK), done.stderr)
         for command in (("devices",), ("ckpt", "show"), ("run",)):
             with self.subTest(command):
                 arguments, holds = self.calls()[command]
                 file = self.root / "document.json"
                 done = ringfire(*command, "--json=%s" % file, *arguments)
                 self.assertTrue(holds(json.loads(file.read_text())))
-                self.assertRegex(done.stdout, {"devices": "cpu|discrete|integrated", "ckpt": "tensors", "run": r"(?m)^\[1\] out$"}[command[0]])
+                self.assertRegex(done.stdout,
+                                 {"devices": "cpu|discrete|integrated", "ckpt": "tensors",
+                                  "run": r"(?m)^\[1\] out$"}[command[0]])
                 done = ringfire(*command, "--json=/nonexistent/x", *arguments)
                 self.assertEqual((done.returncode, done.stdout), (FAILED, ""))
                 self.assertIn("/nonexistent/x: cannot write", done.stderr)
@@ -137,7 +155,8 @@ class Commands(unittest.TestCase):
         done = ringfire("ckpt", "ls", "--json", self.root)
         self.assertEqual(done.returncode, NO)
         files = {f["name"]: f for f in json.loads(done.stdout)["files"]}
-        self.assertEqual({n: f["good"] for n, f in files.items()}, {"cut.rfck": False, "model1.rfck": True})
+        self.assertEqual({n: f["good"] for n, f in files.items()},
+                         {"cut.rfck": False, "model1.rfck": True})
 
     def test_train_alone(self):
         """Two devices of one process beside one of them that trains by itself, and beside both that do."""
@@ -148,10 +167,12 @@ class Commands(unittest.TestCase):
         self.assertEqual(measured["replicas"], 2)
         rows = {r["exchange"]: r for r in measured["results"]}
         self.assertEqual(list(rows), ["one replica", "apart", "after", "during"])
-        self.assertEqual((rows["one replica"]["bytes"], rows["one replica"]["of_one_replica"], rows["apart"]["bytes"]), (0, 1, 0))
+        self.assertEqual((rows["one replica"]["bytes"], rows["one replica"]["of_one_replica"],
+                          rows["apart"]["bytes"]), (0, 1, 0))
         for name in ("apart", "after", "during"):
             self.assertEqual(rows[name]["bytes"] > 0, name != "apart")
-            self.assertAlmostEqual(rows[name]["of_one_replica"] * rows["one replica"]["step_seconds"], rows[name]["step_seconds"])
+            self.assertAlmostEqual(rows[name]["of_one_replica"] * rows["one replica"][
+                "step_seconds"], rows[name]["step_seconds"])
             self.assertGreater(rows[name]["processor_seconds"], 0)
 
     def test_machine(self):
@@ -177,7 +198,8 @@ class Commands(unittest.TestCase):
         self.assertEqual(lines[4], "All-reduce of 16 MiB between them: %.2f ms, %.2f GB/s" % (reduced["seconds"] * 1e3, reduced["gbytes"]))
 
     def test_first_step(self):
-        """The first step of a network with empty caches, then with filled ones; the caches are gone afterwards."""
+        """The first step of a network with empty caches, then with filled ones; the caches are gone
+        afterwards."""
         folders = set(pathlib.Path("/tmp").glob("ringfire-first-*"))
         done = ringfire("ringfire-bench", "zoo", "--first-step", "--json", "--model", "ncf", "--batch", "2", "--device", "llvmpipe")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
@@ -239,7 +261,8 @@ class Commands(unittest.TestCase):
                     wrong.append((command + (option + "=" + value,), "%s is '%s', not a number of %d to %d" % (option, value, least, most)))
         for command, option in ((("bench",), "--seconds"), (("run",), "--grace"), (("ringfire-bench", "ops"), "--seconds"), (("ringfire-bench", "train"), "--seconds")):
             for value in ("-1", "nan", "inf", "soon"):
-                wrong.append((command + (option + "=" + value,), "%s is '%s', not a number of seconds" % (option, value)))
+                wrong.append((command + (option + "=" + value,),
+                              "%s is '%s', not a number of seconds" % (option, value)))
         for arguments, part in wrong:
             with self.subTest(arguments):
                 done = ringfire(*arguments)
@@ -249,7 +272,8 @@ class Commands(unittest.TestCase):
 
     def test_codes(self):
         """Of what was asked for well but cannot be done, or has another answer."""
-        missing, cut, model = self.root / "missing.rfck", self.root / "cut.rfck", self.root / "model1.rfck"
+        missing, cut, model = (self.root / "missing.rfck", self.root / "cut.rfck",
+                               self.root / "model1.rfck")
         (self.root / "key").write_text("")
         codes = [(("devices",), FAILED, NO_DRIVER), (("bench",), FAILED, NO_DRIVER), (("bench", "--devices", "voodoo"), FAILED, {}),
                  (("ringfire-bench", "allreduce", "--provider", "voodoo"), FAILED, {}),
@@ -287,7 +311,8 @@ class Commands(unittest.TestCase):
 
     def test_devices_fit(self):
         names = [d["name"] for d in json.loads(ringfire("devices", "--json").stdout)]
-        for columns, text in ((80, ringfire("devices").stdout), (120, None), (80, None), (44, None), (20, None)):
+        for columns, text in ((80, ringfire("devices").stdout), (120, None), (80, None), (44, None),
+                              (20, None)):
             if text is None:
                 terminal = programs.Terminal(columns, RINGFIRE, "devices")
                 self.addCleanup(terminal.close)
@@ -302,7 +327,8 @@ class Commands(unittest.TestCase):
 
     def test_show_fits(self):
         model = FIXTURES / "layers-model.rfck"
-        whole = {v["name"]: v["value"] for v in json.loads(ringfire("ckpt", "show", "--json", model).stdout)["values"]}
+        whole = {v["name"]: v["value"]
+                 for v in json.loads(ringfire("ckpt", "show", "--json", model).stdout)["values"]}
         terminal = programs.Terminal(50, RINGFIRE, "ckpt", "show", model)
         self.addCleanup(terminal.close)
         self.assertEqual(terminal.finish(), (0, ""))

@@ -5,7 +5,8 @@ memory. gloo allocates for each call: it runs with memory that glibc gives back 
 it keeps, and the faster counts for each size. Prints the medians of the rounds and of their ratios,
 and which won. Needs Debian's python3-torch.
 
-Usage: tests/transport/gloo_allreduce.py [--ringfire PATH] [--ranks N] [--rounds N] [MIB...] (default: 4 ranks, 3 rounds, 1 16 64)"""
+Usage: tests/transport/gloo_allreduce.py [--ringfire PATH] [--ranks N] [--rounds N] [MIB...]
+(default: 4 ranks, 3 rounds, 1 16 64)"""
 import argparse
 import json
 import os
@@ -93,8 +94,10 @@ def ringfire(program, world, sizes):
     command = [str(program), "allreduce", "--ranks", str(world), "--seconds", "0.5", "--json"]
     for mib in sizes:
         command += ["--size", "%dM" % mib]
-    results = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=ROUND_SECONDS).stdout)["results"]
-    return [next(r["seconds"] for r in results if r["bytes"] == mib << 20 and r["algorithm"] == "auto") for mib in sizes]
+    results = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE,
+                                        timeout=ROUND_SECONDS).stdout)["results"]
+    return [next(r["seconds"] for r in results if r["bytes"] == mib << 20
+                 and r["algorithm"] == "auto") for mib in sizes]
 
 
 def main():
@@ -113,8 +116,10 @@ def main():
         own, (other, names) = [r[0][i] for r in rounds], zip(*(r[1][i] for r in rounds))
         ratios = sorted(b / a for a, b in zip(own, other))
         own, other = statistics.median(own), statistics.median(other)
-        print("%d ranks, %d MiB: %.3f ms, %.2f GB/s; gloo %.3f ms, %.2f GB/s (%s); %.2f times as fast (%.2f to %.2f)" % (
-            o.ranks, mib, own * 1e3, mib * 1.048576e-3 / own, other * 1e3, mib * 1.048576e-3 / other, statistics.mode(names),
+        print("%d ranks, %d MiB: %.3f ms, %.2f GB/s; gloo %.3f ms, %.2f GB/s (%s); %.2f times as "
+              "fast (%.2f to %.2f)" % (
+            o.ranks, mib, own * 1e3, mib * 1.048576e-3 / own, other * 1e3,
+            mib * 1.048576e-3 / other, statistics.mode(names),
             statistics.median(ratios), ratios[0], ratios[-1]))
 
 
