@@ -6,8 +6,7 @@ glibc's, which must not be older there), the Vulkan loader and the validation la
 scripts.
 
 Needs what it packs to be built: tests/ops/test_ops and its neighbours, tools/ringfire,
-tools/ringfire-bench.
-Usage: bundle.py BUILD_DIRECTORY FILE.tar.xz"""
+tools/ringfire-bench. Usage: bundle.py BUILD_DIRECTORY FILE.tar.xz"""
 import json
 import lzma
 import pathlib
