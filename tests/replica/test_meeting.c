@@ -94,8 +94,8 @@ static void one_owner(void **state)
 static void norms_and_totals(void **state)
 {
     (void)state;
-    compare_exchanges(&(setup){ .devices = twin, .model = { .global_norm = true, .clip_norm = 0.5f } });
-    compare_exchanges(&(setup){ .devices = twin, .model = { .variable_norms = true, .clip_norm = 0.5f } });
+    compare_exchanges(&(setup){ .devices = twin, .model = { .norms = RF_NORMS_GLOBAL, .clip_norm = 0.5f } });
+    compare_exchanges(&(setup){ .devices = twin, .model = { .norms = RF_NORMS_VARIABLE, .clip_norm = 0.5f } });
     compare_exchanges(&(setup){ .devices = four, .model = { .accumulation_steps = 4 } });
 }
 /* The host could reach the memory of the others, which must not be what decides. */

@@ -243,8 +243,7 @@ static void check_norms(const char *devices, const rf_mirrored_params *params, u
     for (int by_variable = 0; by_variable < 2; by_variable++) {
         linear m;
         linear_create(&m, s,
-                      &(linear_params){ .variable_norms = by_variable,
-                                        .global_norm = !by_variable,
+                      &(linear_params){ .norms = by_variable ? RF_NORMS_VARIABLE : RF_NORMS_GLOBAL,
                                         .clip_norm = 0.5f,
                                         .accumulation_steps = accumulation_steps });
         float before_w[IN], before_b, after_w[IN], after_b, dw[IN], db;

@@ -17,18 +17,18 @@ enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 150, BATCH = 8, STEPS = 19 /* of an
 static void what_may_be_held(void **state)
 {
     (void)state;
-    const rf_group_facts plain = { .wanted = 4, .num_updates = 1, .num_joined = 1 };
+    const rf_group_facts plain = { .wanted = 4, .updates = true };
     assert_null(rf_group_obstacle(&plain));
     assert_null(rf_group_obstacle(&(rf_group_facts){ .wanted = 2 }));
     const struct {
         rf_group_facts facts;
         const char *obstacle;
     } others[] = {
-        { { .wanted = 1, .num_updates = 1, .num_joined = 1 }, "nothing else" },
-        { { .wanted = 4, .num_updates = 2, .num_joined = 1 }, "the host takes part" },
-        { { .wanted = 4, .exchanges = true }, "replicas exchange" },
+        { { .wanted = 1, .updates = true }, "nothing else" },
+        { { .wanted = 4, .updates = true, .waits = true }, "the host takes part" },
+        { { .wanted = 4, .waits = true }, "the host takes part" },
         { { .wanted = 4, .paced = true }, "pace" },
-        { { .wanted = 4, .num_updates = 1, .num_joined = 1, .copied = true }, "checkpoint" },
+        { { .wanted = 4, .updates = true, .copied = true }, "checkpoint" },
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         const char *obstacle = rf_group_obstacle(&others[i].facts);

@@ -259,7 +259,9 @@ static uint32_t count_dispatches(rf_strategy *strategy, bool shadows)
     for (uint32_t i = 0; i < 3; i++) (void)run_step(n.train, &n, i, 1);
     const rf_signature *sig = n.train->signatures.items[0];
     OK(rf_program_stats_get(sig->programs[0], BATCH, &step));
-    OK(rf_program_stats_get(sig->updates.items[0].buckets[0].replicas[0].apply, 0, &update));
+    const rf_step_stage *apply =
+        rf_step_schedule_find(&sig->schedule, &rf_update_apply_action, &sig->updates.items[0], 0);
+    OK(rf_program_stats_get(apply->works[0].program, 0, &update));
     /* Step and update are one submission, and nothing was made anew behind it. */
     assert_int_equal(n.train->num_submissions, 1);
     assert_false(shadows && strategy->shadows.stale);

@@ -82,7 +82,8 @@ static state_cost cost_of(const bench_net *n)
     state_cost cost = { .parts = signature->sums.num_parts, .submissions = n->step->num_submissions };
     for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) cost.elements += flats[i]->capacity;
     cost.elements += signature->sums.elements;
-    if (signature->assignments.replicas) cost.recordings = signature->assignments.replicas[0].copies.count;
+    const rf_step_stage *assign = rf_step_schedule_find(&signature->schedule, &rf_assign_action, NULL, 0);
+    if (assign) cost.recordings = assign->works[0].ring.count;
     return cost;
 }
 

@@ -42,16 +42,3 @@ rf_result rf_staging_ensure_sums(rf_strategy *s)
 {
     return staging_ensure(s, s->sums.capacity, &s->sum_download, &s->sum_upload);
 }
-
-rf_result rf_replica_record_copies(const rf_strategy *s, uint32_t index, const char *name, const rf_segment *segments,
-                                   uint32_t num_segments, const rf_flat *from, const rf_flat *to,
-                                   rf_gpu_recording **out)
-{
-    RF_TRY(rf_gpu_recording_begin(s->replicas[index].device, name, out));
-    for (uint32_t i = 0; i < num_segments; i++) {
-        const rf_range range = segments[i].range;
-        const uint64_t at = range.begin * sizeof(float), size = (range.end - range.begin) * sizeof(float);
-        RF_TRY(rf_gpu_record_copy(*out, from->buffers[index], at, to->buffers[index], at, size));
-    }
-    return rf_gpu_recording_end(*out);
-}

@@ -11,10 +11,9 @@
 const char *rf_group_obstacle(const rf_group_facts *f)
 {
     if (f->wanted <= 1) return "nothing else is to go with it";
-    if (f->exchanges) return "replicas exchange values";
-    if (f->num_joined < f->num_updates) return "the host takes part in the update";
+    if (f->waits) return "the host takes part in the step";
     if (f->paced) return "the pace of the replicas is measured";
-    if (f->num_updates > 0 && f->copied) return "a checkpoint is being made";
+    if (f->updates && f->copied) return "a checkpoint is being made";
     return NULL;
 }
 

@@ -17,11 +17,11 @@
 
 /* What decides whether a run may be held back. */
 typedef struct rf_group_facts {
-    uint32_t wanted;                  /* runs that are to go together */
-    uint32_t num_updates, num_joined; /* updates that the run ends with; those of them that go with stage A */
-    bool copied;                      /* variables are being read by another thread, for a checkpoint */
-    bool exchanges;                   /* sums within the step, or assigned values, of several replicas */
-    bool paced;                       /* it is measured how long each replica takes */
+    uint32_t wanted; /* runs that are to go together */
+    bool updates;    /* variables */
+    bool waits;      /* the host waits for devices, or computes something between them */
+    bool copied;     /* variables are being read by another thread, for a checkpoint */
+    bool paced;      /* it is measured how long each replica takes */
 } rf_group_facts;
 /* NULL: it may, else what the host does between two runs. Pure. */
 const char *rf_group_obstacle(const rf_group_facts *facts);

@@ -7,6 +7,7 @@
 #include "base/params.h"
 #include "base/profiler.h"
 #include "replica/internal.h"
+#include "replica/schedule/runner.h"
 #include "replica/step/function.h"
 #include "replica/step/report.h"
 #include "replica/step/signature.h"
@@ -24,6 +25,7 @@ typedef struct run {
     uint64_t total;           /* examples of all */
     uint64_t origin;          /* row of the global batch that the batch here begins with */
     uint32_t active;          /* replicas that have some */
+    rf_per_replica **results; /* out; or NULL */
 } run;
 
 /* The batch is one worker's share of a global one. */
@@ -221,8 +223,9 @@ static rf_result acquire_frames(const run *x)
 
 /* ---- submission ---- */
 
-static void set_results(const run *x, rf_per_replica **results)
+static void set_results(void *user)
 {
+    const run *x = user;
     rf_function *f = x->function;
     for (uint32_t i = 0; i < f->params.num_outputs; i++) {
         rf_per_replica *result = &f->results[f->parity][i];
@@ -236,7 +239,7 @@ static void set_results(const run *x, rf_per_replica **results)
                                      .desc = frame ? *rf_frame_result_desc(frame, i)
                                                    : *rf_graph_desc(x->signature->graph, x->signature->outputs[i]) };
         }
-        if (results) results[i] = result;
+        if (x->results) x->results[i] = result;
     }
     f->parity ^= 1;
 }
@@ -249,9 +252,12 @@ static uint64_t first_row(const run *x)
     return first;
 }
 
-static void run_upload(const run *x, uint32_t index, uint64_t first)
+static void run_upload(void *user, uint32_t index)
 {
+    const run *x = user;
     const uint64_t begin = rf_span_begin();
+    uint64_t first = first_row(x);
+    for (uint32_t r = 0; r < index; r++) first += x->examples[r];
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         rf_update_fill_weight(&x->signature->updates.items[u], index, x->function->frames[index]);
@@ -259,67 +265,24 @@ static void run_upload(const run *x, uint32_t index, uint64_t first)
                      (rf_span_arg){ "examples", x->examples[index] });
 }
 
-/* Stage A, or what is left of it after its sums over replicas, and what goes with it. */
-static rf_result submit_replica(const run *x, uint32_t index)
+/* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
+static rf_result run_submit(run *x)
 {
     rf_signature *sig = x->signature;
-    rf_replica *replica = &x->strategy->replicas[index];
-    rf_frame *frame = x->function->frames[index];
-    uint32_t count = 0;
-    const uint64_t begin = rf_span_begin();
-    if (sig->sums.num_parts > 0)
-        RF_TRY(rf_frame_submit_part(replica->exec, frame, 0, &replica->ticket));
-    else
-        sig->submission[count++] = frame;
-    if (sig->updates.count > 0 && rf_strategy_is_copied(x->strategy)) {
-        /* The device computes meanwhile: only the update has to wait for the copy. */
-        RF_TRY(rf_replica_submit_frames(replica, sig->submission, count));
-        count = 0;
-        if (x->strategy->num_replicas == 1) RF_TRY(rf_strategy_await_copy(x->strategy));
-    }
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        RF_TRY(rf_update_join_submission(&sig->updates.items[u], index, sig->submission, &count));
-    RF_TRY(rf_replica_submit_frames(replica, sig->submission, count));
-    rf_span_end_with(begin, "replica", "submit", (rf_span_arg){ "replica", x->strategy->first + index },
-                     (rf_span_arg){ "programs", count });
-    return RF_OK;
-}
-
-/* Inputs of all replicas, and what of stage A comes before sums over them. */
-static rf_result submit_sums(const run *x)
-{
-    uint64_t first = first_row(x);
-    for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++])
-        if (x->examples[r] > 0) run_upload(x, r, first);
-    return rf_step_sums_run(&x->signature->sums, x->function->frames);
-}
-
-/* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
-static rf_result run_submit(const run *x, rf_per_replica **results)
-{
-    uint64_t first = first_row(x);
-    const bool overlaps = x->signature->overlaps, sums = x->signature->sums.num_parts > 0;
+    rf_strategy *s = x->strategy;
     /* Replicas that wait for each other's sums all take as long as the slowest: no pace can be told. */
-    rf_pace *pace = x->signature->updates.count > 0 && !sums ? x->strategy->balancing.pace : NULL;
-    for (uint32_t u = 0; u < x->signature->updates.count; u++)
-        rf_update_begin_weight(&x->signature->updates.items[u], x->total);
-    if (sums) RF_TRY(submit_sums(x));
-    for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++]) {
-        if (x->examples[r] == 0) continue;
-        if (pace) rf_pace_begin(pace, r);
-        if (!sums) run_upload(x, r, first);
-        if (overlaps) continue; /* goes in parts */
-        RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r)));
-        const rf_replica *replica = &x->strategy->replicas[r];
-        if (pace) rf_pace_submitted(pace, r, replica->device, replica->ticket);
-    }
-    if (!overlaps) set_results(x, results); /* they are there when stage A is, which was submitted */
-    for (uint32_t u = 0; u < x->signature->updates.count; u++)
-        RF_TRY(rf_update_run(&x->signature->updates.items[u], x->function->frames, x->examples));
-    if (overlaps) set_results(x, results);
-    RF_TRY(rf_assignments_run(&x->signature->assignments, x->function->examples));
+    rf_pace *pace = sig->updates.count > 0 && sig->sums.num_parts == 0 ? s->balancing.pace : NULL;
+    const rf_step_schedule_run schedule_run = { .strategy = s,
+                                                .schedule = &sig->schedule,
+                                                .frames = x->function->frames,
+                                                .examples = x->function->examples,
+                                                .fill = run_upload,
+                                                .results = set_results,
+                                                .user = x,
+                                                .paced = pace != NULL };
+    RF_TRY(rf_step_schedule_carry_out(&sig->schedule, &schedule_run));
     if (pace) {
-        rf_balancing_measured(x->strategy, x->function->examples, x->signature->unit);
+        rf_balancing_measured(s, x->function->examples, sig->unit);
         rf_pace_wait_for_slow(pace);
     }
     if (x->function->params.training) x->function->step++;
@@ -329,28 +292,22 @@ static rf_result run_submit(const run *x, rf_per_replica **results)
 /* Whether the run may wait for others to go with it. */
 static bool run_holds(const run *x)
 {
-    rf_strategy *s = x->strategy;
     const rf_signature *sig = x->signature;
     rf_group_facts facts = { .wanted = x->function->group.wanted,
-                             .exchanges =
-                                 sig->sums.num_parts > 0 || (sig->assignments.count > 0 && s->num_replicas > 1),
-                             .paced = sig->updates.count > 0 && s->balancing.pace };
-    if (facts.wanted == 1) return false;
-    for (uint32_t u = 0; u < sig->updates.count; u++) {
-        const rf_update *update = &sig->updates.items[u];
-        if (!rf_update_is_due(update)) continue;
-        facts.num_updates++;
-        facts.num_joined += rf_update_joins(update);
-    }
-    facts.copied = rf_strategy_is_copied(s);
+                             .waits = rf_step_schedule_waits(&sig->schedule),
+                             .paced = sig->updates.count > 0 && x->strategy->balancing.pace };
+    for (uint32_t u = 0; u < sig->updates.count; u++) facts.updates = facts.updates || sig->updates.items[u].state.due;
+    facts.copied = rf_strategy_is_copied(x->strategy);
     return rf_group_obstacle(&facts) == NULL;
 }
 
-static rf_result run_submit_held(const run *x, rf_per_replica **results)
+static rf_result run_submit_held(run *x)
 {
     rf_step_group *group = &x->function->group;
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        rf_update_begin(&x->signature->updates.items[u], x->total);
     rf_group_hold(group, x->strategy, x->function->frames, run_holds(x));
-    return rf_group_end(group, x->strategy, run_submit(x, results));
+    return rf_group_end(group, x->strategy, run_submit(x));
 }
 
 /* ---- the run ---- */
@@ -432,14 +389,14 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
-    for (uint32_t u = 0; u < x->signature->updates.count; u++) RF_TRY(rf_update_ready(&x->signature->updates.items[u]));
+    RF_TRY(rf_step_schedule_ready(&x->signature->schedule));
     RF_TRY(rf_group_begin(&x->function->group, s));
     RF_TRY(acquire_frames(x));
     rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */
     return RF_OK;
 }
 
-static rf_result run_function(run *x, rf_per_replica **results)
+static rf_result run_function(run *x)
 {
     rf_strategy *s = x->strategy;
     rf_step_intent step = { .function = x->function->name,
@@ -451,7 +408,7 @@ static rf_result run_function(run *x, rf_per_replica **results)
     if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
     const uint64_t before = rf_gpu_num_submissions(s->replicas[0].device);
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
-    RF_TRY(rf_strategy_stick(s, run_submit_held(x, results)));
+    RF_TRY(rf_strategy_stick(s, run_submit_held(x)));
     x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->replicas[0].device) - before);
     return RF_OK;
 }
@@ -469,9 +426,9 @@ RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, c
                "first on %s)",
                function->name, function->strategy->num_replicas, rf_strategy_device_name(function->strategy, 0));
     RF_TRY(rf_strategy_status(strategy));
-    run x = { .strategy = strategy, .function = function, .batch = batch };
+    run x = { .strategy = strategy, .function = function, .batch = batch, .results = results };
     const uint64_t begin = rf_span_begin();
-    const rf_result r = run_function(&x, results);
+    const rf_result r = run_function(&x);
     rf_span_end_with(begin, "run", function->name, (rf_span_arg){ "step", (int64_t)function->step },
                      (rf_span_arg){ "examples", (int64_t)x.total });
     return rf_error_context(r, "function '%s'", function->name);

@@ -34,7 +34,7 @@ typedef struct rf_signature {
     bool reads_shadows;                   /* of variables; see shadows.h */
     bool overlaps;                        /* gradients are exchanged while the backward pass goes on */
     rf_program **programs;                /* [num_local], made when first needed */
-    rf_frame **submission;                /* room for the frames of one replica's submission */
+    rf_step_schedule schedule;            /* what a run does, once it is prepared */
     uint64_t generation;                  /* sum over the strategy and the updaters when the programs were made */
     bool prepared;
 } rf_signature;

@@ -53,20 +53,8 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     RF_REQUIRE(params->emit && params->hyper && params->hyper_count > 0,
                "updater: emit, hyper and hyper_count are needed");
     RF_REQUIRE(params->num_groups <= 1 || params->group, "updater: groups need group()");
-    RF_REQUIRE(!params->emit_norms || (params->norm_block > 0 && params->ratio),
-               "updater: emit_norms needs norm_block and ratio");
-    RF_REQUIRE(!params->whole || (params->emit_direction && params->emit_whole),
-               "updater: directions need emit_direction and emit_whole");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
-    RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate,
-               "updater: accumulation needs emit_accumulate");
-    RF_REQUIRE(!params->variable_norms || !params->global_norm, "updater: norms are per variable or global, not both");
-    RF_REQUIRE(!(params->variable_norms || params->global_norm) || params->emit_sum_squares,
-               "updater: norms need emit_sum_squares");
-    RF_REQUIRE(params->scaling.initial == 0 || (params->emit_unscale && params->emit_overflow_check &&
-                                                params->emit_loss_scale && params->emit_numbers),
-               "updater: loss scaling needs emit_unscale, emit_overflow_check, emit_loss_scale and emit_numbers");
     if (params->scaling.initial != 0 && strategy->world.size > 1 && strategy->compression.kind == RF_COMPRESSION_TOP_K)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "losses cannot be scaled where only the largest gradients travel: what is kept for later steps "
@@ -404,7 +392,7 @@ rf_result rf_updater_ensure_transformed(rf_updater *u)
 rf_result rf_updater_ensure_directions(rf_updater *u)
 {
     const rf_store *store = &u->strategy->trainable;
-    if (!u->params.whole || u->directions.capacity == store->values.capacity) return RF_OK;
+    if (!u->params.whole_matrix || u->directions.capacity == store->values.capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     return rf_flat_grow(u->strategy, &u->directions, store->values.capacity, u->directions.capacity);
 }
