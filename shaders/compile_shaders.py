@@ -3,9 +3,10 @@
 
 compile_shaders.py header LIST HEADER
     declares every shader, and the list of their names for whoever walks all of them
-compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost
-    OUTPUT.c has the shaders, OUTPUT.S takes their words from OUTPUT.bin. A line of OUTPUT.cost for each module says what the most
-    expensive tool took, megabytes of memory and seconds of CPU time: a test holds every shader to a budget.
+compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost OUTPUT.h
+    OUTPUT.c has the shaders, OUTPUT.S takes their modules from OUTPUT.bin, packed by pack_module.c. A line of OUTPUT.cost for
+    each module says what the most expensive tool took, megabytes of memory and seconds of CPU time: a test holds every shader to a
+    budget. OUTPUT.h declares their push constants (push_blocks.py).
 
 A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for (0: any), source, preprocessor definitions.
 With several sizes there is a shader for each out of one module, whose name ends with the size. A source whose name ends with .spv is a module
@@ -25,6 +26,7 @@ import sys
 import threading
 
 import loop_headers
+import push_blocks
 
 TARGET = "vulkan1.2"
 # What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a chain of thousands of blocks, each
@@ -129,6 +131,10 @@ class Sources:
                 left += reversed(self.load(path)[1])
         return found
 
+    def declaring(self, module):
+        """The file that declares the module's push constants."""
+        return next(path for path in self.closure(module.source) if push_blocks.DECLARATION.search(self.load(path)[0]))
+
     def digest(self, module, more):
         """Of all that the module is made of."""
         state = hashlib.sha256("\0".join([more, *module.defines]).encode())
@@ -180,6 +186,9 @@ class Compiler:
                     for tool in (args.glslang, args.opt)]
         with open(loop_headers.__file__) as f:
             self.recipe = "\n".join([TARGET, *versions, *OPTIONS, *FRUGAL_OPTIONS, f.read()])
+        self.packing = hashlib.sha256(subprocess.run([args.pack], stdout=subprocess.PIPE, check=True).stdout)
+        for source in args.pack_source:
+            self.packing.update(self.sources.load(source)[0])
 
     def optimise(self, tools, raw, stem):
         """The optimised and validated module, and its cost."""
@@ -193,6 +202,30 @@ class Compiler:
         tools.run([args.val, "--target-env", TARGET, optimised])
         os.remove(optimised)
         return data, tools.cost().encode()
+
+    def pack(self, module, data):
+        """The bytes as the library holds them, from earlier times or anew."""
+        key = self.packing.copy()
+        key.update(data)
+        name = key.hexdigest() + ".pack"
+        packed = self.folder.get(name)
+        if not packed:
+            stem = os.path.join(self.args.private, "%s-%d" % (module.name, os.getpid()))
+            bare, made, log = stem + ".bare", stem + ".made", stem + ".pack.log"
+            with open(bare, "wb") as f:
+                f.write(data)
+            Tools(log).run([self.args.pack, bare, made])
+            with open(made, "rb") as f:
+                packed = f.read()
+            self.folder.put(name, packed)
+            for temporary in (bare, made, log):
+                os.remove(temporary)
+        return packed
+
+    def make(self, module):
+        """The module's bytes, its cost and its packed bytes."""
+        data, cost = self.compile(module)
+        return data, cost, self.pack(module, data)
 
     def compile(self, module):
         """The module's bytes and cost, from earlier times or anew."""
@@ -226,20 +259,41 @@ def write(path, text):
         f.write(text)
 
 
-def embed(args, modules, results):
+def blocks_of(modules, results):
+    """The module's push constants; None: it has none."""
+    blocks = []
+    for module, (data, _, _) in zip(modules, results):
+        try:
+            blocks.append(push_blocks.block_of(data))
+        except push_blocks.Unfit as unfit:
+            sys.exit("%s: push constants: %s" % (module.source, unfit))
+    return blocks
+
+
+def declare_blocks(args, sources, modules, blocks):
+    """The header of push constants; as it is where nothing changes, so that nothing that includes it is compiled anew."""
+    named = [(module.name, sources.declaring(module), block) for module, block in zip(modules, blocks)
+             if block and not module.is_compiled()]
+    text = push_blocks.header_of(os.path.basename(args.push).replace(".", "_").upper(), named)
+    if not os.path.exists(args.push) or open(args.push).read() != text:
+        write(args.push, text)
+
+
+def embed(args, modules, results, blocks):
     """The C file, the assembler's and the blob that it includes."""
     shaders, symbols, at = [], [], 0
-    for module, (data, _) in zip(modules, results):
-        words = "rf_shader_words_%s" % module.name
-        shaders.append("extern const uint32_t %s[%d];\n" % (words, len(data) // 4))
+    for module, (data, _, packed), block in zip(modules, results, blocks):
+        symbol = "rf_shader_packed_%s" % module.name
+        shaders.append("extern const uint8_t %s[%d];\n" % (symbol, len(packed)))
         for name, size in module.shaders():
             shaders.append("extern const rf_shader rf_shader_%s;\n" % name)
-            shaders.append('const rf_shader rf_shader_%s = { "%s", %s, %d, %d, 0 };\n' % (name, name, words, len(data) // 4, size))
-        symbols.append('    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .size {0}, {2}\n    .balign 4\n{0}:\n'
-                       '    .incbin "{3}", {1}, {2}\n'.format(words, at, len(data), os.path.abspath(args.blob)))
-        at += len(data)
+            shaders.append('const rf_shader rf_shader_%s = { "%s", 0, %s, %d, %d, %d, %d, 0 };\n' % (
+                name, name, symbol, len(packed), len(data) // 4, size, block.size if block else 0))
+        symbols.append('    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .size {0}, {2}\n{0}:\n'
+                       '    .incbin "{3}", {1}, {2}\n'.format(symbol, at, len(packed), os.path.abspath(args.blob)))
+        at += len(packed)
     with open(args.blob, "wb") as f:
-        f.writelines(data for data, _ in results)
+        f.writelines(packed for _, _, packed in results)
     write(args.source, '#include "base/shader.h"\n' + "".join(shaders))
     write(args.assembly, '    .section .rodata,"a",%progbits\n' + "".join(symbols) + '    .section .note.GNU-stack,"",%progbits\n')
 
@@ -251,7 +305,7 @@ def compile_all(args):
     # Children have the limit of this process, which takes a twentieth of it itself.
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEGABYTES << 20, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        tasks = [pool.submit(compiler.compile, module) for module in modules]
+        tasks = [pool.submit(compiler.make, module) for module in modules]
         try:
             results = [task.result() for task in tasks]
         except (Failure, OSError) as failure:
@@ -259,8 +313,10 @@ def compile_all(args):
                 task.cancel()
             sys.exit(str(failure))
     compiler.folder.forget_the_rest()
-    embed(args, modules, results)
-    write(args.cost, "".join("%s %s" % (module.name, cost.decode()) for module, (_, cost) in zip(modules, results)))
+    blocks = blocks_of(modules, results)
+    embed(args, modules, results, blocks)
+    declare_blocks(args, compiler.sources, modules, blocks)
+    write(args.cost, "".join("%s %s" % (module.name, cost.decode()) for module, (_, cost, _) in zip(modules, results)))
     needed = sorted({path for module in modules for path in compiler.sources.closure(module.source)})
     write(args.depfile, "%s: %s\n" % (args.source, " ".join(path.replace(" ", "\\ ") for path in needed)))
 
@@ -268,7 +324,7 @@ def compile_all(args):
 def declare_all(args):
     names = [name for module in modules_of(args.list) for name, _ in module.shaders()]
     write(args.header, "/* Made by the build from the tables in shaders/. */\n"
-          "#ifndef RF_SHADERS_H\n#define RF_SHADERS_H\n\n#include \"base/shader.h\"\n\n" +
+          "#ifndef RF_SHADERS_H\n#define RF_SHADERS_H\n\n#include \"base/shader.h\"\n#include \"rf_push.h\"\n\n" +
           "".join("extern const rf_shader rf_shader_%s;\n" % name for name in names) +
           "\n#define RF_ALL_SHADERS(X) \\\n" + " \\\n".join("    X(%s)" % name for name in names) + "\n\n#endif\n")
 
@@ -282,12 +338,13 @@ def main():
     header.add_argument("header")
     command = commands.add_parser("compile")
     command.set_defaults(act=compile_all)
-    for tool in ("glslang", "opt", "val"):
+    for tool in ("glslang", "opt", "val", "pack"):
         command.add_argument("--" + tool, required=True)
+    command.add_argument("--pack-source", action="append", default=[], help="a file that --pack is made of")
     command.add_argument("--include", required=True, help="folder that #include looks into, after the file's own")
     command.add_argument("--private", required=True, help="folder of this target alone")
     command.add_argument("--depfile", required=True)
-    for output in ("list", "source", "assembly", "blob", "cost"):
+    for output in ("list", "source", "assembly", "blob", "cost", "push"):
         command.add_argument(output)
     args = parser.parse_args()
     args.act(args)

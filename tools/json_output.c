@@ -9,6 +9,7 @@
 
 #include "atomic_file.h"
 #include "printable.h"
+#include "program.h"
 
 bool json_replaces_text(const char *path)
 {
@@ -17,7 +18,7 @@ bool json_replaces_text(const char *path)
 
 static bool cannot_write(const char *path)
 {
-    fprintf(stderr, "ringfire: %s: cannot write (%s)\n", json_replaces_text(path) ? "standard output" : path,
+    fprintf(stderr, "%s: %s: cannot write (%s)\n", program_name(), json_replaces_text(path) ? "standard output" : path,
             strerror(errno));
     return false;
 }

@@ -10,7 +10,7 @@
 static void print_version(FILE *out, struct argp_state *state)
 {
     (void)state;
-    fprintf(out, "ringfire %s\n", rf_version_string());
+    fprintf(out, "%s %s\n", program_name(), rf_version_string());
 }
 
 void command_parse(const struct argp *parser, int argc, char **argv, unsigned flags, void *input)
@@ -18,7 +18,7 @@ void command_parse(const struct argp *parser, int argc, char **argv, unsigned fl
     argp_program_version_hook = print_version;
     argp_err_exit_status = CODE_USAGE;
     if (argp_parse(parser, argc, argv, flags, NULL, input) != 0) {
-        fprintf(stderr, "ringfire: out of memory\n");
+        fprintf(stderr, "%s: out of memory\n", program_name());
         exit(CODE_FAILED);
     }
 }

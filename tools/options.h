@@ -5,7 +5,7 @@
 
 #include <argp.h>
 
-#include "commands.h"
+#include "program.h"
 
 /* argp_parse() with --version, and CODE_USAGE for what is wrong. */
 void command_parse(const struct argp *parser, int argc, char **argv, unsigned flags, void *input);

@@ -285,7 +285,8 @@ typedef struct rf_checkpoint_manager_params {
  * (RF_ERROR_INVALID_ARGUMENT names the process, its host and since when; a holder that is about to
  * end is waited for, five seconds at most). The lock belongs to the kernel: it ends with the
  * process, even a killed one. Managers of other prefixes, and several managers of one process that
- * take turns, can share a directory.
+ * take turns, can share a directory. On a file system without locks, which a warning names, nobody
+ * is refused.
  * Reading needs no manager: use rf_checkpoint_latest() and rf_checkpoint_restore() to evaluate
  * while another process trains.
  * Files that killed saves left behind are removed. Collective; blocking.

@@ -514,8 +514,9 @@ RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool revers
  * Cumulative products along the last axis.
  * `exclusive` leaves each element out of its own product, so that the first is 1; `reverse`
  * multiplies from the last element backwards. What does not fit a float on the way, but again
- * behind it, is right there: products keep exponents of their own. The gradient is right where
- * factors are 0, too: nothing is divided by them.
+ * behind it, is right there: products keep exponents of their own. So is the gradient, with factors
+ * of 0 too: nothing is divided by them. Its rounding error is that of the largest addend. Gradients
+ * of the gradient are right where the products before and behind an element fit a float.
  */
 RF_API rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
 

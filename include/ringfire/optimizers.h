@@ -261,8 +261,8 @@ typedef struct rf_optimizer_params {
      * Update every n-th step, with the mean of n gradients; 0: 1. A step counts as much as its loss
      * was divided by: examples (rf_compute_average_loss(), a mean), or weights of tokens
      * (rf_compute_weighted_loss(), RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT). So n steps of any sizes
-     * give what one step with all of their examples gives. Where parts of a loss differ in that,
-     * examples count; sums count alike in each step.
+     * give what one step with all of their examples gives. Where parts of a loss differ in that, a
+     * step is ::RF_ERROR_UNSUPPORTED; parts without such a divisor count alike in each step.
      */
     uint32_t accumulation_steps;
     rf_epsilon_form epsilon_form; /**< ADAM, ADAMW, MUON */

@@ -3,7 +3,6 @@
 #ifndef RINGFIRE_RINGFIRE_H
 #define RINGFIRE_RINGFIRE_H
 
-#include <ringfire/bench.h>
 #include <ringfire/checkpoint.h>
 #include <ringfire/comm.h>
 #include <ringfire/common.h>

@@ -23,11 +23,11 @@ sys.path.insert(0, str(SHADERS))
 import compile_shaders  # noqa: E402
 
 SOURCES = [
-    ("matmul", "linear/matmul_block.comp", []),
-    ("matmul_xl", "linear/matmul_coop.comp", []),
-    ("conv2d", "linear/conv2d_block.comp", []),
-    ("conv2d_data", "linear/conv2d_block.comp", ["DATA"]),
-    ("conv2d_filter", "linear/conv2d_filter_block.comp", []),
+    ("matmul", "linear/gpu/matmul_block.comp", []),
+    ("matmul_xl", "linear/gpu/matmul_coop.comp", []),
+    ("conv2d", "linear/gpu/conv2d_block.comp", []),
+    ("conv2d_data", "linear/gpu/conv2d_block.comp", ["DATA"]),
+    ("conv2d_filter", "linear/gpu/conv2d_filter_block.comp", []),
 ]
 MODULES = [("%s_%s" % (name, kind), source, ["COOPERATIVE", *defines, *more])
            for name, source, defines in SOURCES for kind, more in (("f16", []), ("bf16", ["BF16"]))]

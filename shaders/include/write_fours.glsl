@@ -7,7 +7,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
-/* Whether lanes of lower halves write for those of upper halves: RF_WRITE of wide.glsl says why. Of the device; src/gpu/specialize.c sets it. */
+/* Whether lanes of lower halves write for those of upper halves: RF_WRITE of wide.glsl says why. Of the device; src/gpu/pipeline/specialize.c sets it. */
 layout(constant_id = 31) const bool RF_SWAPS_HALVES = true;
 
 /* Where `has`, buffer[at] = x, for all invocations of full subgroups of at least eight; the buffer is of u64vec2. */

@@ -41,32 +41,7 @@ layout(std430, binding = OUTPUT + 1) readonly buffer Totals { int totals[]; };
 layout(push_constant) uniform Push { uint rows, columns, blocks, block_len, exclusive, reverse; };
 
 #if defined(PRODUCT) || defined(RECURRENCE)
-// A number without the limits of a float's exponent: m * 2^e, where m is in [1, 2) by size, or 0, infinite or NaN. A
-// product that does not fit on the way may fit again, and the totals of blocks would make 0 times infinity of it.
-// Denormal numbers are 0.
-struct Wide { float m; int e; };
-
-Wide wide_of(float v)
-{
-    const uint bits = floatBitsToUint(v), exponent = bits >> 23 & 0xffu;
-    if (exponent == 0xffu) return Wide(v, 0);
-    if (exponent == 0) return Wide(uintBitsToFloat(bits & 0x80000000u), 0);
-    return Wide(uintBitsToFloat((bits & 0x807fffffu) | 0x3f800000u), int(exponent) - 127);
-}
-
-Wide times(Wide a, Wide b)
-{
-    const Wide m = wide_of(a.m * b.m);
-    return Wide(m.m, clamp(a.e + b.e + m.e, -(1 << 29), 1 << 29));
-}
-
-float float_of(Wide a)
-{
-    const uint bits = floatBitsToUint(a.m), sign = bits & 0x80000000u;
-    if ((bits & 0x7f800000u) != 0x3f800000u) return a.m;
-    if (a.e > 127) return uintBitsToFloat(sign | 0x7f800000u);
-    return uintBitsToFloat(a.e < -126 ? sign : bits + uint(a.e << 23));
-}
+#include "include/exponents.glsl"
 #endif
 
 #if defined(PRODUCT)

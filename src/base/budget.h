@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What unpacking a message that is not trusted may allocate, by the bytes that it has. In the form of protobuf-c's
- * allocators, whose `allocator_data` is the budget. */
+/* A budget of bytes that unpacking a message may allocate that is not trusted, by the bytes that it has. It has the
+ * form of protobuf-c's allocators, whose `allocator_data` it is. */
 #ifndef RF_BASE_BUDGET_H
 #define RF_BASE_BUDGET_H
 

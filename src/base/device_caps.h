@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels need to know of a device to decide and plan. Plain data: plans are tested without a GPU. */
+/* Kernels decide and plan with these facts about a device. They are plain data: plans are tested without a GPU. */
 #ifndef RF_BASE_DEVICE_CAPS_H
 #define RF_BASE_DEVICE_CAPS_H
 

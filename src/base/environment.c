@@ -4,7 +4,9 @@
 
 #include "base/platform.h"
 
-static const rf_env_entry entries[] = {
+static const struct {
+    const char *name, *value_form, *meaning;
+} entries[] = {
     { "RINGFIRE_DEVICES", "list",
       "Devices to use where the program names none: indices (\"0,2\"), names or parts of them, UUIDs, PCI addresses, "
       "or \"all\"" },
@@ -107,12 +109,6 @@ static const rf_env_entry entries[] = {
     { "HOME", "directory",
       "Base of the directories of cache and job key where XDG_CACHE_HOME and XDG_CONFIG_HOME are unset" },
 };
-
-const rf_env_entry *rf_env_table(uint32_t *count)
-{
-    *count = sizeof(entries) / sizeof(entries[0]);
-    return entries;
-}
 
 const char *rf_env(const char *name)
 {

@@ -26,9 +26,9 @@ rf_result rf_error_code(int64_t value);
 /* A text from another process, to become part of messages of one line: control characters become '?'. */
 void rf_error_one_line(char *text);
 
-/* What a user's function returned. It may fail without a record: this thread's last one then tells of something else,
- * and a new one says "<what> returned <code>". `before` is rf_error_count() from before the call. Returns RF_OK or a
- * failure: what is neither (RF_END, or a number that is no rf_result) is a mistake of that function, and
+/* Judges what a user's function returned. It may fail without a record: this thread's last one then tells of something
+ * else, and a new one says "<what> returned <code>". `before` is rf_error_count() from before the call. Returns RF_OK
+ * or a failure: what is neither (RF_END, or a number that is no rf_result) is a mistake of that function, and
  * RF_ERROR_INVALID_ARGUMENT. A caller for which RF_END means something looks for it first. */
 uint64_t rf_error_count(void);
 rf_result rf_error_of_user(rf_result result, uint64_t before, const char *what);

@@ -43,7 +43,8 @@ static void keep_tighter(rf_memory_limit *kept, const char *folder, const char *
     if (found.used != UINT64_MAX && space_left(&found) < space_left(kept)) *kept = found;
 }
 
-/* Of the process's group and those above it. In a container the root of what is mounted is the container's group. */
+/* Takes the least of the process's group and those above it. In a container the root of what is mounted is the
+ * container's group. */
 static rf_memory_limit take_group(void)
 {
     rf_memory_limit tightest = { UINT64_MAX, 0 };

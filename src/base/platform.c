@@ -166,7 +166,8 @@ static rf_result sync_directory_of(const char *path)
     return r;
 }
 
-/* What killed processes left in the directory of `path`. What cannot be removed stays: the next writer tries again. */
+/* Removes what killed processes left in the directory of `path`. Files that cannot be removed stay: the next writer
+ * tries again. */
 static void remove_leftovers(const char *path)
 {
     char *directory = rf_strdup(path);

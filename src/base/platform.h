@@ -21,22 +21,18 @@ uint64_t rf_host_memory(void); /* bytes of this host, used or not; UINT64_MAX wh
 rf_result rf_file_read(const char *path, size_t limit, void **data, size_t *size);
 /* Opens a file that can be read at any place, and says how large it is. RF_ERROR_NOT_FOUND / IO with the path. */
 rf_result rf_file_open_regular(const char *path, int *fd, uint64_t *size);
-/* What the file has from `offset` on: *got bytes, fewer than `size` where it ends. `path` is for messages. */
+/* Reads what the file has from `offset` on: *got bytes, fewer than `size` where it ends. `path` is for messages. */
 rf_result rf_file_read_some(int fd, const char *path, void *data, size_t size, uint64_t offset, size_t *got);
 /* Atomic replacement: a temporary file in the same directory (base/temporary.h), fsync, rename, fsync of the directory.
- * The mode is 0666 less the umask. What killed processes left of such files in the directory is removed. */
+ * The mode is 0666 less the umask. Such files that killed processes left in the directory are removed. */
 rf_result rf_file_write_atomic(const char *path, const void *data, size_t size);
 /* mkdir -p. New directories have `mode` less the umask and are on the disk: 0700 for caches, which are one user's, 0777
  * for what others may read. */
 rf_result rf_make_directories(const char *path, unsigned mode);
 
-/* Environment variables the library reads. One table (environment.c) names, explains and documents each; asking for one
- * that is not in the table is a programming error caught by a test. NULL when unset or empty. */
+/* The value of an environment variable; NULL when it is unset or empty. The variables stand in one table
+ * (environment.c), from which docs/environment.md is written. */
 const char *rf_env(const char *name);
-typedef struct rf_env_entry {
-    const char *name, *value_form, *meaning;
-} rf_env_entry;
-const rf_env_entry *rf_env_table(uint32_t *count);
 typedef struct rf_cache {
     char *directory; /* freed with rf_free; NULL: to do without */
     bool read_only;  /* what is in it is used, and nothing is added */

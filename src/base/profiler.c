@@ -122,7 +122,8 @@ static void begin_entry(void)
     state.first = false;
 }
 
-/* As the inside of a JSON string. What is no printable ASCII becomes '?': names are cut, perhaps within a character. */
+/* Writes the inside of a JSON string. Characters that are no printable ASCII become '?': names are cut, perhaps within
+ * a character. */
 static const char *escape_text(const char *text, char *out, size_t size)
 {
     size_t n = 0;
@@ -182,7 +183,7 @@ static void announce_thread(thread_buffer *b)
     put_name("thread_name", b->number, b->name);
 }
 
-/* What the buffer holds for the trace that runs. */
+/* Writes what the buffer holds for the trace that runs. */
 static void write_out(thread_buffer *b)
 {
     const uint32_t count = atomic_load_explicit(&b->count, memory_order_acquire);
@@ -305,7 +306,7 @@ static void put_head(void)
     begin_entry();
     profiler_put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", state.rank,
                  state.rank);
-    /* What merging goes by: when the times of this file are zero. */
+    /* Merging goes by this: when the times of this file are zero. */
     begin_entry();
     profiler_put("{\"ph\":\"M\",\"pid\":%u,\"name\":\"ringfire_clock\",\"args\":{\"wall_start_ns\":%" PRId64
                  ",\"host\":\"%s\"}}",

@@ -7,15 +7,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ringfire/common.h>
+
 typedef struct rf_shader {
     const char *name;
-    const uint32_t *words;
-    uint32_t num_words;
+    const uint32_t *words; /* of one that a program brought; NULL: the module is packed. rf_shader_read() has both */
+    const uint8_t *packed; /* the form of base/module_words.h, compressed by zstd */
+    uint32_t num_packed, num_words;
     uint32_t subgroup_size; /* > 0: needs full subgroups of this size */
+    uint32_t push_size;     /* bytes of its push constants; 0: it has none, or a program brought it */
     uint64_t content;       /* hash of one that does not live as long as the process: what keeps it keeps a copy. 0: its
                                address tells it from all others */
 } rf_shader;
 
+/* The module's words, in a new array for rf_free(). Any thread may ask. RF_ERROR_INTERNAL where what is packed is
+ * damaged. */
+rf_result rf_shader_read(const rf_shader *shader, uint32_t **words);
 /* A shader of a program, with its name, in one block for rf_free(). NULL where there is no memory. */
 rf_shader *rf_shader_copy(const char *name, const void *words, uint32_t num_words, uint32_t subgroup_size);
 /* Bytes of shared memory that it declares, with these specialization constants by number; false where that cannot be

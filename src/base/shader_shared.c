@@ -6,7 +6,8 @@
 #include "base/shader.h"
 #include "base/spirv.h"
 
-/* What is known of an id: the value of a constant, the bytes of a type, or of what a pointer type points to. */
+/* The facts that are known of an id: the value of a constant, the bytes of a type, or of what a pointer type points to.
+ */
 typedef struct known {
     uint64_t value;
     uint32_t spec; /* number of the specialization constant + 1 */
@@ -105,21 +106,29 @@ static void read_instruction(module *m, const uint32_t *w, uint32_t count)
     }
 }
 
-bool rf_shader_shared_bytes(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint64_t *bytes)
+static bool add_up(const uint32_t *words, uint32_t num_words, const uint32_t *spec, uint32_t num_spec, uint64_t *bytes)
 {
-    const uint32_t *words = shader->words;
-    *bytes = 0;
-    if (shader->num_words < SPIRV_HEADER_WORDS || words[3] == 0 || words[3] / 16 > shader->num_words) return false;
+    if (num_words < SPIRV_HEADER_WORDS || words[3] == 0 || words[3] / 16 > num_words) return false;
     module m = { .bound = words[3], .spec = spec, .num_spec = num_spec };
     m.ids = RF_NEW_ARRAY(known, m.bound);
     if (!m.ids) return false;
-    for (uint32_t i = SPIRV_HEADER_WORDS; !m.failed && i < shader->num_words;) {
+    for (uint32_t i = SPIRV_HEADER_WORDS; !m.failed && i < num_words;) {
         const uint32_t count = words[i] >> 16;
-        if (count == 0 || count > shader->num_words - i) m.failed = true;
+        if (count == 0 || count > num_words - i) m.failed = true;
         if (!m.failed) read_instruction(&m, words + i, count);
         i += count;
     }
     rf_free(m.ids);
     *bytes = m.failed ? 0 : m.shared;
     return !m.failed;
+}
+
+bool rf_shader_shared_bytes(const rf_shader *shader, const uint32_t *spec, uint32_t num_spec, uint64_t *bytes)
+{
+    uint32_t *words;
+    *bytes = 0;
+    if (rf_shader_read(shader, &words) < 0) return false;
+    const bool is_known = add_up(words, shader->num_words, spec, num_spec, bytes);
+    rf_free(words);
+    return is_known;
 }

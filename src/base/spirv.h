@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reading a SPIR-V module takes: instructions of compute shaders, their operands, arithmetic on constants. */
+/* Readers of SPIR-V modules share these: instructions of compute shaders, their operands, arithmetic on constants. */
 #ifndef RF_BASE_SPIRV_H
 #define RF_BASE_SPIRV_H
 

@@ -80,7 +80,7 @@ bool rf_thread_pin(int64_t id, uint32_t cpu)
     return sched_setaffinity((pid_t)id, sizeof(set), &set) == 0;
 }
 
-void rf_thread_step_back(void)
+void rf_thread_lower_priority(void)
 {
     enum { NICE = 10 };                                    /* a tenth of the others' share */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of the thread alone, on Linux */

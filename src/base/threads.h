@@ -27,7 +27,7 @@ uint32_t rf_thread_cpus(uint32_t *cpus, uint32_t capacity);
 /* From here on that thread of this process runs on that processor only. False where it cannot. */
 bool rf_thread_pin(int64_t id, uint32_t cpu);
 /* From here on the calling thread, and those that it starts, leave the processor to others that want it. */
-void rf_thread_step_back(void);
+void rf_thread_lower_priority(void);
 uint32_t rf_cpu_count(void); /* that the calling thread may run on, at least 1 */
 
 #endif

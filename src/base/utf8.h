@@ -11,8 +11,8 @@
 
 #define RF_UTF8_INVALID UINT32_MAX
 
-/* The character that `size` > 0 bytes begin with; returns how many bytes it has. What is not UTF-8 is RF_UTF8_INVALID
- * and one byte. */
+/* The character that `size` > 0 bytes begin with; returns how many bytes it has. Bytes that are not UTF-8 are
+ * RF_UTF8_INVALID, one each. */
 uint32_t rf_utf8_decode(const char *text, size_t size, uint32_t *code);
 /* Writes up to four bytes; returns how many. */
 uint32_t rf_utf8_encode(uint32_t code, char *out);

@@ -18,6 +18,11 @@ static void release_others(rf_dataset *d)
     rf_free(d->others);
 }
 
+void rf_dataset_free_data(rf_dataset *dataset)
+{
+    rf_free(dataset->data);
+}
+
 void rf_dataset_destroy(rf_dataset **dataset)
 {
     if (!dataset) return;
@@ -103,6 +108,15 @@ rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind
     (*out)->cardinality = input->cardinality;
     (*out)->batch_size = input->batch_size;
     return RF_OK;
+}
+
+rf_result rf_dataset_derive_with(const rf_dataset *input, const rf_dataset_kind *kind, size_t size, rf_dataset **out)
+{
+    RF_TRY(rf_dataset_derive(input, kind, out));
+    (*out)->data = rf_calloc(1, size);
+    if ((*out)->data) return RF_OK;
+    rf_dataset_destroy(out);
+    return RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 rf_result rf_dataset_clone_over(const rf_dataset *dataset, const rf_dataset *input, rf_dataset **out)

@@ -75,6 +75,11 @@ struct rf_stage {
     void *element_memory;
 };
 
+/* `free_dataset` of kinds whose data is one piece of memory. */
+void rf_dataset_free_data(rf_dataset *dataset);
+/* `open` of steps without a private part that read in order, whatever their input is. */
+rf_result rf_stage_open_in_order(rf_stage *stage);
+
 rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **out);
 void rf_stage_close(rf_stage **stage);
 rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
@@ -94,6 +99,8 @@ rf_result rf_stage_pass_over_input(rf_stage *stage);
 
 /* New node over `input` (one more reference) with the input's spec, cardinality and batch size. */
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);
+/* The same with `data` of so many bytes, zeros. */
+rf_result rf_dataset_derive_with(const rf_dataset *input, const rf_dataset_kind *kind, size_t size, rf_dataset **out);
 rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out);
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
 /* Whether this is an iterator over the dataset that has not been destroyed. Reads nothing of the iterator. */

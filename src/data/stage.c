@@ -2,6 +2,12 @@
 /* What every stage of a pipeline does, whatever its kind. */
 #include "data/pipeline.h"
 
+rf_result rf_stage_open_in_order(rf_stage *stage)
+{
+    (void)stage;
+    return RF_OK;
+}
+
 rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **out)
 {
     *out = NULL;

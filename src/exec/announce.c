@@ -31,8 +31,8 @@ static bool is_fallback(const rf_exec *exec, const rf_op_call *call, const rf_ke
 {
     if (!kernel->last_resort || !call->op->cost || call->op->cost(call).flops < NOTICED_FLOPS) return false;
     const double own = rf_kernel_score(kernel, call, &exec->caps);
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const rf_kernel *other = call->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const rf_kernel *other = rf_op_kernel(call->op, i);
         if (other != kernel && rf_kernel_score(other, call, &exec->caps) > own * NO_RIVAL) return false;
     }
     return true;

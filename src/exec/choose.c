@@ -15,40 +15,22 @@ static rf_result fail_no_kernel(const rf_exec *exec, const rf_op_call *call)
                    rf_call_format(call, text, sizeof(text)), rf_gpu_info(exec->device)->name);
 }
 
-static const rf_kernel *best_by_score(const rf_exec *exec, const rf_op_call *call)
-{
-    const rf_kernel *best = NULL;
-    double best_score = 0;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const double score = rf_kernel_score(call->op->kernels[i], call, &exec->caps);
-        if (score > best_score) {
-            best_score = score;
-            best = call->op->kernels[i];
-        }
-    }
-    return best;
-}
-
 /* The remembered kernel, unless it is gone or not eligible for these very shapes. */
 static const rf_kernel *kernel_tuned(const rf_exec *exec, const rf_op_call *call)
 {
     const char *name = rf_tuning_find(exec->tuning, call);
-    if (!name) return NULL;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const rf_kernel *kernel = call->op->kernels[i];
-        if (strcmp(kernel->name, name) == 0) return rf_kernel_score(kernel, call, &exec->caps) > 0 ? kernel : NULL;
-    }
-    return NULL;
+    const rf_kernel *kernel = name ? rf_op_find_kernel(call->op, name) : NULL;
+    return kernel && rf_kernel_score(kernel, call, &exec->caps) > 0 ? kernel : NULL;
 }
 
 rf_result rf_exec_choose(rf_exec *exec, const rf_op_call *call, const rf_kernel **out)
 {
     *out = NULL;
     RF_TRY(rf_exec_try_matrices(exec, call));
-    if (exec->tune_unknown && call->op->num_kernels > 1 && !rf_tuning_find(exec->tuning, call))
+    if (exec->tune_unknown && rf_op_num_kernels(call->op) > 1 && !rf_tuning_find(exec->tuning, call))
         RF_TRY(rf_exec_tune(exec, call));
     *out = kernel_tuned(exec, call);
-    if (!*out) *out = best_by_score(exec, call);
+    if (!*out) *out = rf_best_kernel(call, &exec->caps);
     return *out ? RF_OK : fail_no_kernel(exec, call);
 }
 
@@ -68,7 +50,7 @@ static rf_result measure_order(rf_exec *exec, const rf_op_call *call, void *cons
                                const uint32_t *order, uint32_t count, const rf_kernel **best, double *best_seconds)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const rf_kernel *kernel = call->op->kernels[order[i]];
+        const rf_kernel *kernel = rf_op_kernel(call->op, order[i]);
         /* What is chosen is kept for good, and a low clock makes kernels that read much and compute little look better
          * than they are: so the first call that is measured warms the device up. No later one does: a training that
          * tunes on its way keeps the device busy, and is to start without more delay than that. */
@@ -86,11 +68,12 @@ static rf_result measure_order(rf_exec *exec, const rf_op_call *call, void *cons
 static rf_result measure_all(rf_exec *exec, const rf_op_call *call, void *const *in, void *const *out,
                              const rf_kernel **best, double *best_seconds)
 {
-    const uint32_t count = call->op->num_kernels;
+    const uint32_t count = rf_op_num_kernels(call->op);
     double *scores = RF_NEW_ARRAY(double, count);
     uint32_t *order = RF_NEW_ARRAY(uint32_t, count);
     rf_result r = scores && order ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; r >= 0 && i < count; i++) scores[i] = rf_kernel_score(call->op->kernels[i], call, &exec->caps);
+    for (uint32_t i = 0; r >= 0 && i < count; i++)
+        scores[i] = rf_kernel_score(rf_op_kernel(call->op, i), call, &exec->caps);
     if (r >= 0) r = measure_order(exec, call, in, out, order, rf_tune_order(scores, count, order), best, best_seconds);
     rf_free(scores);
     rf_free(order);

@@ -126,15 +126,6 @@ typedef struct rf_program_stats {
     uint64_t upload_size; /* bytes that the host writes for a run */
 } rf_program_stats;
 rf_result rf_program_stats_get(rf_program *program, int64_t batch, rf_program_stats *out);
-/* Best device time per node over `runs` runs with barriers between nodes (wall-clock time of a submission each where
- * the device has no timestamps), in order of execution. Works on the inputs of the latest run with this batch size;
- * states are put back afterwards, placements are overwritten. *times is freed with rf_free. Blocking. */
-typedef struct rf_node_time {
-    const char *op, *kernel;
-    uint64_t ns;
-    rf_cost cost;
-} rf_node_time;
-rf_result rf_program_profile(rf_program *program, int64_t batch, uint32_t runs, rf_node_time **times, uint32_t *count);
 
 /* ---- one op alone: tests, tuning and benchmarks ---- */
 typedef struct rf_kernel_timing {

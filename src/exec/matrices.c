@@ -39,8 +39,8 @@ static const rf_kernel *trial_kernel(const rf_exec *exec, const rf_op_call *call
 {
     const rf_kernel *best = NULL;
     double best_score = 0;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const rf_kernel *kernel = call->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, i);
         const double score = kernel->cooperative ? rf_kernel_score(kernel, call, &exec->caps) : 0;
         if (score <= best_score) continue;
         best_score = score;
@@ -72,8 +72,8 @@ static rf_result trial_run(rf_exec *exec, rf_dtype type, trial *t)
 
 static bool wants_matrices(const rf_exec *exec, const rf_op_call *call)
 {
-    for (uint32_t i = 0; i < call->op->num_kernels; i++)
-        if (call->op->kernels[i]->cooperative && rf_kernel_score(call->op->kernels[i], call, &exec->caps) > 0)
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++)
+        if (rf_op_kernel(call->op, i)->cooperative && rf_kernel_score(rf_op_kernel(call->op, i), call, &exec->caps) > 0)
             return true;
     return false;
 }

@@ -97,22 +97,6 @@ rf_result rf_gpu_pipeline_get(rf_gpu_device *device, const rf_gpu_pipeline_param
 rf_result rf_gpu_pipelines_get(rf_gpu_device *device, const rf_gpu_pipeline_params *params, uint32_t count,
                                rf_gpu_pipeline **out);
 
-/* What the driver's compiler says of a pipeline. */
-typedef struct rf_gpu_statistic {
-    char name[256]; /* the driver's */
-    double value;
-} rf_gpu_statistic;
-typedef struct rf_gpu_explanation {
-    rf_gpu_statistic *statistics;
-    uint32_t num_statistics, subgroup_size; /* 0: not known */
-    char *code;                             /* machine code as text; NULL: not to be had */
-} rf_gpu_explanation;
-/* Whether the device was opened to `explain` and its driver can. */
-bool rf_gpu_explains(const rf_gpu_device *device);
-/* Empty where it cannot. To be freed after a failure, too. */
-rf_result rf_gpu_pipeline_explain(rf_gpu_device *device, const rf_gpu_pipeline *pipeline, rf_gpu_explanation *out);
-void rf_gpu_explanation_free(rf_gpu_explanation *explanation);
-
 /* ---- recordings: built once, submitted many times ---- */
 /* What is bound is as long as `size` says, storage buffers rounded up to whole words. */
 typedef struct rf_gpu_binding {

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "gpu/device/plan.h"
 #include "gpu/gpu.h"
-#include "gpu/plan.h"
-#include "gpu/precompile.h"
+#include "gpu/queue/precompile.h"
 #include "gpu/vk_table.h"
 
 #define RF_GPU_MAX_BINDINGS 32 /* texel_mask has that many bits */
@@ -192,10 +192,6 @@ rf_result rf_gpu_memory_flush_buffer(const rf_gpu_buffer *buffer);
 void rf_gpu_pipelines_destroy(rf_gpu_device *device);
 rf_result rf_gpu_pipeline_cache_open(rf_gpu_device *device, const char *directory, bool read_only);
 void rf_gpu_pipeline_cache_close(rf_gpu_device *device);
-
-/* ---- explain.c ---- */
-/* Whether pipelines of the device can be explained. */
-bool rf_gpu_can_explain(const rf_gpu *gpu, VkPhysicalDevice physical, const rf_gpu_snapshot *snapshot);
 
 /* ---- specialize.c ---- */
 /* The module with its specialization constants set to these (by number; the others have their defaults) and without

@@ -120,7 +120,7 @@ static rf_result differentiate_node(differentiation *d, rf_node n)
     return RF_OK;
 }
 
-/* Of the value's shape and type. */
+/* Fills a value of the shape and type of `like`. */
 static rf_result fill_as(rf_graph *graph, float number, rf_value like, rf_value *out)
 {
     RF_TRY(graph->core->fill_like(graph, number, like, out));

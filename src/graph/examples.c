@@ -151,7 +151,7 @@ static rf_result describe_value(rf_graph *graph, rf_value v, rf_examples *out)
     return RF_OK;
 }
 
-/* What fits the traced batch alone, and all that comes of it, has a shape that says nothing. */
+/* A value that fits the traced batch alone has a shape that says nothing, and so has all that comes of it. */
 static bool is_fixed(const rf_examples *x)
 {
     return x->kind == RF_EXAMPLES_UNKNOWN && x->follows == 0;

@@ -31,7 +31,7 @@ struct rf_examples {
     rf_examples_dim dim[RF_MAX_RANK];
 };
 
-/* Of all values of a graph, as far as they were followed. Zeroed before first use. */
+/* The examples of all values of a graph, as far as they were followed. Zeroed before first use. */
 typedef struct rf_examples_map {
     rf_examples *items; /* [num_values] */
     uint32_t capacity, num_values, num_nodes;

@@ -272,7 +272,7 @@ void rf_graph_count_uses(rf_graph *graph, const rf_node_info *node, int sign)
     }
 }
 
-void rf_graph_kill(rf_graph *graph, rf_node node)
+void rf_graph_remove_node(rf_graph *graph, rf_node node)
 {
     rf_graph_count_uses(graph, &graph->nodes.items[node], -1);
     graph->nodes.items[node].dead = true;

@@ -113,7 +113,7 @@ rf_result rf_graph_host(rf_graph *graph, const void *object, rf_tensor_desc desc
 rf_result rf_graph_constant(rf_graph *graph, rf_tensor_desc desc, const void *data, rf_value *out); /* copies */
 /* Infers, appends; out[] gets op->n_out values (0 for those that inference left out). `attr` may be NULL (zeroes).
  * Every call makes values of its own, whatever is in the graph already: two equal expressions are two targets of
- * differentiation. rf_graph_share() joins them once all gradients are there. */
+ * differentiation. rf_graph_merge_common() joins them once all gradients are there. */
 rf_result rf_graph_add(rf_graph *graph, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in,
                        rf_value *out);
 
@@ -130,7 +130,7 @@ void rf_graph_call(const rf_graph *graph, rf_node node, rf_op_call *call);
 /* How many live nodes read the value (shape-only reads count too). */
 uint32_t rf_graph_num_uses(const rf_graph *graph, rf_value v);
 
-/* What must be computed. Values in `results` and all nodes that mutate something are kept. */
+/* The values that must be computed. Those in `results` and all nodes that mutate something are kept. */
 typedef struct rf_graph_roots {
     const rf_value *results;
     uint32_t num_results;
@@ -151,7 +151,7 @@ rf_result rf_graph_check_influence(const rf_graph *graph, rf_value loss, const r
  * state that they read: the first of them stays, the others die. map[v] is the value that holds from now on what v
  * held. Values differentiated by before keep their gradients; whatever is differentiated afterwards sees one value
  * where there were several. */
-rf_result rf_graph_share(rf_graph *graph, rf_value *map);
+rf_result rf_graph_merge_common(rf_graph *graph, rf_value *map);
 
 /* All nodes that read `from` read `to` instead: a leaf of the same type and shape. */
 void rf_graph_substitute(rf_graph *graph, rf_value from, rf_value to);
@@ -160,7 +160,7 @@ void rf_graph_substitute(rf_graph *graph, rf_value from, rf_value to);
  * Values in `roots` keep their numbers and contents. */
 rf_result rf_graph_optimize(rf_graph *graph, const rf_graph_roots *roots);
 
-/* What takes the numbers of an input for indices. */
+/* A node that takes the numbers of an input for indices. */
 typedef struct rf_lookup {
     const rf_op *op; /* NULL: nothing does */
     int64_t choices; /* indices are 0 to one below */
@@ -188,7 +188,7 @@ rf_result rf_graph_replay(const rf_graph *from, const bool *needed, rf_graph *to
 
 /* Text form for logs and tests, one leaf or live node a line. NULL + record on failure. Free with rf_free. */
 char *rf_graph_dump(const rf_graph *graph);
-/* Of its live nodes with their attributes and shapes, and of its constants: equal for graphs that were traced alike. */
+/* Hashes live nodes with their attributes and shapes, and constants: graphs that were traced alike have equal ones. */
 uint64_t rf_graph_hash(const rf_graph *graph);
 
 /* Runs the whole graph on the host with the ops' references: the oracle of tests. `values[v]` holds the bytes of every
@@ -199,8 +199,8 @@ rf_result rf_graph_interpret(const rf_graph *graph, rf_arena *arena, void **valu
 
 typedef struct rf_placement {
     bool planned;          /* false: not in the slab (leaf, view of one, dead, or placed elsewhere by the caller) */
-    rf_value alias_of;     /* != 0: same bytes as that value (view or in-place), which aliases nothing itself. Of an
-                              external     view: the bytes to copy to where the caller wants them */
+    rf_value alias_of;     /* != 0: same bytes as that value (view or in-place), which aliases nothing itself. For
+                              an external view these are to be copied to where the caller wants them */
     uint64_t offset, size; /* `offset` also of aliases */
 } rf_placement;
 typedef struct rf_memory_plan {

@@ -31,7 +31,7 @@ bool rf_batch_shapes_fit(const rf_graph *graph, const rf_op_call *call, const rf
 /* Adds `sign` (1 or -1) to the use count of each value the node reads. */
 void rf_graph_count_uses(rf_graph *graph, const rf_node_info *node, int sign);
 /* Takes a node out: flag and use counts. */
-void rf_graph_kill(rf_graph *graph, rf_node node);
+void rf_graph_remove_node(rf_graph *graph, rf_node node);
 /* RF_ERROR_INVALID_ARGUMENT unless all values exist. `what` names the array in the message. */
 rf_result rf_graph_check_values(const rf_graph *graph, const char *what, const rf_value *values, uint32_t count);
 

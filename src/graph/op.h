@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interface of an operation: everything that the project knows about it, in one struct that one file of src/ops/
- * fills in. The graph differentiates and fuses through it, exec chooses and plans kernels through it, and tests and
- * benchmarks iterate over its cases.
+ * fills in. The graph differentiates and fuses through it, and exec chooses and plans kernels through it.
  */
 #ifndef RF_GRAPH_OP_H
 #define RF_GRAPH_OP_H
@@ -87,7 +86,7 @@ typedef struct rf_attr_field {
 #define RF_ATTR_NAMED(type, member, most, choice)                                                                      \
     RF_ATTR_ROW(type, member, #member, RF_ATTR_CHOICE, 1, 0, 0, most, choice)
 #define RF_ATTR_NUMBER(type, member) RF_ATTR_ROW(type, member, #member, RF_ATTR_FLOAT, 1, 0, 0, 0, NULL)
-/* Of an op: the type of its attributes, and their table. */
+/* An op's fields for its attributes: their type, and their table. */
 #define RF_ATTRIBUTES(type, table)                                                                                     \
     .attr_size = sizeof(type), .attr_fields = table, .num_attr_fields = sizeof(table) / sizeof((table)[0])
 
@@ -101,7 +100,7 @@ typedef enum rf_bind_view {
     RF_VIEW_TEXEL_RGBA16F,
     RF_VIEW_TEXEL_R16F,
 } rf_bind_view;
-/* Of one texel; 0: storage. */
+/* The bytes of one texel; 0: it is storage. */
 static inline uint32_t rf_view_texel_bytes(rf_bind_view view)
 {
     static const uint32_t bytes[] = { 0, 16, 4, 8, 2 };
@@ -133,7 +132,7 @@ typedef struct rf_dispatch {
         spec[RF_MAX_SPEC]; /* spec[0] is local_size_x in every shader (spec[1], [2]: y, z where a shader uses them) */
     uint32_t push[RF_MAX_PUSH / 4];
     uint32_t grid[3]; /* workgroups */
-    /* Of a piece of a dispatch (rf_kernel_plan_split() makes them): its first workgroup, which shaders see as such. */
+    /* The first workgroup of a piece of a dispatch (rf_kernel_plan_split() makes them), which shaders see as such. */
     uint32_t base[3];
     bool piece;
     /* The most iterations that an invocation makes: those of all its loops together, nested loops multiplied out, one
@@ -175,8 +174,10 @@ rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps 
  * failure the plan is what it was.
  */
 rf_result rf_kernel_plan_split(rf_kernel_plan *plan, const uint32_t *pieces);
-void rf_dispatch_spec(rf_dispatch *d, uint32_t value);                  /* appends a specialization constant */
-void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size); /* sets the push constants */
+void rf_dispatch_spec(rf_dispatch *d, uint32_t value); /* appends a specialization constant */
+/* Sets the push constants: the shader's struct of rf_push.h. A shader that has only the first members of a struct takes
+ * these. */
+void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size);
 /* Appends a binding of the whole tensor, for the caller to narrow. Never NULL. */
 rf_binding *rf_dispatch_bind(rf_dispatch *d, rf_bind_kind kind, uint32_t index, rf_bind_view view, bool write);
 
@@ -185,8 +186,10 @@ typedef struct rf_kernel {
     /* Preference among the op's kernels on this device: <= 0 not eligible, otherwise larger is better. Must look at
      * every limit the plan relies on. Static knowledge; measurement (tuning) overrides the order, not the eligibility.
      */
-    double (*score)(const rf_op_call *call, const rf_device_caps *caps);
-    rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan); /* pure */
+    double (*score)(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+    rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                      rf_kernel_plan *plan); /* pure */
+    const void *data; /* handed to both: how this kernel differs from others that share these functions */
     bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
@@ -197,9 +200,17 @@ typedef struct rf_kernel {
     /* Whether it reads and writes the types of 16 bits of such a call by itself, where the op has them. NULL: never. */
     bool (*narrow)(const rf_op_call *call, const rf_device_caps *caps);
 } rf_kernel;
+/* Kernels of one op that are made for one kind of devices. */
+typedef struct rf_kernel_list {
+    const rf_kernel *rows;
+    uint32_t count;
+} rf_kernel_list;
+/* Who can run the kernels of a list: every device; software drivers, which run a subgroup as lanes of a processor's
+ * vector registers; GPUs. */
+enum { RF_FAMILY_COMMON, RF_FAMILY_CPU, RF_FAMILY_GPU, RF_NUM_FAMILIES };
 /* The call has types of 16 bits, which the kernel leaves to rf_op.widen. */
 bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
-/* What kernel->score says of the call, in whatever types its tensors are stored. */
+/* The score that the kernel gives the call, in whatever types its tensors are stored. */
 double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
 /* kernel->plan and op->finish of a call that needs no widening. Part of rf_kernel_plan_make(). */
 rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
@@ -207,37 +218,6 @@ rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, 
 /* The kernel's plan, checked: the only way to a plan that is to run. To be freed after a failure, too. */
 rf_result rf_kernel_plan_make(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                               rf_kernel_plan *plan);
-
-/* ---- test cases, which are the benchmark's cases too ---- */
-
-typedef enum rf_fill {
-    RF_FILL_NORMAL = 0,  /* N(0,1) * (b ? b : 1) + a */
-    RF_FILL_UNIFORM,     /* U(a, b) */
-    RF_FILL_INTEGER,     /* integers a .. b - 1 (any dtype) */
-    RF_FILL_DISTINCT,    /* a random permutation of k * 0.01: no ties, for max and argmax with finite differences */
-    RF_FILL_PROBABILITY, /* rows (last axis) positive with sum 1 */
-    RF_FILL_ZERO,
-} rf_fill;
-typedef struct rf_case_input {
-    rf_tensor_desc desc;
-    rf_fill fill;
-    float a, b;
-} rf_case_input;
-typedef struct rf_op_case {
-    const char *name; /* unique within the op */
-    const void *attr; /* NULL: zeroed attributes */
-    uint32_t n_in;
-    rf_case_input in[RF_MAX_INPUTS];
-    double rtol, atol;   /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
-    bool check_gradient; /* compare the gradient with finite differences of the reference (keep such cases small) */
-    bool benchmark;      /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
-    /* What a recurrent op multiplies in a step, as a case of matmul: the benchmark has its rate beside the op's. */
-    const struct rf_op_case *products;
-    bool large;      /* left out of the quick test run */
-    bool unattended; /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
-    bool by_sign;    /* results depend on the sign of a sum, which a denormal decides where the device has denormals */
-    bool saturates;  /* numbers do not fit the result's type, which other programs need not clamp */
-} rf_op_case;
 
 /* ---- the op ---- */
 
@@ -252,7 +232,7 @@ typedef struct rf_grad_context {
     rf_value *din;        /* to fill in; leave 0 for "no gradient flows" */
 } rf_grad_context;
 
-/* What a fusion hook proposes instead of two nodes. */
+/* A fusion hook proposes this instead of two nodes. */
 typedef struct rf_fused {
     const rf_op *op;
     uint32_t n_in;
@@ -289,20 +269,20 @@ struct rf_op {
         shape_only;   /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */
     uint32_t mutates; /* bit i: input i is updated in place; such nodes are never removed */
     /* Bit i: dimension 0 of input or output i counts no examples, but is something of its own (weights and their
-     * gradients). Of all others it does where it is as large as that of input 0: that is where kernels cut tensors that
+     * gradients). In all others it does where it is as large as that of input 0: that is where kernels cut tensors that
      * are larger than a descriptor. */
     uint32_t unbatched_in, unbatched_out;
     uint32_t saved_out; /* bit i: output i is there for the op's own gradient, and has none itself */
     uint32_t settings;  /* bit i: input i holds numbers that are checked before they come here: always finite */
-    /* Of an op that looks something up: how many choices there are, and the input that holds their numbers. Of other
-     * numbers it makes NaN. NULL: it looks nothing up. */
+    /* How many choices an op has that looks something up; an input holds their numbers. Other numbers give NaN. NULL:
+     * it looks nothing up. */
     int64_t (*choices)(const rf_op_call *call);
     uint32_t index_input;
-    /* Of a product whose kernels pad input 0 with zeros: the elements of input 1 that zeros may meet in element i of
-     * output 0, where NaN or an infinity among them then shows. NULL: nothing is padded. */
+    /* Where kernels of a product pad input 0 with zeros: the elements of input 1 that zeros may meet in element i of
+     * output 0, in which NaN or an infinity among them then shows. NULL: nothing is padded. */
     rf_elements (*met_by_padding)(const rf_op_call *call, int64_t i);
-    /* Of an op that moves rows along a dimension: which examples those of output `i` belong to, where that depends on
-     * the batch. `out` holds what follows from the shapes alone. NULL: rows stay where they are. */
+    /* Where an op moves rows along a dimension: which examples those of output `i` belong to, if that depends on the
+     * batch. `out` holds what follows from the shapes alone. NULL: rows stay where they are. */
     void (*examples)(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out);
     /*
      * Inputs may be stored in f16 or bf16, all in the same, and are computed with in f32: inference, gradient,
@@ -334,17 +314,19 @@ struct rf_op {
     /* Fusion of two readers of one value, or of a node and one that reads what it makes: node `self` is of this op,
      * `other` comes to be its output number *other_out. That may take the place of one that `other` alone reads. */
     bool (*absorb_sibling)(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
-    /* Of an op that does not live as long as the process: each graph that has it holds a reference. NULL otherwise. */
+    /* Each graph holds a reference to an op that does not live as long as the process. NULL: it does. */
     void (*retain)(const rf_op *op);
     void (*release)(const rf_op *op);
-    const rf_kernel *const *kernels;
+    const rf_kernel_list *families[RF_NUM_FAMILIES]; /* NULL: none. rf_op_kernel() numbers the kernels of all */
+    const rf_kernel *const *kernels;                 /* further ones, which come first */
     uint32_t num_kernels;
-    const rf_op_case *cases;
-    uint32_t num_cases;
-    /* Further rows of the op benchmark on devices that are no CPUs: sizes that fill a GPU. No test computes them. */
-    const rf_op_case *gpu_cases;
-    uint32_t num_gpu_cases;
 };
+/* The op's kernels are numbered in the order of the families. Among those with the same score the first one runs. */
+uint32_t rf_op_num_kernels(const rf_op *op);
+const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i);
+const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name); /* NULL: there is none */
+/* The kernel with the highest score; NULL: none takes the call. */
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps);
 
 /* ---- types of 16 bits (widen.c) ---- */
 bool rf_dtype_is_narrow(rf_dtype dtype);

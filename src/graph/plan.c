@@ -1,11 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers with which kernels' plan functions build their dispatches. */
+/* An op's kernels, and what kernels' plan functions build their dispatches with. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "graph/op.h"
+
+uint32_t rf_op_num_kernels(const rf_op *op)
+{
+    uint32_t count = op->num_kernels;
+    for (uint32_t f = 0; f < RF_NUM_FAMILIES; f++) count += op->families[f] ? op->families[f]->count : 0;
+    return count;
+}
+
+const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i)
+{
+    if (i < op->num_kernels) return op->kernels[i];
+    i -= op->num_kernels;
+    for (uint32_t f = 0; f < RF_NUM_FAMILIES; f++) {
+        const uint32_t count = op->families[f] ? op->families[f]->count : 0;
+        if (i < count) return &op->families[f]->rows[i];
+        i -= count;
+    }
+    return NULL;
+}
+
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_kernel *best = NULL;
+    double most = 0;
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const double score = rf_kernel_score(rf_op_kernel(call->op, i), call, caps);
+        if (score <= most) continue;
+        best = rf_op_kernel(call->op, i);
+        most = score;
+    }
+    return best;
+}
+
+const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name)
+{
+    for (uint32_t i = 0; i < rf_op_num_kernels(op); i++)
+        if (strcmp(rf_op_kernel(op, i)->name, name) == 0) return rf_op_kernel(op, i);
+    return NULL;
+}
 
 rf_dispatch *rf_kernel_plan_add(rf_kernel_plan *plan, const rf_shader *shader, uint64_t loops)
 {
@@ -48,6 +87,7 @@ void rf_dispatch_spec(rf_dispatch *d, uint32_t value)
 
 void rf_dispatch_push(rf_dispatch *d, const void *data, uint32_t size)
 {
+    if (d->shader->push_size > 0 && size > d->shader->push_size) size = d->shader->push_size;
     if (size <= RF_MAX_PUSH) memcpy(d->push, data, size);
     d->push_size = size;
 }
@@ -112,6 +152,9 @@ static rf_result dispatch_check_arrays(const rf_dispatch *d)
 static rf_result dispatch_check_limits(const rf_dispatch *d, const rf_device_caps *caps)
 {
     const char *name = d->shader->name;
+    if (d->push_size < d->shader->push_size)
+        return RF_FAIL(RF_ERROR_INTERNAL, "shader '%s': %u push-constant bytes; it reads %u", name, d->push_size,
+                       d->shader->push_size);
     if (d->push_size > caps->max_push_constants)
         return RF_FAIL(RF_ERROR_INTERNAL, "shader '%s': %u push-constant bytes; the device allows %u", name,
                        d->push_size, caps->max_push_constants);
@@ -138,7 +181,7 @@ static rf_result dispatch_check_limits(const rf_dispatch *d, const rf_device_cap
     return RF_OK;
 }
 
-/* Of a dispatch without a shader. */
+/* Checks a dispatch without a shader. */
 static rf_result check_transfer(const rf_dispatch *d, uint32_t number)
 {
     const rf_runs *runs = &d->runs;
@@ -170,7 +213,7 @@ rf_result rf_kernel_plan_check(const rf_kernel_plan *plan, const rf_device_caps 
 rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,
                                rf_kernel_plan *plan)
 {
-    RF_TRY(kernel->plan(call, caps, plan));
+    RF_TRY(kernel->plan(call, caps, kernel->data, plan));
     return call->op->finish && !kernel->finishes ? call->op->finish(call, caps, plan) : RF_OK;
 }
 

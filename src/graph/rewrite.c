@@ -28,7 +28,7 @@ static rf_result remove_dead(rf_graph *graph, const rf_graph_roots *roots)
         if (live) {
             for (uint32_t i = 0; i < node->n_in; i++) needed[node->in[i]] = true;
         } else {
-            rf_graph_kill(graph, n);
+            rf_graph_remove_node(graph, n);
         }
     }
     rf_free(needed);
@@ -317,8 +317,8 @@ static rf_result fusion_apply(rewriter *rw, fusion *f)
 
     unlink_reads(rw, f->place);
     unlink_reads(rw, f->gone);
-    rf_graph_kill(graph, f->gone);
-    rf_graph_kill(graph, f->place);
+    rf_graph_remove_node(graph, f->gone);
+    rf_graph_remove_node(graph, f->place);
     rf_node_info *node = &graph->nodes.items[f->place];
     for (uint32_t i = 0; i < node->n_out; i++) {
         /* Unused ones that the fused node does not make any more. The others are set below. */

@@ -40,7 +40,7 @@ rf_op_call rf_call_widened(const rf_op_call *call)
 
 /* ---- types of results ---- */
 
-/* Of all inputs that have one. */
+/* Finds the type that all inputs have that have one. */
 static rf_result common_type(const rf_op_call *call, rf_dtype *out)
 {
     *out = RF_DTYPE_INVALID;
@@ -92,9 +92,9 @@ bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_
 
 double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps)
 {
-    if (!rf_kernel_widens(kernel, call, caps)) return kernel->score(call, caps);
+    if (!rf_kernel_widens(kernel, call, caps)) return kernel->score(call, caps, kernel->data);
     const rf_op_call wide = rf_call_widened(call);
-    return kernel->score(&wide, caps);
+    return kernel->score(&wide, caps, kernel->data);
 }
 
 /* ---- references ---- */

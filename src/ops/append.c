@@ -2,19 +2,6 @@
 /* Plans that are followed by another op's. */
 #include "ops/kit.h"
 
-const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_kernel *best = NULL;
-    double most = 0;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const double score = rf_kernel_score(call->op->kernels[i], call, caps);
-        if (score <= most) continue;
-        best = call->op->kernels[i];
-        most = score;
-    }
-    return best;
-}
-
 /* Room of one kind behind what a plan has; where it begins. What was bound to the end of that keeps its size. */
 static uint64_t extend_room(rf_kernel_plan *plan, rf_bind_kind kind, uint64_t size, uint64_t alignment)
 {

@@ -167,6 +167,13 @@ uint64_t rf_flat_chunk(const rf_device_caps *caps, size_t element_size)
     return elements > step ? elements / step * step : step;
 }
 
+void rf_flat_job_push(rf_flat_job *job, const void *values, size_t size)
+{
+    const size_t counts = 2 * sizeof(uint32_t);
+    job->push_size = (uint32_t)(size - counts);
+    memcpy(job->push, (const char *)values + counts, job->push_size);
+}
+
 rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const uint64_t chunk = rf_flat_chunk(caps, sizeof(float));
@@ -197,6 +204,12 @@ rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_devi
 }
 
 /* ---- row jobs ---- */
+
+void rf_row_job_push(rf_row_job *job, const void *values, size_t size)
+{
+    job->n_push = (uint32_t)(size / sizeof(uint32_t));
+    memcpy(job->push, values, size);
+}
 
 uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes)
 {

@@ -15,14 +15,11 @@
 /* ---- literals ---- */
 
 #define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
-/* Of an op: its tables. */
-#define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
-#define RF_CASES(table) .cases = table, .num_cases = RF_LENGTH(table)
-#define RF_GPU_CASES(table) .gpu_cases = table, .num_gpu_cases = RF_LENGTH(table)
-/* Static initialisers, for cases: a descriptor (type, rank, dimensions...) and an input with its filling. */
 /* clang-format off */
-#define RF_DESC(type, rank, ...) { (type), { (rank), { __VA_ARGS__ } } }
-#define RF_TENSOR(type, fill, a, b, ...) { RF_DESC(type, __VA_ARGS__), fill, a, b }
+/* Of an op: its table. */
+#define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
+/* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
+#define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
 /* clang-format on */
 
 static inline uint64_t rf_min(uint64_t a, uint64_t b)
@@ -135,6 +132,15 @@ typedef struct rf_flat_job {
     uint32_t n_spec, spec[8];
     uint32_t push_size, push[24]; /* bytes and words of what follows the two counts */
 } rf_flat_job;
+/* Gives the job the struct of its shader's push constants (rf_push.h), whose first two members it sets itself:
+ * `vectors` and `tail`. */
+#define RF_FLAT_JOB_PUSH(job, values, vectors, tail)                                                                   \
+    do {                                                                                                               \
+        _Static_assert(offsetof(__typeof__(values), vectors) == 0 && offsetof(__typeof__(values), tail) == 4,          \
+                       "a flat job sets the first two members");                                                       \
+        rf_flat_job_push((job), &(values), sizeof(values));                                                            \
+    } while (0)
+void rf_flat_job_push(rf_flat_job *job, const void *values, size_t size);
 rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan);
 
 /* Output 0, in f32: one value everywhere (broadcast.c). */
@@ -176,6 +182,13 @@ static inline uint64_t rf_row_bytes(const rf_tensor_desc *desc)
 {
     return rf_desc_columns(desc) * rf_dtype_size(desc->dtype);
 }
+/* Gives the job the struct of its shader's push constants (rf_push.h), whose first member it sets itself: `rows`. */
+#define RF_ROW_JOB_PUSH(job, values, rows)                                                                             \
+    do {                                                                                                               \
+        _Static_assert(offsetof(__typeof__(values), rows) == 0, "a row job sets the first member");                    \
+        rf_row_job_push((job), &(values), sizeof(values));                                                             \
+    } while (0)
+void rf_row_job_push(rf_row_job *job, const void *values, size_t size);
 /* What shaders/include/stored.glsl calls TYPES. */
 uint32_t rf_row_job_types(const rf_row_job *job, const rf_op_call *call, const rf_device_caps *caps);
 /* Rows that one dispatch may take, so that every tensor's chunk fits a descriptor and starts where descriptors may, and
@@ -249,8 +262,6 @@ typedef struct rf_plan_tensor {
 } rf_plan_tensor;
 /* What rf_op.finish is made of: appends the best plan for `call`, a call of another op whose inputs and outputs are
  * these tensors of the plan's own. */
-/* The kernel with the highest score; NULL: none takes the call. */
-const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps);
 rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
                          const rf_plan_tensor *in, const rf_plan_tensor *out);
 
@@ -262,11 +273,12 @@ rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_
 #define RF_NARROW_VARIANT(linkage, id, text, score_of, plan_of, variant, narrow_of)                                    \
     RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .narrow = narrow_of)
 #define RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, ...)                                            \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
     {                                                                                                                  \
         return score_of(call, caps, variant);                                                                          \
     }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
     {                                                                                                                  \
         return plan_of(call, caps, variant, plan);                                                                     \
     }                                                                                                                  \
@@ -275,12 +287,13 @@ rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_
 #define RF_ROW_KERNEL(id, text, make_job) RF_NARROW_ROW_KERNEL(id, text, make_job, NULL)
 /* The same with rf_kernel.narrow. */
 #define RF_NARROW_ROW_KERNEL(id, text, make_job, narrow_of)                                                            \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
     {                                                                                                                  \
         const rf_row_job job = make_job;                                                                               \
         return rf_row_job_score(&job, caps);                                                                           \
     }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
     {                                                                                                                  \
         const rf_row_job job = make_job;                                                                               \
         return rf_row_job_plan(&job, caps, plan);                                                                      \

@@ -85,7 +85,8 @@
     OP(top_k)  /* x -> values, indices i32 */                                                                          \
     OP(cumsum) /* along the last axis */                                                                               \
     OP(cumprod)                                                                                                        \
-    OP(recurrence) /* x, factors */                                                                                    \
+    OP(cumprod_grad) /* dy, x -> dx */                                                                                 \
+    OP(recurrence)   /* x, factors */                                                                                  \
     OP(softmax)                                                                                                        \
     OP(softmax_grad) /* dy, y */                                                                                       \
     OP(log_softmax)                                                                                                    \

@@ -151,6 +151,11 @@ rf_result rf_emit_global_avg_pool2d(rf_graph *g, rf_value x, rf_value *out);
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out);
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out);
 /* ---- regroup.c ---- */
+/* Dimension d of the result is times[d], multiplied by those dimensions of input from[d] that axes[d] has a bit for. */
+typedef struct rf_regroup_attr {
+    uint32_t rank, from[RF_MAX_RANK], axes[RF_MAX_RANK], unused;
+    int64_t times[RF_MAX_RANK];
+} rf_regroup_attr;
 /* So many times the product of dimensions of a tensor: bit d of `axes` is dimension d. No axes: a fixed number. */
 typedef struct rf_size {
     int64_t times;
@@ -170,6 +175,9 @@ typedef struct rf_axis_attr {
 rf_result rf_emit_expand_dims(rf_graph *g, rf_value x, int32_t axis, rf_value *out);
 rf_result rf_emit_squeeze(rf_graph *g, rf_value x, int32_t axis, rf_value *out);
 rf_result rf_emit_flatten(rf_graph *g, rf_value x, rf_value *out);
+typedef struct rf_transpose_attr {
+    int32_t perm[RF_MAX_RANK];
+} rf_transpose_attr;
 rf_result rf_emit_transpose(rf_graph *g, rf_value x, const int32_t *perm, rf_value *out);
 rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out);
 /* f32. */
@@ -284,6 +292,8 @@ typedef struct rf_cumprod_attr {
     uint32_t exclusive, reverse;
 } rf_cumprod_attr;
 rf_result rf_emit_cumprod(rf_graph *g, rf_value x, bool exclusive, bool reverse, rf_value *out);
+/* cumprod_grad.c: the attributes are those of the products. */
+rf_result rf_emit_cumprod_grad(rf_graph *g, const rf_cumprod_attr *attr, rf_value dy, rf_value x, rf_value *out);
 typedef struct rf_recurrence_attr {
     uint32_t reverse;
 } rf_recurrence_attr;
@@ -375,6 +385,10 @@ rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, co
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out);
 
 /* ---- update.c: flat ranges of parameters ---- */
+/* Of momentum_update and muon_momentum. */
+typedef struct rf_update_attr {
+    uint32_t nesterov;
+} rf_update_attr;
 /* Numbers an update reads at run time, one HOST value f32 [RF_HYPER_COUNT]; set by the optimizer before each step. */
 enum {
     RF_HYPER_RATE,
@@ -400,6 +414,12 @@ enum {
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in);
 
 /* ---- loss_scale.c: states and tallies are those of base/loss_scale.h ---- */
+typedef struct rf_overflow_check_attr {
+    float most;
+} rf_overflow_check_attr;
+typedef struct rf_loss_scale_attr {
+    uint32_t growth_steps, is_fixed;
+} rf_loss_scale_attr;
 /* Multiplies gradients by the tally's inverse, in place, and notes in the tally where one is not finite. */
 rf_result rf_emit_unscale(rf_graph *g, rf_value gradients, rf_value tally);
 /* Notes in the tally where a gradient, as it is or multiplied by the tally's inverse, is larger than `most` or no

@@ -23,8 +23,9 @@ typedef enum attempt {
     HIDDEN,         /* somebody else's, which this user may not even read: it may be held */
     IN_THE_WAY,     /* left by another user, held by nobody, and not to be replaced: errno says why */
     FOREIGN,        /* what stands there is no lock */
-    NO_LOCKS,       /* errno says why */
-    FAILED,         /* the same, for reasons that say nothing about the directory */
+    NO_LOCKS,       /* the file system has none: errno says so */
+    NOT_WRITABLE,   /* the directory, at this time: errno says why */
+    FAILED,         /* errno says why, and nothing about the directory */
     AGAIN           /* the file was removed meanwhile */
 } attempt;
 
@@ -149,12 +150,13 @@ static attempt try_file(int fd, const char *path, bool writable, char holder[HOL
         write_holder(fd);
         return TAKEN;
     }
-    if (errno != EAGAIN && errno != EACCES) return NO_LOCKS;
+    if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) return NO_LOCKS;
+    if (errno != EAGAIN && errno != EACCES) return FAILED;
     read_holder(fd, holder);
     return is_this_process(holder) ? HELD_HERE : HELD_ELSEWHERE;
 }
 
-/* Whether a lock could not be made because of where it is: then nothing can be written there, or only without one. */
+/* Whether a lock could not be made because of where it is: then nothing new can be written there. */
 static attempt judge_failure(const char *path)
 {
     const int code = errno;
@@ -163,7 +165,7 @@ static attempt judge_failure(const char *path)
     if (code == EINTR || code == EEXIST) a = AGAIN;
     if (code == ELOOP || code == EISDIR || code == ENXIO) a = FOREIGN;
     if (code == EACCES || code == EPERM || code == EROFS || code == ENOSPC || code == EDQUOT)
-        a = lstat(path, &status) == 0 ? HIDDEN : NO_LOCKS;
+        a = lstat(path, &status) == 0 ? HIDDEN : NOT_WRITABLE;
     errno = code;
     return a;
 }
@@ -207,7 +209,18 @@ static rf_result fail_theirs(const rf_directory_lock *lock, attempt a, const cha
         strerror(code), instead);
 }
 
-/* What is locked and what else may be used are for the message. */
+/* Says so once: saves try again where the directory may be written by then. */
+static rf_result go_unlocked(rf_directory_lock *lock, attempt a)
+{
+    if (!lock->warned)
+        rf_log_message(RF_LOG_WARN, "'%s' cannot be locked (%s): make sure that no other training writes there",
+                       lock->path, strerror(errno));
+    lock->warned = true;
+    lock->unlocked = a == NO_LOCKS;
+    return RF_OK;
+}
+
+/* The message names `what` is locked, and what may be used `instead`. */
 static rf_result take_lock(rf_directory_lock *lock, const char *what, const char *instead)
 {
     const uint64_t deadline = rf_now_ns() + WAIT_SECONDS * 1000000000ull;
@@ -215,12 +228,7 @@ static rf_result take_lock(rf_directory_lock *lock, const char *what, const char
         char holder[HOLDER_SIZE] = "";
         const attempt a = try_lock(lock, holder);
         if (a == TAKEN || a == HELD_HERE) return RF_OK;
-        if (a == NO_LOCKS) {
-            lock->unlocked = true;
-            rf_log_message(RF_LOG_WARN, "'%s' cannot be locked (%s): make sure that no other training writes there",
-                           lock->path, strerror(errno));
-            return RF_OK;
-        }
+        if (a == NO_LOCKS || a == NOT_WRITABLE) return go_unlocked(lock, a);
         if (a == FOREIGN)
             return RF_FAIL(
                 RF_ERROR_INVALID_ARGUMENT,

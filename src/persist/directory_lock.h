@@ -16,15 +16,17 @@ typedef struct rf_directory_lock {
     char *path;    /* NULL: was never taken */
     int fd;        /* below 0: this object does not hold it */
     long process;  /* that took it: one that was forked off leaves it alone */
-    bool unlocked; /* the file system has no locks, or nothing can be written there; this has been said */
+    bool unlocked; /* the file system has no locks */
+    bool warned;   /* that there is no lock */
 } rf_directory_lock;
 #define RF_DIRECTORY_LOCK_NONE ((rf_directory_lock){ .fd = -1 })
 
 /* Takes the lock where this object does not hold it yet. The directory exists. Waits five seconds for a process that is
  * just ending; then RF_ERROR_INVALID_ARGUMENT says which process on which host has held it since when. A file that
  * another user left and nobody holds is replaced, or named in the same error. Something else in its place, such as a
- * symbolic link, is refused and stays as it is. Where the file system has no locks, or nothing can be written, a
- * warning says so and there is no lock. */
+ * symbolic link, is refused and stays as it is. Where the file system has no locks, a warning says
+ * so and there is none: it protects less than elsewhere, as rf_log_level has it. The same where nothing can be written;
+ * a later call tries again. */
 rf_result rf_directory_lock_take(rf_directory_lock *lock, const char *directory, const char *name);
 /* The same for one file, or for the files that a pattern names; its directory exists. */
 rf_result rf_directory_lock_take_file(rf_directory_lock *lock, const char *path);

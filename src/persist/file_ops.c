@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/platform.h"
 
 static int system_create(void *user, const char *path)
 {
@@ -203,6 +204,19 @@ rf_result rf_file_sync(const rf_file_ops *ops, int fd, const char *path)
         code = ops->fsync(ops->user, fd);
     } while (code != 0 && errno == EINTR);
     return code == 0 ? RF_OK : RF_FAIL_ERRNO(RF_ERROR_IO, "%s: cannot sync to the disk", path);
+}
+
+bool rf_file_discard(const rf_file_ops *ops, const char *path)
+{
+    if (ops->unlink(ops->user, path) == 0 || errno == ENOENT) return true;
+    rf_log_message(RF_LOG_WARN, "cannot remove '%s' (%s)", path, strerror(errno));
+    return false;
+}
+
+char *rf_path_beside(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? rf_asprintf("%.*s/%s", (int)(slash - path), path, name) : rf_strdup(name);
 }
 
 /* One look for what killed processes left in a directory. */

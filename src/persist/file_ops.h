@@ -39,6 +39,10 @@ rf_result rf_file_read_at(const rf_file_ops *ops, int fd, const char *path, void
 rf_result rf_file_write_at(const rf_file_ops *ops, int fd, const char *path, const void *data, uint64_t size,
                            uint64_t offset);
 rf_result rf_file_sync(const rf_file_ops *ops, int fd, const char *path);
+/* Removes a file that nobody needs any more; warns and gives false where it is there and stays. */
+bool rf_file_discard(const rf_file_ops *ops, const char *path);
+/* The path of a file of that name in the same directory; NULL: out of memory. */
+char *rf_path_beside(const char *path, const char *name);
 
 /*
  * A file that appears under `path` when it is complete. Begin makes it under a temporary name in the same directory

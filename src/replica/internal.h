@@ -103,8 +103,6 @@ rf_result rf_strategy_stick_shared(rf_strategy *strategy, rf_result result);
 /* A failure that leaves everything as it was, but at a place where the other workers go on and would wait for this one:
  * sticks where there are others. Returns `result`. */
 rf_result rf_strategy_stick_in_job(rf_strategy *strategy, rf_result result);
-/* Puts replica and device in front of a failure's message. */
-rf_result rf_replica_context(const rf_strategy *strategy, uint32_t index, rf_result result);
 /* The index into this worker's arrays. Fails, naming the replicas of this worker, where the replica is another
  * worker's. */
 rf_result rf_strategy_local_index(const rf_strategy *strategy, const char *caller, uint32_t replica, uint32_t *index);

@@ -561,3 +561,10 @@ const char *rf_strategy_local_memory(const rf_strategy *s, uint32_t index, uint6
     *allocation = rf_gpu_caps(device)->max_allocation;
     return rf_gpu_info(device)->name;
 }
+
+rf_result rf_replica_run_kernel(rf_strategy *s, uint32_t index, const rf_op_call *call, const rf_kernel *kernel,
+                                void *const *in, void *const *out)
+{
+    rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .guard = true };
+    return rf_kernel_execute(s->replicas[index].exec, &run);
+}

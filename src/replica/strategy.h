@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of strategies, for src/train/: the trace, local state, and updates of mirrored variables.
+ * Inside of strategies, for src/trace/ and src/train/: the trace, local state, and updates of mirrored variables.
  *
  * A step runs in stages. Stage A: every replica computes its gradients (and metrics) for its share of the batch.
  * Exchange: gradients are reduce-scattered. Stage B: owners update their shard. Exchange: parameters are all-gathered.
@@ -78,6 +78,12 @@ rf_result rf_dtype_policy_type(const rf_dtype_policy *policy, const char *functi
 /* The replicas of this worker, and what the device of one can do. */
 uint32_t rf_strategy_num_local(const rf_strategy *strategy);
 const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica);
+/* Puts replica and device in front of a failure's message; `index` is that of a replica of this worker. */
+rf_result rf_replica_context(const rf_strategy *strategy, uint32_t index, rf_result result);
+/* Runs a kernel once by itself on a replica of this worker: `in` and `out` are bytes on the host. Writing beside an
+ * output is RF_ERROR_INTERNAL. */
+rf_result rf_replica_run_kernel(rf_strategy *strategy, uint32_t index, const rf_op_call *call, const rf_kernel *kernel,
+                                void *const *in, void *const *out);
 rf_strategy *rf_variable_strategy(const rf_variable *variable);
 /* The variable's STATE value; an error that names both when it is of another strategy. */
 rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
@@ -337,6 +343,7 @@ typedef enum rf_divisor_kind {
 typedef struct rf_step_divisor {
     rf_divisor_kind kind;
     rf_value own, total; /* of WEIGHTS: the replica's sum, and that of all; f32 scalars */
+    rf_value weights;    /* of WEIGHTS: what the caller gave, or has a view of; sums of the same ones are multiples */
     double elements;     /* of WEIGHTS: so many of them an example has */
 } rf_step_divisor;
 /* Notes what a value of the trace, a loss, was divided by; and says it again, NULL: nothing was noted. */

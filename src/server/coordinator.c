@@ -93,7 +93,7 @@ static rf_result start_servers(rf_coordinator *c, const rf_hello *hello, const r
     for (uint32_t s = 0; s < c->num_servers; s++) {
         const uint64_t left = rf_deadline_left(deadline);
         RF_TRY(rf_ps_connect(&c->job, &c->cluster, RF_TASK_PS, s, hello, left ? left : 1, &c->servers[s]));
-        RF_TRY(rf_ps_pulse_start(c->servers[s], c->job.heartbeat_interval_ns, &c->pulses[s]));
+        RF_TRY(rf_ps_heartbeat_start(c->servers[s], c->job.heartbeat_interval_ns, &c->heartbeats[s]));
     }
     RF_TRY(send_parameters(c, optimizer));
     for (uint32_t s = 0; s < c->num_servers; s++) RF_TRY(await_ready(c, s));
@@ -113,9 +113,9 @@ static rf_result make_room(rf_coordinator *c, const rf_coordinator_params *p, co
     c->step = c->updates = optimizer->updates;
     c->rules = RF_NEW_ARRAY(uint8_t, c->variables.count);
     c->servers = RF_NEW_ARRAY(rf_ps_link *, c->num_servers);
-    c->pulses = RF_NEW_ARRAY(rf_ps_pulse *, c->num_servers);
+    c->heartbeats = RF_NEW_ARRAY(rf_ps_heartbeat *, c->num_servers);
     c->seats = RF_NEW_ARRAY(rf_ps_seat, c->num_workers);
-    if (!c->rules || !c->servers || !c->pulses || !c->seats) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!c->rules || !c->servers || !c->heartbeats || !c->seats) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(c->rules, optimizer->rules, c->variables.count);
     RF_TRY(rf_ps_variables_plan(&c->variables, c->rules, c->num_servers, c->max_elements, &c->plan));
     c->values = RF_NEW_ARRAY(float, c->plan.total);
@@ -175,7 +175,7 @@ static void close_coordinator(rf_coordinator *c)
 {
     rf_ps_client_destroy(&c->client);
     for (uint32_t w = 0; c->seats && w < c->num_workers; w++) rf_ps_link_destroy(&c->seats[w].link);
-    for (uint32_t s = 0; c->pulses && s < c->num_servers; s++) rf_ps_pulse_stop(&c->pulses[s]);
+    for (uint32_t s = 0; c->heartbeats && s < c->num_servers; s++) rf_ps_heartbeat_stop(&c->heartbeats[s]);
     for (uint32_t s = 0; c->servers && s < c->num_servers; s++) rf_ps_link_destroy(&c->servers[s]);
     rf_listener_destroy(&c->listener);
     if (c->locked) {
@@ -188,7 +188,7 @@ static void close_coordinator(rf_coordinator *c)
     rf_ps_plan_free(&c->plan);
     rf_free(c->rules);
     rf_free(c->servers);
-    rf_free(c->pulses);
+    rf_free(c->heartbeats);
     rf_free(c->seats);
     for (uint32_t i = 0; i < c->kinds.count; i++) rf_free(c->kinds.items[i].same_data);
     rf_free(c->kinds.items);

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "server/variables.h"
 
-/* What the servers run. */
+/* The update that servers run. */
 typedef struct rf_ps_optimizer {
     const void *text; /* in the form in which it travels; borrowed, as `rules` */
     size_t size;
@@ -23,7 +23,7 @@ typedef struct rf_ps_optimizer {
 /* rf_coordinator_create(). Takes over the variables, even when it fails. */
 rf_result rf_coordinator_open(const rf_coordinator_params *params, rf_ps_variables *variables,
                               const rf_ps_optimizer *optimizer, rf_coordinator **out);
-/* What rf_coordinator_open() was given. */
+/* The variables that rf_coordinator_open() was given. */
 const rf_ps_variables *rf_coordinator_variables(const rf_coordinator *coordinator);
 void *rf_coordinator_user(const rf_coordinator *coordinator);
 /* All variables end to end (slot 0), or slot - 1 of the servers' optimizer for those that have one; borrowed until the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chief of a parameter-server cluster. What was scheduled is an item; it is cut into shares, which workers do. A
+ * The chief of a parameter-server cluster. An item is what was scheduled; it is cut into shares, which workers do. A
  * thread of its own receives from servers and workers and assigns shares; it and the caller use everything under one
  * lock.
  */
@@ -59,7 +59,7 @@ typedef struct rf_ps_seat {
 typedef struct rf_work_kind {
     char function[RF_FUNCTION_NAME_BYTES];
     uint64_t next; /* number of the next one */
-    /* Of each worker's data: 1 + the first worker that had the same batch when each took its own; 0: unknown. */
+    /* For each worker 1 + the first one whose data gave the same batch when each took its own; 0: unknown. */
     uint32_t *same_data;
 } rf_work_kind;
 
@@ -78,7 +78,7 @@ struct rf_coordinator {
     float *values; /* room for all variables */
     rf_listener *listener;
     rf_ps_link **servers; /* [num_servers] */
-    rf_ps_pulse **pulses;
+    rf_ps_heartbeat **heartbeats;
     rf_ps_client *client; /* the caller's */
     uint32_t num_servers, num_workers;
     int wake;
@@ -101,7 +101,7 @@ struct rf_coordinator {
         rf_work_kind *items;
         uint32_t count, capacity;
     } kinds;
-    uint64_t last_progress, alone_since, waiting_since, last_beat;
+    uint64_t last_progress, alone_since, waiting_since, last_heartbeat;
     char last_loss[RF_PS_TEXT];
     bool failed; /* for good */
     rf_error_record failure;

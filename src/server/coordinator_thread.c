@@ -214,7 +214,7 @@ static void work_failed(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
     share_ended(c, item);
 }
 
-static void hear_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
+static void receive_from_worker(rf_coordinator *c, uint32_t w, const rf_ps_message *m)
 {
     rf_ps_seat *seat = &c->seats[w];
     const bool answers = seat->busy && m->id == seat->id;
@@ -290,7 +290,7 @@ static void assign_share(rf_coordinator *c, rf_work_share *share, uint32_t w)
     if (rf_ps_link_send(seat->link, &m) < 0) lose_worker(c, w);
 }
 
-/* Of a synchronous step each share that somebody can do; else one after the other. */
+/* Shares of a synchronous step go to whoever can do them; others keep their order. */
 static void hand_out(rf_coordinator *c)
 {
     rf_coordinator_make_ready(c);
@@ -306,7 +306,7 @@ static void hand_out(rf_coordinator *c)
 
 /* ---- rounds ---- */
 
-static void hear_servers(rf_coordinator *c)
+static void receive_from_servers(rf_coordinator *c)
 {
     for (uint32_t s = 0; s < c->num_servers && !c->failed; s++) {
         rf_ps_link *link = c->servers[s];
@@ -323,20 +323,21 @@ static void hear_servers(rf_coordinator *c)
                 RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s sent a message of type %u out of turn", link->name, m.type);
             coordinator_fail(c);
         }
-        if (!c->failed && r == RF_ERROR_TIMEOUT) r = rf_ps_link_silent(link, c->job.peer_timeout_ns);
+        if (!c->failed && r == RF_ERROR_TIMEOUT) r = rf_ps_link_check_silence(link, c->job.peer_timeout_ns);
         if (!c->failed && r < 0) coordinator_fail(c);
     }
 }
 
-static void hear_workers(rf_coordinator *c)
+static void receive_from_workers(rf_coordinator *c)
 {
     for (uint32_t w = 0; w < c->num_workers && !c->failed; w++) {
         rf_ps_seat *seat = &c->seats[w];
         rf_ps_message m;
         rf_result r = RF_OK;
-        while (seat->link && !c->failed && (r = rf_ps_link_receive(seat->link, 0, &m)) == RF_OK) hear_worker(c, w, &m);
+        while (seat->link && !c->failed && (r = rf_ps_link_receive(seat->link, 0, &m)) == RF_OK)
+            receive_from_worker(c, w, &m);
         if (!seat->link || c->failed) continue;
-        if (r == RF_ERROR_TIMEOUT) r = rf_ps_link_silent(seat->link, c->job.peer_timeout_ns);
+        if (r == RF_ERROR_TIMEOUT) r = rf_ps_link_check_silence(seat->link, c->job.peer_timeout_ns);
         if (r < 0) lose_worker(c, w);
     }
 }
@@ -349,10 +350,10 @@ static void take_newcomers(rf_coordinator *c)
 
 static void send_heartbeats(rf_coordinator *c, uint64_t now)
 {
-    if (now - c->last_beat < c->job.heartbeat_interval_ns) return;
-    c->last_beat = now;
+    if (now - c->last_heartbeat < c->job.heartbeat_interval_ns) return;
+    c->last_heartbeat = now;
     for (uint32_t w = 0; w < c->num_workers; w++)
-        if (c->seats[w].link) rf_ps_link_beat(c->seats[w].link);
+        if (c->seats[w].link) rf_ps_link_send_heartbeat(c->seats[w].link);
 }
 
 static bool any_worker(const rf_coordinator *c, bool busy)
@@ -419,8 +420,8 @@ static void check_progress(rf_coordinator *c, uint64_t now)
 static void check_tasks(rf_coordinator *c)
 {
     take_newcomers(c);
-    hear_servers(c);
-    if (!c->failed) hear_workers(c);
+    receive_from_servers(c);
+    if (!c->failed) receive_from_workers(c);
     if (!c->failed) hand_out(c);
     const uint64_t now = rf_now_ns();
     if (!c->failed) send_heartbeats(c, now);

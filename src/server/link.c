@@ -63,7 +63,7 @@ rf_result rf_ps_link_send(rf_ps_link *link, const rf_ps_message *message)
     return fail_lost(link, r);
 }
 
-void rf_ps_link_beat(rf_ps_link *link)
+void rf_ps_link_send_heartbeat(rf_ps_link *link)
 {
     if (pthread_mutex_trylock(&link->sending) != 0) return;
     (void)send_locked(link, &(rf_ps_message){ .type = RF_PS_BEAT }, link->send_timeout_ns);
@@ -110,7 +110,7 @@ void rf_ps_link_resume(rf_ps_link *link)
     link->heard = rf_now_ns();
 }
 
-rf_result rf_ps_link_silent(const rf_ps_link *link, uint64_t silence_ns)
+rf_result rf_ps_link_check_silence(const rf_ps_link *link, uint64_t silence_ns)
 {
     if (rf_now_ns() - link->heard <= silence_ns) return RF_OK;
     return RF_FAIL(RF_ERROR_PEER_LOST, "%s was lost: silent for %.1f s", link->name, (double)silence_ns * 1e-9);
@@ -128,7 +128,7 @@ rf_result rf_ps_link_await(rf_ps_link *link, uint64_t timeout_ns, uint64_t silen
         const uint64_t left = timeout_ns - passed;
         r = rf_ps_link_receive(link, left < until_silent ? left : until_silent, out);
         if (r != RF_ERROR_TIMEOUT) return r;
-        RF_TRY(rf_ps_link_silent(link, silence_ns));
+        RF_TRY(rf_ps_link_check_silence(link, silence_ns));
     }
 }
 
@@ -179,7 +179,7 @@ rf_result rf_ps_hello(const rf_job *job, const char *role, rf_hello *out)
 
 /* ---- signs of life ---- */
 
-struct rf_ps_pulse {
+struct rf_ps_heartbeat {
     rf_ps_link *link;
     uint64_t interval_ns;
     pthread_t thread;
@@ -190,11 +190,11 @@ struct rf_ps_pulse {
 
 static void *run_heartbeat(void *argument)
 {
-    rf_ps_pulse *p = argument;
+    rf_ps_heartbeat *p = argument;
     pthread_mutex_lock(&p->lock);
     while (!p->stop) {
         pthread_mutex_unlock(&p->lock);
-        rf_ps_link_beat(p->link);
+        rf_ps_link_send_heartbeat(p->link);
         pthread_mutex_lock(&p->lock);
         if (!p->stop) (void)rf_condition_wait(&p->stopped, &p->lock, rf_now_ns() + p->interval_ns);
     }
@@ -202,10 +202,10 @@ static void *run_heartbeat(void *argument)
     return NULL;
 }
 
-rf_result rf_ps_pulse_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_pulse **out)
+rf_result rf_ps_heartbeat_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_heartbeat **out)
 {
     *out = NULL;
-    rf_ps_pulse *p = RF_NEW(rf_ps_pulse);
+    rf_ps_heartbeat *p = RF_NEW(rf_ps_heartbeat);
     if (!p) return RF_ERROR_OUT_OF_HOST_MEMORY;
     p->link = link;
     p->interval_ns = interval_ns;
@@ -226,11 +226,11 @@ rf_result rf_ps_pulse_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_pulse 
     return RF_OK;
 }
 
-void rf_ps_pulse_stop(rf_ps_pulse **pulse)
+void rf_ps_heartbeat_stop(rf_ps_heartbeat **heartbeat)
 {
-    rf_ps_pulse *p = *pulse;
+    rf_ps_heartbeat *p = *heartbeat;
     if (!p) return;
-    *pulse = NULL;
+    *heartbeat = NULL;
     pthread_mutex_lock(&p->lock);
     p->stop = true;
     pthread_cond_signal(&p->stopped);

@@ -29,7 +29,7 @@ void rf_ps_link_destroy(rf_ps_link **link);
 /* Loss and silence come back as RF_ERROR_PEER_LOST with the other side's name. Thread-safe. */
 rf_result rf_ps_link_send(rf_ps_link *link, const rf_ps_message *message);
 /* Sends a heartbeat, unless another thread is sending anyway. A failure shows in the next receive. */
-void rf_ps_link_beat(rf_ps_link *link);
+void rf_ps_link_send_heartbeat(rf_ps_link *link);
 /* A run of floats in chunks: `message` has everything but offset and payload. One message without payload where count
  * is 0. */
 rf_result rf_ps_link_send_floats(rf_ps_link *link, rf_ps_message *message, const float *values, uint64_t count);
@@ -40,7 +40,7 @@ rf_result rf_ps_link_receive(rf_ps_link *link, uint64_t timeout_ns, rf_ps_messag
 rf_result rf_ps_link_await(rf_ps_link *link, uint64_t timeout_ns, uint64_t silence_ns, rf_ps_message *out);
 /* After a time in which no thread received: what arrived meanwhile counts as received now. */
 void rf_ps_link_resume(rf_ps_link *link);
-rf_result rf_ps_link_silent(const rf_ps_link *link, uint64_t silence_ns);
+rf_result rf_ps_link_check_silence(const rf_ps_link *link, uint64_t silence_ns);
 
 /* TF_CONFIG's cluster, which must make this process a task of this type and have a chief, workers and servers; and the
  * settings of its connections. */
@@ -54,8 +54,8 @@ rf_result rf_ps_connect(const rf_job *job, const rf_cluster *cluster, rf_task_ty
 rf_result rf_ps_hello(const rf_job *job, const char *role, rf_hello *out);
 
 /* A thread that sends heartbeats. */
-typedef struct rf_ps_pulse rf_ps_pulse;
-rf_result rf_ps_pulse_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_pulse **out);
-void rf_ps_pulse_stop(rf_ps_pulse **pulse);
+typedef struct rf_ps_heartbeat rf_ps_heartbeat;
+rf_result rf_ps_heartbeat_start(rf_ps_link *link, uint64_t interval_ns, rf_ps_heartbeat **out);
+void rf_ps_heartbeat_stop(rf_ps_heartbeat **heartbeat);
 
 #endif

@@ -5,13 +5,13 @@
 
 #include "replica/strategy.h"
 
-/* What changes a variable: a rule is the number of the optimizer's group that it belongs to (0: to none), or: */
+/* A variable is changed by a rule: the number of the optimizer's group that it belongs to (0: to none), or: */
 enum {
     RF_PS_ADDED = 255, /* no optimizer does; what steps assign to it is added up */
     RF_PS_MAX_GROUPS = 65
 };
 
-/* What a server's array holds, one rule's elements after the other: groups first. */
+/* A server's array holds one rule's elements after the other: groups first. */
 typedef struct rf_ps_layout {
     uint64_t groups[RF_PS_MAX_GROUPS]; /* elements of each */
     uint64_t optimized, added;         /* elements of all groups; the others */
@@ -42,10 +42,10 @@ rf_result rf_ps_plan_make(const uint64_t *variable_counts, const uint8_t *rules,
                           uint32_t num_servers, uint64_t max_elements, rf_ps_plan *out);
 void rf_ps_plan_free(rf_ps_plan *plan);
 
-/* What a worker is told: rules of variables of which the first `num_trained` have an optimizer, the others none. */
+/* Workers are told the rules of variables, of which the first `num_trained` have an optimizer, the others none. */
 rf_result rf_ps_rules_check(const uint8_t *rules, size_t count, uint32_t num_trained, uint32_t num_variables);
 
-/* What a server is told: the elements of each group, eight bytes each, up to the last group that has some. */
+/* Servers are told the elements of each group, eight bytes each, up to the last group that has some. */
 enum { RF_PS_LAYOUT_BYTES = 8 * RF_PS_MAX_GROUPS }; /* at most */
 uint32_t rf_ps_layout_write(const rf_ps_layout *layout, uint8_t bytes[RF_PS_LAYOUT_BYTES]);
 /* `count` is that of all elements; `size` bytes are there, of which `num_groups` numbers are the groups. */

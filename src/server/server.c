@@ -18,7 +18,7 @@ typedef struct server {
     rf_cluster cluster;
     rf_listener *listener;
     rf_ps_link *chief;
-    rf_ps_pulse *pulse;
+    rf_ps_heartbeat *heartbeat;
     rf_ps_clients *clients;
     rf_ps_shard shard;
     void *user;
@@ -72,7 +72,7 @@ static rf_result receive_values(server *s, float *values, uint64_t count)
     return RF_OK;
 }
 
-/* What INIT says, beside its numbers. */
+/* The contents of INIT, beside its numbers. */
 typedef struct description {
     rf_ps_layout layout;
     uint8_t optimizer[MAX_OPTIMIZER];
@@ -159,7 +159,7 @@ static rf_result server_begin(server *s)
 {
     rf_ps_message m;
     RF_TRY(await_chief(s));
-    RF_TRY(rf_ps_pulse_start(s->chief, s->job.heartbeat_interval_ns, &s->pulse));
+    RF_TRY(rf_ps_heartbeat_start(s->chief, s->job.heartbeat_interval_ns, &s->heartbeat));
     const rf_result r = rf_ps_link_await(s->chief, s->job.operation_timeout_ns, s->job.peer_timeout_ns, &m);
     if (r == RF_ERROR_TIMEOUT)
         return RF_FAIL(r, "%s did not say in time which parameters this server holds", s->chief->name);
@@ -172,7 +172,7 @@ static rf_result server_begin(server *s)
 
 /* ---- the chief's orders ---- */
 
-static rf_result obey_chief(server *s, const rf_ps_message *m, bool *end)
+static rf_result handle_chief_message(server *s, const rf_ps_message *m, bool *end)
 {
     rf_ps_message answer = { .type = RF_PS_COMMITTED };
     switch (m->type) {
@@ -193,7 +193,7 @@ static rf_result serve_messages(server *s)
         RF_TRY(rf_ps_shard_status(&s->shard));
         if (r == RF_ERROR_TIMEOUT) continue;
         RF_TRY(r);
-        RF_TRY(obey_chief(s, &m, &end));
+        RF_TRY(handle_chief_message(s, &m, &end));
         rf_ps_link_resume(s->chief);
     }
     return RF_OK;
@@ -231,7 +231,7 @@ static void clean_up(server *s)
     rf_error_record record;
     rf_error_save(&record);
     rf_ps_clients_stop(&s->clients);
-    rf_ps_pulse_stop(&s->pulse);
+    rf_ps_heartbeat_stop(&s->heartbeat);
     rf_ps_link_destroy(&s->chief);
     rf_listener_destroy(&s->listener);
     rf_ps_shard_free(&s->shard);

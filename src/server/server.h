@@ -17,7 +17,7 @@ typedef struct rf_ps_store_fns {
                         uint64_t updates, void **store);
     /* One update; `values` gets the new parameters. */
     rf_result (*apply)(void *store, const float *gradient, float *values);
-    /* What the optimizer keeps of each parameter beside it. */
+    /* The optimizer's numbers beside each parameter. */
     uint32_t (*num_slots)(void *store);
     rf_result (*read_slot)(void *store, uint32_t slot, float *values);
     rf_result (*write_slot)(void *store, uint32_t slot, const float *values);

@@ -103,7 +103,7 @@ rf_result rf_ps_shard_push(rf_ps_shard *s, const rf_ps_message *push, float **gr
     return r;
 }
 
-/* In the order of the shares, whatever order they came in: the same bits each time. Of changes it is the mean, since
+/* In the order of the shares, whatever order they came in: the same bits each time. Changes are averaged, since
  * all shares began with the same value; beside the first one's, so that what all agree on (a counter's step) stays
  * exact. */
 static void add_shares(rf_ps_shard *s, uint64_t count, uint64_t examples)

@@ -26,7 +26,8 @@ rf_result rf_ps_variables_plan(const rf_ps_variables *variables, const uint8_t *
                                uint64_t max_elements, rf_ps_plan *out);
 rf_result rf_ps_variables_read(const rf_ps_variables *variables, float *values);
 rf_result rf_ps_variables_assign(const rf_ps_variables *variables, const float *values);
-/* What a step has left behind: gradients, and of what no optimizer updates the change since it had `values`. */
+/* Reads what a step has left behind: gradients, and for variables that no optimizer updates the change from `values`.
+ */
 rf_result rf_ps_variables_read_changes(const rf_ps_variables *variables, const float *values, float *changes);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct worker {
     rf_cluster cluster;
     rf_hello hello;
     rf_ps_link *chief;
-    rf_ps_pulse *pulse;
+    rf_ps_heartbeat *heartbeat;
     rf_ps_client *client;
     rf_ps_plan plan;
     const rf_ps_variables *variables;
@@ -75,7 +75,7 @@ static rf_result ask_chief(worker *w, rf_result r)
 static rf_result join_cluster(worker *w)
 {
     RF_TRY(rf_ps_connect(&w->job, &w->cluster, RF_TASK_CHIEF, 0, &w->hello, w->job.bootstrap_timeout_ns, &w->chief));
-    RF_TRY(rf_ps_pulse_start(w->chief, w->job.heartbeat_interval_ns, &w->pulse));
+    RF_TRY(rf_ps_heartbeat_start(w->chief, w->job.heartbeat_interval_ns, &w->heartbeat));
     rf_ps_message mine = {
         .type = RF_PS_JOIN, .count = w->variables->count, .hash = rf_ps_variables_hash(w->variables), .own = w->own_data
     };
@@ -162,7 +162,7 @@ static void clean_up(worker *w)
     rf_error_record record;
     rf_error_save(&record);
     rf_ps_client_destroy(&w->client);
-    rf_ps_pulse_stop(&w->pulse);
+    rf_ps_heartbeat_stop(&w->heartbeat);
     rf_ps_link_destroy(&w->chief);
     rf_ps_plan_free(&w->plan);
     rf_free(w->values);

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "server/variables.h"
 
-/* What the chief wants. */
+/* A share that the chief wants done. */
 typedef struct rf_ps_work {
     const char *function;
     uint64_t first, count;  /* examples; count 0: of a dataset, which begins with batch `first` */
@@ -19,7 +19,7 @@ typedef struct rf_ps_work {
     bool synchronous;
 } rf_ps_work;
 
-/* What came of it. */
+/* Its results. */
 typedef struct rf_ps_outcome {
     uint64_t examples;
     bool push;     /* changes are there */

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "data/inflate.h"
+#include "data/formats/inflate.h"
 
 struct rf_text_lines {
     const char **texts;

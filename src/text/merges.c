@@ -2,8 +2,8 @@
 /*
  * Every place of a symbol has links to its neighbours in the word. A pair knows how often it occurs and a list of
  * places where it did. All occurrences of a pair with a new symbol come into being while that symbol is made, from left
- * to right; so the lists are in order, and a pair's count can only fall after it was put into the heap. What the heap
- * says of a pair may therefore be too much, never too little: a pair whose count has fallen is put back.
+ * to right; so the lists are in order, and a pair's count can only fall after it was put into the heap. The heap's
+ * number of a pair may therefore be too much, never too little: a pair whose count has fallen is put back.
  */
 #include "text/merges.h"
 

@@ -240,7 +240,7 @@ bool rf_tokenizer_is_special(const rf_tokenizer *tokenizer, int32_t id)
 
 /* ---- decoding ---- */
 
-/* What a token adds to a text that has `length` bytes already. `out` NULL: only how much. */
+/* Appends a token to a text that has `length` bytes already. `out` NULL: only says how much that adds. */
 static size_t write_token(const rf_tokenizer *t, int32_t id, size_t length, char *out)
 {
     const char *bytes = rf_string_table_text(&t->tokens, (uint32_t)id);

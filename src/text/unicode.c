@@ -74,7 +74,7 @@ bool rf_unicode_is_accent(uint32_t code)
 
 bool rf_unicode_is_cased(uint32_t code)
 {
-    /* Of Other_Lowercase and Other_Uppercase: those that neither change nor are left out of account. */
+    /* Other_Lowercase and Other_Uppercase, but for those that change or are left out of account. */
     static const code_range others[] = {
         { 0xaa, 0xaa }, { 0xba, 0xba }, { 0x1f130, 0x1f149 }, { 0x1f150, 0x1f169 }, { 0x1f170, 0x1f189 },
     };
@@ -86,7 +86,7 @@ bool rf_unicode_is_cased(uint32_t code)
 
 bool rf_unicode_is_case_ignorable(uint32_t code)
 {
-    /* What may stand within words (Word_Break: MidLetter, MidNumLet, Single_Quote). */
+    /* These may stand within words (Word_Break: MidLetter, MidNumLet, Single_Quote). */
     static const code_range within_words[] = {
         { '\'', '\'' },     { '.', '.' },       { ':', ':' },       { 0xb7, 0xb7 },
         { 0x387, 0x387 },   { 0x55f, 0x55f },   { 0x5f4, 0x5f4 },   { 0x2018, 0x2019 },

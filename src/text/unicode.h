@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tokenizers have to know of characters, from utf8proc's tables. Pure functions that no locale changes. */
+/* Tokenizers ask these about characters; the answers are from utf8proc's tables. Pure functions that no locale changes.
+ */
 #ifndef RF_TEXT_UNICODE_H
 #define RF_TEXT_UNICODE_H
 

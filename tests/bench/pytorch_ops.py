@@ -38,7 +38,7 @@ ONE = pytorch_settings.Setting(1, 1)
 # Operations that PyTorch 1.13 does not have as one call, or that count something else there.
 WITHOUT = {"normalize", "conv2d_pool_filter_grad", "fill_like", "random_uniform", "slice_grad", "concat_grad", "lion_update", "lamb_moments", "lamb_update", "muon_momentum", "muon_update", "average_update",
            "overwrite", "accumulate", "assign", "block_squares", "lamb_norms", "batch_averages", "batch_sums", "rnn", "rnn_grad", "attention", "attention_grad",
-           "metric_accumulate", "dropout_grad", "top_k", "bias_add", "recurrence", "unscale", "overflow_check"}
+           "metric_accumulate", "dropout_grad", "top_k", "bias_add", "recurrence", "cumprod_grad", "unscale", "overflow_check"}
 MILLIONS = 4194304
 
 

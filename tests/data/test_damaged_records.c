@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TFRecord files with every kind of damage: it is noticed and named, and nothing is allocated for what is not there. */
-#include "data/record_file.h"
+#include "data/formats/record_file.h"
 #include "records.h"
 #include "tests/room.h"
 

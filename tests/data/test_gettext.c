@@ -14,7 +14,7 @@
 #include "../support/expect.h"
 #include "../support/folder.h"
 #include "base/memory.h"
-#include "data/gettext.h"
+#include "data/sources/gettext.h"
 #include "tests/room.h"
 
 typedef struct mo_text {

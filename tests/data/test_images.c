@@ -10,7 +10,7 @@
 #include "../support/folder.h"
 #include "base/error.h"
 #include "combined.h"
-#include "data/image.h"
+#include "data/image/image.h"
 #include "data/slice.h"
 #include "tests/room.h"
 

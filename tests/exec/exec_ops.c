@@ -4,13 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "test_push.h"
 
 extern const rf_shader rf_shader_exec_test, rf_shader_exec_test_scribble, rf_shader_exec_test_fan;
-
-typedef struct push {
-    uint32_t mode, count, columns, rows;
-    float factor;
-} push;
 
 static float factor_of(const rf_op_call *call)
 {
@@ -111,7 +107,7 @@ static rf_dispatch *add(rf_kernel_plan *plan, const rf_op_call *call, uint32_t m
 {
     rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(mode), RF_NO_LOOPS);
     if (!d) return NULL;
-    push p = { .mode = mode, .count = count, .factor = factor_of(call) };
+    rf_push_exec_test p = { .mode = mode, .count = count, .factor = factor_of(call) };
     if (call->in[0].shape.rank == 2) {
         p.rows = (uint32_t)call->in[0].shape.dim[0];
         p.columns = (uint32_t)call->in[0].shape.dim[1];
@@ -133,26 +129,32 @@ static rf_result plan_ternary(const rf_op_call *call, rf_kernel_plan *plan, uint
     return RF_OK;
 }
 
-static rf_result plan_axpy(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_axpy(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     return plan_ternary(call, plan, 0);
 }
 
-static rf_result plan_forgetful(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_forgetful(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     return plan_ternary(call, plan, 4);
 }
 
-static rf_result plan_scribble(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_scribble(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     return plan_ternary(call, plan, 5);
 }
 
-static rf_result plan_update(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_update(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     rf_dispatch *d = add(plan, call, 1, count_of(&call->in[0]));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -162,8 +164,10 @@ static rf_result plan_update(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     plan->workspace = rf_tensor_bytes(&call->in[0]);
     rf_dispatch *d = add(plan, call, 2, count_of(&call->in[0]));
@@ -179,8 +183,9 @@ static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    (void)data;
     (void)caps;
     rf_dispatch *d = add(plan, call, 6, count_of(&call->in[0]));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -189,33 +194,23 @@ static rf_result plan_fan(const rf_op_call *call, const rf_device_caps *caps, rf
     return RF_OK;
 }
 
-static double always(const rf_op_call *call, const rf_device_caps *caps)
+/* A kernel's data is its score. */
+static double given(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     (void)caps;
-    return 2;
+    return *(const double *)data;
 }
 
-static double lower(const rf_op_call *call, const rf_device_caps *caps)
-{
-    (void)call;
-    (void)caps;
-    return 1;
-}
-
-static double never(const rf_op_call *call, const rf_device_caps *caps)
-{
-    (void)call;
-    (void)caps;
-    return 0;
-}
-
-static const rf_kernel kernel_lower = { "lower", lower, plan_axpy }, kernel_axpy = { "axpy", always, plan_axpy },
-                       kernel_never = { "never", never, plan_axpy }, kernel_update = { "update", always, plan_update },
-                       kernel_columns = { "columns", always, plan_columns },
-                       kernel_forgetful = { "forgetful", always, plan_forgetful },
-                       kernel_scribble = { "scribble", always, plan_scribble },
-                       kernel_fan = { "fan", always, plan_fan };
+static const double least = 1, usual = 2, none = 0;
+static const rf_kernel kernel_lower = { "lower", given, plan_axpy, &least },
+                       kernel_axpy = { "axpy", given, plan_axpy, &usual },
+                       kernel_never = { "never", given, plan_axpy, &none },
+                       kernel_update = { "update", given, plan_update, &usual },
+                       kernel_columns = { "columns", given, plan_columns, &usual },
+                       kernel_forgetful = { "forgetful", given, plan_forgetful, &usual },
+                       kernel_scribble = { "scribble", given, plan_scribble, &usual },
+                       kernel_fan = { "fan", given, plan_fan, &usual };
 static const rf_kernel *const kernels_axpy[] = { &kernel_lower, &kernel_axpy, &kernel_never };
 static const rf_kernel *const kernels_never[] = { &kernel_never };
 static const rf_kernel *const kernels_update[] = { &kernel_update };

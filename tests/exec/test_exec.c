@@ -5,6 +5,7 @@
 
 #include "../skip.h"
 #include "../support/folder.h"
+#include "bench/measure/measure.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "exec_ops.h"
@@ -304,6 +305,13 @@ static void body_barriers(rf_exec *exec)
     assert_int_equal(stats.num_nodes, 3);
     assert_int_equal(stats.num_barriers, exec->caps.host_visible ? 1 : 3);
     rf_program_destroy(&program);
+    /* The second dispatch of one node reads what the first has written. */
+    CHECK(emit(g, &op_column_sums, 1, x, 0, &results[0]));
+    CHECK(rf_program_create(exec, &(rf_program_params){ .graph = g, .results = results, .num_results = 1 }, &program));
+    CHECK(rf_program_stats_get(program, 3, &stats));
+    assert_int_equal(stats.num_nodes, 1);
+    assert_int_equal(stats.num_barriers, exec->caps.host_visible ? 1 : 3);
+    rf_program_destroy(&program);
     rf_graph_destroy(&g);
 }
 
@@ -526,9 +534,11 @@ static void body_kernel(rf_exec *exec)
     fill_floats(a, count, 1);
     fill_floats(b, count, 2);
     for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
-    rf_kernel_run r = {
-        .call = &call, .kernel = op_axpy.kernels[1], .in = (void *[]){ a, b }, .out = (void *[]){ c }, .guard = true
-    };
+    rf_kernel_run r = { .call = &call,
+                        .kernel = rf_op_kernel(&op_axpy, 1),
+                        .in = (void *[]){ a, b },
+                        .out = (void *[]){ c },
+                        .guard = true };
     for (r.inplace_input = 0; r.inplace_input < 3; r.inplace_input++) {
         memset(c, 0, sizeof(c));
         CHECK(rf_kernel_execute(exec, &r));
@@ -539,11 +549,11 @@ static void body_kernel(rf_exec *exec)
     r.inplace_input = 0;
 
     call = axpy_call(&op_scribble, &attr, 3);
-    r.kernel = op_scribble.kernels[0];
+    r.kernel = rf_op_kernel(&op_scribble, 0);
     FAILS(rf_kernel_execute(exec, &r), RF_ERROR_INTERNAL, "wrote to input 0");
 
     call = axpy_call(&op_forgetful, &attr, 3);
-    r.kernel = op_forgetful.kernels[0];
+    r.kernel = rf_op_kernel(&op_forgetful, 0);
     CHECK(rf_kernel_execute(exec, &r));
     check_floats(c, expected, count - 1);
     assert_true(c[count - 1] != c[count - 1]); /* the poison shows */
@@ -551,7 +561,7 @@ static void body_kernel(rf_exec *exec)
     /* Mutated inputs come back. */
     call = axpy_call(&op_update, &attr, 3);
     call.n_out = 0;
-    r.kernel = op_update.kernels[0];
+    r.kernel = rf_op_kernel(&op_update, 0);
     for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
     CHECK(rf_kernel_execute(exec, &r));
     check_floats(a, expected, count);
@@ -572,7 +582,7 @@ static void body_timing(rf_exec *exec)
         fill_floats(b, count, 2);
         for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
         rf_kernel_timing t = { .clock = clock, .overlapped = true };
-        rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .timing = &t };
+        rf_kernel_run r = { .call = &call, .kernel = rf_op_kernel(&op_update, 0), .timing = &t };
         r.in = (void *[]){ a, b };
         CHECK(rf_kernel_execute(exec, &r));
         check_floats(a, expected, count);
@@ -583,7 +593,7 @@ static void body_timing(rf_exec *exec)
 
         for (uint32_t i = 0; i < count; i++) expected[i] = 2 * a[i] + b[i];
         call = axpy_call(&op_axpy, &attr, 3);
-        r.kernel = op_axpy.kernels[0];
+        r.kernel = rf_op_kernel(&op_axpy, 0);
         r.out = (void *[]){ c };
         CHECK(rf_kernel_execute(exec, &r));
         check_floats(c, expected, count);
@@ -606,7 +616,9 @@ static void body_pieces(rf_exec *exec)
         fill_floats(a, count, 1);
         fill_floats(b, count, 2);
         for (uint32_t i = 0; i < count; i++) expected[i] = a[i] + 2 * b[i];
-        rf_kernel_run r = { .call = &call, .kernel = op_update.kernels[0], .in = (void *[]){ a, b }, .pieces = pieces };
+        rf_kernel_run r = {
+            .call = &call, .kernel = rf_op_kernel(&op_update, 0), .in = (void *[]){ a, b }, .pieces = pieces
+        };
         if (pieces > 1 && exec->caps.whole_dispatches) {
             FAILS(rf_kernel_execute(exec, &r), RF_ERROR_UNSUPPORTED, "as a whole");
             continue;

@@ -5,10 +5,10 @@
  */
 #include <stdio.h>
 
-#include "exec/case_data.h"
 #include "exec/internal.h"
 #include "exec_devices.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 
 #define PIECES 3
@@ -68,13 +68,14 @@ static void walk(rf_exec *exec)
     uint32_t count;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t o = 0; o < count; o++)
-        for (uint32_t k = 0; k < ops[o]->num_kernels; k++)
-            for (uint32_t i = 0; i < ops[o]->num_cases; i++) {
+        for (uint32_t k = 0; k < rf_op_num_kernels(ops[o]); k++)
+            for (uint32_t i = 0; i < rf_op_cases(ops[o])->count; i++) {
+                const rf_op_case *c = &rf_op_cases(ops[o])->items[i];
                 rf_case_data data;
-                if (ops[o]->cases[i].large) continue;
-                CHECK(rf_case_data_describe(ops[o], &ops[o]->cases[i], &data));
-                if (!suits(exec, &data.call, ops[o]->kernels[k])) continue;
-                compare(exec, ops[o], &ops[o]->cases[i], ops[o]->kernels[k]);
+                if (c->large) continue;
+                CHECK(rf_case_data_describe(ops[o], c, &data));
+                if (!suits(exec, &data.call, rf_op_kernel(ops[o], k))) continue;
+                compare(exec, ops[o], c, rf_op_kernel(ops[o], k));
                 break;
             }
 }

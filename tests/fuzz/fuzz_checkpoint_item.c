@@ -14,7 +14,7 @@ static void part_id(const uint8_t *data, size_t size)
 {
     rf_part_id id = { { 0 } };
     memcpy(id.text, data, size < sizeof(id.text) ? size : sizeof(id.text));
-    if (!rf_part_id_sound(&id)) return;
+    if (!rf_part_id_is_valid(&id)) return;
     PROMISE(memchr(id.text, '\0', sizeof(id.text)) && id.text[0] && !strpbrk(id.text, "/.%\n"));
 }
 
@@ -26,12 +26,12 @@ static void item(uint8_t choice, const uint8_t *data, size_t size)
                                           { .form = RF_ITEM_NUMBER } };
     char name[] = "model/dense/kernel";
     const rf_item mine = { .kind = &kinds[choice], .name = name, .shape = RF_SHAPE(3, 5) };
-    rf_shared_item shared;
+    rf_item_header header;
     rf_item_value value;
-    memset(&shared, 0, sizeof(shared));
-    memcpy(&shared, data, size < sizeof(shared) ? size : sizeof(shared));
-    const rf_result r = rf_shared_item_take(&mine, &shared, &value);
-    PROMISE(!value.data && value.present == (r == RF_OK && shared.present != 0));
+    memset(&header, 0, sizeof(header));
+    memcpy(&header, data, size < sizeof(header) ? size : sizeof(header));
+    const rf_result r = rf_item_header_take(&mine, &header, &value);
+    PROMISE(!value.data && value.present == (r == RF_OK && header.present != 0));
     PROMISE(r == RF_OK || rf_error_message()[0]);
     if (!value.present) return;
     if (choice < 2) {
@@ -41,8 +41,8 @@ static void item(uint8_t choice, const uint8_t *data, size_t size)
     }
     PROMISE(choice != 3 || value.size == 0);
     /* Said again, it is the same. */
-    const rf_shared_item again = rf_shared_item_of(&value);
-    PROMISE(again.size == shared.size && again.number == shared.number && again.present == 1);
+    const rf_item_header again = rf_item_header_of(&value);
+    PROMISE(again.size == header.size && again.number == header.number && again.present == 1);
 }
 
 FUZZ_TARGET(checkpoint_item)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "data/csv.h"
+#include "data/formats/csv.h"
 #include "fuzz.h"
 
 FUZZ_TARGET(csv)

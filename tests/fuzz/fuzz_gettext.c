@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "data/gettext.h"
+#include "data/sources/gettext.h"
 #include "fuzz.h"
 
 enum { MOST = 64 };

@@ -7,7 +7,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
-#include "data/image.h"
+#include "data/image/image.h"
 #include "fuzz.h"
 
 enum { MAX_BYTES = 1 << 14, MOST_PIXELS = 1 << 14, SIGNATURE = 8, CHUNK = 12 };

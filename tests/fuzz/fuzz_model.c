@@ -11,9 +11,9 @@
 #include "fuzz.h"
 #include "train/files/model_json.h"
 #include "train/files/training_json.h"
-#include "train/layer_graph.h"
 #include "train/layers/layer.h"
-#include "train/optimizer/optimizer.h"
+#include "train/model/layer_graph.h"
+#include "train/optimizer/config_json.h"
 #include "train/optimizer/schedule.h"
 
 static void check_failure(rf_result r)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "train/spirv.h"
+#include "trace/spirv.h"
 
 FUZZ_TARGET(spirv)
 {

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "gpu/gpu.h"
+#include "test_push.h"
 
 extern const rf_shader rf_shader_test_axpy, rf_shader_test_axpy_r32, rf_shader_test_axpy_rgba32;
 extern const rf_shader rf_shader_test_axpy_sg4, rf_shader_test_axpy_sg8;
@@ -22,12 +23,5 @@ extern const rf_shader rf_shader_test_axpy_sg4, rf_shader_test_axpy_sg8;
 /* Properties of memory in made-up devices. */
 #define VISIBLE (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 #define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
-
-/* Push constants of axpy.comp. */
-typedef struct axpy_push {
-    uint32_t count;
-    float scale;
-    uint32_t rounds;
-} axpy_push;
 
 #endif

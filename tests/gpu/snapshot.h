@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/plan.h"
+#include "gpu/device/plan.h"
 
 typedef struct snapshot_field {
     const char *name;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "gpu/absence.h"
+#include "gpu/device/absence.h"
 #include "tests/room.h"
 
 #define NO_LIMIT .limits = { .address_space = { UINT64_MAX, 0 }, .data = { UINT64_MAX, 0 }, .group = { UINT64_MAX, 0 } }

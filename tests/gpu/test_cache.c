@@ -92,11 +92,11 @@ static void use_with(const char *directory, bool read_only)
                                                          .spec = &bias,
                                                          .num_spec = 1,
                                                          .num_bindings = 2,
-                                                         .push_size = sizeof(axpy_push) },
+                                                         .push_size = sizeof(rf_push_axpy) },
                               &pipeline));
     CHECK(rf_gpu_recording_begin(device, "use", &rec));
     CHECK(rf_gpu_record_dispatch(rec, pipeline, (rf_gpu_binding[]){ { x, 0, 256, 0 }, { y, 0, 256, 0 } },
-                                 &(axpy_push){ 64, 1.0f, 0 }, (uint32_t[]){ 1, 1, 1 }, NULL));
+                                 &(rf_push_axpy){ 64, 1.0f, 0 }, (uint32_t[]){ 1, 1, 1 }, NULL));
     CHECK(rf_gpu_recording_end(rec));
     uint64_t ticket;
     CHECK(rf_gpu_submit(device, &rec, 1, &ticket));

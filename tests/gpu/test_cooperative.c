@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "gpu/plan.h"
+#include "gpu/device/plan.h"
 #include "tests/room.h"
 
 enum { F16 = 0, F32 = 1, S8 = 3, S32 = 5, BF16 = VK_COMPONENT_TYPE_BFLOAT16_KHR, SUBGROUP = 3, WORKGROUP = 2 };

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "gpu/device_select.h"
+#include "gpu/device/device_select.h"
 #include "tests/room.h"
 
 #define GPU .type = RF_DEVICE_TYPE_DISCRETE_GPU, .usable = true

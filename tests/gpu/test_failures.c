@@ -197,7 +197,7 @@ static rf_result do_everything(void)
     RF_TRY_GOTO(rf_gpu_recording_begin(device, "everything", &rec), done);
     if (device->plan.timestamp_bits > 0) RF_TRY_GOTO(rf_gpu_record_timestamp(rec, &index), done);
     RF_TRY_GOTO(rf_gpu_record_dispatch(rec, pipeline, (rf_gpu_binding[]){ { x, 0, 256, 1 }, { x, 256, 256, 0 } },
-                                       &(axpy_push){ 64, 1.0f, 0 }, (uint32_t[]){ 1, 1, 1 }, NULL),
+                                       &(rf_push_axpy){ 64, 1.0f, 0 }, (uint32_t[]){ 1, 1, 1 }, NULL),
                 done);
     RF_TRY_GOTO(rf_gpu_recording_end(rec), done);
     RF_TRY_GOTO(rf_gpu_submit(device, &rec, 1, &ticket), done);

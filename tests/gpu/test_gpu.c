@@ -47,7 +47,7 @@ rf_gpu_pipeline_params axpy_params(const rf_shader *shader, const uint32_t *bias
                                      .num_spec = 1,
                                      .num_bindings = 2,
                                      .texel_mask = texel ? 1 : 0,
-                                     .push_size = sizeof(axpy_push) };
+                                     .push_size = sizeof(rf_push_axpy) };
 }
 
 static rf_gpu_pipeline *axpy(fixture *f, const rf_shader *shader, uint32_t bias, bool texel)
@@ -58,7 +58,7 @@ static rf_gpu_pipeline *axpy(fixture *f, const rf_shader *shader, uint32_t bias,
     return pipeline;
 }
 
-static void record_axpy(fixture *f, rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, uint32_t texel, axpy_push push,
+static void record_axpy(fixture *f, rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, uint32_t texel, rf_push_axpy push,
                         uint32_t lanes)
 {
     const rf_gpu_binding bindings[] = { { f->x, 0, COUNT * 4, texel }, { f->y, 0, COUNT * 4, 0 } };
@@ -181,7 +181,7 @@ static void check_incoherent_rounds(fixture *f, rf_gpu_buffer *up, rf_gpu_buffer
 {
     rf_gpu_pipeline *pipeline = axpy(f, &rf_shader_test_axpy, 3, false);
     const rf_gpu_binding bindings[] = { { up, 0, COUNT * 4, 0 }, { down, 0, COUNT * 4, 0 } };
-    CHECK(rf_gpu_record_dispatch(f->rec, pipeline, bindings, &(axpy_push){ COUNT, 1.0f, 0 },
+    CHECK(rf_gpu_record_dispatch(f->rec, pipeline, bindings, &(rf_push_axpy){ COUNT, 1.0f, 0 },
                                  (uint32_t[]){ (COUNT + 63) / 64, 1, 1 }, "axpy"));
     CHECK(rf_gpu_recording_end(f->rec));
     float *x = rf_gpu_buffer_mapped(up), sum[COUNT] = { 0 };
@@ -261,7 +261,7 @@ static void test_memory_limits(void **state)
 static void test_dispatch(void **state)
 {
     fixture *f = *state;
-    record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 5, false), 0, (axpy_push){ COUNT, 2.0f, 0 }, 64);
+    record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 5, false), 0, (rf_push_axpy){ COUNT, 2.0f, 0 }, 64);
     end_and_run(f);
     expect_y(f, 2.0f, 5.0f);
 }
@@ -278,7 +278,7 @@ static uint32_t run_parts(fixture *f, rf_gpu_pipeline *parts, float bias)
 {
     const uint32_t groups = (COUNT + 63) / 64;
     const rf_gpu_binding bindings[] = { { f->x, 0, COUNT * 4, 0 }, { f->y, 0, COUNT * 4, 0 } };
-    const axpy_push push = { COUNT, 2.0f, 0 };
+    const rf_push_axpy push = { COUNT, 2.0f, 0 };
     uint32_t base[3] = { 0 }, wrong = 0;
     rf_gpu_recording *rec;
     set_y(f, 0);
@@ -313,7 +313,7 @@ static void test_dispatch_parts(void **state)
     params.spec = &biases[1]; /* the driver never saw it as a whole: its caches may take one for the other */
     CHECK(rf_gpu_pipeline_get(f->device, &params, &alone));
     const rf_gpu_binding bindings[] = { { f->x, 0, COUNT * 4, 0 }, { f->y, 0, COUNT * 4, 0 } };
-    const axpy_push push = { COUNT, 2.0f, 0 };
+    const rf_push_axpy push = { COUNT, 2.0f, 0 };
     const uint32_t none[3] = { 0 }, one[3] = { 1, 1, 1 }, last[3] = { most, 0, 0 };
     assert_int_equal(rf_gpu_record_dispatch_part(f->rec, whole, bindings, &push, none, one, NULL),
                      RF_ERROR_INVALID_ARGUMENT);
@@ -340,7 +340,7 @@ static void test_preserve_nans(void **state)
     CHECK(rf_gpu_buffer_write(f->x, 0, x, sizeof(x)));
     for (uint32_t i = 0; i < COUNT; i++) y[i] = -0.0f;
     CHECK(rf_gpu_buffer_write(f->y, 0, y, sizeof(y)));
-    record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 0, false), 0, (axpy_push){ COUNT, -1.0f, 0 }, 64);
+    record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 0, false), 0, (rf_push_axpy){ COUNT, -1.0f, 0 }, 64);
     end_and_run(f);
     CHECK(rf_gpu_buffer_read(f->y, 0, y, sizeof(y)));
     for (uint32_t i = 0; i < COUNT; i++)
@@ -353,7 +353,7 @@ static void test_texel_views(void **state)
     fixture *f = *state;
     rf_gpu_pipeline *one = axpy(f, &rf_shader_test_axpy_r32, 1, true);
     rf_gpu_pipeline *four = axpy(f, &rf_shader_test_axpy_rgba32, 2, true);
-    const axpy_push push = { COUNT, 1.0f, 0 };
+    const rf_push_axpy push = { COUNT, 1.0f, 0 };
     record_axpy(f, f->rec, one, 1, push, 64);
     rf_gpu_record_barrier(f->rec);
     record_axpy(f, f->rec, four, 4, push, 64);
@@ -378,7 +378,7 @@ static void test_full_subgroups(void **state)
         if (caps->full_subgroups && lanes >= f->device->snapshot.subgroup.minSubgroupSize &&
             lanes <= f->device->snapshot.subgroup.maxSubgroupSize) {
             CHECK(rf_gpu_pipeline_get(f->device, &params, &pipeline));
-            record_axpy(f, f->rec, pipeline, 0, (axpy_push){ COUNT, 1.0f, 0 }, lanes);
+            record_axpy(f, f->rec, pipeline, 0, (rf_push_axpy){ COUNT, 1.0f, 0 }, lanes);
             rf_gpu_record_barrier(f->rec);
             runs++;
         } else {
@@ -418,9 +418,11 @@ static void test_pipelines_outlive_shaders(void **state)
     fixture *f = *state;
     const rf_shader *built_in = &rf_shader_test_axpy;
     rf_shader place;
+    uint32_t *own;
+    CHECK(rf_shader_read(built_in, &own));
     rf_gpu_pipeline *pipelines[4];
     for (int i = 0; i < 4; i++) {
-        rf_shader *words = rf_shader_copy("axpy", built_in->words, built_in->num_words, 0);
+        rf_shader *words = rf_shader_copy("axpy", own, built_in->num_words, 0);
         assert_non_null(words);
         if (i == 1) ((uint32_t *)(uintptr_t)words->words)[2] ^= 1; /* the generator's number, of no meaning */
         rf_shader *shader = rf_shader_copy(i == 2 ? "other" : "axpy", words->words, words->num_words, 0);
@@ -430,6 +432,7 @@ static void test_pipelines_outlive_shaders(void **state)
         rf_free(shader);
         rf_free(words);
     }
+    rf_free(own);
     for (int i = 0; i < 3; i++) {
         assert_ptr_not_equal(pipelines[i], axpy(f, built_in, 0, false));
         for (int k = 0; k < i; k++) assert_ptr_not_equal(pipelines[i], pipelines[k]);
@@ -446,7 +449,7 @@ static void test_barriers(void **state)
     CHECK(rf_gpu_record_fill(f->rec, f->y, 0, COUNT * 4, 0));
     for (int i = 0; i < 200; i++) {
         rf_gpu_record_barrier(f->rec);
-        record_axpy(f, f->rec, i % 2 ? pipeline : texel, i % 2 ? 0 : 1, (axpy_push){ COUNT, 1.0f, 0 }, 64);
+        record_axpy(f, f->rec, i % 2 ? pipeline : texel, i % 2 ? 0 : 1, (rf_push_axpy){ COUNT, 1.0f, 0 }, 64);
     }
     assert_true(f->rec->descriptor_pools.count > 1);
     rf_gpu_record_barrier(f->rec);
@@ -454,7 +457,7 @@ static void test_barriers(void **state)
     rf_gpu_record_barrier(f->rec);
     CHECK(rf_gpu_record_fill(f->rec, f->y, 0, COUNT * 4, 0));
     rf_gpu_record_barrier(f->rec);
-    record_axpy(f, f->rec, pipeline, 0, (axpy_push){ COUNT, 0.5f, 0 }, 64);
+    record_axpy(f, f->rec, pipeline, 0, (rf_push_axpy){ COUNT, 0.5f, 0 }, 64);
     end_and_run(f);
     expect_y(f, 100.0f, 0.0f);
 }
@@ -462,7 +465,7 @@ static void test_barriers(void **state)
 static void test_resubmission(void **state)
 {
     fixture *f = *state;
-    record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 1, false), 0, (axpy_push){ COUNT, 1.0f, 0 }, 64);
+    record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 1, false), 0, (rf_push_axpy){ COUNT, 1.0f, 0 }, 64);
     CHECK(rf_gpu_recording_end(f->rec));
     for (int i = 0; i < 100; i++) run(f, &f->rec, 1);
     expect_y(f, 100.0f, 100.0f);
@@ -478,7 +481,7 @@ static void test_several_recordings(void **state)
     for (int i = 0; i < N; i++) {
         CHECK(rf_gpu_recording_begin(f->device, "part", &recs[i]));
         if (i % 2 == 0)
-            record_axpy(f, recs[i], pipeline, 0, (axpy_push){ COUNT, 1.0f, 0 }, 64);
+            record_axpy(f, recs[i], pipeline, 0, (rf_push_axpy){ COUNT, 1.0f, 0 }, 64);
         else /* x = y: doubles with every pair */
             CHECK(rf_gpu_record_copy(recs[i], f->y, 0, f->x, 0, COUNT * 4));
         CHECK(rf_gpu_recording_end(recs[i]));
@@ -505,7 +508,7 @@ static void test_empty_shapes(void **state)
     fixture *f = *state;
     const rf_gpu_binding bindings[] = { { f->x, 0, COUNT * 4, 0 }, { f->y, 0, COUNT * 4, 0 } };
     CHECK(rf_gpu_record_dispatch(f->rec, axpy(f, &rf_shader_test_axpy, 5, false), bindings,
-                                 &(axpy_push){ COUNT, 1.0f, 0 }, (uint32_t[]){ 0, 1, 1 }, NULL));
+                                 &(rf_push_axpy){ COUNT, 1.0f, 0 }, (uint32_t[]){ 0, 1, 1 }, NULL));
     CHECK(rf_gpu_record_copy(f->rec, f->x, 0, f->y, 0, 0));
     CHECK(rf_gpu_record_fill(f->rec, f->y, 0, 0, 1));
     end_and_run(f);
@@ -520,8 +523,8 @@ static void test_ranges(void **state)
     rf_gpu_buffer *small;
     CHECK(rf_gpu_buffer_create(f->device, RF_GPU_MEMORY_DEVICE, step + 7, "small", &small));
     const rf_gpu_binding bindings[] = { { f->x, step, 8, 0 }, { small, step, 7, 0 } };
-    CHECK(rf_gpu_record_dispatch(f->rec, axpy(f, &rf_shader_test_axpy, 0, false), bindings, &(axpy_push){ 2, 1.0f, 0 },
-                                 (uint32_t[]){ 1, 1, 1 }, "two words"));
+    CHECK(rf_gpu_record_dispatch(f->rec, axpy(f, &rf_shader_test_axpy, 0, false), bindings,
+                                 &(rf_push_axpy){ 2, 1.0f, 0 }, (uint32_t[]){ 1, 1, 1 }, "two words"));
     end_and_run(f);
     float y[2] = { 0 };
     CHECK(rf_gpu_buffer_read(small, step, y, 7));
@@ -539,7 +542,7 @@ static void test_misuse(void **state)
     fixture *f = *state;
     rf_gpu_pipeline *pipeline = axpy(f, &rf_shader_test_axpy, 0, false);
     rf_gpu_pipeline *texel = axpy(f, &rf_shader_test_axpy_r32, 0, true);
-    const axpy_push push = { COUNT, 1.0f, 0 };
+    const rf_push_axpy push = { COUNT, 1.0f, 0 };
     const uint32_t grid[] = { 1, 1, 1 };
     const rf_gpu_binding y = { f->y, 0, COUNT * 4, 0 };
     const struct {
@@ -620,7 +623,7 @@ static void test_timestamps(void **state)
     for (uint32_t i = 0; i < N; i++) {
         CHECK(rf_gpu_record_timestamp(f->rec, &index));
         assert_int_equal(index, i);
-        record_axpy(f, f->rec, pipeline, 0, (axpy_push){ COUNT, 1.0f, i == 0 ? 20000 : 0 }, 64);
+        record_axpy(f, f->rec, pipeline, 0, (rf_push_axpy){ COUNT, 1.0f, i == 0 ? 20000 : 0 }, 64);
         rf_gpu_record_barrier(f->rec);
     }
     CHECK(rf_gpu_recording_end(f->rec));
@@ -651,7 +654,7 @@ static void test_spinning(void **state)
 {
     fixture *f = *state;
     rf_gpu_pipeline *pipeline = axpy(f, &rf_shader_test_axpy, 0, false);
-    record_axpy(f, f->rec, pipeline, 0, (axpy_push){ COUNT, 1.0f, 20000 }, 64);
+    record_axpy(f, f->rec, pipeline, 0, (rf_push_axpy){ COUNT, 1.0f, 20000 }, 64);
     CHECK(rf_gpu_recording_end(f->rec));
     static const uint64_t spins[] = { 0, 1, RF_GPU_TIMEOUT_NS };
     for (uint32_t i = 0; i < 3; i++) {
@@ -671,8 +674,8 @@ static void test_spinning(void **state)
 static void test_timeout(void **state)
 {
     fixture *f = *state;
-    const axpy_push push = { COUNT, 1.0f,
-                             rf_gpu_caps(f->device)->is_cpu ? 100000 : 4000000 }; /* tens of milliseconds */
+    const rf_push_axpy push = { COUNT, 1.0f,
+                                rf_gpu_caps(f->device)->is_cpu ? 100000 : 4000000 }; /* tens of milliseconds */
     record_axpy(f, f->rec, axpy(f, &rf_shader_test_axpy, 0, false), 0, push, 64);
     CHECK(rf_gpu_recording_end(f->rec));
     uint64_t ticket, again;

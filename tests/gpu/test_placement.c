@@ -8,8 +8,8 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
+#include "gpu/device/placement.h"
 #include "gpu/gpu.h"
-#include "gpu/placement.h"
 #include "tests/room.h"
 
 #define LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))

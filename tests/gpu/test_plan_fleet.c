@@ -4,14 +4,14 @@
  * the memory types that are chosen, and the plans of every kernel. No Vulkan needed. Usage: test_plan_fleet DIRECTORY
  */
 #include "gpu_test.h"
-#include "snapshot.h"
+#include "read_snapshot.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
-#include "exec/case_data.h"
 #include "graph/op.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
@@ -114,79 +114,10 @@ static const struct expected {
       0,
       { 8, 8, 8, 8 },
       { 0 } },
+    { "swiftshader", RF_DRIVER_SWIFTSHADER, UNIFIED | CACHED, UNIFIED | CACHED, UNIFIED | CACHED, true, true, 4, 1024,
+      0 },
 };
 enum { NUM_DEVICES = sizeof(devices) / sizeof(devices[0]) };
-
-/* ---- reading ---- */
-
-static void read_field(rf_gpu_snapshot *s, const snapshot_field *f, const char *text)
-{
-    char *bytes = (char *)s + f->offset;
-    if (f->size == 0) snprintf(bytes, f->count, "%.*s", (int)strcspn(text, "\n"), text);
-    for (size_t i = 0; f->size > 0 && i < f->count; i++) {
-        char *end;
-        const uint64_t value = strtoull(text, &end, 10);
-        const uint32_t word = (uint32_t)value;
-        assert_ptr_not_equal(end, text);
-        text = end;
-        if (f->size == 1) bytes[i] = value != 0;
-        if (f->size == 4) memcpy(bytes + 4 * i, &word, 4);
-        if (f->size == 8) memcpy(bytes + 8 * i, &value, 8);
-    }
-}
-
-static void read_matrix(rf_gpu_snapshot *s, const char *text)
-{
-    assert_in_range(s->num_matrices, 0, RF_GPU_MAX_MATRICES - 1);
-    rf_gpu_matrix *m = &s->matrices[s->num_matrices++];
-    assert_int_equal(
-        sscanf(text, "%u %u %u %u %u %u %u %u", &m->m, &m->n, &m->k, &m->a, &m->b, &m->c, &m->result, &m->scope), 8);
-}
-
-static void read_line(rf_gpu_snapshot *s, const char *name, const char *text)
-{
-    VkPhysicalDeviceMemoryProperties *m = &s->memory;
-    uint64_t numbers[3] = { 0 };
-    for (size_t i = 0; i < NUM_SNAPSHOT_FIELDS; i++)
-        if (strcmp(snapshot_fields[i].name, name) == 0) {
-            read_field(s, &snapshot_fields[i], text);
-            return;
-        }
-    (void)sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &numbers[0], &numbers[1], &numbers[2]);
-    const uint32_t second = (uint32_t)numbers[1], third = (uint32_t)numbers[2];
-    if (strcmp(name, "heap") == 0)
-        m->memoryHeaps[m->memoryHeapCount++] = (VkMemoryHeap){ numbers[0], second };
-    else if (strcmp(name, "type") == 0)
-        m->memoryTypes[m->memoryTypeCount++] = (VkMemoryType){ (VkMemoryPropertyFlags)numbers[0], second };
-    else if (strcmp(name, "family") == 0)
-        s->families[s->num_families++] = (VkQueueFamilyProperties){ .queueFlags = (VkQueueFlags)numbers[0],
-                                                                    .queueCount = second,
-                                                                    .timestampValidBits = third };
-    else if (strcmp(name, "matrix") == 0)
-        read_matrix(s, text);
-    else
-        fail_msg("a snapshot has '%s': write them anew with ./dev fleet --snapshots", name);
-}
-
-static rf_gpu_snapshot read_snapshot(const char *device)
-{
-    rf_gpu_snapshot s = { 0 };
-    char path[1024], line[1024], name[128];
-    uint32_t lines = 0;
-    snprintf(path, sizeof(path), "%s/%s.txt", directory, device);
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof(line), f)) {
-        assert_int_equal(sscanf(line, "%127s", name), 1);
-        const char *text = line + strlen(name);
-        read_line(&s, name, *text == ' ' ? text + 1 : text);
-        lines++;
-    }
-    fclose(f);
-    assert_int_equal(lines, NUM_SNAPSHOT_FIELDS + s.memory.memoryHeapCount + s.memory.memoryTypeCount + s.num_families +
-                                s.num_matrices);
-    return s;
-}
 
 /* ---- devices ---- */
 
@@ -202,7 +133,7 @@ static void test_devices(void **state)
     (void)state;
     for (size_t i = 0; i < NUM_DEVICES; i++) {
         const struct expected *e = &devices[i];
-        const rf_gpu_snapshot s = read_snapshot(e->name);
+        const rf_gpu_snapshot s = read_snapshot(directory, e->name);
         rf_gpu_plan plan;
         rf_device_info info;
         rf_gpu_plan_device(&s, false, &plan);
@@ -221,10 +152,10 @@ static void test_devices(void **state)
         assert_int_equal(c->max_storage_range / MIB, e->range_mib);
         assert_int_equal(c->invocation_registers, e->registers);
         assert_int_equal(c->full_subgroups, e->full_subgroups);
-        assert_true(c->fp16 && c->int64);
+        assert_true((c->fp16 && c->int64) == (e->driver != RF_DRIVER_SWIFTSHADER));
         assert_memory_equal(&c->matrix_f16, &e->f16, sizeof(e->f16));
         assert_memory_equal(&c->matrix_bf16, &e->bf16, sizeof(e->bf16));
-        assert_int_equal(c->is_cpu, strcmp(e->name, "lavapipe") == 0);
+        assert_int_equal(c->is_cpu, e->driver == RF_DRIVER_LAVAPIPE || e->driver == RF_DRIVER_SWIFTSHADER);
         const bool imports = e->driver == RF_DRIVER_AMD || e->driver == RF_DRIVER_LAVAPIPE || /* host memory */
                              s.properties12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
         assert_int_equal(plan.import_alignment, imports ? 4096 : 0);
@@ -259,8 +190,8 @@ static void check_range(const rf_op_call *call, const rf_kernel_plan *plan, cons
 static uint32_t plan_all(const rf_op_call *call, const rf_device_caps *caps)
 {
     uint32_t eligible = 0;
-    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
-        const rf_kernel *kernel = call->op->kernels[k];
+    for (uint32_t k = 0; k < rf_op_num_kernels(call->op); k++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, k);
         rf_kernel_plan plan = { 0 };
         if (rf_kernel_score(kernel, call, caps) <= 0) continue;
         eligible++;
@@ -282,11 +213,12 @@ static uint32_t plan_narrow(const rf_op *op, const rf_op_case *c, const rf_devic
         const rf_op_case stored = rf_case_stored_in(op, c, types[t], false);
         rf_case_data data;
         bool offered = false;
-        for (uint32_t k = 0; k < op->num_kernels; k++) offered |= op->kernels[k]->cooperative;
+        for (uint32_t k = 0; k < rf_op_num_kernels(op); k++) offered |= rf_op_kernel(op, k)->cooperative;
         if (!offered) continue;
         OK(rf_case_data_describe(op, &stored, &data));
-        for (uint32_t k = 0; k < op->num_kernels; k++)
-            cooperative += op->kernels[k]->cooperative && rf_kernel_score(op->kernels[k], &data.call, caps) > 0;
+        for (uint32_t k = 0; k < rf_op_num_kernels(op); k++)
+            cooperative +=
+                rf_op_kernel(op, k)->cooperative && rf_kernel_score(rf_op_kernel(op, k), &data.call, caps) > 0;
         plan_all(&data.call, caps);
     }
     return cooperative;
@@ -298,18 +230,18 @@ static void test_plans(void **state)
     uint32_t num_ops, plans = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (size_t i = 0; i < NUM_DEVICES; i++) {
-        const rf_gpu_snapshot s = read_snapshot(devices[i].name);
+        const rf_gpu_snapshot s = read_snapshot(directory, devices[i].name);
         rf_gpu_plan device;
         rf_gpu_plan_device(&s, false, &device);
         uint32_t cooperative = 0;
         for (uint32_t o = 0; o < num_ops; o++)
-            for (uint32_t c = 0; c < ops[o]->num_cases && !(ops[o]->flags & RF_OP_VIEW); c++) {
+            for (uint32_t c = 0; c < rf_op_cases(ops[o])->count && !(ops[o]->flags & RF_OP_VIEW); c++) {
+                const rf_op_case *item = &rf_op_cases(ops[o])->items[c];
                 rf_case_data data;
-                cooperative += plan_narrow(ops[o], &ops[o]->cases[c], &device.caps);
-                OK(rf_case_data_describe(ops[o], &ops[o]->cases[c], &data));
+                cooperative += plan_narrow(ops[o], item, &device.caps);
+                OK(rf_case_data_describe(ops[o], item, &data));
                 const uint32_t eligible = plan_all(&data.call, &device.caps);
-                if (eligible == 0)
-                    fail_msg("%s: no kernel takes %s/%s", devices[i].name, ops[o]->name, data.call.op->cases[c].name);
+                if (eligible == 0) fail_msg("%s: no kernel takes %s/%s", devices[i].name, ops[o]->name, item->name);
                 plans += eligible;
             }
         assert_int_equal(cooperative > 100, devices[i].f16.m > 0);
@@ -322,11 +254,11 @@ static void test_plans(void **state)
  * descriptor spans. All that has as many examples grows, or where that is no call of the op, the first tensor alone. */
 static void make_larger(const rf_op *op, uint64_t range, rf_case_data *data)
 {
-    uint32_t c = 0;
-    while (!op->cases[c].benchmark) c++;
+    const rf_op_case *c = rf_op_cases(op)->items;
+    while (!c->benchmark) c++;
     rf_result r = RF_ERROR_INVALID_ARGUMENT;
     for (int alone = 0; r < 0 && alone < 2; alone++) {
-        OK(rf_case_data_describe(op, &op->cases[c], data));
+        OK(rf_case_data_describe(op, c, data));
         rf_op_call *call = &data->call;
         const int64_t examples = call->in[0].shape.dim[0];
         const int64_t factor = (int64_t)rf_div_up(3 * range, rf_tensor_bytes(&call->in[0]));
@@ -346,7 +278,7 @@ static void test_descriptors(void **state)
     uint32_t num_ops, found = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (size_t i = 0; i < NUM_DEVICES; i++) {
-        const rf_gpu_snapshot s = read_snapshot(devices[i].name);
+        const rf_gpu_snapshot s = read_snapshot(directory, devices[i].name);
         rf_gpu_plan device;
         rf_gpu_plan_device(&s, false, &device);
         if (device.caps.max_storage_range > 1024 * MIB) continue;
@@ -360,7 +292,7 @@ static void test_descriptors(void **state)
                 found++;
             }
     }
-    assert_int_equal(found, 4 * sizeof(wanted) / sizeof(wanted[0]));
+    assert_int_equal(found, 5 * sizeof(wanted) / sizeof(wanted[0]));
 }
 
 /* The kernel that is chosen for a call, and its plan. */
@@ -403,7 +335,7 @@ static void test_strips(void **state)
                                          { 64, 2048 },  { 7, 10 },     { 500000, 64 } };
     for (size_t i = 0; i < NUM_DEVICES; i++) {
         const char *name = devices[i].name;
-        const rf_gpu_snapshot s = read_snapshot(name);
+        const rf_gpu_snapshot s = read_snapshot(directory, name);
         rf_gpu_plan device;
         rf_gpu_plan_device(&s, false, &device);
         for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {

@@ -132,7 +132,7 @@ static void make_pipelines(fixture *f, rf_gpu_pipeline *pipelines[PIPELINES])
                                               .num_spec = 1,
                                               .num_bindings = 2,
                                               .texel_mask = i % 3 ? 1 : 0,
-                                              .push_size = sizeof(axpy_push) };
+                                              .push_size = sizeof(rf_push_axpy) };
     /* Two that occur before. */
     params[PIPELINES] = params[0];
     params[PIPELINES + 1] = params[5];
@@ -162,7 +162,7 @@ static void record(fixture *f, rf_gpu_pipeline *const pipelines[PIPELINES], rf_g
         CHECK(rf_gpu_record_dispatch(
             *rec, pipelines[i],
             (rf_gpu_binding[]){ { f->x, 0, COUNT * 4, components[i % 3] }, { f->y, 0, COUNT * 4, 0 } },
-            &(axpy_push){ COUNT, 1.0f, 0 }, (uint32_t[]){ COUNT / 64, 1, 1 }, "axpy"));
+            &(rf_push_axpy){ COUNT, 1.0f, 0 }, (uint32_t[]){ COUNT / 64, 1, 1 }, "axpy"));
         rf_gpu_record_barrier(*rec);
     }
     CHECK(rf_gpu_recording_end(*rec));

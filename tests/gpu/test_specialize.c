@@ -144,13 +144,15 @@ static void test_not_understood(void **state)
     (void)state;
     const rf_shader *shader = &rf_shader_fill;
     const uint32_t line[] = { 4u << 16 | 8, 1, 1, 1 };
-    uint32_t *words = malloc((shader->num_words + 4) * sizeof(*words)), at = SPIRV_HEADER_WORDS, count, *out;
+    uint32_t *words = malloc((shader->num_words + 4) * sizeof(*words)), at = SPIRV_HEADER_WORDS, count, *out, *own;
     assert_non_null(words);
-    while ((shader->words[at] & 0xffff) != SPIRV_LABEL) at += shader->words[at] >> 16;
-    at += shader->words[at] >> 16;
-    memcpy(words, shader->words, at * 4);
+    CHECK(rf_shader_read(shader, &own));
+    while ((own[at] & 0xffff) != SPIRV_LABEL) at += own[at] >> 16;
+    at += own[at] >> 16;
+    memcpy(words, own, at * 4);
     memcpy(words + at, line, sizeof(line));
-    memcpy(words + at + 4, shader->words + at, (shader->num_words - at) * 4);
+    memcpy(words + at + 4, own + at, (shader->num_words - at) * 4);
+    rf_free(own);
     const rf_shader strange = { .name = "strange", .words = words, .num_words = shader->num_words + 4 };
     CHECK(rf_gpu_specialize(&strange, NULL, 0, false, &out, &count));
     assert_null(out);
@@ -167,9 +169,11 @@ static void test_broken(void **state)
     for (uint32_t round = 0; round < rounds; round++) {
         const rf_shader *shader = some[round % 3];
         const uint32_t length = round % 10 == 0 ? round * 7 % shader->num_words : shader->num_words;
-        uint32_t *words = malloc(length > 0 ? length * 4 : 1), *out, count, spec[NUM_SPEC];
+        uint32_t *words = malloc(length > 0 ? length * 4 : 1), *own, *out, count, spec[NUM_SPEC];
         assert_non_null(words);
-        memcpy(words, shader->words, length * 4);
+        CHECK(rf_shader_read(shader, &own));
+        memcpy(words, own, length * 4);
+        rf_free(own);
         for (uint32_t k = 0; length > 0 && k < 1 + round % 4; k++) {
             random = random * 1664525 + 1013904223;
             const uint32_t at = (random >> 8) % length;

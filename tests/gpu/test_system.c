@@ -266,12 +266,12 @@ static void start(job *j, rf_gpu *gpu, uint32_t index, uint32_t bias)
                                                          .spec = &bias,
                                                          .num_spec = 1,
                                                          .num_bindings = 2,
-                                                         .push_size = sizeof(axpy_push) },
+                                                         .push_size = sizeof(rf_push_axpy) },
                               &pipeline));
     CHECK(rf_gpu_recording_begin(j->device, "job", &j->rec));
     CHECK(rf_gpu_record_dispatch(j->rec, pipeline,
                                  (rf_gpu_binding[]){ { j->x, 0, COUNT * 4, 0 }, { j->y, 0, COUNT * 4, 0 } },
-                                 &(axpy_push){ COUNT, 1.0f, 0 }, (uint32_t[]){ COUNT / 64, 1, 1 }, "axpy"));
+                                 &(rf_push_axpy){ COUNT, 1.0f, 0 }, (uint32_t[]){ COUNT / 64, 1, 1 }, "axpy"));
     CHECK(rf_gpu_recording_end(j->rec));
 }
 

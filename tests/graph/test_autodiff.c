@@ -93,7 +93,7 @@ static void equal_expressions_are_two_targets(void **state)
     rf_value grads[3], results[4];
     OK(rf_graph_differentiate(g, loss, targets, 3, grads));
     rf_value *map = test_calloc(g->values.count, sizeof(*map));
-    OK(rf_graph_share(g, map));
+    OK(rf_graph_merge_common(g, map));
     toy_check_order(g);
     assert_int_equal(map[p], map[q]);
     assert_int_equal(1, toy_count(g, &toy_sin));
@@ -234,6 +234,28 @@ static void missing_gradient_is_an_error_only_on_the_way(void **state)
     rf_graph_destroy(&g);
 }
 
+/* The gradient of a node would read what the update behind it wrote; that before the node is what it read. */
+static void no_gradient_across_an_update(void **state)
+{
+    (void)state;
+    for (int between = 0; between < 2; between++) {
+        rf_value x, w, grad;
+        rf_graph *g = toy_graph(&x, &w);
+        toy_accumulated(g, w, x);
+        const rf_value product = toy2(g, &toy_mul, x, w);
+        OK(rf_graph_differentiate(g, toy1(g, &toy_sum, product), &x, 1, &grad));
+        rf_graph_destroy(&g);
+
+        g = toy_graph(&x, &w);
+        const rf_value later = toy2(g, &toy_mul, x, w);
+        if (between) (void)toy1(g, &toy_sin, x);
+        toy_accumulated(g, w, x);
+        FAILS(rf_graph_differentiate(g, toy1(g, &toy_sum, later), &x, 1, &grad), RF_ERROR_INVALID_ARGUMENT,
+              "gradient of 'toy_mul': its input, state 'w', is updated in place later in the step");
+        rf_graph_destroy(&g);
+    }
+}
+
 static rf_result wrong_gradient(rf_grad_context *c)
 {
     c->din[0] = c->dout[0]; /* a scalar instead of the input's shape */
@@ -312,6 +334,7 @@ TEST_PROGRAM(autodiff)
         cmocka_unit_test(shapes_carry_no_gradient),
         cmocka_unit_test(intermediate_targets),
         cmocka_unit_test(missing_gradient_is_an_error_only_on_the_way),
+        cmocka_unit_test(no_gradient_across_an_update),
         cmocka_unit_test(bad_requests),
         cmocka_unit_test(gradients_keep_their_shape_with_other_batches),
     };

@@ -116,7 +116,7 @@ static void add_checks_its_arguments(void **state)
 static rf_value *share(rf_graph *g)
 {
     rf_value *map = test_calloc(g->values.count, sizeof(*map));
-    OK(rf_graph_share(g, map));
+    OK(rf_graph_merge_common(g, map));
     toy_check_order(g);
     return map;
 }

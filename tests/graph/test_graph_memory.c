@@ -58,7 +58,7 @@ static rf_result do_everything(everything *all)
     RF_TRY(build(all->graph, results));
     rf_value *map = rf_arena_alloc(&all->arena, all->graph->values.count * sizeof(*map));
     if (!map) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(rf_graph_share(all->graph, map));
+    RF_TRY(rf_graph_merge_common(all->graph, map));
     for (uint32_t i = 0; i < 3; i++) results[i] = map[results[i]];
     RF_TRY(rf_graph_clone(all->graph, &all->clone));
     RF_TRY(rf_graph_optimize(all->graph, &roots));

@@ -27,8 +27,8 @@ static bool is_of_no_op(const rf_shader *shader)
 
 void walk_mark_shaders(const rf_op_call *call, const rf_device_caps *caps, bool on_device)
 {
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const rf_kernel *kernel = call->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, i);
         rf_kernel_plan plan = { 0 };
         if (rf_kernel_score(kernel, call, caps) <= 0 || rf_kernel_plan_make(kernel, call, caps, &plan) < 0) continue;
         for (uint32_t d = 0; d < plan.count; d++)

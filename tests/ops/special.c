@@ -9,7 +9,7 @@
 
 #include "base/half.h"
 #include "base/philox.h"
-#include "ops/linear/linear.h"
+#include "ops/linear/common/linear.h"
 #include "walk.h"
 
 enum {

@@ -122,11 +122,11 @@ static void run_call(rf_exec *exec, const activation *a, rf_op_call *call, void 
 {
     uint32_t ran = 0;
     assert_int_equal(call->op->infer(call), RF_OK);
-    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
-        const rf_kernel *kernel = call->op->kernels[k];
-        if (kernel->score(call, rf_gpu_caps(rf_exec_device(exec))) <= 0) continue;
+    for (uint32_t k = 0; k < rf_op_num_kernels(call->op); k++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, k);
+        if (kernel->score(call, rf_gpu_caps(rf_exec_device(exec)), kernel->data) <= 0) continue;
         if (a->alone_name && ran > 0) break;
-        if (ran > 0 && call->op->num_kernels > 4 && !is_turn(a, k)) continue;
+        if (ran > 0 && rf_op_num_kernels(call->op) > 4 && !is_turn(a, k)) continue;
         void *out[1] = { rf_aligned_calloc(sizeof(points)) };
         assert_non_null(out[0]);
         rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .guard = true };

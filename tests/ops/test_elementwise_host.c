@@ -486,8 +486,8 @@ static void equal_shapes_need_no_sum(void **state)
 static rf_kernel_plan check_plan(const rf_op_call *call, const rf_kernel *kernel, const rf_device_caps *caps)
 {
     rf_kernel_plan plan = { 0 };
-    assert_true(kernel->score(call, caps) > 0);
-    assert_int_equal(kernel->plan(call, caps, &plan), RF_OK);
+    assert_true(kernel->score(call, caps, kernel->data) > 0);
+    assert_int_equal(kernel->plan(call, caps, kernel->data, &plan), RF_OK);
     uint64_t written = 0;
     for (uint32_t i = 0; i < plan.count; i++) {
         const rf_dispatch *d = &plan.items[i];
@@ -517,16 +517,17 @@ static void large_tensors_are_cut_into_chunks(void **state)
     rf_op_call call = make_call(&rf_op_elementwise, &add, 2, in);
     assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
     const uint64_t bytes = rf_tensor_bytes(&call.out[0]);
-    for (uint32_t k = 0; k < rf_op_elementwise.num_kernels; k++) {
-        if (rf_op_elementwise.kernels[k]->score(&call, &caps) <= 0) continue;
-        rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[k], &caps);
+    for (uint32_t k = 0; k < rf_op_num_kernels(&rf_op_elementwise); k++) {
+        if (rf_op_kernel(&rf_op_elementwise, k)->score(&call, &caps, rf_op_kernel(&rf_op_elementwise, k)->data) <= 0)
+            continue;
+        rf_kernel_plan plan = check_plan(&call, rf_op_kernel(&rf_op_elementwise, k), &caps);
         assert_true(plan.count >= rf_div_up(bytes, caps.max_storage_range));
         rf_kernel_plan_free(&plan);
     }
     const uint32_t to = RF_U8;
     rf_op_call cast = make_call(&rf_op_cast, &to, 1, in);
     assert_int_equal(rf_op_cast.infer(&cast), RF_OK);
-    rf_kernel_plan plan = check_plan(&cast, rf_op_cast.kernels[0], &caps);
+    rf_kernel_plan plan = check_plan(&cast, rf_op_kernel(&rf_op_cast, 0), &caps);
     assert_true(plan.count > 1);
     rf_kernel_plan_free(&plan);
 
@@ -534,17 +535,16 @@ static void large_tensors_are_cut_into_chunks(void **state)
     rf_op_call fill = make_call(&rf_op_fill_like, &zero, 1, in);
     assert_int_equal(rf_op_fill_like.infer(&fill), RF_OK);
     fill.n_in = 0; /* shape only */
-    plan = check_plan(&fill, rf_op_fill_like.kernels[0], &caps);
+    plan = check_plan(&fill, rf_op_kernel(&rf_op_fill_like, 0), &caps);
     assert_true(plan.count > 1);
     rf_kernel_plan_free(&plan);
 }
 
 static const rf_kernel *kernel_named(const rf_op *op, const char *name)
 {
-    for (uint32_t k = 0; k < op->num_kernels; k++)
-        if (strcmp(op->kernels[k]->name, name) == 0) return op->kernels[k];
-    fail_msg("%s has no kernel %s", op->name, name);
-    return NULL;
+    const rf_kernel *kernel = rf_op_find_kernel(op, name);
+    assert_non_null(kernel);
+    return kernel;
 }
 
 /* Inputs that are read by fours are texels of four, others texels of one; the view of each must fit the device. */
@@ -570,23 +570,24 @@ static void texel_views_fit_their_inputs(void **state)
     }
     rf_kernel_plan_free(&plan);
     caps.max_texel_elements = 1u << 16; /* a chunk's fours */
-    assert_true(texel->score(&call, &caps) > 0);
+    assert_true(texel->score(&call, &caps, texel->data) > 0);
     caps.max_texel_elements--;
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
     caps.max_storage_range = 16384;
-    caps.max_texel_elements = 6001;               /* the column's elements */
-    assert_true(texel->score(&call, &caps) == 0); /* it does not fit a storage range, which other kernels need */
+    caps.max_texel_elements = 6001; /* the column's elements */
+    assert_true(texel->score(&call, &caps, texel->data) ==
+                0); /* it does not fit a storage range, which other kernels need */
     caps.max_storage_range = 65536;
-    assert_true(texel->score(&call, &caps) > 0);
+    assert_true(texel->score(&call, &caps, texel->data) > 0);
     caps.max_texel_elements--;
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
     caps.max_texel_elements = 1u << 27;
-    assert_true(texel->score(&call, &caps) > 0);
+    assert_true(texel->score(&call, &caps, texel->data) > 0);
     caps.int64 = false;
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
     caps.int64 = true;
     caps.subgroup_size = 4; /* RF_WRITE exchanges with the lane four further on */
-    assert_true(texel->score(&call, &caps) == 0);
+    assert_true(texel->score(&call, &caps, texel->data) == 0);
 }
 
 /* Kernels that add a tensor which repeats to a larger one than a descriptor spans; each cuts it. */
@@ -598,9 +599,10 @@ static uint32_t kernels_that_cut(rf_shape large, rf_shape repeated)
     rf_op_call call = make_call(&rf_op_elementwise, &add, 2, in);
     assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
     uint32_t eligible = 0;
-    for (uint32_t k = 0; k < rf_op_elementwise.num_kernels; k++) {
-        if (rf_op_elementwise.kernels[k]->score(&call, &caps) <= 0) continue;
-        rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[k], &caps);
+    for (uint32_t k = 0; k < rf_op_num_kernels(&rf_op_elementwise); k++) {
+        if (rf_op_kernel(&rf_op_elementwise, k)->score(&call, &caps, rf_op_kernel(&rf_op_elementwise, k)->data) <= 0)
+            continue;
+        rf_kernel_plan plan = check_plan(&call, rf_op_kernel(&rf_op_elementwise, k), &caps);
         assert_true(plan.count > 1);
         rf_kernel_plan_free(&plan);
         eligible++;
@@ -623,9 +625,9 @@ static void large_transposes_are_cut_into_boxes(void **state)
     const rf_tensor_desc in = f32(RF_SHAPE(9001, 8009));
     rf_op_call call = make_call(&rf_op_transpose, perm, 1, &in);
     assert_int_equal(rf_op_transpose.infer(&call), RF_OK);
-    const rf_kernel *strided = rf_op_transpose.kernels[rf_op_transpose.num_kernels - 1];
+    const rf_kernel *strided = rf_op_kernel(&rf_op_transpose, rf_op_num_kernels(&rf_op_transpose) - 1);
     rf_kernel_plan plan = { 0 };
-    assert_int_equal(strided->plan(&call, &caps, &plan), RF_OK);
+    assert_int_equal(strided->plan(&call, &caps, strided->data, &plan), RF_OK);
     uint64_t elements = 0;
     for (uint32_t i = 0; i < plan.count; i++) {
         for (uint32_t b = 0; b < plan.items[i].n_bind; b++) {
@@ -655,7 +657,7 @@ static void large_slices_are_cut_into_boxes(void **state)
         rf_op_call call = make_call(&rf_op_slice, &ranges[r], 1, &in);
         assert_int_equal(rf_op_slice.infer(&call), RF_OK);
         rf_kernel_plan plan = { 0 };
-        assert_int_equal(rf_kernel_plan_make(rf_op_slice.kernels[0], &call, &caps, &plan), RF_OK);
+        assert_int_equal(rf_kernel_plan_make(rf_op_kernel(&rf_op_slice, 0), &call, &caps, &plan), RF_OK);
         uint64_t elements = 0;
         assert_true(plan.count > 1);
         for (uint32_t i = 0; i < plan.count; i++) {
@@ -729,11 +731,11 @@ static void small_programs_take_small_shaders(void **state)
     const rf_tensor_desc in = f32(RF_SHAPE(64, 100));
     rf_op_call call = make_call(&rf_op_elementwise, &relu, 1, &in);
     assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
-    rf_kernel_plan plan = check_plan(&call, rf_op_elementwise.kernels[1], &caps);
+    rf_kernel_plan plan = check_plan(&call, rf_op_kernel(&rf_op_elementwise, 1), &caps);
     assert_string_equal(plan.items[0].shader->name, "elementwise_1_w4");
     /* Another batch: other push constants, the same pipeline. */
     call.in[0].shape.dim[0] = call.out[0].shape.dim[0] = 48;
-    rf_kernel_plan other = check_plan(&call, rf_op_elementwise.kernels[1], &caps);
+    rf_kernel_plan other = check_plan(&call, rf_op_kernel(&rf_op_elementwise, 1), &caps);
     assert_int_equal(plan.items[0].n_spec, other.items[0].n_spec);
     assert_memory_equal(plan.items[0].spec, other.items[0].spec, sizeof(other.items[0].spec));
     rf_kernel_plan_free(&plan);

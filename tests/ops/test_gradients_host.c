@@ -17,6 +17,7 @@
 #include "graph/graph.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/cases.h"
 #include "tests/room.h"
 
 typedef struct traced_case {
@@ -60,8 +61,8 @@ static void gradients_are_built(void **state)
     uint32_t num_ops, built = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t n = 0; n < num_ops; n++)
-        for (uint32_t k = 0; k < ops[n]->num_cases; k++) {
-            const rf_op_case *c = &ops[n]->cases[k];
+        for (uint32_t k = 0; k < rf_op_cases(ops[n])->count; k++) {
+            const rf_op_case *c = &rf_op_cases(ops[n])->items[k];
             if (!c->check_gradient) continue;
             traced_case t;
             trace_case(ops[n], c, &t);

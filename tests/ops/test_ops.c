@@ -244,7 +244,7 @@ static bool is_turn_of_others(const case_run *run, uint32_t kernel, double score
     const uint32_t rounds = walk_special_rounds(), turn = run->number + kernel;
     if (!run->w->options.turns) return false;
     if (run->c->large) return score < best;
-    if (run->op->num_kernels <= MANY_KERNELS) return false;
+    if (rf_op_num_kernels(run->op) <= MANY_KERNELS) return false;
     if (score < best && turn % 3 != 0) return true;
     return run->w->options.special && turn / 3 % rounds != run->round;
 }
@@ -252,8 +252,8 @@ static bool is_turn_of_others(const case_run *run, uint32_t kernel, double score
 static double best_score(const case_run *run, const rf_device_caps *caps)
 {
     double best = 0;
-    for (uint32_t i = 0; i < run->op->num_kernels; i++) {
-        const double score = rf_kernel_score(run->op->kernels[i], &run->start.call, caps);
+    for (uint32_t i = 0; i < rf_op_num_kernels(run->op); i++) {
+        const double score = rf_kernel_score(rf_op_kernel(run->op, i), &run->start.call, caps);
         if (score > best) best = score;
     }
     return best;
@@ -262,8 +262,8 @@ static double best_score(const case_run *run, const rf_device_caps *caps)
 /* Some kernel that is no last resort takes the call. */
 static bool has_fast_kernel(const case_run *run, const rf_device_caps *caps)
 {
-    for (uint32_t i = 0; i < run->op->num_kernels; i++) {
-        const rf_kernel *kernel = run->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(run->op); i++) {
+        const rf_kernel *kernel = rf_op_kernel(run->op, i);
         if (!kernel->last_resort && rf_kernel_score(kernel, &run->start.call, caps) > 0) return true;
     }
     return false;
@@ -271,8 +271,8 @@ static bool has_fast_kernel(const case_run *run, const rf_device_caps *caps)
 
 static bool cuts_up(const rf_op *op)
 {
-    for (uint32_t i = 0; i < op->num_kernels; i++)
-        if (op->kernels[i]->cuts_up) return true;
+    for (uint32_t i = 0; i < rf_op_num_kernels(op); i++)
+        if (rf_op_kernel(op, i)->cuts_up) return true;
     return false;
 }
 
@@ -309,8 +309,8 @@ static void run_device(case_run *run, const walk_device *d)
     *caps = *rf_gpu_caps(d->gpu);
     if (run->w->options.split && !split_range(run, caps)) return;
     const double best = best_score(run, caps);
-    for (uint32_t i = 0; i < run->op->num_kernels; i++) {
-        const rf_kernel *kernel = run->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(run->op); i++) {
+        const rf_kernel *kernel = rf_op_kernel(run->op, i);
         const double score = rf_kernel_score(kernel, &run->start.call, caps);
         if (score <= 0) continue;
         eligible++;
@@ -367,7 +367,7 @@ static void plan_narrow_elsewhere(const rf_op *op, const rf_op_case *c)
 {
     static const rf_dtype types[] = { RF_F16, RF_BF16 };
     bool cooperative = false;
-    for (uint32_t i = 0; i < op->num_kernels; i++) cooperative |= op->kernels[i]->cooperative;
+    for (uint32_t i = 0; i < rf_op_num_kernels(op); i++) cooperative |= rf_op_kernel(op, i)->cooperative;
     for (size_t t = 0; cooperative && t < sizeof(types) / sizeof(types[0]); t++) {
         const rf_op_case stored = rf_case_stored_in(op, c, types[t], false);
         rf_case_data data;
@@ -445,7 +445,7 @@ static void run_rounds(case_run *run)
 
 static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_case *original)
 {
-    const uint32_t number = (uint32_t)(original - op->cases);
+    const uint32_t number = (uint32_t)(original - rf_op_cases(op)->items);
     rf_op_case stored = *original;
     const rf_op_case *c = original;
     if (w->options.type) {
@@ -474,16 +474,17 @@ static void run_case(walk *w, walk_counts *counts, const rf_op *op, const rf_op_
 
 static void run_op(walk *w, const rf_op *op)
 {
+    const rf_case_table *cases = rf_op_cases(op);
     walk_counts counts = { 0 };
     const double start = seconds_now();
-    if (op->num_cases == 0) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no test case");
-    if (op->num_kernels == 0 && !(op->flags & RF_OP_VIEW))
+    if (cases->count == 0) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no test case");
+    if (rf_op_num_kernels(op) == 0 && !(op->flags & RF_OP_VIEW))
         walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no kernel");
     if (!op->reference) walk_fail(w, &counts, op, "(table)", NULL, NULL, "the op has no reference");
     const uint32_t sample = w->options.sample;
-    const uint32_t step = sample > 0 && sample < op->num_cases ? (op->num_cases + sample - 1) / sample : 1;
-    for (uint32_t i = 0; op->reference && i < op->num_cases; i += step)
-        if (matches(w->options.case_name, op->cases[i].name)) run_case(w, &counts, op, &op->cases[i]);
+    const uint32_t step = sample > 0 && sample < cases->count ? (cases->count + sample - 1) / sample : 1;
+    for (uint32_t i = 0; op->reference && i < cases->count; i += step)
+        if (matches(w->options.case_name, cases->items[i].name)) run_case(w, &counts, op, &cases->items[i]);
     if (counts.split_fast * 2 < counts.split)
         walk_fail(w, &counts, op, "(table)", NULL, NULL, "fast kernels cut up only %u of %u cases", counts.split_fast,
                   counts.split);

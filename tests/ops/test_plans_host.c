@@ -15,9 +15,10 @@
 
 #include "../support/invented.h"
 #include "base/error.h"
-#include "ops/linear/blocks.h"
-#include "ops/linear/matmul.h"
+#include "ops/linear/common/matmul.h"
+#include "ops/linear/gpu/blocks.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/cases.h"
 #include "tests/room.h"
 
 typedef struct profile {
@@ -84,8 +85,8 @@ static uint32_t plan_all(const rf_op_call *call, const char *case_name, const pr
 {
     uint32_t eligible = 0;
     double block = 0, other = 0;
-    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
-        const rf_kernel *kernel = call->op->kernels[k];
+    for (uint32_t k = 0; k < rf_op_num_kernels(call->op); k++) {
+        const rf_kernel *kernel = rf_op_kernel(call->op, k);
         const double score = rf_kernel_score(kernel, call, &p->caps);
         if (score <= 0) continue;
         double *best = is_block(kernel) ? &block : &other;
@@ -120,8 +121,8 @@ static void eligible_kernels_keep_to_limits(void **state)
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t o = 0; o < num_ops; o++) {
         if (ops[o]->flags & RF_OP_VIEW) continue;
-        for (uint32_t c = 0; c < ops[o]->num_cases; c++) {
-            const rf_op_case *test_case = &ops[o]->cases[c];
+        for (uint32_t c = 0; c < rf_op_cases(ops[o])->count; c++) {
+            const rf_op_case *test_case = &rf_op_cases(ops[o])->items[c];
             const rf_op_call call = call_of(ops[o], test_case);
             for (size_t p = 0; p < sizeof(profiles) / sizeof(profiles[0]); p++) {
                 const uint32_t eligible = plan_all(&call, test_case->name, &profiles[p]);
@@ -142,10 +143,10 @@ static uint64_t longest_loop(const rf_op *op, const rf_op_case *test_case)
     for (size_t p = 0; p < sizeof(profiles) / sizeof(profiles[0]); p++) {
         rf_device_caps caps = profiles[p].caps;
         caps.max_loop_iterations = 0;
-        for (uint32_t k = 0; k < op->num_kernels; k++) {
+        for (uint32_t k = 0; k < rf_op_num_kernels(op); k++) {
             rf_kernel_plan plan = { 0 };
-            if (rf_kernel_score(op->kernels[k], &call, &caps) <= 0) continue;
-            assert_int_equal(rf_kernel_plan_make(op->kernels[k], &call, &caps, &plan), RF_OK);
+            if (rf_kernel_score(rf_op_kernel(op, k), &call, &caps) <= 0) continue;
+            assert_int_equal(rf_kernel_plan_make(rf_op_kernel(op, k), &call, &caps, &plan), RF_OK);
             for (uint32_t d = 0; d < plan.count; d++)
                 if (plan.items[d].loops > longest) longest = plan.items[d].loops;
             rf_kernel_plan_free(&plan);
@@ -168,8 +169,8 @@ static void loops_are_tested_beyond_the_limit(void **state)
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t o = 0; o < num_ops; o++) {
         uint64_t longest = 0;
-        for (uint32_t c = 0; c < ops[o]->num_cases && !(ops[o]->flags & RF_OP_VIEW); c++) {
-            const uint64_t loops = longest_loop(ops[o], &ops[o]->cases[c]);
+        for (uint32_t c = 0; c < rf_op_cases(ops[o])->count && !(ops[o]->flags & RF_OP_VIEW); c++) {
+            const uint64_t loops = longest_loop(ops[o], &rf_op_cases(ops[o])->items[c]);
             if (loops > longest) longest = loops;
         }
         bool is_bounded = longest <= SHORT;
@@ -270,9 +271,9 @@ static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps
 {
     const rf_kernel *best = NULL;
     double best_score = 0;
-    for (uint32_t i = 0; i < call->op->num_kernels; i++) {
-        const double score = rf_kernel_score(call->op->kernels[i], call, caps);
-        if (score > best_score) best = call->op->kernels[i];
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const double score = rf_kernel_score(rf_op_kernel(call->op, i), call, caps);
+        if (score > best_score) best = rf_op_kernel(call->op, i);
         if (score > best_score) best_score = score;
     }
     return best;
@@ -425,10 +426,11 @@ static void large_tiles_need_registers(void **state)
                             .in = { { RF_F32, RF_SHAPE(8, 56, 56, rows[i].channels) },
                                     { RF_F32, RF_SHAPE(3, 3, rows[i].channels, 64) } } };
         assert_int_equal(conv.op->infer(&conv), RF_OK);
-        assert_int_equal(rf_matmul_block_xl.score(&square, &caps) > 0, rows[i].product_xl);
-        assert_int_equal(rf_conv2d_block_xl.score(&conv, &caps) > 0, rows[i].conv_xl);
-        assert_int_equal(rf_conv2d_block_t.score(&conv, &caps) > 0, rows[i].conv_t);
-        assert_true(rf_matmul_block_l.score(&square, &caps) > 0 && rf_conv2d_block_l.score(&conv, &caps) > 0);
+        assert_int_equal(rf_matmul_block_xl.score(&square, &caps, rf_matmul_block_xl.data) > 0, rows[i].product_xl);
+        assert_int_equal(rf_conv2d_block_xl.score(&conv, &caps, rf_conv2d_block_xl.data) > 0, rows[i].conv_xl);
+        assert_int_equal(rf_conv2d_block_t.score(&conv, &caps, rf_conv2d_block_t.data) > 0, rows[i].conv_t);
+        assert_true(rf_matmul_block_l.score(&square, &caps, rf_matmul_block_l.data) > 0 &&
+                    rf_conv2d_block_l.score(&conv, &caps, rf_conv2d_block_l.data) > 0);
     }
 }
 
@@ -442,7 +444,7 @@ static void few_registers_need_small_tiles(void **state)
     const rf_device_caps many = gpu(RF_DRIVER_AMD, 32, 65536);
     caps.matrix_f16 = (rf_matrix_shape){ 8, 16, 16, 16 };
     const rf_op_call square = product(4096, 4096, 4096), deep = product(64, 64, 200000);
-    assert_true(rf_matmul_block_l.score(&deep, &many) > 0);
+    assert_true(rf_matmul_block_l.score(&deep, &many, rf_matmul_block_l.data) > 0);
     rf_op_call conv = { .op = &rf_op_conv2d,
                         .attr = &attr,
                         .n_in = 2,
@@ -451,14 +453,14 @@ static void few_registers_need_small_tiles(void **state)
     assert_int_equal(conv.op->infer(&conv), RF_OK);
     for (int few = 0; few < 2; few++) {
         caps.invocation_registers = few ? 128 : 0;
-        assert_true(rf_matmul_block_l.score(&square, &caps) > 0);
-        assert_true(rf_conv2d_block_m.score(&conv, &caps) > 0);
-        assert_false(rf_matmul_block_l.score(&deep, &caps) > 0);
-        assert_int_equal(rf_conv2d_block_l.score(&conv, &caps) > 0, !few);
+        assert_true(rf_matmul_block_l.score(&square, &caps, rf_matmul_block_l.data) > 0);
+        assert_true(rf_conv2d_block_m.score(&conv, &caps, rf_conv2d_block_m.data) > 0);
+        assert_false(rf_matmul_block_l.score(&deep, &caps, rf_matmul_block_l.data) > 0);
+        assert_int_equal(rf_conv2d_block_l.score(&conv, &caps, rf_conv2d_block_l.data) > 0, !few);
         for (int odd = 0; odd < 2; odd++) {
             rf_op_call halves = product(256, 256, 256 + odd);
             halves.in[0].dtype = halves.in[1].dtype = halves.out[0].dtype = RF_F16;
-            assert_int_equal(rf_matmul_coop_m.score(&halves, &caps) > 0, !few || !odd);
+            assert_int_equal(rf_matmul_coop_m.score(&halves, &caps, rf_matmul_coop_m.data) > 0, !few || !odd);
         }
     }
 }
@@ -489,9 +491,9 @@ static void large_products_have_whole_tiles(void **state)
         call.attr = &attr;
         if (attr.transpose_a) call.in[0].shape = RF_SHAPE(rows[r].k, rows[r].m);
         if (attr.transpose_b) call.in[1].shape = RF_SHAPE(rows[r].n, rows[r].k);
-        assert_false(rf_matmul_coop_xl.score(&call, &caps) > 0);
+        assert_false(rf_matmul_coop_xl.score(&call, &caps, rf_matmul_coop_xl.data) > 0);
         call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = i % 2 ? RF_F16 : RF_BF16;
-        assert_int_equal(rf_matmul_coop_xl.score(&call, &caps) > 0, rows[r].kernel != NULL);
+        assert_int_equal(rf_matmul_coop_xl.score(&call, &caps, rf_matmul_coop_xl.data) > 0, rows[r].kernel != NULL);
         const rf_kernel *best = best_kernel(&call, &caps);
         if (rows[r].kernel && (!best || strcmp(best->name, rows[r].kernel) != 0))
             fail_msg("row %zu: %s instead of %s", r, best ? best->name : "none", rows[r].kernel);
@@ -525,7 +527,8 @@ static void whole_tiles_need_registers_and_matrices(void **state)
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
         rf_device_caps caps = gpu(devices[i].driver, 60, devices[i].shared);
         caps.matrix_f16 = devices[i].matrices;
-        if ((rf_matmul_coop_xl.score(&halves, &caps) > 0) != devices[i].offered) fail_msg("device %zu", i);
+        if ((rf_matmul_coop_xl.score(&halves, &caps, rf_matmul_coop_xl.data) > 0) != devices[i].offered)
+            fail_msg("device %zu", i);
     }
 }
 
@@ -593,7 +596,7 @@ static void many_elements_are_sorted(void **state)
         bool inserts;
     } rows[] = { { 1000, 5, true },   { 1000, 64, true },    { 70001, 100, true },   { 16, 16, true },
                  { 128, 128, false }, { 1000, 1000, false }, { 16384, 16384, false } };
-    const rf_kernel *insertion = rf_op_top_k.kernels[0], *sorting = rf_op_top_k.kernels[1];
+    const rf_kernel *insertion = rf_op_kernel(&rf_op_top_k, 0), *sorting = rf_op_kernel(&rf_op_top_k, 1);
     const rf_device_caps *cpu = &profiles[0].caps,
                          gpu = { .driver = RF_DRIVER_NVIDIA, SUBGROUPS(32), LIMITS(1024, UINT32_MAX, 1u << 27, 256) };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -602,8 +605,9 @@ static void many_elements_are_sorted(void **state)
             .op = &rf_op_top_k, .attr = &attr, .n_in = 1, .n_out = 2, .in = { { RF_F32, RF_SHAPE(4, rows[i].columns) } }
         };
         assert_int_equal(call.op->infer(&call), RF_OK);
-        assert_int_equal(insertion->score(&call, cpu) > sorting->score(&call, cpu), rows[i].inserts);
-        assert_true(sorting->score(&call, &gpu) > insertion->score(&call, &gpu));
+        assert_int_equal(insertion->score(&call, cpu, insertion->data) > sorting->score(&call, cpu, sorting->data),
+                         rows[i].inserts);
+        assert_true(sorting->score(&call, &gpu, sorting->data) > insertion->score(&call, &gpu, insertion->data));
         if (rows[i].k < 16384) continue;
         rf_kernel_plan plan = { 0 };
         assert_int_equal(rf_kernel_plan_make(sorting, &call, cpu, &plan), RF_OK);

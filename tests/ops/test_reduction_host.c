@@ -16,6 +16,7 @@
 #include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/cases.h"
 #include "tests/room.h"
 
 #define F32(...)                                                                                                       \
@@ -126,6 +127,14 @@ static void test_row_references(void **state)
     EXPECT(cumprod, (&(rf_cumprod_attr){ 1, 1 }), desc, product_in, -12, -4, 1, 0, 7, 1);
     EXPECT(cumprod, (&(rf_cumprod_attr){ 0, 0 }), (&(rf_tensor_desc)F32(1, 6)), far_in, 1e-30f, 0, 1e-22f, 0, 1e-30f,
            1);
+    /* The gradient of the zero is 1e60 * 1e-60, that of the other factors is 0 times something. */
+    float last[] = { 0, 0, 0, 0, 1 }, first[] = { 1, 0, 0, 0, 0 }, zero[] = { 1e30f, 1e30f, 0, 1e-30f, 1e-30f },
+          turned[] = { 1e-30f, 1e-30f, 0, 1e30f, 1e30f };
+    const rf_tensor_desc five[] = { F32(1, 5), F32(1, 5) };
+    void *zero_in[] = { last, zero }, *turned_in[] = { first, turned };
+    EXPECT(cumprod_grad, (&(rf_cumprod_attr){ 0, 0 }), five, zero_in, 0, 0, 1, 0, 0);
+    EXPECT(cumprod_grad, (&(rf_cumprod_attr){ .exclusive = 1 }), five, zero_in, 0, 0, 1e30f, 0, 0);
+    EXPECT(cumprod_grad, (&(rf_cumprod_attr){ .reverse = 1 }), five, turned_in, 0, 0, 1, 0, 0);
     /* 0; 1; 2 + 3 * 1; and from the other end 0; 4; 2 + 3 * 4 */
     float added[] = { 1, 2, 4 }, by[] = { 7, 3, 5 };
     const rf_tensor_desc steps[] = { F32(1, 3), F32(1, 3) };
@@ -487,17 +496,17 @@ static void test_plans(void **state)
     (void)state;
     uint32_t plans = 0, cut = 0;
     for (uint32_t o = 0; o < RF_LENGTH(ops); o++)
-        for (uint32_t c = 0; c < ops[o]->num_cases; c++)
+        for (uint32_t c = 0; c < rf_op_cases(ops[o])->count; c++)
             for (uint32_t d = 0; d < RF_LENGTH(devices); d++) {
-                const rf_op_case *test_case = &ops[o]->cases[c];
+                const rf_op_case *test_case = &rf_op_cases(ops[o])->items[c];
                 rf_op_call call = {
                     .op = ops[o], .attr = test_case->attr, .n_in = test_case->n_in, .n_out = ops[o]->n_out
                 };
                 for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = test_case->in[i].desc;
                 OK(ops[o]->infer(&call));
                 uint32_t eligible = 0;
-                for (uint32_t k = 0; k < ops[o]->num_kernels; k++) {
-                    const rf_kernel *kernel = ops[o]->kernels[k];
+                for (uint32_t k = 0; k < rf_op_num_kernels(ops[o]); k++) {
+                    const rf_kernel *kernel = rf_op_kernel(ops[o], k);
                     if (rf_kernel_score(kernel, &call, &devices[d]) <= 0) continue;
                     char where[160];
                     rf_kernel_plan plan = { 0 };

@@ -11,6 +11,7 @@
 #include "../support/expect.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/cases.h"
 #include "tests/room.h"
 
 static const rf_device_caps software_caps = { .driver = RF_DRIVER_LAVAPIPE,
@@ -35,8 +36,8 @@ static void check_scan_of_long_rows(const rf_op *op)
             rf_op_call call = { .op = op, .attr = attr, .n_in = op->min_in, .n_out = 1 };
             for (uint32_t i = 0; i < call.n_in; i++) call.in[i] = (rf_tensor_desc)RF_DESC(RF_F32, 2, 2, columns);
             OK(op->infer(&call));
-            for (uint32_t k = 0; k < op->num_kernels; k++) {
-                const rf_kernel *kernel = op->kernels[k];
+            for (uint32_t k = 0; k < rf_op_num_kernels(op); k++) {
+                const rf_kernel *kernel = rf_op_kernel(op, k);
                 const bool whole_row = strcmp(kernel->name, "row") == 0;
                 const bool texels = strstr(kernel->name, "texel") != NULL; /* which this device cannot write */
                 const bool expected = !texels && (!limited || columns <= (whole_row ? 1001 : 250000));
@@ -66,8 +67,8 @@ static void check_scan_of_fours(const rf_op *op)
         rf_op_call call = { .op = op, .attr = attr, .n_in = 1, .n_out = 1 };
         call.in[0] = (rf_tensor_desc)RF_DESC(RF_F32, 2, cases[i].rows, cases[i].columns);
         OK(op->infer(&call));
-        for (uint32_t k = 0; k < op->num_kernels; k++) {
-            const rf_kernel *kernel = op->kernels[k];
+        for (uint32_t k = 0; k < rf_op_num_kernels(op); k++) {
+            const rf_kernel *kernel = rf_op_kernel(op, k);
             if (!strstr(kernel->name, "texel")) continue;
             const bool expected = strcmp(kernel->name, "row_texel") == 0 ? cases[i].row : cases[i].blocked;
             if ((rf_kernel_score(kernel, &call, &caps) > 0) != expected)

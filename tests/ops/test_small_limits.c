@@ -22,7 +22,6 @@
 #include "ops/ops.h"
 #include "tests/room.h"
 
-static const rf_kernel *planned;
 static int64_t num_choices; /* integers are below */
 
 static rf_device_caps shrink(const rf_device_caps *caps)
@@ -33,16 +32,17 @@ static rf_device_caps shrink(const rf_device_caps *caps)
     return small;
 }
 
-static double small_score(const rf_op_call *call, const rf_device_caps *caps)
+static double small_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    (void)call, (void)caps;
+    (void)call, (void)caps, (void)data;
     return 1;
 }
 
-static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    const rf_kernel *planned = data;
     const rf_device_caps small = shrink(caps);
-    return planned->plan(call, &small, plan);
+    return planned->plan(call, &small, planned->data, plan);
 }
 
 static void *make_input(const rf_tensor_desc *desc, uint64_t seed)
@@ -73,9 +73,9 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
     void *out[RF_MAX_OUTPUTS] = { 0 }, *expected[RF_MAX_OUTPUTS] = { 0 };
     uint32_t dispatches = 0;
     assert_int_equal(rf_call_infer(call), RF_OK);
-    for (uint32_t k = 0; k < call->op->num_kernels; k++) {
+    for (uint32_t k = 0; k < rf_op_num_kernels(call->op); k++) {
         const rf_device_caps small = shrink(rf_gpu_caps(rf_exec_device(exec)));
-        planned = call->op->kernels[k];
+        const rf_kernel *planned = rf_op_kernel(call->op, k);
         if (rf_kernel_score(planned, call, &small) <= 0) continue;
         for (uint32_t i = 0; i < call->n_in; i++) {
             in[i] = make_input(&call->in[i], i + 1);
@@ -86,10 +86,10 @@ static uint32_t run_call(rf_exec *exec, rf_op_call *call)
             expected[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&call->out[i]) + 64);
         }
         rf_kernel_plan plan = { 0 };
-        assert_int_equal(planned->plan(call, &small, &plan), RF_OK);
+        assert_int_equal(planned->plan(call, &small, planned->data, &plan), RF_OK);
         dispatches += plan.count;
         rf_kernel_plan_free(&plan);
-        const rf_kernel kernel = { planned->name, small_score, small_plan };
+        const rf_kernel kernel = { planned->name, small_score, small_plan, planned };
         rf_kernel_run run = { .call = call, .kernel = &kernel, .in = in, .out = out, .guard = true };
         if (rf_kernel_execute(exec, &run) < 0) fail_msg("%s/%s: %s", call->op->name, kernel.name, rf_error_message());
         assert_int_equal(rf_op_reference(call, copy, expected), RF_OK);

@@ -94,16 +94,16 @@ static void large_images_are_cut(void **state)
         const rf_upsample_attr attr = { { 2, 2 }, bilinear };
         rf_op_call call = make_call(&rf_op_upsample2d, &attr, 1, &x);
         assert_int_equal(rf_op_upsample2d.infer(&call), RF_OK);
-        for (uint32_t k = 0; k < rf_op_upsample2d.num_kernels; k++) {
-            const rf_kernel *kernel = rf_op_upsample2d.kernels[k];
+        for (uint32_t k = 0; k < rf_op_num_kernels(&rf_op_upsample2d); k++) {
+            const rf_kernel *kernel = rf_op_kernel(&rf_op_upsample2d, k);
             rf_kernel_plan plan = { 0 };
             const bool is_of_lavapipe = strcmp(kernel->name, "lines") == 0;
             if (bilinear || is_of_lavapipe ||
                 strcmp(kernel->name, "texel") == 0) { /* which makes one dispatch or none */
-                assert_true(kernel->score(&call, &caps) <= 0);
+                assert_true(kernel->score(&call, &caps, kernel->data) <= 0);
                 continue;
             }
-            assert_true(kernel->score(&call, &caps) > 0);
+            assert_true(kernel->score(&call, &caps, kernel->data) > 0);
             assert_int_equal(rf_kernel_plan_make(kernel, &call, &caps, &plan), RF_OK);
             assert_int_equal(plan.count, 8); /* 128 lines, of 4 KiB each in the result */
             rf_kernel_plan_free(&plan);

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "exec/case_data.h"
 #include "exec/exec.h"
 #include "ops/ops.h"
+#include "tests/ops/cases/case_data.h"
 
 #define MAX_DEVICES 16
 

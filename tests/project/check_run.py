@@ -158,7 +158,7 @@ class Run(unittest.TestCase):
         """A landing leaves out what looks at nothing that has changed; where nobody knows it leaves out nothing."""
         self.assertTrue(
             run.has_changed(("src/base", "transport"), ["docs/a.md", "transport/mesh/mesh.c"]))
-        self.assertFalse(run.has_changed(("src/base",), ["docs/a.md", "src/train/model.c"]))
+        self.assertFalse(run.has_changed(("src/base",), ["docs/a.md", "src/train/model/model.c"]))
         self.assertTrue(run.has_changed(("src/base",), None))
 
     def test_budget(self):

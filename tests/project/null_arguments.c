@@ -38,13 +38,6 @@ struct objects {
     _Alignas(64) char memory[1 << 16];
 };
 
-/* Parameters with all defaults, arrays without contents, room for results. */
-static void *zeros(struct objects *o)
-{
-    memset(o->memory, 0, sizeof(o->memory));
-    return o->memory;
-}
-
 static rf_result refuse_element(void *user, const rf_element *in, rf_element *out)
 {
     (void)user;

@@ -82,6 +82,14 @@ static void two_workers(void **state)
                   &(training){ .steps = 12, .batch = 24, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
 }
 
+/* Norms of numbers that are in several pieces on each worker. */
+static void clipped_workers(void **state)
+{
+    (void)state;
+    check_quickly((job_params){ .num_workers = 2, .devices = { LVP, LVP }, .mirrored = { .bucket_bytes = 2000 } },
+                  &(training){ .steps = 4, .batch = 8, .optimizer = clipped, .tolerance = 1e-5 });
+}
+
 /* Small buckets, so that there are several; the ranks own different numbers of shards; norms over all of them. */
 static void uneven_workers(void **state)
 {
@@ -759,7 +767,7 @@ static void thousand_steps(void **state)
 
 TEST_PROGRAM(multi_worker)
 {
-    const struct CMUnitTest together[] = { cmocka_unit_test(two_workers) };
+    const struct CMUnitTest together[] = { cmocka_unit_test(two_workers), cmocka_unit_test(clipped_workers) };
     const struct CMUnitTest view[] = { cmocka_unit_test(workers_look_around) };
     const struct CMUnitTest agreement[] = { cmocka_unit_test(unequal_initial_values), cmocka_unit_test(stop_is_agreed),
                                             cmocka_unit_test(failures_are_shared) };

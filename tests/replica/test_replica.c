@@ -2,14 +2,13 @@
 /* What strategies, functions and variables promise: the tutorial's figures, traces and their reuse, late variables,
  * results, local state, seeds, lifetimes, and messages that name what is wrong. */
 #include "../support/folder.h"
+#include "bench/measure/measure.h"
 #include "linear.h"
 #include "tests/room.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <ringfire/bench.h>
 
 static const char *const one = "llvmpipe", *const twin = "llvmpipe,llvmpipe";
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the replica layer that are pure functions: splits, shards, buckets, update plans, the exchange in host
  * memory, device choice, initial values. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,6 +43,8 @@ static void split_known(void **state)
     check_split(10, (double[]){ 0, 1 }, 2, (uint32_t[]){ 0, 10 });
     check_split(100, (double[]){ 0.1, 0.2, 0.7 }, 3, (uint32_t[]){ 10, 20, 70 });
     check_split(5, (double[]){ 1, 0, 1 }, 3, (uint32_t[]){ 3, 0, 2 });
+    /* Their sum is no number, all quotas are 0, and there is a rest for each but the one without a share. */
+    check_split(5, (double[]){ DBL_MAX, 0, DBL_MAX }, 3, (uint32_t[]){ 3, 0, 2 });
 }
 
 static void split_properties(void **state)

@@ -15,7 +15,7 @@
 #include "server/message.h"
 #include "server/plan.h"
 #include "tests/room.h"
-#include "train/worker_data.h"
+#include "train/parameter_server/worker_data.h"
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -415,16 +415,16 @@ static void batches_have_numbers(void **state)
         static const struct {
             uint64_t first, stride, count;
         } walks[] = { { 0, 1, MOST }, { 1, 2, 8 }, { 2, 3, 5 }, { 16, 7, 1 }, { 4, 4, 3 }, { 9, 1, 4 }, { 3, 1, 9 } };
-        rf_reading at = { 0 };
+        rf_batch_reader at = { 0 };
         for (size_t k = 0; k < sizeof(walks) / sizeof(walks[0]); k++)
             for (uint64_t i = 0; i < walks[k].count; i++) {
                 const uint64_t number = walks[k].first + i * walks[k].stride;
                 rf_element batch = { 0 };
-                OK(rf_reading_take(&at, data, number, walks[k].stride, &batch));
+                OK(rf_batch_reader_read(&at, data, number, walks[k].stride, &batch));
                 assert_memory_equal(batch.component[0].data, want[number], sizeof(want[0]));
                 assert_true(rf_batch_hash(&batch) != 0);
             }
-        rf_reading_close(&at);
+        rf_batch_reader_close(&at);
         rf_dataset_destroy(&data);
     }
 }

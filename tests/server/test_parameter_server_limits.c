@@ -363,7 +363,7 @@ static void strangers(void **state)
         *place = knock(&s, i);
         refused += *place < 0;
         if (seconds_now() - beat < 0.5) continue;
-        rf_ps_link_beat(chief); /* the chief is alive */
+        rf_ps_link_send_heartbeat(chief); /* the chief is alive */
         beat = seconds_now();
     }
     const double seconds = seconds_now() - start;

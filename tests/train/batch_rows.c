@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "../support/expect.h"
-#include "train/loss.h"
+#include "train/metrics/loss.h"
 
 #define INTS(...) ((const int32_t[]){ __VA_ARGS__ })
 #define LONGS(...) ((const int64_t[]){ __VA_ARGS__ })
@@ -261,7 +261,7 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_sort, last, "abc", "", 2, rf_sort(t, x[0], -1, false))                                                      \
     ROW(rf_argsort, first, "abc", "", 0, rf_argsort(t, x[0], 0, false))                                                \
     ROW(rf_cumsum, plain, "abc", "", 2, rf_cumsum(t, x[0], true, false))                                               \
-    ROW(rf_cumprod, plain, "abc", "", 1, rf_cumprod(t, x[0], false, true))                                             \
+    ROW(rf_cumprod, plain, "abc", "", 2, rf_cumprod(t, x[0], false, true))                                             \
     ROW(rf_softmax, plain, "abc", "", 1, rf_softmax(t, x[0]))                                                          \
     ROW(rf_log_softmax, plain, "abc", "", 1, rf_log_softmax(t, x[0]))                                                  \
     ROW(rf_layer_norm, plain, "abc,c,c", "", 1, rf_layer_norm(t, x[0], x[1], x[2], 0))                                 \

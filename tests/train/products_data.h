@@ -3,7 +3,7 @@
 #ifndef RF_TESTS_TRAIN_PRODUCTS_DATA_H
 #define RF_TESTS_TRAIN_PRODUCTS_DATA_H
 
-#include "support.h"
+#include "../support/strategies.h"
 
 enum { MOST_PRODUCTS = 512 };
 

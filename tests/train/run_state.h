@@ -7,7 +7,7 @@
 #include <ringfire/checkpoint.h>
 
 #include "../support/folder.h"
-#include "support.h"
+#include "../support/strategies.h"
 
 enum { RUN_EXAMPLES = 44, RUN_FEATURES = 8, RUN_CLASSES = 4, RUN_BATCH = 6, RUN_BATCHES = 8 };
 

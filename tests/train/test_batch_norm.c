@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch normalization: twenty steps of a small CNN against PyTorch in double precision (make_batch_norm.py; argument:
  * trajectory), axes and calls against the definition, replicas, files, and mistakes. */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include <ringfire/checkpoint.h>
 #include <ringfire/interchange.h>

@@ -5,12 +5,12 @@
  * host, before and after fusion, by the ops' references; with the argument "devices" as programs, on one replica and on
  * two with uneven shares. Functions and ops without a row are listed with the reason.
  */
+#include "../support/strategies.h"
 #include "batch_rows.h"
 #include "graph/batch_dims.h"
 #include "ops/ops.h"
-#include "support.h"
 #include "tests/room.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 enum { TRACED = 4, MOST_OUTPUTS = 12, MOST_ELEMENTS = 1 << 14 };
 
@@ -191,7 +191,7 @@ static rf_result sweep_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     if (!s->wants_graph) return RF_OK;
     OK(rf_graph_clone(rf_trace_graph(t), &s->graph));
     rf_value *map = test_calloc(s->graph->values.count, sizeof(*map)); /* as when a trace is complete */
-    OK(rf_graph_share(s->graph, map));
+    OK(rf_graph_merge_common(s->graph, map));
     for (uint32_t i = 0; i < s->num_outputs; i++) s->outputs[i] = map[s->outputs[i]];
     test_free(map);
     OK(rf_graph_check_batches(s->graph, s->outputs, s->num_outputs));

@@ -10,7 +10,7 @@
 #include "tests/room.h"
 #include "train/files/model_json.h"
 #include "train/files/training_json.h"
-#include "train/metric.h"
+#include "train/metrics/metric.h"
 #include "train/optimizer/optimizer.h"
 
 static const char *fixtures;

@@ -376,11 +376,18 @@ static void unlockable(void **state)
     rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
     assert_int_equal(chmod(folder, 0755), 0);
     assert_int_equal(seteuid(65534), 0);
-    const rf_result r = rf_directory_lock_take(&lock, folder, "name");
+    OK(rf_directory_lock_take(&lock, folder, "name"));
+    assert_true(lock.fd < 0);
+    /* Once it may write there, it has a lock to take. */
     assert_int_equal(seteuid(0), 0);
-    OK(r);
-    assert_true(lock.fd < 0 && lock.unlocked);
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_int_equal(seteuid(65534), 0);
+    OK(rf_directory_lock_take(&lock, folder, "name"));
+    assert_int_equal(seteuid(0), 0);
+    assert_true(lock.fd >= 0);
+    assert_true(is_locked(".name.lock"));
     rf_directory_lock_release(&lock);
+    assert_int_equal(chmod(folder, 0755), 0);
 }
 
 static void write_file(const char *path, const char *text)

@@ -155,14 +155,14 @@ static void names_what_a_device_lacks(void **state)
                                     .buffer_alignment = 256 };
     rf_device_caps caps = enough;
     rf_kernel_plan plan = { 0 };
-    OK(rf_kernel_plan_make(op->kernels[0], &call, &caps, &plan));
+    OK(rf_kernel_plan_make(rf_op_kernel(op, 0), &call, &caps, &plan));
     assert_int_equal(plan.items[0].grid[0], 13);
     rf_kernel_plan_free(&plan);
 #define LACKS(field, value, part)                                                                                      \
     do {                                                                                                               \
         caps = enough;                                                                                                 \
         caps.field = (value);                                                                                          \
-        FAILS(rf_kernel_plan_make(op->kernels[0], &call, &caps, &plan), RF_ERROR_UNSUPPORTED, part);                   \
+        FAILS(rf_kernel_plan_make(rf_op_kernel(op, 0), &call, &caps, &plan), RF_ERROR_UNSUPPORTED, part);              \
         assert_non_null(strstr(rf_error_message(), "swish"));                                                          \
         rf_kernel_plan_free(&plan);                                                                                    \
     } while (0)

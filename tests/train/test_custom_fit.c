@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Losses and metrics of the caller in fit and evaluate, against those of the library that compute the same. */
 #include "../support/folder.h"
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { EXAMPLES = 24, FEATURES = 5, TARGETS = 2 };

@@ -7,7 +7,7 @@
 #include <ringfire/parameter_server.h>
 
 #include "../support/folder.h"
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 /* Of three variables, the last one longer than four blocks of LAMB's norms. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets on the devices: which qualify, and that training on them has the bits of training on batches of the host.
  */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include "data/pipeline.h"
 #include "data/rows.h"
 #include "replica/step/function.h"
 #include "tests/room.h"
-#include "train/device_data.h"
 #include "train/fit/compile.h"
-#include "train/model.h"
+#include "train/fit/device_data.h"
+#include "train/model/model.h"
 
 enum { SIDE = 6, PIXELS = SIDE * SIDE, CLASSES = 5, EXAMPLES = 70, BATCH = 16 /* the last one has 6 */ };
 

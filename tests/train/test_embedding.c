@@ -3,7 +3,7 @@
  */
 #include <ringfire/interchange.h>
 
-#include "support.h"
+#include "../support/strategies.h"
 #include "test_folder.h"
 #include "tests/room.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs that are submitted together (steps_per_execution): what may be, how many, and that nothing else changes. */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include "../support/lost_queue.h"
 
@@ -8,7 +8,7 @@
 #include "replica/step/function.h"
 #include "tests/room.h"
 #include "train/fit/compile.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 150, BATCH = 8, STEPS = 19 /* of an epoch; the last batch has 6 */ };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Composed operations where their numbers are large, are stored in 16 bits, or are none. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 /* What a step computes with: its constants; `out` gets the results, as f32. */
@@ -327,12 +327,12 @@ static void narrow_layers(rf_strategy *strategy)
 
 /* ---- products that overflow on the way, and what is not a number ---- */
 
-enum { FACTORS = 6 };
+enum { FACTORS = 6, DRAWN = 400 };
 
 static rf_result products_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const numbers *n = user;
-    const rf_shape shape = RF_SHAPE(1, FACTORS);
+    const rf_shape shape = RF_SHAPE(n->shape.dim[2], FACTORS);
     const rf_tensor x = constant(t, shape, n->a), weights = constant(t, shape, n->b);
     const bool exclusive = n->shape.dim[0], reverse = n->shape.dim[1];
     (void)in;
@@ -342,9 +342,11 @@ static rf_result products_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     return rf_gradients(t, rf_reduce_sum(t, loss, NULL, 0, false), &x, 1, out);
 }
 
-static double product_gradient(const float *x, const float *weights, bool exclusive, bool reverse, int i)
+/* *size: of the addends. */
+static double product_gradient(const float *x, const float *weights, bool exclusive, bool reverse, int i, double *size)
 {
     double sum = 0;
+    *size = 0;
     for (int j = 0; j < FACTORS; j++) {
         double product = 1;
         bool has = false;
@@ -355,9 +357,47 @@ static double product_gradient(const float *x, const float *weights, bool exclus
             else
                 product *= (double)x[k];
         }
-        if (has) sum += (double)weights[j] * product;
+        if (!has) continue;
+        sum += (double)weights[j] * product;
+        *size += fabs((double)weights[j] * product);
     }
     return sum;
+}
+
+/* Sizes from 1e-37 to 1e37, and up to two zeros. */
+static void draw_products(float *x, float *weights, int row)
+{
+    static uint32_t random = 12345;
+    for (int k = 0; k < 2 * FACTORS; k++) {
+        random = random * 1664525u + 1013904223u;
+        const float size = powf(10, (float)(random >> 8) / 16777216.0f * 74 - 37);
+        if (k < FACTORS)
+            x[k] = random & 64 ? -size : size;
+        else
+            weights[k - FACTORS] = row & 8 && random & 64 ? 0 : size;
+    }
+    for (int zeros = 0; zeros < row % 4 % 3; zeros++) {
+        random = random * 1664525u + 1013904223u;
+        x[(random >> 8) % FACTORS] = 0;
+    }
+}
+
+static void check_products(rf_strategy *strategy, const float *x, const float *weights, int64_t rows, int form)
+{
+    char what[64];
+    rf_array out;
+    const bool exclusive = form & 1, reverse = form & 2;
+    numbers n = { .a = x, .b = weights, .shape = { 3, { exclusive, reverse, rows } } };
+    run_numbers(strategy, products_step, &n, 1, &out);
+    for (int i = 0; i < rows * FACTORS; i++) {
+        double size;
+        const int row = i / FACTORS * FACTORS;
+        const double expected = product_gradient(x + row, weights + row, exclusive, reverse, i - row, &size);
+        snprintf(what, sizeof(what), "products %d, form %d, factor %d", row / FACTORS, form, i - row);
+        if (size < 3e38) assert_near((double)at(&out, i), expected, 0, 1e-5 * size + 2e-38, what);
+        if (fabs(expected) > 4e38) assert_true(isinf(at(&out, i)));
+    }
+    free_numbers(&out, 1);
 }
 
 static void products(rf_strategy *strategy)
@@ -370,24 +410,18 @@ static void products(rf_strategy *strategy)
         { { 1e30f, 1e30f, 1e-30f, -1e-30f, 1e30f, 1e-30f }, { 0, 0, 0, 0, 0, 1 } },
         { { 3, 2, 1e-30f, -1e-30f, 1e30f, 1e30f }, { 1, 0, 0, 0, 0, 1 } },
         { { 1e30f, 1e30f, 0, 1e-30f, 1, 1 }, { 0, 0, 0, 0, 1, 1 } },
+        { { 1e30f, 1e30f, 0, 1e-30f, 1e-30f, 1 }, { 0, 0, 0, 0, 0, 1 } }, /* of the zero: a number again */
         { { 1e30f, 1e5f, 0, 1e30f, 1e30f, 1 }, { 1, 1, 0, 0, 0, 0 } },
         { { 1e20f, 1e20f, 2, 1e-10f, 3, 1 }, { 0, 1, 0, 0, 0, 0 } }, /* the products overflow, the gradient does not */
         { { 1e-20f, 1e-20f, 2, 0.5f, 3, 1 }, { 0, 1, 0, 0, 0, 0 } },
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        for (int form = 0; form < 4; form++) {
-            char what[64];
-            rf_array out;
-            numbers n = { .a = cases[i][0], .b = cases[i][1], .shape = { 2, { form & 1, form >> 1 } } };
-            run_numbers(strategy, products_step, &n, 1, &out);
-            for (int k = 0; k < FACTORS; k++) {
-                const double expected = product_gradient(n.a, n.b, form & 1, form >> 1, k);
-                snprintf(what, sizeof(what), "products %zu, form %d, factor %d", i, form, k);
-                if (fabs(expected) < 3e38) assert_near((double)at(&out, k), expected, 1e-5, 2e-38, what);
-                if (fabs(expected) > 4e38) assert_true(isinf(at(&out, k)));
-            }
-            free_numbers(&out, 1);
-        }
+    static float x[DRAWN * FACTORS], weights[DRAWN * FACTORS];
+    for (int i = 0; i < DRAWN; i++) draw_products(x + i * FACTORS, weights + i * FACTORS, i);
+    for (int form = 0; form < 4; form++) {
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+            check_products(strategy, cases[i][0], cases[i][1], 1, form);
+        check_products(strategy, x, weights, DRAWN, form);
+    }
 }
 
 static rf_result larger_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)

@@ -2,7 +2,7 @@
 /* fit, evaluate, predict and callbacks on small synthetic problems. */
 #include <unistd.h>
 
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 200, BATCH = 32 /* the last batch has 8 */ };

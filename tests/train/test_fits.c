@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "../support/folder.h"
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { EXAMPLES = 8, MOST_BATCHES = 64 };

@@ -2,7 +2,7 @@
 /* A GPT that keeps keys and values says at each position what it says of the whole text at once, and writes the same.
  */
 #include "../../examples/gpt/writer.h"
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { BLOCK = 11, VOCABULARY = 29, MOST_ROWS = 3 };

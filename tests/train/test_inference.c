@@ -3,11 +3,11 @@
 #include <ringfire/interchange.h>
 
 #include "../support/predict.h"
-#include "exec/case_data.h"
 #include "graph/attribute.h"
 #include "ops/ops.h"
 #include "persist/archive/writer.h"
 #include "test_folder.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 #include "train/files/inference_json.h"
 
@@ -51,17 +51,17 @@ static void attributes_survive(void **state)
     uint32_t count, tried = 0;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < ops[i]->num_cases; k++) {
+        for (uint32_t k = 0; k < rf_op_cases(ops[i])->count; k++) {
             const rf_op *op = ops[i];
+            const rf_op_case *c = &rf_op_cases(op)->items[k];
             unsigned char got[RF_MAX_ATTR];
-            if (!op->cases[k].attr || op->attr_size == 0) continue;
-            json_t *object = rf_attributes_to_json(op, op->cases[k].attr);
+            if (!c->attr || op->attr_size == 0) continue;
+            json_t *object = rf_attributes_to_json(op, c->attr);
             assert_non_null(object);
             memset(got, 0xa5, sizeof(got));
             if (rf_attributes_from_json(op, object, got) < 0)
-                fail_msg("%s/%s: %s", op->name, op->cases[k].name, rf_error_message());
-            if (memcmp(got, op->cases[k].attr, op->attr_size) != 0)
-                fail_msg("%s/%s: the attributes changed", op->name, op->cases[k].name);
+                fail_msg("%s/%s: %s", op->name, c->name, rf_error_message());
+            if (memcmp(got, c->attr, op->attr_size) != 0) fail_msg("%s/%s: the attributes changed", op->name, c->name);
             json_decref(object);
             tried++;
         }
@@ -134,8 +134,8 @@ static void graphs_survive(void **state)
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t i = 0; i < count; i++) {
         const rf_op *op = ops[i];
-        for (uint32_t k = 0; k < op->num_cases && !op->mutates; k++) {
-            const rf_op_case *c = &op->cases[k];
+        for (uint32_t k = 0; k < rf_op_cases(op)->count && !op->mutates; k++) {
+            const rf_op_case *c = &rf_op_cases(op)->items[k];
             if (c->large || c->benchmark) continue;
             rf_case_data data;
             rf_inference_graph g = { 0 }, read;

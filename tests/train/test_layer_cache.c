@@ -3,7 +3,7 @@
  * the whole one; and mistakes with a cache. */
 #include <math.h>
 
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { TOKENS = 13, WIDTH = 12, HEADS = 4, FEW = 2, KEY = 4, VALUE = 3, LENGTH = 9, LAYERS = 2, MOST_ROWS = 3 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that has the decimal comma of its country, or a decimal point of several bytes: files, settings and
  * messages are those of any other program. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 #include <dirent.h>

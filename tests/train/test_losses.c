@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Losses and their scaling to the global batch, regularisation, metrics; cumulative sums and products, and casts in a
  * step. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { N = 5, C = 4 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Losses that are composed of other operations, with their gradients, and metrics, against double precision; mistakes;
  * a classifier of two classes through fit and a file. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "test_folder.h"
 #include "tests/room.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* F1, areas under curves, perplexity, rankings and BLEU against double precision and against what they are defined to
  * be; counts beyond 2^24; a checkpoint of two replicas that one continues; mistakes. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "test_folder.h"
 #include "tests/room.h"
-#include "train/metric.h"
+#include "train/metrics/metric.h"
 
 enum { N = 14, C = 5 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mixed precision: what is stored in 16 bits under a policy, types of results, and training that ends where training in
  * f32 does. */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include <ringfire/checkpoint.h>
 #include <ringfire/interchange.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers and models: names, shapes, building, custom models, dropout, contract. */
 #include "../support/folder.h"
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 /* ---- names, shapes, initial values ---- */

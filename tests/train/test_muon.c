@@ -5,7 +5,7 @@
 
 #include "../support/folder.h"
 #include "../support/orthogonal.h"
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 /* y = x a b + c: a tall matrix, a wide one, and a vector. */

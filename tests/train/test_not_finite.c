@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A network with NaN among its weights does not train as if nothing were wrong, whatever stands between them and the
  * loss. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { SIDE = 6, CLASSES = 3, EXAMPLES = 16, BATCH = 8 };

@@ -5,9 +5,9 @@
 
 #include <ringfire/interchange.h>
 
-#include "exec/case_data.h"
 #include "ops/ops.h"
 #include "run_state.h"
+#include "tests/ops/cases/case_data.h"
 #include "tests/room.h"
 #include "train/files/onnx.h"
 
@@ -535,8 +535,8 @@ static void operations(void **state)
     for (uint32_t i = 0; i < count; i++) {
         if (ops[i]->mutates) continue;
         uint32_t cases = 0;
-        for (uint32_t k = 0; k < ops[i]->num_cases; k++) {
-            const rf_op_case *c = &ops[i]->cases[k];
+        for (uint32_t k = 0; k < rf_op_cases(ops[i])->count; k++) {
+            const rf_op_case *c = &rf_op_cases(ops[i])->items[k];
             double elements = 0;
             for (uint32_t j = 0; j < c->n_in; j++) elements += (double)rf_shape_count(c->in[j].desc.shape);
             if (c->large || c->benchmark || elements > 200000 || c->saturates) continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Twenty updates of optimizers as PyTorch makes them in double precision (make_optimizers.py). */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { A = 30, B = 3, C = 40, N = A + B + C, BATCH = 4, STEPS = 20 };

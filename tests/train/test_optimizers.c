@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every optimizer against a double-precision implementation on a linear regression, on one and on two devices. */
 #include "../support/orthogonal.h"
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { IN = 5, OUT = 3, WEIGHTS = IN * OUT, PARAMS = WEIGHTS + OUT, EXAMPLES = 10, STEPS = 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of unequal length in a step: one trace for each border, and losses that do not depend on the padding. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 
 enum { N = 48, LONGEST = 12, VOCABULARY = 9, WIDTH = 4, CLASSES = 3, BATCH = 6, NUM_BORDERS = 3 };

@@ -3,7 +3,7 @@
  * Copies of weights in 16 bits that the optimizer's dispatches write: training has the bits that it has where each step
  * casts its weights itself, whatever else changes weights in between, and takes fewer dispatches.
  */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include <ringfire/checkpoint.h>
 

@@ -3,9 +3,9 @@
  * the step runs once there is memory. Each allocation of the step fails in turn. */
 #include <unistd.h>
 
+#include "../support/strategies.h"
 #include "gpu/internal.h"
 #include "replica/internal.h"
-#include "support.h"
 #include "tests/room.h"
 
 enum { ROWS = 6, COLUMNS = 8, WEIGHTS = COLUMNS * 4 + 4 };

@@ -12,6 +12,7 @@
 
 #include "../../tools/bench/net.h"
 #include "../support/expect.h"
+#include "bench/measure/measure.h"
 #include "exec/internal.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"

@@ -17,9 +17,9 @@
 #include "base/memory.h"
 #include "tests/room.h"
 #include "train/callbacks/callback.h"
-#include "train/files/config_json.h"
-#include "train/fit/logs.h"
-#include "train/model.h"
+#include "train/metrics/logs.h"
+#include "train/model/model.h"
+#include "train/optimizer/config_json.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/schedule.h"
 

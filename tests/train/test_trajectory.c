@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Twenty Adam steps of the CNN of the tutorials against PyTorch in double precision (make_trajectory.py), and mirrored
  * replicas against one device. */
-#include "support.h"
+#include "../support/strategies.h"
 
 #include "../support/fixture.h"
 #include "../support/gzip.h"

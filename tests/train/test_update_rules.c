@@ -2,7 +2,7 @@
 /* What an update leaves alone, and what it makes of numbers that are far from 1: rules that hold for every kind. */
 #include <unistd.h>
 
-#include "support.h"
+#include "../support/strategies.h"
 #include "tests/room.h"
 #include "train/optimizer/optimizer.h"
 
@@ -482,7 +482,18 @@ ON_TWO(optimizer_forgets)
 enum { ROWS = 8, TOKENS = 3, MICRO = 3 };
 static const uint32_t micro_rows[MICRO] = { 5, 1, 2 };
 
-typedef enum way { BY_EXAMPLES, BY_TOKENS, BY_MEAN, APPLIED, APPLIED_CLIPPED, BY_TOKENS_APPLIED, NUM_WAYS } way;
+typedef enum way {
+    BY_EXAMPLES,
+    BY_TOKENS,
+    BY_MEAN,
+    BY_TOKENS_TWICE, /* two losses with the same weights, of other shapes, and a penalty that is a mean of variables */
+    APPLIED,
+    APPLIED_CLIPPED,
+    BY_TOKENS_APPLIED,
+    NUM_WAYS,
+    BY_BOTH = NUM_WAYS, /* the rest is refused */
+    BY_OTHER_TOKENS
+} way;
 
 typedef struct accumulation {
     rf_strategy *strategy;
@@ -503,6 +514,29 @@ static rf_result apply_own(rf_trace *t, accumulation *a, rf_tensor loss, bool cl
     return rf_optimizer_apply_gradients(t, a->optimizer, g, (rf_variable_list){ all, 2 });
 }
 
+static rf_tensor accumulated_loss(rf_trace *t, const accumulation *a, rf_tensor losses, const rf_tensor *in)
+{
+    const rf_tensor by_tokens = rf_compute_weighted_loss(t, losses, in[2]);
+    const rf_tensor squares = rf_multiply(t, losses, losses), kernel = rf_variable_tensor(t, a->kernel);
+    const rf_tensor pair[2] = { kernel, kernel };
+    rf_tensor sum;
+    switch (a->way) {
+    case BY_TOKENS:
+    case BY_TOKENS_APPLIED: return by_tokens;
+    case BY_MEAN: return rf_reduce_mean(t, losses, NULL, 0, false);
+    case BY_TOKENS_TWICE:
+        sum = rf_add(t, by_tokens,
+                     rf_compute_weighted_loss(t, rf_stack(t, (rf_tensor[]){ losses, squares }, 2, 2),
+                                              rf_expand_dims(t, in[2], 2)));
+        return rf_add(t, sum,
+                      rf_scale_regularization_loss(t, rf_reduce_mean(t, rf_stack(t, pair, 2, 0), NULL, 0, false)));
+    case BY_BOTH: return rf_add(t, by_tokens, rf_compute_average_loss(t, squares, NULL));
+    case BY_OTHER_TOKENS:
+        return rf_add(t, by_tokens, rf_compute_weighted_loss(t, squares, rf_subtract(t, rf_constant(t, 1), in[2])));
+    default: return rf_compute_average_loss(t, losses, NULL);
+    }
+}
+
 static rf_result accumulating_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     accumulation *a = user;
@@ -510,14 +544,10 @@ static rf_result accumulating_step(rf_trace *t, const rf_tensor *in, rf_tensor *
     const rf_tensor p =
         rf_add(t, rf_multiply(t, in[0], rf_variable_tensor(t, a->kernel)), rf_variable_tensor(t, a->bias));
     const rf_tensor losses = rf_square(t, rf_subtract(t, p, in[1]));
-    const bool tokens = a->way == BY_TOKENS || a->way == BY_TOKENS_APPLIED;
-    rf_tensor loss = tokens              ? rf_compute_weighted_loss(t, losses, in[2])
-                     : a->way == BY_MEAN ? rf_reduce_mean(t, losses, NULL, 0, false)
-                                         : rf_compute_average_loss(t, losses, NULL);
-    loss = rf_multiply(t, loss, rf_constant(t, 0.5f));
+    rf_tensor loss = rf_multiply(t, accumulated_loss(t, a, losses, in), rf_constant(t, 0.5f));
     const rf_tensor penalty = rf_square(t, rf_variable_tensor(t, a->kernel));
     loss = rf_add(t, loss, rf_scale_regularization_loss(t, rf_multiply(t, penalty, rf_constant(t, 0.01f))));
-    if (a->way >= APPLIED) return apply_own(t, a, loss, a->way == APPLIED_CLIPPED);
+    if (a->way >= APPLIED && a->way < NUM_WAYS) return apply_own(t, a, loss, a->way == APPLIED_CLIPPED);
     rf_variable *const all[2] = { a->kernel, a->bias };
     return rf_optimizer_minimize(t, a->optimizer, loss, (rf_variable_list){ all, 2 });
 }
@@ -545,13 +575,18 @@ static void accumulation_free(accumulation *a)
     rf_variable_destroy(&a->bias);
 }
 
-static void run_rows(accumulation *a, uint32_t first, uint32_t count)
+static rf_result try_rows(accumulation *a, uint32_t first, uint32_t count)
 {
     const rf_shape shape = RF_SHAPE(count, TOKENS);
     const rf_element batch = {
         3, { array_f32(shape, a->x[first]), array_f32(shape, a->y[first]), array_f32(shape, a->weights[first]) }
     };
-    OK(rf_strategy_run(a->strategy, a->step, &batch, NULL));
+    return rf_strategy_run(a->strategy, a->step, &batch, NULL);
+}
+
+static void run_rows(accumulation *a, uint32_t first, uint32_t count)
+{
+    OK(try_rows(a, first, count));
 }
 
 /* Micro-steps begin to end - 1. */
@@ -591,6 +626,27 @@ static void unequal_steps(rf_strategy *strategy)
 }
 ON_ONE(unequal_steps)
 ON_TWO(unequal_steps)
+
+/* One factor cannot make up for two divisors. Without accumulation there is none. */
+static void unequal_divisors(rf_strategy *strategy)
+{
+    static const char *const said[] = {
+        "rf_compute_weighted_loss() by weights [8,3] and rf_compute_average_loss() by examples",
+        "rf_compute_weighted_loss() by weights [8,3] and rf_compute_weighted_loss() by weights [8,3]"
+    };
+    for (way w = BY_BOTH; w <= BY_OTHER_TOKENS; w++) {
+        const rf_optimizer_params sgd = { .learning_rate = 0.1 };
+        accumulation whole = { .strategy = strategy, .way = w }, parts = whole;
+        accumulation_create(&whole, &sgd, 1);
+        accumulation_create(&parts, &sgd, MICRO);
+        run_rows(&whole, 0, ROWS);
+        FAILS(try_rows(&parts, 0, ROWS), RF_ERROR_UNSUPPORTED, said[w - BY_BOTH]);
+        assert_non_null(strstr(rf_error_message(), "use accumulation_steps 1"));
+        accumulation_free(&whole);
+        accumulation_free(&parts);
+    }
+}
+ON_ONE(unequal_divisors)
 
 static rf_checkpoint *checkpoint_of(accumulation *a)
 {
@@ -653,6 +709,7 @@ TEST_PROGRAM(update_rules)
         cmocka_unit_test(optimizer_forgets_on_two),
         cmocka_unit_test(unequal_steps_on_one),
         cmocka_unit_test(unequal_steps_on_two),
+        cmocka_unit_test(unequal_divisors_on_one),
         cmocka_unit_test(unequal_steps_resumed_on_one),
         cmocka_unit_test(unequal_steps_resumed_on_two),
     };

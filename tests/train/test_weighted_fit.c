@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sample weights in fit and evaluate: losses divided by the examples or by the weights, and weighted metrics, against
  * the same training written out in double precision, on one replica and on two; files, and mistakes. */
-#include "support.h"
+#include "../support/strategies.h"
 #include "test_folder.h"
 #include "tests/room.h"
 

@@ -4,7 +4,7 @@
 #ifndef RF_TESTS_TRAIN_TRAJECTORY_H
 #define RF_TESTS_TRAIN_TRAJECTORY_H
 
-#include "support.h"
+#include "../support/strategies.h"
 
 enum { TRAJECTORY_MAX_VARIABLES = 256, TRAJECTORY_MAX_STEPS = 32 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench allreduce: the communicator's all-reduce, in the job that a launcher has started this process in, or
+/* ringfire-bench allreduce: the communicator's all-reduce, in the job that a launcher has started this process in, or
  * among forked ranks, there compared with rings over plain sockets and plain shared memory and a bare copy through the
  * sockets, alternating in the same run.
  */
@@ -13,12 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/report.h"
 #include "bench/ring.h"
 #include "bench/shared_ring.h"
 #include "bench/units.h"
 #include "clock.h"
-#include "commands.h"
 #include "folder.h"
 #include "options.h"
 #include "ports.h"
@@ -281,7 +281,7 @@ static bool allreduce_verify(allreduce_rank *k, int method, uint64_t count)
     for (uint64_t i = 0; i < count && method != COPY; i++) {
         const float off = k->data[i] - sums[i % VALUES];
         if (off <= slack && -off <= slack) continue;
-        fprintf(stderr, "ringfire: %s: rank %u: element %llu is wrong\n", method_name(method), k->rank,
+        fprintf(stderr, "ringfire-bench: %s: rank %u: element %llu is wrong\n", method_name(method), k->rank,
                 (unsigned long long)i);
         return false;
     }
@@ -388,17 +388,17 @@ static int run_in_job(allreduce_options *o, rf_comm *comm)
     int32_t code = CODE_USAGE;
     if (o->ranks > 0 && o->ranks != k.size) {
         if (k.rank == 0)
-            fprintf(stderr, "ringfire: --ranks is %u, but a launcher has started this job with %u ranks\n", o->ranks,
-                    k.size);
+            fprintf(stderr, "ringfire-bench: --ranks is %u, but a launcher has started this job with %u ranks\n",
+                    o->ranks, k.size);
         return code;
     }
     o->ranks = k.size;
     k.results = calloc(1, sizeof(*k.results));
     bool ok = k.results && create_buffers(&k);
-    if (!ok) fprintf(stderr, "ringfire: rank %u: no memory\n", k.rank);
+    if (!ok) fprintf(stderr, "ringfire-bench: rank %u: no memory\n", k.rank);
     if (ok && !measure_job(&k, &code)) {
         ok = false;
-        fprintf(stderr, "ringfire: rank %u: %s\n", k.rank, rf_error_message());
+        fprintf(stderr, "ringfire-bench: rank %u: %s\n", k.rank, rf_error_message());
     }
     if (!ok) {
         code = CODE_FAILED;
@@ -427,7 +427,7 @@ static int run_rank(void *user, uint32_t rank)
         .options = o, .shared = shared, .results = &shared->results, .rank = rank, .size = o->ranks, .column = rank
     };
     if (!create_buffers(&k) || !bench_ring_begin(&k.ring, rank, o->ranks, job->to, job->from)) {
-        fprintf(stderr, "ringfire: no memory\n");
+        fprintf(stderr, "ringfire-bench: no memory\n");
         return CODE_FAILED;
     }
     k.shared_ring = bench_shared_ring_begin(job->lanes, rank, o->ranks);
@@ -445,7 +445,7 @@ static int run_rank(void *user, uint32_t rank)
     if (ok && rank == 0)
         snprintf(shared->results.provider, sizeof(shared->results.provider), "%s", rf_comm_provider(k.comm));
     for (uint32_t s = 0; s < o->num_sizes && ok; s++) ok = measure_size(&k, s);
-    if (!ok) fprintf(stderr, "ringfire: rank %u: %s\n", rank, rf_error_message());
+    if (!ok) fprintf(stderr, "ringfire-bench: rank %u: %s\n", rank, rf_error_message());
     rf_comm_destroy(&k.comm);
     bench_ring_end(&k.ring);
     free_buffers(&k);
@@ -458,7 +458,7 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
 {
     allreduce_job job = { .options = o, .shared = shared, .lanes = bench_shared_ring_create(o->ranks) };
     if (!job.lanes || !bench_ring_connect(o->ranks, job.to, job.from)) {
-        fprintf(stderr, "ringfire: no memory or no connections over loopback: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no memory or no connections over loopback: %s\n", strerror(errno));
         return false;
     }
     const bool ok = bench_run_ranks(o->ranks, run_rank, &job);
@@ -473,7 +473,8 @@ static bool run_ranks(const allreduce_options *o, allreduce_shared *shared)
 static bool make_key(allreduce_options *o, char directory[FOLDER_SIZE])
 {
     if (!folder_make(directory, &(unsigned){ 0 })) {
-        fprintf(stderr, "ringfire: no directory for a key can be made: %s; name one with TMPDIR\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no directory for a key can be made: %s; name one with TMPDIR\n",
+                strerror(errno));
         return false;
     }
     snprintf(o->key_file, sizeof(o->key_file), "%s/job.key", directory);
@@ -503,7 +504,7 @@ static int run_alone(allreduce_options *o)
     if (!json_can_write(o->json_path)) return CODE_FAILED;
     allreduce_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !free_ports(&o->port, 1)) {
-        fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no memory or no free port: %s\n", strerror(errno));
         return CODE_FAILED;
     }
     pthread_barrierattr_t attributes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench attention: the fused form beside the composed one, in turns, each in a process of its own, whose peak
+/* ringfire-bench attention: the fused form beside the composed one, in turns, each in a process of its own, whose peak
  * of memory is then the form's. */
 #include <argp.h>
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include <ringfire/ops.h>
 #include <ringfire/strategy.h>
 
+#include "bench/commands.h"
 #include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
-#include "commands.h"
 #include "options.h"
 
 enum { MOST_ROUNDS = 99, FORMS = 2, LARGEST_LENGTH = 1 << 16 };
@@ -116,7 +116,7 @@ static rf_result attention_measure(const attention_options *o, uint32_t length, 
         r = time_step(strategy, forward_step, &c, o->seconds, &out->forward);
     }
     if (r >= 0) r = time_step(strategy, training_step, &c, o->seconds, &out->training);
-    if (r < 0) fprintf(stderr, "ringfire: %s\n", rf_error_message());
+    if (r < 0) fprintf(stderr, "ringfire-bench: %s\n", rf_error_message());
     rf_strategy_destroy(&strategy);
     return r;
 }
@@ -134,7 +134,7 @@ static bool run_form(const attention_options *o, uint32_t length, rf_attention_f
         bench_exit_child(r < 0 ? CODE_FAILED : CODE_OK);
     }
     if (pid < 0) {
-        fprintf(stderr, "ringfire: no process: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no process: %s\n", strerror(errno));
         return false;
     }
     while (waitpid(pid, &status, 0) < 0)
@@ -263,7 +263,7 @@ int command_bench_attention(int argc, char **argv)
     if (!json_can_write(o.json_path)) return CODE_FAILED;
     attention_result *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
-        fprintf(stderr, "ringfire: no memory: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no memory: %s\n", strerror(errno));
         return CODE_FAILED;
     }
     const int code = run_all(&o, shared);

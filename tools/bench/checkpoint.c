@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench checkpoint: saving and loading weights, compared with writing the same bytes uncompressed,
+/* ringfire-bench checkpoint: saving and loading weights, compared with writing the same bytes uncompressed,
  * alternating. */
 #include <argp.h>
 #include <errno.h>
@@ -13,10 +13,10 @@
 
 #include <ringfire/checkpoint.h>
 
+#include "bench/commands.h"
 #include "bench/report.h"
 #include "bench/save.h"
 #include "clock.h"
-#include "commands.h"
 #include "options.h"
 
 enum { MAX_ROUNDS = 32, RAW_WRITE = 0, SAVE, LOAD, VERIFY, NUM_STEPS };
@@ -106,7 +106,7 @@ static bool raw_write(const checkpoint_bench *b)
         if (n > 0) at += (uint64_t)n;
     }
     ok = ok && fsync(fd) == 0;
-    if (!ok) fprintf(stderr, "ringfire: %s: cannot write: %s\n", b->raw_path, strerror(errno));
+    if (!ok) fprintf(stderr, "ringfire-bench: %s: cannot write: %s\n", b->raw_path, strerror(errno));
     if (fd >= 0) close(fd);
     unlink(b->raw_path);
     return ok;
@@ -150,7 +150,7 @@ static bool run_round(checkpoint_bench *b, uint32_t round)
         b->seconds[step][round] = clock_seconds() - start;
     }
     if (memcmp(b->weights, b->loaded, b->bytes) == 0) return true;
-    fprintf(stderr, "ringfire: the loaded data differs from the saved data\n");
+    fprintf(stderr, "ringfire-bench: the loaded data differs from the saved data\n");
     return false;
 }
 
@@ -280,7 +280,7 @@ int command_bench_checkpoint(int argc, char **argv)
         unlink(b.path);
         if (round == o.rounds) code = checkpoint_report(&b);
     } else {
-        fprintf(stderr, "ringfire: no memory for %.1f GB twice\n", o.gigabytes);
+        fprintf(stderr, "ringfire-bench: no memory for %.1f GB twice\n", o.gigabytes);
     }
     free(b.path);
     free(b.raw_path);

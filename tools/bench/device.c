@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench device: what launching, waiting and copying cost on a device, and what it reaches at most. */
+/* ringfire-bench device: what launching, waiting and copying cost on a device, and what it reaches at most. */
 #include <argp.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/report.h"
-#include "commands.h"
 #include "options.h"
 
 typedef struct device_options {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench job: how long a job of many workers on this host takes to form, and what its heartbeats cost while
+/* ringfire-bench job: how long a job of many workers on this host takes to form, and what its heartbeats cost while
  * nobody calls anything. The command becomes `ringfire run` with itself as the workers' program; they compare times
  * with the moment at which it began, which they are given. */
 #include <argp.h>
@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/report.h"
 #include "clock.h"
-#include "commands.h"
 #include "options.h"
 
 enum { KEY_BEGUN = 1000 };
@@ -118,10 +118,10 @@ static int run_worker(const job_options *o)
 /* Returns only when it cannot. */
 static int become_launcher(const job_options *o)
 {
-    char self[4096], workers[16], idle[32], begun[32], json[4200];
+    char self[4096], launcher[4200], workers[16], idle[32], begun[32], json[4200];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (length <= 0 || length == sizeof(self) - 1) {
-        fprintf(stderr, "ringfire: cannot find out where this program is: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: cannot find out where this program is: %s\n", strerror(errno));
         return CODE_FAILED;
     }
     self[length] = '\0';
@@ -129,12 +129,24 @@ static int become_launcher(const job_options *o)
     snprintf(idle, sizeof(idle), "%.9g", o->idle);
     snprintf(begun, sizeof(begun), "%.9f", clock_seconds());
     snprintf(json, sizeof(json), "--json=%s", o->json_path ? o->json_path : "");
-    const char *const words[] = { self,    "run", "--no-prefix", "-n", workers,   "--",  self,
-                                  "bench", "job", "--idle",      idle, "--begun", begun, o->json_path ? json : NULL,
+    snprintf(launcher, sizeof(launcher), "%.*s/ringfire", (int)(strrchr(self, '/') - self), self);
+    const char *const words[] = { launcher,
+                                  "run",
+                                  "--no-prefix",
+                                  "-n",
+                                  workers,
+                                  "--",
+                                  self,
+                                  "job",
+                                  "--idle",
+                                  idle,
+                                  "--begun",
+                                  begun,
+                                  o->json_path ? json : NULL,
                                   NULL };
     fflush(NULL);
-    execv(self, (char *const *)words);
-    fprintf(stderr, "ringfire: cannot start %s: %s\n", self, strerror(errno));
+    execv(launcher, (char *const *)words);
+    fprintf(stderr, "ringfire-bench: cannot start %s: %s\n", launcher, strerror(errno));
     return CODE_FAILED;
 }
 

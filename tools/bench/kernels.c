@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench kernels: what the driver's compiler makes of each kernel, and what of that got worse. */
+/* ringfire-bench kernels: what the driver's compiler makes of each kernel, and what of that got worse. */
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/net.h"
 #include "bench/report.h"
-#include "commands.h"
 #include "options.h"
 
 typedef struct kernels_options {
@@ -167,7 +167,7 @@ static bool write_code(const char *directory, const rf_bench_kernel *row)
     FILE *f = fopen(path, "w");
     const bool ok = f && fputs(row->code, f) >= 0;
     if ((f && fclose(f) != 0) || !ok) {
-        fprintf(stderr, "ringfire: cannot write %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "ringfire-bench: cannot write %s: %s\n", path, strerror(errno));
         return false;
     }
     return true;
@@ -184,7 +184,7 @@ static rf_result add_kernel(void *user, const rf_bench_kernel *row)
     if (report->progress) fprintf(stderr, "\r\033[K");
     if (row->failure) {
         report->failures++;
-        fprintf(stderr, "ringfire: %s, %s, %s: %s\n", row->op, row->kernel, row->case_name, row->failure);
+        fprintf(stderr, "ringfire-bench: %s, %s, %s: %s\n", row->op, row->kernel, row->case_name, row->failure);
     }
     if (report->progress) fprintf(stderr, "%s %s %s", row->op, row->kernel, row->case_name);
     return RF_OK;
@@ -268,9 +268,9 @@ static json_t *read_old(const char *path)
         json_is_string(json_object_get(document, "device")))
         return document;
     if (document)
-        fprintf(stderr, "ringfire: %s is not what `ringfire bench kernels --json` writes\n", path);
+        fprintf(stderr, "ringfire-bench: %s is not what `ringfire-bench kernels --json` writes\n", path);
     else
-        fprintf(stderr, "ringfire: %s: %s\n", path, error.text);
+        fprintf(stderr, "ringfire-bench: %s: %s\n", path, error.text);
     json_decref(document);
     return NULL;
 }
@@ -281,7 +281,8 @@ static int reports_compare(const kernels_report *report, const json_t *old)
     static const char *const headings[] = { "Op", "Shader", "Constants", "Worse", ">Before", ">Now" };
     const char *device = json_string_value(json_object_get(old, "device"));
     if (strcmp(device, report->device) != 0) {
-        fprintf(stderr, "ringfire: %s is of %s, this device is %s\n", report->options->compare, device, report->device);
+        fprintf(stderr, "ringfire-bench: %s is of %s, this device is %s\n", report->options->compare, device,
+                report->device);
         return CODE_FAILED;
     }
     table rows;

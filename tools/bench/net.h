@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network that `ringfire bench` trains on made-up data. */
+/* A network that `ringfire-bench` trains on made-up data. */
 #ifndef RINGFIRE_BENCH_NET_H
 #define RINGFIRE_BENCH_NET_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench observe: the cost of traces and event files in the training of the small CNN. The ways to train
+/* ringfire-bench observe: the cost of traces and event files in the training of the small CNN. The ways to train
  * alternate, an epoch each; each epoch is compared with the plain one of the same round, so that other load on the
  * machine cancels out. */
 #include <argp.h>
@@ -11,10 +11,10 @@
 
 #include <ringfire/profile.h>
 
+#include "bench/commands.h"
 #include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
-#include "commands.h"
 #include "folder.h"
 #include "options.h"
 
@@ -226,7 +226,7 @@ int command_bench_observe(int argc, char **argv)
     char folder[FOLDER_SIZE];
     if (!o.directory && folder_make(folder, &(unsigned){ 0 })) o.directory = folder;
     if (!o.directory) {
-        fprintf(stderr, "ringfire: no directory can be made: %s; use --directory\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no directory can be made: %s; use --directory\n", strerror(errno));
         return CODE_FAILED;
     }
     observer *b = calloc(1, sizeof(*b));

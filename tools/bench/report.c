@@ -12,7 +12,7 @@
 
 #include <ringfire/profile.h>
 
-#include "commands.h"
+#include "bench/commands.h"
 #include "text.h"
 
 int bench_report(const char *json_path, const char *about, table *rows, json_t *result, bool ok)
@@ -86,7 +86,7 @@ static bool wait_for_ranks(pid_t *pids, uint32_t started, bool ok)
             if (pids[i] != pid) continue;
             pids[i] = 0;
             if (ok && pid > 0 && WIFSIGNALED(status))
-                fprintf(stderr, "ringfire: rank %u was ended by signal %d (%s)\n", i, WTERMSIG(status),
+                fprintf(stderr, "ringfire-bench: rank %u was ended by signal %d (%s)\n", i, WTERMSIG(status),
                         strsignal(WTERMSIG(status)));
         }
         if (pid < 0 || status != 0) ok = false;
@@ -109,7 +109,7 @@ bool bench_run_ranks(uint32_t count, int (*run)(void *user, uint32_t rank), void
             bench_exit_child(run(user, started));
         }
         if (pids[started] < 0) {
-            fprintf(stderr, "ringfire: no process for rank %u: %s\n", started, strerror(errno));
+            fprintf(stderr, "ringfire-bench: no process for rank %u: %s\n", started, strerror(errno));
             ok = false;
         } else {
             started++;

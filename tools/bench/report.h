@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by all of `ringfire bench`: where results go, and jobs that it starts itself. */
+/* Shared by all of `ringfire-bench`: where results go, and jobs that it starts itself. */
 #ifndef RINGFIRE_BENCH_REPORT_H
 #define RINGFIRE_BENCH_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <ringfire/bench.h>
+#include "bench/measure/measure.h"
 
 #include "json_output.h"
 #include "table.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The baseline of `ringfire bench allreduce`: a ring over plain TCP sockets, one to the next rank and one from the
+/* The baseline of `ringfire-bench allreduce`: a ring over plain TCP sockets, one to the next rank and one from the
  * previous. */
 #ifndef RINGFIRE_BENCH_RING_H
 #define RINGFIRE_BENCH_RING_H

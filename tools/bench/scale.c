@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench scale: how training grows with the number of workers. `--model` works it out for networks that are not
+/* ringfire-bench scale: how training grows with the number of workers. `--model` works it out for networks that are not
  * there (scale_model.h), `--workers` measures it on one that the command makes (scale_measure.c). */
 #include "bench/scale.h"
 
 #include <argp.h>
 #include <string.h>
 
+#include "bench/commands.h"
 #include "bench/report.h"
 #include "bench/units.h"
-#include "commands.h"
 #include "number.h"
 #include "options.h"
 

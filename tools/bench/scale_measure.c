@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench scale --workers: steps of one worker and of several, on a network that the command makes. Computing is
+/* ringfire-bench scale --workers: steps of one worker and of several, on a network that the command makes. Computing is
  * a sleep of the stated length, because the workers share this host's processors, and what is measured is the network:
  * the collectives are real, and stand in the order of a strategy's (scale_model.h). */
 #include <errno.h>
@@ -9,13 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/net.h"
 #include "bench/report.h"
 #include "bench/scale.h"
 #include "bench/scale_net.h"
 #include "bench/units.h"
 #include "clock.h"
-#include "commands.h"
 
 enum { PORT = 29400, MESSAGES = 60 }; /* the namespaces' own ports; the smallest all-reduces that are timed */
 
@@ -169,7 +169,7 @@ static int run_worker(void *user, uint32_t rank)
     scale_net_address(0, master);
     if (!scale_net_enter(job->net, rank)) return CODE_FAILED;
     if (!worker_allocate(&w) || setenv("RINGFIRE_SHARED_MEMORY", "0", 1) != 0) {
-        fprintf(stderr, "ringfire: worker %u: no memory\n", rank);
+        fprintf(stderr, "ringfire-bench: worker %u: no memory\n", rank);
         worker_free(&w);
         return CODE_FAILED;
     }
@@ -182,7 +182,7 @@ static int run_worker(void *user, uint32_t rank)
                                     .insecure = true };
     rf_result r = rf_comm_create(&params, &w.comm);
     if (r == RF_OK) r = job->messages ? measure_message(&w) : measure_steps(&w);
-    if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, rf_error_message());
+    if (r < 0) fprintf(stderr, "ringfire-bench: worker %u: %s\n", rank, rf_error_message());
     worker_free(&w);
     return r < 0 ? CODE_FAILED : CODE_OK;
 }
@@ -298,7 +298,7 @@ int scale_measure(const scale_options *o)
     (void)scale_cut(o, o->gradients[0], &job.buckets);
     job.shared = mmap(NULL, sizeof(*job.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (job.shared == MAP_FAILED) {
-        fprintf(stderr, "ringfire: no memory: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no memory: %s\n", strerror(errno));
         return CODE_FAILED;
     }
     table t;

@@ -20,7 +20,7 @@ static bool net_fail(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("ringfire: bench scale --workers ", stderr);
+    fputs("ringfire-bench: scale --workers ", stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A baseline of `ringfire bench allreduce`: a ring over memory that the forked ranks share, without anything that a
+/* A baseline of `ringfire-bench allreduce`: a ring over memory that the forked ranks share, without anything that a
  * library needs: nobody is checked, lost or awaited with a deadline. */
 #ifndef RINGFIRE_BENCH_SHARED_RING_H
 #define RINGFIRE_BENCH_SHARED_RING_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench train: training with several workers or devices on this host, gradients exchanged during the backward
+/* ringfire-bench train: training with several workers or devices on this host, gradients exchanged during the backward
  * pass and, for comparison, after it; and, where it is asked for, one replica that has nobody to exchange with, and as
  * many of those side by side as there are replicas, which is as fast as the machine allows. All alternate in one run,
  * and the best round of each counts, so that a busy moment of the machine does not matter. */
@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
-#include "commands.h"
 #include "options.h"
 #include "ports.h"
 
@@ -347,7 +347,8 @@ static int run_worker(void *user, uint32_t rank)
     const train_job *job = user;
     const train_options *o = job->options;
     if (!pin_worker(o, rank)) {
-        fprintf(stderr, "ringfire: worker %u cannot have %u cores of its own: %s\n", rank, o->cores, strerror(errno));
+        fprintf(stderr, "ringfire-bench: worker %u cannot have %u cores of its own: %s\n", rank, o->cores,
+                strerror(errno));
         return CODE_FAILED;
     }
     trainer trainers[MODES] = { { .options = o } };
@@ -355,7 +356,7 @@ static int run_worker(void *user, uint32_t rank)
     const char *failure = rf_error_message();
     for (int mode = 0; mode < MODES; mode++)
         if (trainers[mode].result < 0 && trainers[mode].failure[0]) failure = trainers[mode].failure;
-    if (r < 0) fprintf(stderr, "ringfire: worker %u: %s\n", rank, failure);
+    if (r < 0) fprintf(stderr, "ringfire-bench: worker %u: %s\n", rank, failure);
     for (int mode = 0; mode < MODES; mode++) destroy_trainer(&trainers[mode]);
     return r < 0 ? CODE_FAILED : CODE_OK;
 }
@@ -446,7 +447,7 @@ int command_bench_train(int argc, char **argv)
     bench_forget_job_key();
     train_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !free_ports(o.ports, MODES)) {
-        fprintf(stderr, "ringfire: no memory or no free port: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no memory or no free port: %s\n", strerror(errno));
         return CODE_FAILED;
     }
     const int code =

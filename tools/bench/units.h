@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers with units on the command lines of `ringfire bench`. Each is the whole text, or the parser says false. */
+/* Numbers with units on the command lines of `ringfire-bench`. Each is the whole text, or the parser says false. */
 #ifndef RINGFIRE_BENCH_UNITS_H
 #define RINGFIRE_BENCH_UNITS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench zoo: how fast the networks of the examples train on one device, each in a process of its own, whose
+/* ringfire-bench zoo: how fast the networks of the examples train on one device, each in a process of its own, whose
  * peak of memory is then the network's. */
 #include <argp.h>
 #include <errno.h>
@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/report.h"
 #include "bench/zoo.h"
 #include "clock.h"
-#include "commands.h"
 #include "options.h"
 
 enum { SLICES = 5 };
@@ -91,7 +91,7 @@ static int run_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
     zoo_net n = { 0 };
     struct rusage usage;
     const rf_result r = zoo_net_measure(&n, e, o, out);
-    if (r < 0) fprintf(stderr, "ringfire: %s: %s\n", e->name, rf_error_message());
+    if (r < 0) fprintf(stderr, "ringfire-bench: %s: %s\n", e->name, rf_error_message());
     zoo_net_destroy(&n, e);
     getrusage(RUSAGE_SELF, &usage);
     out->peak_bytes = (double)usage.ru_maxrss * 1024;
@@ -105,12 +105,12 @@ bool zoo_run_entry(const zoo_entry *e, const zoo_options *o, zoo_result *out)
     const pid_t pid = fork();
     if (pid == 0) bench_exit_child(o->first ? zoo_first_child(e, o, out) : run_child(e, o, out));
     if (pid < 0) {
-        fprintf(stderr, "ringfire: no process for %s: %s\n", e->name, strerror(errno));
+        fprintf(stderr, "ringfire-bench: no process for %s: %s\n", e->name, strerror(errno));
         return false;
     }
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR) return false;
-    if (WIFSIGNALED(status)) fprintf(stderr, "ringfire: %s: %s\n", e->name, strsignal(WTERMSIG(status)));
+    if (WIFSIGNALED(status)) fprintf(stderr, "ringfire-bench: %s: %s\n", e->name, strsignal(WTERMSIG(status)));
     return status == 0;
 }
 
@@ -246,7 +246,7 @@ int command_bench_zoo(int argc, char **argv)
     if (!json_can_write(o.json_path)) return CODE_FAILED;
     zoo_result *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
-        fprintf(stderr, "ringfire: no memory: %s\n", strerror(errno));
+        fprintf(stderr, "ringfire-bench: no memory: %s\n", strerror(errno));
         return CODE_FAILED;
     }
     const int code = o.first ? zoo_first_steps(&o, shared) : run_all(&o, shared);

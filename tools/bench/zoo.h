@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two measurements of `ringfire bench zoo` share. */
+/* What the two measurements of `ringfire-bench zoo` share. */
 #ifndef RINGFIRE_BENCH_ZOO_H
 #define RINGFIRE_BENCH_ZOO_H
 
-#include <ringfire/bench.h>
+#include "bench/measure/measure.h"
 
 #include "bench/zoo_nets.h"
 

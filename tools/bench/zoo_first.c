@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ringfire bench zoo --first-step: the first step of each network with empty caches and once more with what the first
+/* ringfire-bench zoo --first-step: the first step of each network with empty caches and once more with what the first
  * time left there, each in a process of its own. The library's cache and that of Mesa lie in a new directory. */
 #include <errno.h>
 #include <stdatomic.h>
@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/commands.h"
 #include "bench/report.h"
 #include "bench/zoo.h"
 #include "clock.h"
-#include "commands.h"
 #include "folder.h"
 
 /* ---- a process that runs one step ---- */
@@ -55,7 +55,7 @@ int zoo_first_child(const zoo_entry *e, const zoo_options *o, zoo_result *out)
     if (setenv("RINGFIRE_CACHE", own, 1) != 0 || setenv("MESA_SHADER_CACHE_DIR", mesa, 1) != 0) return CODE_FAILED;
     unsetenv("RINGFIRE_LOG"); /* it would hide what is counted */
     const rf_result r = first_step(&n, e, o, out);
-    if (r < 0) fprintf(stderr, "ringfire: %s: %s\n", e->name, rf_error_message());
+    if (r < 0) fprintf(stderr, "ringfire-bench: %s: %s\n", e->name, rf_error_message());
     zoo_net_destroy(&n, e);
     return r < 0 ? CODE_FAILED : CODE_OK;
 }
@@ -71,7 +71,7 @@ static void remove_folder(const char *path)
     }
     int status = 0;
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    if (pid < 0 || status != 0) fprintf(stderr, "ringfire: %s is left\n", path);
+    if (pid < 0 || status != 0) fprintf(stderr, "ringfire-bench: %s is left\n", path);
 }
 
 static bool add_row(const zoo_entry *e, const zoo_result *cold, const zoo_result *warm, table *rows, json_t *list)
@@ -98,7 +98,7 @@ static bool measure_entry(const zoo_entry *e, zoo_options *o, zoo_result *shared
     zoo_result *cold = malloc(sizeof(*cold));
     o->cache = folder_make(folder, &(unsigned){ 0 }) ? folder : NULL;
     bool ok = cold && o->cache;
-    if (!ok) fprintf(stderr, "ringfire: no memory, or no directory can be made: %s\n", strerror(errno));
+    if (!ok) fprintf(stderr, "ringfire-bench: no memory, or no directory can be made: %s\n", strerror(errno));
     for (int warm = 0; warm < 2 && ok; warm++) {
         memset(shared, 0, sizeof(*shared));
         ok = zoo_run_entry(e, o, shared);

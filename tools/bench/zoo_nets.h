@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The networks of the examples, as `ringfire bench zoo` trains them on made-up data. */
+/* The networks of the examples, as `ringfire-bench zoo` trains them on made-up data. */
 #ifndef RINGFIRE_BENCH_ZOO_NETS_H
 #define RINGFIRE_BENCH_ZOO_NETS_H
 

@@ -32,17 +32,6 @@ static rf_cost all_replica_sum_cost(const rf_op_call *call)
     return rf_cost_of(call, 0);
 }
 
-#define SUM_CASE(label, ...)                                                                                           \
-    {                                                                                                                  \
-        .name = label, .n_in = 1, .in = { { RF_DESC(RF_F32, __VA_ARGS__), RF_FILL_NORMAL, 0, 1 } },                    \
-        .check_gradient = true                                                                                         \
-    }
-static const rf_op_case cases[] = {
-    SUM_CASE("scalar", 0, 0),
-    SUM_CASE("channels", 1, 17),
-    SUM_CASE("matrix", 2, 3, 64),
-};
-
 const rf_op rf_op_all_replica_sum = {
     .name = "all_replica_sum",
     .min_in = 1,
@@ -56,7 +45,6 @@ const rf_op rf_op_all_replica_sum = {
     .reference = all_replica_sum_reference,
     .cost = all_replica_sum_cost,
     RF_KERNELS(rf_copy_kernels),
-    RF_CASES(cases),
 };
 
 rf_result rf_emit_all_replica_sum(rf_graph *g, rf_value x, rf_value *out)

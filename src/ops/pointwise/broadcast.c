@@ -246,7 +246,7 @@ static rf_result plan_strided(const rf_device_caps *caps, rf_kernel_plan *plan, 
     return RF_OK;
 }
 
-static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
+static double sum_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     sum_layout l;
     sum_layout_of(call, &l);
@@ -255,7 +255,7 @@ static double sum_score(const rf_op_call *call, const rf_device_caps *caps)
                                                                                                      : RF_SCORE_NONE;
 }
 
-static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result sum_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     sum_layout l;
     sum_layout_of(call, &l);
@@ -308,24 +308,27 @@ static double reduce_score(const rf_op_call *call, const rf_device_caps *caps, u
 {
     rf_reduce_attr attr;
     rf_op_call reduction;
-    return as_reduction(call, &attr, &reduction) ? rf_reduce_kernels[i]->score(&reduction, caps) : RF_SCORE_NONE;
+    return as_reduction(call, &attr, &reduction)
+               ? rf_reduce_kernels[i]->score(&reduction, caps, rf_reduce_kernels[i]->data)
+               : RF_SCORE_NONE;
 }
 static rf_result reduce_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
 {
     rf_reduce_attr attr;
     rf_op_call reduction;
     (void)as_reduction(call, &attr, &reduction);
-    return rf_reduce_kernels[i]->plan(&reduction, caps, plan);
+    return rf_reduce_kernels[i]->plan(&reduction, caps, rf_reduce_kernels[i]->data, plan);
 }
 
 /* Where shapes turn out to be the same, which the graph cannot know of a batch of one, nothing is summed. */
-static double same_shape_score(const rf_op_call *call, const rf_device_caps *caps)
+static double same_shape_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return rf_shape_equal(call->in[0].shape, call->out[0].shape) ? RF_SCORE_EXACT : RF_SCORE_NONE;
 }
 
-static rf_result same_shape_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result same_shape_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                 rf_kernel_plan *plan)
 {
     static const rf_plan_tensor in[2] = { { RF_BIND_INPUT, 0 }, { RF_BIND_INPUT, 1 } },
                                 out[1] = { { RF_BIND_OUTPUT, 0 } };
@@ -345,34 +348,6 @@ static bool sum_narrow(const rf_op_call *call, const rf_device_caps *caps)
     (void)caps;
     return rf_dtype_is_narrow(call->in[0].dtype) && call->out[0].dtype == RF_F32;
 }
-
-#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
-#define SUM_CASE(label, x, like, tolerance, ...)                                                                       \
-    {                                                                                                                  \
-        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, .rtol = 1e-5,   \
-        .atol = tolerance, __VA_ARGS__                                                                                 \
-    }
-static const rf_op_case sum_cases[] = {
-    SUM_CASE("scalar_from_1", F32(1, 1), F32(0, 0), 0, .check_gradient = true),
-    SUM_CASE("scalar_from_257", F32(1, 257), F32(0, 0), 1e-4, .large = false),
-    SUM_CASE("column_3x5", F32(2, 3, 5), F32(1, 5), 1e-5, .check_gradient = true),
-    SUM_CASE("column_64x256", F32(2, 64, 256), F32(1, 256), 1e-4, .large = false),
-    SUM_CASE("column_1009x10", F32(2, 1009, 10), F32(1, 10), 2e-4, .large = false),
-    SUM_CASE("column_2047x64", F32(2, 2047, 64), F32(1, 64), 2e-4, .large = false),
-    SUM_CASE("row_3x5", F32(2, 3, 5), F32(2, 3, 1), 1e-5, .check_gradient = true),
-    SUM_CASE("row_255x257", F32(2, 255, 257), F32(2, 255, 1), 1e-4, .large = false),
-    SUM_CASE("middle", F32(3, 3, 37, 5), F32(3, 3, 1, 5), 2e-5, .large = false),
-    SUM_CASE("outer_and_inner", F32(4, 2, 3, 5, 7), F32(3, 3, 5, 1), 2e-5, .check_gradient = true),
-    SUM_CASE("alternating", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 1, 3, 1, 3, 1, 5), 2e-5, .large = false),
-    SUM_CASE("alternating_inner", F32(6, 2, 3, 4, 3, 2, 5), F32(6, 2, 1, 4, 1, 2, 1), 2e-5, .large = false),
-    SUM_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), 0, .check_gradient = true),
-    SUM_CASE("same_shape_1x512x512", F32(3, 1, 512, 512), F32(3, 1, 512, 512), 0, .large = false),
-    SUM_CASE("row_3x131101", F32(2, 3, 131101), F32(2, 3, 1), 1e-2, .large = false),
-    SUM_CASE("column_300001x1", F32(3, 2, 300001, 1), F32(3, 2, 1, 1), 2e-2, .large = false),
-    SUM_CASE("all_1M", F32(2, 1024, 1024), F32(0, 0), 1e-2, .large = true, .benchmark = true),
-    SUM_CASE("row_4096x1024", F32(2, 4096, 1024), F32(2, 4096, 1), 1e-3, .large = true, .benchmark = true),
-    SUM_CASE("column_65536x64", F32(2, 65536, 64), F32(1, 64), 2e-3, .large = true, .benchmark = true),
-};
 
 static const rf_kernel sum_kernel = { "sliced", sum_score, sum_plan };
 RF_VARIANT(static, sum_columns, "columns_texel", reduce_score, reduce_plan, RF_REDUCE_COLUMNS_TEXEL);
@@ -397,7 +372,6 @@ const rf_op rf_op_sum_to_like = {
     .reference = sum_reference,
     .cost = cost_copy,
     RF_KERNELS(sum_kernels),
-    RF_CASES(sum_cases),
 };
 
 rf_result rf_emit_sum_to_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
@@ -430,7 +404,7 @@ static rf_cost fill_cost(const rf_op_call *call)
     return rf_cost_of(call, 0);
 }
 
-static double fill_score(const rf_op_call *call, const rf_device_caps *caps)
+static double fill_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_ANY;
@@ -438,11 +412,9 @@ static double fill_score(const rf_op_call *call, const rf_device_caps *caps)
 
 static rf_result plan_by_shader(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    rf_flat_job job = { .shader = &rf_shader_fill,
-                        .width = 4,
-                        .n_tensors = 1,
-                        .push_size = sizeof(float),
-                        .push = { rf_float_word(value) } };
+    rf_flat_job job = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1 };
+    const rf_push_fill push = { .value = value };
+    RF_FLAT_JOB_PUSH(&job, push, n_vec, n_tail);
     if (caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps)) {
         job.shader = caps->subgroup_size == 8 ? &rf_shader_fill_texel8 : &rf_shader_fill_texel16;
         job.width = 32;
@@ -460,7 +432,7 @@ static rf_result plan_by_driver(float value, rf_kernel_plan *plan)
     return RF_OK;
 }
 
-static double score_driver(const rf_op_call *call, const rf_device_caps *caps)
+static double score_driver(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     if (rf_desc_count(&call->out[0]) > caps->max_storage_range / sizeof(float)) return RF_SCORE_NONE;
     /* In one thread, at the pace of memory: several times as fast as a shader on two processors. */
@@ -470,35 +442,22 @@ static double score_driver(const rf_op_call *call, const rf_device_caps *caps)
 
 rf_result rf_fill_plan(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    return score_driver(call, caps) > RF_SCORE_ANY ? plan_by_driver(value, plan)
-                                                   : plan_by_shader(call, value, caps, plan);
+    return score_driver(call, caps, NULL) > RF_SCORE_ANY ? plan_by_driver(value, plan)
+                                                         : plan_by_shader(call, value, caps, plan);
 }
 
-static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result fill_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_by_shader(call, *(const float *)call->attr, caps, plan);
 }
 
-static rf_result fill_plan_driver(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result fill_plan_driver(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                  rf_kernel_plan *plan)
 {
     (void)caps;
     return plan_by_driver(*(const float *)call->attr, plan);
 }
 
-static const float fill_value = 0.75f;
-#define FILL_CASE(label, shape, ...)                                                                                   \
-    {                                                                                                                  \
-        .name = label, .attr = &fill_value, .n_in = 1, .in = { { shape, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__            \
-    }
-static const rf_op_case fill_cases[] = {
-    FILL_CASE("scalar", F32(0, 0), .large = false),
-    FILL_CASE("3", F32(1, 3), .large = false),
-    FILL_CASE("5x51", F32(2, 5, 51), .large = false),
-    FILL_CASE("3x1357", F32(2, 3, 1357), .large = false),
-    FILL_CASE("1024", F32(1, 1024), .large = false),
-    FILL_CASE("like_i32", RF_DESC(RF_I32, 1, 257), .large = false),
-    FILL_CASE("4M", F32(1, 4194304), .large = true, .benchmark = true),
-};
 static const rf_kernel fill_kernel = { "any", fill_score, fill_plan };
 static const rf_kernel fill_by_driver = { "driver", score_driver, fill_plan_driver };
 static const rf_kernel *const fill_kernels[] = { &fill_kernel, &fill_by_driver };
@@ -520,7 +479,6 @@ const rf_op rf_op_fill_like = {
     .reference = fill_reference,
     .cost = fill_cost,
     RF_KERNELS(fill_kernels),
-    RF_CASES(fill_cases),
 };
 
 rf_result rf_emit_fill_like(rf_graph *g, float value, rf_value like, rf_value *out)
@@ -563,12 +521,12 @@ static rf_op_call as_copy(const rf_op_call *call)
 static double copy_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
 {
     const rf_op_call copy = as_copy(call);
-    return rf_elementwise_kernels[i]->score(&copy, caps);
+    return rf_elementwise_kernels[i]->score(&copy, caps, rf_elementwise_kernels[i]->data);
 }
 static rf_result copy_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
 {
     const rf_op_call copy = as_copy(call);
-    return rf_elementwise_kernels[i]->plan(&copy, caps, plan);
+    return rf_elementwise_kernels[i]->plan(&copy, caps, rf_elementwise_kernels[i]->data, plan);
 }
 RF_VARIANT(static, copy_0, "u64x8", copy_score, copy_plan, 0);
 RF_NARROW_VARIANT(static, copy_1, "vec4", copy_score, copy_plan, 1, rf_always_narrow);
@@ -598,7 +556,7 @@ static bool repeated_of(const rf_op_call *call, repeated *out)
     return true;
 }
 
-static double score_repeated(const rf_op_call *call, const rf_device_caps *caps)
+static double score_repeated(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     repeated r;
     if (!repeated_of(call, &r) || r.rows * r.bytes > caps->max_storage_range) return RF_SCORE_NONE;
@@ -624,7 +582,8 @@ static rf_result plan_copies(rf_kernel_plan *plan, rf_bind_kind kind, uint64_t b
     return RF_OK;
 }
 
-static rf_result plan_repeated(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_repeated(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
     repeated r = { 0 };
     (void)caps;
@@ -656,25 +615,6 @@ static bool takes_repeated(const rf_op_call *call, const rf_device_caps *caps)
 static const rf_kernel broadcast_repeated = { "runs", score_repeated, plan_repeated, .narrow = takes_repeated };
 static const rf_kernel *const broadcast_kernels[] = { &copy_0, &copy_1, &copy_2, &copy_3, &broadcast_repeated };
 
-#define BROADCAST_CASE(label, x, like, ...)                                                                            \
-    {                                                                                                                  \
-        .name = label, .n_in = 2, .in = { { x, RF_FILL_NORMAL, 0, 1 }, { like, RF_FILL_ZERO, 0, 0 } }, __VA_ARGS__     \
-    }
-static const rf_op_case broadcast_cases[] = {
-    BROADCAST_CASE("scalar_to_257", F32(0, 0), F32(1, 257), .large = false),
-    BROADCAST_CASE("row", F32(1, 5), F32(2, 3, 5), .check_gradient = true),
-    BROADCAST_CASE("column", F32(2, 3, 1), F32(2, 3, 5), .check_gradient = true),
-    BROADCAST_CASE("row_vectors", F32(1, 64), F32(2, 33, 64), .large = false),
-    BROADCAST_CASE("column_vectors", F32(2, 33, 1), F32(2, 33, 64), .large = false),
-    BROADCAST_CASE("both_sides", F32(3, 1, 7, 1), F32(3, 5, 7, 3), .large = false),
-    BROADCAST_CASE("alternating", F32(6, 2, 1, 4, 1, 2, 1), F32(6, 2, 3, 4, 3, 2, 5), .large = false),
-    BROADCAST_CASE("same_shape_vectors", F32(2, 5, 8), F32(2, 5, 8), .large = false),
-    BROADCAST_CASE("same_shape", F32(2, 5, 7), F32(2, 5, 7), .large = false),
-    BROADCAST_CASE("scalar_to_70001", F32(0, 0), F32(1, 70001), .large = false),
-    BROADCAST_CASE("row_of_3_1000x3", F32(1, 3), F32(2, 1000, 3), .large = false),
-    BROADCAST_CASE("row_4M", F32(1, 1024), F32(2, 4096, 1024), .large = true, .benchmark = true),
-};
-
 static bool broadcast_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     return rf_elementwise_absorb(graph, producer, consumer, fused) ||
@@ -694,7 +634,6 @@ const rf_op rf_op_broadcast_like = {
     .cost = cost_copy,
     .absorb_consumer = broadcast_absorb,
     RF_KERNELS(broadcast_kernels),
-    RF_CASES(broadcast_cases),
 };
 
 rf_result rf_emit_broadcast_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)

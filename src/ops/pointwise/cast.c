@@ -102,7 +102,7 @@ static rf_cost cast_cost(const rf_op_call *call)
     return rf_cost_of(call, (double)rf_desc_count(&call->out[0]));
 }
 
-static double cast_score(const rf_op_call *call, const rf_device_caps *caps)
+static double cast_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_ANY;
@@ -121,9 +121,9 @@ static bool plan_copy(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
                               .n_out = 1,
                               .in = { { from.dtype, shape } },
                               .out = { { to.dtype, shape } } };
-    if (rf_elementwise_texel.score(&call, caps) < RF_SCORE_DRIVER) return false;
+    if (rf_elementwise_texel.score(&call, caps, rf_elementwise_texel.data) < RF_SCORE_DRIVER) return false;
     uint32_t added = plan->count;
-    *result = rf_elementwise_texel.plan(&call, caps, plan);
+    *result = rf_elementwise_texel.plan(&call, caps, rf_elementwise_texel.data, plan);
     for (; added < plan->count; added++) {
         rf_dispatch *d = &plan->items[added];
         for (uint32_t b = 0; b < d->n_bind; b++) {
@@ -176,46 +176,13 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
     return RF_OK;
 }
 
-static rf_result cast_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *out)
+static rf_result cast_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *out)
 {
     const rf_cast_side from = { RF_BIND_INPUT, 0, 0, call->in[0].dtype },
                        to = { RF_BIND_OUTPUT, 0, 0, call->out[0].dtype };
     return rf_cast_add(out, caps, from, to, (uint64_t)rf_shape_count(call->out[0].shape), false);
 }
 
-static const uint32_t to_f32 = RF_F32, to_f16 = RF_F16, to_bf16 = RF_BF16, to_i32 = RF_I32, to_u8 = RF_U8;
-#define CAST_CASE(label, attributes, type, size, fill, a, b, ...)                                                      \
-    {                                                                                                                  \
-        .name = label, .attr = &attributes, .n_in = 1, .in = { { RF_DESC(type, 1, size), fill, a, b } }, __VA_ARGS__   \
-    }
-/* A type to all types: an awkward size for each. */
-#define CAST_FROM(from, name, fill, a, b)                                                                              \
-    CAST_CASE(name "_to_f32", to_f32, from, 257, fill, a, b, .large = false),                                          \
-        CAST_CASE(name "_to_f16", to_f16, from, 1021, fill, a, b, .large = false),                                     \
-        CAST_CASE(name "_to_bf16", to_bf16, from, 1022, fill, a, b, .large = false),                                   \
-        CAST_CASE(name "_to_i32", to_i32, from, 255, fill, a, b, .large = false),                                      \
-        CAST_CASE(name "_to_u8", to_u8, from, 1023, fill, a, b, .saturates = from != RF_U8)
-static const rf_op_case cases[] = {
-    CAST_FROM(RF_F32, "f32", RF_FILL_NORMAL, 3, 200),
-    CAST_FROM(RF_F16, "f16", RF_FILL_NORMAL, 3, 200),
-    CAST_FROM(RF_BF16, "bf16", RF_FILL_NORMAL, 3, 200),
-    CAST_FROM(RF_I32, "i32", RF_FILL_INTEGER, -400, 70000),
-    CAST_FROM(RF_U8, "u8", RF_FILL_INTEGER, 0, 256),
-    CAST_CASE("f32_tiny_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 3e-7f, .large = false),
-    CAST_CASE("f32_huge_to_f16", to_f16, RF_F32, 4096, RF_FILL_NORMAL, 0, 60000, .saturates = true),
-    CAST_CASE("f32_huge_to_i32", to_i32, RF_F32, 4096, RF_FILL_NORMAL, 0, 2e9f, .saturates = true),
-    CAST_CASE("u8_4112_to_f32", to_f32, RF_U8, 4112, RF_FILL_INTEGER, 0, 256, .large = false),
-    CAST_CASE("u8_16_to_f32", to_f32, RF_U8, 16, RF_FILL_INTEGER, 0, 256, .large = false),
-    CAST_CASE("u8_1_to_f32", to_f32, RF_U8, 1, RF_FILL_INTEGER, 0, 256, .large = false),
-    CAST_CASE("f32_1_to_u8", to_u8, RF_F32, 1, RF_FILL_UNIFORM, 0, 256, .large = false),
-    CAST_CASE("f32_3_to_u8", to_u8, RF_F32, 3, RF_FILL_UNIFORM, 0, 256, .large = false),
-    CAST_CASE("f32_5_to_f16", to_f16, RF_F32, 5, RF_FILL_NORMAL, 0, 1, .large = false),
-    CAST_CASE("f32_3_to_f16", to_f16, RF_F32, 3, RF_FILL_NORMAL, 0, 1, .large = false),
-    CAST_CASE("u8_to_f32_4M", to_f32, RF_U8, 4194304, RF_FILL_INTEGER, 0, 256, .large = true, .benchmark = true),
-    CAST_CASE("f16_to_f32_4M", to_f32, RF_F16, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
-    CAST_CASE("f32_to_bf16_4M", to_bf16, RF_F32, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
-    CAST_CASE("f32_to_f16_4M", to_f16, RF_F32, 4194304, RF_FILL_NORMAL, 0, 1, .large = true, .benchmark = true),
-};
 static const rf_kernel kernel = { "words", cast_score, cast_plan };
 static const rf_kernel *const kernels[] = { &kernel };
 
@@ -241,7 +208,6 @@ const rf_op rf_op_cast = {
     .cost = cast_cost,
     .absorb_consumer = cast_absorb,
     RF_KERNELS(kernels),
-    RF_CASES(cases),
 };
 
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out)

@@ -325,13 +325,14 @@ static rf_cost concat_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return rf_box_score(caps);
 }
 
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -340,7 +341,7 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -348,7 +349,7 @@ static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
     return rf_box_score_texels(&words, copies, count, caps);
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -382,7 +383,7 @@ static ones_push ones_of(const rf_op_call *call)
     return p;
 }
 
-static double score_ones(const rf_op_call *call, const rf_device_caps *caps)
+static double score_ones(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const uint64_t count = rf_desc_count(&call->out[0]);
     if (call->n_in > MOST_ONES || call->out[0].dtype != RF_F32 || !rf_flat_texels(caps)) return RF_SCORE_NONE;
@@ -394,9 +395,9 @@ static double score_ones(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-static double score_eights(const rf_op_call *call, const rf_device_caps *caps)
+static double score_eights(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const double score = score_ones(call, caps);
+    const double score = score_ones(call, caps, data);
     if (score <= RF_SCORE_NONE) return score;
     const ones_push p = ones_of(call);
     for (uint32_t i = 0; i < call->n_in; i++)
@@ -420,19 +421,19 @@ static rf_result plan_elements(const rf_op_call *call, const rf_device_caps *cap
     return RF_OK;
 }
 
-static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_ones8 : &rf_shader_concat_ones16;
     return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_R32F, 4);
 }
 
-static rf_result plan_eights(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_eights(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_eights8 : &rf_shader_concat_eights16;
     return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_RGBA32F, 8);
 }
 
-static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -440,7 +441,7 @@ static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
     return rf_box_score_runs(copies, count, caps);
 }
 
-static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     rf_box_copy copies[RF_MAX_INPUTS];
@@ -456,84 +457,6 @@ static const rf_kernel eights = { "eights", score_eights, plan_eights };
 static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = rf_words_narrow };
 static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones, &eights, &runs };
 static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
-
-/* ---- cases ---- */
-
-#define F32(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
-#define I32(...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, -400, 70000, __VA_ARGS__)
-#define JOIN(label, n, tensors, axis, ...)                                                                             \
-    {                                                                                                                  \
-        .name = label, .attr = &(const rf_concat_attr){ axis, 0 }, .n_in = n, .in = { tensors }, __VA_ARGS__           \
-    }
-#define TENSORS(...) __VA_ARGS__
-static const rf_op_case concat_cases[] = {
-    JOIN("one_5", 1, TENSORS(F32(1, 5)), 0, .check_gradient = true),
-    JOIN("rows_1_2x3", 2, TENSORS(F32(2, 1, 3), F32(2, 2, 3)), 0, .check_gradient = true),
-    JOIN("columns_3x5_7_1", 3, TENSORS(F32(2, 3, 5), F32(2, 3, 7), F32(2, 3, 1)), 1, .check_gradient = true),
-    JOIN("middle_2x1_4_2x3", 3, TENSORS(F32(3, 2, 1, 3), F32(3, 2, 4, 3), F32(3, 2, 2, 3)), 1, .check_gradient = true),
-    JOIN("seven_2x1_to_7", 7,
-         TENSORS(F32(2, 2, 1), F32(2, 2, 2), F32(2, 2, 3), F32(2, 2, 4), F32(2, 2, 5), F32(2, 2, 6), F32(2, 2, 7)), 1,
-         .check_gradient = true),
-    JOIN("channels_2x9x11x24_12", 2, TENSORS(F32(4, 2, 9, 11, 24), F32(4, 2, 9, 11, 12)), 3, .large = false),
-    JOIN("channels_3x5x7x16_8_4", 3, TENSORS(F32(4, 3, 5, 7, 16), F32(4, 3, 5, 7, 8), F32(4, 3, 5, 7, 4)), 3,
-         .large = false),
-    JOIN("odd_channels_3x17x13x5_11", 2, TENSORS(F32(4, 3, 17, 13, 5), F32(4, 3, 17, 13, 11)), 3, .large = false),
-    JOIN("odd_21x9_13_8_15", 4, TENSORS(F32(2, 21, 9), F32(2, 21, 13), F32(2, 21, 8), F32(2, 21, 15)), 1,
-         .large = false),
-    JOIN("off_fours_31x8_6_8", 3, TENSORS(F32(2, 31, 8), F32(2, 31, 6), F32(2, 31, 8)), 1, .large = false),
-    JOIN("rank6", 2, TENSORS(F32(6, 2, 3, 4, 5, 2, 3), F32(6, 2, 3, 4, 1, 2, 3)), 3, .large = false),
-    JOIN("i32_31x33_2", 2, TENSORS(I32(2, 31, 33), I32(2, 31, 2)), 1, .large = false),
-    JOIN("i32_fours", 2, TENSORS(I32(2, 31, 32), I32(2, 31, 4)), 1, .large = false),
-    JOIN("70001_and_3", 2, TENSORS(F32(1, 70001), F32(1, 3)), 0, .large = false),
-    JOIN("3x131101_1", 2, TENSORS(F32(2, 3, 131101), F32(2, 3, 1)), 1, .large = false),
-    JOIN("34000x512_513", 2, TENSORS(F32(2, 34000, 512), F32(2, 34000, 513)), 1, .large = true),
-    JOIN("channels_64x28x28x24_12", 2, TENSORS(F32(4, 64, 28, 28, 24), F32(4, 64, 28, 28, 12)), 3, .large = true,
-         .benchmark = true),
-    JOIN("channels_64x28x28x84_12", 2, TENSORS(F32(4, 64, 28, 28, 84), F32(4, 64, 28, 28, 12)), 3, .large = true,
-         .benchmark = true),
-    JOIN("odd_channels_64x28x28x25_13", 2, TENSORS(F32(4, 64, 28, 28, 25), F32(4, 64, 28, 28, 13)), 3, .large = true,
-         .benchmark = true),
-    JOIN("rows_2x1024x1024", 2, TENSORS(F32(2, 1024, 1024), F32(2, 1024, 1024)), 0, .large = true, .benchmark = true),
-};
-#define PART(label, n, tensors, axis, left_out, ...)                                                                   \
-    {                                                                                                                  \
-        .name = label, .attr = &(const rf_concat_attr){ axis, left_out }, .n_in = n, .in = { tensors }, __VA_ARGS__    \
-    }
-static const rf_op_case concat_grad_cases[] = {
-    PART("one_5", 2, TENSORS(F32(1, 5), F32(1, 5)), 0, 0, .check_gradient = true),
-    PART("columns_3x5_7_1", 4, TENSORS(F32(2, 3, 13), F32(2, 3, 5), F32(2, 3, 7), F32(2, 3, 1)), 1, 0,
-         .check_gradient = true),
-    PART("second_of_columns_3x5_7_1", 4, TENSORS(F32(2, 3, 13), F32(2, 3, 5), F32(2, 3, 7), F32(2, 3, 1)), 1, 5,
-         .check_gradient = true),
-    PART("all_but_second_of_rows", 4, TENSORS(F32(2, 6, 3), F32(2, 1, 3), F32(2, 2, 3), F32(2, 3, 3)), 0, 2,
-         .check_gradient = true),
-    PART("channels_2x9x11x24_12", 3, TENSORS(F32(4, 2, 9, 11, 36), F32(4, 2, 9, 11, 24), F32(4, 2, 9, 11, 12)), 3, 0,
-         .large = false),
-    PART("off_fours_31x8_6_8", 4, TENSORS(F32(2, 31, 22), F32(2, 31, 8), F32(2, 31, 6), F32(2, 31, 8)), 1, 0,
-         .large = false),
-    PART("channels_64x28x28x24_12", 3, TENSORS(F32(4, 64, 28, 28, 36), F32(4, 64, 28, 28, 24), F32(4, 64, 28, 28, 12)),
-         3, 0, .large = true, .benchmark = true),
-    PART("odd_channels_64x28x28x25_13", 3,
-         TENSORS(F32(4, 64, 28, 28, 38), F32(4, 64, 28, 28, 25), F32(4, 64, 28, 28, 13)), 3, 0, .large = true,
-         .benchmark = true),
-};
-#define SPLIT(label, tensor, axis, n, weights, ...)                                                                    \
-    {                                                                                                                  \
-        .name = label, .attr = &(const rf_split_attr){ axis, n, { weights } }, .n_in = 1, .in = { tensor },            \
-        __VA_ARGS__                                                                                                    \
-    }
-#define WEIGHTS(...) __VA_ARGS__
-static const rf_op_case split_cases[] = {
-    SPLIT("one_5", F32(1, 5), 0, 1, WEIGHTS(1), .check_gradient = true),
-    SPLIT("rows_6x3", F32(2, 6, 3), 0, 3, WEIGHTS(1, 1, 1), .check_gradient = true),
-    SPLIT("columns_3x14", F32(2, 3, 14), 1, 7, WEIGHTS(1, 1, 1, 1, 1, 1, 1), .check_gradient = true),
-    SPLIT("weights_2x12x3", F32(3, 2, 12, 3), 1, 3, WEIGHTS(3, 2, 1), .check_gradient = true),
-    SPLIT("heads_5x37x48", F32(3, 5, 37, 48), 2, 3, WEIGHTS(1, 1, 1), .large = false),
-    SPLIT("odd_257x15", F32(2, 257, 15), 1, 5, WEIGHTS(1, 1, 1, 1, 1), .large = false),
-    SPLIT("i32_31x32", I32(2, 31, 32), 1, 4, WEIGHTS(1, 1, 1, 1), .large = false),
-    SPLIT("140002", F32(1, 140002), 0, 2, WEIGHTS(1, 1), .large = false),
-    SPLIT("query_key_value_8x256x768", F32(3, 8, 256, 768), 2, 3, WEIGHTS(1, 1, 1), .large = true, .benchmark = true),
-};
 
 /* ---- the ops ---- */
 
@@ -555,7 +478,6 @@ const rf_op rf_op_concat = {
     .reference = concat_reference,
     .cost = concat_cost,
     RF_KERNELS(concat_kernels),
-    RF_CASES(concat_cases),
 };
 
 const rf_op rf_op_concat_grad = {
@@ -572,7 +494,6 @@ const rf_op rf_op_concat_grad = {
     .reference = concat_reference,
     .cost = concat_cost,
     RF_KERNELS(kernels),
-    RF_CASES(concat_grad_cases),
 };
 
 static const rf_attr_field split_fields[] = {
@@ -594,5 +515,4 @@ const rf_op rf_op_split = {
     .reference = concat_reference,
     .cost = concat_cost,
     RF_KERNELS(kernels),
-    RF_CASES(split_cases),
 };

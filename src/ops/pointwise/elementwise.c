@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "ops/pointwise/elementwise_cases.h"
+#include "ops/kit.h"
 
 static rf_result check_program(const rf_elementwise_attr *attr, uint32_t n_in)
 {
@@ -141,26 +140,37 @@ static bool keeps_zero(const rf_graph *g, const rf_scalar_derivative *program, c
     }
 }
 
-/* Whether a gradient has come from a choice (rf_where()) through functions of elements, sums and views: where it is 0,
- * nothing is taken. Gradients read what flows in first. */
-static bool comes_from_choice(const rf_graph *g, rf_value gradient)
+/* Functions of elements, sums and views: where all is 0 that flows in, 0 flows out. Gradients read that first. */
+static bool passes_zeros(const rf_op *op)
 {
-    enum { MOST = 16 }; /* a chain that ends with a choice has been cut at each step before */
-    for (int i = 0; i < MOST && g->values.items[gradient].kind == RF_VALUE_RESULT; i++) {
-        const rf_node_info *node = &g->nodes.items[g->values.items[gradient].producer];
+    static const rf_op *const ops[] = {
+        &rf_op_elementwise, &rf_op_sum_to_like, &rf_op_broadcast_like, &rf_op_reshape_like, &rf_op_mean_scale,
+        &rf_op_reshape,     &rf_op_transpose,   &rf_op_expand_dims,    &rf_op_squeeze,      &rf_op_cast,
+    };
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        if (op == ops[i]) return true;
+    return false;
+}
+
+/* Whether a gradient has come from choices (rf_where()) alone: where it is 0, nothing is taken. seen[v]: the answer for
+ * v is no other than that for the rest. */
+static bool comes_from_choices(const rf_graph *g, rf_value gradient, bool *seen)
+{
+    while (!seen[gradient]) {
+        const rf_value_info *info = &g->values.items[gradient];
+        if (info->kind != RF_VALUE_RESULT) return false;
+        const rf_node_info *node = &g->nodes.items[info->producer];
+        if (!passes_zeros(node->op)) return false;
+        seen[gradient] = true;
         if (node->op == &rf_op_elementwise) {
             const rf_elementwise_attr *program = node->attr;
             const uint8_t last = program->steps[program->n_steps - 1].fn;
             if (last == RF_FN_WHERE || last == RF_FN_WHERE_NOT) return true;
-            if (last == RF_FN_ADD) return false;
-        } else if (node->op != &rf_op_sum_to_like && node->op != &rf_op_broadcast_like &&
-                   node->op != &rf_op_reshape_like && node->op != &rf_op_reshape && node->op != &rf_op_transpose &&
-                   node->op != &rf_op_expand_dims && node->op != &rf_op_squeeze && node->op != &rf_op_cast) {
-            return false;
+            if (last == RF_FN_ADD && node->n_in > 1 && !comes_from_choices(g, node->in[1], seen)) return false;
         }
         gradient = node->in[0];
     }
-    return false;
+    return true;
 }
 
 /* d loss / d operand. The slope of what is not taken may be infinite or NaN, as that of a root at 0, and is left out.
@@ -169,8 +179,12 @@ static rf_result emit_contribution(rf_graph *g, const rf_scalar_derivative *prog
                                    const rf_value reg[4], rf_value *out)
 {
     RF_TRY(emit_derivative(g, program, of, reg, out));
-    if (keeps_zero(g, program, reg) || !comes_from_choice(g, reg[RF_REG_DY])) return RF_OK;
-    return rf_emit_binary(g, RF_FN_WHERE, 0, reg[RF_REG_DY], *out, out);
+    if (keeps_zero(g, program, reg)) return RF_OK;
+    bool *seen = rf_calloc(g->values.count, sizeof(*seen));
+    if (!seen) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool chosen = comes_from_choices(g, reg[RF_REG_DY], seen);
+    rf_free(seen);
+    return chosen ? rf_emit_binary(g, RF_FN_WHERE, 0, reg[RF_REG_DY], *out, out) : RF_OK;
 }
 
 static rf_result sum_accumulate(rf_graph *g, rf_value *sum, rf_value term)
@@ -429,5 +443,4 @@ const rf_op rf_op_elementwise = {
     .cost = elementwise_cost,
     .absorb_consumer = rf_elementwise_absorb,
     RF_KERNELS(rf_elementwise_kernels),
-    RF_CASES(rf_elementwise_cases),
 };

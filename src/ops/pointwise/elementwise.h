@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the element-wise op, shared by its files: the function table, the kernels and the cases. */
+/* Inside of the element-wise op, shared by its files: the function table and the kernels. */
 #ifndef RF_OPS_POINTWISE_ELEMENTWISE_H
 #define RF_OPS_POINTWISE_ELEMENTWISE_H
 

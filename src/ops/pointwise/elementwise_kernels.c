@@ -285,7 +285,7 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
     return RF_OK;
 }
 
-static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
+static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     layout l;
     if (!caps->int64 || !find_layout(call, caps, &l)) return RF_SCORE_NONE;
@@ -293,18 +293,18 @@ static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE && call->n_in > 1 ? RF_SCORE_SHAPE : RF_SCORE_ANY;
 }
 
-static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_wide(call, caps, plan, &u64x8);
 }
 
-static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
+static double score_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     layout l;
     return find_layout(call, caps, &l) ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
-static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_wide(call, caps, plan, &vec4);
 }
@@ -326,14 +326,14 @@ static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, cons
 
 /* lavapipe reads texels with a third of the instructions that storage buffers take, and writes 64 bits with those
  * of 32. */
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     layout l;
     if (!rf_flat_texels(caps) || !find_layout(call, caps, &l) || !fits_texels(call, caps, &l)) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_wide(call, caps, plan, &texel);
 }
@@ -383,14 +383,15 @@ static uint64_t strided_chunk(const rf_op_call *call, const rf_device_caps *caps
     return 0;
 }
 
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_collapsed c;
     rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
     return rf_shape_count(call->out[0].shape) == 0 || strided_chunk(call, caps, &c) ? RF_SCORE_RESERVE : RF_SCORE_NONE;
 }
 
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const variant *v = find_variant(call);
     rf_collapsed c;

@@ -114,7 +114,7 @@ static uint32_t grad_local(const rf_device_caps *caps)
 
 /* ---- each element looks through all places ---- */
 
-static double direct_score(const rf_op_call *call, const rf_device_caps *caps)
+static double direct_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     if (size.choices == 0 || size.places + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
@@ -125,7 +125,7 @@ static double direct_score(const rf_op_call *call, const rf_device_caps *caps)
     return rf_score_of_time(4e-6 + (double)size.places * 9e-8 + looks * 1e-11);
 }
 
-static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     const uint32_t width = rf_gather_width(&all, all.places, caps);
@@ -217,7 +217,7 @@ static uint64_t row_loops(const sorting *s)
 }
 
 /* The sums of blocks are fewer than the gradients, so they fit where these do; counters are bounded by parts. */
-static double sorted_score(const rf_op_call *call, const rf_device_caps *caps)
+static double sorted_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, SORT_WORDS);
     if (size.choices == 0 || size.places == 0) return RF_SCORE_NONE;
@@ -357,7 +357,7 @@ static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf
     return RF_OK;
 }
 
-static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result sorted_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, SORT_WORDS);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
@@ -425,7 +425,7 @@ static uint64_t list_loops(const listing *l)
 }
 
 /* One invocation makes a whole list, which only a processor does in good time. */
-static double lists_score(const rf_op_call *call, const rf_device_caps *caps)
+static double lists_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     rf_gather_chunk chunk = { 0 };
@@ -526,7 +526,7 @@ static rf_result add_lists_plan(const listing *l, const rf_device_caps *caps, co
     return RF_OK;
 }
 
-static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = shape_of(call), size = rf_gather_chunk_size(&all, caps, 1);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
@@ -542,109 +542,7 @@ static rf_result lists_plan(const rf_op_call *call, const rf_device_caps *caps, 
 static const rf_kernel lists = { "lists", lists_score, lists_plan };
 static const rf_kernel *const grad_kernels[] = { &direct, &sorted, &lists, &rf_gather_grad_marks };
 
-/* ---- cases ---- */
-
-#define ALONG(axis, batch_dims)                                                                                        \
-    .attr = &(const rf_gather_attr)                                                                                    \
-    {                                                                                                                  \
-        axis, batch_dims                                                                                               \
-    }
-#define X(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
-#define I(low, high, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, high, __VA_ARGS__)
-#define CLOSE .n_in = 3, .rtol = 1e-5, .atol = 2e-5
-/* Sums of thousands of numbers of both signs. */
-#define LONG .n_in = 3, .rtol = 1e-5, .atol = 2e-3
-static const rf_op_case grad_cases[] = {
-    { .name = "1x1_by_1", CLOSE, .in = { X(2, 1, 1), I(0, 1, 1, 1), X(2, 1, 1) }, .check_gradient = true },
-    { .name = "5x3_by_scalar", CLOSE, .in = { X(1, 3), I(2, 3, 0, 0), X(2, 5, 3) }, .check_gradient = true },
-    { .name = "6x4_by_2x3", CLOSE, .in = { X(3, 2, 3, 4), I(0, 6, 2, 2, 3), X(2, 6, 4) }, .check_gradient = true },
-    { .name = "7_by_5", CLOSE, .in = { X(1, 5), I(0, 7, 1, 5), X(1, 7) }, .check_gradient = true },
-    { .name = "axis_1_of_2x5x3_by_4",
-      ALONG(1, 0),
-      CLOSE,
-      .in = { X(3, 2, 4, 3), I(0, 5, 1, 4), X(3, 2, 5, 3) },
-      .check_gradient = true },
-    { .name = "positions_3x5x4_by_3x2",
-      ALONG(1, 1),
-      CLOSE,
-      .in = { X(3, 3, 2, 4), I(0, 5, 2, 3, 2), X(3, 3, 5, 4) },
-      .check_gradient = true },
-    { .name = "positions_2x3x5x7_by_2x3x4",
-      ALONG(2, 2),
-      CLOSE,
-      .in = { X(4, 2, 3, 4, 7), I(0, 5, 3, 2, 3, 4), X(4, 2, 3, 5, 7) },
-      .check_gradient = true },
-    { .name = "of_each_33x9_by_33", ALONG(1, 1), CLOSE, .in = { X(1, 33), I(0, 9, 1, 33), X(2, 33, 9) } },
-    { .name = "out_of_range_13x8_by_257", CLOSE, .in = { X(2, 257, 8), I(-5, 17, 1, 257), X(2, 13, 8) } },
-    { .name = "out_of_range_13x7_by_31x5", CLOSE, .in = { X(3, 31, 5, 7), I(-5, 17, 2, 31, 5), X(2, 13, 7) } },
-    { .name = "out_of_range_positions_9x31x5_by_9x17",
-      ALONG(1, 1),
-      CLOSE,
-      .in = { X(3, 9, 17, 5), I(-9, 40, 2, 9, 17), X(3, 9, 31, 5) } },
-    { .name = "out_of_range_all_by_65", CLOSE, .in = { X(2, 65, 4), I(-9, 0, 1, 65), X(2, 3, 4) } },
-    { .name = "1009x33_by_257", CLOSE, .in = { X(2, 257, 33), I(0, 1009, 1, 257), X(2, 1009, 33) } },
-    { .name = "257x40_by_100", CLOSE, .in = { X(2, 100, 40), I(0, 257, 1, 100), X(2, 257, 40) } },
-    { .name = "257x1_by_1024", CLOSE, .in = { X(2, 1024, 1), I(0, 257, 1, 1024), X(2, 257, 1) } },
-    { .name = "255x3_by_1025", CLOSE, .in = { X(2, 1025, 3), I(0, 255, 1, 1025), X(2, 255, 3) } },
-    { .name = "70001x2_by_33", CLOSE, .in = { X(2, 33, 2), I(0, 70001, 1, 33), X(2, 70001, 2) } },
-    { .name = "positions_17x61x12_by_17x131",
-      ALONG(1, 1),
-      CLOSE,
-      .in = { X(3, 17, 131, 12), I(0, 61, 2, 17, 131), X(3, 17, 61, 12) } },
-    { .name = "axis_1_of_31x70x4_by_301",
-      ALONG(1, 0),
-      CLOSE,
-      .in = { X(3, 31, 301, 4), I(0, 70, 1, 301), X(3, 31, 70, 4) } },
-    { .name = "axis_2_of_3x5x70x3_by_99",
-      ALONG(2, 0),
-      CLOSE,
-      .in = { X(4, 3, 5, 99, 3), I(0, 70, 1, 99), X(4, 3, 5, 70, 3) } },
-    /* choices with few places and with many beside each other */
-    { .name = "37x36_by_613", CLOSE, .in = { X(2, 613, 36), I(-1, 38, 1, 613), X(2, 37, 36) } },
-    /* lists whose invocations take several vectors, from all choices and from places */
-    { .name = "1031x32_by_613", CLOSE, .in = { X(2, 613, 32), I(-9, 1040, 1, 613), X(2, 1031, 32) } },
-    { .name = "4099x32_by_1033", CLOSE, .in = { X(2, 1033, 32), I(-9, 4200, 1, 1033), X(2, 4099, 32) } },
-    { .name = "positions_9x140x32_by_9x131",
-      ALONG(1, 1),
-      CLOSE,
-      .in = { X(3, 9, 131, 32), I(-3, 150, 2, 9, 131), X(3, 9, 140, 32) } },
-    /* the same choice at every place, and at many */
-    { .name = "one_of_9x8_by_5000", LONG, .in = { X(2, 5000, 8), I(4, 5, 1, 5000), X(2, 9, 8) } },
-    { .name = "two_of_9x5_by_3001", LONG, .in = { X(2, 3001, 5), I(4, 6, 1, 3001), X(2, 9, 5) } },
-    { .name = "one_of_3x2_by_70001", LONG, .in = { X(2, 70001, 2), I(1, 2, 1, 70001), X(2, 3, 2) } },
-    { .name = "8192x128_by_32x64",
-      CLOSE,
-      .in = { X(3, 32, 64, 128), I(0, 8192, 2, 32, 64), X(2, 8192, 128) },
-      .benchmark = true,
-      .large = true },
-    { .name = "6040x32_by_10000",
-      CLOSE,
-      .in = { X(2, 10000, 32), I(0, 6040, 1, 10000), X(2, 6040, 32) },
-      .benchmark = true,
-      .large = true },
-    { .name = "400x64_by_64x256",
-      CLOSE,
-      .in = { X(3, 64, 256, 64), I(0, 400, 2, 64, 256), X(2, 400, 64) },
-      .benchmark = true,
-      .large = true },
-    { .name = "one_of_400x64_by_64x256",
-      LONG,
-      .in = { X(3, 64, 256, 64), I(7, 8, 2, 64, 256), X(2, 400, 64) },
-      .benchmark = true,
-      .large = true },
-    { .name = "positions_32x128x128_by_32x20",
-      ALONG(1, 1),
-      CLOSE,
-      .in = { X(3, 32, 20, 128), I(0, 128, 2, 32, 20), X(3, 32, 128, 128) },
-      .benchmark = true },
-    { .name = "34001x1024_by_301",
-      CLOSE,
-      .in = { X(2, 301, 1024), I(-1, 34002, 1, 301), X(2, 34001, 1024) },
-      .large = true },
-    { .name = "65x512_by_70001", LONG, .in = { X(2, 70001, 512), I(-1, 66, 1, 70001), X(2, 65, 512) }, .large = true },
-    { .name = "31x12_by_7x11", CLOSE, .in = { X(3, 7, 11, 12), I(-1, 33, 2, 7, 11), X(2, 31, 12) } },
-    { .name = "9x20_by_31x40", CLOSE, .in = { X(3, 31, 40, 20), I(-1, 10, 2, 31, 40), X(2, 9, 20) } },
-};
+/* ---- the op ---- */
 
 const rf_op rf_op_gather_grad = {
     .name = "gather_grad",
@@ -661,5 +559,4 @@ const rf_op rf_op_gather_grad = {
     .reference = grad_reference,
     .cost = grad_cost,
     RF_KERNELS(grad_kernels),
-    RF_CASES(grad_cases),
 };

@@ -90,7 +90,7 @@ static uint64_t form_loops(const marks_form *f, const rf_gather_shape *n)
     return 64 + n->places / PLACES_ABREAST + lists + f->rows * of_marks;
 }
 
-static double marks_score(const rf_op_call *call, const rf_device_caps *caps)
+static double marks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
     const rf_gather_shape size = size_of(&all, caps);
@@ -131,7 +131,7 @@ static uint32_t types_of(const rf_op_call *call, const rf_device_caps *caps)
     return types;
 }
 
-static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
     const rf_gather_shape size = size_of(&all, caps);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loss scaling on the device: gradients divided by the scale, what they make of it, and numbers for an update of which
  * the host does not know whether it will be made. */
-#include <float.h>
 #include <math.h>
 
 #include "ops/kit.h"
@@ -17,13 +16,11 @@ static rf_result expect_count(const rf_op_call *call, uint32_t input, uint64_t c
                    rf_shape_format(call->in[input].shape, shape, sizeof(shape)), (unsigned long long)count);
 }
 
-static double score_any(const rf_op_call *call, const rf_device_caps *caps)
+static double score_any(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_ANY;
 }
-
-#define NUMBERS(n, least, end) RF_TENSOR(RF_F32, RF_FILL_INTEGER, least, end, 1, n)
 
 /* ---- gradients ---- */
 
@@ -49,7 +46,8 @@ static rf_cost unscale_cost(const rf_op_call *call)
     return (rf_cost){ (double)rf_desc_count(&call->in[0]), 2.0 * (double)rf_tensor_bytes(&call->in[0]) };
 }
 
-static rf_result unscale_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result unscale_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_flat_job k = { .shader = &rf_shader_unscale,
                             .width = 4,
@@ -62,24 +60,6 @@ static rf_result unscale_plan(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-/* The note of what is found begins as none, as on the device. */
-#define UNSCALE_CASE(n, ...)                                                                                           \
-    {                                                                                                                  \
-        .name = #n, .n_in = 2, .in = { RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, 1, n), NUMBERS(RF_SCALE_TALLY, 0, 2) }, \
-        .rtol = 1e-6, __VA_ARGS__                                                                                      \
-    }
-static const rf_op_case unscale_cases[] = {
-    UNSCALE_CASE(1, ),
-    UNSCALE_CASE(3, ),
-    UNSCALE_CASE(4, ),
-    UNSCALE_CASE(257, ),
-    UNSCALE_CASE(2051, ),
-    UNSCALE_CASE(121930, .large = true, .benchmark = true),
-    { .name = "overflow", /* some are infinite afterwards */
-      .n_in = 2,
-      .in = { RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 1e38f, 3e38f, 1, 61), NUMBERS(RF_SCALE_TALLY, 2, 3) },
-      .rtol = 1e-6 },
-};
 static const rf_kernel unscale_kernel = { "vec4", score_any, unscale_plan };
 static const rf_kernel *const unscale_kernels[] = { &unscale_kernel };
 
@@ -94,7 +74,6 @@ const rf_op rf_op_unscale = {
     .reference = unscale_reference,
     .cost = unscale_cost,
     RF_KERNELS(unscale_kernels),
-    RF_CASES(unscale_cases),
 };
 
 rf_result rf_emit_unscale(rf_graph *g, rf_value gradients, rf_value tally)
@@ -104,10 +83,6 @@ rf_result rf_emit_unscale(rf_graph *g, rf_value gradients, rf_value tally)
 
 /* ---- gradients that are about to be added up ---- */
 
-typedef struct overflow_check_attr {
-    float most;
-} overflow_check_attr;
-
 static bool is_beyond(float x, float most)
 {
     return !(fabsf(x) <= most);
@@ -115,7 +90,7 @@ static bool is_beyond(float x, float most)
 
 static rf_result overflow_check_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const overflow_check_attr *attr = call->attr;
+    const rf_overflow_check_attr *attr = call->attr;
     const float *gradients = in[0];
     float *tally = in[1];
     (void)out;
@@ -130,9 +105,10 @@ static rf_cost overflow_check_cost(const rf_op_call *call)
     return (rf_cost){ 2.0 * (double)rf_desc_count(&call->in[0]), (double)rf_tensor_bytes(&call->in[0]) };
 }
 
-static rf_result overflow_check_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result overflow_check_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                     rf_kernel_plan *plan)
 {
-    const overflow_check_attr *attr = call->attr;
+    const rf_overflow_check_attr *attr = call->attr;
     const rf_flat_job k = { .shader = &rf_shader_overflow_check,
                             .width = 4,
                             .n_tensors = 1,
@@ -146,30 +122,13 @@ static rf_result overflow_check_plan(const rf_op_call *call, const rf_device_cap
     return RF_OK;
 }
 
-/* Inverses are 1 or 2, or as said; the note begins as none or one. */
-static const overflow_check_attr any_finite = { .most = FLT_MAX }, below_three = { .most = 3 };
-#define CHECK_CASE(label, attributes, least, end, n, tally, ...)                                                       \
-    {                                                                                                                  \
-        .name = label, .attr = &attributes, .n_in = 2,                                                                 \
-        .in = { RF_TENSOR(RF_F32, RF_FILL_UNIFORM, least, end, 1, n), tally }, __VA_ARGS__                             \
-    }
-static const rf_op_case overflow_check_cases[] = {
-    CHECK_CASE("1", any_finite, -1, 1, 1, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
-    CHECK_CASE("finite_257", any_finite, -1e38f, 1e38f, 257, NUMBERS(RF_SCALE_TALLY, 1, 2), ),
-    CHECK_CASE("infinite_divided_61", any_finite, 2e38f, 3e38f, 61, NUMBERS(RF_SCALE_TALLY, 2, 3), ),
-    CHECK_CASE("small_2051", below_three, -1, 1, 2051, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
-    CHECK_CASE("negative_2051", below_three, -3.002f, 0, 2051, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
-    CHECK_CASE("divided_5", below_three, -2, 1.9f, 5, NUMBERS(RF_SCALE_TALLY, 2, 3), ),
-    CHECK_CASE("all_too_large_3", below_three, 3.5f, 4, 3, NUMBERS(RF_SCALE_TALLY, 0, 1), ),
-    CHECK_CASE("121930", below_three, -2, 2, 121930, NUMBERS(RF_SCALE_TALLY, 1, 2), .large = true, .benchmark = true),
-};
 static const rf_kernel overflow_check_kernel = { "vec4", score_any, overflow_check_plan };
 static const rf_kernel *const overflow_check_kernels[] = { &overflow_check_kernel };
-static const rf_attr_field overflow_check_fields[] = { RF_ATTR_NUMBER(overflow_check_attr, most) };
+static const rf_attr_field overflow_check_fields[] = { RF_ATTR_NUMBER(rf_overflow_check_attr, most) };
 
 const rf_op rf_op_overflow_check = {
     .name = "overflow_check",
-    RF_ATTRIBUTES(overflow_check_attr, overflow_check_fields),
+    RF_ATTRIBUTES(rf_overflow_check_attr, overflow_check_fields),
     .min_in = 2,
     .max_in = 2,
     .mutates = 2,
@@ -179,20 +138,15 @@ const rf_op rf_op_overflow_check = {
     .reference = overflow_check_reference,
     .cost = overflow_check_cost,
     RF_KERNELS(overflow_check_kernels),
-    RF_CASES(overflow_check_cases),
 };
 
 rf_result rf_emit_overflow_check(rf_graph *g, rf_value gradients, rf_value tally, float most)
 {
-    const overflow_check_attr attr = { most };
+    const rf_overflow_check_attr attr = { most };
     return rf_emit_update(g, &rf_op_overflow_check, &attr, (rf_value[]){ gradients, tally }, 2);
 }
 
 /* ---- the scale ---- */
-
-typedef struct loss_scale_attr {
-    uint32_t growth_steps, is_fixed;
-} loss_scale_attr;
 
 static rf_result loss_scale_infer(rf_op_call *call)
 {
@@ -205,7 +159,7 @@ static rf_result loss_scale_infer(rf_op_call *call)
 
 static rf_result loss_scale_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const loss_scale_attr *attr = call->attr;
+    const rf_loss_scale_attr *attr = call->attr;
     float *scale = in[0], *tally = in[1], *decided = out[0];
     const bool skip = tally[RF_SCALE_FOUND] != 0 || *(const float *)in[2] != 0;
     float factor = 1;
@@ -230,9 +184,10 @@ static rf_cost small_cost(const rf_op_call *call)
     return rf_cost_of(call, 1);
 }
 
-static rf_result loss_scale_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result loss_scale_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                 rf_kernel_plan *plan)
 {
-    const loss_scale_attr *attr = call->attr;
+    const rf_loss_scale_attr *attr = call->attr;
     const uint32_t push[4] = { attr->growth_steps, attr->is_fixed, rf_float_word(RF_SCALE_LEAST),
                                rf_float_word(RF_SCALE_MOST) };
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_loss_scale, RF_NO_LOOPS);
@@ -247,36 +202,16 @@ static rf_result loss_scale_plan(const rf_op_call *call, const rf_device_caps *c
     return RF_OK;
 }
 
-static const loss_scale_attr every_step = { .growth_steps = 1 }, second_step = { .growth_steps = 2 },
-                             stays = { .growth_steps = 1, .is_fixed = 1 };
-#define SCALE_CASE(label, attributes, scale, tally, others)                                                            \
-    {                                                                                                                  \
-        .name = label, .attr = &attributes, .n_in = 3, .in = {                                                         \
-            RF_TENSOR(RF_F32, RF_FILL_UNIFORM, scale, scale, 1, 1),                                                    \
-            tally,                                                                                                     \
-            NUMBERS(1, others, others + 1)                                                                             \
-        }                                                                                                              \
-    }
-static const rf_op_case loss_scale_cases[] = {
-    SCALE_CASE("finite", second_step, 32768, NUMBERS(RF_SCALE_TALLY, 0, 1), 0),
-    SCALE_CASE("grows", every_step, 32768, NUMBERS(RF_SCALE_TALLY, 0, 1), 0),
-    SCALE_CASE("found", second_step, 3, NUMBERS(RF_SCALE_TALLY, 1, 2), 0),
-    SCALE_CASE("found_elsewhere", every_step, 3, NUMBERS(RF_SCALE_TALLY, 0, 1), 1),
-    SCALE_CASE("fixed_found", stays, 1024, NUMBERS(RF_SCALE_TALLY, 1, 2), 0),
-    SCALE_CASE("fixed_finite", stays, 1024, NUMBERS(RF_SCALE_TALLY, 0, 1), 0),
-    SCALE_CASE("most", every_step, 0x1p100f, NUMBERS(RF_SCALE_TALLY, 0, 1), 0),
-    SCALE_CASE("least", every_step, 0x1p-100f, NUMBERS(RF_SCALE_TALLY, 5, 6), 1),
-};
 static const rf_kernel loss_scale_kernel = { "one", score_any, loss_scale_plan };
 static const rf_kernel *const loss_scale_kernels[] = { &loss_scale_kernel };
 static const rf_attr_field loss_scale_fields[] = {
-    RF_ATTR_UINT(loss_scale_attr, growth_steps, RF_SCALE_MAX_GROWTH_STEPS),
-    RF_ATTR_FLAG(loss_scale_attr, is_fixed),
+    RF_ATTR_UINT(rf_loss_scale_attr, growth_steps, RF_SCALE_MAX_GROWTH_STEPS),
+    RF_ATTR_FLAG(rf_loss_scale_attr, is_fixed),
 };
 
 const rf_op rf_op_loss_scale = {
     .name = "loss_scale",
-    RF_ATTRIBUTES(loss_scale_attr, loss_scale_fields),
+    RF_ATTRIBUTES(rf_loss_scale_attr, loss_scale_fields),
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
@@ -289,13 +224,12 @@ const rf_op rf_op_loss_scale = {
     .reference = loss_scale_reference,
     .cost = small_cost,
     RF_KERNELS(loss_scale_kernels),
-    RF_CASES(loss_scale_cases),
 };
 
 rf_result rf_emit_loss_scale(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally,
                              rf_value found, rf_value *out)
 {
-    const loss_scale_attr attr = { scaling->growth_steps, scaling->fixed };
+    const rf_loss_scale_attr attr = { scaling->growth_steps, scaling->fixed };
     return rf_graph_add(g, &rf_op_loss_scale, &attr, (rf_value[]){ scale, tally, found }, 3, out);
 }
 
@@ -328,7 +262,8 @@ static rf_result update_numbers_reference(const rf_op_call *call, void *const *i
     return RF_OK;
 }
 
-static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                     rf_kernel_plan *plan)
 {
     const uint32_t push[3] = { RF_HYPER_COUNT, count_rows(call) - 1, RF_HYPER_SKIP };
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_update_numbers, RF_NO_LOOPS);
@@ -342,15 +277,6 @@ static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_cap
     return RF_OK;
 }
 
-/* What the host knew stands among the rows, so that it is a random one of these numbers too. */
-#define NUMBERS_CASE(label, rows, first)                                                                               \
-    {                                                                                                                  \
-        .name = label, .n_in = 2, .in = { NUMBERS((rows)*RF_HYPER_COUNT + 1, 4, 9), NUMBERS(2, first, first + 1) }     \
-    }
-static const rf_op_case update_numbers_cases[] = {
-    NUMBERS_CASE("0", 3, 0),   NUMBERS_CASE("5", 3, 5),       NUMBERS_CASE("7", 3, 7),         NUMBERS_CASE("8", 3, 8),
-    NUMBERS_CASE("11", 3, 11), NUMBERS_CASE("one_row", 1, 7), NUMBERS_CASE("64_rows", 64, 40),
-};
 static const rf_kernel update_numbers_kernel = { "one", score_any, update_numbers_plan };
 static const rf_kernel *const update_numbers_kernels[] = { &update_numbers_kernel };
 
@@ -367,7 +293,6 @@ const rf_op rf_op_update_numbers = {
     .reference = update_numbers_reference,
     .cost = small_cost,
     RF_KERNELS(update_numbers_kernels),
-    RF_CASES(update_numbers_cases),
 };
 
 rf_result rf_emit_update_numbers(rf_graph *g, rf_value rows, rf_value decided, rf_value *out)

@@ -113,13 +113,14 @@ static rf_result plan_value(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_box_plan_background(call, ((const rf_pad_attr *)call->attr)->value, caps, plan);
 }
 
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps)
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return rf_box_score(caps);
 }
 
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
@@ -127,14 +128,14 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
     return rf_box_copy_plan(&copy, caps, plan);
 }
 
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
     return rf_box_score_texels(&units, &copy, 1, caps);
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
@@ -142,14 +143,14 @@ static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_box_copy_plan_texels(&copy, caps, plan);
 }
 
-static double score_runs(const rf_op_call *call, const rf_device_caps *caps)
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
     return rf_box_score_runs(&copy, 1, caps);
 }
 
-static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_op_call units;
     const rf_box_copy copy = copy_in_units(call, &units);
@@ -163,23 +164,6 @@ static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = takes_w
 static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- the op; tests/ops/test_small_limits.c cuts boxes along any dimension ---- */
-
-#define PADDING(...) .attr = &(const rf_pad_attr)__VA_ARGS__
-#define F32(...) .n_in = 1, .in = { RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__) }
-static const rf_op_case cases[] = {
-    { .name = "none_5x7", PADDING({ { 0 }, { 0 }, 1 }), F32(2, 5, 7), .check_gradient = true },
-    { .name = "by_value_17", PADDING({ { 3 }, { 2 }, -1.5f }), F32(1, 17), .check_gradient = true },
-    { .name = "images_2x3x5x4", PADDING({ { 0, 1, 2 }, { 0, 2, 1 }, 0 }), F32(4, 2, 3, 5, 4), .check_gradient = true },
-    { .name = "channels_7x64", PADDING({ { 0, 4 }, { 0, 8 }, 0.25f }), F32(2, 7, 64) },
-    { .name = "off_fours_257x13", PADDING({ { 1, 3 }, { 0, 7 }, 0 }), F32(2, 257, 13) },
-    { .name = "channels_twice_5x6x16", PADDING({ { 0 }, { 0, 0, 16 }, 0 }), F32(3, 5, 6, 16), .check_gradient = true },
-    { .name = "rank6", PADDING({ { 1, 0, 1, 0, 2, 0 }, { 0, 1, 0, 2, 0, 1 }, 3 }), F32(6, 2, 3, 2, 3, 2, 3) },
-    { .name = "images_64x32x32x16",
-      PADDING({ { 0, 4, 4 }, { 0, 4, 4 }, 0 }),
-      F32(4, 64, 32, 32, 16),
-      .large = true,
-      .benchmark = true },
-};
 
 static const rf_attr_field fields[] = {
     RF_ATTR_INTS(rf_pad_attr, before[0], "before", RF_MAX_RANK, 0, INT32_MAX),
@@ -199,5 +183,4 @@ const rf_op rf_op_pad = {
     .reference = pad_reference,
     .cost = pad_cost,
     RF_KERNELS(kernels),
-    RF_CASES(cases),
 };

@@ -6,12 +6,6 @@
 #include "ops/kit.h"
 #include "ops/ops.h"
 
-/* Dimension d of the result is times[d], multiplied by those dimensions of input from[d] that axes[d] has a bit for. */
-typedef struct regroup_attr {
-    uint32_t rank, from[RF_MAX_RANK], axes[RF_MAX_RANK], unused;
-    int64_t times[RF_MAX_RANK];
-} regroup_attr;
-
 /* False where the axes are not all there, or the product is too large. */
 static bool multiply_dims(const rf_shape *of, uint32_t axes, int64_t *product)
 {
@@ -23,7 +17,7 @@ static bool multiply_dims(const rf_shape *of, uint32_t axes, int64_t *product)
 
 static rf_result regroup_infer(rf_op_call *call)
 {
-    const regroup_attr *attr = call->attr;
+    const rf_regroup_attr *attr = call->attr;
     rf_shape shape = { .rank = (int32_t)attr->rank };
     char from[96], to[96];
     for (uint32_t d = 0; d < attr->rank && d < RF_MAX_RANK; d++) {
@@ -55,35 +49,19 @@ static rf_cost regroup_cost(const rf_op_call *call)
     return (rf_cost){ 0, 0 };
 }
 
-#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
-static const regroup_attr joined = { .rank = 2, .axes = { 3, 4 }, .times = { 1, 1 } },
-                          split = { .rank = 3, .from = { 1, 0, 1 }, .axes = { 2, 0, 4 }, .times = { 1, 2, 1 } };
-static const rf_op_case regroup_cases[] = {
-    { .name = "2x3_to_6",
-      .attr = &joined,
-      .n_in = 1,
-      .in = { { F32(3, 2, 3, 5), RF_FILL_NORMAL, 0, 1 } },
-      .check_gradient = true },
-    { .name = "6x5_by_another",
-      .attr = &split,
-      .n_in = 2,
-      .in = { { F32(2, 6, 5), RF_FILL_NORMAL, 0, 1 }, { F32(3, 2, 3, 5), RF_FILL_ZERO, 0, 0 } },
-      .check_gradient = true },
-};
-
 static const rf_attr_field regroup_fields[] = {
-    RF_ATTR_UINT(regroup_attr, rank, RF_MAX_RANK),
-    RF_ATTR_ROW(regroup_attr, from[0], "from", RF_ATTR_UNSIGNED, RF_MAX_RANK, sizeof(uint32_t), 0, RF_MAX_INPUTS - 1,
+    RF_ATTR_UINT(rf_regroup_attr, rank, RF_MAX_RANK),
+    RF_ATTR_ROW(rf_regroup_attr, from[0], "from", RF_ATTR_UNSIGNED, RF_MAX_RANK, sizeof(uint32_t), 0, RF_MAX_INPUTS - 1,
                 NULL),
-    RF_ATTR_ROW(regroup_attr, axes[0], "axes", RF_ATTR_UNSIGNED, RF_MAX_RANK, sizeof(uint32_t), 0,
+    RF_ATTR_ROW(rf_regroup_attr, axes[0], "axes", RF_ATTR_UNSIGNED, RF_MAX_RANK, sizeof(uint32_t), 0,
                 (1 << RF_MAX_RANK) - 1, NULL),
-    RF_ATTR_ROW(regroup_attr, unused, "unused", RF_ATTR_ZERO, 1, 0, 0, 0, NULL),
-    RF_ATTR_INTS(regroup_attr, times[0], "times", RF_MAX_RANK, 0, INT64_MAX),
+    RF_ATTR_ROW(rf_regroup_attr, unused, "unused", RF_ATTR_ZERO, 1, 0, 0, 0, NULL),
+    RF_ATTR_INTS(rf_regroup_attr, times[0], "times", RF_MAX_RANK, 0, INT64_MAX),
 };
 
 const rf_op rf_op_regroup = {
     .name = "regroup",
-    RF_ATTRIBUTES(regroup_attr, regroup_fields),
+    RF_ATTRIBUTES(rf_regroup_attr, regroup_fields),
     .min_in = 1,
     .max_in = RF_MAX_INPUTS,
     .n_out = 1,
@@ -93,7 +71,6 @@ const rf_op rf_op_regroup = {
     .gradient = regroup_gradient,
     .reference = regroup_reference,
     .cost = regroup_cost,
-    RF_CASES(regroup_cases),
 };
 
 /* ---- emission ---- */
@@ -110,7 +87,7 @@ static uint32_t find_input(rf_value *in, uint32_t *n_in, rf_value v)
 
 static rf_result emit_sizes(rf_graph *g, rf_value x, const rf_size *sizes, uint32_t rank, rf_value *out)
 {
-    regroup_attr attr;
+    rf_regroup_attr attr;
     rf_value in[RF_MAX_INPUTS] = { x };
     uint32_t n_in = 1;
     memset(&attr, 0, sizeof(attr));

@@ -62,19 +62,6 @@ static rf_result reshape_gradient(rf_grad_context *ctx)
     return rf_emit_reshape_like(ctx->graph, ctx->dout[0], ctx->in[0], &ctx->din[0]);
 }
 
-#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
-static const rf_shape to_15 = { 1, { -1 } }, to_5x3 = { 2, { 5, -1 } }, to_scalar = { 0, { 0 } };
-#define VIEW_CASE(label, attributes, shape)                                                                            \
-    {                                                                                                                  \
-        .name = label, .attr = attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } },                       \
-        .check_gradient = true                                                                                         \
-    }
-static const rf_op_case reshape_cases[] = {
-    VIEW_CASE("flat", &to_15, F32(2, 3, 5)),
-    VIEW_CASE("swapped", &to_5x3, F32(2, 3, 5)),
-    VIEW_CASE("to_scalar", &to_scalar, F32(2, 1, 1)),
-};
-
 static const rf_attr_field reshape_fields[] = {
     RF_ATTR_INT(rf_shape, rank, 0, RF_MAX_RANK),
     /* what aligns the dimensions */
@@ -93,7 +80,6 @@ const rf_op rf_op_reshape = {
     .gradient = reshape_gradient,
     .reference = reference_view,
     .cost = cost_none,
-    RF_CASES(reshape_cases),
 };
 
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out)
@@ -130,13 +116,6 @@ static rf_result reshape_like_infer(rf_op_call *call)
     return RF_OK;
 }
 
-static const rf_op_case reshape_like_cases[] = {
-    { .name = "3x5_to_15",
-      .n_in = 2,
-      .in = { { F32(2, 3, 5), RF_FILL_NORMAL, 0, 1 }, { F32(1, 15), RF_FILL_ZERO, 0, 0 } },
-      .check_gradient = true },
-};
-
 const rf_op rf_op_reshape_like = {
     .name = "reshape_like",
     .min_in = 2,
@@ -148,7 +127,6 @@ const rf_op rf_op_reshape_like = {
     .gradient = reshape_gradient,
     .reference = reference_view,
     .cost = cost_none,
-    RF_CASES(reshape_like_cases),
 };
 
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)
@@ -191,19 +169,6 @@ static rf_result squeeze_gradient(rf_grad_context *ctx)
     return rf_graph_add(ctx->graph, &rf_op_expand_dims, ctx->attr, ctx->dout, 1, &ctx->din[0]);
 }
 
-static const rf_axis_attr axis_0 = { 0 }, axis_1 = { 1 }, axis_2 = { 2 };
-static const rf_op_case expand_dims_cases[] = {
-    VIEW_CASE("before_2x3", &axis_0, F32(2, 2, 3)),
-    VIEW_CASE("within_2x3", &axis_1, F32(2, 2, 3)),
-    VIEW_CASE("after_2x3", &axis_2, F32(2, 2, 3)),
-    VIEW_CASE("scalar", &axis_0, F32(0, 0)),
-};
-static const rf_op_case squeeze_cases[] = {
-    VIEW_CASE("1x3", &axis_0, F32(2, 1, 3)),
-    VIEW_CASE("2x1x3", &axis_1, F32(3, 2, 1, 3)),
-    VIEW_CASE("to_scalar", &axis_0, F32(1, 1)),
-};
-
 static const rf_attr_field axis_fields[] = { RF_ATTR_UINT(rf_axis_attr, axis, RF_MAX_RANK - 1) };
 
 const rf_op rf_op_expand_dims = {
@@ -217,7 +182,6 @@ const rf_op rf_op_expand_dims = {
     .gradient = expand_dims_gradient,
     .reference = reference_view,
     .cost = cost_none,
-    RF_CASES(expand_dims_cases),
 };
 
 const rf_op rf_op_squeeze = {
@@ -231,7 +195,6 @@ const rf_op rf_op_squeeze = {
     .gradient = squeeze_gradient,
     .reference = reference_view,
     .cost = cost_none,
-    RF_CASES(squeeze_cases),
 };
 
 /* Of `rank` axes. */
@@ -263,10 +226,6 @@ static rf_result stop_infer(rf_op_call *call)
     return RF_OK;
 }
 
-static const rf_op_case stop_cases[] = {
-    { .name = "257", .n_in = 1, .in = { { F32(1, 257), RF_FILL_NORMAL, 0, 1 } } },
-};
-
 const rf_op rf_op_stop_gradient = {
     .name = "stop_gradient",
     .min_in = 1,
@@ -276,7 +235,6 @@ const rf_op rf_op_stop_gradient = {
     .infer = stop_infer,
     .reference = reference_view,
     .cost = cost_none,
-    RF_CASES(stop_cases),
 };
 
 rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out)
@@ -286,13 +244,9 @@ rf_result rf_emit_stop_gradient(rf_graph *g, rf_value x, rf_value *out)
 
 /* ---- transpose ---- */
 
-typedef struct transpose_attr {
-    int32_t perm[RF_MAX_RANK];
-} transpose_attr;
-
 static rf_result transpose_infer(rf_op_call *call)
 {
-    const transpose_attr *attr = call->attr;
+    const rf_transpose_attr *attr = call->attr;
     const rf_shape x = call->in[0].shape;
     uint32_t seen = 0;
     call->out[0] = (rf_tensor_desc){ call->in[0].dtype, { .rank = x.rank } };
@@ -316,15 +270,15 @@ static rf_result transpose_infer(rf_op_call *call)
 
 static rf_result transpose_gradient(rf_grad_context *ctx)
 {
-    const transpose_attr *attr = ctx->attr;
-    transpose_attr inverse = { { 0 } };
+    const rf_transpose_attr *attr = ctx->attr;
+    rf_transpose_attr inverse = { { 0 } };
     for (int32_t d = 0; d < rf_graph_desc(ctx->graph, ctx->in[0])->shape.rank; d++) inverse.perm[attr->perm[d]] = d;
     return rf_graph_add(ctx->graph, &rf_op_transpose, &inverse, &ctx->dout[0], 1, &ctx->din[0]);
 }
 
 static rf_result transpose_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const transpose_attr *attr = call->attr;
+    const rf_transpose_attr *attr = call->attr;
     const rf_shape x = call->in[0].shape, y = call->out[0].shape;
     int64_t stride[RF_MAX_RANK], s = 1;
     for (int32_t d = x.rank - 1; d >= 0; d--) {
@@ -355,7 +309,7 @@ typedef struct transpose_layout {
 
 static void transpose_layout_of(const rf_op_call *call, transpose_layout *l)
 {
-    const transpose_attr *attr = call->attr;
+    const rf_transpose_attr *attr = call->attr;
     const rf_shape x = call->in[0].shape;
     uint64_t stride[RF_MAX_RANK], s = 1;
     for (int32_t d = x.rank - 1; d >= 0; d--) {
@@ -399,10 +353,10 @@ enum { BLOCKS_SIDE = 16 };
 static bool takes_words(const rf_op_call *call, const rf_device_caps *caps)
 {
     const int32_t last = call->in[0].shape.rank - 1;
-    return rf_words_narrow(call, caps) && ((const transpose_attr *)call->attr)->perm[last] == last;
+    return rf_words_narrow(call, caps) && ((const rf_transpose_attr *)call->attr)->perm[last] == last;
 }
 
-static double blocks_score(const rf_op_call *call, const rf_device_caps *caps)
+static double blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     transpose_layout l;
     uint64_t rows, columns, batch;
@@ -440,19 +394,20 @@ static rf_result blocks_add(const rf_op_call *call, const rf_device_caps *caps, 
     return RF_OK;
 }
 
-static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return blocks_add(call, caps, &rf_shader_transpose_blocks, RF_VIEW_STORAGE, plan);
 }
 
-static double blocks_texel_score(const rf_op_call *call, const rf_device_caps *caps)
+static double blocks_texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const bool texels = caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
                         rf_tensor_bytes(&call->in[0]) / 16 <= caps->max_texel_elements;
-    return texels && blocks_score(call, caps) > RF_SCORE_NONE ? RF_SCORE_DRIVER : RF_SCORE_NONE;
+    return texels && blocks_score(call, caps, data) > RF_SCORE_NONE ? RF_SCORE_DRIVER : RF_SCORE_NONE;
 }
 
-static rf_result blocks_texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result blocks_texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                   rf_kernel_plan *plan)
 {
     const rf_shader *shader =
         caps->subgroup_size == 8 ? &rf_shader_transpose_blocks_texel8 : &rf_shader_transpose_blocks_texel16;
@@ -475,7 +430,7 @@ static uint32_t outermost_input(const transpose_layout *l)
     return d;
 }
 
-static double strided_score(const rf_op_call *call, const rf_device_caps *caps)
+static double strided_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;
@@ -529,7 +484,8 @@ static rf_result box_plan(const transpose_layout *l, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;
@@ -555,7 +511,7 @@ static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps
 
 /* ---- where the last dimension stays, on drivers that fetch texels at once ---- */
 
-static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
+static double texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call words = rf_call_in_words(call);
     const uint64_t bytes = rf_tensor_bytes(&words.in[0]);
@@ -566,7 +522,7 @@ static double texel_score(const rf_op_call *call, const rf_device_caps *caps)
     return l.in_stride[0] == 1 && l.size[0] % 8 == 0 ? RF_SCORE_DRIVER : RF_SCORE_NONE;
 }
 
-static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_op_call words = rf_call_in_words(call);
     transpose_layout l;
@@ -579,36 +535,6 @@ static bool takes_word_texels(const rf_op_call *call, const rf_device_caps *caps
     return takes_words(call, caps) && rf_texels_narrow(call, caps);
 }
 
-static const transpose_attr swap2 = { { 1, 0 } }, swap3 = { { 0, 2, 1 } }, rotate3 = { { 2, 0, 1 } },
-                            outer3 = { { 1, 0, 2 } }, heads = { { 0, 2, 1, 3 } }, same3 = { { 0, 1, 2 } },
-                            reverse6 = { { 5, 4, 3, 2, 1, 0 } }, mixed6 = { { 3, 0, 5, 1, 4, 2 } },
-                            channels = { { 0, 3, 1, 2 } };
-#define TRANSPOSE_CASE(label, attributes, shape, ...)                                                                  \
-    {                                                                                                                  \
-        .name = label, .attr = &attributes, .n_in = 1, .in = { { shape, RF_FILL_NORMAL, 0, 1 } }, __VA_ARGS__          \
-    }
-static const rf_op_case transpose_cases[] = {
-    TRANSPOSE_CASE("1x1", swap2, F32(2, 1, 1), .large = false),
-    TRANSPOSE_CASE("3x5", swap2, F32(2, 3, 5), .check_gradient = true),
-    TRANSPOSE_CASE("4x4", swap2, F32(2, 4, 4), .large = false),
-    TRANSPOSE_CASE("64x256", swap2, F32(2, 64, 256), .large = false),
-    TRANSPOSE_CASE("68x60", swap2, F32(2, 68, 60), .large = false),
-    TRANSPOSE_CASE("257x255", swap2, F32(2, 257, 255), .large = false),
-    TRANSPOSE_CASE("batch_3x8x12", swap3, F32(3, 3, 8, 12), .large = false),
-    TRANSPOSE_CASE("batch_3x7x5", swap3, F32(3, 3, 7, 5), .check_gradient = true),
-    TRANSPOSE_CASE("rotate", rotate3, F32(3, 2, 3, 4), .check_gradient = true),
-    TRANSPOSE_CASE("outer_of_vectors", outer3, F32(3, 5, 7, 8), .large = false),
-    TRANSPOSE_CASE("outer_odd", outer3, F32(3, 5, 7, 3), .large = false),
-    TRANSPOSE_CASE("same", same3, F32(3, 5, 7, 3), .large = false),
-    TRANSPOSE_CASE("reverse_rank6", reverse6, F32(6, 2, 3, 4, 5, 2, 3), .large = false),
-    TRANSPOSE_CASE("mixed_rank6", mixed6, F32(6, 2, 3, 4, 5, 2, 3), .check_gradient = false),
-    TRANSPOSE_CASE("nhwc_to_nchw", channels, F32(4, 2, 7, 9, 5), .large = false),
-    TRANSPOSE_CASE("i32", swap2, RF_DESC(RF_I32, 2, 31, 33), .large = false),
-    TRANSPOSE_CASE("heads_3x17x5x16", heads, F32(4, 3, 17, 5, 16), .large = false),
-    TRANSPOSE_CASE("heads_8x128x8x64", heads, F32(4, 8, 128, 8, 64), .large = true, .benchmark = true),
-    TRANSPOSE_CASE("2048x2048", swap2, F32(2, 2048, 2048), .large = true, .benchmark = true),
-    TRANSPOSE_CASE("64x26x26x32_to_nchw", channels, F32(4, 64, 26, 26, 32), .large = true, .benchmark = true),
-};
 static const rf_kernel transpose_blocks = { "blocks", blocks_score, blocks_plan };
 static const rf_kernel transpose_strided = { "strided", strided_score, strided_plan, .narrow = takes_words };
 static const rf_kernel transpose_texel = { "texel", texel_score, texel_plan, .narrow = takes_word_texels };
@@ -616,12 +542,12 @@ static const rf_kernel transpose_blocks_texel = { "blocks_texel", blocks_texel_s
 static const rf_kernel *const transpose_kernels[] = { &transpose_blocks, &transpose_blocks_texel, &transpose_texel,
                                                       &transpose_strided };
 
-static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,
+static const rf_attr_field transpose_fields[] = { RF_ATTR_INTS(rf_transpose_attr, perm[0], "perm", RF_MAX_RANK, 0,
                                                                RF_MAX_RANK - 1) };
 
 const rf_op rf_op_transpose = {
     .name = "transpose",
-    RF_ATTRIBUTES(transpose_attr, transpose_fields),
+    RF_ATTRIBUTES(rf_transpose_attr, transpose_fields),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
@@ -631,12 +557,11 @@ const rf_op rf_op_transpose = {
     .reference = transpose_reference,
     .cost = transpose_cost,
     RF_KERNELS(transpose_kernels),
-    RF_CASES(transpose_cases),
 };
 
 rf_result rf_emit_transpose(rf_graph *g, rf_value x, const int32_t *perm, rf_value *out)
 {
-    transpose_attr attr = { { 0 } };
+    rf_transpose_attr attr = { { 0 } };
     const int32_t rank = rf_graph_desc(g, x)->shape.rank;
     for (int32_t d = 0; d < rank && d < RF_MAX_RANK; d++) attr.perm[d] = perm[d];
     return rf_graph_add(g, &rf_op_transpose, &attr, &x, 1, out);

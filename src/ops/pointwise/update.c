@@ -20,10 +20,6 @@
 #include "ops/scalar.h"
 #include "rf_shaders.h"
 
-typedef struct update_attr {
-    uint32_t nesterov;
-} update_attr;
-
 static bool has_hyper(const rf_op *op)
 {
     return op != &rf_op_accumulate && op != &rf_op_assign;
@@ -33,7 +29,7 @@ static bool has_hyper(const rf_op *op)
 static bool looks_ahead(const rf_op_call *call)
 {
     const bool may = call->op == &rf_op_momentum_update || call->op == &rf_op_muon_momentum;
-    return may && ((const update_attr *)call->attr)->nesterov;
+    return may && ((const rf_update_attr *)call->attr)->nesterov;
 }
 
 static bool has_shadow(const rf_op_call *call)
@@ -257,30 +253,30 @@ static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, r
     return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
 }
 
-static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps)
+static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return !caps->int64 ? RF_SCORE_NONE : caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_ANY;
 }
 
-static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_form(call, caps, plan, U64X8);
 }
 
-static double score_vec4(const rf_op_call *call, const rf_device_caps *caps)
+static double score_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return RF_SCORE_WIDE;
 }
 
-static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_form(call, caps, plan, VEC4);
 }
 
 /* See score_texel of elementwise_kernels.c. */
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     if (!rf_flat_texels(caps) || rf_div_up(count < chunk ? count : chunk, 4) > caps->max_texel_elements)
@@ -288,7 +284,7 @@ static double score_texel(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     return plan_form(call, caps, plan, caps->subgroup_size == 8 ? TEXEL8 : TEXEL16);
 }
@@ -298,161 +294,35 @@ static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4 };
 static const rf_kernel kernel_texel = { "texel", score_texel, plan_texel };
 static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel_texel };
 
-/* ---- cases ---- */
+/* ---- the ops ---- */
 
-#define F32(...) RF_DESC(RF_F32, __VA_ARGS__)
-#define VECTOR(n) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, 1, n)
-#define POSITIVE(n) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.01f, 1, 1, n)
-/* Hyperparameters are random too, within bounds that keep the results of every rule moderate. */
-#define HYPER RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.1f, 0.9f, 1, RF_HYPER_COUNT)
-#define SKIP RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 1, 1.5f, 1, RF_HYPER_COUNT)
-#define UPDATE_CASES(rule, n_inputs, inputs, ...)                                                                      \
-    static const rf_op_case rule##_cases[] = {                                                                         \
-        { .name = "1", .n_in = n_inputs, .in = inputs(1, HYPER), .rtol = 1e-5, .atol = 1e-5 },                         \
-        { .name = "3", .n_in = n_inputs, .in = inputs(3, HYPER), .rtol = 1e-5, .atol = 1e-5 },                         \
-        { .name = "5", .n_in = n_inputs, .in = inputs(5, HYPER), .rtol = 1e-5, .atol = 1e-5 },                         \
-        { .name = "8", .n_in = n_inputs, .in = inputs(8, HYPER), .rtol = 1e-5, .atol = 1e-5 },                         \
-        { .name = "255", .n_in = n_inputs, .in = inputs(255, HYPER), .rtol = 1e-5, .atol = 1e-5 },                     \
-        { .name = "2048", .n_in = n_inputs, .in = inputs(2048, HYPER), .rtol = 1e-5, .atol = 1e-5 },                   \
-        { .name = "2051", .n_in = n_inputs, .in = inputs(2051, HYPER), .rtol = 1e-5, .atol = 1e-5 },                   \
-        { .name = "121930",                                                                                            \
-          .n_in = n_inputs,                                                                                            \
-          .in = inputs(121930, HYPER),                                                                                 \
-          .rtol = 1e-5,                                                                                                \
-          .atol = 1e-5,                                                                                                \
-          .large = true,                                                                                               \
-          .benchmark = true },                                                                                         \
-        { .name = "4M",                                                                                                \
-          .n_in = n_inputs,                                                                                            \
-          .in = inputs(4194304, HYPER),                                                                                \
-          .rtol = 1e-5,                                                                                                \
-          .atol = 1e-5,                                                                                                \
-          .large = true,                                                                                               \
-          .benchmark = true },                                                                                         \
-        __VA_ARGS__                                                                                                    \
-    }
-/* Shadows: one rounding to 16 bits of what may differ in its last bits. */
-#define SHADOW_F16(n) RF_TENSOR(RF_F16, RF_FILL_NORMAL, 0, 1, 1, n)
-#define SHADOW_BF16(n) RF_TENSOR(RF_BF16, RF_FILL_NORMAL, 0, 1, 1, n)
-#define ROUNDED(label, n_inputs, tolerance, ...)                                                                       \
-    {                                                                                                                  \
-        .name = label, .n_in = n_inputs + 1, .in = __VA_ARGS__, .rtol = tolerance, .atol = tolerance * 1e-2            \
-    }
-#define SHADOWED(n_inputs, inputs, f16, bf16)                                                                          \
-    ROUNDED("f16_1", n_inputs, f16, inputs(1, HYPER, SHADOW_F16(1))),                                                  \
-        ROUNDED("f16_3", n_inputs, f16, inputs(3, HYPER, SHADOW_F16(3))),                                              \
-        ROUNDED("f16_255", n_inputs, f16, inputs(255, HYPER, SHADOW_F16(255))),                                        \
-        ROUNDED("f16_2051", n_inputs, f16, inputs(2051, HYPER, SHADOW_F16(2051))),                                     \
-        ROUNDED("bf16_7", n_inputs, bf16, inputs(7, HYPER, SHADOW_BF16(7))),                                           \
-        ROUNDED("bf16_2048", n_inputs, bf16, inputs(2048, HYPER, SHADOW_BF16(2048)))
-#define SKIPPED_SHADOW(n_inputs, inputs) ROUNDED("f16_skipped_261", n_inputs, 0, inputs(261, SKIP, SHADOW_F16(261)))
-#define CHANGES_PARAMETER(n_inputs, inputs)                                                                            \
-    SKIPPED(n_inputs, inputs), SHADOWED(n_inputs, inputs, 0x1p-10, 0x1p-7), SKIPPED_SHADOW(n_inputs, inputs)
-#define SKIPPED(n_inputs, inputs)                                                                                      \
-    {                                                                                                                  \
-        .name = "skipped_261", .n_in = n_inputs, .in = inputs(261, SKIP)                                               \
-    }
-#define SGD_IN(n, ...)                                                                                                 \
-    {                                                                                                                  \
-        VECTOR(n), VECTOR(n), __VA_ARGS__                                                                              \
-    }
-#define MOMENTUM_IN(n, ...)                                                                                            \
-    {                                                                                                                  \
-        VECTOR(n), VECTOR(n), VECTOR(n), __VA_ARGS__                                                                   \
-    }
-#define ADAM_IN(n, ...)                                                                                                \
-    {                                                                                                                  \
-        VECTOR(n), VECTOR(n), VECTOR(n), POSITIVE(n), __VA_ARGS__                                                      \
-    }
-#define RMSPROP_IN(n, ...)                                                                                             \
-    {                                                                                                                  \
-        VECTOR(n), VECTOR(n), POSITIVE(n), VECTOR(n), __VA_ARGS__                                                      \
-    }
-#define ADAGRAD_IN(n, ...)                                                                                             \
-    {                                                                                                                  \
-        VECTOR(n), VECTOR(n), POSITIVE(n), __VA_ARGS__                                                                 \
-    }
-#define ACCUMULATE_IN(n, hyper)                                                                                        \
-    {                                                                                                                  \
-        VECTOR(n), VECTOR(n)                                                                                           \
-    }
-#define ASSIGN_IN(n, hyper, ...)                                                                                       \
-    {                                                                                                                  \
-        VECTOR(n), VECTOR(n), __VA_ARGS__                                                                              \
-    }
-UPDATE_CASES(sgd, 3, SGD_IN, CHANGES_PARAMETER(3, SGD_IN));
-UPDATE_CASES(adam, 5, ADAM_IN, CHANGES_PARAMETER(5, ADAM_IN));
-UPDATE_CASES(rmsprop, 5, RMSPROP_IN, CHANGES_PARAMETER(5, RMSPROP_IN));
-UPDATE_CASES(adagrad, 4, ADAGRAD_IN, CHANGES_PARAMETER(4, ADAGRAD_IN));
-UPDATE_CASES(lion, 4, MOMENTUM_IN, CHANGES_PARAMETER(4, MOMENTUM_IN));
-UPDATE_CASES(nadam, 5, ADAM_IN, CHANGES_PARAMETER(5, ADAM_IN));
-UPDATE_CASES(lamb_moments, 4, ADAGRAD_IN, SKIPPED(4, ADAGRAD_IN));
-UPDATE_CASES(lamb, 4, ADAGRAD_IN, CHANGES_PARAMETER(4, ADAGRAD_IN));
-UPDATE_CASES(muon, 3, SGD_IN, CHANGES_PARAMETER(3, SGD_IN));
-UPDATE_CASES(average, 3, SGD_IN, SKIPPED(3, SGD_IN));
-UPDATE_CASES(overwrite, 3, SGD_IN, CHANGES_PARAMETER(3, SGD_IN));
-UPDATE_CASES(assign, 2, ACCUMULATE_IN, SHADOWED(2, ASSIGN_IN, 0, 0));
-UPDATE_CASES(accumulate, 2, ACCUMULATE_IN, );
-static const update_attr nesterov = { 1 };
-UPDATE_CASES(
-    muon_momentum, 4, MOMENTUM_IN, SKIPPED(4, MOMENTUM_IN),
-    { .name = "nesterov_3", .attr = &nesterov, .n_in = 4, .in = MOMENTUM_IN(3, HYPER), .rtol = 1e-5, .atol = 1e-5 },
-    { .name = "nesterov_2051",
-      .attr = &nesterov,
-      .n_in = 4,
-      .in = MOMENTUM_IN(2051, HYPER),
-      .rtol = 1e-5,
-      .atol = 1e-5 });
-static const rf_op_case momentum_cases[] = {
-    CHANGES_PARAMETER(4, MOMENTUM_IN),
-    { .name = "1", .n_in = 4, .in = MOMENTUM_IN(1, HYPER), .rtol = 1e-5, .atol = 1e-5 },
-    { .name = "255", .n_in = 4, .in = MOMENTUM_IN(255, HYPER), .rtol = 1e-5, .atol = 1e-5 },
-    { .name = "2048", .n_in = 4, .in = MOMENTUM_IN(2048, HYPER), .rtol = 1e-5, .atol = 1e-5 },
-    { .name = "nesterov_3", .attr = &nesterov, .n_in = 4, .in = MOMENTUM_IN(3, HYPER), .rtol = 1e-5, .atol = 1e-5 },
-    { .name = "nesterov_2051",
-      .attr = &nesterov,
-      .n_in = 4,
-      .in = MOMENTUM_IN(2051, HYPER),
-      .rtol = 1e-5,
-      .atol = 1e-5 },
-    { .name = "4M",
-      .n_in = 4,
-      .in = MOMENTUM_IN(4194304, HYPER),
-      .rtol = 1e-5,
-      .atol = 1e-5,
-      .large = true,
-      .benchmark = true },
-};
-
-#define UPDATE_OP(op_name, n_inputs, shadows, mutated, op_cases, ...)                                                  \
+#define UPDATE_OP(op_name, n_inputs, shadows, mutated, ...)                                                            \
     {                                                                                                                  \
         .name = op_name, .min_in = n_inputs, .max_in = n_inputs + shadows, .flags = RF_OP_NO_ONNX,                     \
         .mutates = mutated | shadows << n_inputs, .infer = update_infer, .reference = update_reference,                \
-        .cost = update_cost, RF_KERNELS(kernels), RF_CASES(op_cases), __VA_ARGS__                                      \
+        .cost = update_cost, RF_KERNELS(kernels), __VA_ARGS__                                                          \
     }
 /* Whether the op takes a shadow. */
 #define SHADOW 1u
 #define NO_SHADOW 0u
-static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(update_attr, nesterov) };
-const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, SHADOW, 1u, sgd_cases, .settings = 1u << 2);
-const rf_op rf_op_momentum_update = UPDATE_OP("momentum_update", 4, SHADOW, 1u | 4u, momentum_cases,
-                                              .settings = 1u << 3, RF_ATTRIBUTES(update_attr, update_fields));
-const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, SHADOW, 1u | 4u | 8u, adam_cases, .settings = 1u << 4);
-const rf_op rf_op_rmsprop_update =
-    UPDATE_OP("rmsprop_update", 5, SHADOW, 1u | 4u | 8u, rmsprop_cases, .settings = 1u << 4);
-const rf_op rf_op_adagrad_update = UPDATE_OP("adagrad_update", 4, SHADOW, 1u | 4u, adagrad_cases, .settings = 1u << 3);
-const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, SHADOW, 1u | 4u, lion_cases, .settings = 1u << 3);
-const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, SHADOW, 1u | 4u | 8u, nadam_cases, .settings = 1u << 4);
-const rf_op rf_op_lamb_moments =
-    UPDATE_OP("lamb_moments", 4, NO_SHADOW, 1u | 4u, lamb_moments_cases, .settings = 1u << 3);
-const rf_op rf_op_lamb_update = UPDATE_OP("lamb_update", 4, SHADOW, 1u, lamb_cases, .settings = 1u << 3);
-const rf_op rf_op_muon_momentum = UPDATE_OP("muon_momentum", 4, NO_SHADOW, 1u | 4u, muon_momentum_cases,
-                                            .settings = 1u << 3, RF_ATTRIBUTES(update_attr, update_fields));
-const rf_op rf_op_muon_update = UPDATE_OP("muon_update", 3, SHADOW, 1u, muon_cases, .settings = 1u << 2);
-const rf_op rf_op_average_update = UPDATE_OP("average_update", 3, NO_SHADOW, 1u, average_cases, .settings = 1u << 2);
-const rf_op rf_op_overwrite = UPDATE_OP("overwrite", 3, SHADOW, 1u, overwrite_cases, .settings = 1u << 2);
-const rf_op rf_op_assign = UPDATE_OP("assign", 2, SHADOW, 1u, assign_cases, );
-const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, NO_SHADOW, 1u, accumulate_cases, );
+static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(rf_update_attr, nesterov) };
+const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_momentum_update =
+    UPDATE_OP("momentum_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3, RF_ATTRIBUTES(rf_update_attr, update_fields));
+const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
+const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
+const rf_op rf_op_adagrad_update = UPDATE_OP("adagrad_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3);
+const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3);
+const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
+const rf_op rf_op_lamb_moments = UPDATE_OP("lamb_moments", 4, NO_SHADOW, 1u | 4u, .settings = 1u << 3);
+const rf_op rf_op_lamb_update = UPDATE_OP("lamb_update", 4, SHADOW, 1u, .settings = 1u << 3);
+const rf_op rf_op_muon_momentum = UPDATE_OP("muon_momentum", 4, NO_SHADOW, 1u | 4u, .settings = 1u << 3,
+                                            RF_ATTRIBUTES(rf_update_attr, update_fields));
+const rf_op rf_op_muon_update = UPDATE_OP("muon_update", 3, SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_average_update = UPDATE_OP("average_update", 3, NO_SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_overwrite = UPDATE_OP("overwrite", 3, SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_assign = UPDATE_OP("assign", 2, SHADOW, 1u, );
+const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, NO_SHADOW, 1u, );
 
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in)
 {

@@ -268,7 +268,7 @@ static bool make_texels(const enlargement *e, const rf_device_caps *caps, bool g
     return true;
 }
 
-static double score_texels(const rf_op_call *call, const rf_device_caps *caps)
+static double score_texels(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const enlargement e = enlargement_of(call);
     rf_row_job job;
@@ -277,7 +277,7 @@ static double score_texels(const rf_op_call *call, const rf_device_caps *caps)
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_texels(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_texels(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const enlargement e = enlargement_of(call);
     rf_row_job job;
@@ -327,7 +327,7 @@ static bool make_walk(const rf_op_call *call, const rf_device_caps *caps, rf_row
     return true;
 }
 
-static double score_walk(const rf_op_call *call, const rf_device_caps *caps)
+static double score_walk(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
     if (!make_walk(call, caps, &job) || job.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
@@ -335,7 +335,7 @@ static double score_walk(const rf_op_call *call, const rf_device_caps *caps)
     return chunk == 0 ? RF_SCORE_NONE : chunk < job.rows ? RF_SCORE_RESERVE : RF_SCORE_DRIVER;
 }
 
-static rf_result plan_walk(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_walk(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!make_walk(call, caps, &job))
@@ -408,7 +408,7 @@ static bool make_lines(const rf_op_call *call, const rf_device_caps *caps, rf_ro
     return true;
 }
 
-static double score_lines(const rf_op_call *call, const rf_device_caps *caps)
+static double score_lines(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
     if (!make_lines(call, caps, &job) || job.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
@@ -416,7 +416,7 @@ static double score_lines(const rf_op_call *call, const rf_device_caps *caps)
     return chunk == 0 ? RF_SCORE_NONE : chunk < job.rows ? RF_SCORE_RESERVE : RF_SCORE_DRIVER;
 }
 
-static rf_result plan_lines(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_lines(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!make_lines(call, caps, &job)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: no lines of eights", call->op->name);
@@ -445,7 +445,7 @@ static bool make_sides(const rf_op_call *call, const rf_device_caps *caps, rf_ro
     return true;
 }
 
-static double score_sides(const rf_op_call *call, const rf_device_caps *caps)
+static double score_sides(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_upsample_attr *attr = call->attr;
     rf_row_job jobs[2];
@@ -455,7 +455,7 @@ static double score_sides(const rf_op_call *call, const rf_device_caps *caps)
     return (int64_t)attr->factor[0] * attr->factor[1] >= LARGE_AREA ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_sides(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_sides(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_row_job jobs[2];
     if (!make_sides(call, caps, jobs))
@@ -504,14 +504,15 @@ static bool make_columns(const rf_op_call *call, const rf_device_caps *caps, rf_
     return true;
 }
 
-static double score_columns(const rf_op_call *call, const rf_device_caps *caps)
+static double score_columns(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
     if (!make_columns(call, caps, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
     return rf_row_job_chunk(&job, caps) < job.rows ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
 }
 
-static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     rf_row_job job;
     if (!make_columns(call, caps, &job))
@@ -521,59 +522,6 @@ static rf_result plan_columns(const rf_op_call *call, const rf_device_caps *caps
 
 static const rf_kernel columns = { "columns", score_columns, plan_columns };
 static const rf_kernel *const upsample_grad_kernels[] = { &any, &vec4, &texels, &sides, &walk, &columns };
-
-/* ---- cases ---- */
-
-#define FACTOR(h, w, kind)                                                                                             \
-    .attr = &(const rf_upsample_attr)                                                                                  \
-    {                                                                                                                  \
-        { h, w }, RF_INTERPOLATION_##kind                                                                              \
-    }
-#define F32(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
-/* Geometries for both ops: the factors, the images and what they become. Repeated numbers are exact, sums are not. */
-#define CASES(CASE)                                                                                                    \
-    CASE("nearest_1_1x1x1x1", 1, 1, NEAREST, (4, 1, 1, 1, 1), (4, 1, 1, 1, 1), .check_gradient = true),                \
-        CASE("nearest_2_2x3x4x3", 2, 2, NEAREST, (4, 2, 3, 4, 3), (4, 2, 6, 8, 3), .check_gradient = true),            \
-        CASE("nearest_3x1_1x2x5x4", 3, 1, NEAREST, (4, 1, 2, 5, 4), (4, 1, 6, 5, 4), .check_gradient = true),          \
-        CASE("bilinear_1_1x2x2x1", 1, 1, BILINEAR, (4, 1, 2, 2, 1), (4, 1, 2, 2, 1), .check_gradient = true),          \
-        CASE("bilinear_2_2x3x4x3", 2, 2, BILINEAR, (4, 2, 3, 4, 3), (4, 2, 6, 8, 3), .check_gradient = true),          \
-        CASE("bilinear_3x2_1x2x3x4", 3, 2, BILINEAR, (4, 1, 2, 3, 4), (4, 1, 6, 6, 4), .check_gradient = true),        \
-        CASE("bilinear_5x4_1x1x2x1", 5, 4, BILINEAR, (4, 1, 1, 2, 1), (4, 1, 5, 8, 1), .check_gradient = true),        \
-        CASE("bilinear_1x3_3x2x1x2", 1, 3, BILINEAR, (4, 3, 2, 1, 2), (4, 3, 2, 3, 2), .check_gradient = true),        \
-        CASE("nearest_7x5_3x11x13x5", 7, 5, NEAREST, (4, 3, 11, 13, 5), (4, 3, 77, 65, 5), .large = false),            \
-        CASE("bilinear_7x5_3x11x13x5", 7, 5, BILINEAR, (4, 3, 11, 13, 5), (4, 3, 77, 65, 5), .large = false),          \
-        CASE("bilinear_8_2x5x4x8", 8, 8, BILINEAR, (4, 2, 5, 4, 8), (4, 2, 40, 32, 8), .large = false),                \
-        CASE("nearest_9x8_2x5x4x7", 9, 8, NEAREST, (4, 2, 5, 4, 7), (4, 2, 45, 32, 7), .large = false),                \
-        CASE("nearest_512x1_1x2x1x2", 512, 1, NEAREST, (4, 1, 2, 1, 2), (4, 1, 1024, 1, 2), .large = false),           \
-        CASE("bilinear_1x512_1x1x3x1", 1, 512, BILINEAR, (4, 1, 1, 3, 1), (4, 1, 1, 1536, 1), .large = false),         \
-        CASE("bilinear_200_1x2x2x1", 200, 200, BILINEAR, (4, 1, 2, 2, 1), (4, 1, 400, 400, 1), .large = false),        \
-        CASE("nearest_2_walk_3x5x19x24", 2, 2, NEAREST, (4, 3, 5, 19, 24), (4, 3, 10, 38, 24), .large = false),        \
-        CASE("bilinear_2_walk_2x7x33x16", 2, 2, BILINEAR, (4, 2, 7, 33, 16), (4, 2, 14, 66, 16), .large = false),      \
-        CASE("bilinear_2_walk_1x1x2x8", 2, 2, BILINEAR, (4, 1, 1, 2, 8), (4, 1, 2, 4, 8), .large = false),             \
-        CASE("nearest_2_32x28x28x16", 2, 2, NEAREST, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,          \
-             .benchmark = true),                                                                                       \
-        CASE("bilinear_2_32x28x28x16", 2, 2, BILINEAR, (4, 32, 28, 28, 16), (4, 32, 56, 56, 16), .large = true,        \
-             .benchmark = true),                                                                                       \
-        CASE("bilinear_4_8x64x64x3", 4, 4, BILINEAR, (4, 8, 64, 64, 3), (4, 8, 256, 256, 3), .large = true,            \
-             .benchmark = true)
-#define FORWARD_CASE(label, h, w, kind, image, result, ...)                                                            \
-    {                                                                                                                  \
-        .name = label, FACTOR(h, w, kind), .n_in = 1, .in = { F32 image }, .rtol = RTOL_##kind, .atol = RTOL_##kind,   \
-        __VA_ARGS__                                                                                                    \
-    }
-#define GRAD_CASE(label, h, w, kind, image, result, ...)                                                               \
-    {                                                                                                                  \
-        .name = label, FACTOR(h, w, kind), .n_in = 2, .in = { F32 result, F32 image }, .rtol = 1e-5,                   \
-        .atol = 1e-6 * (h) * (w), __VA_ARGS__                                                                          \
-    }
-#define RTOL_NEAREST 0
-#define RTOL_BILINEAR 1e-6
-static const rf_op_case upsample_cases[] = { CASES(FORWARD_CASE) };
-static const rf_op_case upsample_grad_cases[] = {
-    CASES(GRAD_CASE),
-    GRAD_CASE("bilinear_3x4_columns_1x21x5x3", 3, 4, BILINEAR, (4, 1, 21, 5, 3), (4, 1, 63, 20, 3), .large = false),
-    GRAD_CASE("bilinear_4x3_columns_2x19x3x8", 4, 3, BILINEAR, (4, 2, 19, 3, 8), (4, 2, 76, 9, 8), .large = false)
-};
 
 /* ---- the ops ---- */
 
@@ -601,7 +549,6 @@ const rf_op rf_op_upsample2d = {
     .reference = upsample_reference,
     .cost = upsample_cost,
     RF_KERNELS(upsample_kernels),
-    RF_CASES(upsample_cases),
 };
 
 const rf_op rf_op_upsample2d_grad = {
@@ -618,5 +565,4 @@ const rf_op rf_op_upsample2d_grad = {
     .reference = upsample_grad_reference,
     .cost = upsample_cost,
     RF_KERNELS(upsample_grad_kernels),
-    RF_CASES(upsample_grad_cases),
 };

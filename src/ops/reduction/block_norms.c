@@ -95,7 +95,7 @@ static uint64_t blocks_at_once(const rf_device_caps *caps)
 }
 
 /* Blocks begin where descriptors may. */
-static double score_blocks(const rf_op_call *call, const rf_device_caps *caps)
+static double score_blocks(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     const bool small = caps->max_workgroup_size[0] < LANES || caps->max_workgroup_invocations < LANES;
@@ -103,7 +103,7 @@ static double score_blocks(const rf_op_call *call, const rf_device_caps *caps)
     return small || !aligned || blocks_at_once(caps) == 0 ? RF_SCORE_NONE : RF_SCORE_ANY;
 }
 
-static rf_result plan_blocks(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_blocks(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const uint64_t count = rf_desc_count(&call->in[0]), blocks = count_blocks(call), most = blocks_at_once(caps);
     const bool lamb = call->op == &rf_op_lamb_norms;
@@ -128,39 +128,7 @@ static rf_result plan_blocks(const rf_op_call *call, const rf_device_caps *caps,
 static const rf_kernel kernel_blocks = { "blocks", score_blocks, plan_blocks };
 static const rf_kernel *const block_norms_kernels[] = { &kernel_blocks };
 
-/* ---- cases ---- */
-
-#define NORM_VECTOR(n) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, 1, n)
-#define LAMB_NORMS_CASE(n, ...)                                                                                        \
-    {                                                                                                                  \
-        .name = #n, .n_in = 4, .rtol = 1e-5, .atol = 1e-5,                                                             \
-        .in = { NORM_VECTOR(n), NORM_VECTOR(n), RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.01f, 1, 1, n),                    \
-                RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.1f, 0.9f, 1, RF_HYPER_COUNT) },                                   \
-        __VA_ARGS__                                                                                                    \
-    }
-static const rf_op_case lamb_norms_cases[] = {
-    LAMB_NORMS_CASE(1, ),
-    LAMB_NORMS_CASE(65, ),
-    LAMB_NORMS_CASE(1023, ),
-    LAMB_NORMS_CASE(1024, ),
-    LAMB_NORMS_CASE(1025, ),
-    LAMB_NORMS_CASE(121930, .large = true, .benchmark = true),
-    LAMB_NORMS_CASE(4194304, .large = true, .benchmark = true),
-};
-
-#define BLOCK_SQUARES_CASE(n, ...)                                                                                     \
-    {                                                                                                                  \
-        .name = #n, .n_in = 1, .rtol = 1e-5, .atol = 1e-5, .in = { NORM_VECTOR(n) }, __VA_ARGS__                       \
-    }
-static const rf_op_case block_squares_cases[] = {
-    BLOCK_SQUARES_CASE(1, ),
-    BLOCK_SQUARES_CASE(65, ),
-    BLOCK_SQUARES_CASE(1023, ),
-    BLOCK_SQUARES_CASE(1024, ),
-    BLOCK_SQUARES_CASE(1025, ),
-    BLOCK_SQUARES_CASE(121930, .large = true, .benchmark = true),
-    BLOCK_SQUARES_CASE(4194304, .large = true, .benchmark = true),
-};
+/* ---- the ops ---- */
 
 const rf_op rf_op_block_squares = {
     .name = "block_squares",
@@ -174,7 +142,6 @@ const rf_op rf_op_block_squares = {
     .reference = block_squares_reference,
     .cost = block_norms_cost,
     RF_KERNELS(block_norms_kernels),
-    RF_CASES(block_squares_cases),
 };
 
 const rf_op rf_op_lamb_norms = {
@@ -190,5 +157,4 @@ const rf_op rf_op_lamb_norms = {
     .reference = lamb_norms_reference,
     .cost = block_norms_cost,
     RF_KERNELS(block_norms_kernels),
-    RF_CASES(lamb_norms_cases),
 };

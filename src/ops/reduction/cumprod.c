@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cumulative products along the last dimension, and the linear recurrence that their gradient is made of. */
+/* Cumulative products along the last dimension, and the linear recurrence that their second gradient is made of. */
 #include "ops/ops.h"
 #include "ops/reduction/scan.h"
 #include "rf_shaders.h"
@@ -21,111 +21,10 @@ rf_result rf_emit_cumprod(rf_graph *g, rf_value x, bool exclusive, bool reverse,
     return rf_graph_add(g, &rf_op_cumprod, &attr, &x, 1, out);
 }
 
-/* The product up to each element is a number about 1 times 2 to the power `after`, that of the elements before it
- * another one times 2 to the power `before`: whole numbers. From the first zero on they are 0. */
-typedef struct exponents {
-    rf_value after, before, less; /* less: before - after */
-} exponents;
-
-/* log2 |x|, 0 of zeros and NaN, and whether x is neither. */
-static rf_result emit_logarithms(rf_graph *g, rf_value x, rf_value *logarithm, rf_value *is_factor)
-{
-    static const float limits[] = { 0, -127, 128 };
-    rf_value size, limit[3];
-    for (uint32_t i = 0; i < 3; i++)
-        RF_TRY(rf_graph_constant(g, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &limits[i], &limit[i]));
-    RF_TRY(rf_emit_unary(g, RF_FN_ABS, 0, x, &size));
-    RF_TRY(rf_emit_binary(g, RF_FN_GREATER, 0, size, limit[0], is_factor));
-    RF_TRY(rf_emit_unary(g, RF_FN_LOG, 0, size, logarithm));
-    RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, 1.44269504f, *logarithm, logarithm));
-    RF_TRY(rf_emit_binary(g, RF_FN_MAXIMUM, 0, *logarithm, limit[1], logarithm));
-    RF_TRY(rf_emit_binary(g, RF_FN_MINIMUM, 0, *logarithm, limit[2], logarithm));
-    return rf_emit_binary(g, RF_FN_WHERE, 0, *is_factor, *logarithm, logarithm);
-}
-
-static rf_result emit_exponents(rf_graph *g, rf_value x, bool reverse, exponents *out)
-{
-    rf_value logarithm, is_factor, whole[2], steps;
-    RF_TRY(emit_logarithms(g, x, &logarithm, &is_factor));
-    for (uint32_t exclusive = 0; exclusive < 2; exclusive++) {
-        rf_value alive;
-        RF_TRY(rf_emit_cumprod(g, is_factor, exclusive, reverse, &alive));
-        RF_TRY(rf_emit_cumsum(g, logarithm, exclusive, reverse, &whole[exclusive]));
-        RF_TRY(rf_emit_unary(g, RF_FN_ROUND, 0, whole[exclusive], &whole[exclusive]));
-        RF_TRY(rf_emit_binary(g, RF_FN_WHERE, 0, alive, whole[exclusive], &whole[exclusive]));
-    }
-    /* Sums by different kernels need not round alike. The steps are what they are; their sums are exact. */
-    RF_TRY(rf_emit_binary(g, RF_FN_SUBTRACT, 0, whole[0], whole[1], &steps));
-    RF_TRY(rf_emit_cumsum(g, steps, false, reverse, &out->after));
-    RF_TRY(rf_emit_binary(g, RF_FN_SUBTRACT, 0, out->after, steps, &out->before));
-    return rf_emit_unary(g, RF_FN_NEGATIVE, 0, steps, &out->less);
-}
-
-/* Of numbers about 1, times powers of 2: of x' = x * 2^less, the products before each element lack 2^before, and what
- * follows it, which is made of dy * 2^after, has 2^after too much. */
-static rf_result emit_scaled_gradient(rf_graph *g, const rf_cumprod_attr *attr, rf_value x, rf_value dy, rf_value *out)
-{
-    rf_value factors, before, s, scaled;
-    exponents e;
-    RF_TRY(emit_exponents(g, x, attr->reverse, &e));
-    RF_TRY(rf_emit_binary(g, RF_FN_LDEXP, 0, x, e.less, &factors));
-    RF_TRY(rf_emit_cumprod(g, factors, true, attr->reverse, &before));
-    RF_TRY(rf_emit_binary(g, RF_FN_LDEXP, 0, dy, attr->exclusive ? e.before : e.after, &scaled));
-    if (!attr->exclusive) RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, factors, scaled, &scaled));
-    RF_TRY(rf_emit_recurrence(g, scaled, factors, !attr->reverse, &s));
-    RF_TRY(rf_emit_binary(g, RF_FN_LDEXP, 0, s, e.less, &s));
-    if (!attr->exclusive) {
-        RF_TRY(rf_emit_binary(g, RF_FN_LDEXP, 0, dy, e.before, &scaled));
-        RF_TRY(rf_emit_binary(g, RF_FN_ADD, 0, scaled, s, &s));
-    }
-    /* Behind a zero there is no gradient, whatever overflows there. */
-    RF_TRY(rf_emit_binary(g, RF_FN_WHERE, 0, before, s, &s));
-    return rf_emit_binary(g, RF_FN_MULTIPLY, 0, before, s, out);
-}
-
-/* *fits: 1 where x is neither too large for a float nor too small, and times what *fits was. */
-static rf_result emit_fits(rf_graph *g, rf_value x, rf_value *fits)
-{
-    static const float limits[] = { 1e-37f, 3e38f };
-    for (uint32_t i = 0; i < 2; i++) {
-        rf_value size, limit, inside;
-        RF_TRY(rf_graph_constant(g, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, &limits[i], &limit));
-        RF_TRY(rf_emit_unary(g, RF_FN_ABS, 0, x, &size));
-        RF_TRY(rf_emit_binary(g, RF_FN_GREATER, 0, i ? limit : size, i ? size : limit, &inside));
-        if (*fits) RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, *fits, inside, &inside));
-        *fits = inside;
-    }
-    return RF_OK;
-}
-
-/*
- * An element is a factor of its own product and of all that follow. Its gradient is the product of those before it
- * times s, which comes from the other end: s[i] = dy[i] + x[i + 1] * s[i + 1], of exclusive products dy[i + 1] + x[i +
- * 1] * s[i + 1]. Nothing is divided by the element, so that zeros are factors like others. Where either of the two is
- * more or less than floats hold, the gradient may be neither: it is made in another way there.
- */
 static rf_result cumprod_gradient(rf_grad_context *ctx)
 {
-    const rf_cumprod_attr *attr = ctx->attr;
-    const rf_value x = ctx->in[0], dy = ctx->dout[0];
-    rf_graph *g = ctx->graph;
-    rf_value before, s, plain, scaled, fits = 0;
-    if (dy == 0 || !ctx->needed[0]) return RF_OK;
-    RF_TRY(rf_emit_cumprod(g, x, true, attr->reverse, &before));
-    if (attr->exclusive) {
-        RF_TRY(rf_emit_recurrence(g, dy, x, !attr->reverse, &s));
-    } else {
-        RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, x, dy, &s));
-        RF_TRY(rf_emit_recurrence(g, s, x, !attr->reverse, &s));
-        RF_TRY(rf_emit_binary(g, RF_FN_ADD, 0, dy, s, &s));
-    }
-    RF_TRY(rf_emit_binary(g, RF_FN_MULTIPLY, 0, before, s, &plain));
-    RF_TRY(emit_fits(g, before, &fits));
-    RF_TRY(emit_fits(g, s, &fits));
-    RF_TRY(emit_scaled_gradient(g, attr, x, dy, &scaled));
-    RF_TRY(rf_emit_binary(g, RF_FN_WHERE, 0, fits, plain, &plain));
-    RF_TRY(rf_emit_binary(g, RF_FN_WHERE_NOT, 0, fits, scaled, &scaled));
-    return rf_emit_binary(g, RF_FN_ADD, 0, plain, scaled, &ctx->din[0]);
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    return rf_emit_cumprod_grad(ctx->graph, ctx->attr, ctx->dout[0], ctx->in[0], &ctx->din[0]);
 }
 
 /* Products keep exponents of their own, so that those of long rows fit on the way. */
@@ -235,67 +134,6 @@ static rf_scan recurrence_scan(const rf_op_call *call)
 RF_SCAN_KERNELS_OF_FOURS(cumprod, cumprod_scan(call));
 RF_SCAN_KERNELS(recurrence, recurrence_scan(call));
 
-/* ---- cases ---- */
-
-static const rf_cumprod_attr plain = { 0, 0 }, exclusive = { 1, 0 }, reverse = { 0, 1 }, both = { 1, 1 };
-/* Factors about 1, so that long products are numbers; about 0; and zeros among ones, twos and their negatives. */
-#define NEAR_1(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.99f, 1.01f, __VA_ARGS__)
-#define NORMAL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
-#define WIDE(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 2, __VA_ARGS__)
-#define ZEROS(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
-/* The rounding error grows with the length. Denormal products are zeros. */
-#define CASE(text, attr_, rtol_, x) .name = text, .attr = &attr_, .n_in = 1, .in = { x }, .rtol = rtol_, .atol = 2e-38
-static const rf_op_case cumprod_cases[] = {
-    { CASE("1", plain, 1e-6, NORMAL(1, 1)) },
-    { CASE("exclusive_1x1", exclusive, 1e-6, NORMAL(2, 1, 1)) },
-    { CASE("5x1", reverse, 1e-6, NORMAL(2, 5, 1)) },
-    { CASE("3x5", plain, 1e-5, NORMAL(2, 3, 5)), .check_gradient = true },
-    { CASE("exclusive_2x2x7", exclusive, 1e-5, NORMAL(3, 2, 2, 7)), .check_gradient = true },
-    { CASE("reverse_4x3", reverse, 1e-5, NORMAL(2, 4, 3)), .check_gradient = true },
-    { CASE("both_17", both, 1e-5, NORMAL(1, 17)), .check_gradient = true },
-    { CASE("zeros_9x5", plain, 1e-5, ZEROS(2, 9, 5)), .check_gradient = true },
-    { CASE("zeros_exclusive_7x6", both, 1e-5, ZEROS(2, 7, 6)), .check_gradient = true },
-    { CASE("7x63", exclusive, 1e-5, WIDE(2, 7, 63)) },
-    { CASE("17x64", both, 1e-5, WIDE(2, 17, 64)) },
-    { CASE("257x65", reverse, 1e-5, WIDE(2, 257, 65)) },
-    /* beyond the range of floats and back */
-    { CASE("33x1009", both, 1e-4, WIDE(2, 33, 1009)) },
-    { CASE("zeros_5x1024", plain, 1e-5, ZEROS(2, 5, 1024)) },
-    { CASE("64x10", plain, 1e-5, NORMAL(2, 64, 10)), .benchmark = true },
-    { CASE("2x4096", exclusive, 1e-4, NEAR_1(2, 2, 4096)), .benchmark = true },
-    { CASE("1024x1024", plain, 1e-4, NEAR_1(2, 1024, 1024)), .benchmark = true },
-    { CASE("8x65536", plain, 1e-3, NEAR_1(2, 8, 65536)), .benchmark = true },
-    /* rows longer than some drivers let one loop be */
-    { CASE("70001", exclusive, 1e-3, NEAR_1(1, 70001)) },
-    { CASE("3x131101", both, 1e-3, NEAR_1(2, 3, 131101)) },
-    { CASE("1000003", reverse, 2e-3, NEAR_1(1, 1000003)), .benchmark = true, .large = true },
-    /* more than one descriptor spans at the smallest limits: several dispatches */
-    { CASE("34000x1024", plain, 1e-4, NEAR_1(2, 34000, 1024)), .large = true },
-};
-
-static const rf_recurrence_attr forwards = { 0 }, backwards = { 1 };
-#define FADING(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, -0.99f, 0.99f, __VA_ARGS__)
-#define LASTING(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.95f, 1.0f, __VA_ARGS__)
-#define STEPS(text, attr_, rtol_, x, factors)                                                                          \
-    .name = text, .attr = &attr_, .n_in = 2, .in = { x, factors }, .rtol = rtol_, .atol = 20 * rtol_
-/* Of an infinite factor and what cancels before it, blocks make NaN. */
-static const rf_op_case recurrence_cases[] = {
-    { STEPS("1", forwards, 1e-6, NORMAL(1, 1), NORMAL(1, 1)) },
-    { STEPS("5x1", backwards, 1e-6, NORMAL(2, 5, 1), NORMAL(2, 5, 1)) },
-    { STEPS("3x5", forwards, 1e-6, NORMAL(2, 3, 5), NORMAL(2, 3, 5)), .check_gradient = true },
-    { STEPS("backwards_2x2x7", backwards, 1e-6, NORMAL(3, 2, 2, 7), NORMAL(3, 2, 2, 7)), .check_gradient = true },
-    { STEPS("zeros_9x5", forwards, 1e-6, NORMAL(2, 9, 5), ZEROS(2, 9, 5)), .check_gradient = true },
-    { STEPS("257x65", backwards, 1e-6, NORMAL(2, 257, 65), FADING(2, 257, 65)), .unattended = true },
-    { STEPS("33x1009", forwards, 1e-5, NORMAL(2, 33, 1009), LASTING(2, 33, 1009)), .unattended = true },
-    { STEPS("2x4096", backwards, 1e-5, NORMAL(2, 2, 4096), LASTING(2, 2, 4096)), .unattended = true,
-      .benchmark = true },
-    { STEPS("1024x1024", forwards, 1e-5, NORMAL(2, 1024, 1024), LASTING(2, 1024, 1024)), .unattended = true,
-      .benchmark = true },
-    { STEPS("3x131101", backwards, 1e-5, NORMAL(2, 3, 131101), LASTING(2, 3, 131101)), .unattended = true },
-    { STEPS("34000x1024", forwards, 1e-5, NORMAL(2, 34000, 1024), FADING(2, 34000, 1024)), .unattended = true,
-      .large = true },
-};
-
 /* ---- the ops ---- */
 
 static const rf_attr_field cumprod_fields[] = {
@@ -315,7 +153,6 @@ const rf_op rf_op_cumprod = {
     .reference = cumprod_reference,
     .cost = cumprod_cost,
     RF_KERNELS(cumprod_kernels),
-    RF_CASES(cumprod_cases),
 };
 
 static const rf_attr_field recurrence_fields[] = { RF_ATTR_FLAG(rf_recurrence_attr, reverse) };
@@ -332,5 +169,4 @@ const rf_op rf_op_recurrence = {
     .reference = recurrence_reference,
     .cost = recurrence_cost,
     RF_KERNELS(recurrence_kernels),
-    RF_CASES(recurrence_cases),
 };

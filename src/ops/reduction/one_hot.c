@@ -56,27 +56,16 @@ static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps
                        .loops = RF_NO_LOOPS,
                        .local = rf_local_size(caps, 128),
                        .rows = rf_desc_count(&call->in[0]),
-                       .threads_per_row = depth,
-                       .n_push = 2 };
+                       .threads_per_row = depth };
+    const rf_push_one_hot push = { .depth = (uint32_t)depth };
+    RF_ROW_JOB_PUSH(&job, push, rows);
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(int32_t));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, depth * sizeof(float));
-    job.push[1] = (uint32_t)depth;
     return job;
 }
 
 RF_ROW_KERNEL(one_hot_kernel, "element", one_hot_job(call, caps));
 static const rf_kernel *const one_hot_kernels[] = { &one_hot_kernel };
-
-#define CASE(case_name, depth, low, high, ...)                                                                         \
-    .name = case_name, .attr = &(const rf_one_hot_attr){ depth }, .n_in = 1,                                           \
-    .in = { { .desc = RF_DESC(RF_I32, __VA_ARGS__), .fill = RF_FILL_INTEGER, .a = low, .b = high } }
-static const rf_op_case one_hot_cases[] = {
-    { CASE("scalar_3", 3, 1, 2, 0, 0) },
-    { CASE("31_1", 1, -1, 2, 1, 31) },
-    { CASE("out_of_range_257_5", 5, -3, 9, 1, 257) },
-    { CASE("3x5_33", 33, 0, 33, 2, 3, 5) },
-    { CASE("64_10", 10, 0, 10, 1, 64), .benchmark = true },
-};
 
 static const rf_attr_field one_hot_fields[] = { RF_ATTR_INT(rf_one_hot_attr, depth, 0, INT32_MAX) };
 
@@ -91,5 +80,4 @@ const rf_op rf_op_one_hot = {
     .reference = one_hot_reference,
     .cost = one_hot_cost,
     RF_KERNELS(one_hot_kernels),
-    RF_CASES(one_hot_cases),
 };

@@ -277,13 +277,14 @@ static rf_result sides_plan(const rf_op_call *call, const rf_device_caps *caps, 
 
 #define SIDES_KERNEL(id, gradient, ...)                                                                                \
     static const sides_shaders id##_shaders = { __VA_ARGS__ };                                                         \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
     {                                                                                                                  \
         rf_pool_geometry p;                                                                                            \
         rf_row_job jobs[2];                                                                                            \
         return sides_jobs(call, caps, &id##_shaders, gradient, &p, jobs) ? sides_score(&p, jobs, 2, caps) : 0;         \
     }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
     {                                                                                                                  \
         return sides_plan(call, caps, &id##_shaders, gradient, plan);                                                  \
     }                                                                                                                  \
@@ -334,7 +335,7 @@ static bool index_jobs(const rf_op_call *call, const rf_device_caps *caps, rf_po
     return true;
 }
 
-static double max_grad_sides_score(const rf_op_call *call, const rf_device_caps *caps)
+static double max_grad_sides_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_pool_geometry p;
     rf_row_job jobs[3];
@@ -342,7 +343,8 @@ static double max_grad_sides_score(const rf_op_call *call, const rf_device_caps 
     return index_jobs(call, caps, &p, jobs, &lines) ? sides_score(&p, jobs, 3, caps) : 0;
 }
 
-static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                     rf_kernel_plan *plan)
 {
     rf_pool_geometry p;
     rf_row_job jobs[3];

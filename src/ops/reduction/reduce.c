@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over any axes: the op, its gradient, its reference. Kernels are in reduce_kernels.c, cases in
- * reduce_cases.c. */
+/* Reductions over any axes: the op, its gradient, its reference. Kernels are in reduce_kernels.c. */
 #include "ops/reduction/reduce.h"
 #include "ops/scalar.h"
 
@@ -199,7 +198,6 @@ const rf_op rf_op_reduce = {
     .reference = reduce_reference,
     .cost = reduce_cost,
     RF_KERNELS(rf_reduce_kernels),
-    RF_CASES(rf_reduce_cases),
 };
 
 /* ---- mean_scale: an op because the counts change with the batch, and a constant would not ---- */
@@ -256,15 +254,6 @@ static rf_row_job mean_scale_job(const rf_op_call *call, const rf_device_caps *c
 RF_ROW_KERNEL(mean_scale_kernel, "element", mean_scale_job(call, caps));
 static const rf_kernel *const mean_scale_kernels[] = { &mean_scale_kernel };
 
-#define SCALE_CASE(case_name, n, m)                                                                                    \
-    .name = case_name, .n_in = 2, .in = { { .desc = RF_DESC(RF_F32, 1, n) }, { .desc = RF_DESC(RF_F32, 2, n, m) } },   \
-    .rtol = 1e-6, .atol = 1e-30
-static const rf_op_case mean_scale_cases[] = {
-    { SCALE_CASE("1", 1, 3), .check_gradient = true },
-    { SCALE_CASE("31", 31, 7) },
-    { SCALE_CASE("257", 257, 2) },
-};
-
 const rf_op rf_op_mean_scale = {
     .name = "mean_scale",
     .min_in = 2,
@@ -278,5 +267,4 @@ const rf_op rf_op_mean_scale = {
     .reference = mean_scale_reference,
     .cost = mean_scale_cost,
     RF_KERNELS(mean_scale_kernels),
-    RF_CASES(mean_scale_cases),
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the reduce op share: reduce.c (host side), reduce_kernels.c, reduce_cases.c. */
+/* What the files of the reduce op share: reduce.c (host side), reduce_kernels.c. */
 #ifndef RF_OPS_REDUCTION_REDUCE_H
 #define RF_OPS_REDUCTION_REDUCE_H
 
@@ -21,7 +21,5 @@ enum {
     RF_NUM_REDUCE_KERNELS
 };
 extern const rf_kernel *const rf_reduce_kernels[RF_NUM_REDUCE_KERNELS];
-#define RF_NUM_REDUCE_CASES 55
-extern const rf_op_case rf_reduce_cases[RF_NUM_REDUCE_CASES];
 
 #endif

@@ -379,7 +379,7 @@ static bool strips_job_make(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_strips_fit(caps, &s->strips, s->workspace);
 }
 
-static double strips_score(const rf_op_call *call, const rf_device_caps *caps)
+static double strips_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     strips_job s;
     if (!strips_job_make(call, caps, &s)) return RF_SCORE_NONE;
@@ -389,7 +389,7 @@ static double strips_score(const rf_op_call *call, const rf_device_caps *caps)
     return caps->is_cpu || (s.width == 4 && wide) ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
 }
 
-static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     strips_job s;
     if (!strips_job_make(call, caps, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not eligible", call->op->name);

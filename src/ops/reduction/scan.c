@@ -16,6 +16,18 @@ static bool has_fours(const rf_op_call *call, const rf_device_caps *caps, const 
     return columns % 4 == 0 || rf_desc_rows(&call->in[0]) == 1;
 }
 
+static uint64_t row_walks(const rf_scan *scan)
+{
+    return scan->element_words ? 2 : 1;
+}
+
+/* Bytes of workspace of a row. */
+static uint64_t kept_bytes(const rf_op_call *call, const rf_scan *scan, scan_cut cut)
+{
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
+    return (cut.blocks * scan->total_words + columns * scan->element_words) * sizeof(uint32_t);
+}
+
 /* `fours`: the shader's variants for subgroups of 8 and of 16, if it is to be one of those. */
 static rf_row_job scan_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
                            const rf_shader *shader, const rf_shader *const *fours, scan_cut cut)
@@ -25,7 +37,7 @@ static rf_row_job scan_job(const rf_op_call *call, const rf_device_caps *caps, c
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = cut.blocks,
-                       .loops = (fours ? cut.len / 4 + 4 : cut.len) + 1,
+                       .loops = (fours ? cut.len / 4 + 4 : cut.len * row_walks(scan)) + 1,
                        .n_push = 6 };
     job.push[1] = (uint32_t)columns;
     job.push[2] = (uint32_t)cut.blocks;
@@ -51,6 +63,7 @@ static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps, co
     const scan_cut cut = { 1, fours ? rf_align_up(columns, 4) : columns };
     rf_row_job job = scan_job(call, caps, scan, scan->row, fours ? scan->row_fours : NULL, cut);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
+    if (scan->element_words) rf_row_job_tensor(&job, RF_BIND_WORKSPACE, 0, kept_bytes(call, scan, cut));
     if (fours) add_tail(call, &job);
     return job;
 }
@@ -68,6 +81,7 @@ rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, c
                            rf_kernel_plan *plan)
 {
     const rf_row_job job = row_job(call, caps, scan, fours);
+    if (scan->element_words) plan->workspace = job.rows * kept_bytes(call, scan, (scan_cut){ .blocks = 1 });
     return rf_row_job_plan(&job, caps, plan);
 }
 
@@ -75,10 +89,11 @@ rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, c
 
 /* Blocks enough to keep the device busy, but no more than a block has elements: each invocation takes the totals of the
  * blocks before its own. */
-static scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, bool fours)
+static scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
 {
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
-    const uint64_t busy = rf_div_up(caps->is_cpu ? 64 : 16384, rows), most = rf_loop_limit(caps) / 2;
+    const uint64_t busy = rf_div_up(caps->is_cpu ? 64 : 16384, rows),
+                   most = rf_loop_limit(caps) / (2 * row_walks(scan));
     uint64_t len = (uint64_t)ceil(sqrt((double)columns));
     if (len < rf_div_up(columns, busy)) len = rf_div_up(columns, busy);
     if (len > most) len = most;
@@ -89,13 +104,13 @@ static scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, 
 static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours,
                          scan_cut cut, rf_row_job *totals, rf_row_job *rest)
 {
-    const uint64_t total_bytes = cut.blocks * scan->total_words * sizeof(uint32_t);
+    const uint64_t bytes = kept_bytes(call, scan, cut);
     *totals = scan_job(call, caps, scan, scan->totals, fours ? scan->totals_fours : NULL, cut);
-    rf_row_job_tensor(totals, RF_BIND_WORKSPACE, 0, total_bytes);
+    rf_row_job_tensor(totals, RF_BIND_WORKSPACE, 0, bytes);
     *rest = scan_job(call, caps, scan, scan->blocked, fours ? scan->blocked_fours : NULL, cut);
     rf_row_job_tensor(rest, RF_BIND_OUTPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
-    rf_row_job_tensor(rest, RF_BIND_WORKSPACE, 0, total_bytes);
-    rest->tensors[rest->n_tensors - 1].write = false;
+    rf_row_job_tensor(rest, RF_BIND_WORKSPACE, 0, bytes);
+    rest->tensors[rest->n_tensors - 1].write = scan->element_words > 0;
     rest->loops += cut.blocks + 1; /* totals before the block */
     if (fours) add_tail(call, totals), add_tail(call, rest);
 }
@@ -104,7 +119,7 @@ static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, con
 double rf_scan_blocked_score(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
 {
     if (fours && !has_fours(call, caps, scan)) return RF_SCORE_NONE;
-    const scan_cut cut = blocked_cut(call, caps, fours);
+    const scan_cut cut = blocked_cut(call, caps, scan, fours);
     rf_row_job totals, rest;
     blocked_jobs(call, caps, scan, fours, cut, &totals, &rest);
     if (cut.blocks < 2 || rest.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
@@ -118,10 +133,10 @@ double rf_scan_blocked_score(const rf_op_call *call, const rf_device_caps *caps,
 rf_result rf_scan_blocked_plan(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours,
                                rf_kernel_plan *plan)
 {
-    const scan_cut cut = blocked_cut(call, caps, fours);
+    const scan_cut cut = blocked_cut(call, caps, scan, fours);
     rf_row_job totals, rest;
     blocked_jobs(call, caps, scan, fours, cut, &totals, &rest);
-    plan->workspace = totals.rows * cut.blocks * scan->total_words * sizeof(uint32_t);
+    plan->workspace = totals.rows * kept_bytes(call, scan, cut);
     RF_TRY(rf_row_job_plan(&totals, caps, plan));
     return rf_row_job_plan(&rest, caps, plan);
 }

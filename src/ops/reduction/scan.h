@@ -11,7 +11,8 @@ typedef struct rf_scan {
     const rf_shader *row, *totals, *blocked;
     /* The same four columns at a time, for subgroups of 8 and of 16; NULL where there are none. */
     const rf_shader *row_fours[2], *totals_fours[2], *blocked_fours[2], *group_fours[2];
-    uint32_t total_words; /* of four bytes: what is left of a block */
+    uint32_t total_words;   /* of four bytes: what is left of a block */
+    uint32_t element_words; /* what the last dispatch keeps of each element, behind the totals, to walk rows twice */
     uint32_t exclusive, reverse;
 } rf_scan;
 
@@ -27,12 +28,13 @@ rf_result rf_scan_group_plan(const rf_op_call *call, const rf_device_caps *caps,
                              rf_kernel_plan *plan);
 
 #define RF_SCAN_KERNEL(id, text, way, fours, make_scan)                                                                \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps)                                       \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
     {                                                                                                                  \
         const rf_scan scan = make_scan;                                                                                \
         return rf_scan_##way##_score(call, caps, &scan, fours);                                                        \
     }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)               \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
     {                                                                                                                  \
         const rf_scan scan = make_scan;                                                                                \
         return rf_scan_##way##_plan(call, caps, &scan, fours, plan);                                                   \

@@ -232,7 +232,7 @@ static bool insertion_pays(const sizes *n)
 }
 
 /* Each stage has to leave less than half of what it reads; what it leaves begins after what it reads, by turns. */
-static double insertion_score(const rf_op_call *call, const rf_device_caps *caps)
+static double insertion_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const sizes n = sizes_of(call);
     if (longest_block(&n, caps) < rf_min(2 * n.k + 1, n.columns)) return RF_SCORE_NONE;
@@ -244,7 +244,8 @@ static double insertion_score(const rf_op_call *call, const rf_device_caps *caps
     return caps->is_cpu && insertion_pays(&n) ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
-static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                rf_kernel_plan *plan)
 {
     const sizes n = sizes_of(call);
     stage s = first_stage(&n, caps);
@@ -287,7 +288,7 @@ static rf_row_job sorting_job(const sizes *n, const rf_device_caps *caps, const 
     return job;
 }
 
-static double sorting_score(const rf_op_call *call, const rf_device_caps *caps)
+static double sorting_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const sizes n = sizes_of(call);
     const uint64_t length = power_of_two(n.columns);
@@ -369,7 +370,8 @@ static rf_result plan_steps(network *net, const rf_device_caps *caps, uint64_t s
     return RF_OK;
 }
 
-static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
     const sizes n = sizes_of(call);
     const uint64_t length = power_of_two(n.columns), block = power_of_two(n.k);
@@ -394,53 +396,7 @@ static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps
 static const rf_kernel sorting = { "sorting", sorting_score, sorting_plan };
 static const rf_kernel *const top_k_kernels[] = { &insertion, &sorting };
 
-/* ---- cases ---- */
-
-static const rf_top_k_attr k1 = { 1, 0 }, k3 = { 3, 0 }, k5 = { 5, 0 }, k8 = { 8, 0 }, k64 = { 64, 0 },
-                           k100 = { 100, 0 }, k1009 = { 1009, 0 }, ascending = { 0, RF_TOP_K_ASCENDING },
-                           descending = { 0, RF_TOP_K_DESCENDING }, smallest_3 = { 3, RF_TOP_K_ASCENDING };
-#define X(fill_, a_, b_, ...) RF_TENSOR(RF_F32, fill_, a_, b_, __VA_ARGS__)
-#define NORMAL(...) X(RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
-#define TIES(...) X(RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
-#define DISTINCT(...) X(RF_FILL_DISTINCT, 0, 0, __VA_ARGS__)
-#define CASE(text, attr_, ...) .name = text, .attr = &attr_, .n_in = 1, .in = { __VA_ARGS__ }
-static const rf_op_case top_k_cases[] = {
-    { CASE("1_of_1", k1, NORMAL(1, 1)) },
-    { CASE("1_of_2x7", k1, DISTINCT(2, 2, 7)), .check_gradient = true },
-    { CASE("3_of_3x3", k3, DISTINCT(2, 3, 3)), .check_gradient = true },
-    { CASE("3_of_2x3x5", k3, DISTINCT(3, 2, 3, 5)), .check_gradient = true },
-    { CASE("5_of_11", k5, DISTINCT(1, 11)), .check_gradient = true },
-    { CASE("ties_5_of_33x17", k5, TIES(2, 33, 17)) },
-    { CASE("equal_8_of_7x31", k8, X(RF_FILL_ZERO, 0, 0, 2, 7, 31)) },
-    { CASE("8_of_257x100", k8, NORMAL(2, 257, 100)) },
-    { CASE("64_of_5x64", k64, NORMAL(2, 5, 64)) },
-    { CASE("ties_64_of_9x1009", k64, TIES(2, 9, 1009)) },
-    { CASE("100_of_3x1009", k100, NORMAL(2, 3, 1009)) },
-    { CASE("1009_of_2x1009", k1009, TIES(2, 2, 1009)) },
-    { CASE("ascending_1x1", ascending, NORMAL(2, 1, 1)) },
-    { CASE("ascending_3x7", ascending, DISTINCT(2, 3, 7)), .check_gradient = true },
-    { CASE("descending_2x2x5", descending, DISTINCT(3, 2, 2, 5)), .check_gradient = true },
-    { CASE("ascending_ties_9x17", ascending, TIES(2, 9, 17)) },
-    { CASE("descending_ties_33x128", descending, TIES(2, 33, 128)) },
-    { CASE("ascending_3_of_5x100", smallest_3, NORMAL(2, 5, 100)) },
-    { CASE("descending_3x1009", descending, NORMAL(2, 3, 1009)) },
-    { CASE("ascending_2x4099", ascending, NORMAL(2, 2, 4099)) },
-    { CASE("ascending_64x16", ascending, NORMAL(2, 64, 16)), .benchmark = true },
-    { CASE("ascending_64x128", ascending, NORMAL(2, 64, 128)), .benchmark = true },
-    { CASE("ascending_1x1000", ascending, NORMAL(2, 1, 1000)), .benchmark = true },
-    { CASE("ascending_64x1000", ascending, NORMAL(2, 64, 1000)), .benchmark = true },
-    { CASE("descending_1x16384", descending, NORMAL(2, 1, 16384)), .benchmark = true, .large = true },
-    { CASE("descending_16x16384", descending, NORMAL(2, 16, 16384)), .benchmark = true, .large = true },
-    { CASE("5_of_64x1000", k5, NORMAL(2, 64, 1000)), .benchmark = true },
-    { CASE("64_of_64x1000", k64, NORMAL(2, 64, 1000)), .benchmark = true },
-    { CASE("8_of_16x32000", k8, NORMAL(2, 16, 32000)), .benchmark = true },
-    /* rows longer than some drivers let one loop be */
-    { CASE("8_of_2x70001", k8, NORMAL(2, 2, 70001)) },
-    { CASE("ties_3_of_3x131101", k3, TIES(2, 3, 131101)) },
-    { CASE("100_of_1x70001", k100, NORMAL(2, 1, 70001)), .large = true },
-    /* more than one descriptor spans at the smallest limits: several dispatches */
-    { CASE("3_of_34000x1024", k3, TIES(2, 34000, 1024)), .large = true },
-};
+/* ---- the op ---- */
 
 /* As files have it. */
 static const char *order_name(uint32_t order)
@@ -476,5 +432,4 @@ const rf_op rf_op_top_k = {
     .reference = top_k_reference,
     .cost = top_k_cost,
     RF_KERNELS(top_k_kernels),
-    RF_CASES(top_k_cases),
 };

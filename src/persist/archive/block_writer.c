@@ -73,7 +73,7 @@ static size_t least_saving(size_t size)
     return size - size / WORTH;
 }
 
-/* What pays for a plane, judged by samples of it. */
+/* Judges by samples of a plane which method pays for it. */
 static method method_choose(rf_block_writer *w, const uint8_t *plane, size_t size)
 {
     if (size < SMALLEST) return STORE;

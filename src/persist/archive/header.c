@@ -88,7 +88,7 @@ static bool read_shape(rf_unpack *u, rf_shape *out)
     return true;
 }
 
-/* What follows a tensor's name. */
+/* Reads the fields that follow a tensor's name. */
 static bool read_record(rf_unpack *u, bool sharded, rf_archive_record *r)
 {
     r->offset = 0;

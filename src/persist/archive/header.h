@@ -18,13 +18,13 @@ typedef struct rf_archive_header {
 } rf_archive_header;
 
 /* Checks `header->bytes`: everything has the right type, names are in order and valid, every tensor's blocks add up to
- * its size, and frames follow each other from the preamble to `data_end` without gap or overlap. Of a main file: there
+ * its size, and frames follow each other from the preamble to `data_end` without gap or overlap. In a main file there
  * is no data, parts are names of files without a directory, and every tensor's extents lie in parts of the list and add
  * up to its elements. On failure the caller still calls rf_archive_header_free. */
 rf_result rf_archive_header_check(rf_archive_header *header, const char *path, uint64_t data_end);
 void rf_archive_header_free(rf_archive_header *header);
 
-/* Of a checked header. */
+/* One tensor of a checked header. */
 typedef struct rf_archive_record {
     const char *name;
     rf_dtype dtype;

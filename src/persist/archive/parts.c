@@ -8,12 +8,6 @@
 
 /* ---- open ---- */
 
-static char *path_beside(const char *path, const char *name)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? rf_asprintf("%.*s/%s", (int)(slash - path), path, name) : rf_strdup(name);
-}
-
 static rf_result check_part(const rf_archive *main, const rf_archive *part, const rf_archive_part *expected)
 {
     if (part->is.size != expected->is.size || part->is.hash != expected->is.hash)
@@ -27,7 +21,7 @@ static rf_result check_part(const rf_archive *main, const rf_archive *part, cons
 
 static rf_result open_part(const rf_archive *a, const rf_archive_part *expected, rf_archive **out)
 {
-    char *path = path_beside(a->path, expected->name);
+    char *path = rf_path_beside(a->path, expected->name);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = rf_archive_open_main(a->ops, path, out);
     rf_free(path);
@@ -101,15 +95,6 @@ rf_result rf_archive_open_parts(rf_archive *a)
 
 /* ---- what there is ---- */
 
-rf_result rf_archive_identify(const rf_file_ops *ops, const char *path, rf_archive_identity *out)
-{
-    rf_archive *a;
-    RF_TRY(rf_archive_open_main(ops, path, &a));
-    *out = a->is;
-    rf_archive_close(&a);
-    return RF_OK;
-}
-
 uint64_t rf_archive_num_parts(const rf_archive *archive)
 {
     return archive ? archive->header.num_parts : 0;
@@ -125,10 +110,11 @@ uint64_t rf_archive_stored_in_parts(const rf_archive *a, const char *name)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < a->header.num_parts; i++) {
-        rf_archive_entry entry;
+        rf_archive_record slice;
         const uint32_t index = rf_archive_index(a->parts[i], name);
         if (index == a->parts[i]->header.num_tensors) continue;
-        if (rf_archive_entry_at(a->parts[i], index, &entry) >= 0) bytes += entry.stored_bytes;
+        rf_archive_header_tensor(&a->parts[i]->header, index, &slice);
+        bytes += rf_archive_stored_bytes(&slice);
     }
     return bytes;
 }

@@ -308,7 +308,7 @@ static void *encode_jobs(void *argument)
     return NULL;
 }
 
-/* What the calling thread does. */
+/* The calling thread writes, and encodes too while it would wait. */
 static rf_result write_jobs(writing *w, rf_block_writer *encoder)
 {
     rf_result r = RF_OK;

@@ -332,7 +332,7 @@ static rf_result check_readable(const source *s, const place *p)
                    s->path, p->name, p->unsupported_type, RF_MAX_RANK);
 }
 
-/* Of what is not wanted only the place counts. `text`: as in read_type(). */
+/* Entries that are not wanted need only their place. `text`: as in read_type(). */
 static rf_result read_entry(const source *s, const char *name, const json_t *entry, char *text, size_t size, place *p)
 {
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -535,7 +535,7 @@ static rf_result read_tensor(const source *s, const place *p, rf_named_array *to
     return bytes > 0 ? rf_file_read_at(s->ops, s->fd, s->path, to->array.data, bytes, s->data + p->begin) : RF_OK;
 }
 
-/* What the header says; the caller frees text and places, also when it fails. */
+/* The header's contents; the caller frees text and places, also when it fails. */
 typedef struct header {
     char *text; /* names are in it */
     place *places;

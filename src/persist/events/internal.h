@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of event writing share. */
+/* The files of event writing share these. */
 #ifndef RF_PERSIST_EVENTS_INTERNAL_H
 #define RF_PERSIST_EVENTS_INTERNAL_H
 

@@ -52,7 +52,7 @@ static rf_result share_equal(rf_signature *sig, uint32_t num_outputs)
 {
     rf_value *map = RF_NEW_ARRAY(rf_value, sig->graph->values.count);
     if (!map) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = rf_graph_share(sig->graph, map);
+    const rf_result r = rf_graph_merge_common(sig->graph, map);
     for (uint32_t i = 0; i < num_outputs; i++) sig->outputs[i] = map[sig->outputs[i]];
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         const rf_update *update = &sig->updates.items[u];

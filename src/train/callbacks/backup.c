@@ -6,7 +6,7 @@
 #include "persist/file_ops.h"
 #include "train/callbacks/callback.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 typedef struct backup {
     char *directory;
@@ -91,7 +91,7 @@ static rf_result check_writable(const backup *b, rf_strategy *strategy)
         r = path ? rf_new_file_try(&rf_system_file_ops, path) : RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_free(path);
     }
-    return rf_share_result(strategy, r);
+    return rf_broadcast_result(strategy, r);
 }
 
 /* Whether there is a backup at all, on the chief. */
@@ -112,8 +112,8 @@ static rf_result find_backup(backup *b, const rf_fit_progress *at, bool *found)
             r = RF_OK;
         }
     }
-    RF_TRY(rf_share_result(strategy, r));
-    RF_TRY(rf_share_bytes(strategy, "whether there is a backup", &there, sizeof(there)));
+    RF_TRY(rf_broadcast_result(strategy, r));
+    RF_TRY(rf_broadcast_bytes(strategy, "whether there is a backup", &there, sizeof(there)));
     *found = there != 0;
     return RF_OK;
 }

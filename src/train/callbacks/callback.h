@@ -23,7 +23,7 @@ typedef enum rf_fit_point {
     RF_FIT_EPOCH_END /* after the callbacks; `state.epoch` is the next epoch and `batches` 0 */
 } rf_fit_point;
 
-/* What the library's own callbacks can do besides. Any entry may be NULL; collective. */
+/* The library's own callbacks can do more with these. Any entry may be NULL; calls are collective. */
 typedef struct rf_callback_extras {
     /* Before anything of fit has happened: what can be refused then is. `names` are those of the epochs' logs. */
     rf_result (*check)(void *user, const rf_logs *names);

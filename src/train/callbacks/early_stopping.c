@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "train/callbacks/callback.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 typedef struct early_stopping {
     char *monitor;

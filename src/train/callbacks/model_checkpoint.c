@@ -7,8 +7,8 @@
 #include "base/platform.h"
 #include "persist/directory_lock.h"
 #include "persist/file_ops.h"
+#include "persist/path_format.h"
 #include "train/callbacks/callback.h"
-#include "train/callbacks/path_format.h"
 #include "train/checkpoint/checkpoint.h"
 
 #define SUFFIX ".rfck"

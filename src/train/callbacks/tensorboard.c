@@ -14,7 +14,7 @@
 #include "replica/strategy.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/compile.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 typedef struct tensorboard {
     char *directory;

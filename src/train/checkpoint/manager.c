@@ -10,8 +10,8 @@
 #include "base/platform.h"
 #include "persist/archive/reader.h"
 #include "persist/directory_lock.h"
+#include "persist/path_format.h"
 #include "replica/strategy.h"
-#include "train/callbacks/path_format.h"
 #include "train/checkpoint/checkpoint.h"
 
 #define SUFFIX ".rfck"
@@ -19,8 +19,7 @@
 enum { DEFAULT_KEEP = 5, LEAST_KEEP = 2 };
 
 struct rf_checkpoint_manager {
-    rf_checkpoint *checkpoint;   /* NULL once it is destroyed */
-    rf_checkpoint_manager *next; /* of the same checkpoint */
+    rf_checkpoint_link link; /* the first, so that managers are found by it */
     char *directory;
     rf_numbered_name name;
     rf_directory_lock lock; /* the chief's */
@@ -58,7 +57,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* What is done to each name in a directory. */
+/* A function for each name in a directory, and its arguments. */
 typedef struct walk walk;
 struct walk {
     const rf_file_ops *ops;
@@ -137,7 +136,7 @@ static void pass_over(damaged_list *damaged)
     if (damaged && damaged->count++ == 0) snprintf(damaged->newest, sizeof(damaged->newest), "%s", rf_error_message());
 }
 
-/* What a file system lost behind our back, or another program removed meanwhile, is no checkpoint. One that cannot be
+/* A file that the file system lost, or that another program removed meanwhile, is no checkpoint. One that cannot be
  * read for another reason may well be one: to pass over it would be to take an older one, or to start anew, unseen.
  * Damaged ones are added to `damaged` (NULL: not wanted). */
 static rf_result is_complete(const rf_file_ops *ops, const char *path, damaged_list *damaged, bool *complete)
@@ -203,13 +202,7 @@ rf_result rf_checkpoint_latest(const char *directory, const char *prefix, char *
 
 static const rf_file_ops *ops_of(const rf_checkpoint_manager *m)
 {
-    return m->checkpoint->ops ? m->checkpoint->ops : &rf_system_file_ops;
-}
-
-static void remove_file(const rf_file_ops *ops, const char *path)
-{
-    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
-        rf_log_message(RF_LOG_WARN, "cannot remove '%s' (%s)", path, strerror(errno));
+    return m->link.checkpoint->ops ? m->link.checkpoint->ops : &rf_system_file_ops;
 }
 
 static rf_result remove_part(const walk *w, const char *file)
@@ -220,7 +213,7 @@ static rf_result remove_part(const walk *w, const char *file)
         return RF_OK;
     char *path = rf_asprintf("%s/%s", w->directory, file);
     if (!path) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    remove_file(w->ops, path);
+    rf_file_discard(w->ops, path);
     rf_free(path);
     return RF_OK;
 }
@@ -230,9 +223,7 @@ static void remove_checkpoint(const rf_checkpoint_manager *m, const char *path)
 {
     const rf_file_ops *ops = ops_of(m);
     walk w = { .ops = ops, .directory = m->directory, .fn = remove_part, .main = strrchr(path, '/') + 1 };
-    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
-        rf_log_message(RF_LOG_WARN, "cannot remove '%s' (%s)", path, strerror(errno));
-    else if (each_file(&w) < 0)
+    if (rf_file_discard(ops, path) && each_file(&w) < 0)
         rf_log_message(RF_LOG_WARN, "part files of '%s' were not removed: %s", path, rf_error_message());
 }
 
@@ -251,7 +242,7 @@ static rf_result is_listed(const walk *w, const char *part, size_t length, bool 
     return r == RF_ERROR_OUT_OF_HOST_MEMORY ? r : RF_OK;
 }
 
-/* What the name of a temporary file or of a part says about who wrote it; NULL: neither. */
+/* The writer's part of the name of a temporary file or of a part; NULL: it is neither. */
 static const char *writer_of(const char *rest, bool *part)
 {
     const char *temporary = strstr(rest, RF_TEMPORARY_INFIX);
@@ -276,7 +267,7 @@ static rf_result remove_leftover(const walk *w, const char *file)
     rf_result r = RF_OK;
     if (path && rf_temporary_abandoned(writer, modified)) {
         if (part) r = is_listed(w, file, (size_t)(rest - file), &listed);
-        if (r >= 0 && !listed) remove_file(w->ops, path);
+        if (r >= 0 && !listed) rf_file_discard(w->ops, path);
     }
     rf_free(path);
     return r;
@@ -312,8 +303,8 @@ static rf_result set_up(rf_checkpoint_manager *m, const rf_checkpoint_manager_pa
     m->keep_every_hours = p->keep_every_hours;
     m->save = p->save;
     rf_result r = RF_OK;
-    if (rf_strategy_is_chief(m->checkpoint->strategy)) r = prepare_directory(m);
-    return rf_share_result(m->checkpoint->strategy, r);
+    if (rf_strategy_is_chief(m->link.checkpoint->strategy)) r = prepare_directory(m);
+    return rf_broadcast_result(m->link.checkpoint->strategy, r);
 }
 
 rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_checkpoint_manager_params *params,
@@ -327,9 +318,9 @@ rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_check
                "rf_checkpoint_manager_create: params->directory is missing");
     rf_checkpoint_manager *m = RF_NEW(rf_checkpoint_manager);
     if (!m) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    m->checkpoint = checkpoint;
-    m->next = checkpoint->managers;
-    checkpoint->managers = m;
+    m->link.checkpoint = checkpoint;
+    m->link.next = checkpoint->users;
+    checkpoint->users = &m->link;
     m->lock = RF_DIRECTORY_LOCK_NONE;
     const rf_result r = set_up(m, params);
     if (r < 0)
@@ -344,21 +335,23 @@ rf_result rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_check
 /* Where this one has the lock, another manager of the checkpoint may be saving under it. */
 static void pass_on_lock(rf_checkpoint_manager *m)
 {
-    for (rf_checkpoint_manager *other = m->checkpoint->managers; other; other = other->next)
+    for (rf_checkpoint_link *at = m->link.checkpoint->users; at; at = at->next) {
+        rf_checkpoint_manager *other = (rf_checkpoint_manager *)at;
         if (other->told) rf_directory_lock_pass(&m->lock, &other->lock);
+    }
 }
 
 static void leave_checkpoint(rf_checkpoint_manager *m)
 {
-    rf_checkpoint_manager **at = &m->checkpoint->managers;
-    while (*at != m) at = &(*at)->next;
-    *at = m->next;
+    rf_checkpoint_link **at = &m->link.checkpoint->users;
+    while (*at != &m->link) at = &(*at)->next;
+    *at = m->link.next;
     pass_on_lock(m);
 }
 
 static void free_manager(rf_checkpoint_manager *m)
 {
-    if (m->checkpoint) leave_checkpoint(m);
+    if (m->link.checkpoint) leave_checkpoint(m);
     rf_directory_lock_release(&m->lock);
     rf_free(m->directory);
     rf_numbered_name_free(&m->name);
@@ -373,19 +366,13 @@ void rf_checkpoint_manager_destroy(rf_checkpoint_manager **manager)
     rf_checkpoint_manager *m = *manager;
     *manager = NULL;
     m->destroyed = true;
-    if (!m->told || rf_strategy_is_foreign(m->checkpoint->strategy)) free_manager(m);
-}
-
-void rf_checkpoint_leave_managers(rf_checkpoint *checkpoint)
-{
-    for (rf_checkpoint_manager *m = checkpoint->managers; m; m = m->next) m->checkpoint = NULL;
-    checkpoint->managers = NULL;
+    if (!m->told || rf_strategy_is_foreign(m->link.checkpoint->strategy)) free_manager(m);
 }
 
 static rf_result check_manager(const rf_checkpoint_manager *m, const char *function)
 {
     RF_REQUIRE(m, "%s: manager is NULL", function);
-    RF_REQUIRE(m->checkpoint, "%s: the checkpoint has been destroyed; destroy it after its managers", function);
+    RF_REQUIRE(m->link.checkpoint, "%s: the checkpoint has been destroyed; destroy it after its managers", function);
     return RF_OK;
 }
 
@@ -422,9 +409,9 @@ static rf_result check_not_lost(const rf_checkpoint_manager *m, const found_list
     return r >= 0 && i == list->count && damaged.count > 0 ? none_in(m->directory, &m->name, &damaged) : RF_OK;
 }
 
-/* Removes old ones around checkpoint `number`, which has been written: it and max_to_keep - 1 older ones stay. Of those
- * that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed before
- * it. */
+/* Removes old ones around checkpoint `number`, which has been written: it and max_to_keep - 1 older ones stay. Among
+ * those that are older still the first stays, then the first that is keep_every_hours younger than the one that stayed
+ * before it. */
 static void manager_prune(const rf_checkpoint_manager *m, const found_list *list, uint64_t number)
 {
     const uint32_t keep = m->max_to_keep > LEAST_KEEP ? m->max_to_keep : LEAST_KEEP;
@@ -483,35 +470,35 @@ static void finish_save(rf_checkpoint_manager *m, uint64_t number)
         return;
     }
     m->told = true;
-    m->checkpoint->on_end = background_ended;
-    m->checkpoint->on_end_user = m;
+    m->link.checkpoint->on_end = background_ended;
+    m->link.checkpoint->on_end_user = m;
 }
 
 /* The oldest first: when this is interrupted, what is left is the end of the training. */
 rf_result rf_checkpoint_manager_clear(rf_checkpoint_manager *m)
 {
-    rf_strategy *strategy = m->checkpoint->strategy;
+    rf_strategy *strategy = m->link.checkpoint->strategy;
     found_list list = { 0 };
     const rf_result r = rf_strategy_is_chief(strategy) ? manager_scan(ops_of(m), m->directory, &m->name, &list) : RF_OK;
     for (uint32_t i = list.count; i-- > 0;) remove_checkpoint(m, list.items[i].path);
     free_list(&list);
-    return rf_share_result(strategy, r);
+    return rf_broadcast_result(strategy, r);
 }
 
 rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t number)
 {
     RF_TRY(check_manager(manager, "rf_checkpoint_manager_save"));
-    rf_strategy *strategy = manager->checkpoint->strategy;
+    rf_strategy *strategy = manager->link.checkpoint->strategy;
     const bool chief = rf_strategy_is_chief(strategy);
-    RF_TRY(rf_checkpoint_wait(manager->checkpoint));
+    RF_TRY(rf_checkpoint_wait(manager->link.checkpoint));
     char *name = rf_numbered_name_make(&manager->name, number);
     char *path = name ? rf_asprintf("%s/%s", manager->directory, name) : NULL;
     rf_result r = path ? RF_OK : rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     if (r >= 0) {
         if (chief) r = prepare_save(manager, number);
-        r = rf_error_context(rf_share_result(strategy, r), "rf_checkpoint_manager_save");
+        r = rf_error_context(rf_broadcast_result(strategy, r), "rf_checkpoint_manager_save");
     }
-    if (r >= 0) r = rf_checkpoint_save(manager->checkpoint, path, &manager->save);
+    if (r >= 0) r = rf_checkpoint_save(manager->link.checkpoint, path, &manager->save);
     if (r >= 0 && chief) finish_save(manager, number);
     rf_free(name);
     rf_free(path);
@@ -524,19 +511,19 @@ rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t nu
 static rf_result restore_newest(rf_checkpoint_manager *m, const found_list *list, const rf_restore_params *params,
                                 uint64_t *number)
 {
-    rf_strategy *strategy = m->checkpoint->strategy;
+    rf_strategy *strategy = m->link.checkpoint->strategy;
     const bool chief = rf_strategy_is_chief(strategy);
     damaged_list damaged = { 0 };
     bool again = false;
     for (uint32_t i = 0;; i++) {
         rf_result r = chief ? next_complete(ops_of(m), list, &damaged, &i) : RF_OK;
         if (r >= 0 && chief && i >= list->count) r = none_in(m->directory, &m->name, &damaged);
-        RF_TRY(rf_share_result(strategy, r));
+        RF_TRY(rf_broadcast_result(strategy, r));
         uint64_t candidate = chief ? list->items[i].number : 0;
-        RF_TRY(rf_share_bytes(strategy, "number of a checkpoint", &candidate, sizeof(candidate)));
+        RF_TRY(rf_broadcast_bytes(strategy, "number of a checkpoint", &candidate, sizeof(candidate)));
         const char *path = chief ? list->items[i].path : m->directory; /* only the chief reads */
         if (params && params->report && again) rf_string_free(*params->report);
-        r = rf_checkpoint_restore(m->checkpoint, path, params);
+        r = rf_checkpoint_restore(m->link.checkpoint, path, params);
         if (r >= 0) {
             *number = m->latest = candidate;
             m->has_latest = true;
@@ -559,12 +546,12 @@ rf_result rf_checkpoint_manager_restore(rf_checkpoint_manager *manager, const rf
     if (params && params->report) *params->report = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_restore_params, params));
     RF_TRY(check_manager(manager, "rf_checkpoint_manager_restore"));
-    RF_TRY(rf_checkpoint_wait(manager->checkpoint));
-    rf_strategy *strategy = manager->checkpoint->strategy;
+    RF_TRY(rf_checkpoint_wait(manager->link.checkpoint));
+    rf_strategy *strategy = manager->link.checkpoint->strategy;
     found_list list = { 0 };
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(strategy)) r = manager_scan(ops_of(manager), manager->directory, &manager->name, &list);
-    r = rf_share_result(strategy, r);
+    r = rf_broadcast_result(strategy, r);
     if (r >= 0) r = restore_newest(manager, &list, params, number);
     free_list(&list);
     return r;

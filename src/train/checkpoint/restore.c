@@ -104,13 +104,10 @@ static rf_result item_compare(const rf_item *item, const rf_item_value *value, r
 
 static rf_result find_value(const rf_archive *archive, const rf_item *item, rf_item_value *value, report *rep)
 {
-    static const rf_archive_value_kind kinds[] = {
-        [RF_ITEM_NUMBER] = RF_VALUE_UINT, [RF_ITEM_BYTES] = RF_VALUE_BYTES, [RF_ITEM_TEXT] = RF_VALUE_STRING
-    };
     rf_archive_value found;
     if (rf_archive_value_get(archive, item->name, &found) < 0)
         return item->kind->optional ? RF_OK : note_trouble(rep, MISSING, item->name, "");
-    if (found.kind != kinds[item->kind->form]) return note_trouble(rep, OTHER, item->name, "");
+    if (found.kind != rf_item_archive_kind(item)) return note_trouble(rep, OTHER, item->name, "");
     value->present = true;
     value->number = found.kind == RF_VALUE_UINT ? found.number : 0;
     if (found.kind == RF_VALUE_UINT) return RF_OK;
@@ -197,7 +194,10 @@ static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_i
                                                : find_value(archive, item, &values[i], rep);
     }
     if (r >= 0) r = check_siblings(list, values, rep);
-    if (r >= 0) r = rf_items_lacking(list, values, note_missing, rep);
+    for (uint32_t i = 0; r >= 0 && i < c->objects.count; i++) {
+        const rf_tracked *t = &c->objects.items[i];
+        if (t->kind->find_missing) r = t->kind->find_missing(t, list, values, note_missing, rep);
+    }
     if (r >= 0 && !c->subset) r = find_unexpected(archive, list, rep);
     if (r >= 0 && is_refused(rep) && !partial) r = fail_troubled(rep, path, c->subset);
     if (r >= 0) r = read_tensors(archive, list, values);
@@ -207,28 +207,28 @@ static rf_result items_load(const rf_checkpoint *c, const char *path, const rf_i
 
 /* ---- to all workers ---- */
 
-static rf_result share_headers(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
+static rf_result broadcast_headers(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
 {
     const uint32_t count = list->count;
-    rf_shared_item *shared = RF_NEW_ARRAY(rf_shared_item, count);
-    if (!shared) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    for (uint32_t i = 0; i < count; i++) shared[i] = rf_shared_item_of(&values[i]);
-    rf_result r = rf_share_bytes(strategy, "checkpoint", shared, count * sizeof(*shared));
+    rf_item_header *headers = RF_NEW_ARRAY(rf_item_header, count);
+    if (!headers) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    for (uint32_t i = 0; i < count; i++) headers[i] = rf_item_header_of(&values[i]);
+    rf_result r = rf_broadcast_bytes(strategy, "checkpoint", headers, count * sizeof(*headers));
     for (uint32_t i = 0; r >= 0 && i < count && !rf_strategy_is_chief(strategy); i++)
-        r = rf_strategy_give_up(strategy, rf_shared_item_take(&list->items[i], &shared[i], &values[i]));
-    rf_free(shared);
+        r = rf_strategy_give_up(strategy, rf_item_header_take(&list->items[i], &headers[i], &values[i]));
+    rf_free(headers);
     return r;
 }
 
-static rf_result share_values(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
+static rf_result broadcast_values(rf_strategy *strategy, const rf_item_list *list, rf_item_value *values)
 {
     if (rf_strategy_world_size(strategy) == 1) return RF_OK;
-    RF_TRY(share_headers(strategy, list, values));
+    RF_TRY(broadcast_headers(strategy, list, values));
     for (uint32_t i = 0; i < list->count; i++) {
         if (!values[i].present) continue;
         if (!values[i].data) values[i].data = rf_calloc((size_t)values[i].size + 1, 1);
         if (!values[i].data) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-        RF_TRY(rf_share_bytes(strategy, "checkpoint", values[i].data, values[i].size));
+        RF_TRY(rf_broadcast_bytes(strategy, "checkpoint", values[i].data, values[i].size));
     }
     return RF_OK;
 }
@@ -247,10 +247,13 @@ static rf_result prepare_all(rf_item_list *list, const rf_item_value *values)
 /* With `partial`, what the file does not have stays as it is. */
 static rf_result apply_all(const rf_checkpoint *c, rf_item_list *list, const rf_item_value *values, bool partial)
 {
-    RF_TRY(rf_items_learn(c, list, values));
+    for (uint32_t i = 0; i < c->objects.count; i++) {
+        const rf_tracked *t = &c->objects.items[i];
+        if (t->kind->begin_apply) RF_TRY(t->kind->begin_apply(t, list, values));
+    }
     for (uint32_t i = 0; i < list->count; i++) {
         rf_item *item = &list->items[i];
-        if (!values[i].present && (partial || !item->kind->optional)) continue;
+        if (!item->kind->apply || (!values[i].present && (partial || !item->kind->optional))) continue;
         RF_TRY(rf_error_context(item->kind->apply(item, &values[i]), "restoring '%s'", item->name));
     }
     return RF_OK;
@@ -275,8 +278,8 @@ static rf_result checkpoint_restore(rf_checkpoint *c, const char *path, bool par
     if (!values) return rf_strategy_give_up(c->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(c->strategy)) r = items_load(c, path, list, partial, values, rep);
-    r = rf_share_result(c->strategy, r);
-    if (r >= 0) r = share_values(c->strategy, list, values);
+    r = rf_broadcast_result(c->strategy, r);
+    if (r >= 0) r = broadcast_values(c->strategy, list, values);
     if (r >= 0) r = result_agree(c->strategy, prepare_all(list, values));
     if (r >= 0) r = rf_strategy_give_up(c->strategy, apply_all(c, list, values, partial));
     rf_item_values_free(values, list->count);

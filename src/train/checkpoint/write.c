@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snapshot becomes one file, or a part file from each worker and a main file from the chief. The main file is written
- * when all part files are on the disk, and replaces the previous one, whose part files are removed afterwards. So there
- * is a complete checkpoint under the path at every moment.
+ * A snapshot becomes one file, or a part file from each worker and a main file from the chief, as its plan says. The
+ * main file is written when all part files are on the disk, and replaces the previous one, whose part files are removed
+ * afterwards. So there is a complete checkpoint under the path at every moment.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,135 +13,98 @@
 #include "persist/archive/reader.h"
 #include "train/checkpoint/checkpoint.h"
 
+void rf_snapshot_free(rf_snapshot **snapshot)
+{
+    rf_snapshot *s = *snapshot;
+    if (!s) return;
+    rf_state_copy_destroy(&s->copy);
+    rf_save_plan_free(&s->plan);
+    rf_item_values_free(s->values, s->items.count);
+    rf_items_free(&s->items);
+    rf_free(s->path);
+    rf_free(s);
+    *snapshot = NULL;
+}
+
 /* ---- contents ---- */
 
-static rf_archive_value as_value(const rf_item *item, const rf_item_value *value)
+rf_archive_value_kind rf_item_archive_kind(const rf_item *item)
 {
     static const rf_archive_value_kind kinds[] = {
         [RF_ITEM_NUMBER] = RF_VALUE_UINT, [RF_ITEM_BYTES] = RF_VALUE_BYTES, [RF_ITEM_TEXT] = RF_VALUE_STRING
     };
-    return (rf_archive_value){ .name = item->name,
-                               .kind = kinds[item->kind->form],
-                               .number = value->number,
-                               .bytes = value->data,
-                               .size = value->size };
+    return kinds[item->kind->form];
 }
 
-/* What a file is made of; `extents` of a main file, else NULL. */
+/* The contents of a file; `extents` are those of a main file. */
 typedef struct contents {
     rf_archive_tensor *tensors;
     rf_archive_value *values;
     rf_archive_extents *extents;
-    uint32_t num_tensors, num_values;
+    rf_archive_contents archive; /* the tensors and values, counted */
 } contents;
 
-static rf_result contents_create(const rf_snapshot *s, contents *c)
+static void add_tensor(contents *c, const rf_item *item, rf_shape shape, void *data)
+{
+    c->tensors[c->archive.num_tensors++] = (rf_archive_tensor){ item->name, item->kind->dtype, shape, data };
+}
+
+/* A part file has this worker's elements of each tensor. A whole file has everything; so has a main file, where the
+ * tensors' data do not count. */
+static rf_result contents_create(const rf_snapshot *s, bool part, contents *c)
 {
     *c = (contents){ .tensors = RF_NEW_ARRAY(rf_archive_tensor, s->items.count),
                      .values = RF_NEW_ARRAY(rf_archive_value, s->items.count),
                      .extents = RF_NEW_ARRAY(rf_archive_extents, s->items.count) };
-    return c->tensors && c->values && c->extents ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!c->tensors || !c->values || !c->extents) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    c->archive = (rf_archive_contents){ .type = part ? RF_ARCHIVE_PART_TYPE : s->type,
+                                        .tensors = c->tensors,
+                                        .values = c->values };
+    for (uint32_t i = 0; i < s->items.count; i++) {
+        const rf_item *item = &s->items.items[i];
+        const rf_item_value *value = &s->values[i];
+        const bool tensor = item->kind->form == RF_ITEM_TENSOR;
+        if (!value->present || (part && (!tensor || value->size == 0))) continue;
+        if (part)
+            add_tensor(c, item, RF_SHAPE((int64_t)(value->size / rf_dtype_size(item->kind->dtype))), value->data);
+        else if (tensor)
+            add_tensor(c, item, value->shape, value->data);
+        else
+            c->values[c->archive.num_values++] = (rf_archive_value){ .name = item->name,
+                                                                     .kind = rf_item_archive_kind(item),
+                                                                     .number = value->number,
+                                                                     .bytes = value->data,
+                                                                     .size = value->size };
+    }
+    return RF_OK;
 }
 
 static void contents_free(contents *c)
 {
-    for (uint32_t i = 0; c->extents && i < c->num_tensors; i++) rf_free(c->extents[i].items);
+    for (uint64_t i = 0; i < c->archive.num_tensors; i++) rf_free(c->extents[i].items);
     rf_free(c->extents);
     rf_free(c->tensors);
     rf_free(c->values);
 }
 
-static rf_archive_contents as_archive(const char *type, const contents *c)
-{
-    return (rf_archive_contents){ .type = type,
-                                  .tensors = c->tensors,
-                                  .num_tensors = c->num_tensors,
-                                  .values = c->values,
-                                  .num_values = c->num_values };
-}
-
-/* Everything, with the tensors' data where the chief has all of them. */
-static void list_all(const rf_snapshot *s, contents *c)
-{
-    for (uint32_t i = 0; i < s->items.count; i++) {
-        const rf_item *item = &s->items.items[i];
-        const rf_item_value *value = &s->values[i];
-        if (!value->present) continue;
-        if (item->kind->form == RF_ITEM_TENSOR)
-            c->tensors[c->num_tensors++] =
-                (rf_archive_tensor){ item->name, item->kind->dtype, value->shape, value->data };
-        else
-            c->values[c->num_values++] = as_value(item, value);
-    }
-}
-
-/* ---- replacing what is there ---- */
-
-typedef struct name_list {
-    char **items;
-    uint32_t count, capacity;
-} name_list;
-
-static void free_names(name_list *list)
-{
-    for (uint32_t i = 0; i < list->count; i++) rf_free(list->items[i]);
-    rf_free(list->items);
-}
-
-static char *path_beside(const char *path, const char *name)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? rf_asprintf("%.*s/%s", (int)(slash - path), path, name) : rf_strdup(name);
-}
-
-/* Paths of the parts of a main file. What cannot be read has none that anybody could read. */
-static void find_parts(const rf_file_ops *ops, const char *path, name_list *out)
-{
-    rf_archive *archive;
-    if (rf_archive_open_main(ops, path, &archive) < 0) return;
-    for (uint64_t i = 0; i < rf_archive_num_parts(archive); i++) {
-        char *part = path_beside(path, rf_archive_part_name(archive, i));
-        if (!part || RF_VEC_GROW(out) < 0) {
-            rf_free(part);
-            break; /* the rest is removed with what a killed process leaves */
-        }
-        out->items[out->count++] = part;
-    }
-    rf_archive_close(&archive);
-}
-
-static void remove_file(const rf_file_ops *ops, const char *path)
-{
-    if (ops->unlink(ops->user, path) != 0 && errno != ENOENT)
-        rf_log_message(RF_LOG_WARN, "cannot remove '%s' (%s)", path, strerror(errno));
-}
-
-/* The main file, or with `split` NULL the only one. */
+/* Writes the main file, or with `split` NULL the only one, and removes the parts of the one that it replaces. A main
+ * file that cannot be read has none that anybody could read. */
 static rf_result files_replace(const rf_snapshot *s, const contents *c, const rf_archive_split *split,
                                rf_archive_identity *is)
 {
-    name_list old = { 0 };
-    const rf_archive_contents archive = as_archive(s->type, c);
-    find_parts(s->ops, s->path, &old);
-    const rf_result r = rf_archive_write_split(s->ops, s->path, &archive, split, &s->params, is);
-    for (uint32_t i = 0; r >= 0 && i < old.count; i++) remove_file(s->ops, old.items[i]);
-    free_names(&old);
-    return r;
-}
-
-rf_result rf_snapshot_write(const rf_snapshot *s)
-{
-    contents c;
-    rf_result r = contents_create(s, &c);
-    if (r >= 0) {
-        list_all(s, &c);
-        r = files_replace(s, &c, NULL, NULL);
+    rf_archive *old;
+    (void)rf_archive_open_main(s->ops, s->path, &old);
+    const rf_result r = rf_archive_write_split(s->ops, s->path, &c->archive, split, &s->params, is);
+    for (uint64_t i = 0; r >= 0 && i < rf_archive_num_parts(old); i++) {
+        char *part = rf_path_beside(s->path, rf_archive_part_name(old, i));
+        if (part) rf_file_discard(s->ops, part); /* else it is removed with what a killed process leaves */
+        rf_free(part);
     }
-    contents_free(&c);
+    rf_archive_close(&old);
     return r;
 }
 
-/* ---- a part ---- */
+/* ---- the file of this worker ---- */
 
 rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id)
 {
@@ -151,48 +113,35 @@ rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id)
     memset(id, 0, sizeof(*id));
     snprintf(id->text, sizeof(id->text), "%08x-%ld-%llx%08lx", rf_file_host(), (long)getpid(),
              (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
-    RF_TRY(rf_share_bytes(strategy, "id of a checkpoint", id, sizeof(*id)));
-    if (rf_part_id_sound(id)) return RF_OK;
+    RF_TRY(rf_broadcast_bytes(strategy, "id of a checkpoint", id, sizeof(*id)));
+    if (rf_part_id_is_valid(id)) return RF_OK;
     return rf_strategy_give_up(
         strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent an invalid id for the part files of a checkpoint"));
 }
 
 static char *part_path(const rf_snapshot *s, uint32_t rank)
 {
-    return rf_asprintf("%s" RF_ARCHIVE_PART_INFIX "%05u-of-%05u-%s", s->path, rank, s->world_size, s->id.text);
+    return rf_asprintf("%s" RF_ARCHIVE_PART_INFIX "%05u-of-%05u-%s", s->path, rank, s->plan.world_size, s->id.text);
 }
 
 static void remove_part(const rf_snapshot *s)
 {
-    char *path = part_path(s, s->rank);
-    if (path) remove_file(s->ops, path);
+    char *path = part_path(s, s->plan.rank);
+    if (path) rf_file_discard(s->ops, path);
     rf_free(path);
 }
 
-/* What has no owners is the chief's, who alone has it. */
-static void list_owned(const rf_snapshot *s, contents *c)
+rf_result rf_snapshot_write(rf_snapshot *s)
 {
-    for (uint32_t i = 0; i < s->items.count; i++) {
-        const rf_item *item = &s->items.items[i];
-        const rf_item_value *value = &s->values[i];
-        if (item->kind->form != RF_ITEM_TENSOR || !value->present || value->size == 0) continue;
-        const int64_t count = (int64_t)(value->size / rf_dtype_size(item->kind->dtype));
-        c->tensors[c->num_tensors++] =
-            (rf_archive_tensor){ item->name, item->kind->dtype, RF_SHAPE(count), value->data };
-    }
-}
-
-rf_result rf_snapshot_write_part(rf_snapshot *s)
-{
+    const bool part = s->plan.file == RF_SAVE_PART;
     contents c;
-    char *path = part_path(s, s->rank);
-    rf_result r = contents_create(s, &c);
-    if (r >= 0 && !path) r = RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) {
-        list_owned(s, &c);
-        const rf_archive_contents archive = as_archive(RF_ARCHIVE_PART_TYPE, &c);
-        r = rf_archive_write_split(s->ops, path, &archive, NULL, &s->params, &s->part);
-    }
+    if (s->plan.file == RF_SAVE_NO_FILE) return RF_OK;
+    char *path = part ? part_path(s, s->plan.rank) : NULL;
+    rf_result r = contents_create(s, part, &c);
+    if (r >= 0 && part && !path) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0)
+        r = part ? rf_archive_write_split(s->ops, path, &c.archive, NULL, &s->params, &s->part)
+                 : files_replace(s, &c, NULL, NULL);
     contents_free(&c);
     rf_free(path);
     return r;
@@ -200,7 +149,7 @@ rf_result rf_snapshot_write_part(rf_snapshot *s)
 
 /* ---- the main file ---- */
 
-/* What a worker says about its part. */
+/* A worker's words about its part. */
 typedef struct outcome {
     int32_t result;
     char message[1004];
@@ -222,7 +171,7 @@ static rf_result check_part(const rf_snapshot *s, const char *path, uint32_t ran
 
 static rf_result name_parts(const rf_snapshot *s, const outcome *outcomes, char **paths, rf_archive_part *parts)
 {
-    for (uint32_t i = 0; i < s->world_size; i++) {
+    for (uint32_t i = 0; i < s->plan.world_size; i++) {
         paths[i] = part_path(s, i);
         if (!paths[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
         RF_TRY(check_part(s, paths[i], i, &outcomes[i].part));
@@ -240,19 +189,20 @@ static rf_result add_extent(rf_archive_extents *extents, uint32_t part, uint64_t
     return RF_OK;
 }
 
-/* For the tensors that list_all() listed, in its order. */
+/* The extents of the tensors of a main file, in their order there. */
 static rf_result list_extents(const rf_snapshot *s, contents *c)
 {
     uint32_t tensor = 0;
     for (uint32_t i = 0; i < s->items.count; i++) {
         const rf_item_value *value = &s->values[i];
+        const rf_owned_list *writers = &s->plan.entries[i].writers;
         if (s->items.items[i].kind->form != RF_ITEM_TENSOR || !value->present) continue;
         rf_archive_extents *extents = &c->extents[tensor++];
-        for (uint32_t k = 0; k < value->owners.count; k++) {
-            const rf_owned *owned = &value->owners.items[k];
+        for (uint32_t k = 0; k < writers->count; k++) {
+            const rf_owned *owned = &writers->items[k];
             RF_TRY(add_extent(extents, owned->rank, owned->range.end - owned->range.begin));
         }
-        if (value->owners.count == 0) RF_TRY(add_extent(extents, 0, (uint64_t)rf_shape_count(value->shape)));
+        if (s->plan.entries[i].collected) RF_TRY(add_extent(extents, 0, (uint64_t)rf_shape_count(value->shape)));
     }
     return RF_OK;
 }
@@ -262,16 +212,13 @@ static rf_result write_main(const rf_snapshot *s, const outcome *outcomes, bool 
 {
     contents c;
     rf_archive_identity is = { 0 }, found;
-    char **paths = RF_NEW_ARRAY(char *, s->world_size);
-    rf_archive_part *parts = RF_NEW_ARRAY(rf_archive_part, s->world_size);
-    rf_result r = contents_create(s, &c);
+    char **paths = RF_NEW_ARRAY(char *, s->plan.world_size);
+    rf_archive_part *parts = RF_NEW_ARRAY(rf_archive_part, s->plan.world_size);
+    rf_result r = contents_create(s, false, &c);
     if (r >= 0 && (!paths || !parts)) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = name_parts(s, outcomes, paths, parts);
-    if (r >= 0) {
-        list_all(s, &c);
-        r = list_extents(s, &c);
-    }
-    if (r >= 0) r = files_replace(s, &c, &(rf_archive_split){ parts, s->world_size, c.extents }, &is);
+    if (r >= 0) r = list_extents(s, &c);
+    if (r >= 0) r = files_replace(s, &c, &(rf_archive_split){ parts, s->plan.world_size, c.extents }, &is);
     *there = r >= 0;
     if (r < 0 && is.size > 0) {
         rf_error_record record;
@@ -280,7 +227,7 @@ static rf_result write_main(const rf_snapshot *s, const outcome *outcomes, bool 
         r = rf_error_restore(&record);
     }
     contents_free(&c);
-    for (uint32_t i = 0; paths && i < s->world_size; i++) rf_free(paths[i]);
+    for (uint32_t i = 0; paths && i < s->plan.world_size; i++) rf_free(paths[i]);
     rf_free(paths);
     rf_free(parts);
     return r;
@@ -296,11 +243,12 @@ static outcome outcome_of(const rf_snapshot *s, rf_result mine)
 /* The first failure, of which every worker has the text. */
 static rf_result first_failure(const rf_snapshot *s, outcome *outcomes)
 {
-    for (uint32_t i = 0; i < s->world_size; i++) {
+    for (uint32_t i = 0; i < s->plan.world_size; i++) {
         outcomes[i].message[sizeof(outcomes[i].message) - 1] = '\0';
         if (outcomes[i].result >= 0) continue;
         const rf_result r = rf_error_code(outcomes[i].result);
-        return i == s->rank ? RF_FAIL(r, "%s", outcomes[i].message) : RF_FAIL(r, "rank %u: %s", i, outcomes[i].message);
+        return i == s->plan.rank ? RF_FAIL(r, "%s", outcomes[i].message)
+                                 : RF_FAIL(r, "rank %u: %s", i, outcomes[i].message);
     }
     return RF_OK;
 }
@@ -309,15 +257,15 @@ static rf_result first_failure(const rf_snapshot *s, outcome *outcomes)
 static rf_result commit_parts(rf_strategy *strategy, const rf_snapshot *s, const outcome *outcomes)
 {
     bool there = false;
-    const rf_result written = s->rank == 0 ? write_main(s, outcomes, &there) : RF_OK;
-    const rf_result r = rf_share_result(strategy, written);
+    const rf_result written = s->plan.rank == 0 ? write_main(s, outcomes, &there) : RF_OK;
+    const rf_result r = rf_broadcast_result(strategy, written);
     uint8_t keep = there;
     /* Where the others cannot be told, or this worker is not told, the parts stay: they may belong to a checkpoint. */
     if (r < 0) {
         rf_error_record record;
         rf_error_save(&record);
-        const bool told = rf_share_bytes(strategy, "whether a checkpoint is there", &keep, sizeof(keep)) >= 0;
-        if (s->rank == 0 ? !there : told && !keep) remove_part(s);
+        const bool told = rf_broadcast_bytes(strategy, "whether a checkpoint is there", &keep, sizeof(keep)) >= 0;
+        if (s->plan.rank == 0 ? !there : told && !keep) remove_part(s);
         return rf_error_restore(&record);
     }
     return r;
@@ -325,8 +273,9 @@ static rf_result commit_parts(rf_strategy *strategy, const rf_snapshot *s, const
 
 rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *s, rf_result mine)
 {
+    if (!s->plan.sharded) return rf_broadcast_result(strategy, mine);
     const outcome own = outcome_of(s, mine);
-    outcome *outcomes = RF_NEW_ARRAY(outcome, s->world_size);
+    outcome *outcomes = RF_NEW_ARRAY(outcome, s->plan.world_size);
     if (!outcomes) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_result r = rf_gather_bytes(strategy, "parts of a checkpoint", &own, outcomes, sizeof(own));
     /* Without the others nothing is committed by the chief; but the chief may have heard of all. */
@@ -334,7 +283,7 @@ rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *s, rf_result mi
     if (told) r = first_failure(s, outcomes);
     if (r >= 0)
         r = commit_parts(strategy, s, outcomes);
-    else if (told || s->rank == 0)
+    else if (told || s->plan.rank == 0)
         remove_part(s);
     rf_free(outcomes);
     return r;

@@ -6,7 +6,7 @@
 #include "base/params.h"
 #include "train/files/inference_file.h"
 #include "train/files/model_file.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 struct rf_inference {
     rf_strategy *strategy, *own; /* own: NULL where it is borrowed */
@@ -82,7 +82,7 @@ static rf_result use_graph(rf_inference *i)
     return RF_OK;
 }
 
-/* Of a batch: that of an example below an open dimension. */
+/* A batch has the shape of an example below an open dimension. */
 static rf_array batch_array(const rf_tensor_desc *example)
 {
     rf_array array = { .dtype = example->dtype, .shape = { .rank = example->shape.rank + 1, .dim = { -1 } } };
@@ -196,7 +196,7 @@ const char *rf_inference_output(const rf_inference *inference, uint32_t index, r
     return there ? output_name(inference, index) : NULL;
 }
 
-/* What comes out of no rows, where that is a question of shapes alone. */
+/* The output for no rows, where that is a question of shapes alone. */
 static rf_result run_nothing(const rf_array *signature, rf_array *output)
 {
     char shape[96];

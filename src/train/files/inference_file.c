@@ -6,11 +6,11 @@
 #include "base/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/inference_json.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 /* ---- writing ---- */
 
-/* What the file will hold. Names and bytes are the arena's. */
+/* The contents that the file will have. Names and bytes are the arena's. */
 typedef struct contents {
     rf_arena arena;
     struct {
@@ -105,7 +105,7 @@ rf_result rf_model_export(rf_model *model, const char *path, const rf_save_param
     rf_free(c.tensors.items);
     rf_arena_free(&c.arena);
     rf_inference_graph_free(&g);
-    return rf_share_result(model->strategy, r);
+    return rf_broadcast_result(model->strategy, r);
 }
 
 /* ---- reading ---- */
@@ -134,10 +134,10 @@ static rf_result read_constant(void *user, const char *tensor, const rf_tensor_d
 {
     const source *s = user;
     *data = NULL;
-    rf_result r = rf_share_result(s->strategy, s->archive ? read_entry(s, tensor, desc, data) : RF_OK);
+    rf_result r = rf_broadcast_result(s->strategy, s->archive ? read_entry(s, tensor, desc, data) : RF_OK);
     if (r >= 0 && !*data && !(*data = rf_calloc((size_t)rf_tensor_bytes(desc), 1)))
         r = rf_strategy_give_up(s->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    if (r >= 0) r = rf_share_bytes(s->strategy, tensor, *data, rf_tensor_bytes(desc));
+    if (r >= 0) r = rf_broadcast_bytes(s->strategy, tensor, *data, rf_tensor_bytes(desc));
     if (r >= 0) return r;
     rf_free(*data);
     *data = NULL;
@@ -189,11 +189,11 @@ static rf_result find_text(const rf_archive *archive, char **text, uint64_t *siz
 
 static rf_result share_text(rf_strategy *strategy, char **text, uint64_t *size)
 {
-    RF_TRY(rf_share_bytes(strategy, "graph of a model", size, sizeof(*size)));
+    RF_TRY(rf_broadcast_bytes(strategy, "graph of a model", size, sizeof(*size)));
     if (*size == 0) return RF_OK;
     if (!*text && !(*text = rf_calloc((size_t)*size, 1)))
         return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    return rf_share_bytes(strategy, "graph of a model", *text, *size);
+    return rf_broadcast_bytes(strategy, "graph of a model", *text, *size);
 }
 
 rf_result rf_inference_file_read(rf_strategy *strategy, const char *path, bool *found, rf_inference_graph *graph,
@@ -209,7 +209,7 @@ rf_result rf_inference_file_read(rf_strategy *strategy, const char *path, bool *
         r = rf_archive_open(path, &archive);
         if (r >= 0) r = find_text(archive, &text, &size);
     }
-    r = rf_share_result(strategy, r);
+    r = rf_broadcast_result(strategy, r);
     if (r >= 0) r = share_text(strategy, &text, &size);
     source s = { .strategy = strategy, .archive = archive, .variables = variables };
     const rf_inference_tensors tensors = { .user = &s, .constant = read_constant, .variable = make_variable };

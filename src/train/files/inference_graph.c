@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 void rf_inference_graph_free(rf_inference_graph *g)
 {

@@ -22,8 +22,8 @@ typedef struct rf_inference_graph {
 
 enum { RF_INFERENCE_BATCH = 2 }; /* examples that the graph's shapes are for */
 
-/* What `outputs` depend on, out of a graph that was traced for any batch. Names are
- * copied. RF_ERROR_UNSUPPORTED names what a file cannot hold. */
+/* The part of a graph, traced for any batch, on which `outputs` depend. Names are copied. RF_ERROR_UNSUPPORTED names
+ * what a file cannot hold. */
 rf_result rf_inference_graph_make(const rf_graph *traced, const rf_value *outputs, uint32_t num_outputs,
                                   const char *const *input_names, const char *const *output_names,
                                   rf_inference_graph *out);

@@ -371,7 +371,7 @@ static rf_result read_outputs(reader *r, const json_t *list)
     return RF_OK;
 }
 
-/* What the text says of shapes is what inference finds. */
+/* The shapes of the text must be those that inference finds. */
 static rf_result compare_shapes(const reader *r)
 {
     for (uint32_t i = 0; i < r->values.count; i++) {

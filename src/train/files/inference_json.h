@@ -3,7 +3,7 @@
 #ifndef RF_TRAIN_FILES_INFERENCE_JSON_H
 #define RF_TRAIN_FILES_INFERENCE_JSON_H
 
-#include "train/files/config_json.h"
+#include "persist/json.h"
 #include "train/files/inference_graph.h"
 
 /* Where a reader gets what the text only names. */

@@ -7,7 +7,7 @@
 #include "persist/arrays/interchange_files.h"
 #include "replica/strategy.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 static rf_result arguments_check(const rf_model *model, const char *path, const char *function)
 {
@@ -55,7 +55,7 @@ rf_result rf_model_export_safetensors(rf_model *model, const char *path)
     RF_TRY(arguments_check(model, path, "rf_model_export_safetensors"));
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(model->strategy)) r = write_weights(model, path);
-    return rf_share_result(model->strategy, r);
+    return rf_broadcast_result(model->strategy, r);
 }
 
 static const rf_named_array *array_find(const rf_array_set *set, const char *name)
@@ -100,11 +100,11 @@ rf_result rf_model_import_safetensors(rf_model *model, const char *path)
     rf_result r = rf_strategy_give_up(model->strategy, make_arrays(model, &arrays));
     if (r >= 0) {
         if (rf_strategy_is_chief(model->strategy)) r = read_weights(path, arrays, count);
-        r = rf_share_result(model->strategy, r);
+        r = rf_broadcast_result(model->strategy, r);
     }
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
         const rf_array *a = &arrays[i].array;
-        r = rf_share_bytes(model->strategy, "weights", a->data, (uint64_t)rf_shape_count(a->shape) * sizeof(float));
+        r = rf_broadcast_bytes(model->strategy, "weights", a->data, (uint64_t)rf_shape_count(a->shape) * sizeof(float));
     }
     for (uint32_t i = 0; r >= 0 && i < count; i++)
         r = rf_variable_assign(model->tracked.items[i].variable, arrays[i].array.data);

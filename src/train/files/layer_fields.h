@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What layers' descriptions as JSON are made of. Absent members leave what they are read into as it is. */
+/* Fields of layers' descriptions as JSON. Absent members leave what they are read into as it is. */
 #ifndef RF_TRAIN_FILES_LAYER_FIELDS_H
 #define RF_TRAIN_FILES_LAYER_FIELDS_H
 
@@ -16,7 +16,7 @@ typedef struct rf_layer_describer {
     /* Instead of from_json for layers that refer to others. */
     rf_result (*from_json_after)(const json_t *object, const char *name, const rf_layer_row *before, rf_layer **out);
 } rf_layer_describer;
-/* Of layers over images and sequences; the last one has no kind. */
+/* Describers of layers over images and sequences; the last one has no kind. */
 extern const rf_layer_describer rf_window_describers[];
 
 /* A list of `count` 32-bit integers. */
@@ -27,7 +27,7 @@ rf_result rf_initializer_from_json(const json_t *object, const char *name, rf_in
 json_t *rf_regularizer_to_json(rf_regularizer r);
 rf_result rf_regularizer_from_json(const json_t *object, const char *name, rf_regularizer *out);
 
-/* What dense and convolution have in common. */
+/* Fields that dense and convolution have in common. */
 typedef struct rf_affine_fields {
     int activation;
     bool use_bias;

@@ -687,7 +687,7 @@ rf_result rf_layer_from_json(const json_t *object, const rf_layer_row *before, r
     const rf_result r = describer->create      ? describer->create(out)
                         : describer->from_json ? describer->from_json(object, name, out)
                                                : describer->from_json_after(object, name, before, out);
-    /* What a constructor refuses is a wrong description; running out of memory is not. */
+    /* A constructor refuses wrong descriptions; running out of memory is none. */
     if (r == RF_ERROR_INVALID_ARGUMENT)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "layer '%s': %s", name, rf_error_message());
     if (r < 0) return rf_error_context(r, "layer '%s'", name);

@@ -3,12 +3,12 @@
 #ifndef RF_TRAIN_FILES_LAYER_JSON_H
 #define RF_TRAIN_FILES_LAYER_JSON_H
 
-#include "train/files/config_json.h"
+#include "persist/json.h"
 #include "train/layers/layer.h"
 
 /* False where it is code. */
 bool rf_layer_is_describable(const rf_layer *layer);
-/* Of a describable layer that has a name. The reference is the caller's. */
+/* Describes a describable layer that has a name. The reference is the caller's. */
 rf_result rf_layer_to_json(const rf_layer *layer, json_t **out);
 /* Layers of a description that have been read. */
 typedef struct rf_layer_row {

@@ -141,11 +141,11 @@ static rf_result read_descriptions(const char *path, char **architecture, char *
 static rf_result share_text(rf_strategy *strategy, char **text)
 {
     uint64_t size = *text ? strlen(*text) + 1 : 0;
-    RF_TRY(rf_share_bytes(strategy, "description of a model", &size, sizeof(size)));
+    RF_TRY(rf_broadcast_bytes(strategy, "description of a model", &size, sizeof(size)));
     if (size == 0) return RF_OK;
     if (!*text) *text = rf_calloc((size_t)size, 1);
     if (!*text) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    RF_TRY(rf_share_bytes(strategy, "description of a model", *text, size));
+    RF_TRY(rf_broadcast_bytes(strategy, "description of a model", *text, size));
     if ((*text)[size - 1] == '\0') return RF_OK;
     return rf_strategy_give_up(strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent a description without an end"));
 }
@@ -154,7 +154,7 @@ rf_result rf_model_load_file(rf_strategy *strategy, const char *path, bool compi
 {
     char *architecture = NULL, *training = NULL;
     rf_result r = rf_strategy_is_chief(strategy) ? read_descriptions(path, &architecture, &training) : RF_OK;
-    r = rf_share_result(strategy, r);
+    r = rf_broadcast_result(strategy, r);
     if (r >= 0) r = share_text(strategy, &architecture);
     if (r >= 0) r = share_text(strategy, &training);
     if (r >= 0) r = rf_model_from_description(strategy, architecture, out);

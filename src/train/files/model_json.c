@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "train/files/layer_json.h"
-#include "train/layer_graph.h"
+#include "train/model/layer_graph.h"
 
 enum { MOST_LAYERS = 4096, MOST_CALLS = 16384, MOST_INPUTS = 1 << 26 /* elements of an example */ };
 

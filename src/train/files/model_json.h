@@ -3,8 +3,8 @@
 #ifndef RF_TRAIN_FILES_MODEL_JSON_H
 #define RF_TRAIN_FILES_MODEL_JSON_H
 
-#include "train/files/config_json.h"
-#include "train/model.h"
+#include "persist/json.h"
+#include "train/model/model.h"
 
 /* ---- the texts alone, without a device ---- */
 

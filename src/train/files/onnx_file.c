@@ -6,7 +6,7 @@
 
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/onnx.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 enum { IR_VERSION = 8, OPSET = 13 }; /* of the format */
 
@@ -156,5 +156,5 @@ rf_result rf_model_export_onnx(rf_model *model, const char *path)
     if (rf_strategy_is_chief(model->strategy))
         r = rf_error_context(rf_onnx_write(&g, &rf_system_file_ops, path), "rf_model_export_onnx");
     rf_inference_graph_free(&g);
-    return rf_share_result(model->strategy, r);
+    return rf_broadcast_result(model->strategy, r);
 }

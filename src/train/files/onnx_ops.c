@@ -184,7 +184,7 @@ static rf_result add_elementwise(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
-/* What matrix product and convolution may have been given to do as well. */
+/* Matrix product and convolution may have been given an activation to do as well. */
 static char *activation_node(rf_onnx *o, rf_activation activation, char *x)
 {
     switch (activation) {
@@ -308,7 +308,7 @@ static rf_result add_conv2d(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
-/* What the padding of the image does not take away is put on where sizes are not reached. */
+/* The padding of the image takes rows and columns away; others are put on where sizes are not reached. */
 static rf_result add_conv2d_transpose(rf_onnx *o, const rf_node_info *node)
 {
     const rf_conv2d_attr *c = node->attr;
@@ -494,7 +494,7 @@ static rf_result add_axis(rf_onnx *o, const rf_node_info *node)
     return RF_OK;
 }
 
-/* What an index that names nothing gives: NaN, in whole numbers something without meaning. */
+/* An index that names nothing gives NaN, in whole numbers something without meaning. */
 static char *nothing_of(rf_onnx *o, rf_dtype type)
 {
     static const int32_t zero;

@@ -173,7 +173,7 @@ static char *lstm_step(const layer *l, char *x, char *product, char **c)
     return emit_binary(l, "Mul", out, emit_unary(l, "Tanh", *c));
 }
 
-/* Of a list of [n, 1, units], in groups of as many as an operation takes; the list is written over. */
+/* Joins a list of [n, 1, units] in groups of as many as an operation takes; the list is written over. */
 static char *emit_concat(const layer *l, char **parts, int64_t count)
 {
     while (count > 1) {
@@ -190,7 +190,7 @@ static char *emit_concat(const layer *l, char **parts, int64_t count)
     return parts[0];
 }
 
-/* What a masked step keeps. */
+/* A masked step keeps the state from before. */
 static char *keep_masked(const layer *l, char *counts, char *now, char *before)
 {
     return counts ? rf_onnx_op(l->o, "Where", counts, now, before) : now;

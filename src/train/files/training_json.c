@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "train/fit/compile.h"
-#include "train/loss.h"
-#include "train/optimizer/optimizer.h"
+#include "train/metrics/loss.h"
+#include "train/optimizer/config_json.h"
 
 #define COUNT(names) ((int)(sizeof(names) / sizeof((names)[0])))
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size",

@@ -3,8 +3,9 @@
 #ifndef RF_TRAIN_FILES_TRAINING_JSON_H
 #define RF_TRAIN_FILES_TRAINING_JSON_H
 
-#include "train/files/config_json.h"
-#include "train/metric.h"
+#include "persist/json.h"
+#include "train/metrics/metric.h"
+#include "train/model/model.h"
 
 /* The text alone, without a device. */
 typedef struct rf_training {

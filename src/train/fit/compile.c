@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/params.h"
-#include "train/logits.h"
-#include "train/loss.h"
+#include "trace/logits.h"
+#include "trace/trace.h"
+#include "train/metrics/loss.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 static bool is_regularized(const rf_model *model)
 {
@@ -19,8 +19,8 @@ static bool is_regularized(const rf_model *model)
     return false;
 }
 
-/* What an operation would say of a label does not name it. False, with the trace failed, where its shape is
- * not one that the loss takes. */
+/* The message of an operation would not name the label. False, with the trace failed, where the loss does not take its
+ * shape. */
 static bool check_label(rf_trace *t, const rf_compiled *c, uint32_t output, rf_tensor label, rf_tensor predictions)
 {
     rf_tensor_desc l, p;
@@ -40,7 +40,7 @@ static bool check_label(rf_trace *t, const rf_compiled *c, uint32_t output, rf_t
     return false;
 }
 
-/* What the metric's output is trained for; NULL: by a function of the caller. */
+/* The loss of the metric's output; NULL: a function of the caller. */
 static const rf_loss *metric_loss(const rf_compiled *c, uint32_t metric)
 {
     return c->loss_fn ? NULL : &c->losses[c->metric_outputs[metric]];
@@ -195,7 +195,7 @@ static rf_result evaluate_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     return rf_trace_status(t);
 }
 
-void rf_compiled_destroy(rf_compiled **compiled)
+static void destroy_compiled(rf_compiled **compiled)
 {
     if (!compiled || !*compiled) return;
     rf_function_destroy(&(*compiled)->train);
@@ -431,13 +431,14 @@ rf_result rf_model_compile(rf_model *model, const rf_compile_params *params)
     copy_params(c, params);
     const rf_result r = compiled_prepare(model, c);
     if (r < 0) {
-        rf_compiled_destroy(&c);
+        destroy_compiled(&c);
         return r;
     }
     /* Random operations go on with other numbers than those that the model was trained with. */
     if (model->compiled) rf_function_set_step(c->train, rf_function_step(model->compiled->train));
-    rf_compiled_destroy(&model->compiled);
+    destroy_compiled(&model->compiled);
     model->compiled = c;
+    model->destroy_compiled = destroy_compiled;
     return RF_OK;
 }
 
@@ -459,7 +460,7 @@ static rf_result check_components(const rf_model *model, const rf_element_spec *
                    argument, spec->num_components);
 }
 
-/* Of a model that has names for its inputs: components in another order are seen by their types. */
+/* A model may have names for its inputs: their types then show components in another order. */
 static rf_result check_input(const rf_model *model, const rf_element_spec *spec, uint32_t i, const char *argument)
 {
     char is[96], wanted[96];

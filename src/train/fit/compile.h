@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rf_model_compile() prepares: the train and evaluate functions with their meters. */
+/* rf_model_compile() prepares this: the train and evaluate functions with their meters. */
 #ifndef RF_TRAIN_FIT_COMPILE_H
 #define RF_TRAIN_FIT_COMPILE_H
 
 #include <ringfire/train.h>
 
-#include "train/layers/layer.h"
-#include "train/metric.h"
+#include "train/metrics/metric.h"
+#include "train/model/model.h"
 
 /* A layer of the model, or of one that it calls and holds, and what it was when the model was compiled, or was found
  * where calls find layers only later. */
@@ -44,7 +44,6 @@ struct rf_compiled {
     uint32_t num_components;
     const rf_device_data *device_data; /* whose rows batches of `train` are; NULL: they hold examples */
 };
-void rf_compiled_destroy(rf_compiled **compiled);
 
 /* Checks that a dataset is batched and has (inputs ..., label of each output ...[, sample weight]) of the types that
  * the model was built and compiled for, or at least the inputs where `labels` are not needed; `argument` is for the

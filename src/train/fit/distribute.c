@@ -34,7 +34,7 @@ static placement *placement_describe(const rf_strategy *s)
     return p;
 }
 
-/* What rf_strategy_run() gives the replicas of each worker. */
+/* Counts the rows that rf_strategy_run() gives the replicas of each worker. */
 static void rows_split(const void *user, uint32_t rows, uint32_t *counts)
 {
     const placement *p = user;

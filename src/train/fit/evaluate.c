@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "train/fit/compile.h"
-#include "train/fit/logs.h"
+#include "train/metrics/logs.h"
 
 static rf_result evaluate_batches(rf_compiled *c, rf_iterator *iterator, bool *stopped)
 {

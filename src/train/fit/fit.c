@@ -7,11 +7,11 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "replica/strategy.h"
+#include "trace/trace.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/compile.h"
-#include "train/fit/logs.h"
+#include "train/metrics/logs.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 typedef struct fit_run {
     rf_model *model;
@@ -90,7 +90,7 @@ static rf_result fit_run_resume(fit_run *run)
     return RF_OK;
 }
 
-/* What the logs of an epoch are called (end_epoch() has their values). */
+/* Names of the logs of an epoch (end_epoch() has their values). */
 static rf_logs name_logs(const rf_compiled *c, const rf_fit_params *params)
 {
     rf_logs names = { 0 };

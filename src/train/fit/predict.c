@@ -51,7 +51,7 @@ static rf_result joined_append(rf_joined *joined, const rf_array *part)
     return RF_OK;
 }
 
-/* Of a batch, one for each output. */
+/* Collects the results of a batch, one for each output. */
 static rf_result joined_collect(rf_model *model, rf_per_replica *const *values, rf_joined *joined)
 {
     for (uint32_t i = 0; i < model->num_outputs; i++) {

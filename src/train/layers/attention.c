@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* Projections of the query, of what is attended to, and of the result. */
 enum { QUERY, KEY, VALUE, OUTPUT, NUM_PROJECTIONS };
@@ -133,15 +133,15 @@ static rf_tensor rotary_angles(rf_trace *t, const rf_layer *layer, int64_t steps
     return out;
 }
 
-/* Turns the pairs (i, i + width / 2) by an angle that grows with the place: a product of two depends on their distance
- * alone (Su et al. 2021). `rows` are the places, of `places` ones; the invalid tensor: all of them. */
-static rf_tensor rotary_apply(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_tensor rows, int64_t places)
+/* Turns the pairs (i, i + width / 2) by an angle that grows with the position: a product of two depends on their
+ * distance alone (Su et al. 2021). `rows` are the positions, of `positions` ones; the invalid tensor: all of them. */
+static rf_tensor rotary_apply(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_tensor rows, int64_t positions)
 {
     if (layer->u.attention.rotary_base == 0.0f) return x;
     const int64_t half = rf_tensor_shape(t, x).dim[3] / 2;
     rf_tensor parts[2] = { RF_NO_TENSOR, RF_NO_TENSOR };
     if (rf_split_tensor(t, x, 3, 2, parts) < 0) return RF_NO_TENSOR;
-    rf_tensor c = rotary_angles(t, layer, places, half, cos), s = rotary_angles(t, layer, places, half, sin);
+    rf_tensor c = rotary_angles(t, layer, positions, half, cos), s = rotary_angles(t, layer, positions, half, sin);
     if (rows.id != 0) {
         c = rf_gather(t, c, rows, 0);
         s = rf_gather(t, s, rows, 0);
@@ -173,7 +173,7 @@ static rf_tensor mask_of(rf_trace *t, const rf_layer *layer, const rf_layer_appl
     return is.rank <= 3 ? rf_expand_dims(t, mask, 1) : mask;
 }
 
-/* Places that the cache has; 0, with the trace failed, where it does not suit the call. */
+/* Positions that the cache has; 0, with the trace failed, where it does not suit the call. */
 static int64_t check_cache(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p)
 {
     static const int widths[] = { KEY, VALUE };
@@ -183,13 +183,13 @@ static int64_t check_cache(rf_trace *t, const rf_layer *layer, const rf_layer_ap
                             "layer '%s': a cache needs a causal layer whose query attends to itself", layer->name);
         return 0;
     }
-    int64_t places = 0;
+    int64_t positions = 0;
     for (int i = 0; i < 2; i++) {
         rf_tensor_desc desc;
         if (!rf_operand_desc(t, p->cache[i], "rf_layer_apply: cache", &desc)) return 0;
         const rf_shape is = desc.shape;
-        if (i == 0 && is.rank == 4) places = is.dim[2];
-        if (desc.dtype == RF_F32 && is.rank == 4 && is.dim[1] == heads_of(layer, widths[i]) && is.dim[2] == places &&
+        if (i == 0 && is.rank == 4) positions = is.dim[2];
+        if (desc.dtype == RF_F32 && is.rank == 4 && is.dim[1] == heads_of(layer, widths[i]) && is.dim[2] == positions &&
             is.dim[3] == width_of(layer, widths[i]))
             continue;
         (void)rf_trace_fail(
@@ -198,7 +198,7 @@ static int64_t check_cache(rf_trace *t, const rf_layer *layer, const rf_layer_ap
             (int)heads_of(layer, widths[i]), i == 0 ? "places" : "places of the keys", (int)width_of(layer, widths[i]));
         return 0;
     }
-    return places;
+    return positions;
 }
 
 /* Query, and key and value of what is attended to, before heads are shared; false where the trace has failed. */
@@ -208,14 +208,14 @@ static bool find_operands(rf_trace *t, const rf_layer *layer, const rf_layer_app
     const int64_t steps = rf_tensor_shape(t, p->in[0]).dim[1];
     const int64_t keys = rf_tensor_shape(t, p->in[source_of(KEY, p->num_in)]).dim[1];
     const bool cached = p->cache[0].id != 0;
-    const int64_t places = cached ? check_cache(t, layer, p) : 0;
+    const int64_t positions = cached ? check_cache(t, layer, p) : 0;
     rf_tensor rows = RF_NO_TENSOR;
-    if (cached && places == 0) return false;
-    if (cached) rows = rf_place_rows(t, p->start_index, steps, "rf_layer_apply: start_index");
+    if (cached && positions == 0) return false;
+    if (cached) rows = rf_position_rows(t, p->start_index, steps, "rf_layer_apply: start_index");
     if (cached && rows.id == 0) return false;
-    *query = rotary_apply(t, layer, projection_apply(t, layer, QUERY, p->in[0]), rows, cached ? places : steps);
+    *query = rotary_apply(t, layer, projection_apply(t, layer, QUERY, p->in[0]), rows, cached ? positions : steps);
     pair[0] = rotary_apply(t, layer, projection_apply(t, layer, KEY, p->in[source_of(KEY, p->num_in)]), rows,
-                           cached ? places : keys);
+                           cached ? positions : keys);
     pair[1] = projection_apply(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
     if (cached) *query = rf_cast(t, *query, RF_F32); /* as the cache */
     for (int i = 0; cached && i < 2; i++)

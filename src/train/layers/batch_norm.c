@@ -6,8 +6,8 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "ops/ops.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 #define DEFAULT_MOMENTUM 0.99
 #define DEFAULT_EPSILON 1e-3
@@ -85,7 +85,7 @@ static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *averag
     (void)rf_trace_assign(t, average, rf_add(t, kept, added), common ? RF_AGGREGATE_FIRST_REPLICA : RF_AGGREGATE_MEAN);
 }
 
-/* What the result depends on changes with the devices' speed then; once per strategy. */
+/* The result then depends on shares that change with the devices' speed; said once per strategy. */
 static void warn_of_moving_shares(const rf_trace *t, const rf_layer *layer)
 {
     rf_strategy *s = rf_trace_strategy(t);
@@ -199,7 +199,7 @@ static rf_tensor batch_means(rf_trace *t, const batches *b, rf_tensor rows)
     return rf_multiply(t, rf_trace_emit(t, r, sum), b->inverse);
 }
 
-/* What batches [m, c] have, for each of their examples, in a shape that broadcasts to x. */
+/* The values of batches [m, c] for each of their examples, in a shape that broadcasts to x. */
 static rf_tensor of_examples(rf_trace *t, const batches *b, rf_tensor v, int32_t axis, int32_t rank)
 {
     const rf_tensor rows = rf_gather(t, v, b->number, 0);
@@ -208,7 +208,7 @@ static rf_tensor of_examples(rf_trace *t, const batches *b, rf_tensor v, int32_t
     return rf_regroup(t, rows, sizes, (uint32_t)rank);
 }
 
-/* Each example's mean over its places, for each channel: [n, c]. */
+/* Each example's mean over its positions, for each channel: [n, c]. */
 static rf_tensor example_means(rf_trace *t, rf_tensor x, int32_t axis)
 {
     int32_t axes[RF_MAX_RANK];
@@ -284,7 +284,7 @@ static rf_tensor batch_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x
     const bool alone = !layer->u.batch_norm.synchronized && layer->u.batch_norm.virtual_size == 0;
     if (training && alone && axis == rank - 1) return normalize_channels(t, layer, &p, x);
     const rf_dtype stored = rf_tensor_dtype(t, x);
-    x = rf_wide(t, x);
+    x = rf_upcast(t, x);
     if (training && layer->u.batch_norm.virtual_size > 0) {
         rf_trace_keep_together(t, layer->u.batch_norm.virtual_size, layer->name);
         y = normalize_batches(t, layer, &p, x, gamma);

@@ -10,8 +10,8 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "base/utf8.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 typedef struct rf_custom_layer {
     rf_layer_kind kind;

@@ -2,8 +2,8 @@
 /* The fully connected layer. */
 #include "base/error.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static rf_result dense_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {

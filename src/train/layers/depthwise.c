@@ -2,8 +2,8 @@
 /* Convolutions of each channel by itself: depthwise, and separable, which mixes the channels afterwards. */
 #include "base/error.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* The input fits the layer, and its channels the variables. */
 static rf_result check_channels(const rf_layer *layer, rf_dtype dtype, rf_shape input)

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static rf_result group_norm_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {

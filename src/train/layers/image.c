@@ -2,8 +2,8 @@
 /* Layers over images: convolution and pooling. */
 #include "base/error.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static rf_result check_image(const rf_layer *layer, rf_dtype dtype, rf_shape input)
 {

@@ -2,11 +2,12 @@
 #include "train/layers/layer.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "replica/store/initializer.h"
-#include "train/trace_util.h"
+#include "trace/trace.h"
 
 rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out)
 {
@@ -88,6 +89,32 @@ rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape i
                rf_dtype_name(dtype), rf_shape_format(input, text, sizeof(text)));
     RF_REQUIRE(input.rank == rank, "layer '%s' needs %s, got %s", layer->name, what,
                rf_shape_format(input, text, sizeof(text)));
+    return RF_OK;
+}
+
+rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask, uint32_t num_out)
+{
+    const rf_layer_kind *kind = layer->kind;
+    const uint32_t least = kind->apply ? kind->min_inputs : 1, most = kind->apply ? kind->max_inputs : 1;
+    const uint32_t outputs = kind->apply ? kind->max_outputs : 1;
+    char range[48];
+    snprintf(range, sizeof(range), most == UINT32_MAX ? "%u or more" : least == most ? "%u" : "%u to %u", least, most);
+    RF_REQUIRE(num_in >= least && num_in <= most, "layer '%s' (%s) takes %s input%s, got %u", layer->name,
+               kind->type_name, range, most == 1 ? "" : "s", num_in);
+    RF_REQUIRE(num_out >= 1 && num_out <= outputs, "layer '%s' (%s) has %u output%s, %u were asked for", layer->name,
+               kind->type_name, outputs, outputs == 1 ? "" : "s", num_out);
+    RF_REQUIRE(!mask || kind->takes_mask, "layer '%s' (%s) takes no mask", layer->name, kind->type_name);
+    return RF_OK;
+}
+
+rf_result rf_layer_check_pieces(const rf_layer *layer, const rf_layer_apply_params *params)
+{
+    const rf_layer_kind *kind = layer->kind;
+    const bool start = params->start_index.id != 0, key = params->cache[0].id != 0, value = params->cache[1].id != 0;
+    RF_REQUIRE(!start || kind->takes_start, "layer '%s' (%s) takes no start_index", layer->name, kind->type_name);
+    RF_REQUIRE((!key && !value) || kind->takes_cache, "layer '%s' (%s) takes no cache", layer->name, kind->type_name);
+    RF_REQUIRE(!kind->takes_cache || (start == key && key == value),
+               "layer '%s': start_index and the two tensors of the cache go together", layer->name);
     return RF_OK;
 }
 

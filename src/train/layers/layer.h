@@ -27,14 +27,14 @@ typedef struct rf_layer_kind {
     void (*destroy)(rf_layer *layer); /* frees what `u` holds; NULL: nothing */
 } rf_layer_kind;
 
-/* What dense and convolution have in common. */
+/* Dense layers and convolutions have these in common. */
 typedef struct rf_affine {
     rf_activation activation;
     bool use_bias;
     rf_initializer kernel_initializer, bias_initializer;
 } rf_affine;
 
-/* What the norms of rows have in common. */
+/* The norms of rows have these in common. */
 typedef struct rf_norm {
     double epsilon;
     bool center, scale;
@@ -43,7 +43,7 @@ typedef struct rf_norm {
 
 enum { RF_MAX_LAYER_VARIABLES = 8 };
 
-/* What of a layer is trained. */
+/* Tells which variables of a layer are trained. */
 typedef struct rf_layer_state {
     bool frozen; /* also what variables are that the layer does not have yet */
     bool variables[RF_MAX_LAYER_VARIABLES];
@@ -159,7 +159,7 @@ struct rf_layer {
 
 /* ---- custom.c ---- */
 bool rf_layer_is_custom(const rf_layer *layer);
-/* Of a layer of the caller; `config` is NULL where it cannot be made again. */
+/* A layer of the caller has these; `config` is NULL where it cannot be made again. */
 const char *rf_custom_layer_type(const rf_layer *layer);
 const char *rf_custom_layer_config(const rf_layer *layer);
 /* By the function that is registered for the type. RF_ERROR_UNSUPPORTED without one. */
@@ -199,7 +199,7 @@ rf_tensor rf_layer_weight(rf_trace *t, const rf_layer *layer, rf_variable *varia
 /* Bias and activation after the product. */
 rf_tensor rf_affine_finish(rf_trace *t, const rf_layer *layer, const rf_affine *affine, rf_tensor product);
 bool rf_activation_valid(rf_activation activation);
-/* Of a constructor, for messages: conv.padding is not for others than it says, strides and such are not negative. */
+/* Padding is one of the kinds, strides and such are not negative; `function`, a constructor, is for messages. */
 rf_result rf_layer_check_conv2d(const rf_conv2d_params *conv, const char *function);
 /* Consecutive examples of a batch that the layer needs on one replica: 1 where it does not care. */
 uint32_t rf_layer_keeps_together(const rf_layer *layer);

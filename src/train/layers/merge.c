@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers that make one tensor of several, and the mask of a sequence. */
 #include "base/error.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* ---- element by element ---- */
 
@@ -46,7 +46,7 @@ static void apply_average(rf_trace *t, const rf_layer *layer, const rf_layer_app
     (void)num_out;
     const rf_dtype stored = rf_tensor_dtype(t, p->in[0]);
     /* The sum may be more than 16 bits hold where the mean is not. */
-    rf_tensor sum = rf_wide(t, p->in[0]);
+    rf_tensor sum = rf_upcast(t, p->in[0]);
     for (uint32_t i = 1; i < p->num_in; i++) sum = rf_add(t, sum, p->in[i]);
     const rf_tensor mean = rf_multiply(t, sum, rf_constant(t, 1.0f / (float)p->num_in));
     out[0] = rf_dtype_is_narrow(stored) ? rf_cast(t, mean, stored) : mean;

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "ops/ops.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static rf_result floats_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {
@@ -71,7 +71,7 @@ static rf_result image_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dt
     return rf_layer_check_input(layer, dtype, input, RF_LAYER_IMAGES);
 }
 
-/* What dropout makes of ones [n, 1, ..., channels] broadcasts over x. */
+/* Dropout of ones [n, 1, ..., channels] broadcasts over x. */
 static rf_tensor spatial_dropout_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     static const int64_t begin[RF_MAX_RANK] = { 0 }, end[RF_MAX_RANK] = { INT64_MAX, 1, 1, 1, 1, 1 };

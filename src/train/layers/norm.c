@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* Gamma comes first where both are there. */
 static rf_result norm_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)

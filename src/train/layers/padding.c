@@ -3,8 +3,8 @@
  * larger ones, global maxima. */
 #include "base/error.h"
 #include "ops/ops.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static rf_result image_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers that tell the places of a sequence apart. */
+/* Layers that tell the positions of a sequence apart. */
 #include <math.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static rf_result position_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {
@@ -39,7 +39,7 @@ static rf_tensor rows_from(rf_trace *t, rf_tensor table, rf_tensor start, int64_
 {
     const int64_t begin = 0;
     if (start.id == 0) return steps < most ? rf_slice(t, table, &begin, &steps, NULL, 1) : table;
-    const rf_tensor rows = rf_place_rows(t, start, steps, "rf_layer_apply: start_index");
+    const rf_tensor rows = rf_position_rows(t, start, steps, "rf_layer_apply: start_index");
     return rows.id ? rf_gather(t, table, rows, 0) : RF_NO_TENSOR;
 }
 
@@ -78,7 +78,7 @@ rf_result rf_layer_position_embedding(int32_t max_length, const rf_initializer *
 
 /* ---- sines ---- */
 
-/* Places that a table has; those of a step are two digits of this base. */
+/* Positions that a table has; those of a step are two digits of this base. */
 enum { DIGIT = 256 };
 
 static double turned_sine(double angle, int quarters)
@@ -86,7 +86,8 @@ static double turned_sine(double angle, int quarters)
     return quarters == 0 ? sin(angle) : quarters == 1 ? cos(angle) : -sin(angle);
 }
 
-/* Sines of the angles at places 0, step, 2 step and so on, ahead by quarters of a turn, in even and in odd columns. */
+/* Sines of the angles at positions 0, step, 2 step and so on, ahead by quarters of a turn, in even and in odd columns.
+ */
 static rf_tensor sine_table(rf_trace *t, const rf_layer *layer, int64_t rows, int64_t features, int64_t step, int even,
                             int odd)
 {
@@ -108,9 +109,9 @@ static rf_tensor sine_table(rf_trace *t, const rf_layer *layer, int64_t rows, in
 /* sin(a + b) from tables of both digits: sines of large angles differ from device to device. */
 static rf_tensor sines_from(rf_trace *t, const rf_layer *layer, rf_tensor start, int64_t steps, int64_t features)
 {
-    const rf_tensor places = rf_cast(t, rf_place_rows(t, start, steps, "rf_layer_apply: start_index"), RF_F32);
-    const rf_tensor high = rf_floor(t, rf_multiply(t, places, rf_constant(t, 1.0f / DIGIT)));
-    const rf_tensor low = rf_subtract(t, places, rf_multiply(t, high, rf_constant(t, DIGIT)));
+    const rf_tensor positions = rf_cast(t, rf_position_rows(t, start, steps, "rf_layer_apply: start_index"), RF_F32);
+    const rf_tensor high = rf_floor(t, rf_multiply(t, positions, rf_constant(t, 1.0f / DIGIT)));
+    const rf_tensor low = rf_subtract(t, positions, rf_multiply(t, high, rf_constant(t, DIGIT)));
     const rf_tensor rows[2] = { rf_cast(t, low, RF_I32), rf_cast(t, high, RF_I32) };
     const rf_tensor sine = rf_gather(t, sine_table(t, layer, DIGIT, features, 1, 0, 1), rows[0], 0);
     const rf_tensor ahead = rf_gather(t, sine_table(t, layer, DIGIT, features, 1, 1, 2), rows[0], 0);

@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 enum { MOST_VARIABLES = 4 }; /* of a direction: kernel, recurrent_kernel, bias, recurrent_bias */
 

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 #define DEFAULT_SLOPE 0.3f
 

@@ -2,8 +2,8 @@
 /* Layers over sequences [n, steps, channels]: convolution and pooling, as those of images of one row. */
 #include "base/error.h"
 #include "base/params.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 static int32_t or_one(int32_t value)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers without variables that act on any tensor: flatten, reshape, activation, dropout, lambda. */
 #include "base/error.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* ---- flatten ---- */
 

@@ -2,8 +2,8 @@
 /* A layer that applies another one to each step: the steps of all examples become examples of the other one. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "trace/trace.h"
 #include "train/layers/layer.h"
-#include "train/trace_util.h"
 
 /* [n, steps, ...] -> [n * steps, ...] */
 static rf_shape fold_shape(rf_shape shape)

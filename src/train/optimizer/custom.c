@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "trace/trace.h"
 #include "train/optimizer/optimizer.h"
-#include "train/trace_util.h"
 
 enum { TRACED_LENGTH = 61 };
 /* Places in rf_custom_update::leaves. */
@@ -177,7 +177,7 @@ static rf_result map_custom(const rf_custom_update *c, const rf_optimizer_params
     return rf_graph_replay(c->graph, NULL, g, map);
 }
 
-/* What is written to `target`; 0: nothing, as it stays as it is. Bytes that are written too are copied first. */
+/* The value to write to `target`; 0: none, as it stays as it is. Bytes that are written too are copied first. */
 static rf_result emit_source(rf_graph *g, rf_value source, rf_value target, rf_value *out)
 {
     *out = source == target ? 0 : source;

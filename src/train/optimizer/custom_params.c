@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What callers say of their updates, and the numbers that these read: pure functions. */
+/* Callers' descriptions of their updates, and the numbers that these read: pure functions. */
 #include <math.h>
 #include <string.h>
 
@@ -62,9 +62,6 @@ rf_result rf_custom_optimizer_check(const rf_custom_optimizer *p)
 {
     RF_REQUIRE(p->update, "rf_optimizer_create: custom.update is NULL");
     RF_TRY(check_custom_name(p->name, "custom.name"));
-    for (uint32_t k = 0; k < RF_OPTIMIZER_KINDS; k++)
-        RF_REQUIRE(strcmp(p->name, rf_optimizer_kind_names[k]) != 0,
-                   "rf_optimizer_create: '%s' is the name of one of the library's optimizers; choose another", p->name);
     RF_TRY(check_slots(p));
     return check_hyperparameters(p);
 }

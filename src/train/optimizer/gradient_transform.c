@@ -3,7 +3,7 @@
 
 #include "ops/ops.h"
 
-/* What a value of the step is to the sum over replicas. */
+/* How a value of the step relates to the sum over replicas. */
 typedef enum gradient_class {
     GRADIENT_LOCAL,  /* of one replica: inputs and what is computed from them */
     GRADIENT_COMMON, /* all replicas have the same: variables, constants */
@@ -43,7 +43,7 @@ static bool is_linear_function(const search *s, const rf_node_info *node)
     case RF_FN_ADD:
     case RF_FN_SUBTRACT:
         if (node->n_in == 1) return linear_a;
-        /* What the caller computed of a replica's examples is a contribution like a gradient. */
+        /* A value that the caller computed of a replica's examples is a contribution like a gradient. */
         return (linear_a && (linear_b || b == GRADIENT_LOCAL)) || (linear_b && a == GRADIENT_LOCAL);
     case RF_FN_MULTIPLY:
         return node->n_in > 1 && ((linear_a && b == GRADIENT_COMMON) || (linear_b && a == GRADIENT_COMMON));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a step does with gradients between rf_gradients() and rf_optimizer_apply_gradients(). A replica's gradient is a
+ * A step may transform gradients between rf_gradients() and rf_optimizer_apply_gradients(). A replica's gradient is a
  * contribution to the sum over all replicas: what is not linear in it (clipping by a norm, a sign) must see the sum.
  */
 #ifndef RF_TRAIN_OPTIMIZER_GRADIENT_TRANSFORM_H

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "trace/trace.h"
 #include "train/optimizer/optimizer.h"
 
 /* `*` is any text, `?` one character. Where a later part fails, the latest star takes one character more: earlier ones

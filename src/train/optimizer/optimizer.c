@@ -9,10 +9,10 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "base/platform.h"
+#include "trace/trace.h"
 #include "train/optimizer/gradient_transform.h"
 #include "train/optimizer/schedule.h"
 #include "train/optimizer/step_divisor.h"
-#include "train/trace_util.h"
 
 struct rf_optimizer {
     uint32_t references; /* its maker's, and one of each model and checkpoint that uses it */
@@ -313,7 +313,7 @@ static rf_result check_groups(rf_trace *t, const rf_optimizer *optimizer, rf_var
     return RF_OK;
 }
 
-/* What both ways to update have in common; the trace carries the failure too. */
+/* Both ways to update have these checks in common; the trace carries the failure too. */
 static rf_result check_update(rf_trace *t, const rf_optimizer *optimizer, rf_variable_list variables,
                               const char *function)
 {
@@ -429,30 +429,6 @@ static rf_result differentiate_and_update(rf_trace *t, rf_optimizer *optimizer, 
     return rf_trace_update(t, optimizer->updater, gradients, (rf_variable_list){ reached, count }, NULL);
 }
 
-rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables)
-{
-    RF_TRY(check_update(t, optimizer, variables, "rf_optimizer_minimize"));
-    rf_value v;
-    if (!rf_operand(t, loss, "rf_optimizer_minimize: loss", &v)) return rf_trace_status(t);
-    const rf_tensor_desc *desc = rf_graph_desc(rf_trace_graph(t), v);
-    if (desc->shape.rank != 0 || desc->dtype != RF_F32) {
-        char text[96];
-        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                             "rf_optimizer_minimize: loss is %s %s, not an f32 scalar; see rf_compute_average_loss()",
-                             rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, text, sizeof(text)));
-    }
-    rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)variables.count);
-    rf_variable **reached = RF_NEW_ARRAY(rf_variable *, variables.count);
-    rf_result r = values && reached ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r < 0)
-        (void)rf_trace_emit(t, r, 0);
-    else
-        r = differentiate_and_update(t, optimizer, v, variables, values, reached);
-    rf_free(values);
-    rf_free(reached);
-    return r;
-}
-
 /* Zeros of rf_gradients() for a variable without influence, or a multiple of them. */
 static bool is_unreached(const rf_trace *t, rf_graph *g, rf_value v)
 {
@@ -511,6 +487,39 @@ static rf_result apply_reached(rf_trace *t, rf_optimizer *optimizer, const rf_te
     return r;
 }
 
+/* `gradients` are the caller's; NULL: they are those of the loss. */
+static rf_result update_reached(rf_trace *t, rf_optimizer *optimizer, rf_value loss, const rf_tensor *gradients,
+                                rf_variable_list variables)
+{
+    rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)variables.count);
+    rf_variable **reached = RF_NEW_ARRAY(rf_variable *, variables.count);
+    rf_result r = values && reached ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r < 0)
+        (void)rf_trace_emit(t, r, 0);
+    else if (gradients)
+        r = apply_reached(t, optimizer, gradients, variables, values, reached);
+    else
+        r = differentiate_and_update(t, optimizer, loss, variables, values, reached);
+    rf_free(values);
+    rf_free(reached);
+    return r;
+}
+
+rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss, rf_variable_list variables)
+{
+    RF_TRY(check_update(t, optimizer, variables, "rf_optimizer_minimize"));
+    rf_value v;
+    if (!rf_operand(t, loss, "rf_optimizer_minimize: loss", &v)) return rf_trace_status(t);
+    const rf_tensor_desc *desc = rf_graph_desc(rf_trace_graph(t), v);
+    if (desc->shape.rank != 0 || desc->dtype != RF_F32) {
+        char text[96];
+        return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                             "rf_optimizer_minimize: loss is %s %s, not an f32 scalar; see rf_compute_average_loss()",
+                             rf_dtype_name(desc->dtype), rf_shape_format(desc->shape, text, sizeof(text)));
+    }
+    return update_reached(t, optimizer, v, NULL, variables);
+}
+
 rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, const rf_tensor *gradients,
                                        rf_variable_list variables)
 {
@@ -518,16 +527,7 @@ rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer, con
     if (!gradients) {
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_optimizer_apply_gradients: gradients is NULL");
     }
-    rf_value *values = RF_NEW_ARRAY(rf_value, variables.count);
-    rf_variable **reached = RF_NEW_ARRAY(rf_variable *, variables.count);
-    rf_result r = values && reached ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r < 0)
-        (void)rf_trace_emit(t, r, 0);
-    else
-        r = apply_reached(t, optimizer, gradients, variables, values, reached);
-    rf_free(values);
-    rf_free(reached);
-    return r;
+    return update_reached(t, optimizer, 0, gradients, variables);
 }
 
 rf_tensor rf_optimizer_scale_loss(rf_trace *t, rf_optimizer *optimizer, rf_tensor loss)

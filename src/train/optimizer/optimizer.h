@@ -17,8 +17,8 @@ typedef struct rf_optimizer_config {
 rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer_config *out);
 /* Learning rate of update number `iteration` (from 0). */
 double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration);
-/* What the update kernels read for update number `iteration` of the variables of a group (0: of none); `norm` is that
- * of the mean gradient (0 without clipping by norm). `values` has RF_HYPER_COUNT entries. */
+/* The numbers that update kernels read for update number `iteration` of the variables of a group (0: of none); `norm`
+ * is that of the mean gradient (0 without clipping by norm). `values` has RF_HYPER_COUNT entries. */
 void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, double norm, uint32_t group,
                         float *values);
 
@@ -29,7 +29,7 @@ void rf_optimizer_describe(const rf_optimizer_config *config, const rf_custom_up
                            rf_update_settings *settings);
 
 /* ---- parameter groups (groups.c) ---- */
-enum { RF_MAX_PARAMETER_GROUPS = 64, RF_MAX_ORTHOGONAL_STEPS = 100 };
+enum { RF_MAX_PARAMETER_GROUPS = 64 };
 rf_result rf_parameter_groups_check(const rf_optimizer_params *params);
 bool rf_parameter_group_matches(const rf_parameter_group *group, const char *name);
 /* The number of a variable's group: 1 + its place in `groups`, 0 for none. */
@@ -49,7 +49,7 @@ bool rf_optimizer_has_betas(rf_optimizer_kind kind);
 const char *rf_optimizer_config_name(const rf_optimizer_config *config);
 /* Slots of the rule itself; one more, the last, is the average of the weight where there is one. */
 uint32_t rf_optimizer_config_slots(const rf_optimizer_config *config);
-/* What a slot is called, e.g. "m", "average". */
+/* The name of a slot, e.g. "m", "average". */
 const char *rf_optimizer_config_slot(const rf_optimizer_config *config, uint32_t slot);
 
 /* ---- Muon (muon.c) ---- */
@@ -61,7 +61,7 @@ static inline bool rf_muon_is_matrix(const rf_optimizer_params *params, uint32_t
 {
     return group > params->num_groups;
 }
-/* Of a range: m (changed) and the gradient make the direction. */
+/* In a range, m (changed) and the gradient make the direction. */
 rf_result rf_muon_emit_direction(const rf_optimizer_params *params, rf_graph *g, uint32_t group, rf_value direction,
                                  rf_value grad, rf_value m, rf_value hyper);
 /* The whole direction of a variable is made orthogonal, in place. */
@@ -99,7 +99,7 @@ uint32_t rf_custom_find(const rf_custom_update *update, const char *name);
 /* Rate of a group. */
 double rf_optimizer_group_rate(const rf_optimizer_config *config, uint64_t iteration, uint32_t group);
 rf_updater *rf_optimizer_updater(rf_optimizer *optimizer);
-/* Of rf_optimizer_create_remote(). */
+/* Belongs to rf_optimizer_create_remote(). */
 void rf_optimizer_set_remote(rf_optimizer *optimizer);
 bool rf_optimizer_is_remote(const rf_optimizer *optimizer);
 /* For those that keep it: it stays in memory until they release it, even when its maker has destroyed it. NULL is let

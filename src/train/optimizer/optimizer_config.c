@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Optimizer parameters and the numbers of one update: pure functions. */
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/loss_scale.h"
@@ -103,6 +104,15 @@ static rf_result check_loss_scale(const rf_loss_scale_params *p)
     return RF_OK;
 }
 
+static rf_result check_custom(const rf_custom_optimizer *p)
+{
+    RF_TRY(rf_custom_optimizer_check(p));
+    for (uint32_t k = 0; k < RF_OPTIMIZER_KINDS; k++)
+        RF_REQUIRE(strcmp(p->name, rf_optimizer_kind_names[k]) != 0,
+                   "rf_optimizer_create: '%s' is the name of one of the library's optimizers; choose another", p->name);
+    return RF_OK;
+}
+
 static rf_result check_params(const rf_optimizer_params *p)
 {
     RF_REQUIRE((int)p->kind >= RF_OPTIMIZER_SGD && (int)p->kind < RF_OPTIMIZER_KINDS,
@@ -127,7 +137,7 @@ static rf_result check_params(const rf_optimizer_params *p)
                "rf_optimizer_create: learning_rate and schedule are both set; leave one out");
     RF_TRY(rf_parameter_groups_check(p));
     RF_TRY(check_loss_scale(p->loss_scale));
-    if (p->custom) RF_TRY(rf_custom_optimizer_check(p->custom));
+    if (p->custom) RF_TRY(check_custom(p->custom));
     return check_unused(p);
 }
 

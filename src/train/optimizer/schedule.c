@@ -65,7 +65,7 @@ static double inverse_sqrt(const rf_schedule *s, uint64_t step)
 
 static double polynomial_rate(const rf_schedule *s, uint64_t step)
 {
-    /* Of cycles: the end of the one that the step is in, the first at step 0; at its end the rate is `end`. */
+    /* With `cycle`, decay lasts until the end of the cycle that the step is in; there the rate is `end`. */
     const uint64_t cycles = s->cycle && step > s->decay_steps ? (step - 1) / s->decay_steps + 1 : 1;
     const double passed = (double)step / ((double)s->decay_steps * (double)cycles);
     const double progress = passed >= 1.0 ? 1.0 : passed;
@@ -73,7 +73,7 @@ static double polynomial_rate(const rf_schedule *s, uint64_t step)
     return (s->initial - s->end) * pow(1.0 - progress, power) + s->end;
 }
 
-/* What the warm-up leads to. */
+/* The rate that the warm-up leads to. */
 static double peak_rate(const rf_schedule *s)
 {
     if (s->kind == RF_SCHEDULE_PIECEWISE_CONSTANT) return s->values[0];

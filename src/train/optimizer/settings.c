@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an optimizer updates with, as workers compare it. Pure, but for functions of the caller's. */
+/* The settings of an optimizer, as workers compare them. Pure, but for functions of the caller's. */
 #include "base/memory.h"
 #include "train/optimizer/optimizer.h"
 

@@ -5,11 +5,11 @@
 
 #include "replica/strategy.h"
 
-/* What a loss, a scalar, was divided by: weights of rf_compute_weighted_loss(), or examples. Of several the examples;
- * of none, such as sums, every step counts alike. */
+/* Finds the divisor of a loss, a scalar: weights of rf_compute_weighted_loss(), or examples. Without one, as with sums,
+ * every step counts alike. RF_ERROR_UNSUPPORTED where parts of the loss were divided by different ones. */
 rf_result rf_step_divisor_find(rf_trace *t, rf_value loss, rf_step_divisor *out);
-/* Of an updater that accumulates: what the loss, or its gradients, are to be multiplied with, an f32 scalar; 0: with 1.
- * The next rf_trace_update() is of this step. */
+/* The factor of the loss, or of its gradients, for an updater that accumulates, an f32 scalar; 0: it is 1. The next
+ * rf_trace_update() is of this step. */
 rf_result rf_step_weigh(rf_trace *t, rf_updater *updater, rf_value loss, rf_value *factor);
 
 #endif

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/cpu/lanes.h"
+
+#include "rf_shaders.h"
+
+typedef struct gather_push {
+    int32_t total, row_tiles, column_tiles, rows, columns, channels, taps, h, w, pixels, width, steps, dilation,
+        padding;
+    int32_t a_pixel, b_base, b_tap, b_row, b_last, c_row, z_dim_1, z_dim_2, a_z[3], b_z[3], c_z, bias_z, split, c_split;
+} gather_push;
+_Static_assert(sizeof(gather_push) <= RF_MAX_PUSH, "push constants of lanes_gather.comp");
+
+typedef struct grad_push {
+    int32_t total, row_tiles, column_tiles, parts, taps, loads, channels, columns, h, w, oh, ow, count;
+    int32_t stride, dilation, padding, a_pixel, b_pixel, c_row, split, z_dim_1, z_dim_2, a_z[3], b_z[3], c_z, bias_z;
+    int32_t c_split, bias_gradient_at;
+} grad_push;
+_Static_assert(sizeof(grad_push) <= RF_MAX_PUSH, "push constants of lanes_grad.comp");
+
+static int32_t packed_pair(int64_t y, int64_t x)
+{
+    return (int32_t)((uint32_t)(y & 0xffff) | (uint32_t)(x & 0xffff) << 16);
+}
+
+/* ---- operands ---- */
+
+rf_binding rf_lanes_input(const rf_op_call *call, uint32_t index)
+{
+    return (rf_binding){ .kind = RF_BIND_INPUT, .index = index, .size = rf_tensor_bytes(&call->in[index]) };
+}
+
+rf_binding rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes)
+{
+    const rf_binding o = { .kind = RF_BIND_WORKSPACE,
+                           .offset = rf_align_up(p->plan->workspace, p->caps->buffer_alignment),
+                           .size = bytes };
+    p->plan->workspace = o.offset + bytes;
+    return o;
+}
+
+void rf_lanes_bind(rf_dispatch *d, rf_binding o, rf_bind_view view, bool write)
+{
+    o.view = view;
+    o.write = write;
+    rf_bind(d, o);
+}
+
+static rf_bind_view view_of(const rf_lanes_set *set, bool scalar)
+{
+    if (!set->texel) return RF_VIEW_STORAGE;
+    return scalar ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
+}
+
+rf_result rf_lanes_pack(rf_lanes_plan *p, rf_binding *io, const int64_t dim[4], const int64_t s[4])
+{
+    const int64_t fours = rf_lanes_fours(dim[3]);
+    const uint64_t total = (uint64_t)(dim[0] * dim[1] * dim[2] * fours);
+    const rf_magic d1 = rf_magic_make((uint32_t)dim[1]), d2 = rf_magic_make((uint32_t)dim[2]),
+                   d3 = rf_magic_make((uint32_t)fours);
+    const uint32_t push[] = { (uint32_t)total, (uint32_t)dim[1], (uint32_t)dim[2], (uint32_t)fours, d1.magic,
+                              d2.magic,        d3.magic,         d1.shift,         d2.shift,        d3.shift,
+                              (uint32_t)s[0],  (uint32_t)s[1],   (uint32_t)s[2],   (uint32_t)s[3],  (uint32_t)dim[3] };
+    const rf_binding to = rf_lanes_workspace(p, total * 16);
+    rf_dispatch *d =
+        rf_kernel_plan_add(p->plan, p->set->texel ? &rf_shader_linear_pack_texel : &rf_shader_linear_pack, RF_NO_LOOPS);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
+    rf_lanes_bind(d, *io, view_of(p->set, true), false);
+    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_items(d, p->caps, total);
+    d->concurrent = p->plan->count > 1; /* packs stand first and touch nothing in common */
+    *io = to;
+    return RF_OK;
+}
+
+rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_binding *io, int64_t rows, int64_t columns)
+{
+    if (columns % 4 == 0) return RF_OK;
+    return rf_lanes_pack(p, io, (const int64_t[]){ 1, 1, rows, columns }, (const int64_t[]){ 0, 0, columns, 1 });
+}
+
+/* ---- the products ---- */
+
+/* The most iterations of an invocation beside those over summands: the quad kernels' last pass over a tile. */
+enum { SHORT_LOOPS = 400 };
+
+int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest)
+{
+    const int64_t fewest = (int64_t)rf_div_up((uint64_t)length, longest);
+    const int64_t most = length / shortest, parts = tiles >= wanted ? 1 : (int64_t)rf_div_up(wanted, tiles);
+    const int64_t useful = most < 1 ? 1 : parts < most ? parts : most;
+    return useful < fewest ? fewest : useful;
+}
+
+rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_binding partial, int64_t parts, uint64_t stride, uint64_t count,
+                           uint64_t extra, int64_t columns, uint32_t activation, bool bias)
+{
+    const uint64_t total = rf_div_up(count, 4);
+    const int32_t push[] = { (int32_t)total, (int32_t)count,        (int32_t)columns,
+                             (int32_t)parts, (int32_t)(stride / 4), (int32_t)(count - extra) };
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_sum, (uint64_t)parts + 1);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
+    rf_dispatch_spec(d, activation);
+    rf_dispatch_spec(d, bias);
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
+    if (bias)
+        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else
+        rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, extra ? 1 : 0);
+    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_items(d, p->caps, total);
+    return RF_OK;
+}
+
+uint32_t rf_lanes_row_width(int64_t elements)
+{
+    return elements % 8 == 0 ? 2 : elements % 4 == 0;
+}
+
+static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint64_t loops, uint32_t activation,
+                                bool bias)
+{
+    rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, loops + SHORT_LOOPS);
+    if (!d) return NULL;
+    rf_dispatch_spec(d, p->set->lanes);
+    rf_dispatch_spec(d, activation);
+    rf_dispatch_spec(d, bias);
+    return d;
+}
+
+/* Fraction of the taps along one axis that fall on a pixel of a, over all output pixels. */
+static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilation, int64_t pad, int64_t up,
+                          int64_t in)
+{
+    int64_t useful = 0;
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t at = o * step + t * dilation - pad;
+            useful += at >= 0 && at % up == 0 && at / up < in;
+        }
+    return (double)useful / (double)(out * taps);
+}
+
+/* Rows in the order of pixels let a tile skip taps that are padding for all of it: worth the scattered loads where
+ * there are many, and a tile has the same pixel of as many images as it has rows, or nearly. */
+static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, const rf_lanes_tile *tile)
+{
+    const int64_t images = g->rows / (g->oh * g->ow);
+    if (set->quad && !g->b_transposed) return false; /* quad_gather.comp does not */
+    /* Images of one pixel come in the same order either way: a plain product shares the pipeline of data gradients. */
+    if (g->b_transposed && g->oh * g->ow * g->kh * g->kw == 1) return true;
+    if (g->scalar || g->kh * g->kw == 1 || images * 4 < tile->rows * 3) return false;
+    return useful_taps(g->oh, g->kh, g->sy, g->dy, g->pt, g->upy, g->h) *
+               useful_taps(g->ow, g->kw, g->sx, g->dx, g->pl, g->upx, g->w) <
+           0.85;
+}
+
+/* Iterations of the loops over taps and channels (loads); a kernel of single floats takes three at a time. */
+static uint64_t gather_loops(int64_t taps, int64_t channels, bool scalar)
+{
+    return (uint64_t)(scalar ? taps * channels / 3 + 2 : taps * (channels + 2) + 1);
+}
+
+/* Channels of each tap that one invocation may add up. */
+static int64_t longest_gather(const rf_device_caps *caps, int64_t taps)
+{
+    const uint64_t limit = rf_loop_limit(caps) < INT32_MAX ? rf_loop_limit(caps) : INT32_MAX;
+    const int64_t fits = ((int64_t)limit - SHORT_LOOPS - 1) / taps - 2, half = (int64_t)limit / 2;
+    return fits < half ? fits : half; /* half: rounding errors grow with the sums */
+}
+
+bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, int64_t taps, int64_t channels,
+                          bool scalar)
+{
+    if (scalar) return gather_loops(taps, channels, true) + SHORT_LOOPS <= rf_loop_limit(caps);
+    const int64_t longest = longest_gather(caps, taps);
+    if (longest < 1) return false;
+    const uint64_t parts = rf_div_up((uint64_t)channels, (uint64_t)longest);
+    return parts == 1 || parts * (rf_tensor_bytes(&call->out[0]) + 32) <= caps->max_storage_range;
+}
+
+rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_binding a, rf_binding b)
+{
+    const rf_lanes_set *set = p->set;
+    const rf_lanes_tile *shapes = g->scalar         ? set->gather_scalar
+                                  : g->b_transposed ? set->gather_transposed
+                                                    : set->gather;
+    const rf_lanes_tile *tile = rf_lanes_choose(set, shapes, g->rows, g->columns);
+    const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)g->rows, tile->rows);
+    const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->columns);
+    const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
+    const uint64_t count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float), stride = rf_align_up(count, 8);
+    const int64_t taps = g->kh * g->kw;
+    const uint64_t longest = (uint64_t)longest_gather(p->caps, taps);
+    int64_t parts = g->scalar   ? 1
+                    : taps == 1 ? rf_lanes_parts(tiles, 4, g->channels, 64, longest)
+                                : (int64_t)rf_div_up((uint64_t)g->channels, longest);
+    const int64_t split = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)parts);
+    parts = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)split);
+
+    rf_dispatch *d = add_product(p, tile->shader, gather_loops(taps, split, g->scalar), g->activation, g->bias);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t width = rf_lanes_row_width(g->columns | g->c_row | g->z.c), widest = tile->columns / 4;
+    rf_dispatch_spec(d, width < widest ? width : widest);
+    rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
+    rf_dispatch_spec(d, images_first(set, g, tile));
+    const uint64_t total = tiles * (uint64_t)parts;
+    const gather_push push = { (int32_t)total,
+                               (int32_t)row_tiles,
+                               (int32_t)column_tiles,
+                               (int32_t)g->rows,
+                               (int32_t)g->columns,
+                               (int32_t)g->channels,
+                               packed_pair(g->kh, g->kw),
+                               (int32_t)g->h,
+                               (int32_t)g->w,
+                               (int32_t)(g->oh * g->ow),
+                               (int32_t)g->ow,
+                               (int32_t)((uint32_t)g->sy | (uint32_t)g->sx << 8 | (uint32_t)g->upy << 16 |
+                                         (uint32_t)g->upx << 24),
+                               packed_pair(g->dy, g->dx),
+                               packed_pair(g->pt, g->pl),
+                               (int32_t)g->a_pixel,
+                               (int32_t)g->b_base,
+                               (int32_t)g->b_tap,
+                               (int32_t)g->b_row,
+                               (int32_t)g->b_last,
+                               (int32_t)g->c_row,
+                               (int32_t)g->z.dim_1,
+                               (int32_t)g->z.dim_2,
+                               { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
+                               { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] },
+                               (int32_t)g->z.c,
+                               (int32_t)g->z.bias,
+                               (int32_t)split,
+                               (int32_t)stride };
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_groups(d, p->caps, total);
+    rf_lanes_bind(d, a, view_of(set, g->scalar), false);
+    rf_lanes_bind(d, b, view_of(set, false), false);
+    if (g->bias)
+        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else
+        rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
+    if (parts == 1) {
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        return RF_OK;
+    }
+    const rf_binding partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_lanes_add_sum(p, partial, parts, stride, count, 0, g->c_row, g->activation, g->bias);
+}
+
+rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding a, rf_binding b)
+{
+    const rf_lanes_set *set = p->set;
+    const uint64_t rows = (uint64_t)(g->kh * g->kw * g->loads) * (g->scalar ? 1 : 4);
+    const int64_t pixels = g->n * g->oh * g->ow;
+    const rf_lanes_tile *tile = g->scalar ? rf_lanes_choose(set, set->grad_scalar, (int64_t)rows, g->columns)
+                                          : rf_lanes_choose_grad(set, (int64_t)rows, g->columns, pixels);
+    const int64_t row_tiles = (int64_t)rf_div_up(rows, tile->rows);
+    const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->columns);
+    const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
+    const uint64_t extra = g->bias_gradient ? rf_tensor_bytes(&p->call->out[1]) / sizeof(float) : 0;
+    const uint64_t main_count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float);
+    const uint64_t stride = rf_align_up(main_count + extra, 4);
+    int64_t parts = rf_lanes_parts(tiles, 32, pixels, 128, rf_loop_limit(p->caps) / 2 * 4);
+    const int64_t split = (int64_t)rf_div_up(rf_div_up((uint64_t)pixels, (uint64_t)parts), 4) * 4;
+    parts = (int64_t)rf_div_up((uint64_t)pixels, (uint64_t)split);
+
+    /* A turn takes four pixels or more. */
+    rf_dispatch *d =
+        add_product(p, tile->shader, (uint64_t)split / 4 + 1, parts > 1 ? 0 : g->activation, parts == 1 && g->bias);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (set->texel) rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
+    const uint64_t total = tiles * (uint64_t)parts;
+    const grad_push push = { (int32_t)total,
+                             (int32_t)row_tiles,
+                             (int32_t)column_tiles,
+                             (int32_t)parts,
+                             packed_pair(g->kh, g->kw),
+                             (int32_t)g->loads,
+                             (int32_t)g->channels,
+                             (int32_t)g->columns,
+                             (int32_t)g->h,
+                             (int32_t)g->w,
+                             (int32_t)g->oh,
+                             (int32_t)g->ow,
+                             (int32_t)pixels,
+                             packed_pair(g->sy, g->sx),
+                             packed_pair(g->dy, g->dx),
+                             packed_pair(g->pt, g->pl),
+                             (int32_t)g->a_pixel,
+                             (int32_t)g->b_pixel,
+                             (int32_t)g->c_row,
+                             (int32_t)split,
+                             (int32_t)g->z.dim_1,
+                             (int32_t)g->z.dim_2,
+                             { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
+                             { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] },
+                             (int32_t)g->z.c,
+                             (int32_t)g->z.bias,
+                             (int32_t)stride,
+                             !g->bias_gradient ? -1
+                             : parts > 1       ? (int32_t)main_count
+                                               : 0 };
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_groups(d, p->caps, total);
+    rf_lanes_bind(d, a, view_of(set, g->scalar), false);
+    rf_lanes_bind(d, b, view_of(set, false), false);
+    if (g->bias)
+        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
+    else
+        rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
+    if (parts == 1) {
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, g->bias_gradient ? 1 : 0);
+        return RF_OK;
+    }
+    const rf_binding partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_lanes_add_sum(p, partial, parts, stride, main_count + extra, extra, g->columns, g->activation, g->bias);
+}
+
+/* ---- choice ---- */
+
+const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
+                                     int64_t columns)
+{
+    /* Time for the same number of products: larger tiles make better use of what they load. Where a transposed gather
+     * may as well be tall it is, so that data gradients of wide and of narrow layers share one pipeline: it takes
+     * lavapipe most of a second to compile. Other products read their left operand again for each tile of columns, and
+     * have few summands where that is much: of 48 columns three narrow tiles lose there. */
+    const bool transposed = tiles == set->gather_transposed;
+    const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1,
+                                               [RF_LANES_NARROW] = 1.25,
+                                               [RF_LANES_ABREAST] = transposed && set->lanes == 8 ? 1.2 : 1.35,
+                                               [RF_LANES_TALL] = transposed ? 0.99 : 1.02,
+                                               [RF_LANES_SLIM] = 3 };
+    const rf_lanes_tile *best = NULL;
+    double least = 0;
+    for (int i = 0; i < RF_LANES_SHAPES; i++) {
+        const rf_lanes_tile *tile = &tiles[i];
+        if (!tile->shader) continue;
+        const double work = slowness[i] * (double)rf_align_up((uint64_t)rows, tile->rows) *
+                            (double)rf_align_up((uint64_t)columns, tile->columns);
+        if (best && work >= least) continue;
+        best = tile;
+        least = work;
+    }
+    return best;
+}
+
+const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows, int64_t columns, int64_t summands)
+{
+    const double small = 1e6; /* multiplications: about 30 us */
+    if ((double)rows * (double)columns * (double)summands < small) return &set->grad[RF_LANES_WIDE];
+    return rf_lanes_choose(set, set->grad, rows, columns);
+}
+
+/* By which factor an operand may grow when its rows, along either axis, are padded to multiples of four. */
+static uint64_t input_growth(const rf_op_call *call, uint32_t input)
+{
+    const rf_shape *shape = &call->in[input].shape;
+    uint64_t worst = 1;
+    for (int32_t i = shape->rank > 2 ? shape->rank - 2 : 0; i < shape->rank; i++) {
+        const uint64_t factor = shape->dim[i] % 4 == 0 ? 1 : shape->dim[i] < 4 ? 4 : 2;
+        if (factor > worst) worst = factor;
+    }
+    /* The channels of a group are padded one group at a time. */
+    if (call->op != &rf_op_matmul && ((const rf_conv2d_attr *)call->attr)->groups > 1) worst = 4;
+    return worst;
+}
+
+bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+{
+    if (caps->subgroup_size != set->lanes || !caps->full_subgroups) return false;
+    if (set->quad && !caps->subgroup_quad) return false;
+    if (set->shuffle && !caps->int64) return false; /* write_rows.glsl */
+    if (set->shuffle ? !caps->subgroup_shuffle : !caps->subgroup_ballot) return false;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (call->op->shape_only >> i & 1) continue;
+        const uint64_t bytes = rf_tensor_bytes(&call->in[i]) * input_growth(call, i);
+        if (bytes > caps->max_storage_range) return false;
+        if (set->texel && bytes / 4 > caps->max_texel_elements)
+            return false; /* a texel of the scalar kernels is a float */
+    }
+    for (uint32_t i = 0; i < call->n_out; i++)
+        if (rf_tensor_bytes(&call->out[i]) > caps->max_storage_range) return false;
+    return true;
+}
+
+double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, double padded_flops, double packed_bytes,
+                      uint32_t dispatches)
+{
+    const double rate = caps->driver == set->favourite ? 60e9 : 30e9;
+    const double seconds = padded_flops / rate + packed_bytes / 4e9 + 30e-6 * dispatches;
+    return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
+}
+
+#define TILE(name, rows, columns)                                                                                      \
+    {                                                                                                                  \
+        &rf_shader_##name, rows, columns                                                                               \
+    }
+/* `one`: columns of a tile with four for each lane; of gradients `narrow` has these. */
+#define SHADERS(set, height, one, narrow)                                                                              \
+    .gather = { [RF_LANES_WIDE] = TILE(set##_gather_2, height, 2 * (one)),                                             \
+                [RF_LANES_NARROW] = TILE(set##_gather_1, height, one) },                                               \
+    .gather_transposed = { [RF_LANES_WIDE] = TILE(set##_gather_t_2, height, 2 * (one)),                                \
+                           [RF_LANES_NARROW] = TILE(set##_gather_t_1, height, one) },                                  \
+    .grad = { [RF_LANES_WIDE] = TILE(set##_grad_2, height, 2 * (one)), [RF_LANES_NARROW] = narrow },                   \
+    .gather_scalar[RF_LANES_NARROW] = TILE(set##_gather_s, height, one),                                               \
+    .grad_scalar[RF_LANES_NARROW] = TILE(set##_grad_s, 16, one)
+
+const rf_lanes_set rf_lanes8_texel = {
+    .lanes = 8,
+    .texel = true,
+    .shuffle = true,
+    .favourite = RF_DRIVER_LAVAPIPE,
+    SHADERS(lanes8_texel, 32, 32, TILE(lanes8_texel_grad_1, 32, 32)),
+    .gather[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_abreast, 64, 16),
+    .gather[RF_LANES_TALL] = TILE(lanes8_texel_gather_tall, 64, 32),
+    .gather[RF_LANES_SLIM] = TILE(lanes8_texel_gather_slim, 64, 4),
+    .gather_transposed[RF_LANES_SLIM] = TILE(lanes8_texel_gather_t_slim, 64, 4),
+    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_t_abreast, 64, 16),
+    .gather_transposed[RF_LANES_TALL] = TILE(lanes8_texel_gather_t_tall, 64, 32),
+    .gather_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_s_abreast, 64, 16),
+    .grad[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_abreast, 64, 16),
+    .grad_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_s_abreast, 16, 16),
+};
+const rf_lanes_set rf_lanes8_storage = {
+    .lanes = 8,
+    .favourite = RF_DRIVER_OTHER,
+    SHADERS(lanes8_storage, 32, 32, TILE(lanes8_storage_grad_1, 32, 32)),
+};
+const rf_lanes_set rf_lanes4_storage = {
+    .lanes = 4,
+    .favourite = RF_DRIVER_OTHER,
+    SHADERS(lanes4_storage, 16, 16, TILE(lanes4_storage_grad_1, 16, 16)),
+};
+const rf_lanes_set rf_lanes4_quad = {
+    .lanes = 4,
+    .quad = true,
+    .favourite = RF_DRIVER_SWIFTSHADER,
+    .gather = { TILE(lanes4_quad_gather_2, 32, 32), TILE(lanes4_quad_gather_1, 32, 16) },
+    .grad = { TILE(lanes4_quad_grad_2, 32, 32), TILE(lanes4_quad_grad_1, 32, 16) },
+    /* Of these, quad kernels take SwiftShader five to seven seconds each to compile. */
+    .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 32), TILE(lanes4_storage_gather_t_1, 16, 16) },
+    .gather_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_gather_s, 16, 32),
+    .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),
+};
+const rf_lanes_set rf_lanes16_texel = {
+    .lanes = 16,
+    .texel = true,
+    .shuffle = true,
+    .favourite = RF_DRIVER_LAVAPIPE,
+    SHADERS(lanes16_texel, 64, 64, TILE(lanes16_texel_grad_halves, 32, 64)),
+    .gather[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_abreast, 64, 32),
+    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_t_abreast, 64, 32),
+    .grad[RF_LANES_ABREAST] = TILE(lanes16_texel_grad_abreast, 64, 32),
+};

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small products on lavapipe: shaders/linear/cpu/matmul_small.comp. */
+#include "ops/linear/common/matmul.h"
+#include "rf_shaders.h"
+
+typedef struct small_push {
+    int32_t total, own_blocks, own_lines, other_lines, summands, other_line, other_k, rows, columns, has_sums;
+} small_push;
+_Static_assert(sizeof(small_push) <= RF_MAX_PUSH, "push constants of matmul_small.comp");
+
+enum { SIDE = 4 }; /* rows and columns of an invocation, summands of a turn */
+
+/* Which operand's lines lie along the lanes, and how a product is shared out then. */
+typedef struct small_form {
+    bool own_is_b, across;           /* across: lines of that operand lie side by side */
+    uint64_t own_blocks, workgroups; /* 0: cannot be */
+} small_form;
+
+static small_form form_for(const rf_matmul_geometry *g, const rf_device_caps *caps, bool own_is_b)
+{
+    const int64_t own = own_is_b ? g->n : g->m, other = own_is_b ? g->m : g->n;
+    small_form f = { .own_is_b = own_is_b, .across = own_is_b ? !g->tb : g->ta };
+    /* Sums of b's lines come from the operand that is not in the lanes. */
+    if ((f.across && own % SIDE != 0) || (own_is_b && g->bias_gradient)) return f;
+    f.own_blocks = rf_div_up((uint64_t)own, (uint64_t)SIDE * caps->subgroup_size);
+    f.workgroups = f.own_blocks * rf_div_up((uint64_t)other, SIDE);
+    return f;
+}
+
+/* The form of fewer workgroups. */
+static small_form form_of(const rf_matmul_geometry *g, const rf_device_caps *caps)
+{
+    const small_form a = form_for(g, caps, false), b = form_for(g, caps, true);
+    if (a.workgroups == 0 || b.workgroups == 0) return a.workgroups == 0 ? b : a;
+    return b.workgroups < a.workgroups ? b : a;
+}
+
+static bool small_fits(const rf_matmul_geometry *g, const rf_op_call *call, const rf_device_caps *caps)
+{
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!(call->op->shape_only >> i & 1) && (uint64_t)rf_shape_count(call->in[i].shape) > caps->max_texel_elements)
+            return false;
+    if (g->batch != 1 || !rf_flat_texels(caps) || !rf_fits_storage(call, caps)) return false;
+    const small_form f = form_of(g, caps);
+    return f.workgroups > 0 && f.workgroups <= INT32_MAX && (uint64_t)g->k / SIDE + 1 < rf_loop_limit(caps);
+}
+
+bool rf_matmul_is_small(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    const double most = 1e5; /* operations: any kernel takes about as long as its dispatch */
+    return caps->driver == RF_DRIVER_LAVAPIPE && call->op->cost(call).flops <= most && small_fits(&g, call, caps) &&
+           !rf_matmul_is_vector(call, caps);
+}
+
+static double small_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    if (!small_fits(&g, call, caps)) return RF_SCORE_NONE;
+    /* Others take most of a second to compile. */
+    if (rf_matmul_is_small(call, caps)) return rf_score_of_time(30e-6);
+    const double turn = 1e-7, turns = (double)form_of(&g, caps).workgroups * (double)rf_div_up((uint64_t)g.k, SIDE);
+    return rf_score_of_time(25e-6 + turn * turns) * (caps->driver == RF_DRIVER_LAVAPIPE ? 1 : RF_SCORE_FOREIGN);
+}
+
+static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+{
+    static const rf_shader *const shaders[] = { &rf_shader_matmul_small_lanes8, &rf_shader_matmul_small_lanes16 };
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    const small_form f = form_of(&g, caps);
+    const bool wide = g.n % SIDE == 0, has_extra = g.bias || g.relu_mask;
+    const int32_t b_line = (int32_t)(g.tb ? g.k : 1), b_k = (int32_t)(g.tb ? 1 : g.n);
+    const int32_t a_line = (int32_t)(g.ta ? 1 : g.k), a_k = (int32_t)(g.ta ? g.m : 1);
+    const small_push push = { .total = (int32_t)f.workgroups,
+                              .own_blocks = (int32_t)f.own_blocks,
+                              .own_lines = (int32_t)(f.own_is_b ? g.n : g.m),
+                              .other_lines = (int32_t)(f.own_is_b ? g.m : g.n),
+                              .summands = (int32_t)g.k,
+                              .other_line = f.own_is_b ? a_line : b_line,
+                              .other_k = f.own_is_b ? a_k : b_k,
+                              .rows = (int32_t)g.m,
+                              .columns = (int32_t)g.n,
+                              .has_sums = g.bias_gradient };
+    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[caps->subgroup_size != 8], rf_div_up((uint64_t)g.k, SIDE));
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint32_t constants[] = {
+        caps->subgroup_size, g.activation, g.relu_mask ? 2 : g.bias, f.across, g.k % SIDE != 0, f.own_is_b, wide
+    };
+    for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_bind(d, RF_BIND_INPUT, f.own_is_b, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_dispatch_bind(d, RF_BIND_INPUT, !f.own_is_b, RF_VIEW_TEXEL_R32F, false);
+    rf_dispatch_bind(d, RF_BIND_INPUT, has_extra ? 2 : !f.own_is_b,
+                     g.relu_mask && wide ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_TEXEL_R32F, false);
+    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+    rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
+    rf_dispatch_groups(d, caps, f.workgroups);
+    return RF_OK;
+}
+
+const rf_kernel rf_matmul_small = { .name = "small", .score = small_score, .plan = small_plan, .finishes = true };

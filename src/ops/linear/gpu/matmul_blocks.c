@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/linear/common/matmul.h"
+#include "ops/linear/gpu/blocks.h"
+#include "ops/linear/gpu/cooperative.h"
+#include "rf_shaders.h"
+
+/* The push constants of matmul_block.comp. */
+typedef struct push {
+    int32_t total, row_tiles, column_tiles, parts, m, n, k, split, a_line, b_line, parts_of_group, unused;
+    int32_t dim[4], a_stride[4], b_stride[4];
+} push;
+_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
+
+/* *ride: the sums of b's rows are one more row of c. */
+static rf_block_job job_of(const rf_op_call *call, const rf_device_caps *caps, const rf_matmul_geometry *g,
+                           rf_block_tile tile, bool *ride)
+{
+    rf_block_job job = { g->m, g->n, g->k, g->batch, rf_block_operands(call) };
+    /* What parts write lies one behind the other in fours; what adds them up reads and writes f32 alone. */
+    job.can_add =
+        tile == RF_BLOCK_COOP_XL && call->out[0].dtype == RF_F32 && !g->bias && g->m * g->n * g->batch % 4 == 0;
+    *ride = g->bias_gradient && rf_block_sums_ride(caps, tile, &job, (double)rf_tensor_bytes(&call->in[1]));
+    return job;
+}
+
+/* Lines that start anywhere are loaded element by element, whose addresses take registers beside the larger tile of
+ * matrices: more than 128 in machine code. */
+static bool fits_registers(const rf_device_caps *caps, rf_block_tile tile, const rf_matmul_geometry *g)
+{
+    const bool few = caps->invocation_registers > 0 && caps->invocation_registers <= 128;
+    return !few || tile != RF_BLOCK_COOP_M || ((g->m | g->n | g->k) & 3) == 0;
+}
+
+/* Kernel coop_xl loads eight elements at once, and has no condition for what is not there (matmul_coop.comp). */
+static bool is_whole(const rf_device_caps *caps, const rf_block_job *job, const rf_matmul_geometry *g)
+{
+    const rf_block b = rf_block_make(caps, RF_BLOCK_COOP_XL, job->operands);
+    const int64_t lines = (g->ta ? g->m : g->k) | (g->tb ? g->k : g->n);
+    return lines % 8 == 0 && g->m >= b.rows && g->n >= b.columns && g->k > b.depth;
+}
+
+static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
+{
+    /* SwiftShader's compiler does not come to an end with this tile, and takes gigabytes. */
+    if (tile == RF_BLOCK_T && caps->driver == RF_DRIVER_SWIFTSHADER) return RF_SCORE_NONE;
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    if (!fits_registers(caps, tile, &g)) return RF_SCORE_NONE;
+    bool ride;
+    const rf_block_job job = job_of(call, caps, &g, tile, &ride);
+    if (tile == RF_BLOCK_COOP_XL && !is_whole(caps, &job, &g)) return RF_SCORE_NONE;
+    return rf_block_score(call, caps, tile, &job);
+}
+
+static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return rf_block_takes_narrow(call, rf_matmul_geometry_of(call).n);
+}
+
+/* Adds up the parts that coop_xl wrote. */
+static rf_result add_parts(rf_lanes_plan *p, const rf_matmul_geometry *g, const rf_block_grid *t, rf_binding partial)
+{
+    const uint64_t count = (uint64_t)(g->m * g->n * g->batch);
+    return rf_lanes_add_sum(p, partial, t->parts, count, count, 0, g->n, g->activation, false);
+}
+
+static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
+{
+    static const rf_shader *const shaders[RF_BLOCK_TILES][RF_BLOCK_WIDTHS] = {
+        RF_BLOCK_SHADERS(matmul_block_s), RF_BLOCK_SHADERS(matmul_block_deep),
+        RF_BLOCK_SHADERS(matmul_block_m), RF_BLOCK_LARGE_SHADERS(matmul_block_t),
+        RF_BLOCK_SHADERS(matmul_block_l), RF_BLOCK_LARGE_SHADERS(matmul_block_xl),
+    };
+    const bool coop = tile >= RF_BLOCK_TILES;
+    const rf_coop_product product = tile == RF_BLOCK_COOP_XL ? RF_COOP_MATMUL_XL : RF_COOP_MATMUL;
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    bool ride;
+    const rf_block_job job = job_of(call, caps, &g, tile, &ride);
+    const rf_block_grid t = rf_block_grid_make(caps, tile, &job);
+    push p = { .total = (int32_t)t.total,
+               .row_tiles = t.row_tiles,
+               .column_tiles = t.column_tiles,
+               .parts = t.parts,
+               .parts_of_group = t.parts_of_group,
+               .m = (int32_t)g.m,
+               .n = (int32_t)g.n,
+               .k = (int32_t)g.k,
+               .split = t.split,
+               .a_line = (int32_t)(g.ta ? g.m : g.k),
+               .b_line = (int32_t)(g.tb ? g.k : g.n) };
+    for (int i = 0; i < 4; i++) {
+        p.dim[i] = (int32_t)g.dim[i];
+        p.a_stride[i] = (int32_t)g.a_stride[i];
+        p.b_stride[i] = (int32_t)g.b_stride[i];
+    }
+    rf_lanes_plan builder = { NULL, call, caps, out };
+    rf_dispatch *d = rf_kernel_plan_add(
+        out, coop ? rf_coop_shader(caps, product, job.operands) : shaders[tile][rf_block_width_of(caps)], t.loops);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool adds = tile == RF_BLOCK_COOP_XL && t.parts > 1;
+    const uint32_t constants[] = { rf_block_make(caps, tile, job.operands).threads,
+                                   adds ? 0 : g.activation,
+                                   g.bias,
+                                   rf_block_slice(caps),
+                                   t.parts > 1,
+                                   g.ta,
+                                   g.tb,
+                                   p.a_line % 4 == 0,
+                                   p.b_line % 4 == 0,
+                                   g.n % 4 == 0,
+                                   ride,
+                                   g.relu_mask };
+    for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
+    if (coop)
+        rf_coop_constants(d, call, caps, tile, g.bias);
+    else
+        rf_block_types(d, call, caps);
+    rf_dispatch_push(d, &p, sizeof(p));
+    rf_dispatch_groups(d, caps, t.total);
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
+    rf_bind_whole(d, RF_BIND_INPUT, 1);
+    rf_bind_whole(d, RF_BIND_INPUT, g.bias || g.relu_mask ? 2 : 0);
+    rf_binding result = { .kind = RF_BIND_OUTPUT, .write = true };
+    if (adds) result = rf_lanes_workspace(&builder, t.partial);
+    rf_lanes_bind(d, result, RF_VIEW_STORAGE, true);
+    rf_block_bind_parts(&builder, d, &t);
+    rf_bind_whole(d, RF_BIND_OUTPUT, ride);
+    if (adds) RF_TRY(add_parts(&builder, &g, &t, result));
+    return g.bias_gradient && !ride ? rf_linear_append_sums(call, caps, out) : RF_OK;
+}
+
+#define BLOCK_KERNEL(tile, number)                                                                                     \
+    RF_VARIANT_THAT(, rf_matmul_block_##tile, "block_" #tile, score_of, plan_of, number, .finishes = true,             \
+                    .narrow = takes_narrow)
+BLOCK_KERNEL(s, RF_BLOCK_S);
+BLOCK_KERNEL(deep, RF_BLOCK_DEEP);
+BLOCK_KERNEL(m, RF_BLOCK_M);
+BLOCK_KERNEL(t, RF_BLOCK_T);
+BLOCK_KERNEL(l, RF_BLOCK_L);
+BLOCK_KERNEL(xl, RF_BLOCK_XL);
+RF_COOP_KERNEL(matmul, s, score_of, plan_of, RF_BLOCK_COOP_S);
+RF_COOP_KERNEL(matmul, m, score_of, plan_of, RF_BLOCK_COOP_M);
+RF_COOP_KERNEL(matmul, l, score_of, plan_of, RF_BLOCK_COOP_L);
+RF_COOP_KERNEL(matmul, xl, score_of, plan_of, RF_BLOCK_COOP_XL);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RF_TRAIN_MODEL_MODEL_H
+#define RF_TRAIN_MODEL_MODEL_H
+
+#include <ringfire/model.h>
+
+#include "base/memory.h"
+#include "replica/strategy.h"
+#include "train/layers/layer.h"
+
+typedef struct rf_compiled rf_compiled;       /* compile.h */
+typedef struct rf_layer_graph rf_layer_graph; /* layer_graph.h */
+
+/* A variable that belongs to a model. */
+typedef struct rf_model_variable {
+    rf_variable *variable; /* a reference */
+    char *name;            /* the variable's, with a number where the model has another one of that name */
+} rf_model_variable;
+
+struct rf_model {
+    uint32_t references; /* its maker's, and one of each model that calls it and of each checkpoint that has it */
+    bool destroyed;      /* by its maker */
+    rf_strategy *strategy;
+    struct {
+        rf_layer **items;
+        uint32_t count, capacity;
+    } layers;                /* owned */
+    rf_model_call_fn call;   /* with `apply` NULL: the layers in sequence */
+    rf_model_apply_fn apply; /* of rf_model_create(), or that of `graph` */
+    void *user;
+    rf_layer_graph *graph; /* of a functional model: how its layers are connected. Owned */
+    uint32_t num_inputs, num_outputs;
+    const char *input_names[RF_MAX_COMPONENTS], *output_names[RF_MAX_COMPONENTS]; /* in `names` */
+    bool built;                                                                   /* a call has gone through */
+    rf_tensor_desc outputs[RF_MAX_COMPONENTS];                                    /* as `inputs` */
+    rf_tensor_desc inputs[RF_MAX_COMPONENTS];                                     /* of an example, where `built` */
+    struct {
+        rf_model_variable *items;
+        uint32_t count, capacity;
+    } tracked; /* all variables of its layers, of the models that it calls, and those it uses otherwise */
+    /* Room for as many as are tracked; filled when somebody asks, as layers may be frozen at any time. */
+    struct {
+        rf_variable **items;
+        uint32_t count, capacity;
+    } trainable, others;
+    struct {
+        rf_model **items;
+        uint32_t count, capacity;
+    } callees;                                        /* models that it calls, also through others; references */
+    rf_optimizer *own_optimizer;                      /* of a model that was loaded; NULL: none */
+    rf_compiled *compiled;                            /* NULL before rf_model_compile() */
+    void (*destroy_compiled)(rf_compiled **compiled); /* set with it */
+    uint64_t passes; /* through the data of fit that were begun, whatever the data was */
+    void *position;  /* where the latest fit stopped within such a pass (rf_iterator_save()); may be NULL */
+    size_t position_size;
+    rf_function *predict; /* made by the first rf_model_predict() */
+    rf_arena names;       /* of inputs, outputs and logs: histories refer to them as long as the model lives */
+};
+
+/* For those that keep it: its variables stay until they release it, even when its maker has destroyed it. */
+rf_model *rf_model_retain(rf_model *model);
+void rf_model_release(rf_model *model);
+/* Fails, in the name of the public function, when its maker has destroyed it. */
+rf_result rf_model_check_alive(const rf_model *model, const char *function);
+
+bool rf_model_is_sequential(const rf_model *model);
+/* Sequential or functional: made of layers alone, so that a file can describe it. */
+bool rf_model_is_data(const rf_model *model);
+/* Takes the layer over, also when it fails, unless it belongs to a model already. `function` is for messages. */
+rf_result rf_model_adopt(rf_model *model, rf_layer *layer, const char *function);
+/* A built model of a checked graph. Takes over the graph and its layers, also when it fails. */
+rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_params *params, rf_layer_graph *graph,
+                                     rf_layer *const *layers, uint32_t num_layers, rf_model **out);
+/* rf_model_apply() of all inputs and outputs, for steps of the library. */
+rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out);
+
+/* How layers act: they train where they are called for it, in a function that trains. One rule for all of them, which
+ * every call of a model and of a layer asks. */
+static inline rf_mode rf_mode_of(const rf_trace *t, rf_mode asked)
+{
+    return rf_trace_training(t) ? asked : RF_INFERENCE;
+}
+
+/* ---- names.c ---- */
+/* Names inputs and outputs, after their numbers are set: those of the caller, or the default where they are NULL. */
+rf_result rf_model_set_names(rf_model *model, const char *const *inputs, const char *const *outputs);
+/* "user, item", or "label of rating, label of likes": for messages. */
+const char *rf_model_format_elements(const rf_model *model, bool labels, char *text, size_t size);
+
+/* ---- variables.c ---- */
+/* Makes a variable one of the model's, unless it is already. */
+rf_result rf_model_track(rf_model *model, rf_variable *variable);
+/* Forgets what was tracked later. */
+void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callees);
+/* Within a call of the model by a trace: variables and models that are used become the model's, and those of all models
+ * whose calls are under way. */
+typedef struct rf_model_call_scope {
+    rf_trace_listener listener;
+} rf_model_call_scope;
+rf_result rf_model_enter_call(rf_trace *t, rf_model *model, rf_model_call_scope *scope);
+void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope);
+/* A layer of `model` is called in a trace. */
+rf_result rf_model_note_callee(rf_trace *t, rf_model *model);
+/* Its layers, then those of the models that it calls. */
+uint32_t rf_model_num_layers(const rf_model *model);
+rf_layer *rf_model_layer(const rf_model *model, uint32_t index);
+
+/* One line of a summary. */
+typedef struct rf_summary_row {
+    const char *name, *type;
+    bool has_output;
+    rf_shape output; /* batch included; shown as "n" */
+    uint64_t params;
+} rf_summary_row;
+/* The table that rf_model_summary() gives. `title` is the model's kind; `not_trainable` of all parameters are not. Free
+ * with rf_free. */
+rf_result rf_summary_format(const char *title, const rf_summary_row *rows, uint32_t num_rows, uint64_t not_trainable,
+                            char **text);
+
+#endif

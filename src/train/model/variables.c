@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which variables and layers belong to a model, and how long they live. As in Keras, what a model uses when it is
+ * called belongs to it: the variables of models that a forward function calls, and those that it or a lambda layer uses
+ * directly, are trained, counted, saved and exported with the model, no matter who created them.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "replica/store/variables.h"
+#include "train/model/layer_graph.h"
+
+/* ---- variables ---- */
+
+static bool name_taken(const rf_model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->tracked.count; i++)
+        if (strcmp(model->tracked.items[i].name, name) == 0) return true;
+    return false;
+}
+
+/* "dense/kernel", "dense/kernel_1", ... */
+static char *make_name(const rf_model *model, const rf_variable *variable)
+{
+    char *name = rf_strdup(rf_variable_name(variable));
+    for (uint32_t n = 1; name && name_taken(model, name); n++) {
+        rf_free(name);
+        name = rf_asprintf("%s_%u", rf_variable_name(variable), n);
+    }
+    return name;
+}
+
+rf_result rf_model_track(rf_model *model, rf_variable *variable)
+{
+    for (uint32_t i = 0; i < model->tracked.count; i++)
+        if (model->tracked.items[i].variable == variable) return RF_OK;
+    RF_TRY(RF_VEC_GROW(&model->tracked));
+    RF_TRY(RF_VEC_GROW(&model->trainable));
+    RF_TRY(RF_VEC_GROW(&model->others));
+    char *name = make_name(model, variable);
+    if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    model->tracked.items[model->tracked.count++] = (rf_model_variable){ rf_variable_retain(variable), name };
+    model->trainable.count++;
+    model->others.count++;
+    return RF_OK;
+}
+
+void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callees)
+{
+    while (model->tracked.count > num_tracked) {
+        const rf_model_variable *last = &model->tracked.items[--model->tracked.count];
+        model->trainable.count--;
+        model->others.count--;
+        rf_variable_release(last->variable);
+        rf_free(last->name);
+    }
+    while (model->callees.count > num_callees) rf_model_release(model->callees.items[--model->callees.count]);
+}
+
+/* ---- how long a model lives ---- */
+
+rf_model *rf_model_retain(rf_model *model)
+{
+    model->references++;
+    return model;
+}
+
+void rf_model_release(rf_model *m)
+{
+    if (--m->references > 0) return;
+    rf_model_untrack(m, 0, 0);
+    for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
+    rf_free(m->layers.items);
+    rf_free(m->tracked.items);
+    rf_free(m->trainable.items);
+    rf_free(m->others.items);
+    rf_iterator_state_free(m->position);
+    rf_layer_graph_free(m->graph);
+    rf_free(m->callees.items);
+    rf_arena_free(&m->names);
+    rf_free(m);
+}
+
+/* ---- lists of variables ---- */
+
+/* Those that are trained, or the others, into `items`, which has room for all. */
+static rf_variable_list select_variables(const rf_model *model, bool trained, rf_variable **items)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        rf_variable *variable = model->tracked.items[i].variable;
+        if ((rf_variable_trainable(variable) && !variable->frozen) == trained) items[count++] = variable;
+    }
+    return (rf_variable_list){ .items = items, .count = count };
+}
+
+rf_variable_list rf_model_variables(const rf_model *model)
+{
+    return model ? select_variables(model, true, model->trainable.items) : (rf_variable_list){ 0 };
+}
+
+rf_variable_list rf_model_state_variables(const rf_model *model)
+{
+    return model ? select_variables(model, false, model->others.items) : (rf_variable_list){ 0 };
+}
+
+/* ---- calls ---- */
+
+static rf_result use_variable(void *user, rf_variable *variable)
+{
+    return rf_model_track(user, variable);
+}
+
+static rf_result add_callee(rf_model *caller, rf_model *callee)
+{
+    if (caller == callee) return RF_OK;
+    for (uint32_t i = 0; i < caller->callees.count; i++)
+        if (caller->callees.items[i] == callee) return RF_OK;
+    RF_TRY(RF_VEC_GROW(&caller->callees));
+    caller->callees.items[caller->callees.count++] = rf_model_retain(callee);
+    return RF_OK;
+}
+
+rf_result rf_model_note_callee(rf_trace *t, rf_model *model)
+{
+    for (const rf_trace_listener *l = rf_trace_listeners(t); l; l = l->outer) RF_TRY(add_callee(l->user, model));
+    return RF_OK;
+}
+
+rf_result rf_model_enter_call(rf_trace *t, rf_model *model, rf_model_call_scope *scope)
+{
+    scope->listener = (rf_trace_listener){ use_variable, model, rf_trace_listeners(t) };
+    const rf_result r = rf_model_note_callee(t, model);
+    rf_trace_listen(t, &scope->listener);
+    return r;
+}
+
+void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope)
+{
+    rf_trace_listen(t, scope->listener.outer);
+}
+
+/* ---- layers ---- */
+
+uint32_t rf_model_num_layers(const rf_model *model)
+{
+    uint32_t count = model->layers.count;
+    for (uint32_t i = 0; i < model->callees.count; i++) count += model->callees.items[i]->layers.count;
+    return count;
+}
+
+rf_layer *rf_model_layer(const rf_model *model, uint32_t index)
+{
+    if (index < model->layers.count) return model->layers.items[index];
+    index -= model->layers.count;
+    for (uint32_t i = 0; i < model->callees.count; i++) {
+        const rf_model *callee = model->callees.items[i];
+        if (index < callee->layers.count) return callee->layers.items[index];
+        index -= callee->layers.count;
+    }
+    return NULL;
+}
