@@ -173,7 +173,7 @@ rf_result rf_strategy_agree(rf_strategy *s, const rf_mirrored_params *p)
         r = rf_world_gather_replicas(&s->world, "devices of the strategy", mine, all, sizeof(rf_offer));
     }
     if (r >= 0) r = rf_agree_offers(s, all);
-    if (r >= 0) r = rf_strategy_stick_in_job(s, rf_balancing_create(s, p->balance));
+    if (r >= 0) r = rf_strategy_fail_in_job(s, rf_balancing_create(s, p->balance));
     rf_free(mine);
     rf_free(all);
     return r;

@@ -18,10 +18,10 @@
 #include "exec/exec.h"
 #include "replica/balance/balancing.h"
 #include "replica/exchange/exchange.h"
-#include "replica/exchange/meeting.h"
+#include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
-#include "replica/store/shadows.h"
 #include "replica/store/store.h"
+#include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
 
@@ -62,9 +62,9 @@ struct rf_strategy {
     uint32_t trace_serial;
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
     rf_flat gradients;         /* places as in `trainable` */
-    rf_shadows shadows;
+    rf_weight_copies weight_copies;
     rf_flat download, upload;             /* staging, places as in `trainable`; only on staged replicas of several */
-    rf_meeting meeting;                   /* instead of staging, where devices can; `gradients` and `trainable` */
+    rf_imported_memory imported;          /* instead of staging, where devices can; `gradients` and `trainable` */
     rf_flat assigned;                     /* what a step gives to variables of `fixed`; places as there */
     rf_flat fixed_download, fixed_upload; /* staging for that, on staged replicas of several */
     rf_flat summands, sums;               /* of sums over replicas within a step: what a replica adds, and the sums */
@@ -97,12 +97,12 @@ rf_result rf_strategy_wait_local(rf_strategy *strategy, uint32_t index);
 rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, or the job's */
 /* Makes the calling thread's failure stick: replicas may differ from now on. Ends the job, so that no other worker
  * waits for this one. Returns `result`. */
-rf_result rf_strategy_stick(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_fail(rf_strategy *strategy, rf_result result);
 /* The same for a failure that all workers see. */
-rf_result rf_strategy_stick_shared(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_fail_shared(rf_strategy *strategy, rf_result result);
 /* A failure that leaves everything as it was, but at a place where the other workers go on and would wait for this one:
  * sticks where there are others. Returns `result`. */
-rf_result rf_strategy_stick_in_job(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_fail_in_job(rf_strategy *strategy, rf_result result);
 /* The index into this worker's arrays. Fails, naming the replicas of this worker, where the replica is another
  * worker's. */
 rf_result rf_strategy_local_index(const rf_strategy *strategy, const char *caller, uint32_t replica, uint32_t *index);

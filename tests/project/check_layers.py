@@ -25,8 +25,8 @@ ALLOWED = {
 }
 # Rooms of a layer, and which of its rooms each may include; what stands above them (src/replica/*.h) all may.
 ROOMS = {
-    "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(), "update": {"store", "exchange", "balance"},
-                    "step": {"store", "exchange", "balance", "update"}},
+    "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(), "schedule": {"store", "exchange", "balance"},
+                    "update": {"store", "exchange", "balance", "schedule"}, "step": {"store", "exchange", "balance", "schedule", "update"}},
     "src/train": {"layers": set(), "optimizer": set(), "metrics": set(), "model": {"layers", "optimizer"},
                   "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
 }

@@ -17,11 +17,11 @@ enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 150, BATCH = 8, STEPS = 19 /* of an
 static void what_may_be_held(void **state)
 {
     (void)state;
-    const rf_group_facts plain = { .wanted = 4, .updates = true };
-    assert_null(rf_group_obstacle(&plain));
-    assert_null(rf_group_obstacle(&(rf_group_facts){ .wanted = 2 }));
+    const rf_submission_batch_facts plain = { .wanted = 4, .updates = true };
+    assert_null(rf_submission_batch_obstacle(&plain));
+    assert_null(rf_submission_batch_obstacle(&(rf_submission_batch_facts){ .wanted = 2 }));
     const struct {
-        rf_group_facts facts;
+        rf_submission_batch_facts facts;
         const char *obstacle;
     } others[] = {
         { { .wanted = 1, .updates = true }, "nothing else" },
@@ -31,7 +31,7 @@ static void what_may_be_held(void **state)
         { { .wanted = 4, .updates = true, .copied = true }, "checkpoint" },
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        const char *obstacle = rf_group_obstacle(&others[i].facts);
+        const char *obstacle = rf_submission_batch_obstacle(&others[i].facts);
         assert_non_null(obstacle);
         assert_non_null(strstr(obstacle, others[i].obstacle));
     }
@@ -40,22 +40,22 @@ static void what_may_be_held(void **state)
 static void how_many_go_together(void **state)
 {
     (void)state;
-    rf_group_limits l = { .wanted = 20, .frames = 64, .longest = 0.1 };
+    rf_submission_batch_limits l = { .wanted = 20, .frames = 64, .longest = 0.1 };
     uint32_t sizes[5];
-    for (int i = 0; i < 5; i++) sizes[i] = l.previous = rf_group_size(&l);
+    for (int i = 0; i < 5; i++) sizes[i] = l.previous = rf_submission_batch_size(&l);
     const uint32_t growing[] = { 1, 4, 16, 20, 20 };
     assert_memory_equal(sizes, growing, sizeof(sizes));
     l.frames = 9;
-    assert_int_equal(rf_group_size(&l), 4);
+    assert_int_equal(rf_submission_batch_size(&l), 4);
     l.frames = 2;
-    assert_int_equal(rf_group_size(&l), 1);
+    assert_int_equal(rf_submission_batch_size(&l), 1);
     l.frames = 64;
     l.seconds = 0.03;
-    assert_int_equal(rf_group_size(&l), 3);
+    assert_int_equal(rf_submission_batch_size(&l), 3);
     l.seconds = 7;
-    assert_int_equal(rf_group_size(&l), 1);
+    assert_int_equal(rf_submission_batch_size(&l), 1);
     l.seconds = 1e-5;
-    assert_int_equal(rf_group_size(&l), 20);
+    assert_int_equal(rf_submission_batch_size(&l), 20);
 
     assert_int_equal(rf_frame_limit(0, 100), 2);
     assert_int_equal(rf_frame_limit(40, 0), 40);

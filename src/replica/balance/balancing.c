@@ -18,14 +18,14 @@ rf_result rf_balancing_create(rf_strategy *s, rf_balance_mode mode)
         b->news = RF_NEW_ARRAY(rf_replica_news, s->num_local);
         if (!b->examples || !b->seconds || !b->news) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    if (b->automatic || rf_env("RINGFIRE_TEST_SLOW")) return rf_pace_create(s->first, s->num_local, &b->pace);
+    if (b->automatic || rf_env("RINGFIRE_TEST_SLOW")) return rf_step_timing_create(s->first, s->num_local, &b->timing);
     return RF_OK;
 }
 
 void rf_balancing_free(rf_strategy *s)
 {
     rf_balancing *b = &s->balancing;
-    rf_pace_destroy(&b->pace);
+    rf_step_timing_destroy(&b->timing);
     rf_balance_free(&b->balance);
     rf_free(b->examples);
     rf_free(b->seconds);
@@ -81,19 +81,19 @@ void rf_balancing_measured(rf_strategy *s, const uint32_t *counts, uint32_t unit
     s->balancing.measured = true;
 }
 
-void rf_balancing_tell(rf_strategy *s)
+void rf_balancing_make_news(rf_strategy *s)
 {
     rf_balancing *b = &s->balancing;
     if (!b->automatic) return;
     double *seconds = b->seconds; /* room */
     if (b->measured)
-        rf_pace_take(b->pace, seconds);
+        rf_step_timing_take(b->timing, seconds);
     else
         memset(seconds, 0, s->num_local * sizeof(seconds[0]));
     for (uint32_t r = 0; r < s->num_local; r++) b->news[r].seconds = seconds[r];
 }
 
-void rf_balancing_hear(rf_strategy *s, const rf_replica_news *all, bool *again)
+void rf_balancing_take_news(rf_strategy *s, const rf_replica_news *all, bool *again)
 {
     rf_balancing *b = &s->balancing;
     *again = false;

@@ -64,9 +64,9 @@ static rf_result emit_sum(const rf_strategy *s, const rf_stage_exchange *x, uint
         if (!rf_segment_is_owned(s, segment, index)) continue;
         RF_TRY(rf_range_graph_state(g, segment, x->to.flat->buffers[index], begin, count, &total));
         for (uint32_t r = 1; r < s->num_local; r++) {
-            const uint64_t at = rf_meeting_array(&s->meeting, r) + begin;
-            RF_TRY(rf_range_graph_state(g, rf_meeting_mapped(&s->meeting) + at, s->meeting.arrays.buffers[index], at,
-                                        count, &v));
+            const uint64_t at = rf_imported_memory_array(&s->imported, r) + begin;
+            RF_TRY(rf_range_graph_state(g, rf_imported_memory_mapped(&s->imported) + at,
+                                        s->imported.arrays.buffers[index], at, count, &v));
             RF_TRY(g->graph->core->update.accumulate(g->graph, total, v));
         }
     }
@@ -88,16 +88,16 @@ static rf_result make_sum(const rf_strategy *s, const rf_stage_exchange *x, uint
 /* The owner takes the first replica's values, and the program adds those of the others. */
 static rf_result build_imported(const rf_strategy *s, rf_stage_exchange *x, uint32_t index)
 {
-    const rf_flat *arrays = &s->meeting.arrays;
+    const rf_flat *arrays = &s->imported.arrays;
     const bool sums = x->verb != RF_EXCHANGE_GATHER;
     const copies all = { .name = x->name, .segments = x->segments, .num_segments = x->num_segments };
     copies down = all, up = all;
     down.from = x->from.flat;
     down.to = arrays;
-    down.to_array = rf_meeting_array(&s->meeting, sums ? index : s->num_local);
+    down.to_array = rf_imported_memory_array(&s->imported, sums ? index : s->num_local);
     down.which = sums ? COPY_ALL : COPY_OWNED;
     up.from = arrays;
-    up.from_array = rf_meeting_array(&s->meeting, sums ? 0 : s->num_local);
+    up.from_array = rf_imported_memory_array(&s->imported, sums ? 0 : s->num_local);
     up.to = x->to.flat;
     up.which = sums ? COPY_OWNED : COPY_OTHERS;
     RF_TRY(record_copies(s, index, &down, &x->replicas[index].down));

@@ -91,7 +91,7 @@ static rf_result flush_frames(const rf_step_schedule *s, uint32_t index, submiss
 static void fill_inputs(rf_step_schedule *s, const rf_step_schedule_run *run, uint32_t index)
 {
     if (s->filled[index]) return;
-    if (run->paced) rf_pace_begin(s->strategy->balancing.pace, index);
+    if (run->paced) rf_step_timing_begin(s->strategy->balancing.timing, index);
     run->fill(run->user, index);
     s->filled[index] = true;
 }
@@ -187,8 +187,7 @@ static rf_result submit_group(rf_step_schedule *s, const rf_step_schedule_run *r
     }
     /* Of the step also where a replica has nothing to do in it: what it was given before may still use its arrays. */
     for (uint32_t i = head; i < end; i++)
-        if (at.any || s->stages.items[i].op == RF_STAGE_STEP)
-            s->stages.items[i].works[index].ticket = replica->ticket;
+        if (at.any || s->stages.items[i].op == RF_STAGE_STEP) s->stages.items[i].works[index].ticket = replica->ticket;
     return RF_OK;
 }
 
@@ -209,7 +208,7 @@ static rf_result submit_replica(rf_step_schedule *s, const rf_step_schedule_run 
     rf_span_end_with(begin, "replica", "submit", (rf_span_arg){ "replica", s->strategy->first + index },
                      (rf_span_arg){ "part", stage->part });
     if (run->paced && ends_step(s, stage))
-        rf_pace_submitted(s->strategy->balancing.pace, index, replica->device, replica->ticket);
+        rf_step_timing_submitted(s->strategy->balancing.timing, index, replica->device, replica->ticket);
     return RF_OK;
 }
 
@@ -299,7 +298,8 @@ static void start_imported(const rf_step_schedule *s, const rf_step_schedule_run
     for (uint32_t i = 0; i < x->num_segments; i++) {
         const rf_range range = x->segments[i].range;
         for (uint32_t r = 0; x->verb != RF_EXCHANGE_GATHER && r < s->strategy->num_local; r++)
-            if (!takes_part(x->on, run, r)) rf_meeting_leave_out(&s->strategy->meeting, r, range.begin, range.end);
+            if (!takes_part(x->on, run, r))
+                rf_imported_memory_leave_out(&s->strategy->imported, r, range.begin, range.end);
         s->strategy->exchange->bytes += (range.end - range.begin) * sizeof(float);
     }
 }
@@ -451,7 +451,7 @@ static rf_result carry_out(rf_step_schedule *s, const rf_step_schedule_run *run)
 static rf_result give_up(rf_step_schedule *s, rf_result result)
 {
     rf_error_record record;
-    rf_strategy_stick(s->strategy, result); /* ends the job: nothing is waited for long */
+    rf_strategy_fail(s->strategy, result); /* ends the job: nothing is waited for long */
     rf_error_save(&record);
     for (uint32_t i = 0; i < s->stages.count; i++)
         if (s->stages.items[i].action && s->stages.items[i].action->abandon)

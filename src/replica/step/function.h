@@ -5,7 +5,7 @@
 
 #include "graph/examples.h"
 #include "replica/internal.h"
-#include "replica/step/group.h"
+#include "replica/step/batched_submission.h"
 #include "replica/step/signature.h"
 
 typedef struct rf_gradient_handle {
@@ -93,7 +93,7 @@ struct rf_function {
     } signatures;
     rf_per_replica results[2][RF_MAX_COMPONENTS];
     uint32_t parity; /* which half the next run fills */
-    rf_step_group group;
+    rf_submission_batch group;
     uint32_t *examples; /* [num_replicas], of the run being made */
     rf_frame **frames;  /* [num_local] */
 };

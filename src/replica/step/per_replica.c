@@ -49,7 +49,7 @@ static rf_result per_replica_get(const rf_per_replica *value, uint32_t index, rf
         return RF_OK;
     }
     const rf_result r = rf_gpu_wait(s->replicas[index].device, v->ticket, RF_GPU_TIMEOUT_NS);
-    if (r < 0) return rf_strategy_stick(s, rf_replica_context(s, index, r));
+    if (r < 0) return rf_strategy_fail(s, rf_replica_context(s, index, r));
     out->data = (void *)value_bytes(v, value->output);
     return RF_OK;
 }
@@ -123,7 +123,7 @@ static rf_result local_terms(const rf_strategy *s, const rf_per_replica *value, 
 static rf_result per_replica_reduce(rf_strategy *s, rf_reduce_op op, const rf_per_replica *value, term *mine, term *all,
                                     float *out)
 {
-    RF_TRY(rf_strategy_stick_in_job(s, local_terms(s, value, mine)));
+    RF_TRY(rf_strategy_fail_in_job(s, local_terms(s, value, mine)));
     RF_TRY(rf_world_gather_replicas(&s->world, value->function->name, mine, all, sizeof(term)));
     double total = 0;
     uint32_t active = 0;
@@ -150,7 +150,7 @@ RF_API rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, cons
                value->output, value->function->name, rf_shape_format(*s, shape, sizeof(shape)));
     RF_TRY(rf_strategy_status(strategy));
     term *terms = RF_NEW_ARRAY(term, (size_t)strategy->num_local + strategy->num_replicas);
-    if (!terms) return rf_strategy_stick_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!terms) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = per_replica_reduce(strategy, op, value, terms, terms + strategy->num_local, out);
     rf_free(terms);
     return r;
@@ -194,7 +194,7 @@ static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *
     RF_TRY(rf_agree_rows(&s->world, name, row, sizes, &total));
     out->shape.dim[0] = (int64_t)total;
     void *data = rf_calloc((size_t)total, (size_t)row);
-    if (!data) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!data) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = rf_world_gather_bytes(&s->world, name, mine->data, data, sizes);
     if (r < 0)
         rf_free(data);
@@ -208,7 +208,7 @@ static rf_result per_replica_gather(rf_strategy *s, const rf_per_replica *value,
     rf_array mine = { 0 };
     uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->world.size);
     rf_result r = sizes ? join_local(value, &mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
+    rf_strategy_fail_in_job(s, r);
     if (r >= 0 && s->world.size > 1) {
         r = join_workers(s, value->function->name, &mine, sizes, out);
     } else if (r >= 0) {

@@ -60,8 +60,8 @@ static rf_result find_difference(rf_strategy *s, const rf_step_intent *step)
     char *texts = NULL;
     describe_step(step, &mine);
     rf_result r = sizes ? mine.result : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
-    if (r >= 0) r = rf_strategy_stick_in_job(s, gather_settings(&s->world, &mine, sizes, &texts));
+    rf_strategy_fail_in_job(s, r);
+    if (r >= 0) r = rf_strategy_fail_in_job(s, gather_settings(&s->world, &mine, sizes, &texts));
     if (r >= 0) r = rf_agree_settings_differ(&s->world, texts, sizes);
     rf_free(mine.text.items);
     rf_free(sizes);
@@ -136,7 +136,7 @@ static rf_result reports_exchange(rf_strategy *s, rf_step_intent *step, const rf
     if (prepared < 0) rf_error_restore(&failure);
     for (uint32_t r = 0; r < s->world.size; r++) s->stop_agreed |= m->reports[r].stop != 0;
     const rf_result r = intents_compare(s, step, m, prepared);
-    rf_balancing_hear(s, m->news, &step->again); /* last: it may move shares, which apply from the next run on */
+    rf_balancing_take_news(s, m->news, &step->again); /* last: it may move shares, which apply from the next run on */
     return r;
 }
 
@@ -145,10 +145,10 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
     if (s->failed) return rf_strategy_status(s); /* while preparing; the others know of it */
     const bool stop = atomic_load(&s->stop_requested);
     step->again = false;
-    rf_balancing_tell(s);
+    rf_balancing_make_news(s);
     if (s->world.size == 1) {
         s->stop_agreed |= stop;
-        rf_balancing_hear(s, s->balancing.news, &step->again);
+        rf_balancing_take_news(s, s->balancing.news, &step->again);
         return prepared;
     }
     rf_step_report mine;
@@ -169,7 +169,7 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
     if (r >= 0)
         r = reports_exchange(s, step, &mine, &m, prepared);
     else
-        rf_strategy_stick(s, r);
+        rf_strategy_fail(s, r);
     mail_free(&m);
     return r;
 }
@@ -181,7 +181,7 @@ rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
     if (s->world.size == 1) return RF_OK;
     const uint8_t byte = mine;
     uint8_t *all = RF_NEW_ARRAY(uint8_t, s->world.size);
-    if (!all) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!all) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = rf_world_gather(&s->world, "flag", &byte, all, 1);
     for (uint32_t k = 0; r >= 0 && k < s->world.size; k++) *any |= all[k] != 0;
     rf_free(all);
@@ -190,7 +190,7 @@ rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
 
 rf_result rf_strategy_give_up(rf_strategy *s, rf_result result)
 {
-    return rf_strategy_stick_in_job(s, result);
+    return rf_strategy_fail_in_job(s, result);
 }
 
 /* ---- public ---- */

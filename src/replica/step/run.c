@@ -271,7 +271,7 @@ static rf_result run_submit(run *x)
     rf_signature *sig = x->signature;
     rf_strategy *s = x->strategy;
     /* Replicas that wait for each other's sums all take as long as the slowest: no pace can be told. */
-    rf_pace *pace = sig->updates.count > 0 && sig->sums.num_parts == 0 ? s->balancing.pace : NULL;
+    rf_step_timing *timing = sig->updates.count > 0 && sig->sums.num_parts == 0 ? s->balancing.timing : NULL;
     const rf_step_schedule_run schedule_run = { .strategy = s,
                                                 .schedule = &sig->schedule,
                                                 .frames = x->function->frames,
@@ -279,11 +279,11 @@ static rf_result run_submit(run *x)
                                                 .fill = run_upload,
                                                 .results = set_results,
                                                 .user = x,
-                                                .paced = pace != NULL };
+                                                .paced = timing != NULL };
     RF_TRY(rf_step_schedule_carry_out(&sig->schedule, &schedule_run));
-    if (pace) {
+    if (timing) {
         rf_balancing_measured(s, x->function->examples, sig->unit);
-        rf_pace_wait_for_slow(pace);
+        rf_step_timing_wait_for_slow(timing);
     }
     if (x->function->params.training) x->function->step++;
     return RF_OK;
@@ -293,21 +293,21 @@ static rf_result run_submit(run *x)
 static bool run_holds(const run *x)
 {
     const rf_signature *sig = x->signature;
-    rf_group_facts facts = { .wanted = x->function->group.wanted,
-                             .waits = rf_step_schedule_waits(&sig->schedule),
-                             .paced = sig->updates.count > 0 && x->strategy->balancing.pace };
+    rf_submission_batch_facts facts = { .wanted = x->function->group.wanted,
+                                        .waits = rf_step_schedule_waits(&sig->schedule),
+                                        .paced = sig->updates.count > 0 && x->strategy->balancing.timing };
     for (uint32_t u = 0; u < sig->updates.count; u++) facts.updates = facts.updates || sig->updates.items[u].state.due;
     facts.copied = rf_strategy_is_copied(x->strategy);
-    return rf_group_obstacle(&facts) == NULL;
+    return rf_submission_batch_obstacle(&facts) == NULL;
 }
 
 static rf_result run_submit_held(run *x)
 {
-    rf_step_group *group = &x->function->group;
+    rf_submission_batch *group = &x->function->group;
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         rf_update_begin(&x->signature->updates.items[u], x->total);
-    rf_group_hold(group, x->strategy, x->function->frames, run_holds(x));
-    return rf_group_end(group, x->strategy, run_submit(x));
+    rf_submission_batch_hold(group, x->strategy, x->function->frames, run_holds(x));
+    return rf_submission_batch_end(group, x->strategy, run_submit(x));
 }
 
 /* ---- the run ---- */
@@ -390,7 +390,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
     RF_TRY(rf_step_schedule_ready(&x->signature->schedule));
-    RF_TRY(rf_group_begin(&x->function->group, s));
+    RF_TRY(rf_submission_batch_begin(&x->function->group, s));
     RF_TRY(acquire_frames(x));
     rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */
     return RF_OK;
@@ -408,7 +408,7 @@ static rf_result run_function(run *x)
     if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
     const uint64_t before = rf_gpu_num_submissions(s->replicas[0].device);
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
-    RF_TRY(rf_strategy_stick(s, run_submit_held(x)));
+    RF_TRY(rf_strategy_fail(s, run_submit_held(x)));
     x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->replicas[0].device) - before);
     return RF_OK;
 }

@@ -128,7 +128,7 @@ static uint64_t buffer_generation(const rf_strategy *s, const rf_signature *sig)
 static rf_result ready_exchange(rf_strategy *s, const rf_signature *sig)
 {
     bool stages = false;
-    RF_TRY(rf_meeting_ensure(s));
+    RF_TRY(rf_imported_memory_ensure(s));
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         const rf_update *update = &sig->updates.items[u];
         stages = stages || !rf_update_facts_of(update).imported || update->updater->params.whole_matrix;
@@ -147,7 +147,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
         RF_TRY(rf_updater_ensure_directions(update->updater));
     }
-    RF_TRY(rf_shadows_ensure(s));
+    RF_TRY(rf_weight_copies_ensure(s));
     if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));
     if (sig->sums.elements > 0) RF_TRY(rf_step_sums_ensure(s, sig->sums.elements));
     return sig->updates.count > 0 ? ready_exchange(s, sig) : RF_OK;
@@ -204,7 +204,7 @@ static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
     sig->schedule.strategy = s;
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         rf_update *update = &sig->updates.items[u];
-        RF_TRY(rf_update_prepare(update, &traced, by_bucket, rf_group_most(&f->group)));
+        RF_TRY(rf_update_prepare(update, &traced, by_bucket, rf_submission_batch_most(&f->group)));
         sig->overlaps = update->overlap.overlaps; /* only one that is alone does */
     }
     RF_TRY(append_step(f, sig));
@@ -224,13 +224,13 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
         sig->generation = now;
         sig->prepared = true;
     }
-    return sig->reads_shadows ? rf_shadows_refresh(f->strategy) : RF_OK;
+    return sig->reads_weight_copies ? rf_weight_copies_refresh(f->strategy) : RF_OK;
 }
 
 static rf_location state_location(const rf_state_ref *ref, uint32_t index)
 {
     if (ref->local) return (rf_location){ ref->local->values.buffers[index], 0 };
-    if (ref->shadow) return rf_shadows_location(ref->variable->strategy, index, ref->variable->offset);
+    if (ref->shadow) return rf_weight_copies_location(ref->variable->strategy, index, ref->variable->offset);
     const rf_flat *flat = &rf_variable_store(ref->variable)->values;
     return (rf_location){ flat->buffers[index], ref->variable->offset * sizeof(float) };
 }

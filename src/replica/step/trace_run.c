@@ -76,21 +76,21 @@ static void list_updated(const rf_signature *sig, bool *updated)
 }
 
 /* What is also read otherwise, as a result, is cast all the same. */
-static rf_result read_shadow(rf_trace *t, rf_value v, rf_value source)
+static rf_result read_weight_copy(rf_trace *t, rf_value v, rf_value source)
 {
     rf_signature *sig = t->signature;
     rf_variable *variable = sig->states.items[sig->graph->values.items[source].slot].variable;
     const rf_tensor_desc desc = *rf_graph_desc(sig->graph, v);
-    const rf_value shadow = rf_trace_state(t, &variable->shadowed, desc, variable->name,
+    const rf_value shadow = rf_trace_state(t, &variable->has_copy, desc, variable->name,
                                            (rf_state_ref){ .variable = variable, .shadow = true });
     if (shadow == 0) return rf_trace_status(t);
     rf_graph_substitute(sig->graph, v, shadow);
-    rf_shadows_add(t->strategy, variable);
-    sig->reads_shadows = true;
+    rf_weight_copies_add(t->strategy, variable);
+    sig->reads_weight_copies = true;
     return RF_OK;
 }
 
-static rf_result use_shadows(rf_trace *t)
+static rf_result use_weight_copies(rf_trace *t)
 {
     rf_signature *sig = t->signature;
     const rf_value count = sig->graph->values.count;
@@ -99,10 +99,11 @@ static rf_result use_shadows(rf_trace *t)
     rf_result r = updated && source ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
         list_updated(sig, updated);
-        t->strategy->shadows.type = rf_shadows_plan(sig->graph, updated, t->strategy->shadows.type, source);
+        t->strategy->weight_copies.type =
+            rf_weight_copies_plan(sig->graph, updated, t->strategy->weight_copies.type, source);
     }
     for (rf_value v = 0; r >= 0 && v < count; v++)
-        if (source[v]) r = read_shadow(t, v, source[v]);
+        if (source[v]) r = read_weight_copy(t, v, source[v]);
     rf_free(updated);
     rf_free(source);
     return r;
@@ -144,7 +145,7 @@ static rf_result trace_step(rf_trace *t)
     RF_TRY(check_transforms(t->signature));
     RF_TRY(rf_trace_weigh_assigned(t));
     RF_TRY(share_equal(t->signature, f->params.num_outputs));
-    RF_TRY(use_shadows(t));
+    RF_TRY(use_weight_copies(t));
     rf_signature *sig = t->signature;
     sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
     RF_TRY(check_batches(sig, f->params.num_outputs));

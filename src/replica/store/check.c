@@ -48,7 +48,7 @@ static rf_result compare_layouts(rf_strategy *s)
     if (s->world.size == 1) return RF_OK;
     const layout mine = own_layout(s);
     layout *all = RF_NEW_ARRAY(layout, s->world.size);
-    if (!all) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!all) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_result r = rf_world_gather(&s->world, "variables", &mine, all, sizeof(mine));
     for (uint32_t k = 1; r >= 0 && k < s->world.size; k++) {
         if (all[k].num_variables != all[0].num_variables)
@@ -173,7 +173,7 @@ static rf_result compare_values(rf_strategy *s, finding *found)
     rf_result r = mine && all && scratch ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = rf_strategy_wait(s);
     if (r >= 0) r = hash_local(s, scratch, mine);
-    rf_strategy_stick_in_job(s, r);
+    rf_strategy_fail_in_job(s, r);
     if (r >= 0) r = rf_world_gather_replicas(&s->world, "hashes of the variables", mine, all, count * sizeof(uint64_t));
     if (r >= 0) r = compare_hashes(s, all, scratch, found);
     rf_free(mine);
@@ -199,7 +199,7 @@ rf_result rf_strategy_check_if_due(rf_strategy *s)
     }
     finding found = { 0 };
     const rf_result r = store_check(s, &found);
-    if (r < 0) return found.variable ? rf_strategy_stick_shared(s, r) : r;
+    if (r < 0) return found.variable ? rf_strategy_fail_shared(s, r) : r;
     s->variables_checked = s->variables_created;
     s->updates_to_check = s->check_interval - 1;
     return RF_OK;

@@ -82,7 +82,7 @@ rf_result rf_local_state_read(rf_local_state *state, float *values)
     if (s->world.size == 1) return rf_local_state_read_local(state, values);
     float *mine = RF_NEW_ARRAY(float, (size_t)s->num_local * state->count);
     rf_result r = mine ? rf_local_state_read_local(state, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
+    rf_strategy_fail_in_job(s, r);
     if (r >= 0) r = rf_world_gather_replicas(&s->world, state->name, mine, values, state->count * sizeof(float));
     rf_free(mine);
     return r;

@@ -35,7 +35,7 @@ static rf_result variables_reserve(rf_strategy *s, rf_store *store, uint64_t cou
 static rf_result write_all(const rf_variable *v, const float *values, uint64_t count)
 {
     rf_store *store = rf_variable_store(v);
-    if (v->trainable) v->strategy->shadows.stale = true;
+    if (v->trainable) v->strategy->weight_copies.stale = true;
     for (uint32_t r = 0; r < v->strategy->num_local; r++)
         RF_TRY(rf_flat_write(&store->values, r, v->offset, count, values));
     return RF_OK;

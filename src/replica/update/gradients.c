@@ -33,7 +33,7 @@ rf_result rf_updater_read_totals(rf_updater *u, const rf_variable *variable, flo
     RF_TRY(check_totals(u, variable));
     float *mine = RF_NEW_ARRAY(float, s->num_local * variable->count);
     rf_result r = mine ? read_local_totals(u, variable, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
+    rf_strategy_fail_in_job(s, r);
     if (r >= 0)
         r = rf_world_gather_replicas(&s->world, "accumulated gradients", mine, values,
                                      (size_t)variable->count * sizeof(float));
@@ -78,7 +78,7 @@ static rf_result read_gradient(rf_updater *u, const rf_segment *segment, rf_rang
     rf_result r = RF_OK;
     if (rf_strategy_is_local(s, segment->owner))
         r = rf_flat_read(gradients, segment->owner - s->first, range.begin, count, values);
-    RF_TRY(rf_strategy_stick_in_job(s, r));
+    RF_TRY(rf_strategy_fail_in_job(s, r));
     return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), segment->owner);
 }
 

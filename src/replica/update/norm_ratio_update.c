@@ -65,10 +65,12 @@ rf_result rf_update_append_norm_ratios(rf_step_schedule *schedule, rf_update *up
     static const rf_stage_action sums = { .name = "ratios", .emit = emit_sums, .fill = rf_update_fill_numbers },
                                  collect = { .name = "sums of squares", .host = collect_sums },
                                  ratios = { .name = "ratios of norms", .host = take_ratios };
-    rf_step_stage program = rf_update_stage(update, RF_STAGE_PROGRAM, &sums);
-    rf_step_stage host = rf_update_stage(update, RF_STAGE_HOST, &ratios);
-    program.changes = true;
-    host.when |= RF_WHEN_MADE;
-    RF_TRY(rf_update_append_sums(schedule, &program, &collect));
-    return rf_step_schedule_append(schedule, &host, NULL);
+    rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &sums);
+    stage.when |= rf_update_when_made(update);
+    stage.changes = true;
+    RF_TRY(rf_update_append_sums(schedule, &stage, &collect));
+    stage.op = RF_STAGE_HOST;
+    stage.action = &ratios;
+    stage.changes = false;
+    return rf_step_schedule_append(schedule, &stage, NULL);
 }

@@ -108,7 +108,7 @@ rf_result rf_update_append_sums(rf_step_schedule *schedule, const rf_step_stage 
         rf_step_stage stage = *program;
         stage.pass = pass;
         stage.late = pass > 0;
-        stage.when |= RF_WHEN_MADE | (pass > 0 ? RF_WHEN_OVERFLOWED : 0);
+        if (pass > 0) stage.when |= RF_WHEN_OVERFLOWED;
         RF_TRY(rf_step_schedule_append(schedule, &stage, &stage.reads));
         stage.op = RF_STAGE_HOST;
         stage.action = collect;
@@ -174,9 +174,10 @@ rf_result rf_update_append_norms(rf_step_schedule *schedule, rf_update *update)
     static const rf_stage_action norms = { .name = "norms", .emit = emit_norms },
                                  collect = { .name = "sums of squares", .host = collect_norms },
                                  add = { .name = "norms of gradients", .host = add_squares };
-    const rf_step_stage program = rf_update_stage(update, RF_STAGE_PROGRAM, &norms);
-    rf_step_stage host = rf_update_stage(update, RF_STAGE_HOST, &add);
-    host.when |= RF_WHEN_MADE;
-    RF_TRY(rf_update_append_sums(schedule, &program, &collect));
-    return rf_step_schedule_append(schedule, &host, NULL);
+    rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &norms);
+    stage.when |= rf_update_when_made(update);
+    RF_TRY(rf_update_append_sums(schedule, &stage, &collect));
+    stage.op = RF_STAGE_HOST;
+    stage.action = &add;
+    return rf_step_schedule_append(schedule, &stage, NULL);
 }

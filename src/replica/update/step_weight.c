@@ -104,7 +104,7 @@ static rf_result sum_device(rf_updater *u, const uint32_t *also, double *sum)
     }
     double *all = RF_NEW_ARRAY(double, w->size);
     if (r >= 0 && !all) r = RF_ERROR_OUT_OF_HOST_MEMORY;
-    r = rf_strategy_stick_in_job(u->strategy, r);
+    r = rf_strategy_fail_in_job(u->strategy, r);
     if (r >= 0) r = rf_world_gather(w, "weights of accumulated steps", &mine, all, sizeof(mine));
     for (uint32_t i = 0; r >= 0 && i < w->size; i++) *sum += all[i];
     rf_free(all);

@@ -83,7 +83,17 @@ static inline rf_flat *rf_update_gradients(const rf_update *update)
 /* A stage of steps that update, which waits for nothing. */
 static inline rf_step_stage rf_update_stage(rf_update *update, rf_stage_op op, const rf_stage_action *action)
 {
-    return (rf_step_stage){ .op = op, .action = action, .user = update, .state = &update->state, .when = RF_WHEN_DUE };
+    return (rf_step_stage){ .op = op,
+                            .action = action,
+                            .user = update,
+                            .state = &update->state,
+                            .when = update->facts.accumulates ? RF_WHEN_DUE : 0 };
+}
+
+/* What the stages are told that come after the decision whether there is an update. */
+static inline uint32_t rf_update_when_made(const rf_update *update)
+{
+    return update->facts.host_decides ? RF_WHEN_MADE : 0;
 }
 
 /* Whether the variables that a segment's numbers are for are updated as a whole. */

@@ -17,8 +17,8 @@ rf_update_facts rf_update_facts_of(const rf_update *update)
                           .exchanges = s->num_replicas > 1,
                           .hands_on = s->num_replicas > 1 && s->update_mode == RF_UPDATE_SHARDED,
                           .central = s->central,
-                          .imported = s->meeting.memory && !update->transform.graph,
-                          .paced = s->balancing.pace != NULL,
+                          .imported = s->imported.memory && !update->transform.graph,
+                          .paced = s->balancing.timing != NULL,
                           .transform = update->transform.graph != NULL };
     /* Scalars are made anew for each update by a function of the user's, which must not be called for one that may not
      * be made. */

@@ -84,7 +84,7 @@ static void count_due(rf_update *update, const rf_stage_work *applied)
     if (update->facts.device_decides) rf_updater_add_pending(u, applied->frame, applied->ticket);
     u->accumulated = 0;
     if (update->facts.exchanges) u->strategy->stats.updates++;
-    if (update->facts.hands_on) u->strategy->shadows.stale = true;
+    if (update->facts.hands_on) u->strategy->weight_copies.stale = true;
 }
 
 static rf_result count_step(const rf_step_stage *stage, const rf_step_schedule_run *run)

@@ -40,8 +40,9 @@ static rf_result append_exchange(const plan *p, rf_stage_op op, uint32_t b, uint
     stage.bucket = b;
     stage.exchange = exchange;
     stage.after = after;
-    stage.clear = op == RF_STAGE_START && exchange == p->gather + b;
-    stage.early = op == RF_STAGE_FINISH && exchange == p->gather + b;
+    const bool gathers = p->update->overlap.overlaps && exchange == p->gather + b;
+    stage.clear = gathers && op == RF_STAGE_START;
+    stage.early = gathers && op == RF_STAGE_FINISH;
     return rf_step_schedule_append(p->schedule, &stage, NULL);
 }
 
@@ -92,10 +93,11 @@ static rf_result add_exchanges(plan *p)
 
 /* ---- from sums to new values ---- */
 
-static rf_result append_numbers(const plan *p)
+static rf_result append_numbers(const plan *p, uint32_t b)
 {
     rf_step_stage stage = rf_update_stage(p->update, RF_STAGE_HOST, &rf_update_divisor_action);
-    stage.when |= RF_WHEN_MADE;
+    stage.when |= rf_update_when_made(p->update);
+    stage.bucket = b;
     RF_TRY(rf_step_schedule_append(p->schedule, &stage, NULL));
     stage.op = RF_STAGE_PROGRAM;
     stage.action = &rf_update_transform_action;
@@ -110,9 +112,10 @@ static rf_result append_numbers(const plan *p)
 static rf_step_stage apply_stage(rf_update *update, uint32_t b)
 {
     rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &rf_update_apply_action);
-    stage.when |= RF_WHEN_MADE;
+    stage.when |= rf_update_when_made(update);
     stage.bucket = b;
-    stage.changes = stage.clear = true;
+    stage.changes = true;
+    stage.clear = update->overlap.overlaps;
     stage.picks_numbers = update->facts.device_decides;
     return stage;
 }
@@ -124,7 +127,7 @@ static rf_result append_update(const plan *p, uint32_t b)
     rf_step_stage apply = apply_stage(p->update, b);
     if (p->update->facts.exchanges) RF_TRY(append_exchange(p, RF_STAGE_FINISH, b, p->reduce + b, RF_AFTER_NOTHING));
     if (p->update->facts.host_decides) RF_TRY(rf_update_append_unscale(p->schedule, p->update));
-    RF_TRY(append_numbers(p));
+    RF_TRY(append_numbers(p, b));
     if (params->whole_matrix) RF_TRY(rf_update_append_whole_matrices(p->schedule, p->update));
     if (params->norm_ratio) RF_TRY(rf_update_append_norm_ratios(p->schedule, p->update));
     if (p->update->overlap.overlaps && p->update->facts.hands_on) apply.departs = 1 + p->gather + b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of an update over flat ranges: accumulation, sums in imported memory, transforms, and the update itself. */
-#include "replica/store/shadows.h"
 #include "replica/store/variables.h"
+#include "replica/store/weight_copies_16bit.h"
 #include "replica/update/update.h"
 
 /* Places in a graph are told apart by address: byte `k` of the segment stands for its k-th array. */
@@ -79,10 +79,11 @@ static rf_result shadow_state(const rf_strategy *s, uint32_t index, rf_range_gra
                               rf_value *out)
 {
     *out = 0;
-    if (!rf_shadows_are_written(s, segment->range)) return RF_OK;
-    const rf_tensor_desc desc = { s->shadows.type, RF_SHAPE((int64_t)(segment->range.end - segment->range.begin)) };
+    if (!rf_weight_copies_are_written(s, segment->range)) return RF_OK;
+    const rf_tensor_desc desc = { s->weight_copies.type,
+                                  RF_SHAPE((int64_t)(segment->range.end - segment->range.begin)) };
     return rf_range_graph_located(g, place_identity(segment, 3 + RF_MAX_SLOTS),
-                                  rf_shadows_location(s, index, segment->range.begin), desc, out);
+                                  rf_weight_copies_location(s, index, segment->range.begin), desc, out);
 }
 
 /* ---- the update ---- */

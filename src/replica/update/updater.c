@@ -171,7 +171,7 @@ static rf_result read_slot_range(const holding *h, const slot_range *p)
     rf_result r = RF_OK;
     if (rf_strategy_is_local(s, p->segment->owner))
         r = rf_gpu_buffer_read(h->buffers[p->segment->owner - s->first], p->at, p->host, p->size);
-    RF_TRY(rf_strategy_stick_in_job(s, r));
+    RF_TRY(rf_strategy_fail_in_job(s, r));
     return rf_world_broadcast(&s->world, "optimizer state", p->host, (size_t)p->size, p->segment->owner);
 }
 
@@ -314,7 +314,7 @@ static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count
     if (r >= 0) r = create_slots(u, slot_counts, slots);
     if (r >= 0) r = move_slots(u, &plan, slots);
     if (r >= 0) r = copy_weights(u, all, count, &plan, slots);
-    if (u->plan.count > 0) r = rf_strategy_stick_in_job(s, r); /* state moves between workers */
+    if (u->plan.count > 0) r = rf_strategy_fail_in_job(s, r); /* state moves between workers */
     rf_free(slot_counts);
     if (r < 0) {
         free_slots(s, slots);

@@ -71,7 +71,7 @@ rf_result rf_update_append_whole_matrices(rf_step_schedule *schedule, rf_update 
                                        .to = { directions, &s->upload } };
     rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &ranges);
     if (update->wholes.count == 0) return RF_OK;
-    stage.when |= RF_WHEN_MADE;
+    stage.when |= rf_update_when_made(update);
     stage.changes = true;
     RF_TRY(rf_step_schedule_append(schedule, &stage, NULL));
     /* Nothing travels where every replica has the directions that it goes on with. */

@@ -5,7 +5,7 @@
 
 #include "../support/refuse_host_pointer.h"
 #include "gpu/internal.h"
-#include "replica/exchange/meeting.h"
+#include "replica/exchange/imported_memory.h"
 #include "tests/room.h"
 
 enum { STEPS = 8 };
@@ -42,11 +42,11 @@ static void train_linear(const setup *given, bool meet, outcome *out)
 {
     static const uint32_t sizes[STEPS] = { 30, 1, 2, 31, 3, 1, 30, 29 };
     rf_strategy *s = strategy_open(given);
-    s->meeting.refused = !meet;
+    s->imported.refused = !meet;
     linear m;
     linear_create(&m, s, &given->model);
     for (uint32_t i = 0; i < STEPS; i++) out->losses[i] = linear_step(&m, i, sizes[i]);
-    assert_true((s->meeting.memory != NULL) == meet);
+    assert_true((s->imported.memory != NULL) == meet);
     assert_true((s->download.buffers != NULL) == !meet); /* nothing is staged beside it */
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     CHECK(rf_variable_read(m.w, out->w));
@@ -117,7 +117,7 @@ static void refused_by_a_driver(void **state)
     float last = first;
     for (int i = 0; i < STEPS; i++) last = linear_step(&m, 0, 32);
     assert_true(last < first);
-    assert_true(s->meeting.refused && !s->meeting.memory && s->download.buffers);
+    assert_true(s->imported.refused && !s->imported.memory && s->download.buffers);
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     linear_destroy(&m);
     rf_strategy_destroy(&s);
@@ -131,7 +131,7 @@ static void grows(void **state)
     linear first, second;
     linear_create(&first, s, &(linear_params){ 0 });
     linear_step(&first, 0, 32);
-    const uint64_t capacity = s->meeting.arrays.capacity;
+    const uint64_t capacity = s->imported.arrays.capacity;
     const rf_variable_params params = { .name = "more", .shape = RF_SHAPE(1 << 16) };
     rf_variable *more;
     CHECK(rf_variable_create(s, &params, &more));
@@ -140,7 +140,7 @@ static void grows(void **state)
         const float a = linear_step(&first, 0, 32), b = linear_step(&second, 0, 32);
         assert_true(a < b); /* it is a step ahead */
     }
-    assert_true(s->meeting.arrays.capacity > capacity);
+    assert_true(s->imported.arrays.capacity > capacity);
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     rf_variable_release(more);
     linear_destroy(&first);
@@ -151,16 +151,17 @@ static void grows(void **state)
 static void alignments(void **state)
 {
     (void)state;
-    const rf_meeting_device card = { true, 4096 }, large = { true, 65536 }, shared = { false, 4096 }, old = { true, 0 };
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ card, card }, 2), 4096);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ card, large, shared }, 3), 65536);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ shared, card }, 2), 4096);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ shared, shared }, 2), 0);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ card, old }, 2), 0);
-    assert_int_equal(rf_meeting_alignment(&card, 1), 0);
+    const rf_importing_device card = { true, 4096 }, large = { true, 65536 }, shared = { false, 4096 },
+                              old = { true, 0 };
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ card, card }, 2), 4096);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ card, large, shared }, 3), 65536);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ shared, card }, 2), 4096);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ shared, shared }, 2), 0);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ card, old }, 2), 0);
+    assert_int_equal(rf_imported_memory_alignment(&card, 1), 0);
 }
 
-TEST_PROGRAM(meeting)
+TEST_PROGRAM(imported_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/exchange/meeting.h"
+#include "replica/exchange/imported_memory.h"
 
 #include "base/platform.h"
 #include "replica/internal.h"
 
-uint64_t rf_meeting_alignment(const rf_meeting_device *devices, uint32_t count)
+uint64_t rf_imported_memory_alignment(const rf_importing_device *devices, uint32_t count)
 {
     uint64_t alignment = 1; /* powers of two: the largest suits all */
     bool staged = false;
@@ -16,17 +16,17 @@ uint64_t rf_meeting_alignment(const rf_meeting_device *devices, uint32_t count)
     return staged && count > 1 ? alignment : 0;
 }
 
-void rf_meeting_free(rf_strategy *s)
+void rf_imported_memory_free(rf_strategy *s)
 {
-    rf_flat_free(s, &s->meeting.arrays);
-    rf_free(s->meeting.memory);
-    s->meeting.memory = NULL;
+    rf_flat_free(s, &s->imported.arrays);
+    rf_free(s->imported.memory);
+    s->imported.memory = NULL;
 }
 
 /* One array for each replica and one for values, whole in units of all devices. */
-static rf_result meeting_create(rf_strategy *s, uint64_t capacity, uint64_t alignment)
+static rf_result memory_create(rf_strategy *s, uint64_t capacity, uint64_t alignment)
 {
-    rf_meeting *m = &s->meeting;
+    rf_imported_memory *m = &s->imported;
     const uint64_t size = rf_align_up((s->num_local + 1) * capacity * sizeof(float), alignment);
     m->memory = rf_calloc(size + alignment, 1);
     m->arrays.buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
@@ -40,34 +40,34 @@ static rf_result meeting_create(rf_strategy *s, uint64_t capacity, uint64_t alig
 
 static rf_result find_alignment(const rf_strategy *s, uint64_t *alignment)
 {
-    rf_meeting_device *devices = RF_NEW_ARRAY(rf_meeting_device, s->num_local);
+    rf_importing_device *devices = RF_NEW_ARRAY(rf_importing_device, s->num_local);
     if (!devices) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < s->num_local; r++)
-        devices[r] = (rf_meeting_device){ s->replicas[r].staged, rf_gpu_import_alignment(s->replicas[r].device) };
-    *alignment = rf_meeting_alignment(devices, s->num_local);
+        devices[r] = (rf_importing_device){ s->replicas[r].staged, rf_gpu_import_alignment(s->replicas[r].device) };
+    *alignment = rf_imported_memory_alignment(devices, s->num_local);
     rf_free(devices);
     return RF_OK;
 }
 
 /* Workers of a job meet in their communicator; and replicas that update everything read what all others are about to
  * write. */
-static bool meets_elsewhere(const rf_strategy *s)
+static bool exchanges_elsewhere(const rf_strategy *s)
 {
     return s->num_local != s->num_replicas || s->update_mode != RF_UPDATE_SHARDED;
 }
 
-rf_result rf_meeting_ensure(rf_strategy *s)
+rf_result rf_imported_memory_ensure(rf_strategy *s)
 {
-    rf_meeting *m = &s->meeting;
+    rf_imported_memory *m = &s->imported;
     const uint64_t capacity = rf_align_up(s->trainable.values.capacity, s->alignment);
     uint64_t alignment;
-    if (m->refused || meets_elsewhere(s) || m->arrays.capacity == capacity) return RF_OK;
+    if (m->refused || exchanges_elsewhere(s) || m->arrays.capacity == capacity) return RF_OK;
     RF_TRY(find_alignment(s, &alignment));
     if (alignment == 0) return RF_OK;
-    rf_meeting_free(s);
-    const rf_result r = meeting_create(s, capacity, alignment);
+    rf_imported_memory_free(s);
+    const rf_result r = memory_create(s, capacity, alignment);
     if (r >= 0) return RF_OK;
-    rf_meeting_free(s);
+    rf_imported_memory_free(s);
     if (r == RF_ERROR_DEVICE_LOST) return r;
     /* The host copies, then, as between devices that cannot import. */
     rf_log_message(RF_LOG_INFO, "devices exchange gradients through copies of the host's: %s", rf_error_message());
@@ -75,8 +75,8 @@ rf_result rf_meeting_ensure(rf_strategy *s)
     return RF_OK;
 }
 
-void rf_meeting_leave_out(const rf_meeting *m, uint32_t replica, uint64_t begin, uint64_t end)
+void rf_imported_memory_leave_out(const rf_imported_memory *m, uint32_t replica, uint64_t begin, uint64_t end)
 {
-    float *array = rf_meeting_mapped(m) + rf_meeting_array(m, replica);
+    float *array = rf_imported_memory_mapped(m) + rf_imported_memory_array(m, replica);
     for (uint64_t i = begin; i < end; i++) array[i] = -0.0f; /* 0.0f would make 0.0f of -0.0f */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/step/group.h"
+#include "replica/step/batched_submission.h"
 
 #include "base/platform.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- decisions ---- */
 
-const char *rf_group_obstacle(const rf_group_facts *f)
+const char *rf_submission_batch_obstacle(const rf_submission_batch_facts *f)
 {
     if (f->wanted <= 1) return "nothing else is to go with it";
     if (f->waits) return "the host takes part in the step";
@@ -17,38 +17,39 @@ const char *rf_group_obstacle(const rf_group_facts *f)
     return NULL;
 }
 
-uint32_t rf_group_size(const rf_group_limits *l)
+uint32_t rf_submission_batch_size(const rf_submission_batch_limits *l)
 {
     uint32_t size = l->previous > 0 ? l->previous * GROWTH : 1;
     if (size > l->wanted) size = l->wanted;
-    if (size > l->frames / RF_GROUPS_UNDER_WAY) size = l->frames / RF_GROUPS_UNDER_WAY;
+    if (size > l->frames / RF_BATCHES_UNDER_WAY) size = l->frames / RF_BATCHES_UNDER_WAY;
     if (size * l->seconds > l->longest) size = (uint32_t)(l->longest / l->seconds);
     return size > 0 ? size : 1;
 }
 
 /* ---- groups ---- */
 
-rf_result rf_group_init(rf_step_group *group, const rf_strategy *s, uint32_t wanted)
+rf_result rf_submission_batch_init(rf_submission_batch *group, const rf_strategy *s, uint32_t wanted)
 {
-    *group = (rf_step_group){ .wanted = wanted > 0 ? wanted : 1, .longest = LONGEST_SECONDS };
+    *group = (rf_submission_batch){ .wanted = wanted > 0 ? wanted : 1, .longest = LONGEST_SECONDS };
     if (group->wanted == 1) return RF_OK;
-    for (uint32_t i = 0; i < RF_GROUPS_UNDER_WAY; i++) {
+    for (uint32_t i = 0; i < RF_BATCHES_UNDER_WAY; i++) {
         group->tickets[i] = RF_NEW_ARRAY(uint64_t, s->num_local);
         if (!group->tickets[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    for (uint32_t r = 0; r < s->num_local; r++) rf_exec_keep_frames(s->replicas[r].exec, rf_group_most(group));
+    for (uint32_t r = 0; r < s->num_local; r++)
+        rf_exec_keep_frames(s->replicas[r].exec, rf_submission_batch_most(group));
     return RF_OK;
 }
 
-uint32_t rf_group_most(const rf_step_group *group)
+uint32_t rf_submission_batch_most(const rf_submission_batch *group)
 {
-    const uint32_t most = RF_MAX_FRAMES / RF_GROUPS_UNDER_WAY;
-    return RF_GROUPS_UNDER_WAY * (group->wanted < most ? group->wanted : most);
+    const uint32_t most = RF_MAX_FRAMES / RF_BATCHES_UNDER_WAY;
+    return RF_BATCHES_UNDER_WAY * (group->wanted < most ? group->wanted : most);
 }
 
-void rf_group_free(rf_step_group *group)
+void rf_submission_batch_free(rf_submission_batch *group)
 {
-    for (uint32_t i = 0; i < RF_GROUPS_UNDER_WAY; i++) {
+    for (uint32_t i = 0; i < RF_BATCHES_UNDER_WAY; i++) {
         rf_free(group->tickets[i]);
         group->tickets[i] = NULL;
     }
@@ -69,10 +70,10 @@ static bool was_submitted(const rf_strategy *s)
     return true;
 }
 
-static void group_close(rf_step_group *group, const rf_strategy *s)
+static void group_close(rf_submission_batch *group, const rf_strategy *s)
 {
-    uint64_t *tickets = group->tickets[RF_GROUPS_UNDER_WAY - 1];
-    for (uint32_t i = RF_GROUPS_UNDER_WAY - 1; i > 0; i--) {
+    uint64_t *tickets = group->tickets[RF_BATCHES_UNDER_WAY - 1];
+    for (uint32_t i = RF_BATCHES_UNDER_WAY - 1; i > 0; i--) {
         group->sizes[i] = group->sizes[i - 1];
         group->tickets[i] = group->tickets[i - 1];
     }
@@ -84,24 +85,24 @@ static void group_close(rf_step_group *group, const rf_strategy *s)
 
 /* Between two moments at which the older of two groups had ended, the device has computed that group, or had nothing to
  * do because the host took longer. */
-static void group_measure(rf_step_group *group)
+static void group_measure(rf_submission_batch *group)
 {
     const uint64_t now = rf_now_ns();
-    const uint32_t runs = group->sizes[RF_GROUPS_UNDER_WAY - 1];
+    const uint32_t runs = group->sizes[RF_BATCHES_UNDER_WAY - 1];
     if (runs > 0) group->seconds = 1e-9 * (double)(now - group->opened_ns) / runs;
     group->opened_ns = now;
 }
 
-rf_result rf_group_begin(rf_step_group *group, rf_strategy *s)
+rf_result rf_submission_batch_begin(rf_submission_batch *group, rf_strategy *s)
 {
     if (group->wanted == 1) return RF_OK;
     if (group->count > 0 && was_submitted(s)) group_close(group, s);
     if (group->count > 0) return RF_OK;
     const uint64_t drains = count_drains(s);
     if (drains != group->drains)
-        for (uint32_t i = 0; i < RF_GROUPS_UNDER_WAY; i++) group->sizes[i] = 0;
-    for (uint32_t r = 0; group->sizes[RF_GROUPS_UNDER_WAY - 1] > 0 && r < s->num_local; r++) {
-        const uint64_t ticket = group->tickets[RF_GROUPS_UNDER_WAY - 1][r];
+        for (uint32_t i = 0; i < RF_BATCHES_UNDER_WAY; i++) group->sizes[i] = 0;
+    for (uint32_t r = 0; group->sizes[RF_BATCHES_UNDER_WAY - 1] > 0 && r < s->num_local; r++) {
+        const uint64_t ticket = group->tickets[RF_BATCHES_UNDER_WAY - 1][r];
         RF_TRY(rf_replica_context(s, r, rf_gpu_wait(s->replicas[r].device, ticket, RF_GPU_TIMEOUT_NS)));
     }
     group_measure(group);
@@ -109,23 +110,23 @@ rf_result rf_group_begin(rf_step_group *group, rf_strategy *s)
     return RF_OK;
 }
 
-void rf_group_hold(rf_step_group *group, rf_strategy *s, rf_frame *const *frames, bool holds)
+void rf_submission_batch_hold(rf_submission_batch *group, rf_strategy *s, rf_frame *const *frames, bool holds)
 {
     if (!holds) return;
-    rf_group_limits limits = { .wanted = group->wanted,
-                               .frames = RF_MAX_FRAMES,
-                               .previous = group->sizes[0],
-                               .seconds = group->seconds,
-                               .longest = group->longest };
+    rf_submission_batch_limits limits = { .wanted = group->wanted,
+                                          .frames = RF_MAX_FRAMES,
+                                          .previous = group->sizes[0],
+                                          .seconds = group->seconds,
+                                          .longest = group->longest };
     for (uint32_t r = 0; r < s->num_local; r++) {
         rf_gpu_hold(s->replicas[r].device, true);
         const uint32_t most = frames[r] ? rf_frame_most(frames[r]) : RF_MAX_FRAMES;
         if (most < limits.frames) limits.frames = most;
     }
-    if (group->count++ == 0) group->size = rf_group_size(&limits);
+    if (group->count++ == 0) group->size = rf_submission_batch_size(&limits);
 }
 
-rf_result rf_group_end(rf_step_group *group, rf_strategy *s, rf_result result)
+rf_result rf_submission_batch_end(rf_submission_batch *group, rf_strategy *s, rf_result result)
 {
     if (group->count == 0) return result;
     for (uint32_t r = 0; r < s->num_local; r++) rf_gpu_hold(s->replicas[r].device, false);
