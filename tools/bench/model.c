@@ -6,11 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "bench/commands.h"
 #include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
 #include "options.h"
+#include "replica/strategy.h"
 
 typedef struct model_options {
     const char *device, *json_path;
