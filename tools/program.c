@@ -44,8 +44,8 @@ static void print_help(FILE *out)
     for (uint32_t i = 0; i < p->num_commands; i++)
         fprintf(out, "  %-12s %s\n", p->commands[i].name, p->commands[i].purpose);
     fprintf(out,
-            "\n'%s COMMAND --help' tells more. All commands take --version, and --json\n"
-            "for programs.\n\n"
+            "\n'%s COMMAND --help' tells more. All commands take --version,\n"
+            "and --json for programs.\n\n"
             "Exit codes:\n%s",
             p->name, p->codes);
 }

@@ -3,7 +3,7 @@
  * Every scalar function of the element-wise op, for C and for GLSL: X(number, symbol, name, operands, C, GLSL).
  * The C form works on doubles a, b, imm and is the reference; the GLSL form works on vec4 a, b and float imm, with the
  * helpers of scalar_math.glsl. The operands of WHOLE_... are i32, whose bits shaders carry in floats. Numbers are those
- * of rf_scalar_fn (checked at compile time in src/ops/pointwise/elementwise_table.c).
+ * of rf_scalar_fn (checked at compile time in src/ops/pointwise/common/elementwise_table.c).
  *
  * The rule for numbers that are none, here and in all other ops, alone or fused, on every device: a diverging training
  * must not look healthy.

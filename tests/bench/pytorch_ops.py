@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of `ringfire bench ops` beside the same operations in PyTorch on the CPU, in turns.
+"""The cases of `ringfire-bench ops` beside the same operations in PyTorch on the CPU, in turns.
 
 For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and
 with its best setting (pytorch_settings.py: threads of its own and of its BLAS, each setting in a
@@ -11,7 +11,7 @@ last line is what the driver would reach where every case took no longer than th
 bytes at the pace of the first of PACES and its operations at that of the second, or its own time
 where that is less. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
-With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire-bench'.
 
 Usage: tests/bench/pytorch_ops.py [--ringfire COMMAND] [--device NAME] [--ops NAME,...] [--rounds N] [--seconds X] [--threads N] [--json FILE]
        tests/bench/pytorch_ops.py --check [--ringfire COMMAND]      only says which cases have no place in the table below"""
@@ -370,7 +370,7 @@ Cost = collections.namedtuple("Cost", "seconds gbytes gflop")
 
 def bench_ops(o, op, seconds):
     """By case: the least time of Ringfire, and what it moves and computes."""
-    command = [*o.ringfire, "bench", "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
+    command = [*o.ringfire, "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
                           env=pytorch_settings.kept_memory.ENVIRONMENT)
     if done.returncode:
@@ -464,7 +464,7 @@ def report(o, table, ours, theirs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire")])
+    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire-bench")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--ops", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=3)

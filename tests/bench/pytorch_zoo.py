@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The networks of `ringfire bench zoo` beside the same ones in PyTorch on the CPU, in turns, each in a process of its own.
+"""The networks of `ringfire-bench zoo` beside the same ones in PyTorch on the CPU, in turns, each in a process of its own.
 
 PyTorch has the setting that it is fastest with here (pytorch_settings.py), which a first pass finds
 for each network: threads of its own and of its BLAS, layout of images, compiled or not. Prints for
@@ -8,7 +8,7 @@ each network how many images or tokens a second each of them trains, the median 
 rounds, and which setting won (--all: how all of them did); at the end the geometric mean of the
 ratios. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
-With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire-bench'.
 
 Usage: tests/bench/pytorch_zoo.py [--ringfire COMMAND] [--device NAME] [--models NAME,...]
                                   [--rounds N] [--seconds X] [--threads N] [--all]"""
@@ -53,7 +53,7 @@ def start(command, environment=pytorch_settings.kept_memory.ENVIRONMENT):
 
 
 def start_ringfire(o, name):
-    found = start([*o.ringfire, "bench", "zoo", "--device", o.device, "--model", name,
+    found = start([*o.ringfire, "zoo", "--device", o.device, "--model", name,
                    "--seconds", o.seconds, "--json"])
     return found["networks"][0] if found else sys.exit(1)
 
@@ -96,7 +96,7 @@ def compare(o, name, unit):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire")])
+    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire-bench")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=5)

@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "ops/kit.h"
-#include "ops/pointwise/elementwise.h"
-#include "ops/pointwise/gather.h"
+#include "ops/pointwise/common/elementwise.h"
+#include "ops/pointwise/common/gather.h"
 #include "tests/room.h"
 
 static rf_tensor_desc f32(rf_shape shape)

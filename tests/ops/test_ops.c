@@ -104,7 +104,7 @@ typedef struct case_run {
     uint32_t number;      /* of the case in the op's table */
 } case_run;
 
-/* A part of the name, or behind '=' all of it, as `ringfire bench ops --op` takes them. */
+/* A part of the name, or behind '=' all of it, as `ringfire-bench ops --op` takes them. */
 static bool matches(const char *filter, const char *name)
 {
     return !filter || (filter[0] == '=' ? strcmp(name, filter + 1) == 0 : strstr(name, filter) != NULL);

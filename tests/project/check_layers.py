@@ -27,8 +27,8 @@ ALLOWED = {
 ROOMS = {
     "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(), "schedule": {"store", "exchange", "balance"},
                     "update": {"store", "exchange", "balance", "schedule"}, "step": {"store", "exchange", "balance", "schedule", "update"}},
-    "src/train": {"layers": set(), "optimizer": set(), "metrics": set(), "model": {"layers", "optimizer"},
-                  "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
+    "src/train": {"layers": set(), "checkpoint": set(), "optimizer": {"checkpoint"}, "metrics": {"checkpoint"},
+                  "model": {"layers", "checkpoint", "optimizer"}, "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
 }
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc", "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base", "pmix.h": "pmix"}

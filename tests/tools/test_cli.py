@@ -15,6 +15,7 @@ import digits  # noqa: E402
 import programs  # noqa: E402
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
+BENCH = RINGFIRE + "-bench"  # built beside it
 TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server", "gpt", "nmt", "resnet", "vae")
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
@@ -79,14 +80,14 @@ class Cli(unittest.TestCase):
                 done = subprocess.run([str(c) for c in command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
                 done.stdout = ""
                 self.fails(done, "standard output", "No space left")
-        done = programs.run(RINGFIRE, "bench", "ops", "--op", "argmax", "--seconds", "1000", "--json=" + self.folder.name, timeout=30)
+        done = programs.run(BENCH, "ops", "--op", "argmax", "--seconds", "1000", "--json=" + self.folder.name, timeout=30)
         self.fails(done, self.folder.name, "Is a directory")
-        self.fails(programs.run(RINGFIRE, "bench", "ops", "--op", "nosuch"), "nosuch")
+        self.fails(programs.run(BENCH, "ops", "--op", "nosuch"), "nosuch")
 
     def test_comparing_kernels(self):
         """With what the same device's compiler said before; another device's says nothing."""
         before = pathlib.Path(self.folder.name, "before.json")
-        look = (RINGFIRE, "bench", "kernels", "--op", "argmax", "--device", "llvmpipe")
+        look = (BENCH, "kernels", "--op", "argmax", "--device", "llvmpipe")
         done = programs.run(*look, "--json=%s" % before)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("argmax", done.stdout)
@@ -100,7 +101,7 @@ class Cli(unittest.TestCase):
 
     def test_stored_kernels(self):
         """Of operands in 16 bits only kernels that read these themselves."""
-        look = (RINGFIRE, "bench", "kernels", "--device", "llvmpipe", "--type")
+        look = (BENCH, "kernels", "--device", "llvmpipe", "--type")
         done = programs.run(*look, "bf16", "--op", "softmax", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = json.loads(done.stdout)["kernels"]
@@ -121,7 +122,7 @@ class Cli(unittest.TestCase):
     def test_unknown_device(self):
         self.fails(programs.run(EXAMPLES / "custom_loop", "--devices", "voodoo2"), "voodoo2")
         self.fails(programs.run(EXAMPLES / "custom_loop", "--devices", "99"), "99")
-        self.fails(programs.run(RINGFIRE, "bench", "ops", "--device", "voodoo2"), "voodoo2")
+        self.fails(programs.run(BENCH, "ops", "--device", "voodoo2"), "voodoo2")
 
     def test_bad_data(self):
         folder = self.folder.name
@@ -159,7 +160,7 @@ class Cli(unittest.TestCase):
         blocked = folder / "file"
         blocked.write_text("a file where a directory should be")
         train = (EXAMPLES / "linear_model", "--batch-size", "8", "--devices", "llvmpipe")
-        tune = (RINGFIRE, "bench", "ops", "--op", "argmax", "--device", "llvmpipe", "--seconds", "0.001")
+        tune = (BENCH, "ops", "--op", "argmax", "--device", "llvmpipe", "--seconds", "0.001")
         for command in (train, tune):
             self.fails(programs.run(*command, env={"RINGFIRE_CACHE": str(blocked / "below")}), "RINGFIRE_CACHE", str(blocked), "name another")
         default = {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": str(blocked)}

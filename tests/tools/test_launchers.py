@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import digits  # noqa: E402
 
 RINGFIRE, HELLO, *TRAINER = map(os.path.abspath, sys.argv[1:4])
+BENCH = RINGFIRE + "-bench"  # built beside it
 SERVERS = list(map(os.path.abspath, sys.argv[4:5]))
 FOREIGN = ("RINGFIRE_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
@@ -107,14 +108,14 @@ class Case(unittest.TestCase):
             self.expect_losses(*self.run_to_end([*launcher, *self.trainer], timeout=120))
 
     def measures(self, launcher):
-        """`ringfire bench allreduce` takes part in the launcher's job: one table for all, one exit code."""
+        """`ringfire-bench allreduce` takes part in the launcher's job: one table for all, one exit code."""
         script = '"$@"; echo code $?'
-        command = [*launcher, "sh", "-c", script, "sh", RINGFIRE, "bench", "allreduce", "--size", "64K", "--seconds", "0.05"]
+        command = [*launcher, "sh", "-c", script, "sh", BENCH, "allreduce", "--size", "64K", "--seconds", "0.05"]
         code, out, err = self.run_to_end(command)
         self.assertEqual((code, out.count("code 0"), out.count("code ")), (0, 2, 2), err)
         self.assertEqual(out.count("2 ranks of this job on 1 host, data over shared memory"), 1, out)
         self.assertEqual(len(re.findall(r"(?m)^64 KiB +auto +[0-9.]+ +[0-9.]+ +[0-9.]+$", out)), 1, out)
-        self.assertNotIn("ringfire:", err)
+        self.assertNotIn("ringfire-bench:", err)
         for option, part, expected_code in (("--ranks=3", "--ranks is 3", 2), ("--json=/nonexistent/x", "/nonexistent/x", 1)):
             code, out, err = self.run_to_end([*command, option])
             self.assertEqual((code, out.count("code %d" % expected_code), len(out.splitlines())), (0, 2, 2), out + err)
@@ -205,7 +206,7 @@ class Launchers(Case):
     def test_measuring_alone(self):
         """Ranks of its own, also with the key of other jobs in the environment, and as the only worker of a job."""
         for launcher in ([], [RINGFIRE, "run", "-n", 1, "--no-prefix"], [RINGFIRE, "run", "-n", 1, "--no-prefix", "--encrypt"]):
-            code, out, err = self.run_to_end([*launcher, RINGFIRE, "bench", "allreduce", "--size", "64K", "--seconds", "0.05"])
+            code, out, err = self.run_to_end([*launcher, BENCH, "allreduce", "--size", "64K", "--seconds", "0.05"])
             self.assertEqual((code, err), (0, ""))
             self.assertIn("2 ranks on this host", out)
             self.assertIn("plain socket ring", out)
@@ -391,7 +392,7 @@ class Namespaces(Case):
         self.assertEqual(code, 0, err)
         self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
         self.trains([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix"])
-        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix", RINGFIRE, "bench",
+        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix", BENCH,
                                           "allreduce", "--size", "64K", "--seconds", "0.05"])
         self.assertEqual(code, 0, err)
         self.assertIn("2 ranks of this job on 2 hosts, ", out)

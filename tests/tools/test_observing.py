@@ -16,6 +16,7 @@ import programs  # noqa: E402
 import read_events  # noqa: E402
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
+BENCH = RINGFIRE + "-bench"  # built beside it
 
 
 def spans(trace, pid=None):
@@ -123,7 +124,7 @@ class Observing(unittest.TestCase):
     def test_trace_of_a_benchmark(self):
         """Benchmarks measure in processes of their own, which end without exit handlers; their traces are whole."""
         trace = self.root / "zoo.json"
-        done = programs.run(RINGFIRE, "bench", "zoo", "--model", "ncf", "--batch", "2", "--seconds", "0.001", "--device", "llvmpipe",
+        done = programs.run(BENCH, "zoo", "--model", "ncf", "--batch", "2", "--seconds", "0.001", "--device", "llvmpipe",
                             env={"RINGFIRE_TRACE": str(trace)})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue([e for e in json.loads(trace.read_text()) if e.get("name") == "train_step"])

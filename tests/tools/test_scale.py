@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ringfire bench scale`: the tables of docs/scaling.md are what the command prints, and the figures follow from each other. With "network":
+"""`ringfire-bench scale`: the tables of docs/scaling.md are what the command prints, and the figures follow from each other. With "network":
 what it measures, and that nothing is left of its network.
 
-Usage: test_scale.py RINGFIRE SOURCE_ROOT [network | --update]
+Usage: test_scale.py RINGFIRE_BENCH SOURCE_ROOT [network | --update]
 
 --update writes the model's tables of docs/scaling.md anew and tests nothing."""
 import json
@@ -18,14 +18,14 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import programs  # noqa: E402
 
-RINGFIRE, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+BENCH, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 
 PAGE = ROOT / "docs/scaling.md"
-TABLE = re.compile(r"(?ms)^```text\n\$ ringfire bench scale (--model[^\n]*)\n(.*?)^```$")
+TABLE = re.compile(r"(?ms)^```text\n\$ ringfire-bench scale (--model[^\n]*)\n(.*?)^```$")
 
 
 def scale(*arguments):
-    return programs.run(RINGFIRE, "bench", "scale", *arguments, env={"COLUMNS": None})
+    return programs.run(BENCH, "scale", *arguments, env={"COLUMNS": None})
 
 
 def model(*arguments):
@@ -105,7 +105,7 @@ class Network(unittest.TestCase):
 
     def start(self):
         """A long measurement, its workers, and all namespaces that it made."""
-        process = subprocess.Popen([RINGFIRE, "bench", "scale", "--workers", "2", "--seconds", "60", "--compute", "20ms"],
+        process = subprocess.Popen([BENCH, "scale", "--workers", "2", "--seconds", "60", "--compute", "20ms"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: [process.wait(20), process.stdout.close(), process.stderr.close()])
         self.addCleanup(process.kill)
@@ -179,16 +179,16 @@ class Network(unittest.TestCase):
         if os.geteuid() != 0:
             self.skipTest("only root can become somebody who may not")
         nobody = 65534
-        if subprocess.run(["/bin/sh", "-c", 'test -x "$0"', RINGFIRE], user=nobody, group=nobody, extra_groups=[]).returncode != 0:
-            self.skipTest("user %d may not run %s" % (nobody, RINGFIRE))
-        done = subprocess.run([RINGFIRE, "bench", "scale", *SMALL], user=nobody, group=nobody, extra_groups=[], stdout=subprocess.PIPE,
+        if subprocess.run(["/bin/sh", "-c", 'test -x "$0"', BENCH], user=nobody, group=nobody, extra_groups=[]).returncode != 0:
+            self.skipTest("user %d may not run %s" % (nobody, BENCH))
+        done = subprocess.run([BENCH, "scale", *SMALL], user=nobody, group=nobody, extra_groups=[], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, "^ringfire: .*run it as root, or by 'unshare --user --map-root-user'\n$")
 
 
 def update():
-    PAGE.write_text(TABLE.sub(lambda m: "```text\n$ ringfire bench scale %s\n%s```" % (m[1], scale(*m[1].split()).stdout), PAGE.read_text()))
+    PAGE.write_text(TABLE.sub(lambda m: "```text\n$ ringfire-bench scale %s\n%s```" % (m[1], scale(*m[1].split()).stdout), PAGE.read_text()))
 
 
 if __name__ == "__main__":

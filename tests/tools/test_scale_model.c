@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model of `ringfire bench scale`, and the units of its options. The model is held
+/* The model of `ringfire-bench scale`, and the units of its options. The model is held
  * against the schedules that the library carries out: every rank's steps are walked
  * through with a clock of its own, and the last rank's time is compared with the formula. */
 #include <setjmp.h>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/bench/net.h"
+#include "../../tools/net.h"
 #include "../support/expect.h"
 #include "bench/measure/measure.h"
 #include "exec/internal.h"

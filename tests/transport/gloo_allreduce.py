@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with `ringfire bench allreduce`, whose ranks share
+"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with `ringfire-bench allreduce`, whose ranks share
 memory. gloo allocates for each call: it runs with memory that glibc gives back and with memory that
 it keeps, and the faster counts for each size. Prints the medians of the rounds and of their ratios,
 and which won. Needs Debian's python3-torch.
@@ -90,7 +90,7 @@ def best_gloo(world, sizes):
 
 def ringfire(program, world, sizes):
     """The same of the library."""
-    command = [str(program), "bench", "allreduce", "--ranks", str(world), "--seconds", "0.5", "--json"]
+    command = [str(program), "allreduce", "--ranks", str(world), "--seconds", "0.5", "--json"]
     for mib in sizes:
         command += ["--size", "%dM" % mib]
     results = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=ROUND_SECONDS).stdout)["results"]
@@ -99,7 +99,7 @@ def ringfire(program, world, sizes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=pathlib.Path, default=ROOT / "build/release/tools/ringfire")
+    parser.add_argument("--ringfire", type=pathlib.Path, default=ROOT / "build/release/tools/ringfire-bench")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("sizes", type=int, nargs="*", default=[1, 16, 64], metavar="MIB")
