@@ -30,50 +30,52 @@ bool rf_strategy_is_foreign(const rf_strategy *s)
 rf_result rf_strategy_status(rf_strategy *s)
 {
     RF_TRY(rf_strategy_check_process(s));
-    if (s->failed) return rf_error_restore(&s->failure);
-    return s->world.size > 1 ? rf_comm_status(s->world.comm) : RF_OK;
+    if (s->health.failed) return rf_error_restore(&s->health.failure);
+    return s->members.world.size > 1 ? rf_comm_status(s->members.world.comm) : RF_OK;
 }
 
 rf_result rf_strategy_fail_shared(rf_strategy *s, rf_result result)
 {
-    if (result < 0 && !s->failed) {
-        s->failed = true;
-        rf_error_save(&s->failure);
+    if (result < 0 && !s->health.failed) {
+        s->health.failed = true;
+        rf_error_save(&s->health.failure);
     }
     return result;
 }
 
 rf_result rf_strategy_fail(rf_strategy *s, rf_result result)
 {
-    if (result >= 0 || s->failed || rf_strategy_is_foreign(s)) return result;
+    if (result >= 0 || s->health.failed || rf_strategy_is_foreign(s)) return result;
     rf_strategy_fail_shared(s, result);
-    if (s->world.size > 1) {
+    if (s->members.world.size > 1) {
         /* Where the job has ended already, its own reason stays. */
-        char reason[sizeof(s->failure.message) + 32];
-        snprintf(reason, sizeof(reason), "rank %u failed: %s", s->world.rank, s->failure.message);
-        rf_comm_abort(s->world.comm, reason);
+        char reason[sizeof(s->health.failure.message) + 32];
+        snprintf(reason, sizeof(reason), "rank %u failed: %s", s->members.world.rank, s->health.failure.message);
+        rf_comm_abort(s->members.world.comm, reason);
     }
-    return rf_error_restore(&s->failure);
+    return rf_error_restore(&s->health.failure);
 }
 
 rf_result rf_strategy_fail_in_job(rf_strategy *s, rf_result result)
 {
-    return s->world.size > 1 ? rf_strategy_fail(s, result) : result;
+    return s->members.world.size > 1 ? rf_strategy_fail(s, result) : result;
 }
 
 rf_result rf_replica_context(const rf_strategy *s, uint32_t index, rf_result result)
 {
-    return rf_error_context(result, "replica %u (%s)", s->first + index, rf_gpu_info(s->replicas[index].device)->name);
+    return rf_error_context(result, "replica %u (%s)", s->members.first + index,
+                            rf_gpu_info(s->members.replicas[index].device)->name);
 }
 
 rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
 {
-    const rf_replica *at = &s->replicas[index];
+    const rf_replica *at = &s->members.replicas[index];
     RF_TRY(rf_strategy_check_process(s));
     if (at->ticket == 0) return RF_OK;
     const uint64_t begin = rf_span_begin();
     const rf_result r = rf_gpu_wait(at->device, at->ticket, RF_GPU_TIMEOUT_NS);
-    rf_span_end_with(begin, "replica", "wait", (rf_span_arg){ "replica", s->first + index }, (rf_span_arg){ NULL, 0 });
+    rf_span_end_with(begin, "replica", "wait", (rf_span_arg){ "replica", s->members.first + index },
+                     (rf_span_arg){ NULL, 0 });
     return r < 0 ? rf_strategy_fail(s, rf_replica_context(s, index, r)) : RF_OK;
 }
 
@@ -83,7 +85,7 @@ rf_result rf_strategy_wait(rf_strategy *s)
     rf_error_record record;
     rf_result first = rf_strategy_await_copy(s);
     if (first < 0) rf_error_save(&record);
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         const rf_result result = rf_strategy_wait_local(s, r);
         if (result >= 0 || first < 0) continue;
         first = result;
@@ -113,32 +115,32 @@ rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *co
 
 RF_API uint32_t rf_strategy_num_replicas_in_sync(const rf_strategy *strategy)
 {
-    return strategy ? strategy->num_replicas : 0;
+    return strategy ? strategy->members.num_replicas : 0;
 }
 
 RF_API uint32_t rf_strategy_num_local_replicas(const rf_strategy *strategy)
 {
-    return strategy ? strategy->num_local : 0;
+    return strategy ? strategy->members.num_local : 0;
 }
 
 RF_API uint32_t rf_strategy_first_local_replica(const rf_strategy *strategy)
 {
-    return strategy ? strategy->first : 0;
+    return strategy ? strategy->members.first : 0;
 }
 
 RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
 {
-    return strategy ? strategy->world.rank : 0;
+    return strategy ? strategy->members.world.rank : 0;
 }
 
 uint32_t rf_strategy_num_local(const rf_strategy *strategy)
 {
-    return strategy->num_local;
+    return strategy->members.num_local;
 }
 
 const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica)
 {
-    return rf_gpu_caps(strategy->replicas[replica].device);
+    return rf_gpu_caps(strategy->members.replicas[replica].device);
 }
 
 uint64_t rf_strategy_seed(const rf_strategy *strategy)
@@ -160,44 +162,46 @@ void rf_strategy_set_remote(rf_strategy *strategy, bool remote)
 
 uint32_t rf_strategy_first_replica(const rf_strategy *strategy, uint32_t rank)
 {
-    return strategy->world.first[rank];
+    return strategy->members.world.first[rank];
 }
 
 RF_API uint32_t rf_strategy_world_size(const rf_strategy *strategy)
 {
-    return strategy ? strategy->world.size : 0;
+    return strategy ? strategy->members.world.size : 0;
 }
 
 RF_API bool rf_strategy_is_chief(const rf_strategy *strategy)
 {
-    return strategy && strategy->world.rank == 0;
+    return strategy && strategy->members.world.rank == 0;
 }
 
 RF_API rf_comm *rf_strategy_comm(const rf_strategy *strategy)
 {
-    return strategy ? strategy->world.comm : NULL;
+    return strategy ? strategy->members.world.comm : NULL;
 }
 
 RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t replica)
 {
-    return strategy ? rf_world_rank_of(&strategy->world, replica) : 0;
+    return strategy ? rf_world_rank_of(&strategy->members.world, replica) : 0;
 }
 
 rf_result rf_strategy_local_index(const rf_strategy *s, const char *caller, uint32_t replica, uint32_t *index)
 {
     *index = 0;
-    RF_REQUIRE(replica < s->num_replicas, "%s: there is no replica %u; there are %u", caller, replica, s->num_replicas);
+    RF_REQUIRE(replica < s->members.num_replicas, "%s: there is no replica %u; there are %u", caller, replica,
+               s->members.num_replicas);
     RF_REQUIRE(rf_strategy_is_local(s, replica),
                "%s: replica %u is on rank %u; the replicas of this worker, rank %u, are %u to %u", caller, replica,
-               rf_world_rank_of(&s->world, replica), s->world.rank, s->first, s->first + s->num_local - 1);
-    *index = replica - s->first;
+               rf_world_rank_of(&s->members.world, replica), s->members.world.rank, s->members.first,
+               s->members.first + s->members.num_local - 1);
+    *index = replica - s->members.first;
     return RF_OK;
 }
 
 RF_API const char *rf_strategy_device_name(const rf_strategy *strategy, uint32_t replica)
 {
-    if (!strategy || replica >= strategy->num_replicas) return "";
-    return strategy->identities[replica].name;
+    if (!strategy || replica >= strategy->members.num_replicas) return "";
+    return strategy->members.identities[replica].name;
 }
 
 RF_API uint64_t rf_strategy_validation_messages(const rf_strategy *strategy)
@@ -251,7 +255,7 @@ uint32_t rf_strategy_next_serial(rf_strategy *s)
 
 const char *rf_strategy_local_memory(const rf_strategy *s, uint32_t index, uint64_t *memory, uint64_t *allocation)
 {
-    const rf_gpu_device *device = s->replicas[index].device;
+    const rf_gpu_device *device = s->members.replicas[index].device;
     *memory = rf_gpu_info(device)->memory_size;
     *allocation = rf_gpu_caps(device)->max_allocation;
     return rf_gpu_info(device)->name;
@@ -261,5 +265,5 @@ rf_result rf_replica_run_kernel(rf_strategy *s, uint32_t index, const rf_op_call
                                 void *const *in, void *const *out)
 {
     rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .guard = true };
-    return rf_kernel_execute(s->replicas[index].exec, &run);
+    return rf_kernel_execute(s->members.replicas[index].exec, &run);
 }

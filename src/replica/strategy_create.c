@@ -23,31 +23,31 @@ void rf_strategy_release(rf_strategy *s)
 {
     if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
     rf_weight_copies_free(s);
-    free_store(s, &s->trainable);
-    free_store(s, &s->fixed);
-    rf_flat_free(s, &s->gradients);
+    free_store(s, &s->store.trainable);
+    free_store(s, &s->store.fixed);
+    rf_flat_free(s, &s->store.gradients);
     rf_imported_memory_free(s);
-    rf_flat_free(s, &s->download);
-    rf_flat_free(s, &s->upload);
-    rf_flat_free(s, &s->assigned);
-    rf_flat_free(s, &s->fixed_download);
-    rf_flat_free(s, &s->fixed_upload);
-    rf_flat_free(s, &s->summands);
-    rf_flat_free(s, &s->sums);
-    rf_flat_free(s, &s->sum_download);
-    rf_flat_free(s, &s->sum_upload);
-    rf_exchange_destroy(&s->exchange);
+    rf_flat_free(s, &s->exchange.download);
+    rf_flat_free(s, &s->exchange.upload);
+    rf_flat_free(s, &s->store.assigned);
+    rf_flat_free(s, &s->exchange.fixed_download);
+    rf_flat_free(s, &s->exchange.fixed_upload);
+    rf_flat_free(s, &s->store.summands);
+    rf_flat_free(s, &s->store.sums);
+    rf_flat_free(s, &s->exchange.sum_download);
+    rf_flat_free(s, &s->exchange.sum_upload);
+    rf_exchange_destroy(&s->exchange.between);
     rf_balancing_free(s);
-    for (uint32_t r = 0; s->replicas && r < s->num_local; r++) {
-        rf_exec_destroy(&s->replicas[r].exec);
-        rf_gpu_device_close(&s->replicas[r].device);
+    for (uint32_t r = 0; s->members.replicas && r < s->members.num_local; r++) {
+        rf_exec_destroy(&s->members.replicas[r].exec);
+        rf_gpu_device_close(&s->members.replicas[r].device);
     }
     rf_gpu_destroy(&s->gpu);
-    rf_free(s->replicas);
-    rf_free(s->identities);
-    rf_free(s->shares);
-    rf_world_free(&s->world);
-    rf_copying_free(&s->copying);
+    rf_free(s->members.replicas);
+    rf_free(s->members.identities);
+    rf_free(s->members.shares);
+    rf_world_free(&s->members.world);
+    rf_copying_free(&s->store.copying);
     rf_free(s);
 }
 
@@ -57,7 +57,7 @@ RF_API void rf_strategy_destroy(rf_strategy **strategy)
     (void)rf_strategy_wait(*strategy); /* a lost device cannot be waited for; closing it is all that is left */
     /* Children keep the rest. They may never be destroyed, and a process that ends before it has said goodbye is a lost
      * worker to those that are still busy. */
-    if ((*strategy)->references > 1) rf_world_leave(&(*strategy)->world);
+    if ((*strategy)->references > 1) rf_world_leave(&(*strategy)->members.world);
     rf_strategy_release(*strategy);
     *strategy = NULL;
 }
@@ -69,7 +69,7 @@ static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t inde
 {
     const rf_gpu_device_params device = { .index = index,
                                           .clamp_limits = options->clamp_limits,
-                                          .shares_cpus = s->shares_cpus,
+                                          .shares_cpus = s->members.shares_cpus,
                                           .cache_directory = cache->directory,
                                           .cache_read_only = cache->read_only };
     RF_TRY(rf_gpu_device_open(s->gpu, &device, &replica->device));
@@ -84,50 +84,52 @@ static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t inde
 static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t count,
                                const rf_device_options *options)
 {
-    s->replicas = RF_NEW_ARRAY(rf_replica, count);
-    if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    s->num_local = count;
+    s->members.replicas = RF_NEW_ARRAY(rf_replica, count);
+    if (!s->members.replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    s->members.num_local = count;
     rf_cache cache = { 0 };
     rf_result r = options->no_cache ? RF_OK : rf_cache_open(options->cache_directory, false, &cache);
-    for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, &cache);
+    for (uint32_t i = 0; r >= 0 && i < count; i++)
+        r = open_replica(s, &s->members.replicas[i], indices[i], options, &cache);
     rf_free(cache.directory);
     return r;
 }
 
 static rf_result create_exchange(rf_strategy *s)
 {
-    return s->world.size > 1 ? rf_comm_exchange_create(&s->world, s->num_local, s->compression, &s->exchange)
-                             : rf_local_exchange_create(s->num_local, &s->exchange);
+    return s->members.world.size > 1 ? rf_comm_exchange_create(&s->members.world, s->members.num_local,
+                                                               s->exchange.compression, &s->exchange.between)
+                                     : rf_local_exchange_create(s->members.num_local, &s->exchange.between);
 }
 
 static rf_strategy *strategy_allocate(void)
 {
     rf_strategy *s = RF_NEW(rf_strategy);
     if (!s) return NULL;
-    if (rf_copying_init(&s->copying) < 0) {
+    if (rf_copying_init(&s->store.copying) < 0) {
         rf_free(s);
         return NULL;
     }
     s->references = 1;
     s->process = rf_process_id();
-    s->generation = 1;
+    s->store.generation = 1;
     /* Start at a different number in each strategy, so that its traces are not mistaken for another strategy's. */
     s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;
-    s->trainable.values.name = "variables";
-    s->fixed.values.name = "fixed variables";
-    s->gradients.name = "gradients";
-    s->download.name = "download";
-    s->upload.name = "upload";
-    s->imported.arrays.name = "imported memory";
-    s->assigned.name = "assigned values";
-    s->fixed_download.name = "download of assigned values";
-    s->fixed_upload.name = "upload of assigned values";
-    s->summands.name = "summands";
-    s->sums.name = "sums over replicas";
-    s->sum_download.name = "download of summands";
-    s->sum_upload.name = "upload of sums";
+    s->store.trainable.values.name = "variables";
+    s->store.fixed.values.name = "fixed variables";
+    s->store.gradients.name = "gradients";
+    s->exchange.download.name = "download";
+    s->exchange.upload.name = "upload";
+    s->exchange.imported.arrays.name = "imported memory";
+    s->store.assigned.name = "assigned values";
+    s->exchange.fixed_download.name = "download of assigned values";
+    s->exchange.fixed_upload.name = "upload of assigned values";
+    s->store.summands.name = "summands";
+    s->store.sums.name = "sums over replicas";
+    s->exchange.sum_download.name = "download of summands";
+    s->exchange.sum_upload.name = "upload of sums";
     const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
-    s->perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
+    s->health.perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
     return s;
 }
 
@@ -160,7 +162,8 @@ static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
     uint32_t num_infos, *indices, count;
     rf_result r = rf_gpu_choose(s->gpu, p->devices, &infos, &num_infos, &indices, &count);
     if (r >= 0) {
-        s->shares_cpus = rf_comm_local_size(s->world.comm) > 1 || count_software(infos, indices, count) > 1;
+        s->members.shares_cpus =
+            rf_comm_local_size(s->members.world.comm) > 1 || count_software(infos, indices, count) > 1;
         r = open_replicas(s, indices, count, &p->device);
     }
     rf_free(infos);
@@ -212,8 +215,8 @@ static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compre
         rf_comm_destroy(&comm);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    s->compression = compression;
-    rf_result r = rf_world_create(comm, &s->world);
+    s->exchange.compression = compression;
+    rf_result r = rf_world_create(comm, &s->members.world);
     if (r >= 0) r = open_devices(s, p);
     RF_TRY(rf_strategy_fail_in_job(s, r));
     RF_TRY(rf_strategy_agree(s, p));
@@ -290,7 +293,7 @@ static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **
 {
     rf_strategy *s = *out = strategy_allocate();
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(rf_world_create(NULL, &s->world));
+    RF_TRY(rf_world_create(NULL, &s->members.world));
     RF_TRY(open_one_device(s, p));
     RF_TRY(rf_strategy_agree(s, &(rf_mirrored_params){ 0 }));
     return create_exchange(s);

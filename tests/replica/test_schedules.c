@@ -110,8 +110,8 @@ static rf_strategy *open_place(const place *p)
                             : rf_strategy_create_mirrored(&params, &s);
     if (r == RF_ERROR_NOT_FOUND) SKIP("%s", rf_error_message());
     CHECK(r);
-    for (uint32_t i = 0; i < s->num_local; i++) s->replicas[i].staged = p->staged;
-    s->imported.refused = p->refuses;
+    for (uint32_t i = 0; i < s->members.num_local; i++) s->members.replicas[i].staged = p->staged;
+    s->exchange.imported.refused = p->refuses;
     return s;
 }
 

@@ -108,7 +108,7 @@ static void open_trainer(rf_strategy *strategy, trainer *t, uint32_t steps_per_e
 {
     const rf_loss_scale_params scale = { .growth_steps = what->accumulation_steps > 1 ? 1 : 3 };
     *t = (trainer){ .data = open_data() };
-    strategy->variables_created = 0; /* the same initial values for each */
+    strategy->store.variables_created = 0; /* the same initial values for each */
     OK(rf_strategy_set_dtype_policy(strategy, what->scaled ? &(rf_dtype_policy){ .compute = RF_F16 } : NULL));
     rf_layer *l[4];
     uint32_t n = 0;
@@ -249,7 +249,7 @@ static void same_bits_accumulated(rf_strategy *strategy)
 
 static uint64_t count_submissions(const rf_strategy *strategy)
 {
-    return rf_gpu_num_submissions(strategy->replicas[0].device);
+    return rf_gpu_num_submissions(strategy->members.replicas[0].device);
 }
 
 /* Of `steps` runs of the train step, nothing read in between, and the wait for them. */
@@ -343,11 +343,11 @@ static void reading_submits(rf_strategy *strategy)
         OK(rf_iterator_next(it, &batch));
         for (int k = 0; k < 3; k++)
             OK(rf_run_batch(t.model->compiled, t.model->compiled->train, &t.model->compiled->train_meters, batch));
-        assert_true(rf_gpu_has_held(strategy->replicas[0].device));
+        assert_true(rf_gpu_has_held(strategy->members.replicas[0].device));
         if (i == 0) OK(rf_metric_result(t.model->compiled->train_meters.loss, &value));
         if (i == 1) OK(rf_variable_read(rf_model_variables(t.model).items[0], weights));
         if (i == 2) assert_int_equal(rf_optimizer_iterations(t.optimizer), 12);
-        if (i < 2) assert_false(rf_gpu_has_held(strategy->replicas[0].device));
+        if (i < 2) assert_false(rf_gpu_has_held(strategy->members.replicas[0].device));
         OK(rf_strategy_wait(strategy));
         OK(rf_variable_read(rf_model_variables(t.model).items[0], again));
         if (i == 1) assert_memory_equal(weights, again, sizeof(weights));
@@ -408,11 +408,11 @@ static void lost_with_runs_held(rf_strategy *strategy)
     OK(rf_iterator_next(it, &batch));
     rf_compiled *c = t.model->compiled;
     for (int k = 0; k < 2; k++) OK(rf_run_batch(c, c->train, &c->train_meters, batch));
-    assert_true(rf_gpu_has_held(strategy->replicas[0].device));
-    rf_vk_device *vk = &strategy->replicas[0].device->vk;
+    assert_true(rf_gpu_has_held(strategy->members.replicas[0].device));
+    rf_vk_device *vk = &strategy->members.replicas[0].device->vk;
     const PFN_vkQueueSubmit real = vk->QueueSubmit;
     /* The first run was submitted, and nobody waits for a lost device: this one goes on computing. */
-    assert_int_equal(vk->DeviceWaitIdle(strategy->replicas[0].device->device), VK_SUCCESS);
+    assert_int_equal(vk->DeviceWaitIdle(strategy->members.replicas[0].device->device), VK_SUCCESS);
     vk->QueueSubmit = lose_submit;
     assert_int_equal(rf_variable_read(rf_model_variables(t.model).items[0], weights), RF_ERROR_DEVICE_LOST);
     vk->QueueSubmit = real;

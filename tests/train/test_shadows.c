@@ -111,12 +111,12 @@ static void check_shadow(const rf_strategy *s, uint32_t replica, const rf_variab
     static uint16_t shadow[W];
     if (!v->has_copy) return;
     const rf_location at = rf_weight_copies_location(s, replica, v->offset);
-    OK(rf_gpu_buffer_read(s->trainable.values.buffers[replica], v->offset * sizeof(float), values,
+    OK(rf_gpu_buffer_read(s->store.trainable.values.buffers[replica], v->offset * sizeof(float), values,
                           v->count * sizeof(float)));
     OK(rf_gpu_buffer_read(at.buffer, at.offset, shadow, v->count * sizeof(uint16_t)));
     for (uint64_t i = 0; i < v->count; i++)
         assert_int_equal(shadow[i],
-                         s->weight_copies.type == RF_F16 ? rf_f32_to_f16(values[i]) : rf_f32_to_bf16(values[i]));
+                         s->store.weight_copies.type == RF_F16 ? rf_f32_to_f16(values[i]) : rf_f32_to_bf16(values[i]));
 }
 
 /* Shadows are those of the weights, unless it is known that they are not. */
@@ -124,8 +124,8 @@ static void check_shadows(const net *n)
 {
     rf_strategy *s = n->strategy;
     OK(rf_strategy_wait(s));
-    if (s->weight_copies.stale) return;
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    if (s->store.weight_copies.stale) return;
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         check_shadow(s, r, n->w);
         check_shadow(s, r, n->v);
     }
@@ -155,8 +155,8 @@ static void train_net(rf_strategy *strategy, const rf_optimizer_params *params, 
     char folder[64], path[128];
     net n;
     snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
-    strategy->weight_copies.type = shadows ? RF_DTYPE_INVALID : type == RF_F16 ? RF_BF16 : RF_F16;
-    strategy->weight_copies.capacity = 0; /* of the type before */
+    strategy->store.weight_copies.type = shadows ? RF_DTYPE_INVALID : type == RF_F16 ? RF_BF16 : RF_F16;
+    strategy->store.weight_copies.capacity = 0; /* of the type before */
     open_net(strategy, params, type, type, &n);
     for (uint32_t step = 0; step < STEPS; step++) {
         disturb(&n, params, step, path);
@@ -254,8 +254,8 @@ static uint32_t count_dispatches(rf_strategy *strategy, bool shadows)
 {
     net n;
     rf_program_stats step, update;
-    strategy->weight_copies.type = shadows ? RF_DTYPE_INVALID : RF_F16;
-    strategy->weight_copies.capacity = 0;
+    strategy->store.weight_copies.type = shadows ? RF_DTYPE_INVALID : RF_F16;
+    strategy->store.weight_copies.capacity = 0;
     open_net(strategy, &optimizers[2].params, RF_BF16, RF_BF16, &n);
     for (uint32_t i = 0; i < 3; i++) (void)run_step(n.train, &n, i, 1);
     const rf_signature *sig = n.train->signatures.items[0];
@@ -265,7 +265,7 @@ static uint32_t count_dispatches(rf_strategy *strategy, bool shadows)
     OK(rf_program_stats_get(apply->works[0].program, 0, &update));
     /* Step and update are one submission, and nothing was made anew behind it. */
     assert_int_equal(n.train->num_submissions, 1);
-    assert_false(shadows && strategy->weight_copies.stale);
+    assert_false(shadows && strategy->store.weight_copies.stale);
     close_net(&n);
     return step.num_dispatches + update.num_dispatches;
 }
@@ -314,12 +314,12 @@ static void plan(void **state)
 static void two_types(rf_strategy *strategy)
 {
     net n;
-    strategy->weight_copies.type = RF_DTYPE_INVALID;
-    strategy->weight_copies.capacity = 0;
+    strategy->store.weight_copies.type = RF_DTYPE_INVALID;
+    strategy->store.weight_copies.capacity = 0;
     open_net(strategy, &optimizers[2].params, RF_BF16, RF_F16, &n);
     const float before = run_step(n.train, &n, 0, 1);
     for (uint32_t i = 0; i < 8; i++) (void)run_step(n.train, &n, 0, 1);
-    assert_true(n.w->has_copy && !n.v->has_copy && strategy->weight_copies.type == RF_BF16);
+    assert_true(n.w->has_copy && !n.v->has_copy && strategy->store.weight_copies.type == RF_BF16);
     check_shadows(&n);
     assert_true(run_step(n.train, &n, 0, 1) < before);
     close_net(&n);
@@ -330,14 +330,14 @@ static void growth(rf_strategy *strategy)
 {
     net n;
     rf_variable *large;
-    strategy->weight_copies.type = RF_DTYPE_INVALID;
-    strategy->weight_copies.capacity = 0;
+    strategy->store.weight_copies.type = RF_DTYPE_INVALID;
+    strategy->store.weight_copies.capacity = 0;
     open_net(strategy, &optimizers[0].params, RF_F16, RF_F16, &n);
     (void)run_step(n.train, &n, 0, 1);
-    const uint64_t capacity = strategy->weight_copies.capacity;
+    const uint64_t capacity = strategy->store.weight_copies.capacity;
     OK(rf_variable_create(strategy, &(rf_variable_params){ .name = "large", .shape = RF_SHAPE(100000) }, &large));
     for (uint32_t i = 1; i < 4; i++) (void)run_step(n.train, &n, i, 1);
-    assert_true(strategy->weight_copies.capacity > capacity);
+    assert_true(strategy->store.weight_copies.capacity > capacity);
     check_shadows(&n);
     rf_variable_destroy(&large);
     close_net(&n);

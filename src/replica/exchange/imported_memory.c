@@ -18,33 +18,35 @@ uint64_t rf_imported_memory_alignment(const rf_importing_device *devices, uint32
 
 void rf_imported_memory_free(rf_strategy *s)
 {
-    rf_flat_free(s, &s->imported.arrays);
-    rf_free(s->imported.memory);
-    s->imported.memory = NULL;
+    rf_flat_free(s, &s->exchange.imported.arrays);
+    rf_free(s->exchange.imported.memory);
+    s->exchange.imported.memory = NULL;
 }
 
 /* One array for each replica and one for values, whole in units of all devices. */
 static rf_result memory_create(rf_strategy *s, uint64_t capacity, uint64_t alignment)
 {
-    rf_imported_memory *m = &s->imported;
-    const uint64_t size = rf_align_up((s->num_local + 1) * capacity * sizeof(float), alignment);
+    rf_imported_memory *m = &s->exchange.imported;
+    const uint64_t size = rf_align_up((s->members.num_local + 1) * capacity * sizeof(float), alignment);
     m->memory = rf_calloc(size + alignment, 1);
-    m->arrays.buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
+    m->arrays.buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->members.num_local);
     if (!m->memory || !m->arrays.buffers) return RF_ERROR_OUT_OF_HOST_MEMORY;
     void *const aligned = (void *)(uintptr_t)rf_align_up((uintptr_t)m->memory, alignment);
-    for (uint32_t r = 0; r < s->num_local; r++)
-        RF_TRY(rf_gpu_buffer_import(s->replicas[r].device, aligned, size, m->arrays.name, &m->arrays.buffers[r]));
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        RF_TRY(
+            rf_gpu_buffer_import(s->members.replicas[r].device, aligned, size, m->arrays.name, &m->arrays.buffers[r]));
     m->arrays.capacity = capacity;
     return RF_OK;
 }
 
 static rf_result find_alignment(const rf_strategy *s, uint64_t *alignment)
 {
-    rf_importing_device *devices = RF_NEW_ARRAY(rf_importing_device, s->num_local);
+    rf_importing_device *devices = RF_NEW_ARRAY(rf_importing_device, s->members.num_local);
     if (!devices) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; r < s->num_local; r++)
-        devices[r] = (rf_importing_device){ s->replicas[r].staged, rf_gpu_import_alignment(s->replicas[r].device) };
-    *alignment = rf_imported_memory_alignment(devices, s->num_local);
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        devices[r] = (rf_importing_device){ s->members.replicas[r].staged,
+                                            rf_gpu_import_alignment(s->members.replicas[r].device) };
+    *alignment = rf_imported_memory_alignment(devices, s->members.num_local);
     rf_free(devices);
     return RF_OK;
 }
@@ -53,13 +55,13 @@ static rf_result find_alignment(const rf_strategy *s, uint64_t *alignment)
  * write. */
 static bool exchanges_elsewhere(const rf_strategy *s)
 {
-    return s->num_local != s->num_replicas || s->update_mode != RF_UPDATE_SHARDED;
+    return s->members.num_local != s->members.num_replicas || s->update_mode != RF_UPDATE_SHARDED;
 }
 
 rf_result rf_imported_memory_ensure(rf_strategy *s)
 {
-    rf_imported_memory *m = &s->imported;
-    const uint64_t capacity = rf_align_up(s->trainable.values.capacity, s->alignment);
+    rf_imported_memory *m = &s->exchange.imported;
+    const uint64_t capacity = rf_align_up(s->store.trainable.values.capacity, s->store.alignment);
     uint64_t alignment;
     if (m->refused || exchanges_elsewhere(s) || m->arrays.capacity == capacity) return RF_OK;
     RF_TRY(find_alignment(s, &alignment));

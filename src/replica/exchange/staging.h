@@ -17,7 +17,7 @@ rf_result rf_staging_ensure_sums(rf_strategy *strategy);
 static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat,
                                           const rf_flat *staging)
 {
-    return rf_flat_mapped(s->replicas[index].staged ? staging : flat, index);
+    return rf_flat_mapped(s->members.replicas[index].staged ? staging : flat, index);
 }
 
 #endif

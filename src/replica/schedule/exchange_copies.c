@@ -34,7 +34,7 @@ static rf_result record_copies(const rf_strategy *s, uint32_t index, const copie
 {
     for (uint32_t i = 0; i < c->num_segments; i++) {
         if (!is_copied(s, c, &c->segments[i], index)) continue;
-        if (!*out) RF_TRY(rf_gpu_recording_begin(s->replicas[index].device, c->name, out));
+        if (!*out) RF_TRY(rf_gpu_recording_begin(s->members.replicas[index].device, c->name, out));
         RF_TRY(record_range(c, index, c->segments[i].range, *out));
     }
     return *out ? rf_gpu_recording_end(*out) : RF_OK;
@@ -63,10 +63,10 @@ static rf_result emit_sum(const rf_strategy *s, const rf_stage_exchange *x, uint
         rf_value total, v;
         if (!rf_segment_is_owned(s, segment, index)) continue;
         RF_TRY(rf_range_graph_state(g, segment, x->to.flat->buffers[index], begin, count, &total));
-        for (uint32_t r = 1; r < s->num_local; r++) {
-            const uint64_t at = rf_imported_memory_array(&s->imported, r) + begin;
-            RF_TRY(rf_range_graph_state(g, rf_imported_memory_mapped(&s->imported) + at,
-                                        s->imported.arrays.buffers[index], at, count, &v));
+        for (uint32_t r = 1; r < s->members.num_local; r++) {
+            const uint64_t at = rf_imported_memory_array(&s->exchange.imported, r) + begin;
+            RF_TRY(rf_range_graph_state(g, rf_imported_memory_mapped(&s->exchange.imported) + at,
+                                        s->exchange.imported.arrays.buffers[index], at, count, &v));
             RF_TRY(g->graph->core->update.accumulate(g->graph, total, v));
         }
     }
@@ -78,7 +78,7 @@ static rf_result make_sum(const rf_strategy *s, const rf_stage_exchange *x, uint
     rf_range_graph g = { 0 };
     rf_result r = rf_graph_create(rf_exec_core_ops(), &g.graph);
     if (r >= 0) r = emit_sum(s, x, index, &g);
-    if (r >= 0) r = rf_range_graph_program(&g, s->replicas[index].exec, "sum in imported memory", false, out);
+    if (r >= 0) r = rf_range_graph_program(&g, s->members.replicas[index].exec, "sum in imported memory", false, out);
     rf_range_graph_free(&g);
     return r;
 }
@@ -88,16 +88,16 @@ static rf_result make_sum(const rf_strategy *s, const rf_stage_exchange *x, uint
 /* The owner takes the first replica's values, and the program adds those of the others. */
 static rf_result build_imported(const rf_strategy *s, rf_stage_exchange *x, uint32_t index)
 {
-    const rf_flat *arrays = &s->imported.arrays;
+    const rf_flat *arrays = &s->exchange.imported.arrays;
     const bool sums = x->verb != RF_EXCHANGE_GATHER;
     const copies all = { .name = x->name, .segments = x->segments, .num_segments = x->num_segments };
     copies down = all, up = all;
     down.from = x->from.flat;
     down.to = arrays;
-    down.to_array = rf_imported_memory_array(&s->imported, sums ? index : s->num_local);
+    down.to_array = rf_imported_memory_array(&s->exchange.imported, sums ? index : s->members.num_local);
     down.which = sums ? COPY_ALL : COPY_OWNED;
     up.from = arrays;
-    up.from_array = rf_imported_memory_array(&s->imported, sums ? 0 : s->num_local);
+    up.from_array = rf_imported_memory_array(&s->exchange.imported, sums ? 0 : s->members.num_local);
     up.to = x->to.flat;
     up.which = sums ? COPY_OWNED : COPY_OTHERS;
     RF_TRY(record_copies(s, index, &down, &x->replicas[index].down));
@@ -121,24 +121,25 @@ static rf_result build_staged(const rf_strategy *s, rf_stage_exchange *x, uint32
 
 rf_result rf_stage_exchange_build(rf_strategy *s, rf_stage_exchange *x)
 {
-    x->replicas = RF_NEW_ARRAY(rf_exchange_replica, s->num_local);
+    x->replicas = RF_NEW_ARRAY(rf_exchange_replica, s->members.num_local);
     if (!x->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         rf_result result = RF_OK;
         if (x->imported)
             result = build_imported(s, x, r);
-        else if (s->replicas[r].staged)
+        else if (s->members.replicas[r].staged)
             result = build_staged(s, x, r);
         RF_TRY(rf_replica_context(s, r, rf_error_context(result, "%s", x->name)));
     }
     if (x->imported || x->shares) return RF_OK;
-    return s->exchange->fns->open(s->exchange, x->segments, x->num_segments, x->gradients, x->background, &x->handle);
+    return s->exchange.between->fns->open(s->exchange.between, x->segments, x->num_segments, x->gradients,
+                                          x->background, &x->handle);
 }
 
 void rf_stage_exchange_free(const rf_strategy *s, rf_stage_exchange *x)
 {
-    if (x->handle) s->exchange->fns->close(&x->handle);
-    for (uint32_t r = 0; x->replicas && r < s->num_local; r++) {
+    if (x->handle) s->exchange.between->fns->close(&x->handle);
+    for (uint32_t r = 0; x->replicas && r < s->members.num_local; r++) {
         rf_gpu_recording_destroy(&x->replicas[r].down);
         rf_gpu_recording_destroy(&x->replicas[r].up);
         rf_program_destroy(&x->replicas[r].sum);

@@ -40,7 +40,7 @@ bool rf_step_schedule_waits(const rf_step_schedule *s)
 
 static bool takes_part(rf_stage_replicas on, const rf_step_schedule_run *run, uint32_t index)
 {
-    const uint32_t replica = run->strategy->first + index;
+    const uint32_t replica = run->strategy->members.first + index;
     uint32_t first = 0;
     switch (on) {
     case RF_ON_ALL: return true;
@@ -58,8 +58,8 @@ static bool takes_part(rf_stage_replicas on, const rf_step_schedule_run *run, ui
 /* Whether some device still works on what it was given. */
 static bool devices_busy(const rf_strategy *s)
 {
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_replica *replica = &s->replicas[r];
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
+        const rf_replica *replica = &s->members.replicas[r];
         if (replica->ticket != 0 && rf_gpu_watch(replica->device, replica->ticket, 0) == RF_ERROR_TIMEOUT) return true;
     }
     return false;
@@ -85,13 +85,13 @@ static rf_result flush_frames(const rf_step_schedule *s, uint32_t index, submiss
     const uint32_t pending = at->count;
     at->count = 0;
     at->any = at->any || pending > 0;
-    return rf_replica_submit_frames(&s->strategy->replicas[index], s->frames, pending);
+    return rf_replica_submit_frames(&s->strategy->members.replicas[index], s->frames, pending);
 }
 
 static void fill_inputs(rf_step_schedule *s, const rf_step_schedule_run *run, uint32_t index)
 {
     if (s->filled[index]) return;
-    if (run->paced) rf_step_timing_begin(s->strategy->balancing.timing, index);
+    if (run->paced) rf_step_timing_begin(s->strategy->members.balancing.timing, index);
     run->fill(run->user, index);
     s->filled[index] = true;
 }
@@ -100,7 +100,7 @@ static void fill_inputs(rf_step_schedule *s, const rf_step_schedule_run *run, ui
 static rf_result submit_step(rf_step_schedule *s, const rf_step_schedule_run *run, const rf_step_stage *stage,
                              uint32_t index, submission *at)
 {
-    rf_replica *replica = &s->strategy->replicas[index];
+    rf_replica *replica = &s->strategy->members.replicas[index];
     rf_frame *frame = run->frames[index];
     fill_inputs(s, run, index);
     if (stage->piece == RF_PIECE_WHOLE) {
@@ -132,7 +132,7 @@ static rf_result submit_program(rf_step_schedule *s, const rf_step_stage *stage,
 
 static rf_result submit_copy(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index, submission *at)
 {
-    rf_replica *replica = &s->strategy->replicas[index];
+    rf_replica *replica = &s->strategy->members.replicas[index];
     rf_recording_ring *ring = &stage->works[index].ring;
     RF_TRY(flush_frames(s, index, at));
     at->any = true;
@@ -151,7 +151,7 @@ static rf_result submit_departure(const rf_step_schedule *s, const rf_step_sched
                                   const rf_stage_exchange *x, uint32_t index)
 {
     if (x->verb != RF_EXCHANGE_GATHER && !takes_part(x->on, run, index)) return RF_OK;
-    return rf_replica_submit_one(&s->strategy->replicas[index], x->replicas[index].down);
+    return rf_replica_submit_one(&s->strategy->members.replicas[index], x->replicas[index].down);
 }
 
 /* The stage and those that go with it. */
@@ -172,7 +172,7 @@ static rf_result submit_stage(rf_step_schedule *s, const rf_step_schedule_run *r
 static rf_result submit_group(rf_step_schedule *s, const rf_step_schedule_run *run, uint32_t head, uint32_t index)
 {
     const uint32_t end = group_end(s, head);
-    rf_replica *replica = &s->strategy->replicas[index];
+    rf_replica *replica = &s->strategy->members.replicas[index];
     submission at = { 0 };
     for (uint32_t i = head; i < end; i++) {
         const rf_step_stage *stage = &s->stages.items[i];
@@ -201,14 +201,14 @@ static bool ends_step(const rf_step_schedule *s, const rf_step_stage *stage)
 static rf_result submit_replica(rf_step_schedule *s, const rf_step_schedule_run *run, uint32_t head, uint32_t index)
 {
     const rf_step_stage *stage = &s->stages.items[head];
-    const rf_replica *replica = &s->strategy->replicas[index];
+    const rf_replica *replica = &s->strategy->members.replicas[index];
     const uint64_t begin = rf_span_begin();
     RF_TRY(rf_replica_context(s->strategy, index, submit_group(s, run, head, index)));
     if (stage->op != RF_STAGE_STEP || !run->frames[index]) return RF_OK;
-    rf_span_end_with(begin, "replica", "submit", (rf_span_arg){ "replica", s->strategy->first + index },
+    rf_span_end_with(begin, "replica", "submit", (rf_span_arg){ "replica", s->strategy->members.first + index },
                      (rf_span_arg){ "part", stage->part });
     if (run->paced && ends_step(s, stage))
-        rf_step_timing_submitted(s->strategy->balancing.timing, index, replica->device, replica->ticket);
+        rf_step_timing_submitted(s->strategy->members.balancing.timing, index, replica->device, replica->ticket);
     return RF_OK;
 }
 
@@ -261,8 +261,9 @@ static rf_result await_ticket(const rf_strategy *s, uint32_t index, uint64_t tic
 {
     if (ticket == 0) return RF_OK;
     const uint64_t begun = rf_span_begin();
-    RF_TRY(rf_replica_context(s, index, rf_gpu_wait(s->replicas[index].device, ticket, RF_GPU_TIMEOUT_NS)));
-    rf_span_end_with(begun, "replica", "wait", (rf_span_arg){ "replica", s->first + index }, (rf_span_arg){ NULL, 0 });
+    RF_TRY(rf_replica_context(s, index, rf_gpu_wait(s->members.replicas[index].device, ticket, RF_GPU_TIMEOUT_NS)));
+    rf_span_end_with(begun, "replica", "wait", (rf_span_arg){ "replica", s->members.first + index },
+                     (rf_span_arg){ NULL, 0 });
     return RF_OK;
 }
 
@@ -270,7 +271,8 @@ static rf_result await_replica(rf_step_schedule *s, const rf_step_schedule_run *
                                uint32_t index)
 {
     const uint32_t use = s->num_parts > 0 ? s->last_use[(size_t)index * s->num_parts + stage->bucket] : 0;
-    if (stage->after == RF_AFTER_ALL) return await_ticket(s->strategy, index, s->strategy->replicas[index].ticket);
+    if (stage->after == RF_AFTER_ALL)
+        return await_ticket(s->strategy, index, s->strategy->members.replicas[index].ticket);
     if (s->num_parts > 0 && stage->clear) {
         RF_TRY(submit_parts(s, run, index, use + 1));
         RF_TRY(await_ticket(s->strategy, index, s->stages.items[s->part_of[use]].works[index].ticket));
@@ -280,7 +282,7 @@ static rf_result await_replica(rf_step_schedule *s, const rf_step_schedule_run *
 
 static rf_result await_stage(rf_step_schedule *s, const rf_step_schedule_run *run, const rf_step_stage *stage)
 {
-    for (uint32_t r = 0; stage->after != RF_AFTER_NOTHING && r < s->strategy->num_local; r++)
+    for (uint32_t r = 0; stage->after != RF_AFTER_NOTHING && r < s->strategy->members.num_local; r++)
         RF_TRY(await_replica(s, run, stage, r));
     return RF_OK;
 }
@@ -297,10 +299,10 @@ static void start_imported(const rf_step_schedule *s, const rf_step_schedule_run
 {
     for (uint32_t i = 0; i < x->num_segments; i++) {
         const rf_range range = x->segments[i].range;
-        for (uint32_t r = 0; x->verb != RF_EXCHANGE_GATHER && r < s->strategy->num_local; r++)
+        for (uint32_t r = 0; x->verb != RF_EXCHANGE_GATHER && r < s->strategy->members.num_local; r++)
             if (!takes_part(x->on, run, r))
-                rf_imported_memory_leave_out(&s->strategy->imported, r, range.begin, range.end);
-        s->strategy->exchange->bytes += (range.end - range.begin) * sizeof(float);
+                rf_imported_memory_leave_out(&s->strategy->exchange.imported, r, range.begin, range.end);
+        s->strategy->exchange.between->bytes += (range.end - range.begin) * sizeof(float);
     }
 }
 
@@ -309,7 +311,7 @@ static rf_result start_exchange(rf_step_schedule *s, const rf_step_schedule_run 
     const rf_strategy *strategy = s->strategy;
     rf_stage_exchange *x = &s->exchanges.items[stage->exchange];
     const bool gathers = x->verb == RF_EXCHANGE_GATHER;
-    for (uint32_t r = 0; !x->departed && r < strategy->num_local; r++)
+    for (uint32_t r = 0; !x->departed && r < strategy->members.num_local; r++)
         RF_TRY(rf_replica_context(strategy, r, submit_departure(s, run, x, r)));
     RF_TRY(await_stage(s, run, stage));
     x->under_way = true;
@@ -317,12 +319,12 @@ static rf_result start_exchange(rf_step_schedule *s, const rf_step_schedule_run 
         start_imported(s, run, x);
         return RF_OK;
     }
-    for (uint32_t r = 0; r < strategy->num_local; r++) {
+    for (uint32_t r = 0; r < strategy->members.num_local; r++) {
         const bool gives = gathers || takes_part(x->on, run, r);
         s->from[r] = gives ? rf_replica_reachable(strategy, r, x->from.flat, x->from.staging) : NULL;
         s->to[r] = rf_replica_reachable(strategy, r, x->to.flat, x->to.staging);
     }
-    const rf_exchange_fns *fns = strategy->exchange->fns;
+    const rf_exchange_fns *fns = strategy->exchange.between->fns;
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
     RF_TRY((gathers ? fns->start_gather : fns->start_reduce)(handle_of(s, x), s->from, s->to));
     count_exposed(s, begun);
@@ -332,12 +334,12 @@ static rf_result start_exchange(rf_step_schedule *s, const rf_step_schedule_run 
 
 static rf_result await_exchange(rf_step_schedule *s, const rf_stage_exchange *x)
 {
-    const rf_exchange_fns *fns = s->strategy->exchange->fns;
+    const rf_exchange_fns *fns = s->strategy->exchange.between->fns;
     if (x->imported) return RF_OK;
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
     RF_TRY(fns->finish(handle_of(s, x)));
     if (x->verb == RF_EXCHANGE_SUM_TO_ALL) {
-        for (uint32_t r = 0; r < s->strategy->num_local; r++)
+        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
             s->to[r] = rf_replica_reachable(s->strategy, r, x->to.flat, x->to.staging);
         RF_TRY(fns->start_gather(handle_of(s, x), (const float *const *)s->to, s->to));
         RF_TRY(fns->finish(handle_of(s, x)));
@@ -354,9 +356,9 @@ static rf_result finish_exchange(rf_step_schedule *s, const rf_step_stage *stage
     if (!x->under_way) return RF_OK;
     x->under_way = x->departed = false;
     RF_TRY(await_exchange(s, x));
-    for (uint32_t r = 0; r < s->strategy->num_local; r++) {
+    for (uint32_t r = 0; r < s->strategy->members.num_local; r++) {
         rf_exchange_replica *at = &x->replicas[r];
-        rf_replica *replica = &s->strategy->replicas[r];
+        rf_replica *replica = &s->strategy->members.replicas[r];
         RF_TRY(rf_replica_context(s->strategy, r, rf_replica_submit_one(replica, at->up)));
         if (at->frame) RF_TRY(rf_replica_context(s->strategy, r, rf_replica_submit_frames(replica, &at->frame, 1)));
     }
@@ -369,7 +371,7 @@ static rf_result poll_exchanges(rf_step_schedule *s)
         const rf_step_stage *stage = &s->stages.items[i];
         if (stage->op != RF_STAGE_FINISH || !stage->early) continue;
         const rf_stage_exchange *x = &s->exchanges.items[stage->exchange];
-        if (x->under_way && (x->imported || s->strategy->exchange->fns->done(handle_of(s, x))))
+        if (x->under_way && (x->imported || s->strategy->exchange.between->fns->done(handle_of(s, x))))
             RF_TRY(finish_exchange(s, stage));
     }
     return RF_OK;
@@ -380,7 +382,7 @@ static rf_result poll_exchanges(rf_step_schedule *s)
 static rf_result submit_all(rf_step_schedule *s, const rf_step_schedule_run *run, uint32_t head)
 {
     const rf_step_stage *stage = &s->stages.items[head];
-    for (uint32_t r = 0; r < s->strategy->num_local; r++) {
+    for (uint32_t r = 0; r < s->strategy->members.num_local; r++) {
         if (s->num_parts > 0 && stage->op == RF_STAGE_STEP) {
             RF_TRY(submit_parts(s, run, r, stage->part + 1));
             continue;
@@ -412,7 +414,7 @@ static rf_result run_group(rf_step_schedule *s, const rf_step_schedule_run *run,
  * replica has changed. */
 static rf_result schedule_begin(rf_step_schedule *s, const rf_step_schedule_run *run)
 {
-    const uint32_t num_local = s->strategy->num_local;
+    const uint32_t num_local = s->strategy->members.num_local;
     memset(s->next_part, 0, num_local * sizeof(s->next_part[0]));
     memset(s->filled, 0, num_local * sizeof(s->filled[0]));
     s->exposed = 0;
@@ -457,7 +459,8 @@ static rf_result give_up(rf_step_schedule *s, rf_result result)
         if (s->stages.items[i].action && s->stages.items[i].action->abandon)
             s->stages.items[i].action->abandon(&s->stages.items[i]);
     for (uint32_t i = 0; i < s->exchanges.count; i++) {
-        if (s->exchanges.items[i].handle) (void)s->strategy->exchange->fns->finish(s->exchanges.items[i].handle);
+        if (s->exchanges.items[i].handle)
+            (void)s->strategy->exchange.between->fns->finish(s->exchanges.items[i].handle);
     }
     return rf_error_restore(&record);
 }

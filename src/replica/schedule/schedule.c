@@ -55,7 +55,8 @@ static rf_result emit_program(const rf_strategy *s, const rf_step_stage *stage, 
     rf_range_graph g = { 0 };
     rf_result r = rf_graph_create(rf_exec_core_ops(), &g.graph);
     if (r >= 0) r = stage->action->emit(stage, index, &g);
-    if (r >= 0) r = rf_range_graph_program(&g, s->replicas[index].exec, stage->action->name, stage->picks_numbers, out);
+    if (r >= 0)
+        r = rf_range_graph_program(&g, s->members.replicas[index].exec, stage->action->name, stage->picks_numbers, out);
     rf_range_graph_free(&g);
     return r;
 }
@@ -76,19 +77,19 @@ rf_result rf_step_schedule_program(const rf_step_schedule *s, const rf_step_stag
 
 static rf_result build_stage(const rf_step_schedule *s, rf_step_stage *stage)
 {
-    stage->works = RF_NEW_ARRAY(rf_stage_work, s->strategy->num_local);
+    stage->works = RF_NEW_ARRAY(rf_stage_work, s->strategy->members.num_local);
     if (!stage->works) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; stage->op == RF_STAGE_PROGRAM && !stage->late && r < s->strategy->num_local; r++) {
+    for (uint32_t r = 0; stage->op == RF_STAGE_PROGRAM && !stage->late && r < s->strategy->members.num_local; r++) {
         rf_program *program;
         const rf_result result = rf_step_schedule_program(s, stage, r, &program);
-        RF_TRY(rf_error_context(result, "%s on replica %u", stage->action->name, s->strategy->first + r));
+        RF_TRY(rf_error_context(result, "%s on replica %u", stage->action->name, s->strategy->members.first + r));
     }
     return RF_OK;
 }
 
 static rf_result make_room(rf_step_schedule *s)
 {
-    const uint32_t num_local = s->strategy->num_local;
+    const uint32_t num_local = s->strategy->members.num_local;
     s->from = RF_NEW_ARRAY(const float *, num_local);
     s->to = RF_NEW_ARRAY(float *, num_local);
     s->part_of = RF_NEW_ARRAY(uint32_t, s->num_parts);
@@ -125,7 +126,7 @@ void rf_step_schedule_free(rf_step_schedule *s)
     for (uint32_t i = 0; i < s->exchanges.count; i++) rf_stage_exchange_free(s->strategy, &s->exchanges.items[i]);
     for (uint32_t i = 0; i < s->stages.count; i++) {
         rf_step_stage *stage = &s->stages.items[i];
-        for (uint32_t r = 0; stage->works && r < s->strategy->num_local; r++) {
+        for (uint32_t r = 0; stage->works && r < s->strategy->members.num_local; r++) {
             rf_program_destroy(&stage->works[r].program);
             rf_recording_ring_free(&stage->works[r].ring);
         }
@@ -148,12 +149,12 @@ rf_result rf_step_schedule_ready(const rf_step_schedule *s)
 {
     for (uint32_t i = 0; i < s->stages.count; i++) {
         const rf_step_stage *stage = &s->stages.items[i];
-        for (uint32_t r = 0; r < s->strategy->num_local; r++)
+        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
             if (stage->works[r].program)
                 RF_TRY(rf_replica_context(s->strategy, r, rf_program_ready(stage->works[r].program, 0)));
     }
     for (uint32_t i = 0; i < s->exchanges.count; i++)
-        for (uint32_t r = 0; r < s->strategy->num_local; r++)
+        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
             if (s->exchanges.items[i].replicas[r].sum)
                 RF_TRY(rf_replica_context(s->strategy, r, rf_program_ready(s->exchanges.items[i].replicas[r].sum, 0)));
     return RF_OK;

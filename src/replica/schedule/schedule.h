@@ -215,7 +215,7 @@ extern const rf_stage_action rf_step_action; /* of RF_STAGE_STEP */
 
 static inline bool rf_segment_is_owned(const rf_strategy *s, const rf_segment *segment, uint32_t index)
 {
-    return segment->owner == s->first + index || segment->owner == RF_OWNER_ALL;
+    return segment->owner == s->members.first + index || segment->owner == RF_OWNER_ALL;
 }
 
 /* ---- planning ---- */

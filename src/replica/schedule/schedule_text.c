@@ -69,7 +69,8 @@ static void print_stage(FILE *f, const rf_step_schedule *s, uint32_t number)
     if (s->num_parts > 0 && stage->state) fprintf(f, " of bucket %" PRIu32, stage->bucket);
     if (stage->pass > 0) fprintf(f, ", pass %" PRIu32, stage->pass);
     if (stage->op == RF_STAGE_COPY) print_copy(f, stage);
-    if (stage->op == RF_STAGE_START) print_exchange(f, &s->exchanges.items[stage->exchange], s->strategy->num_local);
+    if (stage->op == RF_STAGE_START)
+        print_exchange(f, &s->exchanges.items[stage->exchange], s->strategy->members.num_local);
     if (stage->departs) fprintf(f, "; then to %s", s->exchanges.items[stage->departs - 1].name);
     print_conditions(f, stage);
     fputc('\n', f);

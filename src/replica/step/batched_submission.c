@@ -33,11 +33,11 @@ rf_result rf_submission_batch_init(rf_submission_batch *group, const rf_strategy
     *group = (rf_submission_batch){ .wanted = wanted > 0 ? wanted : 1, .longest = LONGEST_SECONDS };
     if (group->wanted == 1) return RF_OK;
     for (uint32_t i = 0; i < RF_BATCHES_UNDER_WAY; i++) {
-        group->tickets[i] = RF_NEW_ARRAY(uint64_t, s->num_local);
+        group->tickets[i] = RF_NEW_ARRAY(uint64_t, s->members.num_local);
         if (!group->tickets[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    for (uint32_t r = 0; r < s->num_local; r++)
-        rf_exec_keep_frames(s->replicas[r].exec, rf_submission_batch_most(group));
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        rf_exec_keep_frames(s->members.replicas[r].exec, rf_submission_batch_most(group));
     return RF_OK;
 }
 
@@ -58,15 +58,15 @@ void rf_submission_batch_free(rf_submission_batch *group)
 static uint64_t count_drains(const rf_strategy *s)
 {
     uint64_t sum = 0;
-    for (uint32_t r = 0; r < s->num_local; r++) sum += rf_gpu_num_drains(s->replicas[r].device);
+    for (uint32_t r = 0; r < s->members.num_local; r++) sum += rf_gpu_num_drains(s->members.replicas[r].device);
     return sum;
 }
 
 /* Somebody has waited for runs of it, or something that is not held back was submitted after them. */
 static bool was_submitted(const rf_strategy *s)
 {
-    for (uint32_t r = 0; r < s->num_local; r++)
-        if (rf_gpu_has_held(s->replicas[r].device)) return false;
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        if (rf_gpu_has_held(s->members.replicas[r].device)) return false;
     return true;
 }
 
@@ -77,7 +77,7 @@ static void group_close(rf_submission_batch *group, const rf_strategy *s)
         group->sizes[i] = group->sizes[i - 1];
         group->tickets[i] = group->tickets[i - 1];
     }
-    for (uint32_t r = 0; r < s->num_local; r++) tickets[r] = s->replicas[r].ticket;
+    for (uint32_t r = 0; r < s->members.num_local; r++) tickets[r] = s->members.replicas[r].ticket;
     group->tickets[0] = tickets;
     group->sizes[0] = group->count;
     group->count = group->size = 0;
@@ -101,9 +101,9 @@ rf_result rf_submission_batch_begin(rf_submission_batch *group, rf_strategy *s)
     const uint64_t drains = count_drains(s);
     if (drains != group->drains)
         for (uint32_t i = 0; i < RF_BATCHES_UNDER_WAY; i++) group->sizes[i] = 0;
-    for (uint32_t r = 0; group->sizes[RF_BATCHES_UNDER_WAY - 1] > 0 && r < s->num_local; r++) {
+    for (uint32_t r = 0; group->sizes[RF_BATCHES_UNDER_WAY - 1] > 0 && r < s->members.num_local; r++) {
         const uint64_t ticket = group->tickets[RF_BATCHES_UNDER_WAY - 1][r];
-        RF_TRY(rf_replica_context(s, r, rf_gpu_wait(s->replicas[r].device, ticket, RF_GPU_TIMEOUT_NS)));
+        RF_TRY(rf_replica_context(s, r, rf_gpu_wait(s->members.replicas[r].device, ticket, RF_GPU_TIMEOUT_NS)));
     }
     group_measure(group);
     group->drains = count_drains(s);
@@ -118,8 +118,8 @@ void rf_submission_batch_hold(rf_submission_batch *group, rf_strategy *s, rf_fra
                                           .previous = group->sizes[0],
                                           .seconds = group->seconds,
                                           .longest = group->longest };
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        rf_gpu_hold(s->replicas[r].device, true);
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
+        rf_gpu_hold(s->members.replicas[r].device, true);
         const uint32_t most = frames[r] ? rf_frame_most(frames[r]) : RF_MAX_FRAMES;
         if (most < limits.frames) limits.frames = most;
     }
@@ -129,9 +129,10 @@ void rf_submission_batch_hold(rf_submission_batch *group, rf_strategy *s, rf_fra
 rf_result rf_submission_batch_end(rf_submission_batch *group, rf_strategy *s, rf_result result)
 {
     if (group->count == 0) return result;
-    for (uint32_t r = 0; r < s->num_local; r++) rf_gpu_hold(s->replicas[r].device, false);
+    for (uint32_t r = 0; r < s->members.num_local; r++) rf_gpu_hold(s->members.replicas[r].device, false);
     if (result < 0 || group->count < group->size) return result;
-    for (uint32_t r = 0; r < s->num_local; r++) RF_TRY(rf_replica_context(s, r, rf_gpu_flush(s->replicas[r].device)));
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        RF_TRY(rf_replica_context(s, r, rf_gpu_flush(s->members.replicas[r].device)));
     group_close(group, s);
     return result;
 }

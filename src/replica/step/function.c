@@ -7,7 +7,7 @@
 
 static rf_result function_allocate(rf_function *f, const rf_function_params *params)
 {
-    const uint32_t all = f->strategy->num_replicas, local = f->strategy->num_local;
+    const uint32_t all = f->strategy->members.num_replicas, local = f->strategy->members.num_local;
     f->name = rf_strdup(params->name ? params->name : "function");
     f->examples = RF_NEW_ARRAY(uint32_t, all);
     f->frames = RF_NEW_ARRAY(rf_frame *, local);
@@ -29,13 +29,13 @@ static rf_result function_allocate(rf_function *f, const rf_function_params *par
 static void free_signatures(rf_function *f)
 {
     for (uint32_t i = 0; i < f->signatures.count; i++)
-        rf_signature_free(f->signatures.items[i], f->strategy->num_local);
+        rf_signature_free(f->signatures.items[i], f->strategy->members.num_local);
     f->signatures.count = 0;
 }
 
 static void free_contents(rf_function *f)
 {
-    const uint32_t local = f->strategy->num_local;
+    const uint32_t local = f->strategy->members.num_local;
     free_signatures(f);
     rf_free(f->signatures.items);
     f->signatures.items = NULL;

@@ -168,7 +168,8 @@ static rf_result run_acquire(const run *x, uint32_t index)
     rf_strategy *s = x->strategy;
     rf_program *program;
     rf_result r = rf_signature_program(x->function, x->signature, index, &program);
-    if (r >= 0 && s->first + index == s->balancing.bounded && x->examples[index] > s->balancing.bound)
+    if (r >= 0 && s->members.first + index == s->members.balancing.bounded &&
+        x->examples[index] > s->members.balancing.bound)
         r = RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY, "RINGFIRE_TEST_MEMORY has no room for %u examples",
                     x->examples[index]);
     if (r >= 0) r = rf_program_acquire(program, x->examples[index], &x->function->frames[index]);
@@ -189,7 +190,7 @@ static void *acquire_in_thread(void *argument)
 /* The first time, every device compiles its kernels: side by side, each in a thread of its own. */
 static rf_result acquire_first(const run *x)
 {
-    const uint32_t count = x->strategy->num_local;
+    const uint32_t count = x->strategy->members.num_local;
     acquisition *list = RF_NEW_ARRAY(acquisition, count);
     if (!list) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < count; r++) {
@@ -211,12 +212,12 @@ static rf_result acquire_first(const run *x)
 static rf_result acquire_frames(const run *x)
 {
     uint32_t to_compile = 0;
-    for (uint32_t r = 0; r < x->strategy->num_local; r++) {
+    for (uint32_t r = 0; r < x->strategy->members.num_local; r++) {
         x->function->frames[r] = NULL;
         to_compile += x->examples[r] > 0 && !x->signature->programs[r];
     }
     if (to_compile > 1) return acquire_first(x);
-    for (uint32_t r = 0; r < x->strategy->num_local; r++)
+    for (uint32_t r = 0; r < x->strategy->members.num_local; r++)
         if (x->examples[r] > 0) RF_TRY(run_acquire(x, r));
     return RF_OK;
 }
@@ -229,13 +230,13 @@ static void set_results(void *user)
     rf_function *f = x->function;
     for (uint32_t i = 0; i < f->params.num_outputs; i++) {
         rf_per_replica *result = &f->results[f->parity][i];
-        memcpy(result->examples, f->examples, x->strategy->num_replicas * sizeof(f->examples[0]));
-        for (uint32_t r = 0; r < x->strategy->num_local; r++) {
+        memcpy(result->examples, f->examples, x->strategy->members.num_replicas * sizeof(f->examples[0]));
+        for (uint32_t r = 0; r < x->strategy->members.num_local; r++) {
             rf_replica_value *v = &result->values[r];
             rf_frame *frame = f->frames[r];
             rf_free(v->copy);
             *v = (rf_replica_value){ .frame = frame,
-                                     .ticket = x->strategy->replicas[r].ticket,
+                                     .ticket = x->strategy->members.replicas[r].ticket,
                                      .desc = frame ? *rf_frame_result_desc(frame, i)
                                                    : *rf_graph_desc(x->signature->graph, x->signature->outputs[i]) };
         }
@@ -248,7 +249,7 @@ static void set_results(void *user)
 static uint64_t first_row(const run *x)
 {
     uint64_t first = 0;
-    for (uint32_t r = 0; r < x->strategy->first; r++) first += x->function->examples[r];
+    for (uint32_t r = 0; r < x->strategy->members.first; r++) first += x->function->examples[r];
     return first;
 }
 
@@ -261,7 +262,7 @@ static void run_upload(void *user, uint32_t index)
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         rf_update_fill_weight(&x->signature->updates.items[u], index, x->function->frames[index]);
-    rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->first + index },
+    rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->members.first + index },
                      (rf_span_arg){ "examples", x->examples[index] });
 }
 
@@ -271,7 +272,7 @@ static rf_result run_submit(run *x)
     rf_signature *sig = x->signature;
     rf_strategy *s = x->strategy;
     /* Replicas that wait for each other's sums all take as long as the slowest: no pace can be told. */
-    rf_step_timing *timing = sig->updates.count > 0 && sig->sums.num_parts == 0 ? s->balancing.timing : NULL;
+    rf_step_timing *timing = sig->updates.count > 0 && sig->sums.num_parts == 0 ? s->members.balancing.timing : NULL;
     const rf_step_schedule_run schedule_run = { .strategy = s,
                                                 .schedule = &sig->schedule,
                                                 .frames = x->function->frames,
@@ -295,7 +296,7 @@ static bool run_holds(const run *x)
     const rf_signature *sig = x->signature;
     rf_submission_batch_facts facts = { .wanted = x->function->group.wanted,
                                         .waits = rf_step_schedule_waits(&sig->schedule),
-                                        .paced = sig->updates.count > 0 && x->strategy->balancing.timing };
+                                        .paced = sig->updates.count > 0 && x->strategy->members.balancing.timing };
     for (uint32_t u = 0; u < sig->updates.count; u++) facts.updates = facts.updates || sig->updates.items[u].state.due;
     facts.copied = rf_strategy_is_copied(x->strategy);
     return rf_submission_batch_obstacle(&facts) == NULL;
@@ -318,16 +319,16 @@ static rf_result run_split(run *x, uint32_t unit)
 {
     rf_strategy *s = x->strategy;
     uint32_t *examples = x->function->examples;
-    x->examples = examples + s->first;
+    x->examples = examples + s->members.first;
     x->total = (uint64_t)rf_element_global_rows(x->batch);
     x->origin = x->batch->first_row;
     RF_TRY(rf_balancing_split(s, x->total, unit, examples));
     if (!is_slice(x->batch)) return RF_OK;
     const uint64_t rows = (uint64_t)x->batch->component[0].shape.dim[0];
-    RF_REQUIRE(s->world.size > 1 || rows == x->total,
+    RF_REQUIRE(s->members.world.size > 1 || rows == x->total,
                "the batch has %llu rows of %llu, but there are no other workers with the rest",
                (unsigned long long)rows, (unsigned long long)x->total);
-    rf_balancing_spread(s, s->world.rank, rows, unit, examples);
+    rf_balancing_spread(s, s->members.world.rank, rows, unit, examples);
     return RF_OK;
 }
 
@@ -374,7 +375,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
     RF_TRY(run_split(x, 1));
-    const uint32_t most = most_examples(x->function->examples, s->num_replicas);
+    const uint32_t most = most_examples(x->function->examples, s->members.num_replicas);
     const rf_result found = rf_signature_find(x->function, x->batch, most, &x->signature);
     if (found < 0) return rf_signature_explain(x->function, x->batch, most, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
@@ -384,8 +385,8 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     step->examples = x->total;
     step->first_row = x->batch->first_row;
     step->rows = 0;
-    for (uint32_t r = 0; !is_slice(x->batch) && r < s->first; r++) step->first_row += x->function->examples[r];
-    for (uint32_t r = 0; r < s->num_local; r++) step->rows += x->examples[r];
+    for (uint32_t r = 0; !is_slice(x->batch) && r < s->members.first; r++) step->first_row += x->function->examples[r];
+    for (uint32_t r = 0; r < s->members.num_local; r++) step->rows += x->examples[r];
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
@@ -404,12 +405,12 @@ static rf_result run_function(run *x)
                             .counts = x->function->examples };
     do RF_TRY(rf_strategy_report(s, &step, run_prepare(x, &step)));
     while (step.again);
-    for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) x->active += x->function->examples[r] > 0;
     if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
-    const uint64_t before = rf_gpu_num_submissions(s->replicas[0].device);
+    const uint64_t before = rf_gpu_num_submissions(s->members.replicas[0].device);
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
     RF_TRY(rf_strategy_fail(s, run_submit_held(x)));
-    x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->replicas[0].device) - before);
+    x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->members.replicas[0].device) - before);
     return RF_OK;
 }
 
@@ -424,7 +425,8 @@ RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, c
     RF_REQUIRE(function->strategy == strategy,
                "rf_strategy_run: function '%s' was created on another strategy (%u replicas, "
                "first on %s)",
-               function->name, function->strategy->num_replicas, rf_strategy_device_name(function->strategy, 0));
+               function->name, function->strategy->members.num_replicas,
+               rf_strategy_device_name(function->strategy, 0));
     RF_TRY(rf_strategy_status(strategy));
     run x = { .strategy = strategy, .function = function, .batch = batch, .results = results };
     const uint64_t begin = rf_span_begin();

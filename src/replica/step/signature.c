@@ -49,7 +49,7 @@ static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32
     if (r >= 0) r = rf_graph_find_lookups(sig->graph, sig->lookups, RF_MAX_COMPONENTS);
     if (r >= 0) r = RF_VEC_GROW(&f->signatures);
     if (r < 0) {
-        rf_signature_free(sig, f->strategy->num_local);
+        rf_signature_free(sig, f->strategy->members.num_local);
         return r;
     }
     f->signatures.items[f->signatures.count++] = sig;
@@ -80,7 +80,7 @@ rf_result rf_signature_explain(rf_function *f, const rf_element *batch, uint32_t
     if (failure != RF_ERROR_INVALID_ARGUMENT || traced_batch == whole_batch || whole_batch == 0) return failure;
     rf_error_save(&first);
     const rf_result r = signature_make(f, batch, whole_batch, &sig);
-    rf_signature_free(sig, f->strategy->num_local);
+    rf_signature_free(sig, f->strategy->members.num_local);
     if (r == failure) return failure;
     (void)rf_error_restore(&first);
     return rf_error_context(failure, "in a step that is traced with %u examples", traced_batch);
@@ -119,7 +119,7 @@ void rf_signature_free(rf_signature *sig, uint32_t num_local)
 /* Generations only rise, so equal sums mean that nothing moved. */
 static uint64_t buffer_generation(const rf_strategy *s, const rf_signature *sig)
 {
-    uint64_t sum = s->generation;
+    uint64_t sum = s->store.generation;
     for (uint32_t u = 0; u < sig->updates.count; u++) sum += sig->updates.items[u].updater->generation;
     return sum;
 }
@@ -194,8 +194,8 @@ static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
     RF_TRY(rf_strategy_wait(s));
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
-    drop_programs(sig, s->num_local);
-    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
+    drop_programs(sig, s->members.num_local);
+    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->members.num_local);
     if (!sig->programs) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const bool by_bucket =
         sig->updates.count == 1 && sig->sums.elements == 0 && rf_update_can_overlap(&sig->updates.items[0]);
@@ -218,7 +218,7 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
     if (!sig->prepared || sig->generation != now) {
         const rf_result r = signature_rebuild(f, sig);
         if (r < 0) {
-            drop_programs(sig, f->strategy->num_local);
+            drop_programs(sig, f->strategy->members.num_local);
             return r;
         }
         sig->generation = now;
@@ -242,7 +242,7 @@ static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint3
         const rf_update *update = &sig->updates.items[u];
         for (uint32_t i = 0; i < update->count; i++)
             *placements++ = (rf_program_placement){ .value = update->gradients[i],
-                                                    .at = { s->gradients.buffers[index],
+                                                    .at = { s->store.gradients.buffers[index],
                                                             update->variables[i]->offset * sizeof(float) },
                                                     .part = update->overlap.plan.part[update->overlap.bucket_of[i]] };
     }
@@ -255,9 +255,10 @@ static void place_assigned(const rf_strategy *s, const rf_signature *sig, uint32
     const uint32_t last = sig->overlaps ? sig->updates.items[0].num_buckets - 1 : 0;
     for (uint32_t i = 0; i < sig->assignments.count; i++) {
         const rf_assignment *a = &sig->assignments.items[i];
-        *placements++ = (rf_program_placement){
-            .value = a->value, .at = { s->assigned.buffers[index], a->variable->offset * sizeof(float) }, .part = last
-        };
+        *placements++ =
+            (rf_program_placement){ .value = a->value,
+                                    .at = { s->store.assigned.buffers[index], a->variable->offset * sizeof(float) },
+                                    .part = last };
     }
 }
 
@@ -276,9 +277,11 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t index
         for (uint32_t i = 0; i < sig->states.count; i++) states[i] = state_location(&sig->states.items[i], index);
         place_gradients(s, sig, index, placements);
         place_assigned(s, sig, index, placements + num_gradients);
-        const rf_program_sum_places sum_places = { { s->summands.buffers ? s->summands.buffers[index] : NULL, 0 },
-                                                   { s->sums.buffers ? s->sums.buffers[index] : NULL, 0 },
-                                                   s->alignment };
+        const rf_program_sum_places sum_places = {
+            { s->store.summands.buffers ? s->store.summands.buffers[index] : NULL, 0 },
+            { s->store.sums.buffers ? s->store.sums.buffers[index] : NULL, 0 },
+            s->store.alignment
+        };
         const rf_program_params params = { .name = f->name,
                                            .graph = sig->graph,
                                            .results = sig->outputs,
@@ -287,7 +290,7 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t index
                                            .placements = placements,
                                            .num_placements = num_placements,
                                            .sum_places = sig->sums.elements > 0 ? &sum_places : NULL };
-        r = rf_program_create(s->replicas[index].exec, &params, &sig->programs[index]);
+        r = rf_program_create(s->members.replicas[index].exec, &params, &sig->programs[index]);
     }
     rf_free(states);
     rf_free(placements);

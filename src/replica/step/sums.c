@@ -18,7 +18,7 @@ bool rf_trace_needs_sum(rf_trace *t)
         rf_trace_fail(t, RF_ERROR_UNSUPPORTED,
                       "rf_all_replica_sum: workers of parameter servers take their steps at different times and have "
                       "nothing to add up; train with a multi-worker strategy");
-    return s->num_replicas > 1;
+    return s->members.num_replicas > 1;
 }
 
 uint64_t rf_step_sums_elements(const rf_strategy *s, const rf_graph *g)
@@ -27,7 +27,7 @@ uint64_t rf_step_sums_elements(const rf_strategy *s, const rf_graph *g)
     for (rf_node n = 0; n < g->nodes.count; n++) {
         const rf_node_info *node = &g->nodes.items[n];
         if (!sums_replicas(node)) continue;
-        elements += rf_align_up((uint64_t)rf_shape_count(rf_graph_desc(g, node->out[0])->shape), s->alignment);
+        elements += rf_align_up((uint64_t)rf_shape_count(rf_graph_desc(g, node->out[0])->shape), s->store.alignment);
     }
     return elements;
 }
@@ -53,11 +53,11 @@ rf_result rf_step_sums_check(rf_graph *g)
 
 rf_result rf_step_sums_ensure(rf_strategy *s, uint64_t elements)
 {
-    if (elements > s->sums.capacity) {
+    if (elements > s->store.sums.capacity) {
         RF_TRY(rf_strategy_wait(s));
-        s->generation++; /* first: also when only one of the two grows, programs know of its old buffers */
-        RF_TRY(rf_flat_grow(s, &s->summands, elements, 0));
-        RF_TRY(rf_flat_grow(s, &s->sums, elements, 0));
+        s->store.generation++; /* first: also when only one of the two grows, programs know of its old buffers */
+        RF_TRY(rf_flat_grow(s, &s->store.summands, elements, 0));
+        RF_TRY(rf_flat_grow(s, &s->store.sums, elements, 0));
     }
     return rf_staging_ensure_sums(s);
 }
@@ -75,8 +75,8 @@ static rf_result append_part(rf_step_schedule *schedule, uint32_t part, const rf
     const rf_stage_exchange sum = { .name = "sum",
                                     .segments = segments,
                                     .num_segments = count,
-                                    .from = { &s->summands, &s->sum_download },
-                                    .to = { &s->sums, &s->sum_upload },
+                                    .from = { &s->store.summands, &s->exchange.sum_download },
+                                    .to = { &s->store.sums, &s->exchange.sum_upload },
                                     .on = RF_ON_ACTIVE };
     RF_TRY(rf_step_schedule_append(schedule, &step, NULL));
     return rf_step_schedule_append_exchange(schedule, &sum, &step);

@@ -33,7 +33,7 @@ RF_API bool rf_trace_training(const rf_trace *t)
 }
 RF_API uint32_t rf_trace_num_replicas(const rf_trace *t)
 {
-    return t ? t->strategy->num_replicas : 0;
+    return t ? t->strategy->members.num_replicas : 0;
 }
 uint32_t rf_trace_next_stream(rf_trace *t)
 {
@@ -50,8 +50,9 @@ rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out)
 bool rf_trace_is_share(const rf_trace *t, char *who, size_t size)
 {
     const rf_strategy *s = t->strategy;
-    snprintf(who, size, s->num_replicas > 1 ? "%u replicas" : "workers of parameter servers", s->num_replicas);
-    return s->num_replicas > 1 || s->remote;
+    snprintf(who, size, s->members.num_replicas > 1 ? "%u replicas" : "workers of parameter servers",
+             s->members.num_replicas);
+    return s->members.num_replicas > 1 || s->remote;
 }
 
 uint64_t rf_trace_rows(const rf_trace *t)
@@ -170,8 +171,8 @@ static rf_result check_home(const rf_trace *t, const rf_strategy *home, const ch
         RF_ERROR_INVALID_ARGUMENT,
         "%s '%s' belongs to another strategy (%u replicas, first on %s) than function '%s' (%u replicas, first on "
         "%s); create both on the same one",
-        kind, name, home->num_replicas, rf_strategy_device_name(home, 0), t->function->name, t->strategy->num_replicas,
-        rf_strategy_device_name(t->strategy, 0));
+        kind, name, home->members.num_replicas, rf_strategy_device_name(home, 0), t->function->name,
+        t->strategy->members.num_replicas, rf_strategy_device_name(t->strategy, 0));
 }
 
 const rf_trace_listener *rf_trace_listeners(const rf_trace *t)

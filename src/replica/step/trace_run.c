@@ -99,8 +99,8 @@ static rf_result use_weight_copies(rf_trace *t)
     rf_result r = updated && source ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
         list_updated(sig, updated);
-        t->strategy->weight_copies.type =
-            rf_weight_copies_plan(sig->graph, updated, t->strategy->weight_copies.type, source);
+        t->strategy->store.weight_copies.type =
+            rf_weight_copies_plan(sig->graph, updated, t->strategy->store.weight_copies.type, source);
     }
     for (rf_value v = 0; r >= 0 && v < count; v++)
         if (source[v]) r = read_weight_copy(t, v, source[v]);
@@ -150,7 +150,7 @@ static rf_result trace_step(rf_trace *t)
     sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
     RF_TRY(check_batches(sig, f->params.num_outputs));
     RF_TRY(rf_trace_check_shapes(sig));
-    if (t->strategy->num_replicas == 1) sig->sums.elements = 0; /* nothing reads them */
+    if (t->strategy->members.num_replicas == 1) sig->sums.elements = 0; /* nothing reads them */
     return RF_OK;
 }
 

@@ -8,10 +8,10 @@ const rf_stage_action rf_assign_action = { .name = "assign" };
 
 rf_result rf_assignments_ensure(rf_strategy *s)
 {
-    const uint64_t capacity = s->fixed.values.capacity;
-    if (s->assigned.capacity != capacity) {
+    const uint64_t capacity = s->store.fixed.values.capacity;
+    if (s->store.assigned.capacity != capacity) {
         RF_TRY(rf_strategy_wait(s));
-        RF_TRY(rf_flat_grow(s, &s->assigned, capacity, 0));
+        RF_TRY(rf_flat_grow(s, &s->store.assigned, capacity, 0));
     }
     return rf_staging_ensure_fixed(s);
 }
@@ -44,8 +44,8 @@ static rf_result append_sum(rf_step_schedule *schedule, const rf_segment *segmen
     const rf_stage_exchange sum = { .name = "assign",
                                     .segments = segments,
                                     .num_segments = count,
-                                    .from = { &s->assigned, &s->fixed_download },
-                                    .to = { &s->fixed.values, &s->fixed_upload },
+                                    .from = { &s->store.assigned, &s->exchange.fixed_download },
+                                    .to = { &s->store.fixed.values, &s->exchange.fixed_upload },
                                     .on = on };
     return count > 0 ? rf_step_schedule_append_exchange(schedule, &sum, &(rf_step_stage){ .when = 0 }) : RF_OK;
 }
@@ -58,13 +58,13 @@ rf_result rf_assignments_append(rf_step_schedule *schedule, rf_assignments *a)
     if (!a->segments) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t of_all = list_segments(a, false, a->segments);
     (void)list_segments(a, true, a->segments + of_all);
-    if (s->num_replicas > 1) {
+    if (s->members.num_replicas > 1) {
         RF_TRY(append_sum(schedule, a->segments, of_all, RF_ON_ACTIVE));
         return append_sum(schedule, a->segments + of_all, a->count - of_all, RF_ON_FIRST_ACTIVE);
     }
     const rf_step_stage copy = { .op = RF_STAGE_COPY,
                                  .action = &rf_assign_action,
-                                 .copy = { &s->assigned, &s->fixed.values, a->segments, a->count } };
+                                 .copy = { &s->store.assigned, &s->store.fixed.values, a->segments, a->count } };
     return rf_step_schedule_append(schedule, &copy, NULL);
 }
 

@@ -23,7 +23,7 @@
 
 static rf_result write_all(rf_local_state *state, const float *values)
 {
-    const uint32_t replicas = state->strategy->num_replicas;
+    const uint32_t replicas = state->strategy->members.num_replicas;
     float *all = RF_NEW_ARRAY(float, (size_t)replicas * state->count);
     if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < replicas; r++) memcpy(all + (size_t)r * state->count, values, state->count * sizeof(*all));
@@ -95,7 +95,7 @@ static void forget_oldest(rf_updater *u)
 
 rf_result rf_updater_learn_pending(rf_updater *u, uint32_t most)
 {
-    rf_gpu_device *device = u->strategy->replicas[0].device;
+    rf_gpu_device *device = u->strategy->members.replicas[0].device;
     while (u->scaling.pending > 0) {
         const uint64_t ticket = u->scaling.tickets[0];
         if (!rf_gpu_is_done(device, ticket)) {
@@ -174,9 +174,9 @@ void rf_update_fill_rows(const rf_update *update, rf_frame *frame)
 rf_dtype rf_update_wire(const rf_update *update)
 {
     const rf_strategy *s = update->updater->strategy;
-    if (s->world.size == 1) return RF_F32;
-    if (s->compression.kind == RF_COMPRESSION_F16) return RF_F16;
-    return s->compression.kind == RF_COMPRESSION_BF16 ? RF_BF16 : RF_F32;
+    if (s->members.world.size == 1) return RF_F32;
+    if (s->exchange.compression.kind == RF_COMPRESSION_F16) return RF_F16;
+    return s->exchange.compression.kind == RF_COMPRESSION_BF16 ? RF_BF16 : RF_F32;
 }
 
 /* ---- programs ---- */
@@ -206,7 +206,7 @@ static rf_result list_gradients(const rf_update *update, uint32_t index, rf_rang
 static rf_result emit_check(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
     const rf_update *update = stage->user;
-    const float most = rf_loss_scale_most(rf_update_wire(update), update->updater->strategy->num_replicas);
+    const float most = rf_loss_scale_most(rf_update_wire(update), update->updater->strategy->members.num_replicas);
     rf_value tally, x;
     RF_TRY(list_tally(update, index, g, &tally));
     for (uint32_t i = 0; i < update->runs.count; i++) {
@@ -221,7 +221,7 @@ static rf_result emit_check(const rf_step_stage *stage, uint32_t index, rf_range
 static rf_result emit_unscale(const rf_update *update, uint32_t index, rf_range_graph *g)
 {
     const rf_strategy *s = update->updater->strategy;
-    const bool all = s->num_replicas == 1 || update->transform.graph;
+    const bool all = s->members.num_replicas == 1 || update->transform.graph;
     const rf_segment_list *segments = all ? &update->runs : &update->segments;
     bool owns = false;
     rf_value tally, x;
@@ -271,14 +271,14 @@ static rf_result tell_finding(const rf_step_stage *stage, const rf_step_schedule
     const rf_strategy *s = run->strategy;
     const rf_collective_params params = { .name = "loss scale" };
     update->found_here = 0;
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         rf_frame *check = rf_step_schedule_work(run->schedule, stage->reads, r)->frame;
         if (check && ((const float *)rf_frame_result(check, 0))[RF_SCALE_FOUND] != 0) update->found_here = 1;
     }
     update->found = update->found_here;
-    if (s->world.size == 1) return RF_OK;
-    return rf_comm_start_all_reduce(s->world.comm, &update->found_here, &update->found, 1, RF_F32, RF_COMM_MAX, &params,
-                                    &update->finding);
+    if (s->members.world.size == 1) return RF_OK;
+    return rf_comm_start_all_reduce(s->members.world.comm, &update->found_here, &update->found, 1, RF_F32, RF_COMM_MAX,
+                                    &params, &update->finding);
 }
 
 static void abandon_finding(const rf_step_stage *stage)

@@ -30,7 +30,8 @@ static void collect_replica(const rf_update *update, rf_frame *frame, uint32_t i
         const rf_segment *segment = &update->segments.items[i];
         const uint64_t sums = width * rf_update_num_blocks(update, segment);
         if (makes(s, segment, index)) {
-            if (norm_reader(segment) == s->first + index) memcpy(to, rf_frame_result(frame, k), sums * sizeof(float));
+            if (norm_reader(segment) == s->members.first + index)
+                memcpy(to, rf_frame_result(frame, k), sums * sizeof(float));
             k++;
         }
         to += sums;
@@ -40,7 +41,7 @@ static void collect_replica(const rf_update *update, rf_frame *frame, uint32_t i
 /* Each rank sends its own, in order of segments. */
 static rf_result share_sums(rf_update *update, uint32_t width)
 {
-    rf_world *w = &update->updater->strategy->world;
+    rf_world *w = &update->updater->strategy->members.world;
     const rf_segment_list *segments = &update->segments;
     if (w->size == 1) return RF_OK;
     uint64_t sent = 0, at = 0;
@@ -86,7 +87,7 @@ rf_result rf_update_collect_sums(const rf_step_stage *stage, const rf_step_sched
     rf_update *update = stage->user;
     const double scale = (double)rf_update_pass_scale(stage->pass);
     uint64_t count = 0;
-    for (uint32_t r = 0; r < run->strategy->num_local; r++) {
+    for (uint32_t r = 0; r < run->strategy->members.num_local; r++) {
         const rf_stage_work *work = rf_step_schedule_work(run->schedule, stage->reads, r);
         if (work->frame) collect_replica(update, work->frame, r, width, makes);
     }
@@ -123,7 +124,7 @@ rf_result rf_update_append_sums(rf_step_schedule *schedule, const rf_step_stage 
 
 static bool reads_norm(const rf_strategy *s, const rf_segment *segment, uint32_t index)
 {
-    return norm_reader(segment) == s->first + index;
+    return norm_reader(segment) == s->members.first + index;
 }
 
 /* Norms of segments that all replicas have are taken on the first alone, so that all use the same number. */

@@ -14,11 +14,11 @@ rf_update_facts rf_update_facts_of(const rf_update *update)
     const rf_strategy *s = u->strategy;
     const bool scales = rf_updater_scales(u);
     rf_update_facts f = { .accumulates = p->accumulation_steps > 1,
-                          .exchanges = s->num_replicas > 1,
-                          .hands_on = s->num_replicas > 1 && s->update_mode == RF_UPDATE_SHARDED,
+                          .exchanges = s->members.num_replicas > 1,
+                          .hands_on = s->members.num_replicas > 1 && s->update_mode == RF_UPDATE_SHARDED,
                           .central = s->central,
-                          .imported = s->imported.memory && !update->transform.graph,
-                          .paced = s->balancing.timing != NULL,
+                          .imported = s->exchange.imported.memory && !update->transform.graph,
+                          .paced = s->members.balancing.timing != NULL,
                           .transform = update->transform.graph != NULL };
     /* Scalars are made anew for each update by a function of the user's, which must not be called for one that may not
      * be made. */
@@ -33,7 +33,7 @@ bool rf_update_can_overlap(const rf_update *update)
 {
     const rf_strategy *s = update->updater->strategy;
     const rf_updater_params *p = &update->updater->params;
-    if (!s->overlap || s->num_replicas == 1 || update->transform.graph) return false;
+    if (!s->exchange.overlap || s->members.num_replicas == 1 || update->transform.graph) return false;
     if (rf_updater_scales(update->updater)) return false; /* all gradients decide about each update */
     return p->accumulation_steps == 1 && p->norms == RF_NORMS_NONE && !p->norm_ratio && !p->whole_matrix;
 }
@@ -93,7 +93,7 @@ static rf_result make_room(rf_update *update, const rf_updater *u)
     update->sums = RF_NEW_ARRAY(float, num_sums);
     update->gathered = RF_NEW_ARRAY(float, num_sums);
     update->exact = RF_NEW_ARRAY(double, num_sums);
-    update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->world.size);
+    update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->members.world.size);
     return update->hypers && update->rows_made && update->squares && update->sums && update->gathered &&
                    update->exact && update->counts
                ? RF_OK
@@ -133,7 +133,7 @@ static rf_result update_prepare(rf_update *update, const rf_traced_states *trace
     if (!update->sorted || !update->spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(update->sorted, update->variables, update->count * sizeof(update->sorted[0]));
     rf_variables_sort(update->sorted, update->count);
-    RF_TRY(list_ranges(update, u->strategy->max_segment));
+    RF_TRY(list_ranges(update, u->strategy->store.max_segment));
     RF_TRY(list_hypers(update));
     RF_TRY(rf_segments_restrict(&u->plan, update->spans, update->hyper_of, update->count, &update->segments));
     RF_TRY(list_buckets(update, by_bucket));

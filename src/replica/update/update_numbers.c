@@ -36,7 +36,7 @@ rf_result rf_update_fill_numbers(const rf_step_stage *stage, uint32_t index, rf_
     const rf_updater *u = update->updater;
     const uint32_t count = u->params.hyper_count, scalars = u->params.num_scalars, rate = u->params.rate_hyper;
     /* RINGFIRE_TEST_PERTURB: a device whose arithmetic rounds differently. */
-    const float factor = u->strategy->first + index == u->strategy->perturbed ? 1 + 0x1p-23f : 1;
+    const float factor = u->strategy->members.first + index == u->strategy->health.perturbed ? 1 + 0x1p-23f : 1;
     if (update->facts.device_decides) {
         rf_update_fill_rows(update, frame);
         return RF_OK;
@@ -56,7 +56,7 @@ rf_result rf_update_fill_numbers(const rf_step_stage *stage, uint32_t index, rf_
 
 static rf_result take_divisor(const rf_step_stage *stage, const rf_step_schedule_run *run)
 {
-    return rf_update_take_divisor(stage->user, run->examples + run->strategy->first);
+    return rf_update_take_divisor(stage->user, run->examples + run->strategy->members.first);
 }
 
 static rf_result compute_numbers(const rf_step_stage *stage, const rf_step_schedule_run *run)
@@ -83,15 +83,15 @@ static void count_due(rf_update *update, const rf_stage_work *applied)
     if (!update->state.skipped) u->iterations++;
     if (update->facts.device_decides) rf_updater_add_pending(u, applied->frame, applied->ticket);
     u->accumulated = 0;
-    if (update->facts.exchanges) u->strategy->stats.updates++;
-    if (update->facts.hands_on) u->strategy->weight_copies.stale = true;
+    if (update->facts.exchanges) u->strategy->exchange.stats.updates++;
+    if (update->facts.hands_on) u->strategy->store.weight_copies.stale = true;
 }
 
 static rf_result count_step(const rf_step_stage *stage, const rf_step_schedule_run *run)
 {
     rf_update *update = stage->user;
     rf_updater *u = update->updater;
-    rf_update_count_weight(update, run->examples + run->strategy->first);
+    rf_update_count_weight(update, run->examples + run->strategy->members.first);
     u->runs++;
     if (update->state.due)
         count_due(update, rf_step_schedule_work(run->schedule, stage->reads, 0));

@@ -58,12 +58,12 @@ static rf_result add_exchanges(plan *p)
 {
     const rf_update_facts *f = &p->update->facts;
     const rf_strategy *s = p->schedule->strategy;
-    const rf_flat *gradients = rf_updater_gradients(p->update->updater), *values = &s->trainable.values;
+    const rf_flat *gradients = rf_updater_gradients(p->update->updater), *values = &s->store.trainable.values;
     const uint32_t count = f->exchanges ? p->update->num_buckets : 0;
     rf_stage_exchange reduce = { .name = "reduce",
                                  .verb = reduce_verb(f),
-                                 .from = { gradients, &s->download },
-                                 .to = { gradients, &s->upload },
+                                 .from = { gradients, &s->exchange.download },
+                                 .to = { gradients, &s->exchange.upload },
                                  /* Sums over several steps may not be zero, even where this step has no examples. */
                                  .on = f->accumulates ? RF_ON_ALL : RF_ON_ACTIVE,
                                  .gradients = true,
@@ -215,7 +215,7 @@ static rf_result append_first(rf_step_schedule *schedule, rf_update *update)
     rf_step_stage stage = rf_update_stage(update, RF_STAGE_COPY, &first);
     stage.when = RF_WHEN_FIRST;
     stage.on = RF_ON_ACTIVE;
-    stage.copy.from = &schedule->strategy->gradients;
+    stage.copy.from = &schedule->strategy->store.gradients;
     stage.copy.to = &update->updater->totals;
     stage.copy.segments = update->runs.items;
     stage.copy.num_segments = update->runs.count;

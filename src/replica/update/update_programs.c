@@ -22,8 +22,8 @@ static rf_result emit_accumulate(const rf_step_stage *stage, uint32_t index, rf_
         rf_value total, x;
         RF_TRY(
             rf_range_graph_state(g, place_identity(run, 0), u->totals.buffers[index], run->range.begin, count, &total));
-        RF_TRY(rf_range_graph_state(g, place_identity(run, 1), u->strategy->gradients.buffers[index], run->range.begin,
-                                    count, &x));
+        RF_TRY(rf_range_graph_state(g, place_identity(run, 1), u->strategy->store.gradients.buffers[index],
+                                    run->range.begin, count, &x));
         RF_TRY(g->graph->core->update.accumulate(g->graph, total, x));
     }
     return RF_OK;
@@ -61,8 +61,8 @@ rf_result rf_update_list_values(const rf_update *update, uint32_t index, rf_rang
 {
     const rf_updater *u = update->updater;
     const uint64_t begin = segment->range.begin, count = segment->range.end - begin;
-    RF_TRY(rf_range_graph_state(g, place_identity(segment, 0), u->strategy->trainable.values.buffers[index], begin,
-                                count, &v->param));
+    RF_TRY(rf_range_graph_state(g, place_identity(segment, 0), u->strategy->store.trainable.values.buffers[index],
+                                begin, count, &v->param));
     RF_TRY(rf_range_graph_state(g, place_identity(segment, 1), rf_update_gradients(update)->buffers[index], begin,
                                 count, &v->grad));
     if (rf_update_is_whole(update, segment->hyper))
@@ -80,7 +80,7 @@ static rf_result shadow_state(const rf_strategy *s, uint32_t index, rf_range_gra
 {
     *out = 0;
     if (!rf_weight_copies_are_written(s, segment->range)) return RF_OK;
-    const rf_tensor_desc desc = { s->weight_copies.type,
+    const rf_tensor_desc desc = { s->store.weight_copies.type,
                                   RF_SHAPE((int64_t)(segment->range.end - segment->range.begin)) };
     return rf_range_graph_located(g, place_identity(segment, 3 + RF_MAX_SLOTS),
                                   rf_weight_copies_location(s, index, segment->range.begin), desc, out);
@@ -186,7 +186,7 @@ static rf_result make_transform(const rf_step_stage *stage, uint32_t index, rf_p
                                        .states = states,
                                        .placements = placements,
                                        .num_placements = update->count };
-    if (r >= 0) r = rf_program_create(update->updater->strategy->replicas[index].exec, &params, out);
+    if (r >= 0) r = rf_program_create(update->updater->strategy->members.replicas[index].exec, &params, out);
     rf_free(states);
     rf_free(placements);
     return r;

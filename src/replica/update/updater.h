@@ -73,12 +73,12 @@ static inline uint64_t rf_updater_block(const rf_updater *u)
 static inline uint64_t rf_updater_norm_block(const rf_updater *u)
 {
     const uint64_t block = rf_updater_block(u);
-    return block > 0 && block < u->strategy->alignment ? u->strategy->alignment : block;
+    return block > 0 && block < u->strategy->store.alignment ? u->strategy->store.alignment : block;
 }
 /* The array that gradients are summed in and read from. */
 static inline rf_flat *rf_updater_gradients(rf_updater *u)
 {
-    return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->gradients;
+    return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->store.gradients;
 }
 
 /* ---- step_weight.c ---- */
