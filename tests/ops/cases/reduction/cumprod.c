@@ -72,7 +72,7 @@ static const rf_recurrence_attr forwards = { 0 }, backwards = { 1 };
 #define LASTING(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.95f, 1.0f, __VA_ARGS__)
 #define STEPS(text, attr_, rtol_, x, factors)                                                                          \
     .name = text, .attr = &attr_, .n_in = 2, .in = { x, factors }, .rtol = rtol_, .atol = 20 * rtol_
-/* Of an infinite factor and what cancels before it, blocks make NaN. */
+/* Blocks make NaN of an infinite factor and what cancels before it. */
 static const rf_op_case recurrence_cases[] = {
     { STEPS("1", forwards, 1e-6, NORMAL(1, 1), NORMAL(1, 1)) },
     { STEPS("5x1", backwards, 1e-6, NORMAL(2, 5, 1), NORMAL(2, 5, 1)) },

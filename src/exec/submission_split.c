@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/cuts.h"
+#include "exec/submission_split.h"
 
 #include <math.h>
 
@@ -7,19 +7,19 @@
 
 /* ---- decisions ---- */
 
-rf_cut_policy rf_cut_policy_of(rf_device_type type, bool on_linux)
+rf_split_policy rf_split_policy_of(rf_device_type type, bool on_linux)
 {
-    if (type == RF_DEVICE_TYPE_CPU || (type == RF_DEVICE_TYPE_DISCRETE_GPU && on_linux)) return (rf_cut_policy){ 0 };
-    return (rf_cut_policy){ .target = 0.1, .node_limit = 0.5 };
+    if (type == RF_DEVICE_TYPE_CPU || (type == RF_DEVICE_TYPE_DISCRETE_GPU && on_linux)) return (rf_split_policy){ 0 };
+    return (rf_split_policy){ .target = 0.1, .node_limit = 0.5 };
 }
 
-double rf_cut_assumed_seconds(const rf_cost *cost)
+double rf_split_assumed_seconds(const rf_cost *cost)
 {
     const double flops_per_second = 20e9, bytes_per_second = 5e9;
     return cost->flops / flops_per_second + cost->bytes / bytes_per_second;
 }
 
-double rf_cut_pace(double measured, double assumed)
+double rf_split_pace(double measured, double assumed)
 {
     if (!(measured > 0) || !(assumed > 0)) return 1;
     const double pace = measured / assumed;
@@ -32,8 +32,8 @@ static double dispatch_work(const rf_dispatch *d)
     return groups * (d->n_spec > 0 ? d->spec[0] : 1) * (double)d->loops;
 }
 
-void rf_cut_node(const rf_cut_policy *policy, const rf_kernel_plan *plan, double node_seconds, double *seconds,
-                 uint32_t *pieces)
+void rf_split_node(const rf_split_policy *policy, const rf_kernel_plan *plan, double node_seconds, double *seconds,
+                   uint32_t *pieces)
 {
     double total = 0;
     for (uint32_t i = 0; i < plan->count; i++) total += dispatch_work(&plan->items[i]);
@@ -66,7 +66,7 @@ uint32_t rf_split_run(const double *seconds, const bool *may_cut, uint32_t count
 
 static double node_seconds(const rf_instance *in, uint32_t i)
 {
-    return rf_cut_assumed_seconds(&in->nodes[i].cost) * in->pace;
+    return rf_split_assumed_seconds(&in->nodes[i].cost) * in->pace;
 }
 
 /* Takes a plan that is whole apart where it has to be. */
@@ -78,7 +78,7 @@ static rf_result split_plan(const rf_instance *in, uint32_t i)
     uint32_t *pieces = RF_NEW_ARRAY(uint32_t, node->plan.count);
     rf_result r = seconds && pieces ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
-        rf_cut_node(&in->program->exec->cuts, &node->plan, node_seconds(in, i), seconds, pieces);
+        rf_split_node(&in->program->exec->split_policy, &node->plan, node_seconds(in, i), seconds, pieces);
         r = rf_kernel_plan_split(&node->plan, pieces);
     }
     rf_free(seconds);
@@ -89,7 +89,7 @@ static rf_result split_plan(const rf_instance *in, uint32_t i)
 rf_result rf_instance_split_nodes(rf_instance *in)
 {
     const rf_exec *exec = in->program->exec;
-    if (exec->cuts.target <= 0) return RF_OK;
+    if (exec->split_policy.target <= 0) return RF_OK;
     if (in->pace <= 0) in->pace = rf_tuning_pace(exec->tuning);
     for (uint32_t i = 0; i < in->num_nodes; i++) RF_TRY(split_plan(in, i));
     return RF_OK;
@@ -97,7 +97,7 @@ rf_result rf_instance_split_nodes(rf_instance *in)
 
 static void list_dispatches(const rf_instance *in, double *seconds, bool *may_cut)
 {
-    const rf_cut_policy *policy = &in->program->exec->cuts;
+    const rf_split_policy *policy = &in->program->exec->split_policy;
     for (uint32_t i = 0, at = 0; i < in->num_nodes; i++) {
         const rf_kernel_plan *plan = &in->nodes[i].plan;
         double total = 0;
@@ -110,17 +110,17 @@ static void list_dispatches(const rf_instance *in, double *seconds, bool *may_cu
     }
 }
 
-rf_result rf_instance_cuts(const rf_instance *in, bool *cut, uint32_t *num_recs)
+rf_result rf_instance_split_run(const rf_instance *in, bool *cut, uint32_t *num_recs)
 {
     *num_recs = 1;
     for (uint32_t i = 0; i < in->num_dispatches; i++) cut[i] = false;
-    if (in->program->exec->cuts.target <= 0 || in->num_dispatches == 0) return RF_OK;
+    if (in->program->exec->split_policy.target <= 0 || in->num_dispatches == 0) return RF_OK;
     double *seconds = RF_NEW_ARRAY(double, in->num_dispatches);
     bool *may_cut = RF_NEW_ARRAY(bool, in->num_dispatches);
     const rf_result r = seconds && may_cut ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
         list_dispatches(in, seconds, may_cut);
-        *num_recs = rf_split_run(seconds, may_cut, in->num_dispatches, in->program->exec->cuts.target, cut);
+        *num_recs = rf_split_run(seconds, may_cut, in->num_dispatches, in->program->exec->split_policy.target, cut);
     }
     rf_free(seconds);
     rf_free(may_cut);
@@ -153,15 +153,15 @@ static bool node_concerns(const rf_instance *in, uint32_t i)
     const rf_kernel_plan *plan = &in->nodes[i].plan;
     bool apart = false;
     for (uint32_t d = 0; d < plan->count; d++) apart = apart || plan->items[d].piece;
-    return apart || node_seconds(in, i) > in->program->exec->cuts.node_limit;
+    return apart || node_seconds(in, i) > in->program->exec->split_policy.node_limit;
 }
 
-rf_result rf_instance_follow(rf_instance *in, double seconds)
+rf_result rf_instance_adopt_pace(rf_instance *in, double seconds)
 {
     rf_exec *exec = in->program->exec;
     double assumed = 0;
-    for (uint32_t i = 0; i < in->num_nodes; i++) assumed += rf_cut_assumed_seconds(&in->nodes[i].cost);
-    in->pace = rf_cut_pace(seconds, assumed);
+    for (uint32_t i = 0; i < in->num_nodes; i++) assumed += rf_split_assumed_seconds(&in->nodes[i].cost);
+    in->pace = rf_split_pace(seconds, assumed);
     in->cut_generation++;
     in->num_dispatches = 0;
     rf_result r = rf_tuning_put_pace(exec->tuning, in->pace);

@@ -42,18 +42,18 @@ static bool is_fallback(const rf_exec *exec, const rf_op_call *call, const rf_ke
 static bool is_news(rf_exec *exec, const char *text)
 {
     const uint64_t hash = rf_hash_bytes(text, strlen(text), 0);
-    for (uint32_t i = 0; i < exec->announced.count; i++)
-        if (exec->announced.items[i] == hash) return false;
+    for (uint32_t i = 0; i < exec->logged.count; i++)
+        if (exec->logged.items[i] == hash) return false;
     rf_error_record before;
     rf_error_save(&before);
-    const bool kept = RF_VEC_GROW(&exec->announced) >= 0;
+    const bool kept = RF_VEC_GROW(&exec->logged) >= 0;
     (void)rf_error_restore(&before); /* not a failure of the caller's */
-    if (kept) exec->announced.items[exec->announced.count++] = hash;
+    if (kept) exec->logged.items[exec->logged.count++] = hash;
     return kept;
 }
 
-void rf_announce_kernel(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
-                        const rf_kernel *kernel)
+void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
+                          const rf_kernel *kernel)
 {
     char text[512];
     const char *device = rf_gpu_info(exec->device)->name;
@@ -68,7 +68,7 @@ void rf_announce_kernel(rf_exec *exec, const char *program, int64_t batch, const
                        rf_call_format(call, text, sizeof(text)), kernel->name);
 }
 
-void rf_announce_instance(const rf_instance *in)
+void rf_log_instance_plan(const rf_instance *in)
 {
     if (!rf_log_wants(RF_LOG_DEBUG)) return;
     const double mib = 1.0 / (1u << 20);

@@ -23,7 +23,7 @@ void rf_mesh_peer_operations(const rf_mesh *mesh, uint32_t rank, uint64_t *begun
         return;
     }
     const rf_mesh_peer *peer = &mesh->peers[rank];
-    const rf_board_line *line = atomic_load(&mesh->has_board) ? &mesh->board.lines[rank] : NULL;
+    const rf_liveness_line *line = atomic_load(&mesh->has_liveness) ? &mesh->liveness.lines[rank] : NULL;
     *begun = load_newest(&peer->begun, line ? &line->begun : NULL);
     *finished = load_newest(&peer->finished, line ? &line->finished : NULL);
 }
@@ -47,7 +47,7 @@ static void run_callback(rf_mesh *mesh) /* callback_lock held */
     if (fn) fn(mesh->callback_user);
 }
 
-void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure)
+void rf_mesh_shut_down(rf_mesh *mesh, const rf_mesh_failure *failure)
 {
     rf_error_record record; /* the caller's, which this function must not disturb */
     rf_error_save(&record);
@@ -80,7 +80,7 @@ void rf_mesh_abort(rf_mesh *mesh, uint32_t culprit, rf_result result, const char
 {
     rf_mesh_failure failure = { .culprit = culprit, .result = result };
     snprintf(failure.reason, sizeof(failure.reason), "%s", reason);
-    rf_mesh_end(mesh, &failure);
+    rf_mesh_shut_down(mesh, &failure);
     const uint64_t end = rf_now_ns() + TELL_NS;
     pthread_mutex_lock(&mesh->lock);
     while (!mesh->told)

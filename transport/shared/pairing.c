@@ -5,7 +5,7 @@
  * its own and with the memory. Each looks at the user that the kernel names before it believes the other's token. Who
  * has done what is exchanged over the mesh after each part, so nobody ever waits on a socket, and both know in the end
  * whether they have a pair. Afterwards nobody listens any more. In a large job those on the host of rank 0 call it once
- * more for the memory of its board (board.h); whoever does not get it is sent heartbeats.
+ * more for the memory of its liveness page (liveness_page.h); whoever does not get it is sent heartbeats.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static bool set_has(const rank_set *set, uint32_t rank)
 void rf_shared_make_token(const rf_shared *s, uint32_t magic, uint32_t from, uint32_t to, rf_shared_token *out)
 {
     uint8_t key[RF_JOB_KEY_BYTES];
-    const char *purpose = magic == RF_SHARED_BOARD_MAGIC ? "ringfire shared board" : "ringfire shared memory";
+    const char *purpose = magic == RF_SHARED_LIVENESS_MAGIC ? "ringfire shared board" : "ringfire shared memory";
     *out = (rf_shared_token){ magic, (uint16_t)from, (uint16_t)to, { 0 } };
     rf_mesh_link_key(s->mesh, from == s->rank ? to : from, "shared memory", key);
     rf_token_derive(key, purpose, from, to, s->cards[from].nonce, s->cards[to].nonce, out->mac);
@@ -178,7 +178,7 @@ static void log_without(const rf_shared *s, uint32_t rank, const char *why)
                    rank, why);
 }
 
-static void log_without_board(const rf_shared *s, uint32_t rank, const char *why)
+static void log_without_liveness(const rf_shared *s, uint32_t rank, const char *why)
 {
     rf_log_message(RF_LOG_DEBUG, "rank %u: heartbeats to rank %u go over the network: %s", s->rank, rank, why);
 }
@@ -199,7 +199,7 @@ static rf_result exchange_cards(rf_shared *s, int *listener)
     rf_shared_card mine = { .layout = s->job->network_only ? 0 : RF_SHARED_LAYOUT };
     if (RAND_bytes(mine.name, sizeof(mine.name)) != 1 || RAND_bytes(mine.nonce, sizeof(mine.nonce)) != 1)
         return RF_FAIL(RF_ERROR_IO, "the operating system provides no random numbers for a nonce");
-    bool neighbours = s->rank == 0 && rf_mesh_wants_board(s->mesh);
+    bool neighbours = s->rank == 0 && rf_mesh_wants_liveness(s->mesh);
     for (uint32_t r = 0; r < s->world_size; r++)
         neighbours |= r != s->rank && s->peers[r] && rf_mesh_host(s->mesh, r) == rf_mesh_host(s->mesh, s->rank);
     if (mine.layout != 0 && neighbours && (*listener = listen_locally(&mine)) < 0) {
@@ -249,15 +249,15 @@ static rf_result call_all(rf_shared *s, rank_set *called)
     return RF_OK;
 }
 
-/* Takes the descriptor over. `board`: the memory of this rank's board, or -1. */
-static rf_result answer_caller(rf_shared *s, int fd, int board, const rank_set *all, rank_set *answered)
+/* Takes the descriptor over. `liveness`: the memory of this rank's liveness page, or -1. */
+static rf_result answer_caller(rf_shared *s, int fd, int liveness, const rank_set *all, rank_set *answered)
 {
     rf_shared_token token;
     const ssize_t n = is_own_user(fd) ? recv(fd, &token, sizeof(token), MSG_DONTWAIT | MSG_TRUNC) : -1;
-    const uint32_t reader = n < 0 ? UINT32_MAX : rf_shared_check_token(s, RF_SHARED_BOARD_MAGIC, &token, (size_t)n);
-    if (reader != UINT32_MAX && board >= 0) {
-        rf_shared_make_token(s, RF_SHARED_BOARD_MAGIC, s->rank, reader, &token);
-        if (!send_memory(fd, &token, board)) log_without_board(s, reader, "its local socket takes nothing");
+    const uint32_t reader = n < 0 ? UINT32_MAX : rf_shared_check_token(s, RF_SHARED_LIVENESS_MAGIC, &token, (size_t)n);
+    if (reader != UINT32_MAX && liveness >= 0) {
+        rf_shared_make_token(s, RF_SHARED_LIVENESS_MAGIC, s->rank, reader, &token);
+        if (!send_memory(fd, &token, liveness)) log_without_liveness(s, reader, "its local socket takes nothing");
         close(fd); /* what was sent can still be read */
         return RF_OK;
     }
@@ -289,12 +289,12 @@ static rf_result answer_caller(rf_shared *s, int fd, int board, const rank_set *
 }
 
 /* Who called did so before saying so: all of them are in the queue already. */
-static rf_result answer_all(rf_shared *s, int listener, int board, const rank_set *all, rank_set *answered)
+static rf_result answer_all(rf_shared *s, int listener, int liveness, const rank_set *all, rank_set *answered)
 {
     for (int i = 0; listener >= 0 && i < MAX_STRANGERS; i++) {
         const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            RF_TRY(answer_caller(s, fd, board, all, answered));
+            RF_TRY(answer_caller(s, fd, liveness, all, answered));
         else if (errno != EINTR && errno != ECONNABORTED)
             break;
     }
@@ -345,62 +345,62 @@ static rf_result settle_pairs(rf_shared *s, const rank_set *opened)
     return RF_OK;
 }
 
-/* ---- the board of rank 0 ---- */
+/* ---- the liveness page of rank 0 ---- */
 
 /* Rank 0: the memory, to be passed to the others. Another rank on its host: a call for it. -1: does without. */
-static int board_begin(const rf_shared *s, rf_board *board)
+static int liveness_begin(const rf_shared *s, rf_liveness_page *liveness)
 {
     int fd = -1;
-    if (!rf_mesh_wants_board(s->mesh) || s->cards[0].layout != RF_SHARED_LAYOUT) return -1;
+    if (!rf_mesh_wants_liveness(s->mesh) || s->cards[0].layout != RF_SHARED_LAYOUT) return -1;
     if (s->rank == 0) {
-        if (rf_board_create(s->world_size, board, &fd) < 0) log_without_board(s, 0, rf_error_message());
+        if (rf_liveness_create(s->world_size, liveness, &fd) < 0) log_without_liveness(s, 0, rf_error_message());
     } else if (can_share(s, s->rank, 0)) {
-        const char *why = call_lower(s, RF_SHARED_BOARD_MAGIC, 0, &fd);
-        if (why) log_without_board(s, 0, why);
+        const char *why = call_lower(s, RF_SHARED_LIVENESS_MAGIC, 0, &fd);
+        if (why) log_without_liveness(s, 0, why);
     }
     return fd;
 }
 
 /* When rank 0 has answered. */
-static void board_end(rf_shared *s, int fd, rf_board *board)
+static void liveness_end(rf_shared *s, int fd, rf_liveness_page *liveness)
 {
     if (fd >= 0 && s->rank != 0) {
-        const int memory = receive_memory(s, RF_SHARED_BOARD_MAGIC, fd, 0);
+        const int memory = receive_memory(s, RF_SHARED_LIVENESS_MAGIC, fd, 0);
         if (memory < 0)
-            log_without_board(s, 0, "it gave no memory");
-        else if (rf_board_open(s->world_size, memory, board) < 0)
-            log_without_board(s, 0, rf_error_message());
+            log_without_liveness(s, 0, "it gave no memory");
+        else if (rf_liveness_open(s->world_size, memory, liveness) < 0)
+            log_without_liveness(s, 0, rf_error_message());
         if (memory >= 0) close(memory);
     }
-    if (board->lines) rf_mesh_use_board(s->mesh, board);
+    if (liveness->lines) rf_mesh_use_liveness(s->mesh, liveness);
 }
 
-static rf_result meet_in_parts(rf_shared *s, int listener, int board_fd, rf_board *board, rank_set *all)
+static rf_result pair_in_parts(rf_shared *s, int listener, int liveness_fd, rf_liveness_page *liveness, rank_set *all)
 {
     rank_set mine = { 0 };
     RF_TRY(call_all(s, &mine));
     RF_TRY(exchange_sets(s, &mine, all));
     rank_set answered = { 0 };
-    RF_TRY(answer_all(s, listener, s->rank == 0 ? board_fd : -1, all, &answered));
+    RF_TRY(answer_all(s, listener, s->rank == 0 ? liveness_fd : -1, all, &answered));
     RF_TRY(exchange_sets(s, &answered, all));
-    board_end(s, board_fd, board);
+    liveness_end(s, liveness_fd, liveness);
     rank_set opened = { 0 };
     open_all(s, all, &opened);
     RF_TRY(exchange_sets(s, &opened, all));
     return settle_pairs(s, all);
 }
 
-static rf_result meet_neighbours(rf_shared *s, int listener, rank_set *all)
+static rf_result pair_neighbours(rf_shared *s, int listener, rank_set *all)
 {
-    rf_board board = { 0 };
-    const int fd = board_begin(s, &board);
-    const rf_result r = meet_in_parts(s, listener, fd, &board, all);
+    rf_liveness_page liveness = { 0 };
+    const int fd = liveness_begin(s, &liveness);
+    const rf_result r = pair_in_parts(s, listener, fd, &liveness, all);
     if (fd >= 0) close(fd);
-    rf_board_close(&board);
+    rf_liveness_close(&liveness);
     return r;
 }
 
-rf_result rf_shared_meet(rf_shared *s)
+rf_result rf_shared_pair_up(rf_shared *s)
 {
     int listener = -1;
     rank_set *all = RF_NEW_ARRAY(rank_set, s->world_size);
@@ -409,7 +409,7 @@ rf_result rf_shared_meet(rf_shared *s)
     bool any = false;
     for (uint32_t a = 0; r == RF_OK && a < s->world_size && !any; a++)
         for (uint32_t b = 0; b < a && !any; b++) any = can_share(s, a, b);
-    if (r == RF_OK && any) r = meet_neighbours(s, listener, all);
+    if (r == RF_OK && any) r = pair_neighbours(s, listener, all);
     if (listener >= 0) close(listener);
     rf_free(all);
     return r;

@@ -11,7 +11,7 @@
 
 #include "../support/expect.h"
 #include "base/error.h"
-#include "exec/cuts.h"
+#include "exec/submission_split.h"
 #include "tests/room.h"
 
 static const rf_shader shader = { .name = "made up" };
@@ -29,7 +29,7 @@ static void test_policy(void **state)
         { RF_DEVICE_TYPE_CPU, true, false },           { RF_DEVICE_TYPE_CPU, false, false },
     };
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
-        const rf_cut_policy p = rf_cut_policy_of(devices[i].type, devices[i].on_linux);
+        const rf_split_policy p = rf_split_policy_of(devices[i].type, devices[i].on_linux);
         assert_int_equal(p.target > 0, devices[i].cuts);
         if (devices[i].cuts) assert_true(p.target == 0.1 && p.node_limit == 0.5);
     }
@@ -38,12 +38,12 @@ static void test_policy(void **state)
 static void test_pace(void **state)
 {
     (void)state;
-    assert_true(rf_cut_assumed_seconds(&(rf_cost){ 20e9, 10e9 }) == 3);
-    assert_true(rf_cut_pace(0.25, 1) == 0.25);
-    assert_true(rf_cut_pace(3, 1) == 3);
-    assert_true(rf_cut_pace(0, 1) == 1 && rf_cut_pace(1, 0) == 1 && rf_cut_pace(-1, 1) == 1);
-    assert_true(rf_cut_pace(1e-9, 1) == 1e-4); /* a driver that computes nothing */
-    assert_true(rf_cut_pace(1e9, 1) == 1e3);
+    assert_true(rf_split_assumed_seconds(&(rf_cost){ 20e9, 10e9 }) == 3);
+    assert_true(rf_split_pace(0.25, 1) == 0.25);
+    assert_true(rf_split_pace(3, 1) == 3);
+    assert_true(rf_split_pace(0, 1) == 1 && rf_split_pace(1, 0) == 1 && rf_split_pace(-1, 1) == 1);
+    assert_true(rf_split_pace(1e-9, 1) == 1e-4); /* a driver that computes nothing */
+    assert_true(rf_split_pace(1e9, 1) == 1e3);
 }
 
 static void test_split(void **state)
@@ -86,18 +86,18 @@ static void test_node(void **state)
     rf_kernel_plan plan = { 0 };
     add(&plan, 100, 1, 1, 30);
     add(&plan, 100, 1, 1, 10);
-    const rf_cut_policy watched = { 0.1, 0.5 }, unwatched = { 0 };
+    const rf_split_policy watched = { 0.1, 0.5 }, unwatched = { 0 };
     double seconds[2];
     uint32_t pieces[2];
-    rf_cut_node(&watched, &plan, 0.4, seconds, pieces); /* longer than the target, but not than the limit */
+    rf_split_node(&watched, &plan, 0.4, seconds, pieces); /* longer than the target, but not than the limit */
     assert_true(pieces[0] == 1 && pieces[1] == 1);
     assert_true(seconds[0] > 0.299 && seconds[0] < 0.301 && seconds[1] > 0.099 && seconds[1] < 0.101);
-    rf_cut_node(&watched, &plan, 3.9, seconds, pieces);
+    rf_split_node(&watched, &plan, 3.9, seconds, pieces);
     assert_int_equal(pieces[0], 30);
     assert_int_equal(pieces[1], 10);
-    rf_cut_node(&unwatched, &plan, 100, seconds, pieces);
+    rf_split_node(&unwatched, &plan, 100, seconds, pieces);
     assert_true(pieces[0] == 1 && pieces[1] == 1);
-    rf_cut_node(&watched, &plan, 1e9, seconds, pieces);
+    rf_split_node(&watched, &plan, 1e9, seconds, pieces);
     assert_int_equal(pieces[0], 4096);
     rf_kernel_plan_free(&plan);
 }
@@ -155,7 +155,7 @@ static void test_pieces(void **state)
     rf_kernel_plan_free(&plan);
 }
 
-TEST_PROGRAM(cuts)
+TEST_PROGRAM(submission_split)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_policy), cmocka_unit_test(test_pace),   cmocka_unit_test(test_split),
