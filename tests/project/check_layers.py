@@ -31,16 +31,17 @@ ALLOWED = {
 # (src/replica/*.h) all may.
 ROOMS = {
     "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(),
-                    "update": {"store", "exchange", "balance"},
-                    "step": {"store", "exchange", "balance", "update"}},
+                    "schedule": {"store", "exchange", "balance"},
+                    "update": {"store", "exchange", "balance", "schedule"},
+                    "step": {"store", "exchange", "balance", "schedule", "update"}},
     "src/train": {"layers": set(), "checkpoint": set(), "optimizer": {"checkpoint"},
                   "metrics": {"checkpoint"},
                   "model": {"layers", "checkpoint", "optimizer"},
                   "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
 }
-# Families of kernels within a room of src/ops: kernels for software and those for GPUs know nothing
-# of each other, and what every device runs knows the lists of both alone. Kernels know no op: their
-# data says what they are for.
+# Families of kernels in a room of src/ops: those for software and those for GPUs know nothing of
+# each other, and what every device runs knows their lists alone. Kernels know no op: their data
+# says what they are for.
 FAMILIES = {"common": {"common"}, "cpu": {"common", "cpu"}, "gpu": {"common", "gpu"}}
 FAMILY_LISTS = {"cpu/cpu.h", "gpu/gpu.h"}
 FENCED_ROOMS = {"linear", "pointwise"}
@@ -117,8 +118,8 @@ def main():
                 if re.search(r"pthread_cond(_timedwait|attr_)", line) and layer != "src/base":
                     wrong.append("%s:%d: conditions with deadlines are base/condition.h's"
                                  % (path.relative_to(root), number))
-                if layer == "src/ops" and path.parent.name in ("cpu", "gpu") and re.search(
-                        r"&rf_op_\w", line):
+                if (layer == "src/ops" and path.parent.name in ("cpu", "gpu")
+                        and re.search(r"&rf_op_\w", line)):
                     wrong.append("%s:%d: a kernel knows no op; its data says what it is for"
                                  % (path.relative_to(root), number))
                 m = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
@@ -133,11 +134,11 @@ def main():
                 if source is not None and source not in allowed:
                     wrong.append("%s:%d: %s may not include %s"
                                  % (path.relative_to(root), number, layer, m.group(2)))
-                if enters_wrong_room(layer, path, m.group(2)):
-                    wrong.append("%s:%d: the room %s may not include %s"
-                                 % (path.relative_to(root), number, path.parent.name, m.group(2)))
                 if enters_wrong_family(layer, path, m.group(2)):
                     wrong.append("%s:%d: the family %s may not include %s"
+                                 % (path.relative_to(root), number, path.parent.name, m.group(2)))
+                if enters_wrong_room(layer, path, m.group(2)):
+                    wrong.append("%s:%d: the room %s may not include %s"
                                  % (path.relative_to(root), number, path.parent.name, m.group(2)))
     for line in wrong:
         print(line)
