@@ -21,8 +21,8 @@
 
 #define RF_MODULE_OPERATIONS 8192 /* numbers of operations that the form has: below this one */
 
-/* Of an instruction: word i of the last one of its operation, where `words` has that one at `last` (0: there is none).
- */
+/* An instruction is expected to have word i of the last one of its operation, which is at `last` in `words` (0: there
+ * is none). */
 static inline uint32_t rf_module_expected(const uint32_t *words, uint32_t last, uint32_t i)
 {
     return last > 0 && i < words[last] >> 16 ? words[last + i] : 0;

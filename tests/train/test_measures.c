@@ -44,7 +44,8 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* What the loss reads of the logits z: themselves, which stand behind probabilities of a crossentropy, or these. */
+/* The numbers that the loss reads of the logits z: themselves, which stand behind probabilities of a crossentropy, or
+ * these. */
 static double predict(const rf_loss *loss, double z)
 {
     return loss->kind == RF_LOSS_KL_DIVERGENCE ? sigmoid(z) : z;
@@ -199,8 +200,8 @@ static void refused_losses(rf_strategy *strategy)
         { { .kind = RF_LOSS_BINARY_CROSSENTROPY, .label_smoothing = 1 }, "loss.label_smoothing 1 is not in [0, 1)" },
         { { .label_smoothing = 0.1f }, "loss.label_smoothing is for the categorical and the binary" },
         { { .kind = RF_LOSS_MEAN_ABSOLUTE_ERROR, .reduction = RF_REDUCTION_SUM },
-          "rf_mean_absolute_error: labels [6] and predictions [6,3] must have one shape" },
-        { { .kind = RF_LOSS_KL_DIVERGENCE, .reduction = RF_REDUCTION_SUM }, "rf_kl_divergence: labels [6]" },
+          "rf_loss_call: labels [6] and predictions [6,3] must have one shape" },
+        { { .kind = RF_LOSS_KL_DIVERGENCE, .reduction = RF_REDUCTION_SUM }, "rf_loss_call: labels [6]" },
     };
     inputs in;
     fill_inputs(&in);

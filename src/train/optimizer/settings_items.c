@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
-#include "train/files/model_json.h"
+#include "persist/json.h"
 #include "train/optimizer/config_json.h"
 #include "train/optimizer/items.h"
 
