@@ -24,8 +24,9 @@ SNAPSHOT = "gpu/dump_snapshot"
 PROGRAMS = (WALK, SNAPSHOT, *dict.fromkeys(room for room, _ in TESTS))  # below tests/
 
 # All operations with a benchmark as `ringfire-bench ops --op` takes them, each a process of its
-# own: what ended before the limit is kept. First what networks spend most time on. Behind '='
-# stands a whole name, else what names contain; no two take the same operation.
+# own: what ended before the limit is kept. First what
+# networks spend most time on. Behind '=' stands a whole name, else what names contain; no two take
+# the same operation.
 OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", "=rnn", "rnn_grad",
               "softmax", "crossentropy", "layer_norm",
               "batch_", "elementwise", "reduce", "sum_to_like", "max_pool2d", "avg_pool2d", "adam",

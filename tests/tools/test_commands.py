@@ -63,41 +63,42 @@ class Commands(unittest.TestCase):
         return {
             ("devices",): ((), lambda d: d[0]["name"] and d[0]["memory_bytes"] > 0),
             ("bench",): (("--seconds", "0.001", "--batch", "2", "--devices", "llvmpipe"),
-                         lambda d: "llvmpipe" in d["devices"][0]["device"]
-                         and d["together"] is None),
+                         lambda d: ("llvmpipe" in d["devices"][0]["device"]
+                                    and d["together"] is None)),
             ("ringfire-bench", "ops"): (("--op", "argmax", "--seconds", "0.001", "--device",
                                          "llvmpipe"), lambda d: d["ops"][0]["op"] == "argmax"),
             ("ringfire-bench", "kernels"): (("--op", "argmax", "--device", "llvmpipe"),
-                                            lambda d: d["kernels"][0]["op"] == "argmax"
-                                            and "llvmpipe" in d["device"]),
+                                            lambda d: (d["kernels"][0]["op"] == "argmax"
+                                                       and "llvmpipe" in d["device"])),
             ("ringfire-bench", "device"): (("--device", "llvmpipe", "--seconds", "0.001"),
-                                           lambda d: len(d["rates"]) > 15
-                                           and all(r["value"] > 0 for r in d["rates"])),
+                                           lambda d: (len(d["rates"]) > 15
+                                                      and all(r["value"] > 0 for r in d["rates"]))),
             ("ringfire-bench", "model"): (("--batch", "4", "--seconds", "0.01", "--device",
                                            "llvmpipe"), lambda d: d["images_per_second"] > 0),
             ("ringfire-bench", "zoo"): (("--model", "gpt", "--batch", "1", "--seconds", "0.001",
                                          "--device", "llvmpipe"),
-                               lambda d: d["networks"][0]["units_per_second"] > 0
-                                        and d["networks"][0]["parameters"] == 808064),
+                                        lambda d: (d["networks"][0]["units_per_second"] > 0
+                                                   and d["networks"][0]["parameters"] == 808064)),
             ("ringfire-bench", "attention"): (("--length", "40", "--heads", "1", "--width", "8",
                                                "--rounds", "1", "--seconds", "0.001", "--device",
                                                "llvmpipe"),
-                                     lambda d: d["lengths"][0]["length"] == 40
-                                              and d["lengths"][0]["fused_training_seconds"] > 0),
+                                              lambda d: (
+                d["lengths"][0]["length"] == 40 and d["lengths"][0]["fused_training_seconds"] > 0)),
             ("ringfire-bench", "allreduce"): (("--size", "4K", "--seconds", "0.01"),
-                                              lambda d: d["ranks"] == 2
-                                              and d["results"][0]["bytes"] == 4096),
+                                              lambda d: (d["ranks"] == 2 and
+                                                         d["results"][0]["bytes"] == 4096)),
             ("ringfire-bench", "job"): (("--workers", "8", "--idle", "0.1"),
-                                        lambda d: d["workers"] == 8 and d["formed_seconds"] < 10
-                                        and d["idle_processor_share"] < 1),
+                                        lambda d: (d["workers"] == 8 and d["formed_seconds"] < 10
+                                                   and d["idle_processor_share"] < 1)),
             ("ringfire-bench", "checkpoint"): (("--size", "0.001", "--rounds", "1", "--directory",
                                                 self.root), lambda d: d["save_seconds"] > 0),
             ("ringfire-bench", "observe"): (("--batch", "4", "--steps", "1", "--seconds", "0.01",
                                              "--device", "llvmpipe", "--directory", self.root),
                                    lambda d: d["turns"] >= 1),
             ("ringfire-bench", "scale"): (("--model", "--ranks", "8", "--gradients", "1M"),
-                                 lambda d: d["kind"] == "model" and d["results"][0]["ranks"] == 8
-                                          and d["results"][0]["best"] == "halving"),
+                                          lambda d: (d["kind"] == "model"
+                                                     and d["results"][0]["ranks"] == 8
+                                                     and d["results"][0]["best"] == "halving")),
             ("ringfire-bench", "train"): (("--workers", "2", "--batch", "2", "--seconds", "0.01",
                                            "--parameters", "1", "--devices", "llvmpipe"),
                                  lambda d: d["workers"] == 2),
@@ -135,9 +136,8 @@ class Commands(unittest.TestCase):
             with self.subTest(command):
                 for option in ("--version", "-V"):
                     done = ringfire(*command, option)
-                    expected = version.replace("ringfire",
-                                               "ringfire-bench") if command[
-                                                   0] == "ringfire-bench" else version
+                    name = "ringfire-bench" if command[0] == "ringfire-bench" else "ringfire"
+                    expected = version.replace("ringfire", name)
                     self.assertEqual((done.returncode, done.stdout, done.stderr),
                                      (OK, expected, ""))
                 done = ringfire(*command, "--help")
@@ -231,7 +231,8 @@ class Commands(unittest.TestCase):
         self.assertEqual(reduced["bytes"], 16 << 20)
         self.assertAlmostEqual(reduced["gbytes"] * reduced["seconds"] * 1e9, reduced["bytes"],
                                delta=1)
-        self.assertEqual(lines[4], "All-reduce of 16 MiB between them: %.2f ms, %.2f GB/s"
+        self.assertEqual(lines[4],
+                         "All-reduce of 16 MiB between them: %.2f ms, %.2f GB/s"
                          % (reduced["seconds"] * 1e3, reduced["gbytes"]))
 
     def test_first_step(self):
@@ -317,19 +318,16 @@ class Commands(unittest.TestCase):
                               "--master-port": (1, 65535), "--nnodes": (1, 1024)},
                    ("ringfire-bench", "model"): {"--batch": (1, 1 << 20)},
                    ("ringfire-bench", "zoo"): {"--batch": (1, 1 << 16)},
-                   ("ringfire-bench",
-                    "attention"): {"--length": (1, 1 << 16), "--heads": (1, 1024),
-                                   "--width": (1, 1024), "--rounds": (1, 99)},
+                   ("ringfire-bench", "attention"): {"--length": (1, 1 << 16), "--heads": (1, 1024),
+                                                     "--width": (1, 1024), "--rounds": (1, 99)},
                    ("ringfire-bench", "allreduce"): {"--ranks": (2, 16)},
                    ("ringfire-bench", "job"): {"--workers": (2, 1024)},
-                   ("ringfire-bench",
-                    "checkpoint"): {"--rounds": (1, 32), "--batch": (1, 65536),
-                                    "--threads": (1, 64), "--level": (-100, 22)},
+                   ("ringfire-bench", "checkpoint"): {"--rounds": (1, 32), "--batch": (1, 65536),
+                                                      "--threads": (1, 64), "--level": (-100, 22)},
                    ("ringfire-bench", "observe"): {"--batch": (1, 65536), "--steps": (1, 4096)},
                    ("ringfire-bench", "scale"): {"--per-host": (1, 1024)},
-                   ("ringfire-bench",
-                    "train"): {"--workers": (1, 16), "--batch": (1, 65536), "--parameters": (1, 60),
-                               "--bucket": (1, 1 << 20),
+                   ("ringfire-bench", "train"): {"--workers": (1, 16), "--batch": (1, 65536),
+                                                 "--parameters": (1, 60), "--bucket": (1, 1 << 20),
                                         "--cores-per-worker": (1, 1024)}}
         for command, options in numbers.items():
             for option, (least, most) in options.items():
@@ -383,14 +381,13 @@ class Commands(unittest.TestCase):
         codes += [(("ringfire-bench", "kernels", "--op", "argmax", "--device", "llvmpipe",
                     "--compare", path), FAILED, {}) for path in (missing, self.root / "log.csv")]
         codes += [(("ringfire-bench", "train", "--devices", "voodoo"), FAILED, {})]
-        codes += [(("ringfire-bench", *words, "--json=/nonexistent/x"), FAILED, {})
-                  for words in (("scale", "--model"), ("job",))]
+        codes += [(("ringfire-bench", *words, "--json=/nonexistent/x"), FAILED,
+                   {}) for words in (("scale", "--model"), ("job",))]
         asked = set()
         for arguments, code, env in codes:
             with self.subTest(arguments):
-                asked.add(arguments[:1]
-                          if arguments[0] in ("devices", "bench", "keygen", "plot", "run")
-                          else arguments[:2])
+                asked.add(arguments[:1] if arguments[0] in ("devices", "bench", "keygen", "plot",
+                                                            "run") else arguments[:2])
                 done = ringfire(*arguments, env=env)
                 self.assertEqual(done.returncode, code, done.stderr)
                 if code == FAILED and arguments[:2] not in (("ckpt", "ls"), ("ckpt", "diff")):

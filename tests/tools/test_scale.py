@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ringfire-bench scale`: the tables of docs/scaling.md are what the command prints, and the
-figures follow from each other. With "network": what it measures, and that nothing is left of its
-network.
+figures follow from each other. With "network":
+what it measures, and that nothing is left of its network.
 
 Usage: test_scale.py RINGFIRE_BENCH SOURCE_ROOT [network | --update]
 
@@ -164,7 +164,7 @@ class Network(unittest.TestCase):
         done = scale("--json", "--latency", "40ms", *SMALL)
         if done.returncode != 0 and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
-            self.assertRegex(done.stderr, "^ringfire: .*no netem.*/dev/net/tun.*--latency 0 "
+            self.assertRegex(done.stderr, "^ringfire-bench: .*no netem.*/dev/net/tun.*--latency 0 "
                                           "limits the bandwidth alone\n$")
             self.skipTest("a kernel without netem, and no /dev/net/tun")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -188,7 +188,7 @@ class Network(unittest.TestCase):
         os.kill(children[0], signal.SIGKILL)
         stdout, stderr = process.communicate(timeout=20)
         self.assertEqual((process.returncode, stdout), (1, ""))
-        self.assertEqual(stderr, "ringfire: rank 0 was ended by signal 9 (Killed)\n")
+        self.assertEqual(stderr, "ringfire-bench: rank 0 was ended by signal 9 (Killed)\n")
         self.assertGone(networks)
 
     def test_not_permitted(self):
@@ -205,7 +205,8 @@ class Network(unittest.TestCase):
                               stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr,
-                         "^ringfire: .*run it as root, or by 'unshare --user --map-root-user'\n$")
+                         "^ringfire-bench: .*run it as root, or by "
+                         "'unshare --user --map-root-user'\n$")
 
 
 def update():

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with
-`ringfire-bench allreduce`, whose ranks share memory. gloo allocates for each call: it runs with
-memory that glibc gives back and with memory that it keeps, and the faster counts for each size.
-Prints the medians of the rounds and of their ratios, and which won. Needs Debian's python3-torch.
+`ringfire-bench allreduce`, whose ranks share
+memory. gloo allocates for each call: it runs with memory that glibc gives back and with memory that
+it keeps, and the faster counts for each size. Prints the medians of the rounds and of their ratios,
+and which won. Needs Debian's python3-torch.
 
 Usage: tests/transport/gloo_allreduce.py [--ringfire PATH] [--ranks N] [--rounds N] [MIB...]
 (default: 4 ranks, 3 rounds, 1 16 64)"""
