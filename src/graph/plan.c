@@ -26,17 +26,23 @@ const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i)
     return NULL;
 }
 
-const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+const rf_kernel *rf_best_kernel_without(const rf_op_call *call, const rf_device_caps *caps, const rf_kernel *left_out)
 {
     const rf_kernel *best = NULL;
     double most = 0;
     for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
-        const double score = rf_kernel_score(rf_op_kernel(call->op, i), call, caps);
+        const rf_kernel *kernel = rf_op_kernel(call->op, i);
+        const double score = kernel == left_out ? 0 : rf_kernel_score(kernel, call, caps);
         if (score <= most) continue;
-        best = rf_op_kernel(call->op, i);
+        best = kernel;
         most = score;
     }
     return best;
+}
+
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_best_kernel_without(call, caps, NULL);
 }
 
 const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name)
