@@ -198,7 +198,7 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);
 rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_kernel_plan *plan);
 /*
  * Row operations come in three ways: one invocation walks a row, or a workgroup does, whose invocations take turns
- * with the columns (GROUP of shaders/include/row_group.glsl), or some neighbouring lanes of a subgroup do (LANES
+ * with the columns (GROUP of shaders/reduction/common/row_group.glsl), or some neighbouring lanes of a subgroup do (LANES
  * there). `passes`: how often a row is walked, in blocks of 64 or not; `steps`: columns, or fours of them.
  */
 /* Iterations for `columns` steps shared by `lanes` invocations. */

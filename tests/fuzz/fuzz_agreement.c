@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the other workers of a job say of themselves: the first byte chooses settings of a strategy, offers of replicas
- * (bit 2: for local updates), reports before a step or rows to gather, of three workers; the rest are their bytes.
- * Whatever is agreed on can be computed with.
+ * Reports of the other workers of a job about themselves: the first byte chooses settings of a strategy, offers of
+ * replicas (bit 2: for local updates), reports before a step or rows to gather, of three workers; the rest are their
+ * bytes. Whatever is agreed on can be computed with.
  */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on an #include that the layer table of docs/architecture.md does not allow. Usage: check_layers.py ROOT"""
+"""Fails on an #include that the layer table of docs/architecture.md does not allow. Usage:
+check_layers.py ROOT"""
 import pathlib
 import re
 import sys
@@ -16,26 +17,40 @@ ALLOWED = {
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
     "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc"},
-    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson", "protobuf", "png"},
-    "src/train": {"ringfire", "base", "graph", "ops", "replica", "trace", "data", "persist", "server", "train", "jansson"},
+    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson",
+                    "protobuf", "png"},
+    "src/train": {"ringfire", "base", "graph", "ops", "replica", "trace", "data", "persist",
+                  "server", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "ckpt", "plot", "run", "own"},
-    "tools/bench": {"ringfire", "base", "graph", "ops", "exec", "gpu", "replica", "shaders", "jansson", "bench", "tests", "own"},
+    "tools/bench": {"ringfire", "base", "graph", "ops", "exec", "gpu", "replica", "shaders",
+                    "jansson", "bench", "tests", "own"},
     "examples": {"ringfire", "png", "own"},
 }
-# Rooms of a layer, and which of its rooms each may include; what stands above them (src/replica/*.h) all may.
+# Rooms of a layer, and which of its rooms each may include; what stands above them
+# (src/replica/*.h) all may.
 ROOMS = {
-    "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(), "update": {"store", "exchange", "balance"},
+    "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(),
+                    "update": {"store", "exchange", "balance"},
                     "step": {"store", "exchange", "balance", "update"}},
-    "src/train": {"layers": set(), "checkpoint": set(), "optimizer": {"checkpoint"}, "metrics": {"checkpoint"},
-                  "model": {"layers", "checkpoint", "optimizer"}, "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
+    "src/train": {"layers": set(), "checkpoint": set(), "optimizer": {"checkpoint"},
+                  "metrics": {"checkpoint"},
+                  "model": {"layers", "checkpoint", "optimizer"},
+                  "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
 }
-LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc", "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
-             "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base", "pmix.h": "pmix"}
-LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "grp", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math", "pthread",
-        "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
-        "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll", "pwd", "setjmp", "sys/epoll", "sys/eventfd", "sys/ioctl",
-        "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket", "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un",
+LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc",
+             "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
+             "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg",
+             "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base",
+             "pmix.h": "pmix"}
+LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "grp",
+        "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math", "pthread",
+        "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint",
+        "stdio", "stdlib", "string",
+        "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll",
+        "pwd", "setjmp", "sys/epoll", "sys/eventfd", "sys/ioctl",
+        "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket", "sys/stat",
+        "sys/syscall", "sys/types", "sys/uio", "sys/un",
         "sys/wait", "time", "unistd"}
 
 
@@ -79,18 +94,23 @@ def main():
             checked += 1
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 if re.search(r"pthread_cond(_timedwait|attr_)", line) and layer != "src/base":
-                    wrong.append("%s:%d: conditions with deadlines are base/condition.h's" % (path.relative_to(root), number))
+                    wrong.append("%s:%d: conditions with deadlines are base/condition.h's"
+                                 % (path.relative_to(root), number))
                 m = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
                 if not m:
                     continue
-                # Such a name also counts from the -I directories, of which one is the build directory: found there by chance.
+                # Such a name also counts from the -I directories, of which one is the build
+                # directory: found there by chance.
                 if m.group(2).startswith("../") and not (path.parent / m.group(2)).exists():
-                    wrong.append("%s:%d: there is no %s beside this file" % (path.relative_to(root), number, m.group(2)))
+                    wrong.append("%s:%d: there is no %s beside this file"
+                                 % (path.relative_to(root), number, m.group(2)))
                 source = origin(path, m.group(2), m.group(1) == '"')
                 if source is not None and source not in allowed:
-                    wrong.append("%s:%d: %s may not include %s" % (path.relative_to(root), number, layer, m.group(2)))
+                    wrong.append("%s:%d: %s may not include %s"
+                                 % (path.relative_to(root), number, layer, m.group(2)))
                 if enters_wrong_room(layer, path, m.group(2)):
-                    wrong.append("%s:%d: the room %s may not include %s" % (path.relative_to(root), number, path.parent.name, m.group(2)))
+                    wrong.append("%s:%d: the room %s may not include %s"
+                                 % (path.relative_to(root), number, path.parent.name, m.group(2)))
     for line in wrong:
         print(line)
     print("%d files checked" % checked)

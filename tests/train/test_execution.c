@@ -76,7 +76,7 @@ typedef struct trainer {
     uint32_t ends;
 } trainer;
 
-/* What is trained. */
+/* The model that is trained. */
 typedef struct training {
     bool averages; /* moving averages, which the step assigns */
     bool scaled;   /* in f16, with a scale that soon makes gradients overflow, again and again */
@@ -252,7 +252,7 @@ static uint64_t count_submissions(const rf_strategy *strategy)
     return rf_gpu_num_submissions(strategy->replicas[0].device);
 }
 
-/* Of `steps` runs of the train step, nothing read in between, and the wait for them. */
+/* Counts submissions of `steps` runs of the train step, nothing read in between, and the wait for them. */
 static uint64_t submissions_of(rf_strategy *strategy, trainer *t, uint32_t steps)
 {
     rf_iterator *it;
@@ -291,7 +291,7 @@ static void fewer_submissions(rf_strategy *strategy)
     }
 }
 
-/* Of 20 runs in groups of 8, nothing read in between, and the wait for them. */
+/* Counts submissions of 20 runs in groups of 8, nothing read in between, and the wait for them. */
 static void submissions_of_updates(rf_strategy *strategy)
 {
     static const struct {
@@ -301,7 +301,7 @@ static void submissions_of_updates(rf_strategy *strategy)
         { { .scaled = true }, 4 }, /* 1 + 4 + 8, and 7 that are waited for */
         { { .accumulation_steps = 3 }, 4 },
         { { .scaled = true, .accumulation_steps = 3 }, 4 },
-        /* Of four runs the first goes by itself, for the device is idle, and the last takes along the two before it;
+        /* The first of four runs goes by itself, for the device is idle, and the last takes along the two before it;
          * then come norms, which are waited for, and the update. */
         { { .accumulation_steps = 4, .global_clip_norm = 0.1 }, 20 },
     };

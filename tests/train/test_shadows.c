@@ -132,7 +132,7 @@ static void check_shadows(const net *n)
 
 /* ---- the same bits ---- */
 
-/* What else happens to weights, in front of step `at`. */
+/* Changes weights in other ways, in front of step `at`. */
 static void disturb(net *n, const rf_optimizer_params *params, uint32_t at, const char *path)
 {
     float other[W];

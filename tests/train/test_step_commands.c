@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a training step makes a GPU do: lavapipe records the benchmark's CNN for the kernels that a GPU would choose.
- * The limits are what the step has now: whoever needs fewer lowers them.
+ * The commands that a training step makes a GPU do: lavapipe records the benchmark's CNN for the kernels that a GPU
+ * would choose. The limits are what the step has now: whoever needs fewer lowers them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/bench/net.h"
+#include "../../tools/net.h"
 #include "../support/expect.h"
 #include "bench/measure/measure.h"
 #include "exec/internal.h"
@@ -68,7 +68,7 @@ static void a_step_is_short(void **state)
     bench_net_destroy(&n);
 }
 
-/* What a step pays for state that it assigns, and for sums over all replicas. */
+/* The price of a step for state that it assigns, and for sums over all replicas. */
 typedef struct state_cost {
     uint64_t elements;                       /* room in all arrays for that */
     uint32_t recordings, parts, submissions; /* parts that end with a sum */

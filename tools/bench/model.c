@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
+#include "net.h"
 #include "options.h"
 
 typedef struct model_options {
@@ -83,20 +83,6 @@ static double process_start(double fallback)
     return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-static rf_result net_create(const model_options *o, bench_net *n)
-{
-    const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
-    rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
-    n->steps_per_execution = o->steps_per_execution;
-    TRY(bench_net_create_strategy(n, o->device, o->mixed));
-    TRY(bench_cnn_layers(layers));
-    TRY(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));
-    TRY(bench_net_create_optimizer(n, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, o->mixed));
-    TRY(rf_metric_create(n->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &n->accuracy));
-    TRY(bench_net_create_step(n));
-    return bench_net_make_batch(n, o->batch, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
-}
-
 /* Steps for about `seconds`; the best of five slices, so that a busy moment of the machine does not count. */
 static rf_result net_measure(const model_options *o, bench_net *n, model_result *out)
 {
@@ -123,7 +109,9 @@ static rf_result net_measure(const model_options *o, bench_net *n, model_result 
 static rf_result run_model(const model_options *o, bench_net *n, model_result *out)
 {
     const double began = boot_seconds();
-    TRY(net_create(o, n));
+    n->steps_per_execution = o->steps_per_execution;
+    TRY(bench_net_create_strategy(n, o->device, o->mixed));
+    TRY(bench_net_create_cnn(n, o->batch, o->mixed));
     snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(n->strategy, 0));
     rf_per_replica *results[1];
     float loss;

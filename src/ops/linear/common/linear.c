@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ops/pointwise/elementwise.h"
+#include "ops/pointwise/common/elementwise.h"
 
 /* ---- epilogue ---- */
 

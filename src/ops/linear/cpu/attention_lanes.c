@@ -276,7 +276,7 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
 const rf_kernel rf_attention_lanes8 = { .name = "lanes8", .score = lanes_score, .plan = forward_plan };
 const rf_kernel rf_attention_grad_lanes8 = { .name = "lanes8", .score = lanes_score, .plan = gradient_plan };
 
-/* From here on a training step is faster, though the gradient computes scores again (`ringfire bench attention`): where
+/* From here on a training step is faster, though the gradient computes scores again (`ringfire-bench attention`): where
  * order counts, the upper half is left out. On a GPU that is so in causal order alone: otherwise a forward pass is, by
  * a fifth to two fifths on an NVIDIA H200, and a step a tenth slower, so that what counts is the matrix of weights that
  * it does without. */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the element-wise op, shared by its files: the function table and the kernels. */
+#ifndef RF_OPS_POINTWISE_COMMON_ELEMENTWISE_H
+#define RF_OPS_POINTWISE_COMMON_ELEMENTWISE_H
+
+#include "ops/ops.h"
+
+#define RF_ELEMENTWISE_INPUTS 7 /* most inputs of any shader variant; the output is the binding after them */
+
+/* A partial derivative times the incoming gradient, as a program over the registers dy, a, b, y (0-3); steps are 4 and
+ * up. n_steps 0: dy itself. */
+typedef struct rf_scalar_derivative {
+    enum { RF_DERIVATIVE_NONE, RF_DERIVATIVE_ZERO, RF_DERIVATIVE_PROGRAM } kind;
+    uint32_t n_steps;
+    rf_scalar_step steps[RF_MAX_STEPS];
+} rf_scalar_derivative;
+enum { RF_REG_DY, RF_REG_A, RF_REG_B, RF_REG_Y, RF_REG_STEP };
+
+typedef struct rf_scalar_info {
+    const char *name;
+    uint32_t arity;
+    bool uses_imm;
+    bool lone; /* in programs of one step only */
+    double (*reference)(double a, double b, double imm);
+    const rf_scalar_derivative
+        *derivative; /* by operand; a step with imm NAN takes the imm of the step it differentiates */
+} rf_scalar_info;
+extern const rf_scalar_info rf_scalar_table[RF_FN_COUNT];
+
+/* Whether the operands of a function are i32. */
+static inline bool rf_scalar_takes_i32(uint32_t fn)
+{
+    return fn >= RF_FN_WHOLE_GREATER && fn <= RF_FN_WHOLE_EQUAL;
+}
+
+#define RF_ELEMENTWISE_NUM_KERNELS 4
+extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS];
+/* The last of them: what is the fastest on lavapipe, and not eligible elsewhere where types of 16 bits are read or
+ * written. */
+extern const rf_kernel rf_elementwise_texel;
+/* broadcast.c. The same, for ops that copy input 0 to an output that it broadcasts to. */
+extern const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS];
+
+/* Joins a node that is a program of scalar functions, or runs as one, with its only reader, where nothing is computed
+ * more often than before: an rf_op's absorb_consumer. */
+bool rf_elementwise_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
+/* broadcast.c, normalize.c: what broadcast_like and normalize do to their first inputs. */
+extern const rf_elementwise_attr rf_copy_program;
+const rf_elementwise_attr *rf_normalize_program(const rf_normalize_attr *attr, uint32_t *n_in);
+
+/* broadcast.c. The shape that NumPy's rules give; failure names the op. */
+rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out);
+
+/* Dimensions of `full` that no input distinguishes, merged. Bit d of present[i]: input i has dimension d (else it has
+ * 1). */
+typedef struct rf_collapsed {
+    uint32_t rank;
+    uint64_t size[RF_MAX_RANK];
+    uint32_t present[RF_MAX_INPUTS];
+} rf_collapsed;
+void rf_broadcast_collapse(rf_shape full, const rf_tensor_desc *in, uint32_t n_in, rf_collapsed *out);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gather: elements along an axis by their indices, such as the rows of an embedding. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "graph/examples.h"
+#include "ops/pointwise/common/gather.h"
+#include "rf_shaders.h"
+
+/* ---- shapes ---- */
+
+static uint64_t count_between(const rf_shape *shape, int32_t from, int32_t to)
+{
+    uint64_t count = 1;
+    for (int32_t d = from; d < to; d++) count *= (uint64_t)shape->dim[d];
+    return count;
+}
+
+rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x, const rf_shape *indices)
+{
+    return (rf_gather_shape){ .batch = count_between(x, 0, attr->batch_dims),
+                              .outer = count_between(x, attr->batch_dims, attr->axis),
+                              .choices = (uint64_t)x->dim[attr->axis],
+                              .places = count_between(indices, attr->batch_dims, indices->rank),
+                              .inner = count_between(x, attr->axis + 1, x->rank) };
+}
+
+rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *indices,
+                          rf_tensor_desc *y)
+{
+    const rf_gather_attr *attr = call->attr;
+    const char *name = call->op->name;
+    const int32_t rank = x->shape.rank, num_indices = indices->shape.rank, batch = attr->batch_dims;
+    char shape[96], other[96];
+    rf_shape_format(x->shape, shape, sizeof(shape));
+    rf_shape_format(indices->shape, other, sizeof(other));
+    if (x->dtype != RF_F32 && x->dtype != RF_I32 && x->dtype != RF_U8)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x is %s %s, needs f32, i32 or u8; cast it first", name,
+                       rf_dtype_name(x->dtype), shape);
+    if (indices->dtype != RF_I32)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: indices are %s %s, need i32; cast them first", name,
+                       rf_dtype_name(indices->dtype), other);
+    if (attr->axis < 0 || attr->axis >= rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: axis %d of x of shape %s, which has %d", name, (int)attr->axis,
+                       shape, (int)rank);
+    if (rf_desc_count(x) == 0 || rf_desc_count(indices) == 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: x of shape %s and indices of shape %s must have elements", name,
+                       shape, other);
+    if (x->dtype == RF_U8 && (rf_gather_shape_of(attr, &x->shape, &indices->shape).inner % 4 != 0))
+        return RF_FAIL(
+            RF_ERROR_INVALID_ARGUMENT,
+            "%s: of x, u8 %s, words are taken: what is behind axis %d must be a multiple of 4; cast it first", name,
+            shape, (int)attr->axis);
+    bool alike = (batch == 0 || batch == attr->axis) && batch <= num_indices;
+    for (int32_t d = 0; alike && d < batch; d++) alike = x->shape.dim[d] == indices->shape.dim[d];
+    if (!alike)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: x of shape %s and indices of shape %s must agree in the first %d dimensions, before axis "
+                       "%d",
+                       name, shape, other, (int)batch, (int)attr->axis);
+    if (rank - 1 + num_indices - batch > RF_MAX_RANK)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "%s: x of shape %s by indices of shape %s has more than %d dimensions", name, shape, other,
+                       RF_MAX_RANK);
+    *y = (rf_tensor_desc){ .dtype = x->dtype };
+    for (int32_t d = 0; d < attr->axis; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
+    for (int32_t d = batch; d < num_indices; d++) y->shape.dim[y->shape.rank++] = indices->shape.dim[d];
+    for (int32_t d = attr->axis + 1; d < rank; d++) y->shape.dim[y->shape.rank++] = x->shape.dim[d];
+    return RF_OK;
+}
+
+/* What can be rounded on the way: fours of f32. */
+static bool takes_type(const rf_gather_attr *attr, const rf_tensor_desc *x, const rf_tensor_desc *indices)
+{
+    return x->dtype == RF_F32 && rf_dtype_is_narrow((rf_dtype)attr->dtype) &&
+           rf_gather_shape_of(attr, &x->shape, &indices->shape).inner % 4 == 0;
+}
+
+static rf_result gather_infer(rf_op_call *call)
+{
+    const rf_gather_attr *attr = call->attr;
+    char shape[96];
+    RF_TRY(rf_gather_infer(call, &call->in[0], &call->in[1], &call->out[0]));
+    if (attr->dtype == 0) return RF_OK;
+    if (!takes_type(attr, &call->in[0], &call->in[1]))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "gather: x is %s %s, of which no %s is taken, but of f32 with a multiple of 4 behind axis %d; "
+                       "cast what is taken",
+                       rf_dtype_name(call->in[0].dtype), rf_shape_format(call->in[0].shape, shape, sizeof(shape)),
+                       rf_dtype_name((rf_dtype)attr->dtype), (int)attr->axis);
+    call->out[0].dtype = (rf_dtype)attr->dtype;
+    return RF_OK;
+}
+
+/* Rows stand where their indices do, whatever they are looked up in. */
+static void gather_examples(const void *attr, const rf_examples *const *in, uint32_t n_in, uint32_t i, rf_examples *out)
+{
+    const rf_gather_attr *gather = attr;
+    const int32_t places = in[1]->shape.rank - gather->batch_dims;
+    (void)n_in;
+    (void)i;
+    for (int32_t d = 0; d < out->shape.rank; d++) {
+        const int32_t behind = d - gather->axis;
+        if (out->dim[d].outer == 0) continue;
+        rf_examples_set_dim(out, d,
+                            behind < 0        ? in[0]->dim[d]
+                            : behind < places ? in[1]->dim[gather->batch_dims + behind]
+                                              : in[0]->dim[gather->axis + 1 + behind - places]);
+    }
+}
+
+/* ---- chunks ---- */
+
+rf_gather_shape rf_gather_chunk_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words)
+{
+    /* With room for alignment; indices of elements stay below 2^29. */
+    const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
+    const uint64_t larger = all->choices > all->places ? all->choices : all->places;
+    rf_gather_shape size = *all;
+    const uint64_t most = all->inner * all->outer > words ? all->inner * all->outer : words;
+    size.batch = rf_min(all->batch, limit / most / larger);
+    if (size.batch > 0) return size;
+    size.batch = 1;
+    size.outer = words * larger > limit ? 0 : rf_min(all->outer, limit / all->inner / larger);
+    if (size.outer > 0) return size;
+    size.outer = 1;
+    const uint64_t row = all->inner > words ? all->inner : words;
+    size.choices = rf_min(all->choices, limit / row);
+    size.places = rf_min(all->places, limit / row);
+    return size;
+}
+
+/* Goes on by `step` along one dimension; back to 0 at its end. */
+static bool advance_place(uint64_t *at, uint64_t step, uint64_t all)
+{
+    *at += step;
+    if (*at < all) return true;
+    *at = 0;
+    return false;
+}
+
+static void chunk_clip(rf_gather_chunk *chunk, const rf_gather_shape *all, const rf_gather_shape *size)
+{
+    chunk->size = (rf_gather_shape){ .batch = rf_min(size->batch, all->batch - chunk->batch),
+                                     .outer = rf_min(size->outer, all->outer - chunk->outer),
+                                     .choices = rf_min(size->choices, all->choices - chunk->choice),
+                                     .places = rf_min(size->places, all->places - chunk->place),
+                                     .inner = all->inner };
+}
+
+bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_chunk *chunk)
+{
+    bool more = chunk->size.inner == 0; /* the first one */
+    if (!more) more = advance_place(&chunk->place, size->places, all->places);
+    if (!more) more = advance_place(&chunk->choice, size->choices, all->choices);
+    if (!more) more = advance_place(&chunk->outer, size->outer, all->outer);
+    if (!more) more = advance_place(&chunk->batch, size->batch, all->batch);
+    chunk_clip(chunk, all, size);
+    return more;
+}
+
+uint32_t rf_gather_width(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps)
+{
+    const uint64_t texels = (all->batch * all->outer * rows_read * all->inner + caps->buffer_alignment) / 4;
+    if (all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
+        texels <= caps->max_texel_elements)
+        return 8;
+    return all->inner % 4 == 0 ? 4 : 1;
+}
+
+/* `rows` rows from number `first` on. Where there are vectors, every row starts where one may. */
+static uint32_t bind_rows(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint64_t first, uint64_t rows,
+                          uint64_t inner, uint32_t width)
+{
+    const uint32_t base = rf_bind_elements(d, caps, kind, 0, first * inner, rows * inner);
+    if (width == 8 && kind == RF_BIND_INPUT) d->bind[d->n_bind - 1].view = RF_VIEW_TEXEL_RGBA32F;
+    return base / width;
+}
+
+uint32_t rf_gather_bind_x(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
+                          const rf_gather_chunk *chunk, uint32_t width)
+{
+    const rf_gather_shape *n = &chunk->size;
+    const uint64_t first = (chunk->batch * all->outer + chunk->outer) * all->choices + chunk->choice;
+    return bind_rows(d, caps, kind, first, n->batch * n->outer * n->choices, all->inner, width);
+}
+
+uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
+                          const rf_gather_chunk *chunk, uint32_t width)
+{
+    const rf_gather_shape *n = &chunk->size;
+    const uint64_t first = (chunk->batch * all->outer + chunk->outer) * all->places + chunk->place;
+    return bind_rows(d, caps, kind, first, n->batch * n->outer * n->places, all->inner, width);
+}
+
+uint32_t rf_gather_bind_indices(rf_dispatch *d, const rf_device_caps *caps, const rf_gather_shape *all,
+                                const rf_gather_chunk *chunk)
+{
+    return rf_bind_elements(d, caps, RF_BIND_INPUT, 1, chunk->batch * all->places + chunk->place,
+                            chunk->size.batch * chunk->size.places);
+}
+
+/* ---- host side ---- */
+
+rf_result rf_emit_gather(rf_graph *g, rf_value x, rf_value indices, int32_t axis, int32_t batch_dims, rf_value *out)
+{
+    const int32_t rank = rf_graph_desc(g, x)->shape.rank;
+    const rf_gather_attr attr = { .axis = axis < 0 ? axis + rank : axis, .batch_dims = batch_dims };
+    const rf_value in[2] = { x, indices };
+    char shape[96];
+    if (attr.axis < 0 || attr.axis >= rank)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "gather: axis %d of x of shape %s, which has %d", (int)axis,
+                       rf_shape_format(rf_graph_desc(g, x)->shape, shape, sizeof(shape)), (int)rank);
+    return rf_graph_add(g, &rf_op_gather, &attr, in, 2, out);
+}
+
+rf_result rf_emit_gather_rows(rf_graph *g, rf_value x, rf_value indices, rf_dtype dtype, rf_value *out)
+{
+    const rf_gather_attr attr = { .dtype = dtype };
+    const rf_value in[2] = { x, indices };
+    if (takes_type(&attr, rf_graph_desc(g, x), rf_graph_desc(g, indices)))
+        return rf_graph_add(g, &rf_op_gather, &attr, in, 2, out);
+    RF_TRY(rf_emit_gather(g, x, indices, 0, 0, out));
+    return rf_emit_cast(g, *out, dtype, out);
+}
+
+static rf_result gather_gradient(rf_grad_context *ctx)
+{
+    rf_gather_attr attr = *(const rf_gather_attr *)ctx->attr;
+    const rf_value in[3] = { ctx->dout[0], ctx->in[1], ctx->in[0] };
+    if (ctx->dout[0] == 0 || !ctx->needed[0]) return RF_OK;
+    if (!rf_dtype_is_float(rf_graph_desc(ctx->graph, ctx->in[0])->dtype)) return RF_OK; /* integers have none */
+    attr.dtype = 0;
+    return rf_graph_add(ctx->graph, &rf_op_gather_grad, &attr, in, 3, &ctx->din[0]);
+}
+
+/* What is cast as it is taken from f32; rows that would be rounded and cast back are not rounded. */
+static bool gather_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
+{
+    const rf_node_info *g = &graph->nodes.items[producer], *c = &graph->nodes.items[consumer];
+    if (c->op != graph->core->conversion) return false;
+    const rf_tensor_desc *x = rf_graph_desc(graph, g->in[0]);
+    const rf_dtype to = rf_graph_desc(graph, c->out[0])->dtype;
+    rf_gather_attr attr = *(const rf_gather_attr *)g->attr;
+    if (x->dtype != RF_F32 || (to != RF_F32 && attr.dtype != 0)) return false;
+    attr.dtype = to == RF_F32 ? 0 : to;
+    if (attr.dtype != 0 && !takes_type(&attr, x, rf_graph_desc(graph, g->in[1]))) return false;
+    *fused = (rf_fused){ .op = &rf_op_gather, .n_in = 2, .in = { g->in[0], g->in[1] } };
+    memcpy(fused->attr, &attr, sizeof(attr));
+    return true;
+}
+
+/* In words, of which u8 has four elements each, and types of 16 bits two. */
+static rf_gather_shape words_of(const rf_op_call *call)
+{
+    rf_gather_shape s = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
+    s.inner = s.inner * rf_dtype_size(call->in[0].dtype) / sizeof(uint32_t);
+    return s;
+}
+
+static void write_row(const rf_op_call *call, const uint32_t *x, uint64_t count, void *y)
+{
+    const rf_dtype type = call->out[0].dtype;
+    for (uint64_t k = 0; k < count; k++) {
+        const uint32_t word = x ? x[k] : rf_float_word(NAN);
+        float number;
+        memcpy(&number, &word, sizeof(number));
+        if (type == RF_F16)
+            ((uint16_t *)y)[k] = rf_f32_to_f16(number);
+        else if (type == RF_BF16)
+            ((uint16_t *)y)[k] = rf_f32_to_bf16(number);
+        else
+            ((uint32_t *)y)[k] = word;
+    }
+}
+
+static rf_result gather_reference(const rf_op_call *call, void *const *in, void *const *out)
+{
+    const rf_gather_shape s = words_of(call);
+    const uint64_t row_bytes = s.inner * (rf_dtype_is_narrow(call->out[0].dtype) ? sizeof(uint16_t) : sizeof(uint32_t));
+    const int32_t *indices = in[1];
+    uint8_t *y = out[0];
+    for (uint64_t slab = 0; slab < s.batch * s.outer; slab++)
+        for (uint64_t p = 0; p < s.places; p++, y += row_bytes) {
+            const int32_t index = indices[slab / s.outer * s.places + p];
+            const bool known = index >= 0 && (uint64_t)index < s.choices;
+            const uint32_t *x = (const uint32_t *)in[0] + (slab * s.choices + (known ? (uint64_t)index : 0)) * s.inner;
+            write_row(call, known ? x : NULL, s.inner, y);
+        }
+    return RF_OK;
+}
+
+/* Of x only what is taken is read. */
+static rf_cost gather_cost(const rf_op_call *call)
+{
+    return (rf_cost){ 0, 2.0 * (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[1]) };
+}
+
+/* ---- kernel ---- */
+
+static double gather_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    const rf_gather_shape all = words_of(call);
+    return rf_gather_chunk_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
+}
+
+/* Elements of 16 bits are copied two at a time. */
+static bool gather_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    (void)caps;
+    return rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape).inner % 2 == 0;
+}
+
+/* What stands where an index names nothing: NaN of each element of a word. */
+static uint32_t mark_of(rf_dtype type)
+{
+    return type == RF_F16 ? 0x7e007e00u : type == RF_BF16 ? 0x7fc07fc0u : 0x7fc00000u;
+}
+
+/* Vectors of a row that an invocation takes: their index is looked up once. */
+static uint32_t span_of(const rf_gather_shape *all, uint32_t width)
+{
+    enum { SPAN = 4, FEWEST_GROUPS = 4 };
+    const uint64_t elements = all->batch * all->outer * all->places * all->inner;
+    const bool several =
+        width == 8 && all->inner % (8 * SPAN) == 0 && elements >= (uint64_t)8 * SPAN * RF_FLAT_LOCAL * FEWEST_GROUPS;
+    return several ? SPAN : 1;
+}
+
+static const rf_shader *choose_shader(const rf_device_caps *caps, uint32_t width, uint32_t span)
+{
+    static const rf_shader *const wide[2][2] = { { &rf_shader_gather_texel8, &rf_shader_gather_texel16 },
+                                                 { &rf_shader_gather_lines8, &rf_shader_gather_lines16 } };
+    if (width < 8) return width == 4 ? &rf_shader_gather_w4 : &rf_shader_gather_w1;
+    return wide[span > 1][caps->subgroup_size != 8];
+}
+
+static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+{
+    const rf_gather_shape all = words_of(call);
+    /* Of which y has half as many words as x. */
+    const bool rounds = call->in[0].dtype == RF_F32 && rf_dtype_is_narrow(call->out[0].dtype);
+    rf_gather_shape taken = all;
+    if (rounds) taken.inner /= 2;
+    const uint32_t types = rounds ? 1u << 2 | rf_type_word(call->out[0].dtype, caps) << 8 : 0;
+    const rf_gather_shape size = rf_gather_chunk_size(&all, caps, 1);
+    const uint32_t width = rf_gather_width(&all, all.choices, caps), span = span_of(&all, width),
+                   inner = (uint32_t)all.inner / (width * span);
+    const rf_shader *shader = choose_shader(caps, width, span);
+    for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
+        const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)chunk.size.places),
+                       by_outer = rf_magic_make((uint32_t)chunk.size.outer);
+        const uint64_t count = chunk.size.batch * chunk.size.outer * chunk.size.places * inner;
+        struct {
+            uint32_t count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic,
+                outer_shift, first, choices, all_choices, x_offset, indices_offset, y_offset, mark;
+        } push = { (uint32_t)count,
+                   inner,
+                   by_inner.magic,
+                   by_inner.shift,
+                   (uint32_t)chunk.size.places,
+                   by_place.magic,
+                   by_place.shift,
+                   by_outer.magic,
+                   by_outer.shift,
+                   (uint32_t)chunk.choice,
+                   (uint32_t)chunk.size.choices,
+                   (uint32_t)all.choices };
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = plan->count > 1; /* chunks write places of their own */
+        rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
+        if (width > 1) rf_dispatch_spec(d, types);
+        push.x_offset = rf_gather_bind_x(d, caps, RF_BIND_INPUT, &all, &chunk, width);
+        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &chunk);
+        push.y_offset = rf_gather_bind_y(d, caps, RF_BIND_OUTPUT, &taken, &chunk, rounds ? width / 2 : width);
+        if (chunk.choice == 0) push.mark = mark_of(call->in[0].dtype);
+        rf_dispatch_push(d, &push, sizeof(push));
+        rf_dispatch_items(d, caps, count);
+    }
+    return RF_OK;
+}
+
+static const rf_kernel gather_kernel = { "element", gather_score, gather_plan, .narrow = gather_narrow };
+static const rf_kernel *const gather_kernels[] = { &gather_kernel };
+
+/* ---- the op ---- */
+
+static int64_t gather_choices(const rf_op_call *call)
+{
+    const rf_gather_attr *attr = call->attr;
+    return call->in[0].shape.dim[attr->axis];
+}
+
+static const char *taken_type_name(uint32_t dtype)
+{
+    return dtype == 0 ? "x" : rf_dtype_name((rf_dtype)dtype);
+}
+
+const rf_attr_field rf_gather_fields[3] = {
+    RF_ATTR_INT(rf_gather_attr, axis, 0, RF_MAX_RANK - 1),
+    RF_ATTR_INT(rf_gather_attr, batch_dims, 0, RF_MAX_RANK - 1),
+    RF_ATTR_NAMED(rf_gather_attr, dtype, RF_BF16, taken_type_name),
+};
+
+const rf_op rf_op_gather = {
+    .name = "gather",
+    RF_ATTRIBUTES(rf_gather_attr, rf_gather_fields),
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .choices = gather_choices,
+    .index_input = 1,
+    RF_STORES_16(1),
+    .infer = gather_infer,
+    .examples = gather_examples,
+    .gradient = gather_gradient,
+    .reference = gather_reference,
+    .cost = gather_cost,
+    .absorb_consumer = gather_absorb,
+    RF_KERNELS(gather_kernels),
+};

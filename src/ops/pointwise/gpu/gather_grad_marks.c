@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gradient of gather on GPUs, where workgroups with a few choices each read all indices: one dispatch, without
+ * anything sorted. shaders/pointwise/gpu/gather_marks.comp. */
+#include "ops/pointwise/common/gather.h"
+#include "rf_shaders.h"
+
+typedef struct marks_push {
+    uint32_t groups, row_blocks, column_blocks, outer, choices, places, inner, rows, columns, words, heads;
+    uint32_t first, adds, dy_offset, indices_offset, dx_offset;
+} marks_push;
+
+/* Of the shader: invocations, shared words of marks, words that say which of these have any, choices, and places of a
+ * choice that one invocation adds. */
+enum { LANES = 256, MOST_WORDS = 4096, MOST_HEADS = 256, MOST_ROWS = 64, FEW = 16 };
+enum { MOST_PLACES = 16384, MOST_COLUMNS = 64, PLACES_ABREAST = 8 * LANES };
+#define SHARED_BYTES ((MOST_WORDS + MOST_HEADS + MOST_ROWS * (1 + FEW) + 4 * LANES) * sizeof(uint32_t))
+
+/* How a chunk is shared out: choices and vectors of their rows that a workgroup has. */
+typedef struct marks_form {
+    uint64_t width, inner, words, heads, rows, columns, row_blocks, column_blocks, groups;
+    double seconds;
+} marks_form;
+
+static rf_gather_shape size_of(const rf_gather_shape *all, const rf_device_caps *caps)
+{
+    rf_gather_shape size = rf_gather_chunk_size(all, caps, 1);
+    if (size.places <= MOST_PLACES) return size;
+    size.batch = size.outer = 1;
+    size.places = MOST_PLACES;
+    return size;
+}
+
+/* ---- the model: cycles of a compute unit that holds so many workgroups ---- */
+
+#define UNIT_GROUPS 4
+#define UNIT_BYTES 64.0
+#define HERTZ 1.7e9
+#define LOAD_LATENCY 900.0
+#define GROUP_LATENCY 3000.0 /* start, empty marks, lists, stores */
+#define SLICES_LATENCY 600.0
+#define LAUNCH_SECONDS 3e-6
+
+static double turns_of(uint64_t count, uint64_t at_once)
+{
+    return (double)rf_div_up(count, at_once);
+}
+
+static double form_seconds(const marks_form *f, const rf_gather_shape *n, const rf_device_caps *caps)
+{
+    const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1, slices = LANES / f->columns;
+    const uint64_t of_a_unit = rf_min(rf_div_up(f->groups, units), UNIT_GROUPS);
+    const double reads = (double)of_a_unit * PLACES_ABREAST * sizeof(uint32_t) / UNIT_BYTES;
+    double cycles = GROUP_LATENCY;
+    cycles += turns_of(n->places, PLACES_ABREAST) * (reads > LOAD_LATENCY ? reads : LOAD_LATENCY);
+    /* As if all choices were taken equally often. */
+    const uint64_t places = rf_div_up(n->places, n->choices);
+    if (places <= FEW)
+        cycles += turns_of(f->rows, slices) * (1 + turns_of(places, 4)) * LOAD_LATENCY;
+    else
+        cycles += (double)f->rows * (SLICES_LATENCY + (1 + turns_of(places, 4 * slices)) * LOAD_LATENCY);
+    return LAUNCH_SECONDS + cycles * turns_of(f->groups, units * UNIT_GROUPS) / HERTZ;
+}
+
+/* The form that takes the least time; of two that take the same the one of fewer workgroups. */
+static marks_form form_of(const rf_gather_shape *n, const rf_device_caps *caps)
+{
+    marks_form best = { 0 }, f = { .width = n->inner % 4 == 0 ? 4 : 1 };
+    f.inner = n->inner / f.width;
+    f.words = rf_div_up(n->places, 32);
+    f.heads = rf_div_up(f.words, 32);
+    const uint64_t most = rf_min(rf_min(MOST_ROWS, MOST_WORDS / f.words), rf_min(MOST_HEADS / f.heads, n->choices));
+    for (f.columns = MOST_COLUMNS; f.columns >= 1; f.columns /= 2) {
+        if (f.columns > 1 && f.columns / 2 >= f.inner) continue;
+        f.column_blocks = rf_div_up(f.inner, f.columns);
+        for (f.rows = most; f.rows >= 1; f.rows = f.rows > 1 ? (f.rows + 1) / 2 : 0) {
+            f.row_blocks = rf_div_up(n->choices, f.rows);
+            f.groups = n->batch * n->outer * f.row_blocks * f.column_blocks;
+            f.seconds = form_seconds(&f, n, caps);
+            if (best.seconds == 0 || f.seconds < best.seconds) best = f;
+        }
+        /* Less than a sector of neighbours is not worth reading. */
+        if (f.columns * f.width <= 8) break;
+    }
+    return best;
+}
+
+static uint64_t form_loops(const marks_form *f, const rf_gather_shape *n)
+{
+    const uint64_t of_marks = f->words * 5 + 16, lists = f->heads + 2 * FEW;
+    return 64 + n->places / PLACES_ABREAST + lists + f->rows * of_marks;
+}
+
+static double marks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
+    const rf_gather_shape size = size_of(&all, caps);
+    if (size.choices == 0 || size.places == 0 || rf_local_size(caps, LANES) != LANES ||
+        caps->max_shared_memory < SHARED_BYTES)
+        return RF_SCORE_NONE;
+    rf_gather_chunk chunk = { 0 };
+    (void)rf_gather_chunk_next(&all, &size, &chunk); /* the largest */
+    const marks_form f = form_of(&chunk.size, caps);
+    if (f.groups > INT32_MAX || form_loops(&f, &chunk.size) > rf_loop_limit(caps)) return RF_SCORE_NONE;
+    const double chunks = turns_of(all.batch, size.batch) * turns_of(all.outer, size.outer) *
+                          turns_of(all.choices, size.choices) * turns_of(all.places, size.places);
+    return rf_score_of_time(chunks * f.seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
+}
+
+/* Fours of 16 bits; results that several dispatches add to are rounded once, by what converts them. */
+static bool marks_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
+    const rf_gather_shape size = size_of(&all, caps);
+    return all.inner % 4 == 0 && (size.places == all.places || !rf_dtype_is_narrow(call->out[0].dtype));
+}
+
+/* With rows as long as they are in words of memory. */
+static rf_gather_shape stored_as(const rf_gather_shape *all, rf_dtype type)
+{
+    rf_gather_shape s = *all;
+    if (rf_dtype_is_narrow(type)) s.inner /= 2;
+    return s;
+}
+
+static uint32_t types_of(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_dtype dy = call->in[0].dtype, dx = call->out[0].dtype;
+    uint32_t types = 0;
+    if (rf_dtype_is_narrow(dy)) types |= 1u << 0 | rf_type_word(dy, caps) << 8;
+    if (rf_dtype_is_narrow(dx)) types |= 1u << 2 | rf_type_word(dx, caps) << 8;
+    return types;
+}
+
+static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+{
+    const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
+    const rf_gather_shape size = size_of(&all, caps);
+    const rf_gather_shape dy = stored_as(&all, call->in[0].dtype), dx = stored_as(&all, call->out[0].dtype);
+    const uint32_t types = types_of(call, caps);
+    for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
+        const rf_gather_shape *n = &chunk.size;
+        const marks_form f = form_of(n, caps);
+        marks_push push = { .groups = (uint32_t)f.groups,
+                            .row_blocks = (uint32_t)f.row_blocks,
+                            .column_blocks = (uint32_t)f.column_blocks,
+                            .outer = (uint32_t)n->outer,
+                            .choices = (uint32_t)n->choices,
+                            .places = (uint32_t)n->places,
+                            .inner = (uint32_t)f.inner,
+                            .rows = (uint32_t)f.rows,
+                            .columns = (uint32_t)f.columns,
+                            .words = (uint32_t)f.words,
+                            .heads = (uint32_t)f.heads,
+                            .first = (uint32_t)chunk.choice,
+                            .adds = chunk.place > 0 };
+        const rf_shader *shader = f.width == 4 ? &rf_shader_gather_marks_w4 : &rf_shader_gather_marks_w1;
+        rf_dispatch *d = rf_kernel_plan_add(plan, shader, form_loops(&f, n));
+        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        d->concurrent = plan->count > 1 && !push.adds;
+        rf_dispatch_spec(d, LANES);
+        if (f.width == 4) rf_dispatch_spec(d, types);
+        push.dy_offset =
+            rf_gather_bind_y(d, caps, RF_BIND_INPUT, &dy, &chunk, (uint32_t)(f.width * dy.inner / all.inner));
+        push.indices_offset = rf_gather_bind_indices(d, caps, &all, &chunk);
+        push.dx_offset =
+            rf_gather_bind_x(d, caps, RF_BIND_OUTPUT, &dx, &chunk, (uint32_t)(f.width * dx.inner / all.inner));
+        rf_dispatch_push(d, &push, sizeof(push));
+        rf_dispatch_groups(d, caps, f.groups);
+    }
+    return RF_OK;
+}
+
+const rf_kernel rf_gather_grad_marks = { "marks", marks_score, marks_plan, .narrow = marks_narrow };

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fusions into the gradients of cross-entropies. */
+#ifndef RF_OPS_REDUCTION_COMMON_LOSS_H
+#define RF_OPS_REDUCTION_COMMON_LOSS_H
+
+#include "graph/graph.h"
+
+/* A gradient that is the same number for all rows is read as that number: broadcast_like's hook. */
+bool rf_loss_absorb_dloss(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
+/* The losses of the same predictions become the gradient's second output; where they are added up, and whether
+ * predictions are right, further ones. */
+bool rf_loss_absorb(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);
+
+#endif

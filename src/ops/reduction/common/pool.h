@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the pooling ops share: pool.c (host side), pool_kernels.c. */
+#ifndef RF_OPS_REDUCTION_COMMON_POOL_H
+#define RF_OPS_REDUCTION_COMMON_POOL_H
+
+#include "ops/kit.h"
+#include "ops/ops.h"
+
+typedef struct rf_pool_geometry {
+    int64_t images, height, width, channels, out_height, out_width;
+    int64_t window[2], stride[2], pad_top, pad_left;
+    bool relu_mask;
+} rf_pool_geometry;
+/* Sizes of a pooling of `x`; fails with a message that names `op`. */
+rf_result rf_pool_geometry_make(const char *op, const rf_pool2d_attr *attr, const rf_tensor_desc *x,
+                                rf_pool_geometry *out);
+
+/* Which of a forward call's or a gradient call's inputs is the unpooled tensor. */
+static inline uint32_t rf_pool_x_input(const rf_op_call *call)
+{
+    return call->n_in > 1 ? 1 : 0;
+}
+
+/* All that is read and written is stored in 16 bits. */
+bool rf_pool_is_narrow(const rf_op_call *call);
+extern const rf_kernel rf_pool_walk_max, rf_pool_walk_max_grad, rf_pool_walk_avg, rf_pool_walk_avg_grad,
+    rf_pool_walk_avg_grad_2;
+
+#define RF_NUM_MAX_POOL_KERNELS 7
+extern const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS];
+#define RF_NUM_MAX_POOL_GRAD_KERNELS 12
+extern const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS];
+#define RF_NUM_AVG_POOL_KERNELS 5
+extern const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS];
+#define RF_NUM_AVG_POOL_GRAD_KERNELS 6
+extern const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS];
+
+#endif

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of the pooling ops: one invocation per window or per input element, over whole images. Some walk whole
+ * windows, which is right for small ones; others walk the sides of large windows one after the other; the gradient of
+ * maxima of windows that overlap first notes where each maximum is. */
+#include "ops/reduction/common/pool.h"
+#include "rf_shaders.h"
+
+/* Larger images would leave the range in which the shaders' division by reciprocals is exact. */
+#define MAX_IMAGE_VECTORS (1u << 22)
+/* Beyond this walking through all windows of an element is hundreds of times slower than walking their sides. */
+#define MAX_GATHER_LOOPS (1u << 14)
+#define MAX_EXACT_FLOAT (1 << 24)
+/* Longer sides of a window stay out of the pipeline: drivers of GPUs unroll loops of fixed length, and 50 columns
+ * spill. */
+#define MAX_FIXED_SIDE 16
+#define MAX_FIXED_SIDE_FEW_REGISTERS 4
+
+/* What an invocation stands for. */
+typedef enum pool_walk { WALK_WINDOWS, WALK_ELEMENTS, WALK_QUADS /* 2 x 2 elements */ } pool_walk;
+typedef enum pool_needs {
+    NEEDS_NOTHING,
+    NEEDS_SEPARATE, /* windows that do not overlap */
+    NEEDS_2X2,      /* windows of 2 x 2 side by side, no padding */
+} pool_needs;
+/* What an invocation loops over. */
+typedef enum pool_loop {
+    LOOPS_NONE,
+    LOOPS_WINDOW,
+    LOOPS_COVERING, /* the windows that cover an element */
+    LOOPS_BOTH,     /* all elements of each of them */
+    LOOPS_CELL,     /* a window, then what lies between it and the next */
+} pool_loop;
+typedef struct pool_variant {
+    const rf_shader *shader;
+    pool_walk walk;
+    pool_loop loops;
+    uint32_t vector;
+    pool_needs needs;
+    int score;
+    bool fixed;            /* made for windows and strides that are specialization constants */
+    bool texel;            /* reads through texel buffers */
+    const rf_shader *wide; /* that of subgroups of 16, where `shader` is that of 8 */
+} pool_variant;
+
+static bool pool_fits(const pool_variant *v, const rf_pool_geometry *p)
+{
+    if (p->channels % v->vector != 0) return false;
+    switch (v->needs) {
+    case NEEDS_NOTHING: break;
+    case NEEDS_SEPARATE: return p->stride[0] >= p->window[0] && p->stride[1] >= p->window[1];
+    case NEEDS_2X2:
+        /* Then (size - 2) / 2 + 1 windows leave at most one row and one column over. */
+        return p->window[0] == 2 && p->window[1] == 2 && p->stride[0] == 2 && p->stride[1] == 2 && p->pad_top == 0 &&
+               p->pad_left == 0 && p->out_height == p->height / 2 && p->out_width == p->width / 2;
+    }
+    return true;
+}
+
+/* Windows that cover an element along one axis, at most. */
+static uint64_t count_covering(const rf_pool_geometry *p, int axis)
+{
+    return rf_div_up((uint64_t)p->window[axis], (uint64_t)p->stride[axis]);
+}
+
+/* Iterations of loops over `rows` lines of `columns` elements. */
+static uint64_t area_loops(uint64_t rows, uint64_t columns)
+{
+    return rows * (columns + 2) + 1;
+}
+
+/* The longest side of a cell: from one window to the next, or from a window to the image's ends. */
+static uint64_t cell_side(int64_t size, int64_t out_size, int64_t stride, int64_t before)
+{
+    if (out_size == 1) return (uint64_t)size;
+    const int64_t last = size - ((out_size - 1) * stride - before);
+    return (uint64_t)(last > stride ? last : stride);
+}
+
+static uint64_t pool_loops(const pool_variant *v, const rf_pool_geometry *p)
+{
+    const uint64_t window = area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
+    const uint64_t windows = area_loops(count_covering(p, 0), count_covering(p, 1));
+    switch (v->loops) {
+    case LOOPS_NONE: return RF_NO_LOOPS;
+    case LOOPS_WINDOW: return window;
+    case LOOPS_COVERING: return windows;
+    case LOOPS_CELL:
+        return window + area_loops(cell_side(p->height, p->out_height, p->stride[0], p->pad_top),
+                                   cell_side(p->width, p->out_width, p->stride[1], p->pad_left));
+    case LOOPS_BOTH: return count_covering(p, 0) * (count_covering(p, 1) * (window + 1) + 2) + 1;
+    }
+    return 0;
+}
+
+/* What an invocation stands for: `rows` x `columns` of an image, all channels. False where they are too many. */
+static bool image_job(const rf_pool_geometry *p, const rf_device_caps *caps, const rf_shader *shader, uint64_t loops,
+                      int64_t rows, int64_t columns, uint32_t vector, rf_row_job *job)
+{
+    const int64_t channels = p->channels / vector, image = p->height * p->width * channels;
+    const int64_t threads = rows * columns * channels;
+    if (image > INT32_MAX || threads > INT32_MAX || (vector > 1 && threads >= MAX_IMAGE_VECTORS)) return false;
+    *job = (rf_row_job){ .shader = shader,
+                         .grid = RF_GRID_IMAGES,
+                         .local = rf_local_size(caps, 64),
+                         .rows = (uint64_t)p->images,
+                         .threads_per_row = (uint64_t)threads,
+                         .loops = loops };
+    const int64_t sizes[] = { p->images,    p->height,    p->width,     channels,     p->out_height, p->out_width,
+                              p->window[0], p->window[1], p->stride[0], p->stride[1], p->pad_top,    p->pad_left };
+    for (uint32_t i = 0; i < RF_LENGTH(sizes); i++) job->push[job->n_push++] = (uint32_t)sizes[i];
+    job->push[job->n_push++] = rf_float_word(1.0f / (float)channels);
+    job->push[job->n_push++] = rf_float_word(1.0f / (float)columns);
+    job->push[job->n_push++] = p->relu_mask;
+    return true;
+}
+
+/* Makes window and stride part of the pipeline where the window is small. */
+static void fix_sides(const rf_pool_geometry *p, const rf_device_caps *caps, rf_row_job *job)
+{
+    const int64_t most = caps->invocation_registers > 0 ? MAX_FIXED_SIDE_FEW_REGISTERS : MAX_FIXED_SIDE;
+    const bool fixed = p->window[0] <= most && p->window[1] <= most;
+    const int64_t sides[] = { p->window[0], p->window[1], p->stride[0], p->stride[1] };
+    for (uint32_t i = 0; i < RF_LENGTH(sides); i++) job->spec[job->n_spec++] = fixed ? (uint32_t)sides[i] : 0;
+}
+
+static uint64_t image_bytes(const rf_tensor_desc *desc, const rf_pool_geometry *p)
+{
+    return rf_tensor_bytes(desc) / (uint64_t)p->images;
+}
+
+bool rf_pool_is_narrow(const rf_op_call *call)
+{
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!(call->op->shape_only >> i & 1) && !rf_dtype_is_narrow(call->in[i].dtype)) return false;
+    return rf_dtype_is_narrow(call->out[0].dtype);
+}
+
+static bool pool_takes_narrow(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
+{
+    return v->vector >= 4 && rf_pool_is_narrow(call) && (!v->texel || rf_texels_narrow(call, caps));
+}
+
+/* Makes the type part of the pipeline: constant 5. */
+static void fix_type(const rf_op_call *call, const rf_device_caps *caps, rf_row_job *job)
+{
+    while (job->n_spec < 4) job->spec[job->n_spec++] = 0;
+    job->spec[job->n_spec++] = rf_type_word(call->out[0].dtype, caps);
+}
+
+/* False when the variant cannot do the call. */
+static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v, rf_row_job *job)
+{
+    rf_pool_geometry p;
+    const rf_op_call wide = rf_call_widened(call);
+    if (rf_pool_geometry_make(call->op->name, call->attr, &wide.in[rf_pool_x_input(call)], &p) != RF_OK) return false;
+    const int64_t rows = v->walk == WALK_WINDOWS ? p.out_height : v->walk == WALK_QUADS ? (p.height + 1) / 2 : p.height;
+    const int64_t columns = v->walk == WALK_WINDOWS ? p.out_width : v->walk == WALK_QUADS ? (p.width + 1) / 2 : p.width;
+    const uint64_t loops = pool_loops(v, &p);
+    if (!pool_fits(v, &p) || loops > rf_loop_limit(caps)) return false;
+    if (v->loops == LOOPS_BOTH && loops > MAX_GATHER_LOOPS) return false;
+    const rf_shader *shader = v->wide && caps->subgroup_size == 16 ? v->wide : v->shader;
+    if (!image_job(&p, caps, shader, loops, rows, columns, v->vector, job)) return false;
+    if (v->fixed) fix_sides(&p, caps, job);
+    if (rf_pool_is_narrow(call)) fix_type(call, caps, job);
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!(call->op->shape_only & 1u << i)) rf_row_job_tensor(job, RF_BIND_INPUT, i, image_bytes(&call->in[i], &p));
+    for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, image_bytes(&call->out[0], &p));
+    return true;
+}
+
+static double pool_score(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
+{
+    rf_row_job job;
+    if (!pool_job(call, caps, v, &job) || (v->wide && !rf_flat_texels(caps))) return RF_SCORE_NONE;
+    const uint64_t chunk = rf_row_job_chunk(&job, caps);
+    /* Texel views gain where the driver makes single loads of vectors only; not when they are so small that a call
+     * becomes many dispatches. */
+    if (chunk == 0) return RF_SCORE_NONE;
+    return v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || chunk < job.rows) ? RF_SCORE_RESERVE : v->score;
+}
+
+static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v,
+                           rf_kernel_plan *plan)
+{
+    rf_row_job job;
+    if (!pool_job(call, caps, v, &job))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: kernel %s does not support this pooling", call->op->name,
+                       v->shader->name);
+    return rf_row_job_plan(&job, caps, plan);
+}
+
+#define KERNEL(id, text, ...)                                                                                          \
+    static const pool_variant id##_variant = { __VA_ARGS__ };                                                          \
+    static bool id##_narrow(const rf_op_call *call, const rf_device_caps *caps)                                        \
+    {                                                                                                                  \
+        return pool_takes_narrow(call, caps, &id##_variant);                                                           \
+    }                                                                                                                  \
+    RF_NARROW_VARIANT(static, id, text, pool_score, pool_plan, &id##_variant, id##_narrow)
+
+/* ---- large windows: one side after the other ---- */
+
+enum { LARGE_WINDOW = 1024 }; /* elements: from here on walking sides is chosen where the walk of areas would do, too */
+
+/* Rates what walks sides: always a choice, the better one for large windows. */
+static double sides_score(const rf_pool_geometry *p, const rf_row_job *jobs, uint32_t n, const rf_device_caps *caps)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (jobs[i].loops > rf_loop_limit(caps) || rf_row_job_chunk(&jobs[i], caps) == 0) return RF_SCORE_NONE;
+    return p->window[0] * p->window[1] >= LARGE_WINDOW ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
+}
+
+/* Shaders for single channels and for fours. */
+typedef struct sides_shaders {
+    const rf_shader *one, *four;
+} sides_shaders;
+
+/* The geometries of the two steps: along the width, then along the height. Gradients keep the windows' lines in the
+ * first, as there is one gradient for each. */
+static void sides_of(const rf_pool_geometry *p, bool gradient, rf_pool_geometry *wide, rf_pool_geometry *high)
+{
+    *wide = *high = *p;
+    if (gradient) {
+        wide->height = p->out_height;
+        high->out_width = p->width;
+    } else {
+        wide->out_height = p->height;
+        high->width = p->out_width;
+    }
+    wide->window[0] = wide->stride[0] = high->window[1] = high->stride[1] = 1;
+    wide->pad_top = high->pad_left = 0;
+}
+
+static bool side_job(const rf_pool_geometry *p, const rf_device_caps *caps, const sides_shaders *shaders, bool gradient,
+                     rf_row_job *job)
+{
+    const uint64_t loops = gradient ? area_loops(count_covering(p, 0), count_covering(p, 1))
+                                    : area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
+    const int64_t rows = gradient ? p->height : p->out_height, columns = gradient ? p->width : p->out_width;
+    if (p->channels % 4 == 0 && image_job(p, caps, shaders->four, loops, rows, columns, 4, job)) {
+        fix_sides(p, caps, job);
+        return true;
+    }
+    return image_job(p, caps, shaders->one, loops, rows, columns, 1, job);
+}
+
+/* A maximum of lines' maxima, a mean of lines' means, and what such a mean does to its gradient: the same shader along
+ * the one side and along the other. */
+static bool sides_jobs(const rf_op_call *call, const rf_device_caps *caps, const sides_shaders *shaders, bool gradient,
+                       rf_pool_geometry *p, rf_row_job jobs[2])
+{
+    rf_pool_geometry wide, high;
+    if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[rf_pool_x_input(call)], p) != RF_OK) return false;
+    sides_of(p, gradient, &wide, &high);
+    if (!side_job(&wide, caps, shaders, gradient, &jobs[0]) || !side_job(&high, caps, shaders, gradient, &jobs[1]))
+        return false;
+    const uint64_t between = (uint64_t)(wide.height * high.width * p->channels) * sizeof(float);
+    rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 0, image_bytes(&call->in[0], p));
+    rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, between);
+    rf_row_job_tensor(&jobs[1], RF_BIND_WORKSPACE, 0, between);
+    jobs[1].tensors[0].write = false;
+    rf_row_job_tensor(&jobs[1], RF_BIND_OUTPUT, 0, image_bytes(&call->out[0], p));
+    return true;
+}
+
+static rf_result sides_plan(const rf_op_call *call, const rf_device_caps *caps, const sides_shaders *shaders,
+                            bool gradient, rf_kernel_plan *plan)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[2];
+    if (!sides_jobs(call, caps, shaders, gradient, &p, jobs))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the images are too large for kernel 'sides'", call->op->name);
+    plan->workspace = jobs[1].rows * jobs[1].tensors[0].row_bytes;
+    RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
+    return rf_row_job_plan(&jobs[1], caps, plan);
+}
+
+#define SIDES_KERNEL(id, gradient, ...)                                                                                \
+    static const sides_shaders id##_shaders = { __VA_ARGS__ };                                                         \
+    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
+    {                                                                                                                  \
+        rf_pool_geometry p;                                                                                            \
+        rf_row_job jobs[2];                                                                                            \
+        return sides_jobs(call, caps, &id##_shaders, gradient, &p, jobs) ? sides_score(&p, jobs, 2, caps) : 0;         \
+    }                                                                                                                  \
+    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
+                               rf_kernel_plan *plan)                                                                   \
+    {                                                                                                                  \
+        return sides_plan(call, caps, &id##_shaders, gradient, plan);                                                  \
+    }                                                                                                                  \
+    static const rf_kernel id = { "sides", id##_score, id##_plan };
+SIDES_KERNEL(max_sides, false, &rf_shader_pool_max, &rf_shader_pool_max_vec4)
+SIDES_KERNEL(avg_sides, false, &rf_shader_pool_avg, &rf_shader_pool_avg_vec4)
+SIDES_KERNEL(avg_grad_sides, true, &rf_shader_pool_avg_grad, &rf_shader_pool_avg_grad_vec4)
+
+/* What the last step of a maximum's gradient reads and writes: the windows' gradients, the images, and where each
+ * window's maximum is, which earlier steps left at `places` in the workspace. */
+static void gather_tensors(rf_row_job *job, uint64_t window_bytes, uint64_t x_bytes, uint64_t places)
+{
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, window_bytes);
+    rf_row_job_tensor(job, RF_BIND_INPUT, 1, x_bytes);
+    rf_row_job_tensor(job, RF_BIND_WORKSPACE, 0, window_bytes);
+    job->tensors[2].base = places;
+    job->tensors[2].write = false;
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, x_bytes);
+}
+
+/* The gradient of a maximum needs to know which element that is: the three steps of pool_max_index.comp. The third
+ * takes `lines` lines of the windows that cover an element at a time. */
+static bool index_jobs(const rf_op_call *call, const rf_device_caps *caps, rf_pool_geometry *p, rf_row_job jobs[3],
+                       uint64_t *lines)
+{
+    if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[1], p) != RF_OK) return false;
+    const uint64_t line = count_covering(p, 1) + 2, limit = rf_loop_limit(caps) - 1;
+    *lines = limit / line < count_covering(p, 0) ? limit / line : count_covering(p, 0);
+    if (*lines == 0 || p->height * p->width > INT32_MAX) return false;
+    const bool fits =
+        image_job(p, caps, &rf_shader_pool_max_index_lines, (uint64_t)p->window[1] + 1, p->height, p->out_width, 1,
+                  &jobs[0]) &&
+        image_job(p, caps, &rf_shader_pool_max_index_windows, (uint64_t)p->window[0] + 1, p->out_height, p->out_width,
+                  1, &jobs[1]) &&
+        image_job(p, caps, &rf_shader_pool_max_index_grad, *lines * line + 1, p->height, p->width, 1, &jobs[2]);
+    if (!fits) return false;
+    const uint64_t x_bytes = image_bytes(&call->in[1], p), window_bytes = image_bytes(&call->in[0], p);
+    const uint64_t column_bytes = (uint64_t)(p->height * p->out_width * p->channels) * sizeof(int32_t);
+    const uint64_t places = rf_align_up((uint64_t)p->images * column_bytes, caps->buffer_alignment);
+    rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 1, x_bytes);
+    rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, column_bytes);
+    rf_row_job_tensor(&jobs[1], RF_BIND_INPUT, 1, x_bytes);
+    rf_row_job_tensor(&jobs[1], RF_BIND_WORKSPACE, 0, column_bytes);
+    jobs[1].tensors[1].write = false;
+    rf_row_job_tensor(&jobs[1], RF_BIND_WORKSPACE, 0, window_bytes);
+    jobs[1].tensors[2].base = places;
+    gather_tensors(&jobs[2], window_bytes, x_bytes, places);
+    return true;
+}
+
+static double max_grad_sides_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[3];
+    uint64_t lines;
+    return index_jobs(call, caps, &p, jobs, &lines) ? sides_score(&p, jobs, 3, caps) : 0;
+}
+
+static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                     rf_kernel_plan *plan)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[3];
+    uint64_t lines;
+    if (!index_jobs(call, caps, &p, jobs, &lines))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the images are too large for kernel 'sides'", call->op->name);
+    plan->workspace = jobs[2].tensors[2].base + jobs[2].rows * jobs[2].tensors[2].row_bytes;
+    for (int i = 0; i < 3; i++) jobs[i].n_push += 2;
+    RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
+    RF_TRY(rf_row_job_plan(&jobs[1], caps, plan));
+    for (uint64_t first = 0; first < count_covering(&p, 0); first += lines) {
+        jobs[2].push[jobs[2].n_push - 2] = (uint32_t)first;
+        jobs[2].push[jobs[2].n_push - 1] = (uint32_t)(first + lines);
+        RF_TRY(rf_row_job_plan(&jobs[2], caps, plan));
+    }
+    return RF_OK;
+}
+static const rf_kernel max_grad_sides = { "sides", max_grad_sides_score, max_grad_sides_plan };
+
+/* ---- small windows that overlap: where each one's maximum is, then who has it ---- */
+
+/* The shaders of the two steps. */
+typedef struct places_shaders {
+    const rf_shader *windows, *grad;
+    uint32_t vector;
+    bool texel;
+    int score;
+} places_shaders;
+
+static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v,
+                        rf_pool_geometry *p, rf_row_job jobs[2])
+{
+    if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[1], p) != RF_OK) return false;
+    const uint64_t window = area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
+    const uint64_t covering = area_loops(count_covering(p, 0), count_covering(p, 1));
+    if (p->channels % v->vector != 0 || p->height * p->width > MAX_EXACT_FLOAT || window > rf_loop_limit(caps) ||
+        covering > rf_loop_limit(caps) ||
+        !image_job(p, caps, v->windows, window, p->out_height, p->out_width, v->vector, &jobs[0]) ||
+        !image_job(p, caps, v->grad, covering, p->height, p->width, v->vector, &jobs[1]))
+        return false;
+    for (uint32_t i = 0; v->vector > 1 && i < 2; i++) fix_sides(p, caps, &jobs[i]);
+    const uint64_t x_bytes = image_bytes(&call->in[1], p), window_bytes = image_bytes(&call->in[0], p);
+    rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 1, x_bytes);
+    rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, window_bytes);
+    gather_tensors(&jobs[1], window_bytes, x_bytes, 0);
+    for (uint32_t i = 0; v->texel && i < 3; i++) jobs[1].tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
+    if (v->texel) jobs[0].tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
+    return true;
+}
+
+static double places_score(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[2];
+    if (!places_jobs(call, caps, v, &p, jobs)) return RF_SCORE_NONE;
+    const uint64_t windows = rf_row_job_chunk(&jobs[0], caps), elements = rf_row_job_chunk(&jobs[1], caps);
+    if (windows == 0 || elements == 0) return RF_SCORE_NONE;
+    const bool is_cut = windows < jobs[0].rows || elements < jobs[1].rows;
+    if (v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || is_cut)) return RF_SCORE_RESERVE;
+    /* Where windows lie apart, each has its elements to itself, and one walk over it does. */
+    return p.stride[0] >= p.window[0] && p.stride[1] >= p.window[1] ? RF_SCORE_RESERVE : v->score;
+}
+
+static rf_result places_plan(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v,
+                             rf_kernel_plan *plan)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[2];
+    if (!places_jobs(call, caps, v, &p, jobs))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: kernel %s does not support this pooling", call->op->name,
+                       v->grad->name);
+    plan->workspace = rf_tensor_bytes(&call->in[0]);
+    RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
+    return rf_row_job_plan(&jobs[1], caps, plan);
+}
+
+#define PLACES_KERNEL(id, text, suffix, ...)                                                                           \
+    static const places_shaders id##_variant = { &rf_shader_pool_max_places_windows##suffix,                           \
+                                                 &rf_shader_pool_max_places_grad##suffix, __VA_ARGS__ };               \
+    RF_VARIANT(static, id, text, places_score, places_plan, &id##_variant)
+PLACES_KERNEL(max_grad_places, "places", , 1, false, RF_SCORE_WIDE);
+PLACES_KERNEL(max_grad_places_vec4, "places_vec4", _vec4, 4, false, RF_SCORE_SHAPE);
+PLACES_KERNEL(max_grad_places_texel, "places_texel", _texel, 4, true, RF_SCORE_DRIVER);
+
+/* ---- the kernels ---- */
+
+KERNEL(max_any, "any", &rf_shader_pool_max, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
+KERNEL(max_vec4, "vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
+       .fixed = true);
+KERNEL(max_texel, "texel", &rf_shader_pool_max_texel, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_SHAPE,
+       .fixed = true, .texel = true);
+KERNEL(max_2x2, "2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
+KERNEL(max_2x2_texel, "2x2_texel", &rf_shader_pool_max_2x2_texel, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2,
+       RF_SCORE_DRIVER, .texel = true);
+const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS] = { &max_any,         &max_vec4,      &max_texel,
+                                                                        &max_2x2,         &max_2x2_texel, &max_sides,
+                                                                        &rf_pool_walk_max };
+
+KERNEL(max_grad_gather, "gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING,
+       RF_SCORE_ANY);
+KERNEL(max_grad_gather_vec4, "gather_vec4", &rf_shader_pool_max_grad_gather_vec4, WALK_ELEMENTS, LOOPS_BOTH, 4,
+       NEEDS_NOTHING, RF_SCORE_WIDE);
+KERNEL(max_grad_cells, "cells", &rf_shader_pool_max_grad_cells, WALK_WINDOWS, LOOPS_CELL, 1, NEEDS_SEPARATE,
+       RF_SCORE_WIDE);
+KERNEL(max_grad_cells_vec4, "cells_vec4", &rf_shader_pool_max_grad_cells_vec4, WALK_WINDOWS, LOOPS_CELL, 4,
+       NEEDS_SEPARATE, RF_SCORE_SHAPE);
+KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
+KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel8, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
+       RF_SCORE_DRIVER, .texel = true, .wide = &rf_shader_pool_max_grad_2x2_texel16);
+KERNEL(max_grad_2x2_eights, "2x2_eights", &rf_shader_pool_max_grad_2x2_eights8, WALK_QUADS, LOOPS_NONE, 8, NEEDS_2X2,
+       RF_SCORE_DRIVER, .texel = true, .wide = &rf_shader_pool_max_grad_2x2_eights16);
+const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
+    &max_grad_gather, &max_grad_gather_vec4, &max_grad_cells,        &max_grad_cells_vec4,
+    &max_grad_2x2,    &max_grad_2x2_eights,  &max_grad_2x2_texel,    &max_grad_sides,
+    &max_grad_places, &max_grad_places_vec4, &max_grad_places_texel, &rf_pool_walk_max_grad
+};
+
+KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
+KERNEL(avg_vec4, "vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
+       .fixed = true);
+KERNEL(avg_texel, "texel", &rf_shader_pool_avg_texel, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_SHAPE,
+       .fixed = true, .texel = true);
+const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS] = { &avg_any, &avg_vec4, &avg_texel, &avg_sides,
+                                                                        &rf_pool_walk_avg };
+
+KERNEL(avg_grad_any, "any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, RF_SCORE_ANY);
+KERNEL(avg_grad_vec4, "vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
+       RF_SCORE_WIDE, .fixed = true);
+KERNEL(avg_grad_texel, "texel", &rf_shader_pool_avg_grad_texel, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
+       RF_SCORE_SHAPE, .fixed = true, .texel = true);
+const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS] = {
+    &avg_grad_any, &avg_grad_vec4, &avg_grad_texel, &avg_grad_sides, &rf_pool_walk_avg_grad, &rf_pool_walk_avg_grad_2
+};
