@@ -68,6 +68,11 @@ class Commands(unittest.TestCase):
             ("ringfire-bench", "model"): (("--batch", "4", "--seconds", "0.01", "--device", "llvmpipe"), lambda d: d["images_per_second"] > 0),
             ("ringfire-bench", "zoo"): (("--model", "gpt", "--batch", "1", "--seconds", "0.001", "--device", "llvmpipe"),
                                lambda d: d["networks"][0]["units_per_second"] > 0 and d["networks"][0]["parameters"] == 808064),
+            ("ringfire-bench", "audit"): (
+                ("--network", "ncf", "--kernel", "matmul/lanes8_texel", "--batch", "64", "--turns",
+                 "1", "--device", "llvmpipe"),
+                lambda d: (d["networks"][0]["seconds"] > 0
+                           and d["variants"][0]["networks"][0]["without_seconds"] > 0)),
             ("ringfire-bench", "attention"): (("--length", "40", "--heads", "1", "--width", "8", "--rounds", "1", "--seconds", "0.001", "--device", "llvmpipe"),
                                      lambda d: d["lengths"][0]["length"] == 40 and d["lengths"][0]["fused_training_seconds"] > 0),
             ("ringfire-bench", "allreduce"): (("--size", "4K", "--seconds", "0.01"), lambda d: d["ranks"] == 2 and d["results"][0]["bytes"] == 4096),
@@ -246,7 +251,13 @@ class Commands(unittest.TestCase):
                   (("ringfire-bench", "scale", "--sum-rate", "0"), "--sum-rate is '0'"),
                   (("ringfire-bench", "train", "--alone"), "add --workers 1"), (("ringfire-bench", "train", "--alone", "--workers", "1"), "--devices: name them"),
                   (("ringfire-bench", "train", "--alone", "--workers", "1", "--devices", "all"), "--devices: name them")]
-        numbers = {("bench",): {"--batch": (1, 65536)}, ("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
+        wrong += [(("ringfire-bench", "audit", "--network", "vgg"), "cnn, resnet, densenet"),
+                  (("ringfire-bench", "audit", "--kernel", "matmul"), "not OP/NAME"),
+                  (("ringfire-bench", "audit", "--kernel", "matmul/fast"), "no kernel 'fast' of matmul"),
+                  (("ringfire-bench", "audit", "--kernel", "mul/naive"), "no operation 'mul'"),
+                  (("ringfire-bench", "audit", "--clock", "sun"), "device, host and processor")]
+        numbers = {("ringfire-bench", "audit"): {"--batch": (1, 1 << 16), "--turns": (1, 1000)},
+                   ("bench",): {"--batch": (1, 65536)}, ("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000), "--master-port": (1, 65535), "--nnodes": (1, 1024)},
                    ("ringfire-bench", "model"): {"--batch": (1, 1 << 20)}, ("ringfire-bench", "zoo"): {"--batch": (1, 1 << 16)},
                    ("ringfire-bench", "attention"): {"--length": (1, 1 << 16), "--heads": (1, 1024), "--width": (1, 1024), "--rounds": (1, 99)},
                    ("ringfire-bench", "allreduce"): {"--ranks": (2, 16)}, ("ringfire-bench", "job"): {"--workers": (2, 1024)},
@@ -289,7 +300,8 @@ class Commands(unittest.TestCase):
                  (("run", "--hostfile", missing, "true"), FAILED, {}), (("run", "-n", "3", "-H", "localhost", "true"), FAILED, {})]
         codes += [(("ringfire-bench", name, "--device", "voodoo"), FAILED, {}) for name in ("ops", "kernels", "device", "model", "zoo", "attention", "observe")]
         codes += [(("ringfire-bench", "kernels", "--op", "argmax", "--device", "llvmpipe", "--compare", path), FAILED, {}) for path in (missing, self.root / "log.csv")]
-        codes += [(("ringfire-bench", "train", "--devices", "voodoo"), FAILED, {})]
+        codes += [(("ringfire-bench", "train", "--devices", "voodoo"), FAILED, {}),
+                  (("ringfire-bench", "audit", "--device", "voodoo"), FAILED, {})]
         codes += [(("ringfire-bench", *words, "--json=/nonexistent/x"), FAILED, {}) for words in (("scale", "--model"), ("job",))]
         asked = set()
         for arguments, code, env in codes:

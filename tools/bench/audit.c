@@ -11,6 +11,7 @@
 #include "bench/report.h"
 #include "bench/zoo.h"
 #include "clock.h"
+#include "ops/ops.h"
 #include "options.h"
 #include "text.h"
 
@@ -198,6 +199,10 @@ static void set_kernel(audit_options *o, const char *text, struct argp_state *st
     snprintf(o->op, sizeof(o->op), "%.*s", (int)(slash - text), text);
     o->choices.op = o->op;
     o->choices.kernel = slash + 1;
+    const rf_op *op = rf_ops_find(o->op);
+    if (!op) argp_error(state, "--kernel %s: there is no operation '%s'", text, o->op);
+    if (!rf_op_find_kernel(op, slash + 1))
+        argp_error(state, "--kernel %s: there is no kernel '%s' of %s", text, slash + 1, o->op);
 }
 
 static rf_clock read_clock(struct argp_state *state, const char *text)
