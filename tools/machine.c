@@ -129,7 +129,7 @@ static rf_result exchange_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     return rf_trace_status(t);
 }
 
-/* Of a step over one matrix, or two. */
+/* Measures a step over one matrix, or two. */
 static rf_result probe_measure(const machine *m, probe *p, rf_shape shape, uint32_t variables, rf_step_fn step,
                                double *seconds)
 {

@@ -29,8 +29,8 @@ typedef struct bench_net {
     rf_element batch;
 } bench_net;
 
-/* What layers compute with (f16, with scaled losses, or bf16; NULL: f32): of the option --mixed, for argp's callback.
- */
+/* Reads the option --mixed: the type that layers compute with (f16, with scaled losses, or bf16; NULL: f32). For argp's
+ * callback. */
 rf_dtype bench_narrow_type(struct argp_state *state, const char *option, const char *text);
 /* The strategy on one device, and the optimizer for it. */
 rf_result bench_net_create_strategy(bench_net *net, const char *device, rf_dtype mixed);

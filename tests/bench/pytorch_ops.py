@@ -12,7 +12,8 @@ bytes at the pace of the first of PACES and its operations at that of the second
 where that is less. For an idle machine. Needs PyTorch (Debian: python3-torch and
 libopenblas0-pthread).
 
-With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire-bench'.
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet
+--exec lavapipe build/release/tools/ringfire-bench'.
 
 Usage: tests/bench/pytorch_ops.py [--ringfire COMMAND] [--device NAME] [--ops NAME,...] [--rounds N]
 [--seconds X] [--threads N] [--json FILE]
@@ -419,7 +420,8 @@ Cost = collections.namedtuple("Cost", "seconds gbytes gflop")
 
 def bench_ops(o, op, seconds):
     """By case: the least time of Ringfire, and what it moves and computes."""
-    command = [*o.ringfire, "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
+    command = [*o.ringfire, "ops", "--device", o.device, "--seconds", seconds, "--json",
+               *(["--op", op] if op else [])]
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
                           env=pytorch_settings.kept_memory.ENVIRONMENT)
     if done.returncode:
@@ -517,8 +519,11 @@ def report(o, table, ours, theirs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire-bench")])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("--ringfire", type=shlex.split,
+                        default=[str(ROOT / "build/release/tools/ringfire-bench")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--ops", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=3)

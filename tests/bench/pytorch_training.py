@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of the networks of `ringfire-bench zoo` in PyTorch, and how fast they are (pytorch_zoo.py, tests/gpu_day/baseline.py)."""
+"""Training steps of the networks of `ringfire-bench zoo` in PyTorch, and how fast they are
+(pytorch_zoo.py, tests/gpu_day/baseline.py)."""
 import dataclasses
 import statistics
 import time

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The networks of `ringfire-bench zoo` beside the same ones in PyTorch on the CPU, in turns, each in a process of its own.
+"""The networks of `ringfire-bench zoo` beside the same ones in PyTorch on the CPU, in turns, each
+in a process of its own.
 
 PyTorch has the setting that it is fastest with here (pytorch_settings.py), which a first pass finds
 for each network: threads of its own and of its BLAS, layout of images, compiled or not. Prints for
@@ -8,7 +9,8 @@ each network how many images or tokens a second each of them trains, the median 
 rounds, and which setting won (--all: how all of them did); at the end the geometric mean of the
 ratios. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
-With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire-bench'.
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet
+--exec lavapipe build/release/tools/ringfire-bench'.
 
 Usage: tests/bench/pytorch_zoo.py [--ringfire COMMAND] [--device NAME] [--models NAME,...]
                                   [--rounds N] [--seconds X] [--threads N] [--all]"""
@@ -97,8 +99,11 @@ def compare(o, name, unit):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire-bench")])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("--ringfire", type=shlex.split,
+                        default=[str(ROOT / "build/release/tools/ringfire-bench")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=5)

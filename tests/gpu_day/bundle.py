@@ -5,8 +5,8 @@ packages: the programs and tests of a build directory, the shared libraries that
 glibc's, which must not be older there), the Vulkan loader and the validation layer, and these
 scripts.
 
-Needs what it packs to be built: tests/ops/test_ops and its neighbours, tools/ringfire, tools/ringfire-bench.
-Usage: bundle.py BUILD_DIRECTORY FILE.tar.xz"""
+Needs what it packs to be built: tests/ops/test_ops and its neighbours, tools/ringfire,
+tools/ringfire-bench. Usage: bundle.py BUILD_DIRECTORY FILE.tar.xz"""
 import json
 import lzma
 import pathlib
@@ -80,7 +80,8 @@ def copy_layer(folder):
 
 
 def fill(build, folder):
-    programs = ["tools/ringfire", "tools/ringfire-bench", *("tests/" + name for name in phases.PROGRAMS)]
+    programs = ["tools/ringfire", "tools/ringfire-bench",
+                *("tests/" + name for name in phases.PROGRAMS)]
     missing = [name for name in programs if not (build / name).exists()]
     if missing:
         sys.exit("bundle: %s has no %s; build them first, as ./dev gpu-bundle does"

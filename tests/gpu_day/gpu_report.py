@@ -186,9 +186,10 @@ def main():
     o.out, o.programs = o.out.resolve(), o.programs.resolve()
     if unknown := [name for name in o.only or () if name.partition("/")[0] not in phases.NAMES]:
         parser.error("there is no phase '%s'; there are %s" % (unknown[0], ", ".join(phases.NAMES)))
-    if not (o.programs / "tools/ringfire").exists():
-        parser.error("%s holds no tools/ringfire: name a build directory, or a bundle's folder, "
-                     "with --programs" % o.programs)
+    for name in ("tools/ringfire", "tools/ringfire-bench"):
+        if not (o.programs / name).exists():
+            parser.error("%s holds no %s: name a build directory, or a bundle's folder, "
+                         "with --programs" % (o.programs, name))
     o.out.mkdir(parents=True, exist_ok=True)
     environment = environment_for(o)
     python = python_with_pytorch(o.pytorch)

@@ -23,19 +23,27 @@ WALK = "ops/test_ops"
 SNAPSHOT = "gpu/dump_snapshot"
 PROGRAMS = (WALK, SNAPSHOT, *dict.fromkeys(room for room, _ in TESTS))  # below tests/
 
-# All operations with a benchmark as `ringfire-bench ops --op` takes them, each a process of its own: what ended before the limit is kept. First what
-# networks spend most time on. Behind '=' stands a whole name, else what names contain; no two take the same operation.
-OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", "=rnn", "rnn_grad", "softmax", "crossentropy", "layer_norm",
-              "batch_", "elementwise", "reduce", "sum_to_like", "max_pool2d", "avg_pool2d", "adam", "gather", "=transpose", "concat",
-              "conv2d_transpose", "conv2d_pool", "normalize", "bias_add", "recurrence", "cumsum", "cumprod", "top_k", "upsample2d", "dropout", "cast",
-              "sgd", "momentum", "rmsprop", "adagrad", "lion", "lamb", "muon_update", "average_update", "accumulate", "overwrite", "assign",
-              "unscale", "overflow_check", "slice", "pad", "split", "random_uniform", "fill_like", "block_squares", "argmax", "one_hot", "accuracy", "=matmul")
+# All operations with a benchmark as `ringfire-bench ops --op` takes them, each a process of its
+# own: what ended before the limit is kept. First what
+# networks spend most time on. Behind '=' stands a whole name, else what names contain; no two take
+# the same operation.
+OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", "=rnn", "rnn_grad",
+              "softmax", "crossentropy", "layer_norm",
+              "batch_", "elementwise", "reduce", "sum_to_like", "max_pool2d", "avg_pool2d", "adam",
+              "gather", "=transpose", "concat",
+              "conv2d_transpose", "conv2d_pool", "normalize", "bias_add", "recurrence", "cumsum",
+              "cumprod", "top_k", "upsample2d", "dropout", "cast",
+              "sgd", "momentum", "rmsprop", "adagrad", "lion", "lamb", "muon_update",
+              "average_update", "accumulate", "overwrite", "assign",
+              "unscale", "overflow_check", "slice", "pad", "split", "random_uniform", "fill_like",
+              "block_squares", "argmax", "one_hot", "accuracy", "=matmul")
 # The others: views, and what has no case for a benchmark.
 UNMEASURED = ("reshape", "reshape_like", "expand_dims", "squeeze", "all_replica_sum",
               "stop_gradient", "loss_scale", "update_numbers",
               "mean_scale")
 # Of `ringfire-bench zoo`, with their batches; the CNN has steps of its own.
-NETWORKS = {"resnet": 64, "gpt": 12, "bert": 32, "transformer": 64, "densenet": 64, "vae": 32, "gru": 64, "lstm": 64, "ncf": 10000}
+NETWORKS = {"resnet": 64, "gpt": 12, "bert": 32, "transformer": 64, "densenet": 64, "vae": 32,
+            "gru": 64, "lstm": 64, "ncf": 10000}
 
 
 def takes(text, operation):
@@ -83,7 +91,8 @@ def correct(programs, processes, seconds, small):
 
 
 def bench(programs, name, *options, seconds, what=None):
-    return Step(what or name, (programs / "tools/ringfire-bench", name, *options, "--json"), seconds, json=True)
+    return Step(what or name, (programs / "tools/ringfire-bench", name, *options, "--json"),
+                seconds, json=True)
 
 
 def operations(programs, seconds):

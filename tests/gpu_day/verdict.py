@@ -47,7 +47,8 @@ def operations(records):
 
 
 def networks(records):
-    """What `ringfire-bench zoo` says of each network, with its most expensive operations: kernel, how many, seconds of all of them."""
+    """What `ringfire-bench zoo` says of each network, with its most expensive operations: kernel,
+    how many, seconds of all of them."""
     found = []
     for r in records:
         if r["phase"] != "network" or not (r.get("result") or {}).get("networks"):

@@ -17,7 +17,8 @@ import programs  # noqa: E402
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
 BENCH = RINGFIRE + "-bench"  # built beside it
-TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server", "gpt", "nmt", "resnet", "vae")
+TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server",
+            "gpt", "nmt", "resnet", "vae")
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -85,7 +86,8 @@ class Cli(unittest.TestCase):
                                       stderr=subprocess.PIPE, text=True, timeout=300)
                 done.stdout = ""
                 self.fails(done, "standard output", "No space left")
-        done = programs.run(BENCH, "ops", "--op", "argmax", "--seconds", "1000", "--json=" + self.folder.name, timeout=30)
+        done = programs.run(BENCH, "ops", "--op", "argmax", "--seconds", "1000",
+                            "--json=" + self.folder.name, timeout=30)
         self.fails(done, self.folder.name, "Is a directory")
         self.fails(programs.run(BENCH, "ops", "--op", "nosuch"), "nosuch")
 

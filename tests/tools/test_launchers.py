@@ -118,15 +118,20 @@ class Case(unittest.TestCase):
             self.expect_losses(*self.run_to_end([*launcher, *self.trainer], timeout=120))
 
     def measures(self, launcher):
-        """`ringfire-bench allreduce` takes part in the launcher's job: one table for all, one exit code."""
+        """`ringfire-bench allreduce` takes part in the launcher's job: one table for all, one exit
+        code."""
         script = '"$@"; echo code $?'
-        command = [*launcher, "sh", "-c", script, "sh", BENCH, "allreduce", "--size", "64K", "--seconds", "0.05"]
+        command = [*launcher, "sh", "-c", script, "sh", BENCH, "allreduce", "--size", "64K",
+                   "--seconds", "0.05"]
         code, out, err = self.run_to_end(command)
         self.assertEqual((code, out.count("code 0"), out.count("code ")), (0, 2, 2), err)
-        self.assertEqual(out.count("2 ranks of this job on 1 host, data over shared memory"), 1, out)
-        self.assertEqual(len(re.findall(r"(?m)^64 KiB +auto +[0-9.]+ +[0-9.]+ +[0-9.]+$", out)), 1, out)
+        self.assertEqual(out.count("2 ranks of this job on 1 host, data over shared memory"), 1,
+                         out)
+        self.assertEqual(len(re.findall(r"(?m)^64 KiB +auto +[0-9.]+ +[0-9.]+ +[0-9.]+$", out)), 1,
+                         out)
         self.assertNotIn("ringfire-bench:", err)
-        for option, part, expected_code in (("--ranks=3", "--ranks is 3", 2), ("--json=/nonexistent/x", "/nonexistent/x", 1)):
+        for option, part, expected_code in (("--ranks=3", "--ranks is 3", 2),
+                                            ("--json=/nonexistent/x", "/nonexistent/x", 1)):
             code, out, err = self.run_to_end([*command, option])
             self.assertEqual((code, out.count("code %d" % expected_code), len(out.splitlines())),
                              (0, 2, 2), out + err)
@@ -228,9 +233,12 @@ class Launchers(Case):
         self.measures([RINGFIRE, "run", "-n", 2, "--no-prefix"])
 
     def test_measuring_alone(self):
-        """Ranks of its own, also with the key of other jobs in the environment, and as the only worker of a job."""
-        for launcher in ([], [RINGFIRE, "run", "-n", 1, "--no-prefix"], [RINGFIRE, "run", "-n", 1, "--no-prefix", "--encrypt"]):
-            code, out, err = self.run_to_end([*launcher, BENCH, "allreduce", "--size", "64K", "--seconds", "0.05"])
+        """Ranks of its own, also with the key of other jobs in the environment, and as the only
+        worker of a job."""
+        for launcher in ([], [RINGFIRE, "run", "-n", 1, "--no-prefix"],
+                         [RINGFIRE, "run", "-n", 1, "--no-prefix", "--encrypt"]):
+            code, out, err = self.run_to_end([*launcher, BENCH, "allreduce", "--size", "64K",
+                                              "--seconds", "0.05"])
             self.assertEqual((code, err), (0, ""))
             self.assertIn("2 ranks on this host", out)
             self.assertIn("plain socket ring", out)
@@ -447,9 +455,12 @@ class Namespaces(Case):
         code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H",
                                           "10.78.0.1:2,10.78.0.2:2", "--no-prefix", HELLO])
         self.assertEqual(code, 0, err)
-        self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
-        self.trains([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix"])
-        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix", BENCH,
+        self.assertEqual(sorted(out.splitlines()),
+                         ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
+        self.trains([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2",
+                     "--no-prefix"])
+        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H",
+                                          "10.78.0.1,10.78.0.2", "--no-prefix", BENCH,
                                           "allreduce", "--size", "64K", "--seconds", "0.05"])
         self.assertEqual(code, 0, err)
         self.assertIn("2 ranks of this job on 2 hosts, ", out)

@@ -140,7 +140,8 @@ class Observing(unittest.TestCase):
         """Benchmarks measure in processes of their own, which end without exit handlers; their
         traces are whole."""
         trace = self.root / "zoo.json"
-        done = programs.run(BENCH, "zoo", "--model", "ncf", "--batch", "2", "--seconds", "0.001", "--device", "llvmpipe",
+        done = programs.run(BENCH, "zoo", "--model", "ncf", "--batch", "2", "--seconds", "0.001",
+                            "--device", "llvmpipe",
                             env={"RINGFIRE_TRACE": str(trace)})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue([e for e in json.loads(trace.read_text()) if e.get("name") == "train_step"])

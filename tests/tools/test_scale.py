@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ringfire-bench scale`: the tables of docs/scaling.md are what the command prints, and the figures follow from each other. With "network":
+"""`ringfire-bench scale`: the tables of docs/scaling.md are what the command prints, and the
+figures follow from each other. With "network":
 what it measures, and that nothing is left of its network.
 
 Usage: test_scale.py RINGFIRE_BENCH SOURCE_ROOT [network | --update]
@@ -114,7 +115,8 @@ class Network(unittest.TestCase):
 
     def start(self):
         """A long measurement, its workers, and all namespaces that it made."""
-        process = subprocess.Popen([BENCH, "scale", "--workers", "2", "--seconds", "60", "--compute", "20ms"],
+        process = subprocess.Popen([BENCH, "scale", "--workers", "2", "--seconds", "60",
+                                    "--compute", "20ms"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: [process.wait(20), process.stdout.close(), process.stderr.close()])
         self.addCleanup(process.kill)
@@ -162,7 +164,7 @@ class Network(unittest.TestCase):
         done = scale("--json", "--latency", "40ms", *SMALL)
         if done.returncode != 0 and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
-            self.assertRegex(done.stderr, "^ringfire: .*no netem.*/dev/net/tun.*--latency 0 "
+            self.assertRegex(done.stderr, "^ringfire-bench: .*no netem.*/dev/net/tun.*--latency 0 "
                                           "limits the bandwidth alone\n$")
             self.skipTest("a kernel without netem, and no /dev/net/tun")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -186,7 +188,7 @@ class Network(unittest.TestCase):
         os.kill(children[0], signal.SIGKILL)
         stdout, stderr = process.communicate(timeout=20)
         self.assertEqual((process.returncode, stdout), (1, ""))
-        self.assertEqual(stderr, "ringfire: rank 0 was ended by signal 9 (Killed)\n")
+        self.assertEqual(stderr, "ringfire-bench: rank 0 was ended by signal 9 (Killed)\n")
         self.assertGone(networks)
 
     def test_not_permitted(self):
@@ -195,17 +197,21 @@ class Network(unittest.TestCase):
         if os.geteuid() != 0:
             self.skipTest("only root can become somebody who may not")
         nobody = 65534
-        if subprocess.run(["/bin/sh", "-c", 'test -x "$0"', BENCH], user=nobody, group=nobody, extra_groups=[]).returncode != 0:
+        if subprocess.run(["/bin/sh", "-c", 'test -x "$0"', BENCH], user=nobody, group=nobody,
+                          extra_groups=[]).returncode != 0:
             self.skipTest("user %d may not run %s" % (nobody, BENCH))
-        done = subprocess.run([BENCH, "scale", *SMALL], user=nobody, group=nobody, extra_groups=[], stdout=subprocess.PIPE,
+        done = subprocess.run([BENCH, "scale", *SMALL], user=nobody, group=nobody, extra_groups=[],
+                              stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr,
-                         "^ringfire: .*run it as root, or by 'unshare --user --map-root-user'\n$")
+                         "^ringfire-bench: .*run it as root, or by "
+                         "'unshare --user --map-root-user'\n$")
 
 
 def update():
-    PAGE.write_text(TABLE.sub(lambda m: "```text\n$ ringfire-bench scale %s\n%s```" % (m[1], scale(*m[1].split()).stdout), PAGE.read_text()))
+    PAGE.write_text(TABLE.sub(lambda m: "```text\n$ ringfire-bench scale %s\n%s```"
+                              % (m[1], scale(*m[1].split()).stdout), PAGE.read_text()))
 
 
 if __name__ == "__main__":

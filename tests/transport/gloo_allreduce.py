@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with `ringfire-bench allreduce`, whose ranks share
+"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with
+`ringfire-bench allreduce`, whose ranks share
 memory. gloo allocates for each call: it runs with memory that glibc gives back and with memory that
 it keeps, and the faster counts for each size. Prints the medians of the rounds and of their ratios,
 and which won. Needs Debian's python3-torch.
@@ -101,8 +102,11 @@ def ringfire(program, world, sizes):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=pathlib.Path, default=ROOT / "build/release/tools/ringfire-bench")
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("--ringfire", type=pathlib.Path,
+                        default=ROOT / "build/release/tools/ringfire-bench")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("sizes", type=int, nargs="*", default=[1, 16, 64], metavar="MIB")

@@ -6,8 +6,11 @@
 #include "ops/kit.h"
 #include "ops/ops.h"
 
-extern const rf_kernel rf_rnn_lanes8, rf_rnn_grad_lanes8;
-extern const rf_kernel rf_rnn_held; /* of both ops */
+/* The data of a kernel, a bool: it makes the gradient, rnn_grad. NULL: it does not. */
+static inline bool rf_rnn_is_grad(const void *data)
+{
+    return data && *(const bool *)data;
+}
 
 static inline uint32_t rf_rnn_gates(const rf_rnn_attr *attr)
 {
@@ -52,6 +55,6 @@ static inline uint32_t rf_rnn_options(const rf_rnn_attr *attr)
     return attr->mask | attr->state << 1;
 }
 /* Binds the tensors that both read and write, in their order, by examples. */
-void rf_rnn_bind(rf_row_job *job, const rf_op_call *call);
+void rf_rnn_bind(rf_row_job *job, const rf_op_call *call, bool grad);
 
 #endif
