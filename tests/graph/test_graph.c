@@ -556,6 +556,19 @@ static double constant_score(const rf_op_call *call, const rf_device_caps *caps,
     return *(const double *)data;
 }
 
+static bool is_this(const rf_op *op, const rf_kernel *kernel, const void *user)
+{
+    (void)op;
+    return kernel == user;
+}
+
+static bool scores_three(const rf_op *op, const rf_kernel *kernel, const void *user)
+{
+    (void)op;
+    (void)user;
+    return *(const double *)kernel->data == 3;
+}
+
 /* The first of the best runs; without it the next best one does, and without the only one none. */
 static void kernels_are_left_out(void **state)
 {
@@ -568,11 +581,12 @@ static void kernels_are_left_out(void **state)
     const rf_op_call call = { .op = &op }, other = { .op = &narrow };
     const rf_device_caps caps = { 0 };
     assert_ptr_equal(rf_best_kernel(&call, &caps), &rows[1]);
-    assert_ptr_equal(rf_best_kernel_without(&call, &caps, NULL), &rows[1]);
-    assert_ptr_equal(rf_best_kernel_without(&call, &caps, &rows[0]), &rows[1]);
-    assert_ptr_equal(rf_best_kernel_without(&call, &caps, &rows[1]), &rows[2]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, NULL, NULL), &rows[1]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, is_this, &rows[0]), &rows[1]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, is_this, &rows[1]), &rows[2]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, scores_three, NULL), &rows[0]);
     assert_ptr_equal(rf_best_kernel(&other, &caps), &rows[0]);
-    assert_null(rf_best_kernel_without(&other, &caps, &rows[0]));
+    assert_null(rf_best_kernel_without(&other, &caps, is_this, &rows[0]));
 }
 
 static void tensor_bytes(void **state)

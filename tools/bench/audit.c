@@ -18,7 +18,6 @@
 typedef struct audit_options {
     zoo_options zoo;
     rf_bench_choices_params choices;
-    char op[96]; /* of --kernel */
 } audit_options;
 
 /* Of a terminal's line. */
@@ -57,9 +56,9 @@ static rf_result measure_net(zoo_net *n, const zoo_entry *e, const audit_options
     const uint32_t batch = o->zoo.batch ? o->zoo.batch : e->batch;
     TRY(zoo_net_create(n, e, &o->zoo));
     TRY(zoo_run_steps(n, 0, &step));
-    if (t->num_networks == 0) TRY(add_usable_kernels(n, batch, t));
+    if (t->num_networks == 0 && !o->choices.pattern) TRY(add_usable_kernels(n, batch, t));
     TRY(rf_bench_choices(n->net.step, batch, &o->choices, &rows, &count));
-    const bool room = audit_add_network(t, e->name, rows, count);
+    const bool room = audit_add_network(t, e->name, o->choices.pattern, rows, count);
     rf_free(rows);
     return room ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -135,11 +134,6 @@ static void print_unused(const audit_table *t)
     if (used > 0) print_wrapped(stdout, line, 2, text_columns(stdout));
 }
 
-static bool is_wanted(const audit_options *o, const audit_variant *v)
-{
-    return !o->choices.op || (strcmp(v->op, o->choices.op) == 0 && strcmp(v->kernel, o->choices.kernel) == 0);
-}
-
 static int report_table(const audit_options *o, const audit_table *t, const char *about, bool ok)
 {
     static const char *const headings[] = { "Op", "Kernel", "Instead", "Networks", ">Best gain", ">Second", "Verdict" };
@@ -148,11 +142,10 @@ static int report_table(const audit_options *o, const audit_table *t, const char
     ok &= table_begin(&rows, headings, 7);
     for (uint32_t n = 0; n < t->num_networks; n++)
         json_array_append_new(networks, json_pack("{s:s,s:f}", "network", t->network[n], "seconds", t->seconds[n]));
-    for (uint32_t i = 0; i < t->num_variants; i++)
-        if (is_wanted(o, &t->variants[i])) ok &= add_variant(t, &t->variants[i], &rows, variants);
+    for (uint32_t i = 0; i < t->num_variants; i++) ok &= add_variant(t, &t->variants[i], &rows, variants);
     const int code = bench_report(o->zoo.json_path, about[0] ? about : NULL, &rows,
                                   json_pack("{s:o,s:o}", "networks", networks, "variants", variants), ok);
-    if (!o->choices.op && !json_replaces_text(o->zoo.json_path)) print_unused(t);
+    if (!o->choices.pattern && !json_replaces_text(o->zoo.json_path)) print_unused(t);
     return code;
 }
 
@@ -180,7 +173,11 @@ static const struct argp_option argp_options[] = {
     { "device", 'd', "NAME", 0, "Device: index or part of a name (default: the first usable one, GPUs before software)",
       0 },
     { "network", 'n', "NAME", 0, "Only this network of zoo (default: all)", 0 },
-    { "kernel", 'k', "OP/NAME", 0, "Leave only this kernel out (default: each one that a network uses)", 0 },
+    { "kernel", 'k', "OP/NAME", 0,
+      "Leave only this kernel out, or all kernels at once that a pattern like 'conv2d*/few_*' matches (default: each "
+      "one "
+      "that a network uses)",
+      0 },
     { "batch", 'b', "N", 0, "Examples per step (default: that of each network)", 0 },
     { "turns", 't', "N", 0, "How often a kernel and the one in its place are measured, in turns (default: 5)", 0 },
     { "clock", 'c', "CLOCK", 0,
@@ -191,18 +188,14 @@ static const struct argp_option argp_options[] = {
     { 0 },
 };
 
-static void set_kernel(audit_options *o, const char *text, struct argp_state *state)
+static void check_pattern(struct argp_state *state, const char *pattern)
 {
-    const char *slash = strrchr(text, '/');
-    if (!slash || slash == text || !slash[1] || (size_t)(slash - text) >= sizeof(o->op))
-        argp_error(state, "--kernel is '%s', not OP/NAME", text);
-    snprintf(o->op, sizeof(o->op), "%.*s", (int)(slash - text), text);
-    o->choices.op = o->op;
-    o->choices.kernel = slash + 1;
-    const rf_op *op = rf_ops_find(o->op);
-    if (!op) argp_error(state, "--kernel %s: there is no operation '%s'", text, o->op);
-    if (!rf_op_find_kernel(op, slash + 1))
-        argp_error(state, "--kernel %s: there is no kernel '%s' of %s", text, slash + 1, o->op);
+    uint32_t count, matching = 0;
+    const rf_op *const *ops = rf_ops_all(&count);
+    for (uint32_t o = 0; o < count; o++)
+        for (uint32_t k = 0; k < rf_op_num_kernels(ops[o]); k++)
+            matching += rf_bench_kernel_matches(pattern, ops[o], rf_op_kernel(ops[o], k));
+    if (matching == 0) argp_error(state, "--kernel is '%s', and no kernel is called so (OP/NAME)", pattern);
 }
 
 static rf_clock read_clock(struct argp_state *state, const char *text)
@@ -225,7 +218,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         zoo_check_name(state, text);
         o->zoo.model = text;
         return 0;
-    case 'k': set_kernel(o, text, state); return 0;
+    case 'k':
+        check_pattern(state, text);
+        o->choices.pattern = text;
+        return 0;
     case 'b': o->zoo.batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;
     case 't': o->choices.turns = (uint32_t)option_number(state, "--turns", text, 1, 1000); return 0;
     case 'c': o->choices.clock = read_clock(state, text); return 0;

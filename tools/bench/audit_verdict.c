@@ -6,11 +6,9 @@
 
 const char *audit_verdict_name(audit_verdict verdict)
 {
-    static const char *const names[] = { [AUDIT_UNUSED] = "unused",
-                                         [AUDIT_GOES] = "goes",
-                                         [AUDIT_STAYS] = "stays",
-                                         [AUDIT_ONLY_ONE] = "only one",
-                                         [AUDIT_NOT_MEASURED] = "-" };
+    static const char *const names[] = {
+        [AUDIT_UNUSED] = "unused", [AUDIT_GOES] = "goes", [AUDIT_STAYS] = "stays", [AUDIT_ONLY_ONE] = "only one"
+    };
     return names[verdict];
 }
 
@@ -34,30 +32,27 @@ bool audit_add_kernel(audit_table *t, const char *op, const char *kernel)
 
 static void use_add(audit_use *use, const rf_bench_choice *c)
 {
-    if (use->nodes == 0) use->measured = true;
     use->nodes += c->nodes;
     use->seconds += c->nodes * c->seconds;
-    if (!c->other[0]) {
-        use->only = true;
-        use->without += c->nodes * c->seconds;
-    } else {
-        use->measured &= c->other_seconds > 0;
-        use->without += c->nodes * c->other_seconds;
-    }
+    use->without += c->nodes * (c->other[0] ? c->other_seconds : c->seconds);
+    use->only |= !c->other[0];
 }
 
-bool audit_add_network(audit_table *t, const char *name, const rf_bench_choice *choices, uint32_t count)
+bool audit_add_network(audit_table *t, const char *name, const char *pattern, const rf_bench_choice *choices,
+                       uint32_t count)
 {
     if (t->num_networks == AUDIT_NETWORKS) return false;
     const uint32_t network = t->num_networks++;
     t->network[network] = name;
     t->seconds[network] = 0;
     for (uint32_t i = 0; i < count; i++) {
-        audit_variant *v = find_variant(t, choices[i].op, choices[i].kernel);
+        const rf_bench_choice *c = &choices[i];
+        t->seconds[network] += c->nodes * c->seconds;
+        if (!c->asked) continue;
+        audit_variant *v = find_variant(t, pattern ? pattern : c->op, pattern ? "" : c->kernel);
         if (!v) return false;
-        if (!v->instead[0]) snprintf(v->instead, sizeof(v->instead), "%s", choices[i].other);
-        use_add(&v->use[network], &choices[i]);
-        t->seconds[network] += choices[i].nodes * choices[i].seconds;
+        if (!v->instead[0]) snprintf(v->instead, sizeof(v->instead), "%s", c->other);
+        use_add(&v->use[network], c);
     }
     return true;
 }
@@ -88,7 +83,6 @@ audit_verdict audit_decide(const audit_table *t, const audit_variant *v)
     for (uint32_t n = 0; n < t->num_networks; n++) {
         if (v->use[n].nodes == 0) continue;
         if (v->use[n].only) return AUDIT_ONLY_ONE;
-        if (!v->use[n].measured) return AUDIT_NOT_MEASURED;
         users++;
     }
     if (users == 0) return AUDIT_UNUSED;

@@ -11,19 +11,19 @@ enum { AUDIT_NETWORKS = 16, AUDIT_VARIANTS = 512 }; /* the most */
 #define AUDIT_GAIN_OF_ONE 0.15
 #define AUDIT_GAIN_OF_TWO 0.05
 
-typedef enum audit_verdict { AUDIT_UNUSED, AUDIT_GOES, AUDIT_STAYS, AUDIT_ONLY_ONE, AUDIT_NOT_MEASURED } audit_verdict;
+typedef enum audit_verdict { AUDIT_UNUSED, AUDIT_GOES, AUDIT_STAYS, AUDIT_ONLY_ONE } audit_verdict;
 const char *audit_verdict_name(audit_verdict verdict);
 
 /* What one network has of a kernel. */
 typedef struct audit_use {
     uint32_t nodes;          /* 0: it does not use it */
     double seconds, without; /* of these nodes, with the kernel and with those that run in its place */
-    bool only, measured;     /* no other kernel takes one of them; all others are measured */
+    bool only;               /* no other kernel takes one of them */
 } audit_use;
 
 typedef struct audit_variant {
-    char op[96], kernel[64];
-    char instead[96]; /* the first kernel that runs in its place */
+    char op[96], kernel[64]; /* of several that are left out together: their pattern, and nothing */
+    char instead[96];        /* the first kernel that runs in its place */
     audit_use use[AUDIT_NETWORKS];
 } audit_variant;
 
@@ -34,8 +34,10 @@ typedef struct audit_table {
     audit_variant variants[AUDIT_VARIANTS];
 } audit_table;
 
-/* Adds a network with the choices of its nodes, or a kernel that the device can run. False where there is no room. */
-bool audit_add_network(audit_table *t, const char *name, const rf_bench_choice *choices, uint32_t count);
+/* Adds a network with the choices of its nodes, or a kernel that the device can run. False where there is no room.
+ * pattern: of kernels that are left out together; NULL: each was left out by itself. */
+bool audit_add_network(audit_table *t, const char *name, const char *pattern, const rf_bench_choice *choices,
+                       uint32_t count);
 bool audit_add_kernel(audit_table *t, const char *op, const char *kernel);
 
 /* How much longer a step's nodes take without the kernel: 0.05 is 5 %. */

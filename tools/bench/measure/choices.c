@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernels the nodes of a step run, and how long they and those next to them take. A node of which one kernel is
  * left out is the only thing that changes in the step: so it is enough to time the two kernels of each call. */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -108,24 +109,42 @@ static rf_result measure_both(const choices *c, rf_exec *exec, const rf_op_call 
     return r;
 }
 
-static bool is_asked_for(const rf_bench_choices_params *params, const rf_bench_choice *row)
+/* ---- leaving kernels out ---- */
+
+bool rf_bench_kernel_matches(const char *pattern, const rf_op *op, const rf_kernel *kernel)
 {
-    return (!params->op || strcmp(params->op, row->op) == 0) &&
-           (!params->kernel || strcmp(params->kernel, row->kernel) == 0);
+    char name[160];
+    snprintf(name, sizeof(name), "%s/%s", op->name, kernel->name);
+    return fnmatch(pattern, name, 0) == 0;
+}
+
+static bool is_matched(const rf_op *op, const rf_kernel *kernel, const void *pattern)
+{
+    return rf_bench_kernel_matches(pattern, op, kernel);
+}
+
+static bool is_same(const rf_op *op, const rf_kernel *kernel, const void *left_out)
+{
+    (void)op;
+    return kernel == left_out;
 }
 
 static rf_result add_choice(choices *c, rf_exec *exec, const program_call *p)
 {
-    const rf_kernel *kernel = rf_best_kernel(&p->call, &exec->caps);
+    const char *pattern = c->params->pattern;
+    const rf_kernel *kernel = rf_best_kernel(&p->call, &exec->caps), *other = NULL;
     if (!kernel) return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: no kernel takes the call", p->call.op->name);
-    const rf_kernel *other = rf_best_kernel_without(&p->call, &exec->caps, kernel);
+    const bool asked = !pattern || rf_bench_kernel_matches(pattern, p->call.op, kernel);
+    if (asked)
+        other = pattern ? rf_best_kernel_without(&p->call, &exec->caps, is_matched, pattern)
+                        : rf_best_kernel_without(&p->call, &exec->caps, is_same, kernel);
     RF_TRY(RF_VEC_GROW(&c->rows));
     rf_bench_choice *row = &c->rows.items[c->rows.count++];
-    *row = (rf_bench_choice){ .nodes = p->nodes };
+    *row = (rf_bench_choice){ .nodes = p->nodes, .asked = asked };
     snprintf(row->op, sizeof(row->op), "%s", p->call.op->name);
     snprintf(row->kernel, sizeof(row->kernel), "%s", kernel->name);
     snprintf(row->other, sizeof(row->other), "%s", other ? other->name : "");
-    return measure_both(c, exec, &p->call, kernel, is_asked_for(c->params, row) ? other : NULL, row);
+    return measure_both(c, exec, &p->call, kernel, other, row);
 }
 
 static rf_result add_program(void *user, rf_program *program, uint32_t batch)

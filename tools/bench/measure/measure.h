@@ -222,16 +222,18 @@ void rf_bench_nodes_free(rf_bench_node *rows);
 typedef struct rf_bench_choice {
     char op[96], kernel[64], other[64]; /* other: empty where no other kernel takes the call */
     uint32_t nodes;                     /* that make the call */
-    /* of one run, the best of all turns; `other_seconds` is 0 where it was not measured */
-    double seconds, other_seconds;
+    bool asked;                         /* the kernel was left out; else there is no other */
+    double seconds, other_seconds;      /* of one run, the best of all turns */
 } rf_bench_choice;
 typedef struct rf_bench_choices_params {
-    uint32_t turns;          /* that the two kernels of a call take: 0: 5 */
-    const char *op, *kernel; /* only what would run in this kernel's place is measured; NULL: for all kernels */
-    rf_clock clock;          /* CHOOSE: the processor's on software drivers, which other programs hardly disturb */
+    uint32_t turns; /* that the two kernels of a call take; 0: 5 */
+    /* "OP/KERNEL", by fnmatch(): the kernels that are left out, all at once. NULL: each one by itself. */
+    const char *pattern;
+    rf_clock clock; /* CHOOSE: the processor's on software drivers, which other programs hardly disturb */
     void (*progress)(void *user, uint32_t done, uint32_t count); /* calls of one program; NULL: nobody asks */
     void *user;
 } rf_bench_choices_params;
+bool rf_bench_kernel_matches(const char *pattern, const rf_op *op, const rf_kernel *kernel);
 /*
  * Measures the kernels that the nodes of a function's step run, on replica 0, each alone, and in turns with them those
  * that would run without them. Kernels are chosen by their scores, whatever has been tuned. The function must have run
