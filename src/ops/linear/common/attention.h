@@ -13,7 +13,7 @@ typedef struct rf_attention_geometry {
     uint32_t query, mask;                               /* numbers of inputs: the first of three; 0: there is none */
     int64_t mask_item, mask_head, mask_query, mask_key; /* strides, 0 where the mask has one for all */
 } rf_attention_geometry;
-/* Of a call whose shapes were checked by inference. */
+/* The shapes of the call were checked by inference. */
 rf_attention_geometry rf_attention_geometry_of(const rf_op_call *call, bool gradient);
 /* Key k is attended to by query i if k <= i + this, where order counts. */
 static inline int64_t rf_attention_last_key(const rf_attention_geometry *g)

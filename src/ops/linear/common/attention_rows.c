@@ -45,7 +45,7 @@ static void add_output(rows_pass *p, uint32_t index, int64_t width)
     add_tensor(p, (rf_binding){ .kind = RF_BIND_OUTPUT, .index = index, .write = true }, SIDE_OWN, width);
 }
 
-/* What one dispatch takes. */
+/* Items and rows that one dispatch takes. */
 typedef struct rows_step {
     int64_t items, own, other;
 } rows_step;

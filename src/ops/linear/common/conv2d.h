@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of conv2d and its gradients share. */
+/* Functions that the files of conv2d and its gradients share. */
 #ifndef RF_OPS_LINEAR_COMMON_CONV2D_H
 #define RF_OPS_LINEAR_COMMON_CONV2D_H
 
@@ -19,7 +19,7 @@ typedef struct rf_small_channels {
     uint32_t column_lanes;
     bool pooled; /* of gradients by the kernel: of conv2d_pool_filter_grad */
 } rf_small_channels;
-/* What the job's padded tiles compute for each result. False: the call is none for it. */
+/* *waste: results that the job's padded tiles compute for each one of the call. False: it does not take the call. */
 bool rf_small_channels_job(const rf_op_call *call, const rf_device_caps *caps, const rf_small_channels *kernel,
                            rf_row_job *job, double *waste);
 /* Lanes of the device's subgroups; 0: none that these kernels are made for. And the shader for them. */
@@ -37,7 +37,7 @@ rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void
 /* rf_graph_add() of a convolution with one output. */
 rf_result rf_conv2d_add(rf_graph *g, const rf_conv2d_attr *attr, rf_value x, rf_value kernel, rf_value *out);
 
-/* Of a convolution with the maxima of windows: what its op's functions do beyond the convolution itself. */
+/* The part of an op's functions that makes the maxima of windows beside a convolution. */
 rf_result rf_conv2d_pool_infer(rf_op_call *call);
 rf_result rf_conv2d_pool_reference(const rf_op_call *call, void *const *out);
 bool rf_conv2d_pool_absorb(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);

@@ -64,7 +64,7 @@ static void add_element(const rf_conv_geometry *g, const float *x, int64_t pixel
     }
 }
 
-/* What is no maximum takes no part: NaN that it would meet do not show. */
+/* Only maxima take part: NaN that other pixels would meet do not show. */
 static rf_result grad_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_op_call pool = pool_call(call);

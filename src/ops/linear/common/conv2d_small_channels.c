@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions of few input channels, as first layers have. What is loaded is used for few products, so these kernels
+/* Convolutions of few input channels, as first layers have. Loads are used for few products, so these kernels
  * keep windows of pixels and channels in registers, and make no tiles of a product. */
 #include "ops/linear/common/conv2d.h"
 #include "rf_shaders.h"

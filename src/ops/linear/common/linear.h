@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What matmul, bias_add and the convolutions share: geometry, epilogues, fusion hooks and steps of kernel plans. */
+/* Shared by matmul, bias_add and the convolutions: geometry, epilogues, fusion hooks and steps of kernel plans. */
 #ifndef RF_OPS_LINEAR_COMMON_LINEAR_H
 #define RF_OPS_LINEAR_COMMON_LINEAR_H
 

@@ -81,7 +81,7 @@ static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool
     return rf_emit_sum_to_like(ctx->graph, full, like, out);
 }
 
-/* Of a product in f32 of matrices in bf16, which have f32's range: its gradient is stored in their type, so that the
+/* The gradient of a product in f32 of matrices in bf16, which have f32's range, is stored in their type, so that the
  * gradient's products stay those that matrix units make. f16 does not have the range. */
 static rf_result narrow_gradient(rf_grad_context *ctx, rf_value *d)
 {

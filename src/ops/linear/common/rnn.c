@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recurrent layers: GRU, LSTM and the simple one, over all steps of a sequence, with their gradient. What a step takes
- * from its input comes in as x, already times the kernel. Nothing is kept for the gradient but the states: it computes
- * the gates again, out of one product of all states, and then walks the steps back.
+ * Recurrent layers: GRU, LSTM and the simple one, over all steps of a sequence, with their gradient. The numbers that a
+ * step takes from its input comes in as x, already times the kernel. Nothing is kept for the gradient but the states:
+ * it computes the gates again, out of one product of all states, and then walks the steps back.
  */
 #include <math.h>
 
@@ -19,7 +19,7 @@ typedef struct rnn_size {
     uint32_t gates;
 } rnn_size;
 
-/* Of x and the recurrent kernel. */
+/* Sizes of x and of the recurrent kernel. */
 static rf_result size_of(const rf_op_call *call, uint32_t x, uint32_t recurrent, rnn_size *size)
 {
     char a[96], b[96];
@@ -266,7 +266,7 @@ static double sigmoid_of(double a)
     return 1 / (1 + exp(-a));
 }
 
-/* What one example's state `h` brings to column j. */
+/* The share that one example's state `h` brings to column j. */
 static double product_of(const double *h, const float *recurrent, int64_t u, int64_t width, int64_t j)
 {
     double sum = 0;
@@ -338,7 +338,7 @@ typedef struct grad_row {
     rnn_size s;
 } grad_row;
 
-/* What comes to unit k through columns first .. last - 1. */
+/* The share that comes to unit k through columns first .. last - 1. */
 static double row_through(const grad_row *r, const float *d, int64_t k, int64_t first, int64_t last)
 {
     double sum = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels of recurrent layers share. */
+/* Functions that the kernels of recurrent layers share. */
 #ifndef RF_OPS_LINEAR_COMMON_RNN_H
 #define RF_OPS_LINEAR_COMMON_RNN_H
 
@@ -49,7 +49,7 @@ static inline int64_t rf_rnn_place(const rf_rnn_attr *attr, int64_t steps, int64
 
 enum { RF_RNN_STEP_FIRST = 1, RF_RNN_STEP_FINISH = 2 };
 
-/* What rnn.comp and rnn_register_resident.comp call OPTIONS. */
+/* The constant OPTIONS of rnn.comp and rnn_register_resident.comp. */
 static inline uint32_t rf_rnn_options(const rf_rnn_attr *attr)
 {
     return attr->mask | attr->state << 1;

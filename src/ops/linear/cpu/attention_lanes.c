@@ -19,8 +19,8 @@ static uint64_t count_loops(int64_t others)
     return (uint64_t)others / 4 + 2 + WIDEST / 4;
 }
 
-/* What the gradient takes at a time: items, and keys of each. Their weights lie in the workspace, which grows with the
- * number of queries alone. */
+/* The gradient takes so much at a time: items, and keys of each. Their weights lie in the workspace, which grows with
+ * the number of queries alone. */
 typedef struct gradient_chunk {
     int64_t items, keys;
 } gradient_chunk;
@@ -169,7 +169,7 @@ static rf_result add_delta(rf_lanes_plan *p, const rf_attention_geometry *g, con
     return add_pass(p, g, &pass);
 }
 
-/* Of a chunk's keys, or values, which are its rows. */
+/* The pass over a chunk's keys, or values, which are its rows. */
 static lanes_pass pass_of_keys(const rf_attention_geometry *g, const lanes_pass *chunk)
 {
     lanes_pass pass = *chunk;

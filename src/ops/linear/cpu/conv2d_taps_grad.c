@@ -9,7 +9,7 @@
 #include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
 
-/* Of the shader: rows of its tiles, and pixels that each half of the lanes takes in a turn of the loop. */
+/* Rows of the shader's tiles, and pixels that each half of the lanes takes in a turn of the loop. */
 enum { TILE_ROWS = 12, HALVES = 2, TURN_PIXELS = 4 };
 
 /* Taps and columns of a tile. Beside several taps stand as many columns as keep the loop within a processor's cache of
@@ -65,7 +65,7 @@ static bool divide_taps(const rf_op_call *call, const rf_device_caps *caps, taps
         t.tiles = t.taps / t.tile->taps * t.row_tiles * t.column_tiles;
         if (!swapped || t.tiles < best->tiles) *best = t;
     }
-    /* Of several taps parts are short, so that the pixels that these share stay in a cache. */
+    /* Parts of several taps are short, so that the pixels that these share stay in a cache. */
     const uint64_t tiles = (uint64_t)best->tiles, wanted = best->taps > 1 ? tiles * 12 : 32;
     const int64_t least = best->taps > 1 ? 512 : 128;
     const int64_t halves = HALVES * rf_linear_parts(tiles, wanted, best->pixels / HALVES, least, rf_loop_limit(caps));

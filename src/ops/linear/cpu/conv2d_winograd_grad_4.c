@@ -17,7 +17,7 @@
 #include "rf_shaders.h"
 
 enum { SIDE = 6 /* pixels that a block is made of */, BLOCK = 4 /* of dy */ };
-/* Of the shaders: channels and columns of a tile, its sums, blocks that lie side by side in a walk, and the same and
+/* The shaders' channels and columns of a tile, its sums, blocks that lie side by side in a walk, and the same and
  * the workgroups of a tile where the images are read as they are. */
 enum { TILE_SIZE = 16, TILE_SUMS = SIDE * SIDE * TILE_SIZE * TILE_SIZE, WALK_BLOCKS = 4, PAIR_BLOCKS = 2, PAIRS = 3 };
 /* Fewer channels or columns leave most of a tile empty; of fewer pixels the errors of the transforms stand out. */

@@ -148,7 +148,7 @@ typedef struct scratch {
     uint64_t list_at[2], pieces_at, end;
 } scratch;
 
-/* Of piece number `index`, which was planned as a call of its own. */
+/* Piece number `index` was planned as a call of its own. */
 static void move_binding(const rf_op_call *piece, const cuts *c, const scratch *s, int64_t index, uint64_t workspace,
                          rf_binding *b)
 {

@@ -93,7 +93,7 @@ double rf_cpu_direct_seconds(const rf_lanes_set *set, const rf_op_call *call, co
 
 double rf_cpu_loop_seconds(rf_cpu_loop loop, double tiles, double turns)
 {
-    /* Of a turn, and of what a workgroup does once. */
+    /* Seconds of a turn, and of the rest that a workgroup does once. */
     static const struct {
         double turn, rest;
     } times[] = {
@@ -122,12 +122,12 @@ double rf_cpu_pass_seconds(rf_cpu_pass pass, double amount)
 /* A turn takes four channels; `rest`: what a tile does once. */
 #define DIRECT_TURN (0.36e-6 / 2048) /* for a row and a column of the tile */
 #define DIRECT_REST 2.8e-6
-/* Of 3 x 3, whose turn is a tap: tiles of 64 rows by 32 columns, or 16 where there are no more. */
+/* A turn of 3 x 3 is a tap: tiles of 64 rows by 32 columns, or 16 where there are no more. */
 enum { DIRECT_ROWS = 64, DIRECT_COLUMNS = 32, DIRECT_NARROW_COLUMNS = 16 };
 #define DIRECT_TAP_TURN 0.31e-6
 #define DIRECT_NARROW_TAP_TURN 0.17e-6
 #define DIRECT_NARROW_REST 2.5e-6
-/* Of gradients by the kernel, whose turn is four pixels, by columns of the tile: more than 32, more than 16, fewer. */
+/* A turn of gradients by the kernel is four pixels; by columns of the tile: more than 32, more than 16, fewer. */
 #define DIRECT_WIDE_PIXELS_TURN 0.35e-6
 #define DIRECT_PIXELS_TURN 0.19e-6
 #define DIRECT_NARROW_PIXELS_TURN 0.208e-6
@@ -166,8 +166,8 @@ double rf_cpu_seconds_beside(const rf_lanes_set *set, const rf_op_call *call, co
     return rf_cpu_direct_seconds(set, call, caps, g, false) * own / beside;
 }
 
-/* Of 32 summands of a row; of loading what is kept; of the loads and stores that begin and end a row, with a margin:
- * sums of one tap and few channels were not measured. And of the same 32 summands in the direct form. */
+/* 32 summands of a row; loading the operand that is kept; the loads and stores that begin and end a row, with a margin,
+ * because sums of one tap and few channels were not measured. And the same 32 summands in the direct form. */
 #define RESIDENT_ROW 0.22e-6
 #define RESIDENT_LOAD 6e-6
 #define RESIDENT_ENDS 0.3e-6
@@ -229,7 +229,7 @@ double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
 #define FEW_WIDE_FLOPS 75e9  /* with four */
 #define FEW_OTHER_FLOPS 4e9  /* on other drivers */
 #define FEW_16_SPEED 0.6     /* of subgroups of 16 lanes */
-/* Of gradients by the kernel a turn: loads take as long as products. More lanes along columns share them better. */
+/* A turn of gradients by the kernel: loads take as long as products. More lanes along columns share them better. */
 #define FILTER_TURN 0.27e-6
 #define FILTER_POOLED_TURN 0.2e-6
 #define FILTER_PART_COLUMNS 1.4

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What software drivers take for the kernels of products, in seconds of a call. The direct form (lanes.h) has a model
+ * The time of the kernels of products on software drivers, in seconds of a call. The direct form (lanes.h) has a model
  * of its own. For other forms it was measured what a processor takes for both of them, one beside the other and beside
  * other work: they take that share of the direct form's time.
  */
@@ -39,7 +39,7 @@ typedef enum rf_cpu_loop {
     RF_CPU_LOOP_PAIRS_TILES, /* of several, so that what a workgroup reads lies further apart */
 } rf_cpu_loop;
 double rf_cpu_loop_seconds(rf_cpu_loop loop, double tiles, double turns);
-/* What comes before or after a loop: dispatches of its own, and bytes, or eights of channels, that these go through. */
+/* Work before or after a loop: dispatches of its own, and bytes, or eights of channels, that these go through. */
 typedef enum rf_cpu_pass {
     RF_CPU_PASS_KERNELS_2, /* bytes of transformed kernels */
     RF_CPU_PASS_KERNELS_4,

@@ -69,8 +69,8 @@ static uint64_t total_groups(const rf_attention_geometry *g, const blocks_tile *
     return (uint64_t)g->items * rf_div_up((uint64_t)own_rows(g, pass), 4 * tile->rows_4);
 }
 
-/* Of a workgroup's invocations: tiles of the other side, whose products are loops over columns, four vectors of four at
- * a time, and rows, eight at a time. */
+/* Iterations of an invocation over tiles of the other side, whose products are loops over columns, four vectors of four
+ * at a time, and rows, eight at a time. */
 static uint64_t loops_of(const rf_attention_geometry *g, const blocks_tile *tile, blocks_pass pass)
 {
     const uint64_t columns = tile->scores * tile->lanes;

@@ -18,7 +18,7 @@ typedef enum rf_block_tile {
     RF_BLOCK_L,
     RF_BLOCK_XL,
     RF_BLOCK_TILES,
-    /* Of cooperative matrices (cooperative.c). */
+    /* Tiles of cooperative matrices (cooperative.c). */
     RF_BLOCK_COOP_S = RF_BLOCK_TILES,
     RF_BLOCK_COOP_M,
     RF_BLOCK_COOP_L,

@@ -12,7 +12,7 @@ typedef struct tile_size {
 } tile_size;
 
 /* A lane of a subgroup of 16, which is Intel's, would have to hold twice as much: such subgroups compute less, and not
- * the largest tile. Of registers spilled there are then tens in place of thousands. */
+ * the largest tile. They spill tens of registers then in place of thousands. */
 static const tile_size *size_of(const rf_device_caps *caps, rf_block_tile tile, const rf_matrix_shape *shape)
 {
     /* An invocation takes up to 256 registers, all that it may. */

@@ -18,7 +18,7 @@ typedef enum rf_coop_product {
 
 /* rf_block_make() for these. */
 rf_block rf_coop_block(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands);
-/* Of a call that rf_block_score() has accepted. */
+/* The shader of a call that rf_block_score() has accepted. */
 const rf_shader *rf_coop_shader(const rf_device_caps *caps, rf_coop_product product, rf_dtype operands);
 /* Makes the constants of the f32 kernels those of the shader. `bias`: input 2 is one. */
 void rf_coop_constants(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile,

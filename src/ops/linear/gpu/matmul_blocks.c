@@ -9,7 +9,7 @@ static rf_block_job job_of(const rf_op_call *call, const rf_device_caps *caps, c
                            rf_block_tile tile, bool *ride)
 {
     rf_block_job job = { g->m, g->n, g->k, g->batch, rf_block_operands(call) };
-    /* What parts write lies one behind the other in fours; what adds them up reads and writes f32 alone. */
+    /* Parts write their sums one behind the other in fours; the shader that adds them up reads and writes f32 alone. */
     job.can_add =
         tile == RF_BLOCK_COOP_XL && call->out[0].dtype == RF_F32 && !g->bias && g->m * g->n * g->batch % 4 == 0;
     *ride = g->bias_gradient && rf_block_sums_ride(caps, tile, &job, (double)rf_tensor_bytes(&call->in[1]));

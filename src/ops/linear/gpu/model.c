@@ -5,7 +5,7 @@
  */
 #include "ops/linear/gpu/model.h"
 
-/* What a unit holds: 64 KiB of shared memory, or more where one workgroup may have more. */
+/* A unit holds so much: 64 KiB of shared memory, or more where one workgroup may have more. */
 #define UNIT_SHARED 65536u
 #define UNIT_THREADS 2048u
 #define UNIT_REGISTERS 65536u
@@ -107,7 +107,7 @@ double rf_gpu_skinny_seconds(const rf_device_caps *caps, const rf_gpu_skinny *s)
 {
     const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1, width = s->local / s->slices;
     const uint64_t groups = s->tiles * s->parts, of_a_unit = rf_min(rf_div_up(groups, units), UNIT_SKINNY_GROUPS);
-    /* Of a sector of eight numbers fewer count where neighbours do not read all of them. */
+    /* Fewer of a sector's eight numbers count where neighbours do not read all of them. */
     const uint64_t neighbours = s->along ? s->slices : width;
     const double waste = neighbours < 8 ? 8.0 / (double)neighbours : 1;
     const double loads = (double)of_a_unit * s->local * s->at_once * 2 * sizeof(float) * waste / UNIT_SKINNY_BYTES;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What GPUs take for kernels of products, in seconds: one model of a compute unit, whose numbers are in model.c. */
+/* The time of kernels of products on GPUs, in seconds: one model of a compute unit, whose numbers are in model.c. */
 #ifndef RF_OPS_LINEAR_GPU_MODEL_H
 #define RF_OPS_LINEAR_GPU_MODEL_H
 
@@ -8,8 +8,8 @@
 /* More parts of a sum take more memory: not for less than this share of the time. */
 #define RF_GPU_WORTHWHILE 0.93
 
-/* Share of the arithmetic units that a tile keeps busy while nothing is waited for. Of cooperative matrices, by the
- * multiply-adds of other units; `small`: where a subgroup is 16 lanes. */
+/* Share of the arithmetic units that a tile keeps busy while nothing is waited for. Those of cooperative matrices are
+ * by the multiply-adds of other units; `small`: where a subgroup is 16 lanes. */
 double rf_gpu_block_efficiency(rf_block_tile tile);
 double rf_gpu_cooperative_efficiency(const rf_device_caps *caps, rf_block_tile tile, bool small);
 double rf_gpu_block_seconds(const rf_device_caps *caps, const rf_block *b, bool gathers, const rf_block_grid *g);

@@ -43,8 +43,8 @@ struct Eight {
     ADD_HELD(EXCHANGE, value_high.z, first + 6)                                                    \
     ADD_HELD(EXCHANGE, value_high.w, first + 7)
 
-/* Lane l has loaded eight of the 32 summands of a row, from 8 l on, and gets those of lane l ^ x by
- * exchange x: held[x * 8 + i] of lane l belongs to summand HELD_SUMMAND. */
+/* Lane l has loaded eight of the 32 summands of a row, from 8 l on, and gets those of lane l ^ x
+ * by exchange x: held[x * 8 + i] of lane l belongs to summand HELD_SUMMAND. */
 #define SAME(value) subgroupQuadSwapHorizontal(subgroupQuadSwapHorizontal(value))
 #define HELD_SUMMAND(i) ((lane ^ (i) >> 3) * 8 + ((i) & 7))
 #define ADD_ROW_HELD(value_low, value_high)                                                        \

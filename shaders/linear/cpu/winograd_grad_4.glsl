@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transforms of Winograd's F(3 x 3, 4 x 4) with the points 0, 1, -1, 1/2, -2 and infinity. Not
- * those of winograd_4.glsl: of the matrices that A makes of dy the one of point 1 adds all pixels,
- * which is the gradient of a bias, and the tolerance of sums over many pixels is wide.
+ * Winograd's F(3 x 3, 4 x 4) with the points 0, 1, -1, 1/2, -2 and infinity. Not those of
+ * winograd_4.glsl: of the matrices that A makes of dy the one of point 1 adds all pixels, which is
+ * the gradient of a bias, and the tolerance of sums over many pixels is wide.
  */
 #ifndef RF_WINOGRAD_GRAD_4_GLSL
 #define RF_WINOGRAD_GRAD_4_GLSL

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Common to the matrix kernels made for drivers that run one subgroup as the lanes of a SIMD
- * register (build variants): LANES   lanes of a subgroup; a workgroup is exactly one subgroup ROWS
- * rows of the tile that a workgroup keeps in registers, a multiple of LANES GROUPS  columns of the
- * tile / (4 * ROW_LANES): each lane owns 4 neighbouring columns per group ROW_LANES lanes that a
- * row's columns lie along, all of them unless said otherwise; where they are fewer, rows that
- * follow each other lie side by side in a register, so that few columns leave no lane idle (needs
- * SHUFFLE) TEXEL   operands are read through uniform texel buffers instead of storage buffers
+ * register (build variants):
+ *   LANES   lanes of a subgroup; a workgroup is exactly one subgroup
+ *   ROWS    rows of the tile that a workgroup keeps in registers, a multiple of LANES
+ *   GROUPS  columns of the tile / (4 * ROW_LANES): each lane owns 4 neighbouring columns per group
+ *   ROW_LANES lanes that a row's columns lie along, all of them unless said otherwise; where they
+ *           are fewer, rows that follow each other lie side by side in a register, so that few
+ *           columns leave no lane idle (needs SHUFFLE)
+ *   TEXEL   operands are read through uniform texel buffers instead of storage buffers
  *   SHUFFLE values are handed from lane to lane by shuffles instead of broadcasts
  * Which of them is fast differs from driver to driver and is found by measurement.
  */
-#include "include/products.glsl"
+#include "products.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #ifdef SHUFFLE
@@ -44,7 +46,7 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 #endif
 #define ROWS_ABREAST (LANES / ROW_LANES)
 #define SUMS (ROWS / ROWS_ABREAST) /* of a lane, per column */
-/* The place of sum i among values that lie along the lanes, one for each row. */
+/* Where the values of sum i stand, which lie along the lanes, one for each row. */
 #define ROW_GROUP(i) ((i) * ROWS_ABREAST / LANES)
 #if defined(SHUFFLE) && (ROW_LANES < LANES || GROUPS > 1 || defined(CROSSWISE))
 /* Not one row for all lanes: lanes beside each other have different rows at each sum, until each
@@ -59,8 +61,8 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 #define ROWS_EXCHANGED 0
 #endif
 
-/* Loads of b at two places: OF(0) to `first` and OF(1) to `second`, where OF takes which of them a
- * lane asks for. Where two rows lie abreast each half of the lanes loads one of them for both. */
+/* Loads of b at two places: OF(0) to `first` and OF(1) to `second`, where OF takes which of them
+ * a lane asks for. Where two rows lie abreast each half of the lanes loads one of them for both. */
 #if ROW_LANES * 2 == LANES
 #define LOAD_B_TWICE(first, second, OF)                                                            \
     {                                                                                              \
@@ -79,13 +81,13 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 
 layout(local_size_x_id = 0) in;
 
-/* The end of lanes_gather.comp takes a few sums of a lane in each turn of a loop. Written out for
- * all of them it was half of what the driver's compiler has to do for the whole kernel, and three
- * quarters of what it does when it knows the kernel from before. */
+/* The end of lanes_gather.comp takes a few sums of a lane in each turn of a loop. Written out
+ * for all of them it was half of what the driver's compiler has to do for the whole kernel, and
+ * three quarters of what it does when it knows the kernel from before. */
 #define SUMS_OF_TURN 4
 #define END_TURNS (SUMS / SUMS_OF_TURN)
 /* value = OF(i) for sum i, the r-th of this turn. */
 #define TAKE_OF_TURN(value, turn, r, OF)                                                           \
     value = OF(r);                                                                                 \
-    [[unroll]] for (int t = 1; t < END_TURNS; t++) value =                                         \
-        turn == t ? OF(t * SUMS_OF_TURN + (r)) : value;
+    [[unroll]] for (int t = 1; t < END_TURNS; t++)                                                 \
+        value = turn == t ? OF(t * SUMS_OF_TURN + (r)) : value;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transforms of Winograd's F(4 x 4, 3 x 3) with the points 0, 2/3, -2/3, 3/2, -3/2 and
- * infinity; winograd_pack.comp has its G. */
+/* Winograd's F(4 x 4, 3 x 3) with the points 0, 2/3, -2/3, 3/2, -3/2 and infinity;
+ * winograd_pack.comp has its G. */
 #ifndef RF_WINOGRAD_4_GLSL
 #define RF_WINOGRAD_4_GLSL
 
