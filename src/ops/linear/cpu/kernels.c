@@ -21,8 +21,6 @@ static const rf_kernel matmul[] = {
       &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes4_storage }, .cuts_up = true },
     { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes4_quad }, .cuts_up = true },
-    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
-      &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes16_texel }, .cuts_up = true },
 };
 const rf_kernel_list rf_matmul_cpu = RF_KERNEL_LIST(matmul);
 
@@ -31,10 +29,10 @@ static const rf_linear_role forward_role = RF_ROLE_FORWARD, data_role = RF_ROLE_
 static const rf_kernel conv2d[] = {
     { "depthwise_walk", rf_depthwise_walk_score, rf_depthwise_walk_plan, &forward_role },
     { "few_16", rf_small_channels_lanes_score, rf_small_channels_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_16, &rf_shader_conv2d_few_lanes16_16, 2 },
+      &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_16, 2 },
       .finishes = true, .narrow = rf_small_channels_narrow },
     { "few_32", rf_small_channels_lanes_score, rf_small_channels_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_32, &rf_shader_conv2d_few_lanes16_32, 4 },
+      &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_32, 4 },
       .finishes = true, .narrow = rf_small_channels_narrow },
     { "nine", rf_small_k_score, rf_small_k_plan, .finishes = true },
     { "lanes8_texel", rf_pieces_score, rf_pieces_plan,
@@ -45,8 +43,6 @@ static const rf_kernel conv2d[] = {
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_storage }, .cuts_up = true },
     { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_quad }, .cuts_up = true },
-    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
-      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes16_texel }, .cuts_up = true },
     { "lanes8_texel_scalar", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes8_texel, true }, .cuts_up = true },
     { "lanes8_storage_scalar", rf_pieces_score, rf_pieces_plan,
@@ -55,8 +51,6 @@ static const rf_kernel conv2d[] = {
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_storage, true }, .cuts_up = true },
     { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_quad, true }, .cuts_up = true },
-    { "lanes16_texel_scalar", rf_pieces_score, rf_pieces_plan,
-      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes16_texel, true }, .cuts_up = true },
     { "lanes8_texel_points", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_1x1_seconds, rf_conv2d_1x1_plan, RF_ROLE_FORWARD, &rf_lanes8_texel }, .cuts_up = true },
     { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan,
@@ -79,8 +73,6 @@ static const rf_kernel conv2d_data[] = {
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes4_storage }, .cuts_up = true },
     { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes4_quad }, .cuts_up = true },
-    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
-      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes16_texel }, .cuts_up = true },
     { "lanes8_texel_points", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_1x1_seconds, rf_conv2d_1x1_plan, RF_ROLE_DATA, &rf_lanes8_texel }, .cuts_up = true },
     { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan,
@@ -95,11 +87,9 @@ const rf_kernel_list rf_conv2d_data_cpu = RF_KERNEL_LIST(conv2d_data);
 static const rf_kernel conv2d_filter[] = {
     { "depthwise_walk", rf_depthwise_walk_filter_score, rf_depthwise_walk_filter_plan },
     { "few_16", rf_small_channels_filter_score, rf_small_channels_filter_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, &rf_shader_conv2d_few_filter_lanes16_16,
-                                  2 } },
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, 2 } },
     { "few_32", rf_small_channels_filter_score, rf_small_channels_filter_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, &rf_shader_conv2d_few_filter_lanes16_32,
-                                  4 } },
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, 4 } },
     { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_winograd_grad_seconds, rf_winograd_grad_plan, RF_ROLE_FILTER, &rf_lanes8_texel }, .cuts_up = true, .block = 4 },
     { "lanes8_texel_winograd_pairs", rf_pieces_score, rf_pieces_plan,
@@ -116,8 +106,6 @@ static const rf_kernel conv2d_filter[] = {
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_storage }, .cuts_up = true },
     { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_quad }, .cuts_up = true },
-    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
-      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes16_texel }, .cuts_up = true },
     { "lanes8_texel_scalar", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes8_texel, true }, .cuts_up = true },
     { "lanes8_storage_scalar", rf_pieces_score, rf_pieces_plan,
@@ -126,18 +114,14 @@ static const rf_kernel conv2d_filter[] = {
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_storage, true }, .cuts_up = true },
     { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan,
       &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_quad, true }, .cuts_up = true },
-    { "lanes16_texel_scalar", rf_pieces_score, rf_pieces_plan,
-      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes16_texel, true }, .cuts_up = true },
 };
 const rf_kernel_list rf_conv2d_filter_cpu = RF_KERNEL_LIST(conv2d_filter);
 
 static const rf_kernel conv2d_pool_filter[] = {
     { "few_16", rf_small_channels_filter_score, rf_small_channels_filter_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, &rf_shader_conv2d_few_filter_lanes16_16,
-                                  2, true } },
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, 2, true } },
     { "few_32", rf_small_channels_filter_score, rf_small_channels_filter_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, &rf_shader_conv2d_few_filter_lanes16_32,
-                                  4, true } },
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, 4, true } },
 };
 const rf_kernel_list rf_conv2d_pool_filter_cpu = RF_KERNEL_LIST(conv2d_pool_filter);
 

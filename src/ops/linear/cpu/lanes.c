@@ -368,13 +368,3 @@ const rf_lanes_set rf_lanes4_quad = {
     .gather_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_gather_s, 16, 32),
     .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),
 };
-const rf_lanes_set rf_lanes16_texel = {
-    .lanes = 16,
-    .texel = true,
-    .shuffle = true,
-    .favourite = RF_DRIVER_LAVAPIPE,
-    SHADERS(lanes16_texel, 64, 64, TILE(lanes16_texel_grad_halves, 32, 64)),
-    .gather[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_abreast, 64, 32),
-    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_t_abreast, 64, 32),
-    .grad[RF_LANES_ABREAST] = TILE(lanes16_texel_grad_abreast, 64, 32),
-};
