@@ -347,11 +347,6 @@ const rf_lanes_set rf_lanes8_texel = {
     .grad[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_abreast, 64, 16),
     .grad_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_s_abreast, 16, 16),
 };
-const rf_lanes_set rf_lanes8_storage = {
-    .lanes = 8,
-    .favourite = RF_DRIVER_OTHER,
-    SHADERS(lanes8_storage, 32, 32, TILE(lanes8_storage_grad_1, 32, 32)),
-};
 const rf_lanes_set rf_lanes4_storage = {
     .lanes = 4,
     .favourite = RF_DRIVER_OTHER,
