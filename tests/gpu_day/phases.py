@@ -38,7 +38,7 @@ OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", 
               "unscale", "overflow_check", "slice", "pad", "split", "random_uniform", "fill_like",
               "block_squares", "argmax", "one_hot", "accuracy", "=matmul")
 # The others: views, and what has no case for a benchmark.
-UNMEASURED = ("reshape", "reshape_like", "expand_dims", "squeeze", "all_replica_sum",
+UNMEASURED = ("reshape", "reshape_like", "regroup", "expand_dims", "squeeze", "all_replica_sum",
               "stop_gradient", "loss_scale", "update_numbers",
               "mean_scale")
 # Of `ringfire-bench zoo`, with their batches; the CNN has steps of its own.

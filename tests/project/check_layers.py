@@ -31,8 +31,9 @@ ALLOWED = {
 # (src/replica/*.h) all may.
 ROOMS = {
     "src/replica": {"store": set(), "exchange": {"store"}, "balance": set(),
-                    "update": {"store", "exchange", "balance"},
-                    "step": {"store", "exchange", "balance", "update"}},
+                    "schedule": {"store", "exchange", "balance"},
+                    "update": {"store", "exchange", "balance", "schedule"},
+                    "step": {"store", "exchange", "balance", "schedule", "update"}},
     "src/train": {"layers": set(), "checkpoint": set(), "optimizer": {"checkpoint"},
                   "metrics": {"checkpoint"},
                   "model": {"layers", "checkpoint", "optimizer"},

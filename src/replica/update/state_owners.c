@@ -42,8 +42,9 @@ rf_result rf_updater_owners(const rf_updater *u, const rf_variable *v, rf_owned_
         const rf_range range = range_within(segment, v);
         if (range.begin == range.end) continue;
         RF_TRY(RF_VEC_GROW(out));
-        const uint32_t rank =
-            segment->owner == RF_OWNER_ALL ? RF_RANK_ALL : rf_world_rank_of(&u->strategy->world, segment->owner);
+        const uint32_t rank = segment->owner == RF_OWNER_ALL
+                                  ? RF_RANK_ALL
+                                  : rf_world_rank_of(&u->strategy->members.world, segment->owner);
         out->items[out->count++] = (rf_owned){ rank, range };
     }
     if (out->count > 0) qsort(out->items, out->count, sizeof(out->items[0]), by_begin);
@@ -64,7 +65,7 @@ rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable 
         if (own.begin >= own.end) continue;
         if (segment->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, segment->owner))
             return RF_FAIL(RF_ERROR_INTERNAL, "optimizer state of '%s' is kept by another worker", v->name);
-        const uint32_t index = segment->owner == RF_OWNER_ALL ? 0 : segment->owner - s->first;
+        const uint32_t index = segment->owner == RF_OWNER_ALL ? 0 : segment->owner - s->members.first;
         const uint64_t at = segment->slot_offset + v->offset + own.begin - segment->range.begin;
         RF_TRY(rf_gpu_buffer_read(u->slots[slot][index], at * sizeof(float), values + (own.begin - range.begin),
                                   (own.end - own.begin) * sizeof(float)));

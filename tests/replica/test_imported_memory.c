@@ -5,7 +5,7 @@
 
 #include "../support/refuse_host_pointer.h"
 #include "gpu/internal.h"
-#include "replica/exchange/meeting.h"
+#include "replica/exchange/imported_memory.h"
 #include "tests/room.h"
 
 enum { STEPS = 8 };
@@ -28,7 +28,7 @@ static rf_strategy *strategy_open(const setup *given)
                             : rf_strategy_create_mirrored(&params, &s);
     if (r == RF_ERROR_NOT_FOUND) SKIP("%s", rf_error_message());
     CHECK(r);
-    for (uint32_t i = 0; i < s->num_local; i++) s->replicas[i].staged = i == 0 || !given->one_staged;
+    for (uint32_t i = 0; i < s->members.num_local; i++) s->members.replicas[i].staged = i == 0 || !given->one_staged;
     return s;
 }
 
@@ -42,17 +42,17 @@ static void train_linear(const setup *given, bool meet, outcome *out)
 {
     static const uint32_t sizes[STEPS] = { 30, 1, 2, 31, 3, 1, 30, 29 };
     rf_strategy *s = strategy_open(given);
-    s->meeting.refused = !meet;
+    s->exchange.imported.refused = !meet;
     linear m;
     linear_create(&m, s, &given->model);
     for (uint32_t i = 0; i < STEPS; i++) out->losses[i] = linear_step(&m, i, sizes[i]);
-    assert_true((s->meeting.memory != NULL) == meet);
-    assert_true((s->download.buffers != NULL) == !meet); /* nothing is staged beside it */
+    assert_true((s->exchange.imported.memory != NULL) == meet);
+    assert_true((s->exchange.download.buffers != NULL) == !meet); /* nothing is staged beside it */
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     CHECK(rf_variable_read(m.w, out->w));
     CHECK(rf_variable_read(m.b, &out->b));
     CHECK(rf_variable_read_gradient(m.w, out->gradient));
-    out->bytes = s->stats.bytes;
+    out->bytes = s->exchange.stats.bytes;
     linear_destroy(&m);
     rf_strategy_destroy(&s);
 }
@@ -94,8 +94,8 @@ static void one_owner(void **state)
 static void norms_and_totals(void **state)
 {
     (void)state;
-    compare_exchanges(&(setup){ .devices = twin, .model = { .global_norm = true, .clip_norm = 0.5f } });
-    compare_exchanges(&(setup){ .devices = twin, .model = { .variable_norms = true, .clip_norm = 0.5f } });
+    compare_exchanges(&(setup){ .devices = twin, .model = { .norms = RF_NORMS_GLOBAL, .clip_norm = 0.5f } });
+    compare_exchanges(&(setup){ .devices = twin, .model = { .norms = RF_NORMS_VARIABLE, .clip_norm = 0.5f } });
     compare_exchanges(&(setup){ .devices = four, .model = { .accumulation_steps = 4 } });
 }
 /* The host could reach the memory of the others, which must not be what decides. */
@@ -110,14 +110,14 @@ static void refused_by_a_driver(void **state)
 {
     (void)state;
     rf_strategy *s = strategy_open(&(setup){ .devices = twin });
-    s->replicas[1].device->vk.GetMemoryHostPointerPropertiesEXT = refuse_host_pointer;
+    s->members.replicas[1].device->vk.GetMemoryHostPointerPropertiesEXT = refuse_host_pointer;
     linear m;
     linear_create(&m, s, &(linear_params){ 0 });
     const float first = linear_step(&m, 0, 32);
     float last = first;
     for (int i = 0; i < STEPS; i++) last = linear_step(&m, 0, 32);
     assert_true(last < first);
-    assert_true(s->meeting.refused && !s->meeting.memory && s->download.buffers);
+    assert_true(s->exchange.imported.refused && !s->exchange.imported.memory && s->exchange.download.buffers);
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     linear_destroy(&m);
     rf_strategy_destroy(&s);
@@ -131,7 +131,7 @@ static void grows(void **state)
     linear first, second;
     linear_create(&first, s, &(linear_params){ 0 });
     linear_step(&first, 0, 32);
-    const uint64_t capacity = s->meeting.arrays.capacity;
+    const uint64_t capacity = s->exchange.imported.arrays.capacity;
     const rf_variable_params params = { .name = "more", .shape = RF_SHAPE(1 << 16) };
     rf_variable *more;
     CHECK(rf_variable_create(s, &params, &more));
@@ -140,7 +140,7 @@ static void grows(void **state)
         const float a = linear_step(&first, 0, 32), b = linear_step(&second, 0, 32);
         assert_true(a < b); /* it is a step ahead */
     }
-    assert_true(s->meeting.arrays.capacity > capacity);
+    assert_true(s->exchange.imported.arrays.capacity > capacity);
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     rf_variable_release(more);
     linear_destroy(&first);
@@ -151,16 +151,17 @@ static void grows(void **state)
 static void alignments(void **state)
 {
     (void)state;
-    const rf_meeting_device card = { true, 4096 }, large = { true, 65536 }, shared = { false, 4096 }, old = { true, 0 };
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ card, card }, 2), 4096);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ card, large, shared }, 3), 65536);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ shared, card }, 2), 4096);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ shared, shared }, 2), 0);
-    assert_int_equal(rf_meeting_alignment((rf_meeting_device[]){ card, old }, 2), 0);
-    assert_int_equal(rf_meeting_alignment(&card, 1), 0);
+    const rf_importing_device card = { true, 4096 }, large = { true, 65536 }, shared = { false, 4096 },
+                              old = { true, 0 };
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ card, card }, 2), 4096);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ card, large, shared }, 3), 65536);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ shared, card }, 2), 4096);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ shared, shared }, 2), 0);
+    assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ card, old }, 2), 0);
+    assert_int_equal(rf_imported_memory_alignment(&card, 1), 0);
 }
 
-TEST_PROGRAM(meeting)
+TEST_PROGRAM(imported_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),

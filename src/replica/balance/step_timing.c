@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/balance/pace.h"
+#include "replica/balance/step_timing.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "base/platform.h"
 
 typedef struct watcher {
-    rf_pace *pace;
+    rf_step_timing *timing;
     pthread_t thread;
     bool started; /* the thread exists */
     double factor;
@@ -21,7 +21,7 @@ typedef struct watcher {
     double seconds; /* of the latest step */
 } watcher;
 
-struct rf_pace {
+struct rf_step_timing {
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
     bool ending;
@@ -64,52 +64,52 @@ static double watch_ticket(const watcher *w, const rf_gpu_device *device, uint64
 static void *run_watcher(void *argument)
 {
     watcher *w = argument;
-    rf_pace *pace = w->pace;
-    pthread_mutex_lock(&pace->lock);
-    while (!pace->ending || w->device) {
+    rf_step_timing *timing = w->timing;
+    pthread_mutex_lock(&timing->lock);
+    while (!timing->ending || w->device) {
         if (!w->device) {
-            pthread_cond_wait(&pace->work, &pace->lock);
+            pthread_cond_wait(&timing->work, &timing->lock);
             continue;
         }
         const rf_gpu_device *device = w->device;
         const uint64_t ticket = w->ticket;
-        pthread_mutex_unlock(&pace->lock);
+        pthread_mutex_unlock(&timing->lock);
         const double seconds = watch_ticket(w, device, ticket);
-        pthread_mutex_lock(&pace->lock);
+        pthread_mutex_lock(&timing->lock);
         w->seconds = seconds;
         w->device = NULL;
-        pthread_cond_broadcast(&pace->idle);
+        pthread_cond_broadcast(&timing->idle);
     }
-    pthread_mutex_unlock(&pace->lock);
+    pthread_mutex_unlock(&timing->lock);
     return NULL;
 }
 
-rf_result rf_pace_create(uint32_t first, uint32_t count, rf_pace **out)
+rf_result rf_step_timing_create(uint32_t first, uint32_t count, rf_step_timing **out)
 {
     uint32_t slow;
     double factor;
     RF_TRY(rf_test_aid("RINGFIRE_TEST_SLOW", &slow, &factor));
-    rf_pace *pace = *out = rf_calloc(1, sizeof(*pace) + count * sizeof(pace->watchers[0]));
-    if (!pace) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    pthread_mutex_init(&pace->lock, NULL);
-    pthread_cond_init(&pace->work, NULL);
-    pthread_cond_init(&pace->idle, NULL);
-    pace->count = count;
+    rf_step_timing *timing = *out = rf_calloc(1, sizeof(*timing) + count * sizeof(timing->watchers[0]));
+    if (!timing) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    pthread_mutex_init(&timing->lock, NULL);
+    pthread_cond_init(&timing->work, NULL);
+    pthread_cond_init(&timing->idle, NULL);
+    timing->count = count;
     for (uint32_t r = 0; r < count; r++) {
-        watcher *w = &pace->watchers[r];
-        w->pace = pace;
+        watcher *w = &timing->watchers[r];
+        w->timing = timing;
         w->factor = first + r == slow ? factor : 1;
         w->started = pthread_create(&w->thread, NULL, run_watcher, w) == 0;
         if (w->started) continue;
-        rf_pace_destroy(out);
+        rf_step_timing_destroy(out);
         return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot start a thread that times replica %u", first + r);
     }
     return RF_OK;
 }
 
-void rf_pace_destroy(rf_pace **pace)
+void rf_step_timing_destroy(rf_step_timing **timing)
 {
-    rf_pace *p = *pace;
+    rf_step_timing *p = *timing;
     if (!p) return;
     pthread_mutex_lock(&p->lock);
     p->ending = true;
@@ -121,47 +121,47 @@ void rf_pace_destroy(rf_pace **pace)
     pthread_cond_destroy(&p->idle);
     pthread_mutex_destroy(&p->lock);
     rf_free(p);
-    *pace = NULL;
+    *timing = NULL;
 }
 
 /* With the lock held. */
-static void wait_until_idle(rf_pace *pace, uint32_t index)
+static void wait_until_idle(rf_step_timing *timing, uint32_t index)
 {
-    while (pace->watchers[index].device) pthread_cond_wait(&pace->idle, &pace->lock);
+    while (timing->watchers[index].device) pthread_cond_wait(&timing->idle, &timing->lock);
 }
 
-void rf_pace_begin(rf_pace *pace, uint32_t index)
+void rf_step_timing_begin(rf_step_timing *timing, uint32_t index)
 {
-    pthread_mutex_lock(&pace->lock);
-    wait_until_idle(pace, index);
-    pthread_mutex_unlock(&pace->lock);
-    pace->watchers[index].begin_ns = rf_now_ns();
+    pthread_mutex_lock(&timing->lock);
+    wait_until_idle(timing, index);
+    pthread_mutex_unlock(&timing->lock);
+    timing->watchers[index].begin_ns = rf_now_ns();
 }
 
-void rf_pace_submitted(rf_pace *pace, uint32_t index, const rf_gpu_device *device, uint64_t ticket)
+void rf_step_timing_submitted(rf_step_timing *timing, uint32_t index, const rf_gpu_device *device, uint64_t ticket)
 {
-    pthread_mutex_lock(&pace->lock);
-    pace->watchers[index].device = device;
-    pace->watchers[index].ticket = ticket;
-    pthread_cond_broadcast(&pace->work);
-    pthread_mutex_unlock(&pace->lock);
+    pthread_mutex_lock(&timing->lock);
+    timing->watchers[index].device = device;
+    timing->watchers[index].ticket = ticket;
+    pthread_cond_broadcast(&timing->work);
+    pthread_mutex_unlock(&timing->lock);
 }
 
-void rf_pace_wait_for_slow(rf_pace *pace)
+void rf_step_timing_wait_for_slow(rf_step_timing *timing)
 {
-    pthread_mutex_lock(&pace->lock);
-    for (uint32_t r = 0; r < pace->count; r++)
-        if (pace->watchers[r].factor > 1) wait_until_idle(pace, r);
-    pthread_mutex_unlock(&pace->lock);
+    pthread_mutex_lock(&timing->lock);
+    for (uint32_t r = 0; r < timing->count; r++)
+        if (timing->watchers[r].factor > 1) wait_until_idle(timing, r);
+    pthread_mutex_unlock(&timing->lock);
 }
 
-void rf_pace_take(rf_pace *pace, double *seconds)
+void rf_step_timing_take(rf_step_timing *timing, double *seconds)
 {
-    pthread_mutex_lock(&pace->lock);
-    for (uint32_t r = 0; r < pace->count; r++) {
-        wait_until_idle(pace, r);
-        seconds[r] = pace->watchers[r].seconds;
-        pace->watchers[r].seconds = 0;
+    pthread_mutex_lock(&timing->lock);
+    for (uint32_t r = 0; r < timing->count; r++) {
+        wait_until_idle(timing, r);
+        seconds[r] = timing->watchers[r].seconds;
+        timing->watchers[r].seconds = 0;
     }
-    pthread_mutex_unlock(&pace->lock);
+    pthread_mutex_unlock(&timing->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/store/shadows.h"
+#include "replica/store/weight_copies_16bit.h"
 
 #include "base/platform.h"
 #include "replica/internal.h"
@@ -18,7 +18,7 @@ static rf_value shadow_source(const rf_graph *g, const rf_node_info *node, const
     return narrows && from->kind == RF_VALUE_STATE && updated[from->slot] ? node->in[0] : 0;
 }
 
-rf_dtype rf_shadows_plan(const rf_graph *g, const bool *updated, rf_dtype present, rf_value *source)
+rf_dtype rf_weight_copies_plan(const rf_graph *g, const bool *updated, rf_dtype present, rf_value *source)
 {
     int64_t elements[2] = { 0, 0 }; /* cast to f16, to bf16 */
     for (rf_node n = 0; n < g->nodes.count; n++) {
@@ -37,65 +37,66 @@ rf_dtype rf_shadows_plan(const rf_graph *g, const bool *updated, rf_dtype presen
     return type;
 }
 
-void rf_shadows_add(rf_strategy *s, rf_variable *v)
+void rf_weight_copies_add(rf_strategy *s, rf_variable *v)
 {
-    if (v->shadowed) return;
-    v->shadowed = true;
-    s->shadows.stale = true;
-    s->generation++; /* updates write it, too */
+    if (v->has_copy) return;
+    v->has_copy = true;
+    s->store.weight_copies.stale = true;
+    s->store.generation++; /* updates write it, too */
 }
 
-bool rf_shadows_are_written(const rf_strategy *s, rf_range range)
+bool rf_weight_copies_are_written(const rf_strategy *s, rf_range range)
 {
-    if (s->num_replicas > 1 && s->update_mode == RF_UPDATE_SHARDED) return false;
-    for (uint32_t i = 0; i < s->trainable.variables.count; i++) {
-        const rf_variable *v = s->trainable.variables.items[i];
-        if (v->shadowed && v->offset < range.end && v->offset + v->count > range.begin) return true;
+    if (s->members.num_replicas > 1 && s->update_mode == RF_UPDATE_SHARDED) return false;
+    for (uint32_t i = 0; i < s->store.trainable.variables.count; i++) {
+        const rf_variable *v = s->store.trainable.variables.items[i];
+        if (v->has_copy && v->offset < range.end && v->offset + v->count > range.begin) return true;
     }
     return false;
 }
 
-rf_location rf_shadows_location(const rf_strategy *s, uint32_t index, uint64_t offset)
+rf_location rf_weight_copies_location(const rf_strategy *s, uint32_t index, uint64_t offset)
 {
-    return (rf_location){ s->shadows.buffers[index], offset * sizeof(uint16_t) };
+    return (rf_location){ s->store.weight_copies.buffers[index], offset * sizeof(uint16_t) };
 }
 
 /* ---- memory ---- */
 
 static void free_programs(rf_strategy *s)
 {
-    for (uint32_t r = 0; s->shadows.programs && r < s->num_local; r++) rf_program_destroy(&s->shadows.programs[r]);
-    rf_free(s->shadows.programs);
-    s->shadows.programs = NULL;
+    for (uint32_t r = 0; s->store.weight_copies.programs && r < s->members.num_local; r++)
+        rf_program_destroy(&s->store.weight_copies.programs[r]);
+    rf_free(s->store.weight_copies.programs);
+    s->store.weight_copies.programs = NULL;
 }
 
 static void free_buffers(const rf_strategy *s, rf_gpu_buffer **buffers)
 {
-    for (uint32_t r = 0; buffers && r < s->num_local; r++) rf_gpu_buffer_destroy(&buffers[r]);
+    for (uint32_t r = 0; buffers && r < s->members.num_local; r++) rf_gpu_buffer_destroy(&buffers[r]);
     rf_free(buffers);
 }
 
-void rf_shadows_free(rf_strategy *s)
+void rf_weight_copies_free(rf_strategy *s)
 {
     free_programs(s);
-    free_buffers(s, s->shadows.buffers);
-    s->shadows = (rf_shadows){ 0 };
+    free_buffers(s, s->store.weight_copies.buffers);
+    s->store.weight_copies = (rf_weight_copies){ 0 };
 }
 
 static rf_result create_buffers(const rf_strategy *s, uint64_t size, rf_gpu_buffer **buffers)
 {
-    for (uint32_t r = 0; r < s->num_local; r++)
-        RF_TRY(rf_gpu_buffer_create(s->replicas[r].device, RF_GPU_MEMORY_DEVICE, size, "shadows", &buffers[r]));
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        RF_TRY(rf_gpu_buffer_create(s->members.replicas[r].device, RF_GPU_MEMORY_DEVICE, size, "shadows", &buffers[r]));
     return RF_OK;
 }
 
-rf_result rf_shadows_ensure(rf_strategy *s)
+rf_result rf_weight_copies_ensure(rf_strategy *s)
 {
-    rf_shadows *h = &s->shadows;
-    const uint64_t capacity = s->trainable.values.capacity;
+    rf_weight_copies *h = &s->store.weight_copies;
+    const uint64_t capacity = s->store.trainable.values.capacity;
     if (h->type == RF_DTYPE_INVALID || h->capacity == capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(s));
-    rf_gpu_buffer **buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
+    rf_gpu_buffer **buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->members.num_local);
     if (!buffers) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_result r = create_buffers(s, capacity * sizeof(uint16_t), buffers);
     if (r < 0) {
@@ -103,12 +104,12 @@ rf_result rf_shadows_ensure(rf_strategy *s)
         return rf_error_context(r, "shadows of variables in %s", rf_dtype_name(h->type));
     }
     rf_log_message(RF_LOG_DEBUG, "shadows of variables in %s take %.2f MiB on each of %u devices",
-                   rf_dtype_name(h->type), (double)(capacity * sizeof(uint16_t)) / (1 << 20), s->num_local);
+                   rf_dtype_name(h->type), (double)(capacity * sizeof(uint16_t)) / (1 << 20), s->members.num_local);
     free_buffers(s, h->buffers);
     h->buffers = buffers;
     h->capacity = capacity;
     h->stale = true;
-    s->generation++;
+    s->store.generation++;
     return RF_OK;
 }
 
@@ -126,17 +127,17 @@ typedef struct casts {
 static uint32_t list_ranges(const rf_strategy *s, rf_range *ranges)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < s->trainable.variables.count; i++) {
-        const rf_variable *v = s->trainable.variables.items[i];
-        if (!v->shadowed) continue;
+    for (uint32_t i = 0; i < s->store.trainable.variables.count; i++) {
+        const rf_variable *v = s->store.trainable.variables.items[i];
+        if (!v->has_copy) continue;
         rf_range span = rf_variable_span(v);
         if (count > 0 && span.begin - ranges[count - 1].end <= SMALL_GAP) span.begin = ranges[count - 1].end;
         while (span.begin < span.end) {
             rf_range *last = count > 0 ? &ranges[count - 1] : NULL;
-            const bool goes_on = last && last->end == span.begin && last->end - last->begin < s->max_segment;
+            const bool goes_on = last && last->end == span.begin && last->end - last->begin < s->store.max_segment;
             if (!goes_on) ranges[count++] = (rf_range){ span.begin, span.begin };
             last = &ranges[count - 1];
-            const uint64_t end = last->begin + s->max_segment;
+            const uint64_t end = last->begin + s->store.max_segment;
             span.begin = last->end = end < span.end ? end : span.end;
         }
     }
@@ -146,8 +147,8 @@ static uint32_t list_ranges(const rf_strategy *s, rf_range *ranges)
 static uint32_t most_ranges(const rf_strategy *s)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; i < s->trainable.variables.count; i++)
-        count += 2 + (s->trainable.variables.items[i]->count + SMALL_GAP) / s->max_segment;
+    for (uint32_t i = 0; i < s->store.trainable.variables.count; i++)
+        count += 2 + (s->store.trainable.variables.items[i]->count + SMALL_GAP) / s->store.max_segment;
     return (uint32_t)count;
 }
 
@@ -158,16 +159,17 @@ static rf_result emit_casts(const rf_strategy *s, uint32_t index, casts *c)
         const rf_tensor_desc desc = { RF_F32, RF_SHAPE((int64_t)(range->end - range->begin)) };
         rf_value x, y;
         RF_TRY(rf_graph_state(c->graph, range, desc, NULL, &x));
-        RF_TRY(c->graph->core->cast(c->graph, x, s->shadows.type, &y));
-        c->states[i] = (rf_location){ s->trainable.values.buffers[index], range->begin * sizeof(float) };
-        c->placements[i] = (rf_program_placement){ .value = y, .at = rf_shadows_location(s, index, range->begin) };
+        RF_TRY(c->graph->core->cast(c->graph, x, s->store.weight_copies.type, &y));
+        c->states[i] = (rf_location){ s->store.trainable.values.buffers[index], range->begin * sizeof(float) };
+        c->placements[i] =
+            (rf_program_placement){ .value = y, .at = rf_weight_copies_location(s, index, range->begin) };
     }
     const rf_program_params params = { .name = "shadows",
                                        .graph = c->graph,
                                        .states = c->states,
                                        .placements = c->placements,
                                        .num_placements = c->count };
-    return rf_program_create(s->replicas[index].exec, &params, &s->shadows.programs[index]);
+    return rf_program_create(s->members.replicas[index].exec, &params, &s->store.weight_copies.programs[index]);
 }
 
 static rf_result make_program(const rf_strategy *s, uint32_t index)
@@ -189,29 +191,29 @@ static rf_result make_program(const rf_strategy *s, uint32_t index)
 
 static rf_result make_programs(rf_strategy *s)
 {
-    if (s->shadows.programs && s->shadows.generation == s->generation) return RF_OK;
+    if (s->store.weight_copies.programs && s->store.weight_copies.generation == s->store.generation) return RF_OK;
     free_programs(s);
-    s->shadows.programs = RF_NEW_ARRAY(rf_program *, s->num_local);
-    if (!s->shadows.programs) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    s->store.weight_copies.programs = RF_NEW_ARRAY(rf_program *, s->members.num_local);
+    if (!s->store.weight_copies.programs) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         const rf_result result = make_program(s, r);
         if (result >= 0) continue;
         free_programs(s);
         return rf_replica_context(s, r, result);
     }
-    s->shadows.generation = s->generation;
+    s->store.weight_copies.generation = s->store.generation;
     return RF_OK;
 }
 
-rf_result rf_shadows_refresh(rf_strategy *s)
+rf_result rf_weight_copies_refresh(rf_strategy *s)
 {
-    if (!s->shadows.stale) return RF_OK;
+    if (!s->store.weight_copies.stale) return RF_OK;
     RF_TRY(make_programs(s));
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         rf_frame *frame;
-        RF_TRY(rf_replica_context(s, r, rf_program_acquire(s->shadows.programs[r], 0, &frame)));
-        RF_TRY(rf_replica_context(s, r, rf_replica_submit_frames(&s->replicas[r], &frame, 1)));
+        RF_TRY(rf_replica_context(s, r, rf_program_acquire(s->store.weight_copies.programs[r], 0, &frame)));
+        RF_TRY(rf_replica_context(s, r, rf_replica_submit_frames(&s->members.replicas[r], &frame, 1)));
     }
-    s->shadows.stale = false;
+    s->store.weight_copies.stale = false;
     return RF_OK;
 }
