@@ -549,11 +549,11 @@ static void kernel_plans_do_not_overflow(void **state)
     rf_kernel_plan_free(NULL);
 }
 
-static double constant_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+static double score_of_data(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     (void)caps;
-    return *(const double *)data;
+    return *(const int *)data;
 }
 
 static bool is_this(const rf_op *op, const rf_kernel *kernel, const void *user)
@@ -566,16 +566,16 @@ static bool scores_three(const rf_op *op, const rf_kernel *kernel, const void *u
 {
     (void)op;
     (void)user;
-    return *(const double *)kernel->data == 3;
+    return *(const int *)kernel->data == 3;
 }
 
 /* The first of the best runs; without it the next best one does, and without the only one none. */
 static void kernels_are_left_out(void **state)
 {
     (void)state;
-    const double scores[] = { 2, 3, 3, 0 };
+    static const int scores[] = { 2, 3, 3, 0 };
     rf_kernel rows[4];
-    for (int i = 0; i < 4; i++) rows[i] = (rf_kernel){ .score = constant_score, .data = &scores[i] };
+    for (int i = 0; i < 4; i++) rows[i] = (rf_kernel){ .score = score_of_data, .data = &scores[i] };
     const rf_kernel_list all = { rows, 4 }, few = { rows, 1 };
     const rf_op op = { .families = { &all } }, narrow = { .families = { &few } };
     const rf_op_call call = { .op = &op }, other = { .op = &narrow };
