@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "../support/invented.h"
 #include "base/error.h"
 #include "ops/linear/common/matmul.h"
@@ -191,6 +192,9 @@ static void loops_are_tested_beyond_the_limit(void **state)
 static void attention_is_fused_where_it_pays(void **state)
 {
     (void)state;
+#ifdef RF_NO_SOFTWARE_KERNELS
+    SKIP("the library was built without software_kernels");
+#endif
     static const struct {
         int64_t items, length, width;
         uint32_t causal;
