@@ -209,7 +209,8 @@ typedef struct rf_kernel_list {
 enum { RF_FAMILY_COMMON, RF_FAMILY_CPU, RF_FAMILY_GPU, RF_NUM_FAMILIES };
 /* The call has types of 16 bits, which the kernel leaves to rf_op.widen. */
 bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
-/* The score that the kernel gives the call, in whatever types its tensors are stored. */
+/* The score that the kernel gives the call, in whatever types its tensors are stored; next to nothing for a kernel of a
+ * family that is made for the other kind of devices. */
 double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps);
 /* kernel->plan and op->finish of a call that needs no widening. Part of rf_kernel_plan_make(). */
 rf_result rf_kernel_plan_whole(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps,

@@ -90,11 +90,24 @@ bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_
     return rf_call_is_narrow(call) && !(kernel->narrow && kernel->narrow(call, caps));
 }
 
+/* Scores of kernels that are made for the other kind of devices are multiplied by this: they come after all that are
+ * not. Tests run them all the same, so that software checks what GPUs run. */
+#define OTHER_KIND 1e-9
+
+static bool is_for_other_kind(const rf_kernel *kernel, const rf_op *op, const rf_device_caps *caps)
+{
+    const rf_kernel_list *others = op->families[caps->is_cpu ? RF_FAMILY_GPU : RF_FAMILY_CPU];
+    for (uint32_t i = 0; others && i < others->count; i++)
+        if (kernel == &others->rows[i]) return true;
+    return false;
+}
+
 double rf_kernel_score(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps)
 {
-    if (!rf_kernel_widens(kernel, call, caps)) return kernel->score(call, caps, kernel->data);
+    const double scale = is_for_other_kind(kernel, call->op, caps) ? OTHER_KIND : 1;
+    if (!rf_kernel_widens(kernel, call, caps)) return scale * kernel->score(call, caps, kernel->data);
     const rf_op_call wide = rf_call_widened(call);
-    return kernel->score(&wide, caps, kernel->data);
+    return scale * kernel->score(&wide, caps, kernel->data);
 }
 
 /* ---- references ---- */

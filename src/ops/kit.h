@@ -20,6 +20,8 @@
 #define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
 /* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
 #define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
+/* A list of kernels that only software drivers run. */
+#define RF_SOFTWARE(list) list
 /* clang-format on */
 
 static inline uint64_t rf_min(uint64_t a, uint64_t b)

@@ -136,15 +136,17 @@ static bool box_is_special(const rf_tensor_desc *desc, const float *pixels, int6
 static bool block_may_show(const rf_case_data *start, int64_t side, uint32_t output, int64_t i)
 {
     const rf_op_call *call = &start->call;
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (call->op == &rf_op_conv2d_filter_grad) { /* taps of a channel and a column, whose block is the whole kernel */
+    const bool forward = call->op == &rf_op_conv2d, filter = call->op == &rf_op_conv2d_filter_grad;
+    const rf_conv_geometry g = rf_conv_geometry_of(call, filter    ? RF_ROLE_FILTER
+                                                         : forward ? RF_ROLE_FORWARD
+                                                                   : RF_ROLE_DATA);
+    if (filter) { /* taps of a channel and a column, whose block is the whole kernel */
         for (int64_t image = 0; image < g.n; image++)
             if (box_is_special(&call->in[0], start->in[0], image, i / g.cout % g.cin, 0, 0, g.h, g.w) ||
                 box_is_special(&call->in[1], start->in[1], image, i % g.cout, 0, 0, g.oh, g.ow))
                 return true;
         return false;
     }
-    const bool forward = call->op == &rf_op_conv2d;
     const int64_t pool = forward && output == 1 ? 2 : 1; /* a maximum is of 2 x 2 */
     const int64_t *out = call->out[output].shape.dim, pixel = i / out[3];
     const int64_t x = pixel % out[2] * pool, y = pixel / out[2] % out[1] * pool, image = pixel / out[2] / out[1];

@@ -279,6 +279,11 @@ static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps
     return best;
 }
 
+static bool takes(const rf_op_call *call, const rf_device_caps *caps, const char *kernel)
+{
+    return rf_kernel_score(rf_op_find_kernel(call->op, kernel), call, caps) > 0;
+}
+
 /* Large tiles where there are enough of them, smaller ones and parts where a device would stand idle; what a device
  * has no room for is left out. */
 static void tiles_follow_the_device(void **state)
@@ -321,12 +326,13 @@ static void thin_products_share_their_sums(void **state)
                  { 4, 512, 512, true },  { 64, 64, 64, false },  { 512, 512, 512, false }, { 100000, 32, 288, false } };
     const rf_device_caps devices[] = { gpu(RF_DRIVER_NVIDIA, 132, 49152), gpu(RF_DRIVER_AMD, 60, 65536),
                                        gpu(RF_DRIVER_INTEL, 32, 65536) };
+    const rf_kernel *thin = rf_op_find_kernel(&rf_op_matmul, "thin");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const rf_op_call call = product(rows[i].m, rows[i].n, rows[i].k);
         for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++)
-            if ((best_kernel(&call, &devices[d]) == &rf_matmul_thin) != rows[i].thin)
+            if ((best_kernel(&call, &devices[d]) == thin) != rows[i].thin)
                 fail_msg("row %zu on device %zu: %s", i, d, best_kernel(&call, &devices[d])->name);
-        assert_ptr_not_equal(best_kernel(&call, &profiles[0].caps), &rf_matmul_thin);
+        assert_ptr_not_equal(best_kernel(&call, &profiles[0].caps), thin);
     }
 }
 
@@ -389,7 +395,7 @@ static void parts_are_counted(void **state)
     const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, 49152);
     const rf_op_call deep = product(64, 64, 20000), wide = product(4096, 4096, 64);
     rf_kernel_plan plan = { 0 };
-    assert_int_equal(rf_kernel_plan_make(&rf_matmul_block_s, &deep, &caps, &plan), RF_OK);
+    assert_int_equal(rf_kernel_plan_make(rf_op_find_kernel(deep.op, "block_s"), &deep, &caps, &plan), RF_OK);
     assert_int_equal(plan.count, 1);
     const rf_block_job job = { 64, 64, 20000, 1 };
     const rf_block_grid grid = rf_block_grid_make(&caps, RF_BLOCK_S, &job);
@@ -397,7 +403,7 @@ static void parts_are_counted(void **state)
     assert_int_equal(plan.counters, 4 * 4 * (grid.groups + 1)); /* of four tiles: one for each group, one for all */
     assert_true(plan.workspace >= 2 * 64 * 64 * 4);
     rf_kernel_plan_free(&plan);
-    assert_int_equal(rf_kernel_plan_make(&rf_matmul_block_xl, &wide, &caps, &plan), RF_OK);
+    assert_int_equal(rf_kernel_plan_make(rf_op_find_kernel(wide.op, "block_xl"), &wide, &caps, &plan), RF_OK);
     assert_true(plan.counters == 0 && plan.workspace == 0);
     rf_kernel_plan_free(&plan);
 }
@@ -426,11 +432,10 @@ static void large_tiles_need_registers(void **state)
                             .in = { { RF_F32, RF_SHAPE(8, 56, 56, rows[i].channels) },
                                     { RF_F32, RF_SHAPE(3, 3, rows[i].channels, 64) } } };
         assert_int_equal(conv.op->infer(&conv), RF_OK);
-        assert_int_equal(rf_matmul_block_xl.score(&square, &caps, rf_matmul_block_xl.data) > 0, rows[i].product_xl);
-        assert_int_equal(rf_conv2d_block_xl.score(&conv, &caps, rf_conv2d_block_xl.data) > 0, rows[i].conv_xl);
-        assert_int_equal(rf_conv2d_block_t.score(&conv, &caps, rf_conv2d_block_t.data) > 0, rows[i].conv_t);
-        assert_true(rf_matmul_block_l.score(&square, &caps, rf_matmul_block_l.data) > 0 &&
-                    rf_conv2d_block_l.score(&conv, &caps, rf_conv2d_block_l.data) > 0);
+        assert_int_equal(takes(&square, &caps, "block_xl"), rows[i].product_xl);
+        assert_int_equal(takes(&conv, &caps, "block_xl"), rows[i].conv_xl);
+        assert_int_equal(takes(&conv, &caps, "block_t"), rows[i].conv_t);
+        assert_true(takes(&square, &caps, "block_l") && takes(&conv, &caps, "block_l"));
     }
 }
 
@@ -444,7 +449,7 @@ static void few_registers_need_small_tiles(void **state)
     const rf_device_caps many = gpu(RF_DRIVER_AMD, 32, 65536);
     caps.matrix_f16 = (rf_matrix_shape){ 8, 16, 16, 16 };
     const rf_op_call square = product(4096, 4096, 4096), deep = product(64, 64, 200000);
-    assert_true(rf_matmul_block_l.score(&deep, &many, rf_matmul_block_l.data) > 0);
+    assert_true(takes(&deep, &many, "block_l"));
     rf_op_call conv = { .op = &rf_op_conv2d,
                         .attr = &attr,
                         .n_in = 2,
@@ -453,14 +458,14 @@ static void few_registers_need_small_tiles(void **state)
     assert_int_equal(conv.op->infer(&conv), RF_OK);
     for (int few = 0; few < 2; few++) {
         caps.invocation_registers = few ? 128 : 0;
-        assert_true(rf_matmul_block_l.score(&square, &caps, rf_matmul_block_l.data) > 0);
-        assert_true(rf_conv2d_block_m.score(&conv, &caps, rf_conv2d_block_m.data) > 0);
-        assert_false(rf_matmul_block_l.score(&deep, &caps, rf_matmul_block_l.data) > 0);
-        assert_int_equal(rf_conv2d_block_l.score(&conv, &caps, rf_conv2d_block_l.data) > 0, !few);
+        assert_true(takes(&square, &caps, "block_l"));
+        assert_true(takes(&conv, &caps, "block_m"));
+        assert_false(takes(&deep, &caps, "block_l"));
+        assert_int_equal(takes(&conv, &caps, "block_l"), !few);
         for (int odd = 0; odd < 2; odd++) {
             rf_op_call halves = product(256, 256, 256 + odd);
             halves.in[0].dtype = halves.in[1].dtype = halves.out[0].dtype = RF_F16;
-            assert_int_equal(rf_matmul_coop_m.score(&halves, &caps, rf_matmul_coop_m.data) > 0, !few || !odd);
+            assert_int_equal(takes(&halves, &caps, "coop_m"), !few || !odd);
         }
     }
 }
@@ -491,9 +496,9 @@ static void large_products_have_whole_tiles(void **state)
         call.attr = &attr;
         if (attr.transpose_a) call.in[0].shape = RF_SHAPE(rows[r].k, rows[r].m);
         if (attr.transpose_b) call.in[1].shape = RF_SHAPE(rows[r].n, rows[r].k);
-        assert_false(rf_matmul_coop_xl.score(&call, &caps, rf_matmul_coop_xl.data) > 0);
+        assert_false(takes(&call, &caps, "coop_xl"));
         call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = i % 2 ? RF_F16 : RF_BF16;
-        assert_int_equal(rf_matmul_coop_xl.score(&call, &caps, rf_matmul_coop_xl.data) > 0, rows[r].kernel != NULL);
+        assert_int_equal(takes(&call, &caps, "coop_xl"), rows[r].kernel != NULL);
         const rf_kernel *best = best_kernel(&call, &caps);
         if (rows[r].kernel && (!best || strcmp(best->name, rows[r].kernel) != 0))
             fail_msg("row %zu: %s instead of %s", r, best ? best->name : "none", rows[r].kernel);
@@ -504,7 +509,7 @@ static void large_products_have_whole_tiles(void **state)
     weights.n_out = 2;
     weights.in[0].dtype = weights.in[1].dtype = RF_BF16;
     weights.out[1] = (rf_tensor_desc){ RF_F32, RF_SHAPE(4096) };
-    assert_ptr_equal(best_kernel(&weights, &caps), &rf_matmul_coop_xl);
+    assert_string_equal(best_kernel(&weights, &caps)->name, "coop_xl");
 }
 
 static void whole_tiles_need_registers_and_matrices(void **state)
@@ -527,8 +532,7 @@ static void whole_tiles_need_registers_and_matrices(void **state)
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
         rf_device_caps caps = gpu(devices[i].driver, 60, devices[i].shared);
         caps.matrix_f16 = devices[i].matrices;
-        if ((rf_matmul_coop_xl.score(&halves, &caps, rf_matmul_coop_xl.data) > 0) != devices[i].offered)
-            fail_msg("device %zu", i);
+        if ((takes(&halves, &caps, "coop_xl")) != devices[i].offered) fail_msg("device %zu", i);
     }
 }
 
@@ -579,7 +583,7 @@ static void strided_gradients_multiply_no_zeros(void **state)
                                     { RF_F32, RF_SHAPE(8, 480, 480, 32) } } };
         assert_int_equal(call.op->infer(&call), RF_OK);
         rf_kernel_plan plan = { 0 };
-        assert_int_equal(rf_kernel_plan_make(&rf_conv2d_data_grad_block_t, &call, &caps, &plan), RF_OK);
+        assert_int_equal(rf_kernel_plan_make(rf_op_find_kernel(call.op, "block_t"), &call, &caps, &plan), RF_OK);
         const int64_t slices = rows[i].taps * 64 / RF_BLOCK_K;
         assert_in_range(plan.items[0].loops, (slices + 1) * (RF_BLOCK_K + 2), (slices + 2) * (RF_BLOCK_K + 2));
         rf_kernel_plan_free(&plan);

@@ -30,6 +30,10 @@ ROOMS = {
     "src/train": {"layers": set(), "checkpoint": set(), "optimizer": {"checkpoint"}, "metrics": {"checkpoint"},
                   "model": {"layers", "checkpoint", "optimizer"}, "fit": {"layers", "optimizer", "metrics", "model", "callbacks"}},
 }
+# Families of kernels within a room of src/ops: kernels for software and those for GPUs know nothing of each other, and what every
+# device runs knows the lists of both alone. Kernels know no op: their data says what they are for.
+FAMILIES = {"common": {"common"}, "cpu": {"common", "cpu"}, "gpu": {"common", "gpu"}}
+FAMILY_LISTS = {"cpu/cpu.h", "gpu/gpu.h"}
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc", "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg", "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base", "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "grp", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math", "pthread",
@@ -69,6 +73,19 @@ def enters_wrong_room(layer, path, name):
     return mine in rooms and theirs is not None and theirs != mine and theirs not in rooms[mine]
 
 
+def family_of(name):
+    """The family that an included file is in, and its name from there on; None where it is in none."""
+    m = re.match(r"ops/\w+/((\w+)/\w+\.h)$", name)
+    return (m.group(2), m.group(1)) if m and m.group(2) in FAMILIES else None
+
+
+def enters_wrong_family(layer, path, name):
+    mine, theirs = path.parent.name, family_of(name)
+    if layer != "src/ops" or mine not in FAMILIES or theirs is None or theirs[0] in FAMILIES[mine]:
+        return False
+    return mine != "common" or theirs[1] not in FAMILY_LISTS
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     wrong, checked = [], 0
@@ -80,6 +97,8 @@ def main():
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 if re.search(r"pthread_cond(_timedwait|attr_)", line) and layer != "src/base":
                     wrong.append("%s:%d: conditions with deadlines are base/condition.h's" % (path.relative_to(root), number))
+                if layer == "src/ops" and path.parent.name in ("cpu", "gpu") and re.search(r"&rf_op_\w", line):
+                    wrong.append("%s:%d: a kernel knows no op; its data says what it is for" % (path.relative_to(root), number))
                 m = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
                 if not m:
                     continue
@@ -91,6 +110,8 @@ def main():
                     wrong.append("%s:%d: %s may not include %s" % (path.relative_to(root), number, layer, m.group(2)))
                 if enters_wrong_room(layer, path, m.group(2)):
                     wrong.append("%s:%d: the room %s may not include %s" % (path.relative_to(root), number, path.parent.name, m.group(2)))
+                if enters_wrong_family(layer, path, m.group(2)):
+                    wrong.append("%s:%d: the family %s may not include %s" % (path.relative_to(root), number, path.parent.name, m.group(2)))
     for line in wrong:
         print(line)
     print("%d files checked" % checked)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for any shape, an invocation for each row, which walks the rows of the other side one by one. Long walks are cut into
-// dispatches that go on where the last one ended.
-//   STATS: the largest score of a query, and the sum of exponentials of what all lack to it, of which the logarithm is kept
-//   OUTPUT: weighted means of the values         DELTA: dout . out of each query
-//   QUERIES: gradient of the queries             KEYS: gradients of keys and values, whose rows walk the queries
+// Attention for any shape, an invocation for each row, which walks the rows of the other side one
+// by one. Long walks are cut into dispatches that go on where the last one ended. STATS: the
+// largest score of a query, and the sum of exponentials of what all lack to it, of which the
+// logarithm is kept OUTPUT: weighted means of the values         DELTA: dout . out of each query
+// QUERIES: gradient of the queries             KEYS: gradients of keys and values, whose rows walk
+// the queries
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -16,7 +17,8 @@ layout(constant_id = 2) const bool MASKED = false;
 // `own` rows of each item have invocations, `other` rows are walked.
 layout(push_constant) uniform Push {
     uint items, first_item, heads, width, value_width;
-    uint own, own_first, own_rows, other, other_first, other_rows; // of this dispatch; all that an item has
+    // of this dispatch; all that an item has
+    uint own, own_first, own_rows, other, other_first, other_rows;
     int last_key; // of query 0: causal
     float scale;
     uint flags;
@@ -60,7 +62,8 @@ bool attends(uint item, uint q, uint k)
     bool yes = !CAUSAL || int(k) <= int(q) + last_key;
     if (MASKED) {
         const uint global = first_item + item, n = global / heads, h = global - n * heads;
-        const uint bits = floatBitsToUint(mask[n * mask_item + h * mask_head + q * mask_query + k * mask_key]);
+        const uint bits = floatBitsToUint(mask[n * mask_item + h * mask_head + q * mask_query +
+            k * mask_key]);
         yes = yes && (bits & 0x7fffffffu) != 0u;
     }
     return yes;
@@ -76,7 +79,8 @@ float score(uint q_at, uint k_at)
 }
 #ifndef STATS
 // `at`: of the query's sums.
-float weight_of(uint q_at, uint k_at, uint at) { return rf_exp(score(q_at, k_at) - sums[at] - sums[at + 1]); }
+float weight_of(uint q_at, uint k_at, uint at)
+    { return rf_exp(score(q_at, k_at) - sums[at] - sums[at + 1]); }
 #endif
 #endif
 
@@ -84,7 +88,8 @@ void main()
 {
     const uint t = rf_thread();
     if (t >= items * own) return;
-    const uint item = t / own, row = t - item * own, mine = item * own_rows + row, others = item * other_rows;
+    const uint item = t / own, row = t - item * own, mine = item * own_rows + row,
+        others = item * other_rows;
 #if defined STATS
     const uint at = base[3] + 2 * mine;
     float most = -3.4e38, sum = 0.0;
@@ -94,7 +99,8 @@ void main()
     }
     for (uint j = 0; j < other; j++) {
         if (!attends(item, own_first + row, other_first + j)) continue;
-        const float s = score(base[0] + mine * width, base[1] + (others + j) * width), larger = rf_larger(most, s);
+        const float s = score(base[0] + mine * width, base[1] + (others + j) * width),
+            larger = rf_larger(most, s);
         sum = sum * rf_exp(most - larger) + rf_exp(s - larger);
         most = larger;
     }
@@ -111,7 +117,8 @@ void main()
         for (uint c = 0; c < value_width; c++) result[to + c] = 0.0;
     for (uint j = 0; j < other; j++) {
         if (!attends(item, own_first + row, other_first + j)) continue;
-        const float weight = weight_of(base[0] + mine * width, base[1] + (others + j) * width, base[4] + 2 * mine);
+        const float weight = weight_of(base[0] + mine * width, base[1] + (others + j) * width,
+            base[4] + 2 * mine);
         const uint v_at = base[3] + (others + j) * value_width;
         for (uint c = 0; c < value_width; c++) result[to + c] += weight * value[v_at + c];
     }

@@ -7,11 +7,12 @@ layout(local_size_x_id = 0) in;
 layout(std430, binding = 0) readonly buffer Dy { float dout[]; };
 layout(std430, binding = 1) readonly buffer Kernel { float kernel[]; };
 layout(std430, binding = 2) buffer Dx { float din[]; };
-#include "include/linear_conv.glsl"
+#include "conv2d_naive.glsl"
 
 void main()
 {
-    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+        gl_LocalInvocationID.x);
     if (i >= total) return;
     int ci = i % cin, ix = i / cin % w, iy = i / cin / w % h, image = i / cin / w / h;
     int first = ci / cig * cog;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolutions of each channel by itself, W neighbouring channels an invocation.
- *   FORWARD: x -> y, TILE neighbours of a line an invocation, which share what they read of the kernel.
- *   DATA: dy -> dx, the same with taps that go the other way, and with strides of which only some pixels of dy lie on.
- *   WINDOW: steps of one along a line and kernels as wide as it says, so that neighbours share the pixels, too; instead of FORWARD
- *   and DATA, whose steps have a sign. With FILTER an invocation takes a line of the kernel, and the last one the bias' tap.
- *   FILTER: x, dy -> partial sums of the kernel's gradient, an invocation for each tap in each part of dy's lines; where
- *   `bias` is set one tap more, of ones.
+ *   FORWARD: x -> y, TILE neighbours of a line an invocation, which share what they read of the
+ *   kernel.
+ *   DATA: dy -> dx, the same with taps that go the other way, and with strides of which only some
+ *   pixels of dy lie on.
+ *   WINDOW: steps of one along a line and kernels as wide as it says, so that neighbours share the
+ *   pixels, too; instead of FORWARD and DATA, whose steps have a sign. With FILTER an invocation
+ *   takes a line of the kernel, and the last one the bias' tap.
+ *   FILTER: x, dy -> partial sums of the kernel's gradient, an invocation for each tap in each part
+ *   of dy's lines; where `bias` is set one tap more, of ones.
  */
 #version 450
 #if W == 8
@@ -28,13 +31,15 @@ layout(push_constant) uniform P {
     int vectors;                       /* of a pixel */
     int in_h, in_w, out_h, out_w;
     int kernel_h, kernel_w;
-    int stride_y, stride_x;            /* DATA: from pixel to pixel of dy, which lie so far apart in dx */
+    /* DATA: from pixel to pixel of dy, which lie so far apart in dx */
+    int stride_y, stride_x;
     int step_y, step_x;                /* from tap to tap */
     int first_y, first_x;              /* of tap 0 */
     int tiles;                         /* of a line; FILTER: parts */
     int lines;                         /* FILTER: of a part */
     int bias_tap;                      /* FILTER: whether there is one */
-    uint by_y[2], by_x[2], by_height[2]; /* what divides by the strides, DATA, and by out_h, FILTER: magic, shift */
+    /* what divides by the strides, DATA, and by out_h, FILTER: magic, shift */
+    uint by_y[2], by_x[2], by_height[2];
 };
 #define divide(n, by) int(rf_divide(uint(n), by[0], by[1])) /* of no negative n */
 
@@ -42,7 +47,8 @@ layout(push_constant) uniform P {
 #define INPUT(number, name) layout(binding = number) uniform samplerBuffer name
 #define LOAD(name, at) Reg(texelFetch(name, 2 * (at)), texelFetch(name, 2 * (at) + 1))
 #else
-#define INPUT(number, name) layout(std430, binding = number) readonly buffer B##number { VEC name[]; }
+#define INPUT(number, name) layout(std430, binding = number)                                       \
+    readonly buffer B##number { VEC name[]; }
 #define LOAD(name, at) Reg(name[at])
 #endif
 #if W == 8
@@ -59,28 +65,32 @@ layout(std430, binding = 2) writeonly buffer Partial { VEC partial[]; };
 #ifdef WINDOW
 void main()
 {
-    int t = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationID.x);
-    int each = kernel_h * vectors, part = t / each, rest = t - part * each, ky = rest / vectors, channel = rest - ky * vectors;
+    int t = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) *
+        int(gl_WorkGroupSize.x) + int(gl_LocalInvocationID.x);
+    int each = kernel_h * vectors, part = t / each, rest = t - part * each, ky = rest / vectors,
+        channel = rest - ky * vectors;
     if (part >= tiles) return;
     Reg sum[WINDOW], sum_of_dy = rf_splat(0.0);
     [[unroll]] for (int i = 0; i < WINDOW; i++) sum[i] = rf_splat(0.0);
-    /* Loops test at their end: lavapipe would run the body of others once more. Their turns are the same for all invocations, of which
-     * SwiftShader loses some otherwise: the last part goes past its end. */
+    /* Loops test at their end: lavapipe would run the body of others once more. Their turns are
+     * the same for all invocations, of which SwiftShader loses some otherwise: the last part
+     * goes past its end. */
     int turn = 0;
     do {
         int line = min(part * lines + turn, images * out_h - 1);
         bool live = line == part * lines + turn;
-        int image = divide(line, by_height), y = (line - image * out_h) * stride_y + ky * step_y + first_y;
+        int image = divide(line, by_height),
+            y = (line - image * out_h) * stride_y + ky * step_y + first_y;
         bool inside_y = live && uint(y) < uint(in_h);
         int row = inside_y ? (image * in_h + y) * in_w : 0;
         Reg v[WINDOW];
 #define CLEAR(half) v[i].half = mix(vec4(0.0), v[i].half, bvec4(inside));
-#define NEXT_PIXEL(to, column)                                                                                         \
-    {                                                                                                                  \
-        const int i = to, x = (column) + first_x;                                                                      \
-        bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));                                                      \
-        v[i] = LOAD(x_in, (row + (inside ? x : 0)) * vectors + channel);                                               \
-        EACH_HALF(CLEAR)                                                                                               \
+#define NEXT_PIXEL(to, column)                                                                     \
+    {                                                                                              \
+        const int i = to, x = (column) + first_x;                                                  \
+        bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));                                  \
+        v[i] = LOAD(x_in, (row + (inside ? x : 0)) * vectors + channel);                           \
+        EACH_HALF(CLEAR)                                                                           \
     }
         [[unroll]] for (int k = 1; k < WINDOW; k++) NEXT_PIXEL(k, k - 1)
         int column = 0;
@@ -88,9 +98,9 @@ void main()
             [[unroll]] for (int k = 1; k < WINDOW; k++) v[k - 1] = v[k];
             NEXT_PIXEL(WINDOW - 1, column + WINDOW - 1)
             Reg d = LOAD(dy_in, (line * out_w + column) * vectors + channel);
-#define ADD(half)                                                                                                      \
-    d.half = mix(vec4(0.0), d.half, bvec4(live));                                                                      \
-    [[unroll]] for (int k = 0; k < WINDOW; k++) sum[k].half += v[k].half * d.half;                                     \
+#define ADD(half)                                                                                  \
+    d.half = mix(vec4(0.0), d.half, bvec4(live));                                                  \
+    [[unroll]] for (int k = 0; k < WINDOW; k++) sum[k].half += v[k].half * d.half;                 \
     sum_of_dy.half += d.half;
             EACH_HALF(ADD)
             column++;
@@ -104,23 +114,27 @@ void main()
 #else
 void main()
 {
-    int t = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationID.x);
+    int t = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) *
+        int(gl_WorkGroupSize.x) + int(gl_LocalInvocationID.x);
     int taps = kernel_h * kernel_w, each = (taps + bias_tap) * vectors;
-    int part = t / each, rest = t - part * each, tap = rest / vectors, channel = rest - tap * vectors;
+    int part = t / each, rest = t - part * each, tap = rest / vectors,
+        channel = rest - tap * vectors;
     if (part >= tiles) return;
     bool ones = tap == taps;
     int ky = ones ? 0 : tap / kernel_w, kx = ones ? 0 : tap - ky * kernel_w;
     Reg sum = rf_splat(0.0);
     int line = part * lines, end = min(line + lines, images * out_h);
     for (; line < end; line++) {
-        int image = divide(line, by_height), y = (line - image * out_h) * stride_y + ky * step_y + first_y;
+        int image = divide(line, by_height),
+            y = (line - image * out_h) * stride_y + ky * step_y + first_y;
         bool inside_y = ones || uint(y) < uint(in_h);
         int row = inside_y && !ones ? (image * in_h + y) * in_w : 0, x = kx * step_x + first_x;
         for (int column = 0; column < out_w; column++) {
             Reg d = LOAD(dy_in, (line * out_w + column) * vectors + channel);
             bool inside = inside_y && (ones || uint(x) < uint(in_w));
             Reg v = LOAD(x_in, (row + (inside && !ones ? x : 0)) * vectors + channel);
-#define ADD(half) sum.half += mix(vec4(0.0), mix(v.half, vec4(1.0), bvec4(ones)) * d.half, bvec4(inside));
+#define ADD(half) sum.half += mix(vec4(0.0), mix(v.half, vec4(1.0), bvec4(ones)) * d.half,         \
+    bvec4(inside));
             EACH_HALF(ADD)
             x += stride_x;
         }
@@ -141,9 +155,11 @@ layout(std430, binding = 2) writeonly buffer Result { VEC result[]; };
 void main()
 {
     int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y);
-    int tile = t / vectors, channel = t - tile * vectors, line = tile / tiles, first = (tile - line * tiles) * TILE;
+    int tile = t / vectors, channel = t - tile * vectors, line = tile / tiles,
+        first = (tile - line * tiles) * TILE;
 #ifdef TEXEL
-    bool live = line < out_h; /* all invocations take part: those beyond the end go with the last line */
+    /* all invocations take part: those beyond the end go with the last line */
+    bool live = line < out_h;
     line = min(line, out_h - 1);
 #else
     if (line >= out_h) return;
@@ -152,7 +168,8 @@ void main()
     [[unroll]] for (int i = 0; i < TILE; i++) sum[i] = rf_splat(0.0);
 #ifdef WINDOW
     /* A kernel that goes backwards begins at its end. */
-    int begin = first + first_x + min(step_x, 0) * (WINDOW - 1), first_tap = step_x < 0 ? WINDOW - 1 : 0;
+    int begin = first + first_x + min(step_x, 0) * (WINDOW - 1),
+        first_tap = step_x < 0 ? WINDOW - 1 : 0;
     int ky = 0;
     do { /* tests at its end: lavapipe would run the body of others once more */
         int y = line + ky * step_y + first_y;
@@ -180,7 +197,8 @@ void main()
         for (int kx = 0; kx < kernel_w; kx++) {
             Reg f = LOAD(kernel, (ky * kernel_w + kx) * vectors + channel);
 #ifdef FORWARD
-            int y = line * stride_y + ky * step_y + first_y, x = first * stride_x + kx * step_x + first_x;
+            int y = line * stride_y + ky * step_y + first_y,
+                x = first * stride_x + kx * step_x + first_x;
             bool inside_y = uint(y) < uint(in_h);
 #else
             int far_y = line + ky * step_y + first_y, y = divide(max(far_y, 0), by_y);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One invocation per element of the kernel's gradient, then one per element of the bias' (out_base: elements of the kernel). */
+/* One invocation per element of the kernel's gradient, then one per element of the bias'
+ * (out_base: elements of the kernel). */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -8,11 +9,12 @@ layout(std430, binding = 0) readonly buffer X { float x[]; };
 layout(std430, binding = 1) readonly buffer Dy { float dout[]; };
 layout(std430, binding = 2) buffer Dkernel { float dkernel[]; };
 layout(std430, binding = 3) buffer Dbias { float dbias[]; };
-#include "include/linear_conv.glsl"
+#include "conv2d_naive.glsl"
 
 float weight(int i)
 {
-    int co = i % cout, ci = i / cout % cig + co / cog * cig, kx = i / cout / cig % kw, ky = i / cout / cig / kw;
+    int co = i % cout, ci = i / cout % cig + co / cog * cig, kx = i / cout / cig % kw,
+        ky = i / cout / cig / kw;
     float sum = 0.0;
     for (int image = 0; image < n; image++)
         for (int oy = from_y; oy < to_y; oy++) {
@@ -22,7 +24,8 @@ float weight(int i)
             for (int ox = from_x; ox < to_x; ox++) {
                 int ix = ox * sx + kx * dx - pl;
                 if (ix < 0 || ix >= w) continue;
-                line += x[x_base + ((image * h + iy) * w + ix) * cin + ci] * dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
+                line += x[x_base + ((image * h + iy) * w + ix) * cin + ci] *
+                    dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
             }
             sum += line;
         }
@@ -31,7 +34,8 @@ float weight(int i)
 
 void main()
 {
-    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+        gl_LocalInvocationID.x);
     if (i >= total) return;
     if (i < out_base) {
         float sum = weight(i);
@@ -44,7 +48,8 @@ void main()
     for (int image = 0; image < n; image++)
         for (int oy = from_y; oy < to_y; oy++) {
             float part = 0.0;
-            for (int ox = from_x; ox < to_x; ox++) part += dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
+            for (int ox = from_x; ox < to_x; ox++)
+                part += dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
             sum += part;
         }
     if (accumulate != 0) sum += dbias[co];

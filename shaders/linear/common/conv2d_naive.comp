@@ -9,11 +9,12 @@ layout(std430, binding = 0) readonly buffer X { float x[]; };
 layout(std430, binding = 1) readonly buffer Kernel { float kernel[]; };
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) buffer Y { float y[]; };
-#include "include/linear_conv.glsl"
+#include "conv2d_naive.glsl"
 
 void main()
 {
-    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+        gl_LocalInvocationID.x);
     if (i >= total) return;
     int co = i % cout, ox = i / cout % ow, oy = i / cout / ow % oh, image = i / cout / ow / oh;
     int first = co / cog * cig;

@@ -27,10 +27,12 @@ layout(push_constant) uniform P {
 
 void main()
 {
-    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+        gl_LocalInvocationID.x);
     if (i >= total) return;
     int column = i % n, row = i / n % m, z = i / n / m;
-    int ia = a_base + row * a_row, ib = b_base + column * b_column, ic = c_base + (z * m + row) * c_row + column;
+    int ia = a_base + row * a_row, ib = b_base + column * b_column,
+        ic = c_base + (z * m + row) * c_row + column;
     for (int d = 3; d >= 0; d--) {
         ia += z % dim[d] * a_stride[d];
         ib += z % dim[d] * b_stride[d];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step of a recurrent layer, or (GRAD) of its gradient: an invocation for each example and unit. A plan dispatches it once
-// for each step, in order. A GRU that resets before the product needs two phases: in between stands what the units of
-// an example exchange.
+// One step of a recurrent layer, or (GRAD) of its gradient: an invocation for each example and
+// unit. A plan dispatches it once for each step, in order. A GRU that resets before the product
+// needs two phases: in between stands what the units of an example exchange.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
@@ -19,12 +19,14 @@ layout(constant_id = 4) const uint OPTIONS = 0;
 #define HAS_OTHER ((OPTIONS & 2u) != 0u) // initial states; of the gradient: that of all cell states
 #define GATES (KIND == GRU ? 3u : KIND == LSTM ? 4u : 1u)
 
-// `now` is the place of this step in the sequences, `before` that of the step whose dispatch came before.
+// `now` is the place of this step in the sequences, `before` that of the step whose dispatch came
+// before.
 #define FIRST 1u
 #define FINISH 2u
 layout(push_constant) uniform Push { uint rows, steps, units, now, before, flags; };
 
-// What the kind or the options leave out is bound to other tensors, which are neither read nor written.
+// Buffers that the kind or the options leave out are bound to other tensors, which are neither read
+// nor written.
 #ifdef GRAD
 layout(std430, binding = 0) readonly buffer InputDh { float dh_of[]; };
 layout(std430, binding = 1) readonly buffer Recurrent { float recurrent[]; };
@@ -41,14 +43,16 @@ layout(std430, binding = 10) buffer DCell { float dcell[]; };
 // A step that is left out has no part in anything, be the recurrent kernel infinite.
 bool left_out(uint step) { return HAS_MASK && (floatBitsToUint(mask[step]) & 0x7fffffffu) == 0u; }
 
-// What comes to unit k through the products of the step before: its row of the recurrent kernel times their gradients.
+// The share that comes to unit k through the products of the step before: its row of the recurrent
+// kernel times their gradients.
 float carried(uint row, uint k, uint place, uint from, uint to)
 {
     const uint width = GATES * units, left = (row * steps + place) * width, right = k * width;
     float total = 0.0;
     for (uint block = from; block < to; block += 64) {
         float part = 0.0;
-        for (uint j = block; j < min(block + 64, to); j++) part += dproduct[left + j] * recurrent[right + j];
+        for (uint j = block; j < min(block + 64, to); j++)
+            part += dproduct[left + j] * recurrent[right + j];
         total += part;
     }
     return total;
@@ -64,7 +68,8 @@ void main()
     const uint linked = KIND == GRU && RESET_BEFORE ? 2 * units : width;
 
     if (PHASE == 1) { // of the gate that resets
-        const float reset = rf_sigmoid(x[at + units] + product[at + units]), previous = previous_of[cell];
+        const float reset = rf_sigmoid(x[at + units] + product[at + units]),
+            previous = previous_of[cell];
         const float update = rf_sigmoid(x[at] + product[at]), dh = dstate[item];
         if (left_out(own)) {
             dx[at + units] = dproduct[at + units] = 0.0;
@@ -117,7 +122,8 @@ void main()
     } else {
         const float z = rf_sigmoid(sum0), inner = product[at + 2 * units];
         const float r = RESET_BEFORE ? 1.0 : rf_sigmoid(x[at + units] + product[at + units]);
-        const float c = rf_tanh(x[at + 2 * units] + r * inner), dsum = dh * (1.0 - z) * (1.0 - c * c);
+        const float c = rf_tanh(x[at + 2 * units] + r * inner),
+            dsum = dh * (1.0 - z) * (1.0 - c * c);
         dx[at] = dproduct[at] = dh * (previous - c) * z * (1.0 - z);
         dx[at + 2 * units] = dsum;
         dproduct[at + 2 * units] = dsum * r;
@@ -134,7 +140,8 @@ layout(std430, binding = 4) readonly buffer InputCell { float initial_cell[]; };
 layout(std430, binding = 5) readonly buffer InputMask { float mask[]; };
 layout(std430, binding = 6) buffer OutputH { float h_of[]; };
 layout(std430, binding = 7) buffer OutputC { float c_of[]; };
-layout(std430, binding = 8) buffer Work { float work[]; }; // for each example: the update gates, the states that are reset
+// for each example: the update gates, the states that are reset
+layout(std430, binding = 8) buffer Work { float work[]; };
 
 void main()
 {
@@ -158,7 +165,8 @@ void main()
             const float state = first ? (given ? initial[from + j] : 0.0) : h_of[from + j];
             part.x += state * recurrent[line];
             if (KIND != SIMPLE) part.y += state * recurrent[line + units];
-            if (KIND == LSTM || (KIND == GRU && !RESET_BEFORE)) part.z += state * recurrent[line + 2 * units];
+            if (KIND == LSTM || (KIND == GRU && !RESET_BEFORE))
+                part.z += state * recurrent[line + 2 * units];
             if (KIND == LSTM) part.w += state * recurrent[line + 3 * units];
         }
         sums += part;
@@ -178,10 +186,12 @@ void main()
         h_of[cell] = skipped ? previous : o * rf_tanh(c);
     } else if (RESET_BEFORE && PHASE == 0) {
         work[row * 2 * units + k] = rf_sigmoid(x[at] + (sums.x + bias[k]));
-        work[row * 2 * units + units + k] = rf_sigmoid(x[at + units] + (sums.y + bias[k + units])) * previous;
+        work[row * 2 * units + units + k] =
+            rf_sigmoid(x[at + units] + (sums.y + bias[k + units])) * previous;
     } else {
         const float inner = sums.z + bias[k + 2 * units];
-        const float z = RESET_BEFORE ? work[row * 2 * units + k] : rf_sigmoid(x[at] + (sums.x + bias[k]));
+        const float z = RESET_BEFORE ? work[row * 2 * units + k]
+            : rf_sigmoid(x[at] + (sums.x + bias[k]));
         const float r = RESET_BEFORE ? 1.0 : rf_sigmoid(x[at + units] + (sums.y + bias[k + units]));
         const float c = rf_tanh(x[at + 2 * units] + r * inner);
         h_of[cell] = skipped ? previous : z * previous + (1.0 - z) * c;

@@ -1,9 +1,9 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dy -> dx of convolutions with few input channels, kernels of K x K and steps of one: an invocation takes one channel of TILE x TILE
- * neighbouring pixels. It loads each pixel of dy that they depend on once, and uses it for up to K x K products. FOURS: four channels
- * of dy at once.
+ * dy -> dx of convolutions with few input channels, kernels of K x K and steps of one: an
+ * invocation takes one channel of TILE x TILE neighbouring pixels. It loads each pixel of dy that
+ * they depend on once, and uses it for up to K x K products. FOURS: four channels of dy at once.
  */
 #extension GL_EXT_control_flow_attributes : require
 #define K 3
@@ -37,7 +37,8 @@ void main()
 {
     int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y);
     int unit = t / channels, channel = t - unit * channels;
-    bool live = unit < tiles; /* all invocations take part: those beyond the end go with the last tile */
+    /* all invocations take part: those beyond the end go with the last tile */
+    bool live = unit < tiles;
     unit = min(unit, tiles - 1);
     int line = unit / across * TILE, column = (unit - unit / across * across) * TILE;
     int row_at[LINES], column_at[LINES]; /* -1: outside of dy */
@@ -51,7 +52,8 @@ void main()
     int v = 0;
     do { /* tests at its end: lavapipe would run the body of others once more */
         VEC f[K * K];
-        [[unroll]] for (int k = 0; k < K * K; k++) f[k] = LOAD(kernel, (k * channels + channel) * vectors + v);
+        [[unroll]] for (int k = 0; k < K * K; k++)
+            f[k] = LOAD(kernel, (k * channels + channel) * vectors + v);
         [[unroll]] for (int r = 0; r < LINES; r++)
             [[unroll]] for (int c = 0; c < LINES; c++) {
                 bool inside = (row_at[r] | column_at[c]) >= 0;
@@ -63,13 +65,15 @@ void main()
 #endif
                 [[unroll]] for (int i = 0; i < TILE * TILE; i++) {
                     const int ky = K - 1 - (r - i / TILE), kx = K - 1 - (c - i % TILE);
-                    if (ky >= 0 && ky < K && kx >= 0 && kx < K) sum[i] += SUM_OF_PRODUCTS(d, f[ky * K + kx]);
+                    if (ky >= 0 && ky < K && kx >= 0 && kx < K)
+                        sum[i] += SUM_OF_PRODUCTS(d, f[ky * K + kx]);
                 }
             }
         v++;
     } while (v < vectors);
     [[unroll]] for (int i = 0; i < TILE * TILE; i++) {
         int y = line + i / TILE, x = column + i % TILE;
-        if (live && y < out_h && x < out_w) dx[((image * out_h + y) * out_w + x) * channels + channel] = sum[i];
+        if (live && y < out_h && x < out_w)
+            dx[((image * out_h + y) * out_w + x) * channels + channel] = sum[i];
     }
 }

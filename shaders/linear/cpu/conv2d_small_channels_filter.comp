@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of a convolution of few input channels by its kernel, on SIMD lanes: partial sums over parts of the 2 x 2 windows of its
- * output, TAPS elements of a kernel's rows at a time, eight neighbouring columns a lane. Where COLUMN_LANES lanes lie along columns,
- * the others lie along windows: each of them walks a range of its own, and their sums are added in the end. A workgroup is one subgroup.
- *   POOL: what is given is the gradient of the windows' maxima, and y, which tells where these are (pool_max_grad_2x2.comp); else it
- *   is that of y itself.
+ * The gradient of a convolution of few input channels by its kernel, on SIMD lanes: partial sums
+ * over parts of the 2 x 2 windows of its output, TAPS elements of a kernel's rows at a time, eight
+ * neighbouring columns a lane. Where COLUMN_LANES lanes lie along columns, the others lie along
+ * windows: each of them walks a range of its own, and their sums are added in the end. A workgroup
+ * is one subgroup.
+ *   POOL: what is given is the gradient of the windows' maxima, and y, which tells where these are
+ *   (pool_max_grad_2x2.comp); else it is that of y itself.
  */
 #version 450
 #extension GL_EXT_control_flow_attributes : require
@@ -30,7 +32,8 @@ layout(push_constant) uniform P {
     int channels, columns;
     int kernel_w, summands;             /* of the kernel: rows are summands of the convolution */
     int stride_y, stride_x, step_y, step_x, first_y, first_x;
-    int part_size, bias_at;             /* floats from part to part; where the sums of the gradient stand, -1: nowhere */
+    /* floats from part to part; where the sums of the gradient stand, -1: nowhere */
+    int part_size, bias_at;
 };
 
 layout(binding = 0) uniform samplerBuffer x_in;
@@ -54,21 +57,25 @@ Reg skip_some(int skip, vec4 a, vec4 b, vec4 c)
     return Reg(mix(a, vec4(a.zw, b.xy), two), mix(b, vec4(b.zw, c.xy), two));
 }
 
-/* Eight columns of what starts at element `row`; what is beyond the last column counts for nothing. */
-#define LOAD_REG(to, name, row)                                                                                        \
-    {                                                                                                                  \
-        int at = column < columns ? (row) + column : 0, four = at >> 2;                                                \
-        if (EIGHTS != 0) to = Reg(texelFetch(name, four), texelFetch(name, four + 1));                                 \
-        else to = skip_some(at & 3, texelFetch(name, four), texelFetch(name, min(four + 1, last_##name)),              \
-                            texelFetch(name, min(four + 2, last_##name)));                                             \
+/* Eight columns of what starts at element `row`; what is beyond the last column counts for
+ * nothing. */
+#define LOAD_REG(to, name, row)                                                                    \
+    {                                                                                              \
+        int at = column < columns ? (row) + column : 0, four = at >> 2;                            \
+        if (EIGHTS != 0) to = Reg(texelFetch(name, four), texelFetch(name, four + 1));             \
+        else to = skip_some(at & 3, texelFetch(name, four),                                        \
+            texelFetch(name, min(four + 1, last_##name)),                                          \
+                            texelFetch(name, min(four + 2, last_##name)));                         \
     }
 
 bvec4 takes_place(vec4 v, vec4 best)
 {
-    return greaterThan(ivec4(greaterThan(v, best)) + ivec4(greaterThan(floatBitsToInt(v) & 0x7fffffff, ivec4(0x7f800000))), ivec4(0));
+    return greaterThan(ivec4(greaterThan(v, best)) +
+        ivec4(greaterThan(floatBitsToInt(v) & 0x7fffffff, ivec4(0x7f800000))), ivec4(0));
 }
 
-/* The gradient g of a window's maximum, given to the element that is it: the last that took the place of those before it. */
+/* The gradient g of a window's maximum, given to the element that is it: the last that took the
+ * place of those before it. */
 void give(inout vec4 v[4], vec4 g)
 {
     bvec4 takes_1 = takes_place(v[1], v[0]);
@@ -87,10 +94,12 @@ void give(inout vec4 v[4], vec4 g)
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
     uint no_bits = RF_NO_BITS(total);
-    int column_lane = lane % COLUMN_LANES, abreast = lane / COLUMN_LANES, own_row = lane / ABREAST, own_window = lane % ABREAST;
+    int column_lane = lane % COLUMN_LANES, abreast = lane / COLUMN_LANES, own_row = lane / ABREAST,
+        own_window = lane % ABREAST;
     int column = (id % column_units * COLUMN_LANES + column_lane) * 8;
     id /= column_units;
     int first_tap = id % tap_units * TAPS, part = id / tap_units;
@@ -104,8 +113,10 @@ void main()
     }
 
     /* The window that a lane reads for. */
-    int window = (part * ABREAST + own_window) * split, left = min(split, windows - window), from = left > 0 ? window : 0;
-    int all_lines = int(rf_divide(uint(from), by_line, line_shift)), image = int(rf_divide(uint(all_lines), by_lines, lines_shift));
+    int window = (part * ABREAST + own_window) * split, left = min(split, windows - window),
+        from = left > 0 ? window : 0;
+    int all_lines = int(rf_divide(uint(from), by_line, line_shift)),
+        image = int(rf_divide(uint(all_lines), by_lines, lines_shift));
     int wx = from - all_lines * line, wy = all_lines - image * lines;
     int last_dy = textureSize(dy) - 1, last_y = textureSize(y) - 1;
     Reg sums[TAPS], of_dy = Reg(vec4(0.0), vec4(0.0)), lost = of_dy;
@@ -118,12 +129,14 @@ void main()
         [[unroll]] for (int g = 0; g < LOADS; g++) {
             int row = g * COLUMN_LANES + own_row;
             int out_y = 2 * wy + (row >> 1), out_x = 2 * wx + (row & 1);
-            bool given = live && out_y < out_h && out_x < out_w; /* else x may be infinite, and that times 0 is NaN */
+            /* else x may be infinite, and that times 0 is NaN */
+            bool given = live && out_y < out_h && out_x < out_w;
             int y = out_y * stride_y + first_y, x = out_x * stride_x + first_x;
             int at = ((image * in_h + y) * in_w + x) * channels;
             [[unroll]] for (int j = 0; j < TAPS; j++) {
                 bool inside = given;
-                if (PADDED != 0) inside = given && uint(y + tap_y[j]) < uint(in_h) && uint(x + tap_x[j]) < uint(in_w);
+                if (PADDED != 0) inside = given && uint(y + tap_y[j]) < uint(in_h) &&
+                    uint(x + tap_x[j]) < uint(in_w);
                 a[g][j] = texelFetch(x_in, inside ? at + tap_at[j] : 0).x;
                 a[g][j] = inside ? a[g][j] : 0.0;
             }
@@ -137,15 +150,18 @@ void main()
             LOAD_REG(g, dy, window_at)
             g.lo = counts ? g.lo : vec4(0.0);
             g.hi = counts ? g.hi : vec4(0.0);
-            [[unroll]] for (int q = 0; q < 4; q++) LOAD_REG(d[q], y, y_at + ((q >> 1) * out_w + (q & 1)) * columns)
-            vec4 lo[4] = vec4[4](d[0].lo, d[1].lo, d[2].lo, d[3].lo), hi[4] = vec4[4](d[0].hi, d[1].hi, d[2].hi, d[3].hi);
+            [[unroll]] for (int q = 0; q < 4; q++)
+                LOAD_REG(d[q], y, y_at + ((q >> 1) * out_w + (q & 1)) * columns)
+            vec4 lo[4] = vec4[4](d[0].lo, d[1].lo, d[2].lo, d[3].lo),
+                hi[4] = vec4[4](d[0].hi, d[1].hi, d[2].hi, d[3].hi);
             give(lo, g.lo);
             give(hi, g.hi);
             [[unroll]] for (int q = 0; q < 4; q++) d[q] = Reg(lo[q], hi[q]);
             of_turn.lo = (lo[0] + lo[1]) + (lo[2] + lo[3]);
             of_turn.hi = (hi[0] + hi[1]) + (hi[2] + hi[3]);
         } else {
-            int below = FROM_LANE(int(2 * wy + 1 < out_h), abreast), beside = FROM_LANE(int(2 * wx + 1 < out_w), abreast);
+            int below = FROM_LANE(int(2 * wy + 1 < out_h), abreast),
+                beside = FROM_LANE(int(2 * wx + 1 < out_w), abreast);
             [[unroll]] for (int q = 0; q < 4; q++) {
                 bool inside = counts && (q < 2 || below != 0) && ((q & 1) == 0 || beside != 0);
                 LOAD_REG(d[q], dy, inside ? y_at + ((q >> 1) * out_w + (q & 1)) * columns : 0)
@@ -172,9 +188,10 @@ void main()
         image += next_image ? 1 : 0;
     } while (turn < split);
 
-/* Written out: a loop whose steps are products is not unrolled, and then arrays that it is in stay in memory. */
-#define ADD_OTHER(sum, distance)                                                                                       \
-    sum.lo += subgroupShuffle(sum.lo, gl_SubgroupInvocationID ^ distance);                                             \
+/* Written out: a loop whose steps are products is not unrolled, and then arrays that it is in
+ * stay in memory. */
+#define ADD_OTHER(sum, distance)                                                                   \
+    sum.lo += subgroupShuffle(sum.lo, gl_SubgroupInvocationID ^ distance);                         \
     sum.hi += subgroupShuffle(sum.hi, gl_SubgroupInvocationID ^ distance);
 #if COLUMN_LANES == 2
 #define ADD_NEAR(sum) ADD_OTHER(sum, 2u)
@@ -187,14 +204,17 @@ void main()
 #define ADD_FAR(sum)
 #endif
 #define ADD_ABREAST(sum) ADD_NEAR(sum) ADD_OTHER(sum, 4u) ADD_FAR(sum)
-#define STORE_SUM(sum, row, has)                                                                                       \
-    {                                                                                                                  \
-        ADD_ABREAST(sum)                                                                                               \
-        [[unroll]] for (int i = 0; i < 4; i++) {                                                                       \
-            if (abreast == 0 && (has) && column + i < columns) partial[part * part_size + (row) + column + i] = sum.lo[i]; \
-            if (abreast == 0 && (has) && column + 4 + i < columns) partial[part * part_size + (row) + column + 4 + i] = sum.hi[i]; \
-        }                                                                                                              \
+#define STORE_SUM(sum, row, has)                                                                   \
+    {                                                                                              \
+        ADD_ABREAST(sum)                                                                           \
+        [[unroll]] for (int i = 0; i < 4; i++) {                                                   \
+            if (abreast == 0 && (has) && column + i < columns)                                     \
+                partial[part * part_size + (row) + column + i] = sum.lo[i];                        \
+            if (abreast == 0 && (has) && column + 4 + i < columns)                                 \
+                partial[part * part_size + (row) + column + 4 + i] = sum.hi[i];                    \
+        }                                                                                          \
     }
-    [[unroll]] for (int j = 0; j < TAPS; j++) STORE_SUM(sums[j], (first_tap + j) * columns, first_tap + j < summands)
+    [[unroll]] for (int j = 0; j < TAPS; j++)
+        STORE_SUM(sums[j], (first_tap + j) * columns, first_tap + j < summands)
     STORE_SUM(of_dy, bias_at, bias_at >= 0 && first_tap == 0)
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * c[row, :] = activation(sum over channels of a[row, channel] * b[channel, :] + bias): convolutions of 1 x 1 without strides, whose
- * rows are pixels, and their data gradients (-DTRANSPOSED_B: b is [:, channel]). Such sums are short, and what lanes_gather.comp does once
- * a tile weighs as much as they do. Here no pixel is looked for, sums are written back once in FOURS * 4 summands, and tiles have
- * as many columns as such layers. Channels and columns are multiples of four.
+ * c[row, :] = activation(sum over channels of a[row, channel] * b[channel, :] + bias): convolutions
+ * of 1 x 1 without strides, whose rows are pixels, and their data gradients (-DTRANSPOSED_B: b is
+ * [:, channel]). Such sums are short, and what lanes_gather.comp does once a tile weighs as much as
+ * they do. Here no pixel is looked for, sums are written back once in FOURS * 4 summands, and tiles
+ * have as many columns as such layers. Channels and columns are multiples of four.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#include "include/linear_lanes.glsl"
+#include "linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
 layout(constant_id = 3) const int UNEVEN = 0; /* channels fill no turns of the loop */
 layout(constant_id = 4) const int PAIRS = 0;  /* columns are multiples of eight */
@@ -21,12 +22,15 @@ layout(push_constant) uniform P {
     int row_tiles;
     int rows;
     int columns, channels;   /* in fours */
-    int b_line;              /* fours of b from channel to channel (TRANSPOSED_B: from column to column) */
+    /* fours of b from channel to channel (TRANSPOSED_B: from column to column) */
+    int b_line;
 };
 
-/* Of a lane's groups of columns two are beside each other, so that eight elements are one store: PAIRED counts such groups. */
+/* Two of a lane's groups of columns are beside each other, so that eight elements are one store:
+ * PAIRED counts such groups. */
 #define PAIRED (GROUPS / 2 * 2)
-#define COLUMN(g) ((g) < PAIRED ? (g) / 2 * 2 * ROW_LANES + (g) % 2 + column_lane * 2 : (g) * ROW_LANES + column_lane)
+#define COLUMN(g) ((g) < PAIRED ? (g) / 2 * 2 * ROW_LANES + (g) % 2 + column_lane * 2              \
+    : (g) * ROW_LANES + column_lane)
 #define SHARES ROWS_ABREAST
 #define ROW_GROUPS (ROWS / LANES)
 
@@ -35,7 +39,8 @@ vec4 accumulator[SUMS][GROUPS];
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
     int column_tile = id / row_tiles, first_row = (id - column_tile * row_tiles) * ROWS;
     int column_lane = lane % ROW_LANES, share = lane / ROW_LANES;
@@ -43,8 +48,10 @@ void main()
     int first_column = column_tile * (GROUPS * ROW_LANES);
 
     int a_at[ROW_GROUPS];
-    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) a_at[g] = min(first_row + g * LANES + lane, rows - 1) * row_stride;
-    /* Lanes of the same columns load a share each of four lines (TRANSPOSED_B: columns) and hand it to the others. */
+    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++)
+        a_at[g] = min(first_row + g * LANES + lane, rows - 1) * row_stride;
+    /* Lanes of the same columns load a share each of four lines (TRANSPOSED_B: columns) and hand
+     * it to the others. */
     int b_at[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = min(first_column + COLUMN(g), all_columns - 1);
@@ -54,7 +61,8 @@ void main()
         b_at[g] = share * line + column;
 #endif
     }
-    [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++) accumulator[r][g] = vec4(0.0);
+    [[unroll]] for (int r = 0; r < SUMS; r++) [[unroll]] for (int g = 0; g < GROUPS; g++)
+        accumulator[r][g] = vec4(0.0);
 
     int k = 0;
     do {
@@ -88,11 +96,13 @@ void main()
         [[unroll]] for (int r = 0; r < SUMS; r++) {
             float s[FOURS][4];
             [[unroll]] for (int u = 0; u < FOURS; u++) {
-                TAKE_4(s[u], a[u][ROW_GROUP(r)][0], a[u][ROW_GROUP(r)][1], a[u][ROW_GROUP(r)][2], a[u][ROW_GROUP(r)][3], ROW_LANE(r))
+                TAKE_4(s[u], a[u][ROW_GROUP(r)][0], a[u][ROW_GROUP(r)][1], a[u][ROW_GROUP(r)][2],
+                    a[u][ROW_GROUP(r)][3], ROW_LANE(r))
             }
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
                 [[unroll]] for (int u = 0; u < FOURS; u++) {
-                    ADD_PRODUCTS_4(accumulator[r][g], s[u], b[u * 4][g], b[u * 4 + 1][g], b[u * 4 + 2][g], b[u * 4 + 3][g])
+                    ADD_PRODUCTS_4(accumulator[r][g], s[u], b[u * 4][g], b[u * 4 + 1][g],
+                        b[u * 4 + 2][g], b[u * 4 + 3][g])
                 }
             }
         }
@@ -104,13 +114,15 @@ void main()
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         int column = min(first_column + COLUMN(g), all_columns - 1) * 4;
         add[g] = vec4(intBitsToFloat(turn));
-        if (HAS_BIAS != 0) add[g] = vec4(bias[column], bias[column + 1], bias[column + 2], bias[column + 3]);
+        if (HAS_BIAS != 0) add[g] =
+            vec4(bias[column], bias[column + 1], bias[column + 2], bias[column + 3]);
     }
     int all_rows = rows;
     do {
         [[unroll]] for (int r = 0; r < SUMS_OF_TURN; r++) {
             /* Sums that follow each other are of the same rows as long as these lie abreast. */
-            int sum = turn * SUMS_OF_TURN + r, row = first_row + sum / ROW_LANES * LANES + (lane ^ (sum % ROW_LANES));
+            int sum = turn * SUMS_OF_TURN + r,
+                row = first_row + sum / ROW_LANES * LANES + (lane ^ (sum % ROW_LANES));
             uvec4 words[GROUPS];
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
                 vec4 v;
@@ -123,7 +135,9 @@ void main()
                 if (g >= PAIRED || PAIRS == 0) {
                     if (exists) c[at] = u64vec2(pack64(words[g].xy), pack64(words[g].zw));
                 } else if (g % 2 == 0) {
-                    if (exists) c_pairs[at / 2] = u64vec4(pack64(words[g].xy), pack64(words[g].zw), pack64(words[g + 1].xy), pack64(words[g + 1].zw));
+                    if (exists) c_pairs[at / 2] =
+                        u64vec4(pack64(words[g].xy), pack64(words[g].zw), pack64(words[g + 1].xy),
+                        pack64(words[g + 1].zw));
                 }
             }
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies a four-dimensional array, in any order of its axes, to one whose last axis is padded with zeros to a multiple of
- * four: what lets the matrix kernels load four elements at once whatever the shapes. -DTEXEL: reads through a texel buffer. */
+/* Copies a four-dimensional array, in any order of its axes, to one whose last axis is padded
+ * with zeros to a multiple of four: what lets the matrix kernels load four elements at once
+ * whatever the shapes. -DTEXEL: reads through a texel buffer. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -25,10 +26,13 @@ layout(push_constant) uniform P {
 
 void main()
 {
-    uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+        gl_LocalInvocationID.x;
     if (i >= total) return;
-    uint line = rf_divide(i, magic3, shift3), plane = rf_divide(line, magic2, shift2), i0 = rf_divide(plane, magic1, shift1);
-    int at = int(i0) * s0 + int(plane - i0 * d1) * s1 + int(line - plane * d2) * s2, first = int(i - line * d3) * 4;
+    uint line = rf_divide(i, magic3, shift3), plane = rf_divide(line, magic2, shift2),
+        i0 = rf_divide(plane, magic1, shift1);
+    int at = int(i0) * s0 + int(plane - i0 * d1) * s1 + int(line - plane * d2) * s2,
+        first = int(i - line * d3) * 4;
     vec4 v;
     [[unroll]] for (int j = 0; j < 4; j++) {
         float x = FROM(at + min(first + j, valid - 1) * s3);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * c = activation(a op(b) + bias) for a of few rows (ROWS at most), on drivers that run a subgroup as the lanes of a SIMD register: a
- * workgroup has 4 * LANES columns, four of each lane, and all rows. Numbers of a lie along the lanes, LANES of each row at a time.
- * -DTRANSPOSED_B: b is [columns, k], with lines of whole fours; otherwise columns are a multiple of four.
+ * c = activation(a op(b) + bias) for a of few rows (ROWS at most), on drivers that run a subgroup
+ * as the lanes of a SIMD register: a workgroup has 4 * LANES columns, four of each lane, and all
+ * rows. Numbers of a lie along the lanes, LANES of each row at a time.
+ * -DTRANSPOSED_B: b is [columns, k], with lines of whole fours; otherwise columns are a multiple of
+ * four.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define SCALAR_A
-#include "include/linear_lanes.glsl"
+#include "linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
@@ -21,7 +23,8 @@ layout(push_constant) uniform P {
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
     int z = id / column_tiles, column = (id - z * column_tiles) * (4 * LANES) + lane * 4;
     int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
@@ -48,10 +51,12 @@ void main()
             vec4 b[4];
 #ifdef TRANSPOSED_B
             vec4 t[4];
-            [[unroll]] for (int i = 0; i < 4; i++) t[i] = LOAD_B(line_at[i] + min(k / 4 + l / 4, line - 1));
+            [[unroll]] for (int i = 0; i < 4; i++)
+                t[i] = LOAD_B(line_at[i] + min(k / 4 + l / 4, line - 1));
             [[unroll]] for (int q = 0; q < 4; q++) b[q] = vec4(t[0][q], t[1][q], t[2][q], t[3][q]);
 #else
-            [[unroll]] for (int q = 0; q < 4; q++) b[q] = LOAD_B(first + min(k + l + q, all - 1) * line);
+            [[unroll]] for (int q = 0; q < 4; q++)
+                b[q] = LOAD_B(first + min(k + l + q, all - 1) * line);
 #endif
             [[unroll]] for (int r = 0; r < ROWS; r++) {
                 float s[4];
@@ -62,10 +67,12 @@ void main()
         k += LANES;
     } while (k < all);
     vec4 add = vec4(0.0);
-    if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++) add[i] = bias[min(column + i, last_column)];
+    if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++)
+        add[i] = bias[min(column + i, last_column)];
     [[unroll]] for (int r = 0; r < ROWS; r++) {
         vec4 v = linear_activate(sum[r] + add);
         [[unroll]] for (int i = 0; i < 4; i++)
-            if (r <= last_row && column + i <= last_column) c[(z * rows + r) * columns + column + i] = v[i];
+            if (r <= last_row && column + i <= last_column)
+                c[(z * rows + r) * columns + column + i] = v[i];
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies matrices to panels, for matmul_packed.comp: fours of neighbouring elements that a tile needs one after the other lie one after
- * the other, and what is missing to whole tiles is zero. An invocation copies one four of each of four lines. Lines of the copy are those
- * of the matrix, or its columns where a constant says so; neither has to start at a multiple of four.
+ * Copies matrices to panels, for matmul_packed.comp: fours of neighbouring elements that a tile
+ * needs one after the other lie one after the other, and what is missing to whole tiles is zero. An
+ * invocation copies one four of each of four lines. Lines of the copy are those of the matrix, or
+ * its columns where a constant says so; neither has to start at a multiple of four.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -17,13 +18,16 @@ layout(binding = 0) uniform samplerBuffer from;
 layout(std430, binding = 1) writeonly buffer To { u64vec2 to[]; };
 layout(push_constant) uniform P {
     uint total;                                /* invocations */
-    /* In which order, inner ones first: some along one axis of a matrix, all along the other, such stretches along the first. */
+    /* In which order, inner ones first: some along one axis of a matrix, all along the other,
+     * such stretches along the first. */
     uint some, all, stretches;
     uint magic_some, magic_all, magic_stretches, shift_some, shift_all, shift_stretches;
-    int lines_first;                           /* the first axis is that of the copy's lines, else of its fours */
+    /* the first axis is that of the copy's lines, else of its fours */
+    int lines_first;
     int lines, columns;                        /* of the matrix */
     int matrix, line;                          /* from one to the next, in elements */
-    int to_matrix, line_bits, line_tile, line_unit, four_bits, four_tile, four_unit; /* of the copy, in fours */
+    /* of the copy, in fours */
+    int to_matrix, line_bits, line_tile, line_unit, four_bits, four_tile, four_unit;
 };
 
 /* Four elements of a line. */
@@ -44,14 +48,18 @@ vec4 load(int matrix_at, int l, int column, int last_line, int step, int end, in
 
 void main()
 {
-    uint own = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint own = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+        gl_LocalInvocationID.x;
     uint i = min(own, total - 1); /* the others read what exists, too */
     uint run = rf_divide(i, magic_some, shift_some), stretch = rf_divide(run, magic_all, shift_all);
     uint matrix_index = rf_divide(stretch, magic_stretches, shift_stretches);
-    int first_axis = int((stretch - matrix_index * stretches) * some + i - run * some), second_axis = int(run - stretch * all);
-    int first = (lines_first != 0 ? first_axis : second_axis) * 4, four = lines_first != 0 ? second_axis : first_axis;
+    int first_axis = int((stretch - matrix_index * stretches) * some + i - run * some),
+        second_axis = int(run - stretch * all);
+    int first = (lines_first != 0 ? first_axis : second_axis) * 4,
+        four = lines_first != 0 ? second_axis : first_axis;
     int last_line = lines - 1, step = line, end = columns;
-    int matrix_at = int(matrix_index) * matrix, last_texel = SHIFTED != 0 ? textureSize(from) - 1 : 0;
+    int matrix_at = int(matrix_index) * matrix,
+        last_texel = SHIFTED != 0 ? textureSize(from) - 1 : 0;
     vec4 v[4];
     [[unroll]] for (int q = 0; q < 4; q++)
         v[q] = TURNED != 0 ? load(matrix_at, four * 4 + q, first, last_line, step, end, last_texel)
@@ -60,7 +68,8 @@ void main()
         mat4 t = transpose(mat4(v[0], v[1], v[2], v[3]));
         [[unroll]] for (int q = 0; q < 4; q++) v[q] = t[q];
     }
-    int to_at = int(matrix_index) * to_matrix + (four >> four_bits) * four_tile + (four & ((1 << four_bits) - 1)) * four_unit;
+    int to_at = int(matrix_index) * to_matrix + (four >> four_bits) * four_tile +
+        (four & ((1 << four_bits) - 1)) * four_unit;
     int bits = line_bits, tile = line_tile, unit = line_unit;
     bool real = own < total;
     [[unroll]] for (int q = 0; q < 4; q++) {

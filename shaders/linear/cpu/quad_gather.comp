@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lanes_gather.comp for subgroups that are one quad: the same product, push constants and bindings.
- * Rows come in the order of pixels, and b as it is stored. -DSCALAR_A: any number of channels, read one by one.
+ * Rows come in the order of pixels, and b as it is stored. -DSCALAR_A: any number of channels, read
+ * one by one.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "include/linear_quad.glsl"
+#include "linear_quad.glsl"
 #include "include/linear_epilogue.glsl"
 layout(constant_id = 3) const int SPREAD = 0;
 
@@ -27,8 +28,10 @@ layout(push_constant) uniform P {
     int b_base, b_tap, b_row, b_last; /* in fours; b_row: stride of a channel; last row */
     int c_row;
     int z_dim_1, z_dim_2;          /* batch dimensions (groups): the two inner ones */
-    int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z; /* their strides: loads of a, fours of b, elements of c and bias */
-    int split, c_split;            /* channels per part when k is split; elements from part to part */
+    /* their strides: loads of a, fours of b, elements of c and bias */
+    int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z;
+    /* channels per part when k is split; elements from part to part */
+    int split, c_split;
 };
 
 #define ROW_GROUPS (ROWS / 4)
@@ -43,8 +46,10 @@ layout(push_constant) uniform P {
 /* Line, column and first line of the image that tap 0 of an output pixel reads. */
 ivec3 locate(int row)
 {
-    int image = row / pixels, pixel = row - image * pixels, y = pixel / width, x = pixel - y * width;
-    return ivec3(y * (steps & 255) - (padding << 16 >> 16), x * (steps >> 8 & 255) - (padding >> 16), image * h);
+    int image = row / pixels, pixel = row - image * pixels, y = pixel / width,
+        x = pixel - y * width;
+    return ivec3(y * (steps & 255) - (padding << 16 >> 16),
+        x * (steps >> 8 & 255) - (padding >> 16), image * h);
 }
 
 /* First load of the pixel that tap (ky, kx) reads; -1 in the padding or between strides. */
@@ -65,7 +70,8 @@ int address(ivec3 from, int ky, int kx)
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
     int first_row = id % row_tiles * ROWS;
     id /= row_tiles;
@@ -73,17 +79,20 @@ void main()
     id /= column_tiles;
     int parts = (channels + split - 1) / split, part = id % parts, z = id / parts;
     int z2 = z % z_dim_2, z1 = z / z_dim_2 % z_dim_1, z0 = z / z_dim_2 / z_dim_1;
-    int a_first = z0 * a_z0 + z1 * a_z1 + z2 * a_z2, b_first = b_base + z0 * b_z0 + z1 * b_z1 + z2 * b_z2;
+    int a_first = z0 * a_z0 + z1 * a_z1 + z2 * a_z2,
+        b_first = b_base + z0 * b_z0 + z1 * b_z1 + z2 * b_z2;
 
     ivec3 sources[ROW_GROUPS];
-    [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) sources[r] = locate(min(first_row + r * 4 + lane, rows - 1));
+    [[unroll]] for (int r = 0; r < ROW_GROUPS; r++)
+        sources[r] = locate(min(first_row + r * 4 + lane, rows - 1));
     int b_column[GROUPS * 4];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
         b_column[g] = b_first + min(first_column + g * 4 + lane, (columns + 3) / 4 - 1);
     }
     float sums[ROW_GROUPS][4][GROUPS][4];
     [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) [[unroll]] for (int x = 0; x < 4; x++)
-        [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++) sums[r][x][g][i] = 0.0;
+        [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++)
+            sums[r][x][g][i] = 0.0;
 
     int high = taps & 65535, wide = taps >> 16, ky = 0, kx = 0;
 #ifdef SCALAR_A
@@ -91,12 +100,13 @@ void main()
     for (int k = 0; k < summands; k += STEP) {
         float a[ROW_GROUPS][4][STEP];
         int b_at[STEP];
-        /* No branch, not even a conditional expression: with a few dozen of them among so many values SwiftShader takes
-         * minutes to compile this. */
+        /* No branch, not even a conditional expression: with a few dozen of them among so many
+         * values SwiftShader takes minutes to compile this. */
         [[unroll]] for (int q = 0; q < STEP; q++) {
             bool live = k + q < summands;
             [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) {
-                int y = sources[r].x + ky * (dilation << 16 >> 16), x = sources[r].y + kx * (dilation >> 16);
+                int y = sources[r].x + ky * (dilation << 16 >> 16),
+                    x = sources[r].y + kx * (dilation >> 16);
                 bool inside = all(bvec3(live, uint(y) < uint(h), uint(x) < uint(w)));
                 int at = ((sources[r].z + y) * w + x) * a_pixel + a_first + channel;
                 float value = mix(0.0, operand_a[mix(0, at, inside)], inside);
@@ -156,7 +166,7 @@ void main()
     }
 #endif
 
-    /* Of partial sums whoever adds them makes the end. */
+    /* Whoever adds partial sums makes the end. */
     bool whole = parts == 1;
     int c_first = part * c_split + z * c_z, z_bias = z * bias_z;
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
@@ -186,7 +196,8 @@ void main()
             for (int row = first_row; row < min(first_row + ROWS, rows); row++)
                 for (int i = 0; i < end; i++) {
                     int at = c_first + row * c_row + column + i;
-                    if (WIDE_ROWS != 0) wide_c[at >> 2][at & 3] = linear_activate(wide_c[at >> 2][at & 3]);
+                    if (WIDE_ROWS != 0) wide_c[at >> 2][at & 3] =
+                        linear_activate(wide_c[at >> 2][at & 3]);
                     else c[at] = linear_activate(c[at]);
                 }
         }

@@ -5,7 +5,7 @@
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "include/linear_quad.glsl"
+#include "linear_quad.glsl"
 #include "include/linear_epilogue.glsl"
 #include "include/exact_sum.glsl"
 
@@ -25,8 +25,10 @@ layout(push_constant) uniform P {
     int c_row;
     int split;                  /* pixels per part */
     int z_dim_1, z_dim_2;       /* batch dimensions (groups): the two inner ones */
-    int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z; /* their strides: loads of a, fours of b, elements of c and bias */
-    int c_split, bias_gradient_at; /* elements from part to part; where its sums of b over its pixels stand, -1: nowhere */
+    /* their strides: loads of a, fours of b, elements of c and bias */
+    int a_z0, a_z1, a_z2, b_z0, b_z1, b_z2, c_z, bias_z;
+    /* elements from part to part; where its sums of b over its pixels stand, -1: nowhere */
+    int c_split, bias_gradient_at;
 };
 
 #ifdef SCALAR_A
@@ -47,7 +49,8 @@ layout(push_constant) uniform P {
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
     uint no_bits = RF_NO_BITS(total);
     int row_tile = id % row_tiles;
@@ -59,25 +62,31 @@ void main()
     int high = taps & 65535, wide = taps >> 16;
 
     /* Each lane's rows: which tap and channels, hence which offset from a pixel. */
-    int shift_y[ROW_LOADS], shift_x[ROW_LOADS], a_at[ROW_LOADS], row_at[ROW_LOADS], row_count[ROW_LOADS];
+    int shift_y[ROW_LOADS], shift_x[ROW_LOADS], a_at[ROW_LOADS], row_at[ROW_LOADS],
+        row_count[ROW_LOADS];
     [[unroll]] for (int g = 0; g < ROW_LOADS; g++) {
-        int load = (row_tile * ROW_LOADS + g) * 4 + lane, tap = load / loads, channel = load - tap * loads;
+        int load = (row_tile * ROW_LOADS + g) * 4 + lane, tap = load / loads,
+            channel = load - tap * loads;
         bool real = tap < high * wide;
         tap = min(tap, high * wide - 1);
         int ky = tap / wide, kx = tap - ky * wide;
         shift_y[g] = ky * (dilation & 65535) - (padding << 16 >> 16);
         shift_x[g] = kx * (dilation >> 16) - (padding >> 16);
-        a_at[g] = (shift_y[g] * w + shift_x[g]) * a_pixel + channel + z0 * a_z0 + z1 * a_z1 + z2 * a_z2;
+        a_at[g] = (shift_y[g] * w + shift_x[g]) * a_pixel + channel + z0 * a_z0 + z1 * a_z1 +
+            z2 * a_z2;
         row_at[g] = (tap * channels + channel * ROWS_PER_LOAD) * c_row;
         row_count[g] = real ? min(channels - channel * ROWS_PER_LOAD, ROWS_PER_LOAD) : 0;
     }
     int b_at[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++)
-        b_at[g] = z0 * b_z0 + z1 * b_z1 + z2 * b_z2 + min(first_column + g * 4 + lane, (columns + 3) / 4 - 1);
-    float sums[ROW_GROUPS][4][GROUPS][4], b_sums[GROUPS][4], lost[GROUPS][4]; /* row group: load * ROWS_PER_LOAD + component */
+        b_at[g] = z0 * b_z0 + z1 * b_z1 + z2 * b_z2 +
+            min(first_column + g * 4 + lane, (columns + 3) / 4 - 1);
+    /* row group: load * ROWS_PER_LOAD + component */
+    float sums[ROW_GROUPS][4][GROUPS][4], b_sums[GROUPS][4], lost[GROUPS][4];
     [[unroll]] for (int g = 0; g < GROUPS; g++) [[unroll]] for (int i = 0; i < 4; i++) {
         b_sums[g][i] = lost[g][i] = 0.0;
-        [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) [[unroll]] for (int x = 0; x < 4; x++) sums[r][x][g][i] = 0.0;
+        [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) [[unroll]] for (int x = 0; x < 4; x++)
+            sums[r][x][g][i] = 0.0;
     }
 
     int pixel = part * split, end = min(pixel + split, count);
@@ -90,10 +99,12 @@ void main()
             bool live = pixel + q < end;
             int base = ((image_line + y0) * w + x0) * a_pixel;
             [[unroll]] for (int g = 0; g < ROW_LOADS; g++) {
-                bool inside = live && uint(y0 + shift_y[g]) < uint(h) && uint(x0 + shift_x[g]) < uint(w);
+                bool inside = live && uint(y0 + shift_y[g]) < uint(h) &&
+                    uint(x0 + shift_x[g]) < uint(w);
                 A_TYPE value = operand_a[inside ? base + a_at[g] : 0];
                 value = inside ? value : A_TYPE(0.0);
-                [[unroll]] for (int j = 0; j < ROWS_PER_LOAD; j++) [[unroll]] for (int x = 0; x < 4; x++)
+                [[unroll]] for (int j = 0; j < ROWS_PER_LOAD; j++)
+                    [[unroll]] for (int x = 0; x < 4; x++)
                     a[g * ROWS_PER_LOAD + j][x][q] = EXCHANGE(COMPONENT(value, j), x);
             }
             x0 += stride >> 16;
@@ -110,11 +121,13 @@ void main()
                 vec4 value = operand_b[b_at[g] + min(pixel + q, end - 1) * b_pixel];
                 [[unroll]] for (int i = 0; i < 4; i++) {
                     b[i][q] = value[i];
-                    float addend = pixel + q < end ? value[i] : 0.0; /* cheaper than to ask whether it is wanted */
+                    /* cheaper than to ask whether it is wanted */
+                    float addend = pixel + q < end ? value[i] : 0.0;
                     of_step[i] = q == 0 ? addend : of_step[i] + addend;
                 }
             }
-            [[unroll]] for (int i = 0; i < 4; i++) RF_ADD_EXACTLY(float, b_sums[g][i], lost[g][i], of_step[i], no_bits)
+            [[unroll]] for (int i = 0; i < 4; i++)
+                RF_ADD_EXACTLY(float, b_sums[g][i], lost[g][i], of_step[i], no_bits)
             MULTIPLY(sums, ROW_GROUPS, a, b, g)
         }
     }
@@ -127,9 +140,11 @@ void main()
             add = vec4(bias[z_bias + min(column, last)], bias[z_bias + min(column + 1, last)],
                        bias[z_bias + min(column + 2, last)], bias[z_bias + min(column + 3, last)]);
         [[unroll]] for (int r = 0; r < ROW_GROUPS; r++) [[unroll]] for (int x = 0; x < 4; x++) {
-            vec4 v = CHEAP_ACTIVATION(vec4(sums[r][x][g][0], sums[r][x][g][1], sums[r][x][g][2], sums[r][x][g][3]) + add);
+            vec4 v = CHEAP_ACTIVATION(vec4(sums[r][x][g][0], sums[r][x][g][1], sums[r][x][g][2],
+                sums[r][x][g][3]) + add);
             int live = EXCHANGE(row_count[r / ROWS_PER_LOAD], x) - r % ROWS_PER_LOAD;
-            int at = c_first + EXCHANGE(row_at[r / ROWS_PER_LOAD], x) + r % ROWS_PER_LOAD * c_row + column;
+            int at = c_first + EXCHANGE(row_at[r / ROWS_PER_LOAD], x) + r % ROWS_PER_LOAD * c_row +
+                column;
             if (live > 0 && column < columns) {
                 c[at] = v.x;
                 if (column + 1 < columns) c[at + 1] = v.y;
@@ -145,7 +160,8 @@ void main()
             if (column + 3 < columns) bias_gradient[at + 3] = b_sums[g][3];
         }
     }
-    if (ACTIVATION > 1) /* over what this invocation has just written; only plain products have one: a single tap */
+    /* over what this invocation has just written; only plain products have one: a single tap */
+    if (ACTIVATION > 1)
         for (int g = 0; g < GROUPS; g++) {
             int column = (first_column + g * 4 + lane) * 4, wanted = min(columns - column, 4);
             for (int row = row_tile * ROWS; row < min(row_tile * ROWS + ROWS, channels); row++)

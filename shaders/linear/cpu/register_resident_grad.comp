@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * c[tap, channel][column] = sum over pixels of a[pixel moved by the tap][channel] * b[pixel][column], as lanes_grad.comp, in the way
- * of linear_held.glsl: for 32 pixels after the other a workgroup adds to what it has left in c.
+ * c[tap, channel][column] = sum over pixels of a[pixel moved by the tap][channel] *
+ * b[pixel][column], as lanes_grad.comp, in the way of register_resident.glsl: for 32 pixels after the
+ * other a workgroup adds to what it has left in c.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "include/linear_held.glsl"
+#include "register_resident.glsl"
 #include "include/exact_sum.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -21,14 +22,16 @@ layout(push_constant) uniform P {
     int high, wide; /* taps */
     int h, w, out_h, out_w;
     int step_y, step_x, dilation_y, dilation_x, pad_y, pad_x;
-    int c_split, bias_gradient_at; /* in eights: from part to part; where the sums of b stand, -1: nowhere */
+    /* in eights: from part to part; where the sums of b stand, -1: nowhere */
+    int c_split, bias_gradient_at;
 };
 
 #define LOAD(i) intBitsToFloat(floatBitsToInt(a[at[i] + channel]) & there[i])
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
     uint no_bits = RF_NO_BITS(total);
     int part = id / tiles, c_row = tiles * 4, column = id % tiles * 4 + lane;
@@ -50,7 +53,8 @@ void main()
         RF_ADD_EXACTLY(vec4, b_sum.high, lost.high, of_turn.high, no_bits)
         int image_line[8];
         for (int i = 0; i < 8; i++) {
-            int summand = pixel + lane * 8 + i, out_line = summand / out_w, image = out_line / out_h;
+            int summand = pixel + lane * 8 + i, out_line = summand / out_w,
+                image = out_line / out_h;
             place[i] = summand < end ? (summand - out_line * out_w) * step_x - pad_x : -0x10000000;
             line[i] = (out_line - image * out_h) * step_y - pad_y;
             image_line[i] = image * h;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rnn.comp on drivers that run a subgroup as the lanes of a SIMD register: a workgroup takes ROWS examples and 4 * LANES units, and
- * keeps their sums in registers. KIND as there; a GRU resets after the product. Units are a multiple of four.
+ * rnn.comp on drivers that run a subgroup as the lanes of a SIMD register: a workgroup takes ROWS
+ * examples and 4 * LANES units, and keeps their sums in registers. KIND as there; a GRU resets
+ * after the product. Units are a multiple of four.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -9,7 +10,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #define ACTIVATIONS_ONLY
-#include "include/products.glsl"
+#include "products.glsl"
 #include "include/scalar_math.glsl"
 layout(local_size_x_id = 0) in;
 
@@ -28,9 +29,11 @@ layout(constant_id = 2) const int HAS_OTHER = 0; /* of the gradient: that of all
 
 #define FIRST 1
 #define FINISH 2
-/* `now` is the place of this step in the sequences; `units` counts fours. The states before it are row * state_row + state_at; the
- * gradient's are those of the step whose dispatch came before, at `before`. */
-layout(push_constant) uniform P { int total, tiles, rows, steps, units, now, before, state_row, state_at, flags; };
+/* `now` is the place of this step in the sequences; `units` counts fours. The states before it
+ * are row * state_row + state_at; the gradient's are those of the step whose dispatch came
+ * before, at `before`. */
+layout(push_constant) uniform P { int total, tiles, rows, steps, units, now, before, state_row,
+    state_at, flags; };
 
 #define FROM_LANE(value, lane) subgroupShuffle(value, uint(lane))
 #define ROW_GROUPS (ROWS / LANES)
@@ -56,7 +59,8 @@ layout(std430, binding = 10) buffer DCell { vec4 dcell[]; };
 layout(binding = 0) uniform samplerBuffer x;
 layout(binding = 1) uniform samplerBuffer recurrent;
 layout(binding = 2) uniform samplerBuffer bias;
-layout(binding = 3) uniform samplerBuffer state; /* initial ones; then the output, of the step before */
+/* initial ones; then the output, of the step before */
+layout(binding = 3) uniform samplerBuffer state;
 layout(binding = 4) uniform samplerBuffer mask;
 layout(std430, binding = 5) writeonly buffer OutputH { vec4 h_of[]; };
 #if KIND == LSTM
@@ -66,13 +70,16 @@ layout(std430, binding = 7) writeonly buffer OutputC { vec4 c_of[]; };
 #define INPUT state
 #endif
 
-bool left_out(int step) { return HAS_MASK != 0 && (floatBitsToInt(texelFetch(mask, step).x) & 0x7fffffff) == 0; }
+bool left_out(int step) {
+    return HAS_MASK != 0 && (floatBitsToInt(texelFetch(mask, step).x) & 0x7fffffff) == 0; }
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID);
     if (id >= total) return;
-    int first_row = id / tiles * ROWS, four = id % tiles * LANES + lane, here = min(four, units - 1);
+    int first_row = id / tiles * ROWS, four = id % tiles * LANES + lane,
+        here = min(four, units - 1);
     int all_rows = rows, width = GATES * units;
     bool begins = (flags & FIRST) != 0;
 #ifdef GRAD
@@ -86,8 +93,10 @@ void main()
 
     vec4 sums[ROWS][SUMS];
     int row_at[ROW_GROUPS];
-    [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < SUMS; g++) sums[r][g] = vec4(0.0);
-    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++) row_at[g] = min(first_row + g * LANES + lane, all_rows - 1) * row_step + at_step;
+    [[unroll]] for (int r = 0; r < ROWS; r++) [[unroll]] for (int g = 0; g < SUMS; g++)
+        sums[r][g] = vec4(0.0);
+    [[unroll]] for (int g = 0; g < ROW_GROUPS; g++)
+        row_at[g] = min(first_row + g * LANES + lane, all_rows - 1) * row_step + at_step;
     /* Tests at its end: lavapipe would run the body of another loop once more. */
     int k = 0;
     do {
@@ -125,11 +134,14 @@ void main()
             dh += texelFetch(dh_of, cell_at);
             bool skipped = left_out(own);
             bvec4 skip = bvec4(skipped);
-            vec4 previous = texelFetch(previous_of, cell_at), sum0 = texelFetch(x, at) + texelFetch(product, at);
+            vec4 previous = texelFetch(previous_of, cell_at),
+                sum0 = texelFetch(x, at) + texelFetch(product, at);
 #if KIND == LSTM
-            vec4 i = rf_sigmoid(sum0), f = rf_sigmoid(texelFetch(x, at + units) + texelFetch(product, at + units));
+            vec4 i = rf_sigmoid(sum0),
+                f = rf_sigmoid(texelFetch(x, at + units) + texelFetch(product, at + units));
             vec4 g = rf_tanh(texelFetch(x, at + 2 * units) + texelFetch(product, at + 2 * units));
-            vec4 o = rf_sigmoid(texelFetch(x, at + 3 * units) + texelFetch(product, at + 3 * units));
+            vec4 o = rf_sigmoid(texelFetch(x, at + 3 * units) +
+                texelFetch(product, at + 3 * units));
             vec4 c = rf_tanh(f * previous + i * g), dc = begins ? vec4(0.0) : dcell[item];
             if (HAS_OTHER != 0) dc += texelFetch(dc_of, cell_at);
             vec4 inner = dc + dh * o * (1.0 - c * c);
@@ -150,7 +162,8 @@ void main()
 #else
             vec4 z = rf_sigmoid(sum0), inner = texelFetch(product, at + 2 * units);
             vec4 reset = rf_sigmoid(texelFetch(x, at + units) + texelFetch(product, at + units));
-            vec4 c = rf_tanh(texelFetch(x, at + 2 * units) + reset * inner), dsum = dh * (1.0 - z) * (1.0 - c * c);
+            vec4 c = rf_tanh(texelFetch(x, at + 2 * units) + reset * inner),
+                dsum = dh * (1.0 - z) * (1.0 - c * c);
             vec4 update = mix(dh * (previous - c) * z * (1.0 - z), vec4(0.0), skip);
             vec4 through = mix(dsum * inner * reset * (1.0 - reset), vec4(0.0), skip);
             if (live) {
@@ -167,16 +180,21 @@ void main()
         int state_here = row * state_row + state_at + here;
         vec4 previous = mix(vec4(0.0), texelFetch(state, state_here), known);
         vec4 all[GATES];
-        [[unroll]] for (int g = 0; g < GATES; g++) all[g] = sums[r][g] + texelFetch(bias, g * units + here);
+        [[unroll]] for (int g = 0; g < GATES; g++)
+            all[g] = sums[r][g] + texelFetch(bias, g * units + here);
 #if KIND == SIMPLE
         vec4 h = rf_tanh(texelFetch(x, at) + all[0]);
 #elif KIND == LSTM
-        vec4 i = rf_sigmoid(texelFetch(x, at) + all[0]), f = rf_sigmoid(texelFetch(x, at + units) + all[1]);
-        vec4 g = rf_tanh(texelFetch(x, at + 2 * units) + all[2]), o = rf_sigmoid(texelFetch(x, at + 3 * units) + all[3]);
-        vec4 c_before = mix(vec4(0.0), texelFetch(cell, state_here), known), c = f * c_before + i * g, h = o * rf_tanh(c);
+        vec4 i = rf_sigmoid(texelFetch(x, at) + all[0]),
+            f = rf_sigmoid(texelFetch(x, at + units) + all[1]);
+        vec4 g = rf_tanh(texelFetch(x, at + 2 * units) + all[2]),
+            o = rf_sigmoid(texelFetch(x, at + 3 * units) + all[3]);
+        vec4 c_before = mix(vec4(0.0), texelFetch(cell, state_here), known),
+            c = f * c_before + i * g, h = o * rf_tanh(c);
         if (live) c_of[cell_at] = mix(c, c_before, skip);
 #else
-        vec4 z = rf_sigmoid(texelFetch(x, at) + all[0]), reset = rf_sigmoid(texelFetch(x, at + units) + all[1]);
+        vec4 z = rf_sigmoid(texelFetch(x, at) + all[0]),
+            reset = rf_sigmoid(texelFetch(x, at + units) + all[1]);
         vec4 h = z * previous + (1.0 - z) * rf_tanh(texelFetch(x, at + 2 * units) + reset * all[2]);
 #endif
         if (live) h_of[cell_at] = mix(h, previous, skip);

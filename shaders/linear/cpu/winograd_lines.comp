@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * B^T along the lines of images, for lanes_winograd_4.comp: six matrices [line][block of four pixels][channel], each of one combination
- * of the six pixels that a block depends on. A line of zeros follows the last one.
+ * B^T along the lines of images, for lanes_winograd_4.comp: six matrices [line][block of four
+ * pixels][channel], each of one combination of the six pixels that a block depends on. A line of
+ * zeros follows the last one.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -10,7 +11,7 @@
 #define W 8
 #define TEXEL
 #include "include/wide.glsl"
-#include "include/winograd_4.glsl"
+#include "winograd_4.glsl"
 
 layout(binding = 0) uniform samplerBuffer from;
 layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
@@ -27,7 +28,8 @@ void main()
 {
     int i = int(rf_invocation()), item = min(i, total - 1);
     int block = item / eights, eight = item - block * eights, line = block / block_line;
-    int first_x = (block - line * block_line) * 4 - pad_x, first = (line * w + first_x) * fours + eight * 2;
+    int first_x = (block - line * block_line) * 4 - pad_x,
+        first = (line * w + first_x) * fours + eight * 2;
     int to_second = eight * 2 + 1 < fours ? 1 : 0;
     vec4 d[2][6], t[2][6];
     [[unroll]] for (int x = 0; x < 6; x++) {

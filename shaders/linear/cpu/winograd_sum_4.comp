@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds the sums that lanes_winograd_grad_4.comp left, in order, and makes the nine taps of them. Elements after those of the kernel are
- * the bias' gradient. */
+/* Adds the sums that lanes_winograd_grad_4.comp left, in order, and makes the nine taps of them.
+ * Elements after those of the kernel are the bias' gradient. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "include/winograd_grad_4.glsl"
+#include "winograd_grad_4.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(binding = 0) uniform samplerBuffer parts;
@@ -20,17 +20,20 @@ layout(push_constant) uniform P {
 
 void main()
 {
-    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    int i = int((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+        gl_LocalInvocationID.x);
     if (i >= total) return;
     int fours = (columns + 3) / 4, channel = i / fours, four = i - channel * fours;
     if (channel == channels) {
         vec4 sum = vec4(0.0);
-        for (int part = 0; part < num_parts; part++) sum += texelFetch(parts, part * stride + bias_gradient_at + four);
+        for (int part = 0; part < num_parts; part++)
+            sum += texelFetch(parts, part * stride + bias_gradient_at + four);
         for (int j = 0; j < 4; j++)
             if (four * 4 + j < columns) bias_gradient[four * 4 + j] = sum[j];
         return;
     }
-    int at = ((four >> 2) * row_tiles + (channel >> 4)) * (36 * 64) + (channel & 15) * 4 + (four & 3);
+    int at = ((four >> 2) * row_tiles + (channel >> 4)) * (36 * 64) + (channel & 15) * 4 +
+        (four & 3);
     vec4 m[36]; /* [column][line] */
     [[unroll]] for (int p = 0; p < 36; p++) m[p] = vec4(0.0);
     for (int part = 0; part < num_parts; part++) {
@@ -45,6 +48,7 @@ void main()
         vec4 k[3];
         TIMES_G(k, COLUMN_OF)
         [[unroll]] for (int x = 0; x < 3; x++) [[unroll]] for (int j = 0; j < 4; j++)
-            if (four * 4 + j < columns) c[((y * 3 + x) * channels + channel) * columns + four * 4 + j] = k[x][j];
+            if (four * 4 + j < columns)
+                c[((y * 3 + x) * channels + channel) * columns + four * 4 + j] = k[x][j];
     }
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * B^T along the lines of images, for lanes_winograd_grad_4.comp: six matrices, each of one combination of the six pixels of a line that
- * a block depends on, in the order in which that kernel reads them: [sixteen channels][walk][line][four blocks side by side][channel].
- * Blocks lie side by side in lines of all images, one image after the other. A line of zeros follows the last one of a matrix.
+ * B^T along the lines of images, for lanes_winograd_grad_4.comp: six matrices, each of one
+ * combination of the six pixels of a line that a block depends on, in the order in which that
+ * kernel reads them: [sixteen channels][walk][line][four blocks side by side][channel]. Blocks lie
+ * side by side in lines of all images, one image after the other. A line of zeros follows the last
+ * one of a matrix.
  * -DOUTPUTS: A of the four pixels of blocks of outputs.
  */
 #version 450
@@ -13,7 +15,7 @@
 #define TEXEL
 #include "include/wide.glsl"
 #include "include/division.glsl"
-#include "include/winograd_grad_4.glsl"
+#include "winograd_grad_4.glsl"
 
 #ifdef OUTPUTS
 #define PIXELS 4
@@ -39,9 +41,11 @@ void main()
 {
     int i = int(rf_invocation()), real = min(i, total - 1);
     int item = int(rf_divide(uint(real), eights_magic, eights_shift)), eight = real - item * eights;
-    int line = int(rf_divide(uint(item), blocks_magic, blocks_shift)), block = item - line * line_blocks;
+    int line = int(rf_divide(uint(item), blocks_magic, blocks_shift)),
+        block = item - line * line_blocks;
     int image = int(rf_divide(uint(line), h_magic, h_shift)), y = line - image * h;
-    int position = image * line_blocks + block, walk = position >> 2, first_x = block * 4 - pad_x, first = (line * w + first_x) * fours + eight * 2;
+    int position = image * line_blocks + block, walk = position >> 2, first_x = block * 4 - pad_x,
+        first = (line * w + first_x) * fours + eight * 2;
     int to_second = eight * 2 + 1 < fours ? 1 : 0;
     bool live = i < total && image < images;
     vec4 d[2][PIXELS], t[2][6];

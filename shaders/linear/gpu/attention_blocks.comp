@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Attention for devices with shared memory: a workgroup keeps a tile of ROWS rows in shared memory and the sums that they get in
- * registers, and walks the rows of the other side COLUMNS at a time. Scores are never written whole (Dao 2023; the running maximum and sum
- * are those of Milakov and Gimelshein 2018). No assumption on subgroups.
+ * Attention for devices with shared memory: a workgroup keeps a tile of ROWS rows in shared memory
+ * and the sums that they get in registers, and walks the rows of the other side COLUMNS at a time.
+ * Scores are never written whole (Dao 2023; the running maximum and sum are those of Milakov and
+ * Gimelshein 2018). No assumption on subgroups.
  *   FORWARD: rows are queries, the others keys and then, in the same place, values
- *   QUERIES: rows are queries and slopes of the output, the others keys and values; makes slope . output of each query, which KEYS reads,
- *   and the gradient of queries
+ *   QUERIES: rows are queries and slopes of the output, the others keys and values; makes slope .
+ *   output of each query, which KEYS reads, and the gradient of queries
  *   KEYS: rows are keys and values, the others queries and slopes; makes the gradients of both
- * Build variants: DEPTH columns, to which widths are padded, RY x CX invocations of four rows and SJ scores each. Where gradients are made,
- * a first half of the invocations multiplies queries by keys and turns the products into weights, a second one slopes by values, and both
- * do so by the same instructions: what differs is where their operands lie. Then each half makes a gradient of its own, or adds up its
- * share of the keys. Widths are multiples of four. All sums have an order of their own: results are the same each time.
- * Of each query the largest score and the logarithm of the sum of exponentials of what the others lack to it are kept, each by itself: of
- * their sum large scores would leave no digits to the second one. Scores are made by the same arithmetic in all passes, and are `precise`,
- * so that no compiler takes the largest off a product that is not rounded.
+ * Build variants: DEPTH columns, to which widths are padded, RY x CX invocations of four rows and
+ * SJ scores each. Where gradients are made, a first half of the invocations multiplies queries by
+ * keys and turns the products into weights, a second one slopes by values, and both do so by the
+ * same instructions: what differs is where their operands lie. Then each half makes a gradient of
+ * its own, or adds up its share of the keys. Widths are multiples of four. All sums have an order
+ * of their own: results are the same each time. The largest score of each query and the logarithm
+ * of the sum of exponentials of what the others lack to it are kept, each by itself: of their sum
+ * large scores would leave no digits to the second one. Scores are made by the same arithmetic in
+ * all passes, and are `precise`, so that no compiler takes the largest off a product that is not
+ * rounded.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -22,8 +26,10 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool CAUSAL = false;
-layout(constant_id = 2) const int MASKED = 0; /* 1: there is a mask, 2: one that tells keys apart alone */
-layout(constant_id = 3) const bool EARLY = true; /* the next tile comes to registers while one is multiplied */
+/* 1: there is a mask, 2: one that tells keys apart alone */
+layout(constant_id = 2) const int MASKED = 0;
+/* the next tile comes to registers while one is multiplied */
+layout(constant_id = 3) const bool EARLY = true;
 layout(constant_id = 4) const int K4 = 1;        /* widths / 4 */
 layout(constant_id = 5) const int V4 = 1;
 
@@ -31,7 +37,8 @@ layout(push_constant) uniform Push {
     int total, items, tiles, queries, keys;
     int last_key; /* of query 0: causal */
     float scale;
-    int heads, mask_item, mask_head, mask_query, mask_key; /* strides, 0 where the mask has one for all */
+    /* strides, 0 where the mask has one for all */
+    int heads, mask_item, mask_head, mask_query, mask_key;
 };
 
 #define LOWEST -3.4e38
@@ -91,8 +98,9 @@ layout(std430, binding = 8) writeonly buffer Second { vec4 second[]; };
 #endif
 #endif
 
-/* Vectors of neighbouring rows, and of neighbouring others, stand in another order, so that neighbours that read the same vector of
- * theirs meet in no bank. Numbers of rows are 0 .. RY - 1 for an invocation's first, and so on by RY, of others by CX. */
+/* Vectors of neighbouring rows, and of neighbouring others, stand in another order, so that
+ * neighbours that read the same vector of theirs meet in no bank. Numbers of rows are 0 .. RY -
+ * 1 for an invocation's first, and so on by RY, of others by CX. */
 shared vec4 own[GROUPS * ROWS * D4];
 shared vec4 other[GROUPS * COLUMNS * D4];
 shared vec4 weights[GROUPS * ROWS * P4];
@@ -105,33 +113,38 @@ int half_of = thread / MEMBERS, member = thread % MEMBERS, ry = member / CX, cx 
 #define OTHER_AT(row, d) ((row) * D4 + ((d) ^ ((row) % CX & 7)))
 #define WEIGHT_AT(row, p) ((row) * P4 + ((p) ^ ((row) % RY * 2 & (P4 - 1))))
 
-/* A tile's rows from number `from` on, of which those beyond the end are the last one once more: nothing comes of them. Columns
- * beyond the width are made zeros when the tile is put down, when products that this one's loads stand behind are done. */
+/* A tile's rows from number `from` on, of which those beyond the end are the last one once more:
+ * nothing comes of them. Columns beyond the width are made zeros when the tile is put down, when
+ * products that this one's loads stand behind are done. */
 #define TILE_LOADS(rows) ((rows) * D4 / THREADS)
-#define LOAD_TILE(held, rows, buffer, at, from, count, width)                                                          \
-    [[unroll]] for (int i = 0; i < TILE_LOADS(rows); i++) {                                                            \
-        int e = thread + i * THREADS;                                                                                  \
-        held[i] = buffer[(at + min(from + e / D4, count - 1)) * width + min(e % D4, width - 1)];                       \
+#define LOAD_TILE(held, rows, buffer, at, from, count, width)                                      \
+    [[unroll]] for (int i = 0; i < TILE_LOADS(rows); i++) {                                        \
+        int e = thread + i * THREADS;                                                              \
+        held[i] = buffer[(at + min(from + e / D4, count - 1)) * width + min(e % D4, width - 1)];   \
     }
-#define PUT_TILE(held, rows, tile, base, place, width)                                                                 \
-    [[unroll]] for (int i = 0; i < TILE_LOADS(rows); i++) {                                                            \
-        int e = thread + i * THREADS;                                                                                  \
-        tile[base + place(e / D4, e % D4)] = mix(vec4(0.0), held[i], bvec4(e % D4 < width));                           \
+#define PUT_TILE(held, rows, tile, base, place, width)                                             \
+    [[unroll]] for (int i = 0; i < TILE_LOADS(rows); i++) {                                        \
+        int e = thread + i * THREADS;                                                              \
+        tile[base + place(e / D4, e % D4)] = mix(vec4(0.0), held[i], bvec4(e % D4 < width));       \
     }
 
 /* Products of own rows and others over `depth` vectors. */
 void multiply(int own_base, int other_base, int depth, out float s[4][SJ])
 {
     [[unroll]] for (int i = 0; i < 4; i++) [[unroll]] for (int c = 0; c < SJ; c++) s[i][c] = 0.0;
-    int own_at = own_base + ry * D4, other_at = other_base + cx * D4, own_turn = ry & 7, other_turn = cx & 7;
+    int own_at = own_base + ry * D4, other_at = other_base + cx * D4, own_turn = ry & 7,
+        other_turn = cx & 7;
     for (int d = 0; d < depth; d += 4)
         [[unroll]] for (int q = 0; q < 4; q++) {
             vec4 a[4], b[SJ];
-            [[unroll]] for (int i = 0; i < 4; i++) a[i] = own[own_at + ((d + q) ^ own_turn) + i * RY * D4];
-            [[unroll]] for (int c = 0; c < SJ; c++) b[c] = other[other_at + ((d + q) ^ other_turn) + c * CX * D4];
+            [[unroll]] for (int i = 0; i < 4; i++)
+                a[i] = own[own_at + ((d + q) ^ own_turn) + i * RY * D4];
+            [[unroll]] for (int c = 0; c < SJ; c++)
+                b[c] = other[other_at + ((d + q) ^ other_turn) + c * CX * D4];
             [[unroll]] for (int e = 0; e < 4; e++)
                 [[unroll]] for (int i = 0; i < 4; i++)
-                    [[unroll]] for (int c = 0; c < SJ; c++) s[i][c] = fma(a[i][e], b[c][e], s[i][c]);
+                    [[unroll]] for (int c = 0; c < SJ; c++)
+                        s[i][c] = fma(a[i][e], b[c][e], s[i][c]);
         }
 }
 
@@ -142,13 +155,15 @@ void add_weighted(int weight_base, int other_base, int from, int to, inout vec4 
     for (int j = from; j < to; j += 8)
         [[unroll]] for (int q = 0; q < 8; q += 4) {
             vec4 w[4];
-            [[unroll]] for (int i = 0; i < 4; i++) w[i] = weights[weight_at + ((j + q) / 4 ^ turn) + i * RY * P4];
+            [[unroll]] for (int i = 0; i < 4; i++)
+                w[i] = weights[weight_at + ((j + q) / 4 ^ turn) + i * RY * P4];
             [[unroll]] for (int e = 0; e < 4; e++) {
                 vec4 x[FOURS];
                 [[unroll]] for (int c = 0; c < FOURS; c++)
                     x[c] = other[other_base + (j + q + e) * D4 + (cx ^ (q + e)) + c * CX];
                 [[unroll]] for (int i = 0; i < 4; i++)
-                    [[unroll]] for (int c = 0; c < FOURS; c++) sum[i][c] = fma(vec4(w[i][e]), x[c], sum[i][c]);
+                    [[unroll]] for (int c = 0; c < FOURS; c++)
+                        sum[i][c] = fma(vec4(w[i][e]), x[c], sum[i][c]);
             }
         }
 }
@@ -158,10 +173,12 @@ void put_weight(int base, int row, int column, float x)
     weights[base + WEIGHT_AT(row, column / 4)][column % 4] = x;
 }
 
-/* Whether own row and other, numbers within the item, make a pair that counts; `mask_at`: where the item's mask begins. */
+/* Whether own row and other, numbers within the item, make a pair that counts; `mask_at`: where
+ * the item's mask begins. */
 bool is_masked(int mask_at, int q, int k)
 {
-    int at = mask_at + (MASKED == 1 ? min(q, queries - 1) * mask_query : 0) + min(k, keys - 1) * mask_key;
+    int at = mask_at + (MASKED == 1 ? min(q, queries - 1) * mask_query : 0) +
+        min(k, keys - 1) * mask_key;
     return (floatBitsToUint(mask[at]) & 0x7fffffffu) == 0u;
 }
 #ifdef KEYS
@@ -200,7 +217,8 @@ void main()
     /* Where order counts, those with most to do come first. */
     int tile = number / items, item = number - tile * items;
 #ifdef KEYS
-    int start = tile * ROWS, from = CAUSAL ? max(start - last_key, 0) / COLUMNS * COLUMNS : 0, end = queries;
+    int start = tile * ROWS, from = CAUSAL ? max(start - last_key, 0) / COLUMNS * COLUMNS : 0,
+        end = queries;
 #else
     if (CAUSAL) tile = tiles - 1 - tile;
     int start = tile * ROWS, from = 0, end = CAUSAL ? min(start + ROWS + last_key, keys) : keys;
@@ -210,7 +228,8 @@ void main()
     vec4 sum[4][FOURS];
     float s[4][SJ];
     bool live[4][SJ];
-    [[unroll]] for (int i = 0; i < 4; i++) [[unroll]] for (int c = 0; c < FOURS; c++) sum[i][c] = vec4(0.0);
+    [[unroll]] for (int i = 0; i < 4; i++) [[unroll]] for (int c = 0; c < FOURS; c++)
+        sum[i][c] = vec4(0.0);
     vec4 held_own[TILE_LOADS(ROWS)];
 #ifdef FORWARD
     LOAD_TILE(held_own, ROWS, query, rows_at, start, queries, K4)
@@ -233,7 +252,8 @@ void main()
             [[unroll]] for (int c = 0; c < SJ; c++) {
                 precise float scaled = s[i][c] * scale;
                 s[i][c] = scaled;
-                largest = live[i][c] ? max(largest, s[i][c]) : largest; /* a NaN comes back as a weight */
+                /* a NaN comes back as a weight */
+                largest = live[i][c] ? max(largest, s[i][c]) : largest;
             }
             part[(ry + i * RY) * CX + cx] = largest;
         }
@@ -242,7 +262,8 @@ void main()
         PUT_TILE(held, COLUMNS, other, 0, OTHER_AT, V4)
         [[unroll]] for (int i = 0; i < 4; i++) {
             float largest = most[i];
-            [[unroll]] for (int c = 0; c < CX; c++) largest = max(largest, part[(ry + i * RY) * CX + c]);
+            [[unroll]] for (int c = 0; c < CX; c++)
+                largest = max(largest, part[(ry + i * RY) * CX + c]);
             float shrink = rf_exp(most[i] - largest);
             most[i] = largest;
             total_of[i] *= shrink;
@@ -269,17 +290,19 @@ void main()
         int r = row + i * RY;
         float inverse = all == 0.0 ? 0.0 : 1.0 / all; /* 0: the query attends to nothing */
         [[unroll]] for (int c = 0; c < FOURS; c++)
-            if (r < queries && cx + c * CX < V4) result[(rows_at + r) * V4 + cx + c * CX] = sum[i][c] * inverse;
+            if (r < queries && cx + c * CX < V4)
+                result[(rows_at + r) * V4 + cx + c * CX] = sum[i][c] * inverse;
         /* A NaN among the scores is not the largest: it is seen in the sum. */
         if (r < queries && cx == 0)
-            sums[rows_at + r] = all == 0.0 ? vec2(0.0, NOTHING) : vec2(isnan(all) ? all : most[i], rf_log(all));
+            sums[rows_at + r] = all == 0.0 ? vec2(0.0, NOTHING)
+                : vec2(isnan(all) ? all : most[i], rf_log(all));
     }
 #else
     LOAD_TILE(held_own, ROWS, ROW_1, rows_at, start, ROW_SIDE, K4)
     PUT_TILE(held_own, ROWS, own, 0, OWN_AT, K4)
     LOAD_TILE(held_own, ROWS, ROW_2, rows_at, start, ROW_SIDE, V4)
     PUT_TILE(held_own, ROWS, own, ROWS * D4, OWN_AT, V4)
-    /* What is taken off before exp, and off the product of slope and value. */
+    /* These are taken off before exp, and off the product of slope and value. */
     float off[4];
 #ifdef QUERIES
     {
@@ -304,23 +327,23 @@ void main()
     }
 #else
     float held_off;
-#define LOAD_OFF(from)                                                                                                 \
-    {                                                                                                                  \
-        int at = others_at + min((from) + thread % COLUMNS, queries - 1);                                              \
-        vec2 of_query = sums[at];                                                                                      \
-        float through = delta[at];                                                                                     \
-        held_off = thread < COLUMNS ? of_query.x : thread < 2 * COLUMNS ? of_query.y : through;                        \
+#define LOAD_OFF(from)                                                                             \
+    {                                                                                              \
+        int at = others_at + min((from) + thread % COLUMNS, queries - 1);                          \
+        vec2 of_query = sums[at];                                                                  \
+        float through = delta[at];                                                                 \
+        held_off = thread < COLUMNS ? of_query.x : thread < 2 * COLUMNS ? of_query.y : through;    \
     }
 #define PUT_OFF if (thread < 3 * COLUMNS) part[thread] = held_off;
     LOAD_OFF(from)
     PUT_OFF
 #endif
     vec4 held_1[TILE_LOADS(COLUMNS)], held_2[TILE_LOADS(COLUMNS)];
-#define LOAD_OTHERS(from)                                                                                              \
-    LOAD_TILE(held_1, COLUMNS, OTHER_1, others_at, from, OTHER_SIDE, K4)                                               \
+#define LOAD_OTHERS(from)                                                                          \
+    LOAD_TILE(held_1, COLUMNS, OTHER_1, others_at, from, OTHER_SIDE, K4)                           \
     LOAD_TILE(held_2, COLUMNS, OTHER_2, others_at, from, OTHER_SIDE, V4)
-#define PUT_OTHERS                                                                                                     \
-    PUT_TILE(held_1, COLUMNS, other, 0, OTHER_AT, K4)                                                                  \
+#define PUT_OTHERS                                                                                 \
+    PUT_TILE(held_1, COLUMNS, other, 0, OTHER_AT, K4)                                              \
     PUT_TILE(held_2, COLUMNS, other, COLUMNS * D4, OTHER_AT, V4)
     LOAD_OTHERS(from)
     PUT_OTHERS
@@ -393,7 +416,8 @@ void main()
     /* The second half's sums go where the rows were. */
     if (half_of == 1)
         [[unroll]] for (int i = 0; i < 4; i++)
-            [[unroll]] for (int c = 0; c < FOURS; c++) own[(i * FOURS + c) * MEMBERS + member] = sum[i][c];
+            [[unroll]] for (int c = 0; c < FOURS; c++)
+                own[(i * FOURS + c) * MEMBERS + member] = sum[i][c];
     barrier();
     [[unroll]] for (int i = 0; i < 4; i++) {
         int r = row + i * RY;

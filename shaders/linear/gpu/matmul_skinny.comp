@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * c = activation(op(a) op(b) + bias) where c has few rows or few columns: SLICES invocations of a workgroup share the summands of one
- * element, and workgroups share long sums in parts. Sums are added in a fixed order: those of the slices in pairs, those of the parts
- * by the workgroup that comes last.
+ * c = activation(op(a) op(b) + bias) where c has few rows or few columns: SLICES invocations of a
+ * workgroup share the summands of one element, and workgroups share long sums in parts. Sums are
+ * added in a fixed order: those of the slices in pairs, those of the parts by the workgroup that
+ * comes last.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -12,21 +13,26 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const int SLICES = 8;  /* a power of two */
-layout(constant_id = 4) const int ALONG_K = 0; /* neighbours have neighbouring summands, not neighbouring elements of c */
+/* neighbours have neighbouring summands, not neighbouring elements of c */
+layout(constant_id = 4) const int ALONG_K = 0;
 layout(constant_id = 5) const int SPLIT = 0;   /* into several parts */
-layout(constant_id = 6) const int MASK = 0;    /* what lies in place of biases is like c, which counts where that is positive */
-layout(constant_id = 7) const int SUMS = 0;    /* of b's rows, too: the product of one more row of a, of ones */
-/* Which are stored in 16 bits, bit 0: a, 1: b, 2: biases or mask, 3: c, in pairs; << 8: in which type. */
+/* what lies in place of biases is like c, which counts where that is positive */
+layout(constant_id = 6) const int MASK = 0;
+/* of b's rows, too: the product of one more row of a, of ones */
+layout(constant_id = 7) const int SUMS = 0;
+/* Which are stored in 16 bits, bit 0: a, 1: b, 2: biases or mask, 3: c, in pairs; << 8: in which
+ * type. */
 layout(constant_id = 12) const uint TYPES = 0;
 #define TYPE (TYPES >> 8)
 
-#define OPERAND(name, number)                                                                                          \
-    layout(std430, binding = number) readonly buffer Floats_##name { float name[]; };                                  \
-    layout(std430, binding = number) readonly buffer Words_##name { uint name##_w[]; };                                \
-    float get_##name(int at)                                                                                           \
-    {                                                                                                                  \
-        if ((TYPES >> number & 1u) != 0u) return rf_widen_one(TYPE, name##_w[at >> 1] >> 16 * (at & 1) & 0xffffu);     \
-        return name[at];                                                                                               \
+#define OPERAND(name, number)                                                                      \
+    layout(std430, binding = number) readonly buffer Floats_##name { float name[]; };              \
+    layout(std430, binding = number) readonly buffer Words_##name { uint name##_w[]; };            \
+    float get_##name(int at)                                                                       \
+    {                                                                                              \
+        if ((TYPES >> number & 1u) != 0u)                                                          \
+            return rf_widen_one(TYPE, name##_w[at >> 1] >> 16 * (at & 1) & 0xffffu);               \
+        return name[at];                                                                           \
     }
 OPERAND(a, 0)
 OPERAND(b, 1)
@@ -34,7 +40,8 @@ OPERAND(bias, 2)
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer Pairs { uint c_w[]; };
 layout(std430, binding = 4) coherent buffer Parts { float partial[]; };
-layout(std430, binding = 5) coherent buffer Arrivals { int arrivals[]; }; /* zero before and after */
+/* zero before and after */
+layout(std430, binding = 5) coherent buffer Arrivals { int arrivals[]; };
 layout(std430, binding = 6) writeonly buffer Sums { float sums[]; };
 layout(push_constant) uniform P {
     int total, groups;                 /* elements of c, with those of sums; workgroups */
@@ -64,12 +71,15 @@ float add_slices(float sum, int slice, int stride)
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_LocalInvocationID.x);
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_LocalInvocationID.x);
     if (id >= groups) return;
     int width = int(gl_WorkGroupSize.x) / SLICES; /* elements of a workgroup */
-    int slice = ALONG_K != 0 ? lane % SLICES : lane / width, element = ALONG_K != 0 ? lane / SLICES : lane % width;
+    int slice = ALONG_K != 0 ? lane % SLICES : lane / width,
+        element = ALONG_K != 0 ? lane / SLICES : lane % width;
     int stride = ALONG_K != 0 ? 1 : width;
-    int tile = id / parts, part = id - tile * parts, at = tile * width + element, i = min(at, total - 1);
+    int tile = id / parts, part = id - tile * parts, at = tile * width + element,
+        i = min(at, total - 1);
     int column = i % n, row = i / n % rows, z = i / n / rows;
     bool of_ones = SUMS != 0 && row == ones;
     int ia = of_ones ? 0 : row * a_row, ib = column * b_column, ic = (z * rows + row) * n + column;
@@ -104,7 +114,8 @@ void main()
         memoryBarrierBuffer();
         if (lane == 0) arrivals[tile] = 0;
         sum = 0.0;
-        for (int q = slice; q < parts; q += SLICES) sum += partial[(tile * parts + q) * width + element];
+        for (int q = slice; q < parts; q += SLICES)
+            sum += partial[(tile * parts + q) * width + element];
         sum = add_slices(sum, slice, stride);
     }
     if (HAS_BIAS != 0) sum += get_bias(column);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All steps of a recurrent layer, or (GRAD) of its gradient, in one dispatch: a workgroup walks the steps of one example. Its
- * invocations hold in registers what fits of the recurrent kernel, and read the rest in each step; states stay in registers and
- * in shared memory, so that nothing that is written to a buffer is read again. KIND as in rnn.comp; a GRU resets after the
- * product. Units are a multiple of four.
+ * All steps of a recurrent layer, or (GRAD) of its gradient, in one dispatch: a workgroup walks the
+ * steps of one example. Its invocations hold in registers what fits of the recurrent kernel, and
+ * read the rest in each step; states stay in registers and in shared memory, so that nothing that
+ * is written to a buffer is read again. KIND as in rnn.comp; a GRU resets after the product. Units
+ * are a multiple of four.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -17,9 +18,11 @@
 #define SIMPLE 2
 layout(constant_id = 1) const uint KIND = GRU;
 layout(constant_id = 2) const uint OPTIONS = 0;
-layout(constant_id = 3) const uint HELD = 0; /* fours of a column that an invocation holds; of the gradient: of each of its lines */
+/* fours of a column that an invocation holds; of the gradient: of each of its lines */
+layout(constant_id = 3) const uint HELD = 0;
 #define HAS_MASK ((OPTIONS & 1u) != 0u)
-#define HAS_OTHER ((OPTIONS & 2u) != 0u) /* initial states; of the gradient: that of all cell states */
+/* initial states; of the gradient: that of all cell states */
+#define HAS_OTHER ((OPTIONS & 2u) != 0u)
 #define GATES (KIND == GRU ? 3u : KIND == LSTM ? 4u : 1u)
 
 /* As in src/ops/linear/gpu/rnn_register_resident.c. */
@@ -28,7 +31,8 @@ layout(constant_id = 3) const uint HELD = 0; /* fours of a column that an invoca
 
 layout(push_constant) uniform Push { uint rows, steps, fours, backwards; }; /* `fours` of units */
 
-/* What the kind or the options leave out is bound to other tensors, which are neither read nor written. */
+/* Buffers that the kind or the options leave out are bound to other tensors, which are neither
+ * read nor written. */
 #ifdef GRAD
 layout(std430, binding = 0) readonly buffer InputDh { float dh_of[]; };
 layout(std430, binding = 1) readonly buffer Recurrent { vec4 recurrent[]; };
@@ -54,18 +58,21 @@ layout(std430, binding = 7) writeonly buffer OutputC { float c_of[]; };
 
 bool left_out(uint step) { return HAS_MASK && (floatBitsToUint(mask[step]) & 0x7fffffffu) == 0u; }
 
-/* Of all examples' steps the one that this one's step number i is. */
+/* Step number i of this example, among the steps of all examples. */
 uint step_of(uint row, uint i) { return row * steps + (backwards != 0u ? steps - 1u - i : i); }
 
 #ifdef GRAD
-layout(constant_id = 4) const uint LINES = 1; /* of the recurrent kernel that an invocation has a part in: as many units' sums */
+/* of the recurrent kernel that an invocation has a part in: as many units' sums */
+layout(constant_id = 4) const uint LINES = 1;
 #define MOST_LINES 4
 #define MOST_HELD 12
 /* Invocations that share a line take turns with its fours, so that they read it side by side. */
 #define LANES 8u
 
-shared vec4 flow[MOST_COLUMNS / 4];         /* gradients of a step's products, and zeros up to a whole number of LANES */
-shared float parts[LANES * (MOST_UNITS + 4)]; /* the lanes' sums, apart by a number that spreads them over banks */
+/* gradients of a step's products, and zeros up to a whole number of LANES */
+shared vec4 flow[MOST_COLUMNS / 4];
+/* the lanes' sums, apart by a number that spreads them over banks */
+shared float parts[LANES * (MOST_UNITS + 4)];
 
 vec4 weights(uint k, uint four)
 {
@@ -74,7 +81,7 @@ vec4 weights(uint k, uint four)
     return mix(vec4(0.0), w, bvec4(four < line));
 }
 
-/* What a step of the gradient reads: a number for each gate, and those of the unit. */
+/* A step of the gradient reads these: a number for each gate, and those of the unit. */
 struct Inputs {
     vec4 x, product;
     float dh, dc, previous;
@@ -104,17 +111,20 @@ Inputs inputs_of(uint own, uint k)
     return s;
 }
 
-/* The gradients of a unit's products. Of those of the states, dh comes to be what reaches the state before the step directly. */
+/* The gradients of a unit's products. Among those of the states, dh comes to be what reaches the
+ * state before the step directly. */
 vec4 unit_flow(Inputs s, inout float dh, inout float dc, out vec4 by_x)
 {
     const vec4 sum = s.x + s.product;
     vec4 d = vec4(0.0);
     float candidate = 0.0;
     if (KIND == LSTM) {
-        const float i = rf_sigmoid(sum.x), f = rf_sigmoid(sum.y), g = rf_tanh(sum.z), o = rf_sigmoid(sum.w);
+        const float i = rf_sigmoid(sum.x), f = rf_sigmoid(sum.y), g = rf_tanh(sum.z),
+            o = rf_sigmoid(sum.w);
         const float c = rf_tanh(f * s.previous + i * g);
         dc += dh * o * (1.0 - c * c);
-        d = vec4(dc * g * i * (1.0 - i), dc * s.previous * f * (1.0 - f), dc * i * (1.0 - g * g), dh * c * o * (1.0 - o));
+        d = vec4(dc * g * i * (1.0 - i), dc * s.previous * f * (1.0 - f), dc * i * (1.0 - g * g),
+            dh * c * o * (1.0 - o));
         dc *= f;
         dh = 0.0;
         by_x = d;
@@ -126,7 +136,8 @@ vec4 unit_flow(Inputs s, inout float dh, inout float dc, out vec4 by_x)
     } else {
         const float z = rf_sigmoid(sum.x), r = rf_sigmoid(sum.y), inner = s.product.z;
         const float c = rf_tanh(s.x.z + r * inner), dsum = dh * (1.0 - z) * (1.0 - c * c);
-        d = vec4(dh * (s.previous - c) * z * (1.0 - z), dsum * inner * r * (1.0 - r), dsum * r, 0.0);
+        d = vec4(dh * (s.previous - c) * z * (1.0 - z), dsum * inner * r * (1.0 - r), dsum * r,
+            0.0);
         dh *= z;
         by_x = vec4(d.xy, dsum, 0.0);
     }
@@ -137,7 +148,8 @@ void main()
 {
     const uint row = rf_group();
     if (row >= rows) return;
-    const uint k = gl_LocalInvocationID.x, units = 4u * fours, line = GATES * fours, blocks = (line + LANES - 1u) / LANES;
+    const uint k = gl_LocalInvocationID.x, units = 4u * fours, line = GATES * fours,
+        blocks = (line + LANES - 1u) / LANES;
     const uint lane = k % LANES, first = k / LANES, apart = gl_WorkGroupSize.x / LANES;
     const bool has_unit = k < units;
 
@@ -178,7 +190,8 @@ void main()
             if (c < HELD) {
                 const vec4 f = flow[c * LANES + lane];
                 [[unroll]] for (uint n = 0; n < MOST_LINES; n++)
-                    sums[n] = fma(f.w, w[n][c].w, fma(f.z, w[n][c].z, fma(f.y, w[n][c].y, fma(f.x, w[n][c].x, sums[n]))));
+                    sums[n] = fma(f.w, w[n][c].w,
+                        fma(f.z, w[n][c].z, fma(f.y, w[n][c].y, fma(f.x, w[n][c].x, sums[n]))));
             }
         }
         for (uint c = HELD; c < blocks; c++) {
@@ -191,7 +204,8 @@ void main()
             }
         }
         [[unroll]] for (uint n = 0; n < MOST_LINES; n++) {
-            if (n < LINES && first + n * apart < units) parts[lane * (units + 4u) + first + n * apart] = sums[n];
+            if (n < LINES && first + n * apart < units)
+                parts[lane * (units + 4u) + first + n * apart] = sums[n];
         }
         barrier();
         /* A step that is left out has no part in anything, be the recurrent kernel infinite. */
@@ -216,16 +230,19 @@ shared float gates[MOST_COLUMNS];
 vec4 weights(uint four, uint column)
 {
     const uint width = GATES * 4u * fours, at = four * 4u * width + column;
-    return vec4(recurrent[at], recurrent[at + width], recurrent[at + 2u * width], recurrent[at + 3u * width]);
+    return vec4(recurrent[at], recurrent[at + width], recurrent[at + 2u * width],
+        recurrent[at + 3u * width]);
 }
 
 void main()
 {
     const uint row = rf_group();
     if (row >= rows) return;
-    const uint units = 4u * fours, width = GATES * units, thread = gl_LocalInvocationID.x, column = min(thread, width - 1u);
+    const uint units = 4u * fours, width = GATES * units, thread = gl_LocalInvocationID.x,
+        column = min(thread, width - 1u);
     const uint gate = column / units, k = column - gate * units;
-    const bool live = thread < width, ends = live && gate == GATES - 1u; /* the last gate's makes the unit's state */
+    /* the last gate's makes the unit's state */
+    const bool live = thread < width, ends = live && gate == GATES - 1u;
 
     vec4 w[MOST_HELD];
     [[unroll]] for (uint c = 0; c < MOST_HELD; c++) {

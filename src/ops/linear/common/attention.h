@@ -3,8 +3,7 @@
 #ifndef RF_OPS_LINEAR_COMMON_ATTENTION_H
 #define RF_OPS_LINEAR_COMMON_ATTENTION_H
 
-#include "ops/kit.h"
-#include "ops/ops.h"
+#include "ops/linear/common/linear.h"
 
 typedef struct rf_attention_geometry {
     int64_t items, heads; /* items: examples * heads */
@@ -14,8 +13,8 @@ typedef struct rf_attention_geometry {
     uint32_t query, mask;                               /* numbers of inputs: the first of three; 0: there is none */
     int64_t mask_item, mask_head, mask_query, mask_key; /* strides, 0 where the mask has one for all */
 } rf_attention_geometry;
-/* Of a call whose shapes were checked by inference. */
-rf_attention_geometry rf_attention_geometry_of(const rf_op_call *call);
+/* The shapes of the call were checked by inference. */
+rf_attention_geometry rf_attention_geometry_of(const rf_op_call *call, bool gradient);
 /* Key k is attended to by query i if k <= i + this, where order counts. */
 static inline int64_t rf_attention_last_key(const rf_attention_geometry *g)
 {
@@ -23,12 +22,7 @@ static inline int64_t rf_attention_last_key(const rf_attention_geometry *g)
 }
 
 /* attention_rows.c: for any shape. */
-extern const rf_kernel rf_attention_rows, rf_attention_grad_rows;
-/* attention_blocks.c */
-extern const rf_kernel rf_attention_blocks, rf_attention_grad_blocks;
-/* Whether it can run a call of this shape and its gradient, too. */
-bool rf_attention_blocks_fit(const rf_attention_geometry *g, const rf_device_caps *caps);
-/* attention_lanes.c */
-extern const rf_kernel rf_attention_lanes8, rf_attention_grad_lanes8;
+rf_score_fn rf_attention_rows_score, rf_attention_grad_rows_score;
+rf_plan_fn rf_attention_rows_plan, rf_attention_grad_rows_plan;
 
 #endif

@@ -4,16 +4,6 @@
 #include "ops/linear/common/attention.h"
 #include "rf_shaders.h"
 
-typedef struct rows_push {
-    uint32_t items, first_item, heads, width, value_width;
-    uint32_t own, own_first, own_rows, other, other_first, other_rows;
-    int32_t last_key;
-    float scale;
-    uint32_t flags;
-    uint32_t mask_item, mask_head, mask_query, mask_key;
-    uint32_t base[9];
-} rows_push;
-_Static_assert(sizeof(rows_push) <= RF_MAX_PUSH, "push constants of attention_rows.comp");
 enum { FLAG_FIRST = 1, FLAG_LAST = 2, MAX_TENSORS = 9 };
 
 typedef enum rows_side { SIDE_OWN, SIDE_OTHER, SIDE_MASK } rows_side;
@@ -55,7 +45,7 @@ static void add_output(rows_pass *p, uint32_t index, int64_t width)
     add_tensor(p, (rf_binding){ .kind = RF_BIND_OUTPUT, .index = index, .write = true }, SIDE_OWN, width);
 }
 
-/* What one dispatch takes. */
+/* Items and rows that one dispatch takes. */
 typedef struct rows_step {
     int64_t items, own, other;
 } rows_step;
@@ -89,24 +79,25 @@ static rf_result add_dispatch(const rows_pass *p, const rf_device_caps *caps, co
     const rows_step here = { .items = (int64_t)rf_min((uint64_t)size->items, (uint64_t)(g->items - item)),
                              .own = (int64_t)rf_min((uint64_t)size->own, (uint64_t)(p->own - own)),
                              .other = (int64_t)rf_min((uint64_t)size->other, (uint64_t)(p->other - other)) };
-    rows_push push = { .items = (uint32_t)here.items,
-                       .first_item = (uint32_t)item,
-                       .heads = (uint32_t)g->heads,
-                       .width = (uint32_t)g->k,
-                       .value_width = (uint32_t)g->v,
-                       .own = (uint32_t)here.own,
-                       .own_first = (uint32_t)own,
-                       .own_rows = (uint32_t)p->own,
-                       .other = (uint32_t)here.other,
-                       .other_first = (uint32_t)other,
-                       .other_rows = (uint32_t)p->other,
-                       .last_key = (int32_t)rf_attention_last_key(g),
-                       .scale = g->scale,
-                       .flags = (other == 0 ? FLAG_FIRST : 0) | (other + here.other == p->other ? FLAG_LAST : 0),
-                       .mask_item = (uint32_t)g->mask_item,
-                       .mask_head = (uint32_t)g->mask_head,
-                       .mask_query = (uint32_t)g->mask_query,
-                       .mask_key = (uint32_t)g->mask_key };
+    rf_push_attention_rows push = { .items = (uint32_t)here.items,
+                                    .first_item = (uint32_t)item,
+                                    .heads = (uint32_t)g->heads,
+                                    .width = (uint32_t)g->k,
+                                    .value_width = (uint32_t)g->v,
+                                    .own = (uint32_t)here.own,
+                                    .own_first = (uint32_t)own,
+                                    .own_rows = (uint32_t)p->own,
+                                    .other = (uint32_t)here.other,
+                                    .other_first = (uint32_t)other,
+                                    .other_rows = (uint32_t)p->other,
+                                    .last_key = (int32_t)rf_attention_last_key(g),
+                                    .scale = g->scale,
+                                    .flags = (other == 0 ? FLAG_FIRST : 0) |
+                                             (other + here.other == p->other ? FLAG_LAST : 0),
+                                    .mask_item = (uint32_t)g->mask_item,
+                                    .mask_head = (uint32_t)g->mask_head,
+                                    .mask_query = (uint32_t)g->mask_query,
+                                    .mask_key = (uint32_t)g->mask_key };
     rf_dispatch *d = rf_kernel_plan_add(plan, p->shader, (uint64_t)(here.other * p->per_other + p->once));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? 16 : 64));
@@ -216,35 +207,44 @@ static rows_pass gradient_pass(const rf_attention_geometry *g, bool keys, const 
 
 static const rf_binding delta_place = { .kind = RF_BIND_WORKSPACE, .write = true };
 
-static double rows_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+static bool mask_fits(const rf_op_call *call, const rf_attention_geometry *g, const rf_device_caps *caps)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
-    if (g.mask && rf_tensor_bytes(&call->in[g.mask]) > caps->max_storage_range) return RF_SCORE_NONE;
+    return !g->mask || rf_tensor_bytes(&call->in[g->mask]) <= caps->max_storage_range;
+}
+
+double rf_attention_rows_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    const rf_attention_geometry g = rf_attention_geometry_of(call, false);
+    const rows_pass stats = stats_pass(&g), output = output_pass(&g);
     rows_step step;
-    if (!g.gradient) {
-        const rows_pass stats = stats_pass(&g), output = output_pass(&g);
-        return make_step(&stats, caps, &step) && make_step(&output, caps, &step) ? RF_SCORE_ANY : RF_SCORE_NONE;
-    }
-    const rows_pass delta = delta_pass(&g, &delta_place), queries = gradient_pass(&g, false, &delta_place);
-    const rows_pass keys = gradient_pass(&g, true, &delta_place);
-    const bool fits =
-        make_step(&delta, caps, &step) && make_step(&queries, caps, &step) && make_step(&keys, caps, &step);
+    const bool fits = mask_fits(call, &g, caps) && make_step(&stats, caps, &step) && make_step(&output, caps, &step);
     return fits ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
-static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
+double rf_attention_grad_rows_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, true);
+    const rows_pass delta = delta_pass(&g, &delta_place), queries = gradient_pass(&g, false, &delta_place);
+    const rows_pass keys = gradient_pass(&g, true, &delta_place);
+    rows_step step;
+    const bool fits = mask_fits(call, &g, caps) && make_step(&delta, caps, &step) && make_step(&queries, caps, &step) &&
+                      make_step(&keys, caps, &step);
+    return fits ? RF_SCORE_ANY : RF_SCORE_NONE;
+}
+
+rf_result rf_attention_rows_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                 rf_kernel_plan *plan)
+{
+    const rf_attention_geometry g = rf_attention_geometry_of(call, false);
     const rows_pass stats = stats_pass(&g), output = output_pass(&g);
     RF_TRY(plan_pass(&stats, caps, plan));
     return plan_pass(&output, caps, plan);
 }
 
-static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                               rf_kernel_plan *plan)
+rf_result rf_attention_grad_rows_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                      rf_kernel_plan *plan)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, true);
     const rows_pass delta = delta_pass(&g, &delta_place);
     plan->workspace = (uint64_t)(g.items * g.t) * sizeof(float);
     RF_TRY(plan_pass(&delta, caps, plan));
@@ -254,8 +254,3 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
     }
     return RF_OK;
 }
-
-const rf_kernel rf_attention_rows = { .name = "rows", .score = rows_score, .plan = forward_plan, .last_resort = true };
-const rf_kernel rf_attention_grad_rows = {
-    .name = "rows", .score = rows_score, .plan = gradient_plan, .last_resort = true
-};

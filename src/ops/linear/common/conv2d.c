@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two-dimensional cross-correlation, NHWC images, kernels [kh, kw, cin / groups, cout]. */
 #include "ops/linear/common/conv2d.h"
-#include "ops/linear/gpu/blocks.h"
+#include "ops/linear/cpu/cpu.h"
+#include "ops/linear/gpu/gpu.h"
+#include "rf_shaders.h"
 
 static rf_result conv2d_infer(rf_op_call *call)
 {
@@ -40,7 +42,7 @@ static rf_result conv2d_gradient(rf_grad_context *ctx)
 
 static rf_result conv2d_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FORWARD);
     const rf_conv2d_attr *attr = call->attr;
     const float *x = in[0], *kernel = in[1], *bias = call->n_in == 3 ? in[2] : NULL;
     float *y = out[0];
@@ -110,21 +112,20 @@ const rf_attr_field rf_conv2d_fields[] = {
     RF_ATTR_FLAG(rf_conv2d_attr, f32),
 };
 
-static const rf_kernel *const kernels[] = { &rf_conv2d_naive,
-                                            &rf_conv2d_depthwise,
-                                            &rf_conv2d_walk,
-                                            &rf_conv2d_few,
-                                            &rf_conv2d_few_16,
-                                            &rf_conv2d_few_32,
-                                            &rf_conv2d_nine,
-                                            RF_LANES_LIST(conv2d, ),
-                                            RF_LANES_LIST(conv2d, _scalar),
-                                            &rf_conv2d_lanes8_texel_points,
-                                            &rf_conv2d_lanes8_texel_winograd,
-                                            &rf_conv2d_lanes8_texel_winograd_4,
-                                            &rf_conv2d_lanes4_quad_held,
-                                            RF_BLOCK_LIST(conv2d),
-                                            RF_COOP_LIST(conv2d) };
+static rf_cost conv2d_cost(const rf_op_call *call)
+{
+    return rf_conv_cost(call, RF_ROLE_FORWARD);
+}
+
+static const rf_linear_role forward_role = RF_ROLE_FORWARD;
+static const rf_kernel kernels[] = {
+    { "naive", rf_conv2d_naive_score, rf_conv2d_naive_plan, &forward_role, .last_resort = true },
+    { "depthwise", rf_conv2d_depthwise_score, rf_conv2d_depthwise_plan, &forward_role },
+    { "few", rf_small_channels_score, rf_small_channels_plan,
+      &(const rf_small_channels){ .shader = &rf_shader_conv2d_few }, .finishes = true,
+      .narrow = rf_small_channels_narrow },
+};
+static const rf_kernel_list common = RF_KERNEL_LIST(kernels);
 
 const rf_op rf_op_conv2d = {
     .name = "conv2d",
@@ -139,8 +140,8 @@ const rf_op rf_op_conv2d = {
     .infer = conv2d_infer,
     .gradient = conv2d_gradient,
     .reference = conv2d_reference,
-    .cost = rf_conv_cost,
+    .cost = conv2d_cost,
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = rf_conv2d_pool_absorb,
-    RF_KERNELS(kernels),
+    .families = { &common, RF_SOFTWARE(&rf_conv2d_cpu), &rf_conv2d_gpu },
 };

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of conv2d and its gradients share. */
+/* Functions that the files of conv2d and its gradients share. */
 #ifndef RF_OPS_LINEAR_COMMON_CONV2D_H
 #define RF_OPS_LINEAR_COMMON_CONV2D_H
 
-#include "ops/linear/cpu/lanes.h"
+#include "ops/linear/common/linear.h"
 
-extern const rf_kernel rf_conv2d_naive, rf_conv2d_data_grad_naive, rf_conv2d_filter_grad_naive;
-extern const rf_kernel rf_conv2d_depthwise, rf_conv2d_data_grad_depthwise, rf_conv2d_filter_grad_depthwise;
-extern const rf_kernel rf_conv2d_walk, rf_conv2d_data_grad_walk, rf_conv2d_filter_grad_walk;
-extern const rf_kernel rf_conv2d_nine;
-extern const rf_kernel rf_conv2d_few, rf_conv2d_few_16, rf_conv2d_few_32, rf_conv2d_data_grad_few;
-/* Also of conv2d_pool_filter_grad. */
-extern const rf_kernel rf_conv2d_filter_grad_few_16, rf_conv2d_filter_grad_few_32;
-RF_LANES_DECLARE(conv2d, );
-RF_LANES_DECLARE(conv2d, _scalar);
-RF_LANES_DECLARE(conv2d_data_grad, );
-RF_LANES_DECLARE(conv2d_filter_grad, );
-RF_LANES_DECLARE(conv2d_filter_grad, _scalar);
+/* Kernels whose data is a role. */
+rf_score_fn rf_conv2d_naive_score, rf_conv2d_depthwise_score;
+rf_plan_fn rf_conv2d_naive_plan, rf_conv2d_depthwise_plan, rf_conv2d_depthwise_filter_plan;
+rf_score_fn rf_conv2d_depthwise_filter_score;
 
-extern const rf_kernel rf_conv2d_lanes8_texel_points, rf_conv2d_data_grad_lanes8_texel_points;
-extern const rf_kernel rf_conv2d_lanes8_texel_winograd, rf_conv2d_data_grad_lanes8_texel_winograd;
-extern const rf_kernel rf_conv2d_lanes8_texel_winograd_4, rf_conv2d_data_grad_lanes8_texel_winograd_4;
-extern const rf_kernel rf_conv2d_lanes4_quad_held, rf_conv2d_data_grad_lanes4_quad_held;
-extern const rf_kernel rf_conv2d_filter_grad_lanes4_quad_held;
-extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_taps;
-extern const rf_kernel rf_conv2d_filter_grad_lanes8_texel_winograd_4, rf_conv2d_filter_grad_lanes8_texel_winograd_pairs;
-/* conv2d_lanes.c: what the direct form of a filter gradient takes, in seconds of a processor. */
-double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
+/* conv2d_small_channels.c: windows of pixels and eight channels stay in registers. The data of a kernel: how many lanes
+ * of a subgroup lie along channels, and the shaders for subgroups of 8 and of 16. 0 lanes: the form without, which is
+ * for every device. */
+enum { RF_SMALL_CHANNELS = 4, RF_SMALL_CHANNELS_AT_ONCE = 8 };
+typedef struct rf_small_channels {
+    const rf_shader *shader, *shader_of_16;
+    uint32_t column_lanes;
+    bool pooled; /* of gradients by the kernel: of conv2d_pool_filter_grad */
+} rf_small_channels;
+/* *waste: results that the job's padded tiles compute for each one of the call. False: it does not take the call. */
+bool rf_small_channels_job(const rf_op_call *call, const rf_device_caps *caps, const rf_small_channels *kernel,
+                           rf_row_job *job, double *waste);
+/* Lanes of the device's subgroups; 0: none that these kernels are made for. And the shader for them. */
+uint32_t rf_small_channels_lanes(const rf_device_caps *caps);
+const rf_shader *rf_small_channels_shader(const rf_small_channels *kernel, uint32_t lanes);
+rf_score_fn rf_small_channels_score;
+rf_plan_fn rf_small_channels_plan;
+bool rf_small_channels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 
-#define RF_CONV2D_DATA_NUM_KERNELS 22
-/* What conv2d_data_grad and conv2d_transpose share. */
-extern const rf_kernel *const rf_conv2d_data_kernels[RF_CONV2D_DATA_NUM_KERNELS];
+extern const rf_kernel_list rf_conv2d_data_common; /* also of conv2d_transpose */
+rf_cost rf_conv2d_data_cost(const rf_op_call *call);
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i); /* met_by_padding of those that have them */
 rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void *const *out);
 
 /* rf_graph_add() of a convolution with one output. */
 rf_result rf_conv2d_add(rf_graph *g, const rf_conv2d_attr *attr, rf_value x, rf_value kernel, rf_value *out);
 
-/* Of a convolution with the maxima of windows: what its op's functions do beyond the convolution itself. */
+/* The part of an op's functions that makes the maxima of windows beside a convolution. */
 rf_result rf_conv2d_pool_infer(rf_op_call *call);
 rf_result rf_conv2d_pool_reference(const rf_op_call *call, void *const *out);
 bool rf_conv2d_pool_absorb(const rf_graph *graph, rf_node self, rf_node other, rf_fused *fused, uint32_t *other_out);

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions that take each channel by itself: as many groups as channels, and as many outputs. Little is computed
  * for what is read, so these kernels take several channels at once instead of tiles of a product. */
-#include <string.h>
-
 #include "ops/linear/common/conv2d.h"
 #include "rf_shaders.h"
 
 enum { TILE = 4, WINDOW = 3, MOST_PIXEL_VECTORS = 1 << 28 };
 
-/* Of shaders/linear/common/conv2d_depthwise.comp. The first word is the number of images. */
-typedef struct push {
-    int32_t images, vectors, in_h, in_w, out_h, out_w, kernel_h, kernel_w;
-    int32_t stride_y, stride_x, step_y, step_x, first_y, first_x, tiles, lines, bias_tap;
-    rf_magic by_y, by_x, by_height; /* the strides, and out_h */
-} push;
-_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_depthwise.comp");
+typedef rf_push_conv2d_depthwise push;
 
 /* Channels an invocation takes; 0: the convolution is no depthwise one, or its channels are no multiple of four. */
 static uint32_t width_of(const rf_conv_geometry *g, const rf_device_caps *caps)
@@ -34,10 +26,23 @@ static bool shares_pixels(const rf_conv_geometry *g)
     return g->kw == WINDOW && g->sx == 1 && g->dx == 1;
 }
 
+/* Flops in a second, and seconds of a dispatch, on two cores and as assumed of a GPU. */
+#define CPU_FLOPS 8e9
+#define CPU_DISPATCH 3e-5
+#define GPU_FLOPS 1e12
+#define GPU_DISPATCH 5e-6
+
 static double score_of(const rf_op_call *call, const rf_device_caps *caps, uint64_t dispatches)
 {
-    const double rate = caps->is_cpu ? 8e9 : 1e12, start = caps->is_cpu ? 3e-5 : 5e-6;
+    const double rate = caps->is_cpu ? CPU_FLOPS : GPU_FLOPS, start = caps->is_cpu ? CPU_DISPATCH : GPU_DISPATCH;
     return rf_score_of_time(call->op->cost(call).flops / rate + start * (double)dispatches);
+}
+
+static void magic_split(int64_t divisor, uint32_t to[2])
+{
+    const rf_magic magic = rf_magic_make((uint32_t)divisor);
+    to[0] = magic.magic;
+    to[1] = magic.shift;
 }
 
 static void bind_rows(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes, uint32_t width)
@@ -48,9 +53,10 @@ static void bind_rows(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64
 
 /* ---- the convolution, and its gradient with respect to the image ---- */
 
-static bool make_job(const rf_op_call *call, const rf_device_caps *caps, bool data, rf_row_job *job)
+static bool make_job(const rf_op_call *call, const rf_device_caps *caps, rf_linear_role role, rf_row_job *job)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, role);
+    const bool data = role == RF_ROLE_DATA;
     const uint32_t width = width_of(&g, caps);
     if (width == 0) return false;
     const int64_t vectors = g.cin / width;
@@ -77,8 +83,8 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, bool da
         p.first_y = -p.first_y;
         p.first_x = -p.first_x;
     }
-    p.by_y = rf_magic_make((uint32_t)g.sy);
-    p.by_x = rf_magic_make((uint32_t)g.sx);
+    magic_split(g.sy, p.by_y);
+    magic_split(g.sx, p.by_x);
     const bool window = shares_pixels(&g) && (!data || g.sy == 1);
     p.tiles = (p.out_w + TILE - 1) / TILE;
     const uint64_t threads = (uint64_t)p.out_h * (uint64_t)p.tiles * (uint64_t)vectors;
@@ -99,9 +105,8 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, bool da
                          .local = rf_local_size(caps, 64),
                          .rows = (uint64_t)g.n,
                          .threads_per_row = threads,
-                         .loops = (uint64_t)(g.kh * (g.kw + 2) + 1),
-                         .n_push = sizeof(p) / sizeof(uint32_t) };
-    memcpy(job->push, &p, sizeof(p));
+                         .loops = (uint64_t)(g.kh * (g.kw + 2) + 1) };
+    RF_ROW_JOB_PUSH(job, p, images);
     bind_rows(job, RF_BIND_INPUT, 0, (uint64_t)(p.in_h * p.in_w) * pixel, width);
     bind_rows(job, RF_BIND_INPUT, 1, 0, width);
     if (!data || window) {
@@ -114,23 +119,22 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, bool da
     return true;
 }
 
-static double job_score(const rf_op_call *call, const rf_device_caps *caps, bool data)
+double rf_conv2d_depthwise_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
-    if (!make_job(call, caps, data, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
+    if (!make_job(call, caps, *(const rf_linear_role *)data, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE)
+        return RF_SCORE_NONE;
     return score_of(call, caps, rf_div_up(job.rows, rf_row_job_chunk(&job, caps)));
 }
 
-static rf_result job_plan(const rf_op_call *call, const rf_device_caps *caps, bool data, rf_kernel_plan *plan)
+rf_result rf_conv2d_depthwise_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                   rf_kernel_plan *plan)
 {
     rf_row_job job;
-    if (!make_job(call, caps, data, &job))
+    if (!make_job(call, caps, *(const rf_linear_role *)data, &job))
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: no depthwise convolution", call->op->name);
     return rf_row_job_plan(&job, caps, plan);
 }
-
-RF_VARIANT(, rf_conv2d_depthwise, "depthwise", job_score, job_plan, false);
-RF_VARIANT(, rf_conv2d_data_grad_depthwise, "depthwise", job_score, job_plan, true);
 
 /* ---- with respect to the kernel ---- */
 
@@ -145,7 +149,7 @@ static filter_parts parts_of(const rf_op_call *call, const rf_conv_geometry *g, 
     filter_parts f = { .taps = (uint64_t)(g->kh * g->kw) + (call->n_out > 1) };
     const uint64_t invocations = f.taps * (uint64_t)(g->cin / width), all = (uint64_t)(g->n * g->oh);
     const uint64_t longest = rf_loop_limit(caps) / ((uint64_t)g->ow + 2);
-    f.parts = rf_lanes_parts(invocations, caps->is_cpu ? 512 : 65536, (int64_t)all, 4, longest ? longest : 1);
+    f.parts = rf_linear_parts(invocations, caps->is_cpu ? 512 : 65536, (int64_t)all, 4, longest ? longest : 1);
     f.lines = (int64_t)rf_div_up(all, (uint64_t)f.parts);
     f.floats = f.taps * (uint64_t)g->cin;
     return f;
@@ -156,9 +160,9 @@ static uint64_t filter_loops(const filter_parts *f, const rf_conv_geometry *g)
     return (uint64_t)f->lines * ((uint64_t)g->ow + 2) + 1;
 }
 
-static double filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_conv2d_depthwise_filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const uint32_t width = width_of(&g, caps);
     if (width == 0) return RF_SCORE_NONE;
     const filter_parts f = parts_of(call, &g, caps, width);
@@ -170,31 +174,31 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps, c
     return score_of(call, caps, 2);
 }
 
-static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_conv2d_depthwise_filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                          rf_kernel_plan *plan)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const uint32_t width = width_of(&g, caps);
     const filter_parts f = parts_of(call, &g, caps, width);
-    const push p = { .images = (int32_t)g.n,
-                     .vectors = (int32_t)(g.cin / width),
-                     .in_h = (int32_t)g.h,
-                     .in_w = (int32_t)g.w,
-                     .out_h = (int32_t)g.oh,
-                     .out_w = (int32_t)g.ow,
-                     .kernel_h = (int32_t)g.kh,
-                     .kernel_w = (int32_t)g.kw,
-                     .stride_y = (int32_t)g.sy,
-                     .stride_x = (int32_t)g.sx,
-                     .step_y = (int32_t)g.dy,
-                     .step_x = (int32_t)g.dx,
-                     .first_y = -(int32_t)g.pt,
-                     .first_x = -(int32_t)g.pl,
-                     .tiles = (int32_t)f.parts,
-                     .lines = (int32_t)f.lines,
-                     .bias_tap = call->n_out > 1,
-                     .by_height = rf_magic_make((uint32_t)g.oh) };
-    rf_lanes_plan lanes = { .call = call, .caps = caps, .plan = plan };
-    const rf_binding partial = rf_lanes_workspace(&lanes, (uint64_t)f.parts * f.floats * sizeof(float));
+    push p = { .images = (int32_t)g.n,
+               .vectors = (int32_t)(g.cin / width),
+               .in_h = (int32_t)g.h,
+               .in_w = (int32_t)g.w,
+               .out_h = (int32_t)g.oh,
+               .out_w = (int32_t)g.ow,
+               .kernel_h = (int32_t)g.kh,
+               .kernel_w = (int32_t)g.kw,
+               .stride_y = (int32_t)g.sy,
+               .stride_x = (int32_t)g.sx,
+               .step_y = (int32_t)g.dy,
+               .step_x = (int32_t)g.dx,
+               .first_y = -(int32_t)g.pt,
+               .first_x = -(int32_t)g.pl,
+               .tiles = (int32_t)f.parts,
+               .lines = (int32_t)f.lines,
+               .bias_tap = call->n_out > 1 };
+    magic_split(g.oh, p.by_height);
+    const rf_binding partial = rf_linear_workspace(plan, caps, (uint64_t)f.parts * f.floats * sizeof(float));
     static const rf_shader *const shaders[2][2] = {
         { &rf_shader_conv2d_depthwise_filter_w4, &rf_shader_conv2d_depthwise_filter_w8 },
         { &rf_shader_conv2d_depthwise_filter_window_w4, &rf_shader_conv2d_depthwise_filter_window_w8 },
@@ -206,12 +210,15 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
     rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? caps->subgroup_size : 64));
     rf_dispatch_push(d, &p, sizeof(p));
     const rf_bind_view view = width == 8 ? RF_VIEW_TEXEL_RGBA32F : RF_VIEW_STORAGE;
-    rf_lanes_bind(d, rf_lanes_input(call, 0), view, false);
-    rf_lanes_bind(d, rf_lanes_input(call, 1), view, false);
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    rf_linear_bind(d, rf_linear_input(call, 0), view, false);
+    rf_linear_bind(d, rf_linear_input(call, 1), view, false);
+    rf_linear_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_dispatch_items(d, caps, (uint64_t)f.parts * each);
-    return rf_lanes_add_sum(&lanes, partial, f.parts, f.floats, f.floats, call->n_out > 1 ? (uint64_t)g.cin : 0, g.cin,
-                            RF_ACTIVATION_LINEAR, false);
+    return rf_linear_add_sum(plan, call, caps,
+                             &(rf_linear_sum){ .partial = partial,
+                                               .parts = f.parts,
+                                               .stride = f.floats,
+                                               .count = f.floats,
+                                               .extra = call->n_out > 1 ? (uint64_t)g.cin : 0,
+                                               .columns = g.cin });
 }
-
-const rf_kernel rf_conv2d_filter_grad_depthwise = { "depthwise", filter_score, filter_plan };

@@ -2,7 +2,8 @@
 /* Gradients of conv2d with respect to its image and its kernel. Both are linear in both operands, so each one's
  * gradient is made of the other two. */
 #include "ops/linear/common/conv2d.h"
-#include "ops/linear/gpu/blocks.h"
+#include "ops/linear/cpu/cpu.h"
+#include "ops/linear/gpu/gpu.h"
 
 #include <string.h>
 
@@ -49,7 +50,7 @@ static rf_result data_gradient(rf_grad_context *ctx)
 
 rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_DATA);
     const float *dy = in[0], *kernel = in[1];
     float *dx = out[0];
     const int64_t image_size = g.h * g.w * g.cin;
@@ -77,17 +78,17 @@ rf_result rf_conv2d_data_reference(const rf_op_call *call, void *const *in, void
     return RF_OK;
 }
 
-const rf_kernel *const rf_conv2d_data_kernels[] = { &rf_conv2d_data_grad_naive,
-                                                    &rf_conv2d_data_grad_depthwise,
-                                                    &rf_conv2d_data_grad_walk,
-                                                    &rf_conv2d_data_grad_few,
-                                                    RF_LANES_LIST(conv2d_data_grad, ),
-                                                    &rf_conv2d_data_grad_lanes8_texel_points,
-                                                    &rf_conv2d_data_grad_lanes8_texel_winograd,
-                                                    &rf_conv2d_data_grad_lanes8_texel_winograd_4,
-                                                    &rf_conv2d_data_grad_lanes4_quad_held,
-                                                    RF_BLOCK_LIST(conv2d_data_grad),
-                                                    RF_COOP_LIST(conv2d_data_grad) };
+rf_cost rf_conv2d_data_cost(const rf_op_call *call)
+{
+    return rf_conv_cost(call, RF_ROLE_DATA);
+}
+
+static const rf_linear_role data_role = RF_ROLE_DATA, filter_role = RF_ROLE_FILTER;
+static const rf_kernel data_kernels[] = {
+    { "naive", rf_conv2d_naive_score, rf_conv2d_naive_plan, &data_role, .last_resort = true },
+    { "depthwise", rf_conv2d_depthwise_score, rf_conv2d_depthwise_plan, &data_role },
+};
+const rf_kernel_list rf_conv2d_data_common = RF_KERNEL_LIST(data_kernels);
 
 rf_elements rf_conv2d_met_channel(const rf_op_call *call, int64_t i)
 {
@@ -110,8 +111,8 @@ const rf_op rf_op_conv2d_data_grad = {
     .infer = data_infer,
     .gradient = data_gradient,
     .reference = rf_conv2d_data_reference,
-    .cost = rf_conv_cost,
-    RF_KERNELS(rf_conv2d_data_kernels),
+    .cost = rf_conv2d_data_cost,
+    .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), &rf_conv2d_data_gpu },
 };
 
 /* ---- with respect to the kernel; the bias' comes along because dy is being read anyway ---- */
@@ -144,7 +145,7 @@ static rf_result filter_gradient(rf_grad_context *ctx)
 
 static rf_result filter_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const float *x = in[0], *dy = in[1];
     float *dkernel = out[0], *dbias = call->n_out > 1 ? out[1] : NULL;
     const int64_t size = g.kh * g.kw * g.cig * g.cout;
@@ -204,19 +205,16 @@ bool rf_conv2d_makes_f32(const rf_op_call *call)
     return ((const rf_conv2d_attr *)call->attr)->f32;
 }
 
-static const rf_kernel *const filter_kernels[] = { &rf_conv2d_filter_grad_naive,
-                                                   &rf_conv2d_filter_grad_depthwise,
-                                                   &rf_conv2d_filter_grad_walk,
-                                                   &rf_conv2d_filter_grad_few_16,
-                                                   &rf_conv2d_filter_grad_few_32,
-                                                   &rf_conv2d_filter_grad_lanes8_texel_winograd_4,
-                                                   &rf_conv2d_filter_grad_lanes8_texel_winograd_pairs,
-                                                   &rf_conv2d_filter_grad_lanes8_texel_taps,
-                                                   &rf_conv2d_filter_grad_lanes4_quad_held,
-                                                   RF_LANES_LIST(conv2d_filter_grad, ),
-                                                   RF_LANES_LIST(conv2d_filter_grad, _scalar),
-                                                   RF_BLOCK_LIST(conv2d_filter_grad),
-                                                   RF_COOP_LIST(conv2d_filter_grad) };
+static rf_cost filter_cost(const rf_op_call *call)
+{
+    return rf_conv_cost(call, RF_ROLE_FILTER);
+}
+
+static const rf_kernel filter_kernels[] = {
+    { "naive", rf_conv2d_naive_score, rf_conv2d_naive_plan, &filter_role, .last_resort = true },
+    { "depthwise", rf_conv2d_depthwise_filter_score, rf_conv2d_depthwise_filter_plan },
+};
+static const rf_kernel_list filter_common = RF_KERNEL_LIST(filter_kernels);
 
 const rf_op rf_op_conv2d_filter_grad = {
     .name = "conv2d_filter_grad",
@@ -234,7 +232,7 @@ const rf_op rf_op_conv2d_filter_grad = {
     .infer = filter_infer,
     .gradient = filter_gradient,
     .reference = filter_reference,
-    .cost = rf_conv_cost,
+    .cost = filter_cost,
     .absorb_sibling = filter_absorb_sibling,
-    RF_KERNELS(filter_kernels),
+    .families = { &filter_common, RF_SOFTWARE(&rf_conv2d_filter_cpu), &rf_conv2d_filter_gpu },
 };

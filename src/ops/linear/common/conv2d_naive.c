@@ -4,19 +4,27 @@
 #include "ops/linear/common/conv2d.h"
 #include "rf_shaders.h"
 
-typedef struct push {
-    int32_t n, h, w, cin, oh, ow, cout, kh, kw;
-    int32_t cig, cog, sy, sx, dy, dx, pt, pl;
-    int32_t total, x_base, y_base, out_base, bias_base, accumulate, last;
-    int32_t from_y, to_y, from_x, to_x, from_c, to_c;
-} push;
-_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of linear_conv.glsl");
+typedef rf_push_conv2d_naive push;
 
 static push push_make(const rf_conv_geometry *g)
 {
-    return (push){ (int32_t)g->n,    (int32_t)g->h,  (int32_t)g->w,  (int32_t)g->cin, (int32_t)g->oh,  (int32_t)g->ow,
-                   (int32_t)g->cout, (int32_t)g->kh, (int32_t)g->kw, (int32_t)g->cig, (int32_t)g->cog, (int32_t)g->sy,
-                   (int32_t)g->sx,   (int32_t)g->dy, (int32_t)g->dx, (int32_t)g->pt,  (int32_t)g->pl };
+    return (push){ .n = (int32_t)g->n,
+                   .h = (int32_t)g->h,
+                   .w = (int32_t)g->w,
+                   .cin = (int32_t)g->cin,
+                   .oh = (int32_t)g->oh,
+                   .ow = (int32_t)g->ow,
+                   .cout = (int32_t)g->cout,
+                   .kh = (int32_t)g->kh,
+                   .kw = (int32_t)g->kw,
+                   .cig = (int32_t)g->cig,
+                   .cog = (int32_t)g->cog,
+                   .sy = (int32_t)g->sy,
+                   .sx = (int32_t)g->sx,
+                   .dy = (int32_t)g->dy,
+                   .dx = (int32_t)g->dx,
+                   .pt = (int32_t)g->pt,
+                   .pl = (int32_t)g->pl };
 }
 
 /* Elements of one image in x and in y. */
@@ -69,7 +77,7 @@ static bool steps_make(steps whole, uint64_t limit, steps *out)
     return loops_of(*out) <= limit;
 }
 
-/* Of sums over the kernel's taps and the channels of one group. */
+/* Sums go over the kernel's taps and the channels of one group. */
 static bool tap_steps(const rf_conv_geometry *g, const rf_device_caps *caps, int64_t channels, steps *out)
 {
     return steps_make((steps){ (uint64_t)g->kh, (uint64_t)g->kw, (uint64_t)channels }, rf_loop_limit(caps), out);
@@ -87,20 +95,14 @@ static bool pixel_steps(const rf_conv_geometry *g, const rf_device_caps *caps, s
     return *images > 0;
 }
 
-static double naive_conv2d_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_conv2d_naive_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, *(const rf_linear_role *)data);
     steps s;
-    const bool fits = tap_steps(&g, caps, g.cig > g.cog ? g.cig : g.cog, &s) && images_per_dispatch(&g, caps) > 0;
-    return fits ? rf_linear_naive_score(call, caps) : 0;
-}
-
-static double filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    steps s;
-    uint64_t images;
-    return pixel_steps(&g, caps, &s, &images) ? rf_linear_naive_score(call, caps) : 0;
+    uint64_t images = images_per_dispatch(&g, caps);
+    const bool fits = g.role == RF_ROLE_FILTER ? pixel_steps(&g, caps, &s, &images)
+                                               : tap_steps(&g, caps, g.cig > g.cog ? g.cig : g.cog, &s) && images > 0;
+    return fits ? rf_score_of_time(rf_linear_naive_seconds(call, caps)) : RF_SCORE_NONE;
 }
 
 /* ---- plans ---- */
@@ -168,10 +170,9 @@ static void naive_dispatch_finish(rf_dispatch *d, const rf_device_caps *caps, pu
     rf_dispatch_items(d, caps, total);
 }
 
-static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
+static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FORWARD);
     const rf_conv2d_attr *attr = call->attr;
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
     chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cig } };
@@ -193,9 +194,9 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_DATA);
     const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
     chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cog } };
     if (!tap_steps(&g, caps, g.cog, &a.step))
@@ -215,9 +216,9 @@ static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, c
     return RF_OK;
 }
 
-static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const uint64_t n = (uint64_t)g.n, weights = (uint64_t)(g.kh * g.kw * g.cig * g.cout);
     chunk a = { .end = { (uint64_t)g.oh, (uint64_t)g.ow, 1 } };
     uint64_t step;
@@ -243,6 +244,10 @@ static rf_result plan_filter(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-const rf_kernel rf_conv2d_naive = { "naive", naive_conv2d_score, plan_forward, .last_resort = true };
-const rf_kernel rf_conv2d_data_grad_naive = { "naive", naive_conv2d_score, plan_data, .last_resort = true };
-const rf_kernel rf_conv2d_filter_grad_naive = { "naive", filter_score, plan_filter, .last_resort = true };
+rf_result rf_conv2d_naive_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
+{
+    const rf_linear_role role = *(const rf_linear_role *)data;
+    if (role == RF_ROLE_FILTER) return plan_filter(call, caps, plan);
+    return role == RF_ROLE_DATA ? plan_data(call, caps, plan) : plan_forward(call, caps, plan);
+}

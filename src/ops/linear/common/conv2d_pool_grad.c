@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "ops/linear/common/conv2d.h"
+#include "ops/linear/cpu/cpu.h"
 
-enum { X, WINDOWS, KERNEL, Y /* inputs */, MOST_CHANNELS = 4 };
+enum { X, WINDOWS, KERNEL, Y /* inputs */ };
 
 static const rf_pool2d_attr windows = { .window = { 2, 2 }, .stride = { 2, 2 } },
                             masked_windows = { .window = { 2, 2 }, .stride = { 2, 2 }, .relu_mask = 1 };
@@ -63,11 +64,11 @@ static void add_element(const rf_conv_geometry *g, const float *x, int64_t pixel
     }
 }
 
-/* What is no maximum takes no part: NaN that it would meet do not show. */
+/* Only maxima take part: NaN that other pixels would meet do not show. */
 static rf_result grad_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const rf_op_call pool = pool_call(call);
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const int64_t count = (int64_t)rf_desc_count(&call->in[Y]), size = g.kh * g.kw * g.cig * g.cout;
     float *dy = RF_NEW_ARRAY(float, count);
     double *sums = RF_NEW_ARRAY(double, size + g.cout);
@@ -94,6 +95,12 @@ static rf_cost grad_cost(const rf_op_call *call)
 
 /* ---- one after the other ---- */
 
+/* Bytes in a second, and seconds of a dispatch, as assumed of two cores and of a GPU. */
+#define CPU_BYTES 5e9
+#define CPU_DISPATCH 3e-5
+#define GPU_BYTES 1e12
+#define GPU_DISPATCH 5e-6
+
 static double steps_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_conv2d_attr attr;
@@ -101,7 +108,7 @@ static double steps_score(const rf_op_call *call, const rf_device_caps *caps, co
     const rf_kernel *first = rf_best_kernel(&pool, caps), *second = rf_best_kernel(&filter, caps);
     if (!first || !second) return RF_SCORE_NONE;
     const double bytes = pool.op->cost(&pool).bytes;
-    const double seconds = bytes / (caps->is_cpu ? 5e9 : 1e12) + (caps->is_cpu ? 3e-5 : 5e-6);
+    const double seconds = caps->is_cpu ? bytes / CPU_BYTES + CPU_DISPATCH : bytes / GPU_BYTES + GPU_DISPATCH;
     return rf_score_of_time(1e-3 / rf_kernel_score(second, &filter, caps) + seconds);
 }
 
@@ -123,9 +130,10 @@ static rf_result steps_plan(const rf_op_call *call, const rf_device_caps *caps, 
     return rf_plan_append(plan, &filter, caps, filter_in, filter_out);
 }
 
-static const rf_kernel steps = {
-    .name = "steps", .score = steps_score, .plan = steps_plan, .cuts_up = true, .narrow = rf_always_narrow
+static const rf_kernel kernels[] = {
+    { "steps", steps_score, steps_plan, .cuts_up = true, .narrow = rf_always_narrow },
 };
+static const rf_kernel_list common = RF_KERNEL_LIST(kernels);
 
 /* ---- from the two nodes ---- */
 
@@ -136,7 +144,7 @@ bool rf_conv2d_pool_grad_absorb(const rf_graph *graph, rf_node pool_grad, rf_nod
     if (filter->op != &rf_op_conv2d_filter_grad || filter->in[1] != pool->out[0]) return false;
     rf_conv2d_attr conv = *(const rf_conv2d_attr *)filter->attr;
     if (memcmp(attr, attr->relu_mask ? &masked_windows : &windows, sizeof(*attr)) != 0 || conv.groups > 1 ||
-        rf_graph_desc(graph, filter->in[0])->shape.dim[3] > MOST_CHANNELS)
+        rf_graph_desc(graph, filter->in[0])->shape.dim[3] > RF_SMALL_CHANNELS)
         return false;
     conv.relu_mask = attr->relu_mask;
     *fused = (rf_fused){ .op = &rf_op_conv2d_pool_filter_grad,
@@ -152,8 +160,6 @@ static bool absorb_cast(const rf_graph *graph, rf_node self, rf_node other, rf_f
     *other_out = 0;
     return rf_linear_absorb_cast(graph, self, other, offsetof(rf_conv2d_attr, f32), fused);
 }
-
-static const rf_kernel *const kernels[] = { &steps, &rf_conv2d_filter_grad_few_16, &rf_conv2d_filter_grad_few_32 };
 
 const rf_op rf_op_conv2d_pool_filter_grad = {
     .name = "conv2d_pool_filter_grad",
@@ -172,5 +178,5 @@ const rf_op rf_op_conv2d_pool_filter_grad = {
     .reference = grad_reference,
     .cost = grad_cost,
     .absorb_sibling = absorb_cast,
-    RF_KERNELS(kernels),
+    .families = { &common, RF_SOFTWARE(&rf_conv2d_pool_filter_cpu) },
 };

@@ -2,6 +2,8 @@
 /* Transposed convolution: what flows back through conv2d from an output to its image, as an operation of its own. It
  * has the kernels of conv2d_data_grad; its image is as large as it can be said from its output. */
 #include "ops/linear/common/conv2d.h"
+#include "ops/linear/cpu/cpu.h"
+#include "ops/linear/gpu/gpu.h"
 
 /* The size of the image along an axis of `size` outputs. Where sizes are rounded down, the smallest that loses none of
  * the kernel's taps. */
@@ -78,6 +80,6 @@ const rf_op rf_op_conv2d_transpose = {
     .infer = conv2d_transpose_infer,
     .gradient = conv2d_transpose_gradient,
     .reference = rf_conv2d_data_reference,
-    .cost = rf_conv_cost,
-    RF_KERNELS(rf_conv2d_data_kernels),
+    .cost = rf_conv2d_data_cost,
+    .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), &rf_conv2d_data_gpu },
 };

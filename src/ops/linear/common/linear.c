@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/pointwise/common/elementwise.h"
+#include "rf_shaders.h"
 
 /* ---- epilogue ---- */
 
@@ -85,166 +86,91 @@ rf_result rf_linear_append_sums(const rf_op_call *call, const rf_device_caps *ca
     return rf_plan_append(plan, &sums, caps, in, out);
 }
 
-/* ---- convolution geometry ---- */
+/* Flops of kernels that load both operands of each product, as they were seen on the drivers of this tree's benchmarks
+ * and on GPUs of its reports, in seconds; and what a dispatch takes there. */
+#define CPU_FLOPS 1e9
+#define CPU_DISPATCH 30e-6
+#define GPU_FLOPS 1e11
+#define GPU_DISPATCH 5e-6
 
-static bool axis_make(const rf_conv2d_attr *attr, int axis, int64_t size, int64_t kernel, int64_t *out, int64_t *before)
+double rf_linear_naive_seconds(const rf_op_call *call, const rf_device_caps *caps)
 {
-    const int64_t stride = attr->stride[axis], extent = (kernel - 1) * attr->dilation[axis] + 1;
-    int64_t total = 0;
-    *before = 0;
-    if (attr->padding == RF_PADDING_SAME) {
-        *out = (size + stride - 1) / stride;
-        total = (*out - 1) * stride + extent - size;
-        *before = total > 0 ? total / 2 : 0;
-        return true;
-    }
-    if (attr->padding == RF_PADDING_EXPLICIT) {
-        *before = attr->explicit_padding[2 * axis];
-        total = *before + attr->explicit_padding[2 * axis + 1];
-    }
-    if (size + total < extent) return false;
-    *out = (size + total - extent) / stride + 1;
-    return true;
-}
-
-static rf_result check_attr(const char *op, const rf_conv2d_attr *a)
-{
-    if (a->stride[0] < 1 || a->stride[1] < 1 || a->dilation[0] < 1 || a->dilation[1] < 1 || a->groups < 1)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: stride %dx%d, dilation %dx%d, groups %d; all must be at least 1",
-                       op, a->stride[0], a->stride[1], a->dilation[0], a->dilation[1], a->groups);
-    if (a->padding < RF_PADDING_VALID || a->padding > RF_PADDING_EXPLICIT)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: unknown padding %d", op, a->padding);
-    for (int i = 0; i < 4; i++)
-        if (a->padding == RF_PADDING_EXPLICIT && a->explicit_padding[i] < 0)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: explicit padding %d is negative; crop the input instead", op,
-                           a->explicit_padding[i]);
-    if (!rf_linear_activation_known(a->activation))
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: activation %u cannot be fused; apply it as an op of its own", op,
-                       a->activation);
-    if (a->relu_mask != 0)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: takes no ReLU mask; apply RF_FN_RELU_GRAD to dy first", op);
-    return RF_OK;
-}
-
-rf_result rf_conv_geometry_make(const char *op, const rf_conv2d_attr *a, const rf_tensor_desc *x,
-                                const rf_tensor_desc *kernel, rf_conv_geometry *out)
-{
-    char xs[96], ks[96];
-    rf_shape_format(x->shape, xs, sizeof(xs));
-    rf_shape_format(kernel->shape, ks, sizeof(ks));
-    RF_TRY(check_attr(op, a));
-    if (x->dtype != RF_F32 || kernel->dtype != RF_F32)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: image is %s and kernel is %s; cast both to f32", op,
-                       rf_dtype_name(x->dtype), rf_dtype_name(kernel->dtype));
-    if (x->shape.rank != 4 || kernel->shape.rank != 4)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "%s: image %s must be [n,h,w,cin] and kernel %s must be [kh,kw,cin/groups,cout]", op, xs, ks);
-    const int64_t *xd = x->shape.dim, *kd = kernel->shape.dim;
-    rf_conv_geometry g = { .n = xd[0],
-                           .h = xd[1],
-                           .w = xd[2],
-                           .cin = xd[3],
-                           .kh = kd[0],
-                           .kw = kd[1],
-                           .cig = kd[2],
-                           .cout = kd[3],
-                           .groups = a->groups,
-                           .sy = a->stride[0],
-                           .sx = a->stride[1],
-                           .dy = a->dilation[0],
-                           .dx = a->dilation[1] };
-    for (int i = 0; i < 4; i++)
-        if (xd[i] < 1 || kd[i] < 1 || xd[i] > INT32_MAX || kd[i] > INT32_MAX)
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: image %s or kernel %s has an empty or oversized dimension",
-                           op, xs, ks);
-    if (g.cig * g.groups != g.cin || g.cout % g.groups != 0)
-        return RF_FAIL(
-            RF_ERROR_INVALID_ARGUMENT,
-            "%s: image %s, kernel %s and %d groups do not fit: the kernel's third dimension must be %lld / groups, "
-            "its fourth a multiple of groups",
-            op, xs, ks, a->groups, (long long)g.cin);
-    g.cog = g.cout / g.groups;
-    if (!axis_make(a, 0, g.h, g.kh, &g.oh, &g.pt) || !axis_make(a, 1, g.w, g.kw, &g.ow, &g.pl))
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "%s: kernel %s with dilation %dx%d is larger than the padded image %s", op, ks, a->dilation[0],
-                       a->dilation[1], xs);
-    *out = g;
-    return RF_OK;
-}
-
-rf_conv_geometry rf_conv_geometry_of(const rf_op_call *call)
-{
-    const bool filter = call->op == &rf_op_conv2d_filter_grad || call->op == &rf_op_conv2d_pool_filter_grad;
-    const bool data = call->op == &rf_op_conv2d_data_grad || call->op == &rf_op_conv2d_transpose;
-    const rf_tensor_desc *x = data ? &call->out[0] : &call->in[0], *kernel = &call->in[filter ? 2 : 1];
-    const rf_conv2d_attr *a = call->attr;
-    const int64_t *xd = x->shape.dim, *kd = kernel->shape.dim;
-    rf_conv_geometry g = { .n = xd[0],
-                           .h = xd[1],
-                           .w = xd[2],
-                           .cin = xd[3],
-                           .kh = kd[0],
-                           .kw = kd[1],
-                           .cig = kd[2],
-                           .cout = kd[3],
-                           .groups = a->groups,
-                           .cog = kd[3] / a->groups,
-                           .sy = a->stride[0],
-                           .sx = a->stride[1],
-                           .dy = a->dilation[0],
-                           .dx = a->dilation[1] };
-    axis_make(a, 0, g.h, g.kh, &g.oh, &g.pt);
-    axis_make(a, 1, g.w, g.kw, &g.ow, &g.pl);
-    return g;
-}
-
-bool rf_conv_reads_padding(const rf_conv_geometry *g)
-{
-    return g->pt > 0 || g->pl > 0 || (g->oh - 1) * g->sy + (g->kh - 1) * g->dy - g->pt >= g->h ||
-           (g->ow - 1) * g->sx + (g->kw - 1) * g->dx - g->pl >= g->w;
-}
-
-rf_conv_geometry rf_conv_geometry_turned(const rf_conv_geometry *g)
-{
-    return (rf_conv_geometry){ .n = g->n,
-                               .h = g->oh,
-                               .w = g->ow,
-                               .cin = g->cout,
-                               .oh = g->h,
-                               .ow = g->w,
-                               .cout = g->cin,
-                               .kh = g->kh,
-                               .kw = g->kw,
-                               .groups = g->groups,
-                               .cig = g->cog,
-                               .cog = g->cig,
-                               .sy = 1,
-                               .sx = 1,
-                               .dy = g->dy,
-                               .dx = g->dx,
-                               .pt = (g->kh - 1) * g->dy - g->pt,
-                               .pl = (g->kw - 1) * g->dx - g->pl };
-}
-
-rf_cost rf_conv_cost(const rf_op_call *call)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    const double macs = (double)g.n * (double)(g.oh * g.ow) * (double)(g.kh * g.kw * g.cig) * (double)g.cout;
-    rf_cost cost = { .flops = 2 * macs };
-    for (uint32_t i = 0; i < call->n_in; i++)
-        if (!(call->op->shape_only >> i & 1)) cost.bytes += (double)rf_tensor_bytes(&call->in[i]);
-    for (uint32_t i = 0; i < call->n_out; i++) cost.bytes += (double)rf_tensor_bytes(&call->out[i]);
-    return cost;
-}
-
-double rf_linear_naive_score(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return rf_score_of_time(caps->is_cpu ? call->op->cost(call).flops / 1e9 + 30e-6
-                                         : call->op->cost(call).flops / 1e11 + 5e-6);
+    const double flops = call->op->cost(call).flops;
+    return caps->is_cpu ? flops / CPU_FLOPS + CPU_DISPATCH : flops / GPU_FLOPS + GPU_DISPATCH;
 }
 
 rf_elements rf_linear_met_column(const rf_op_call *call, int64_t i)
 {
     const rf_shape *b = &call->in[1].shape, *out = &call->out[0].shape;
     return (rf_elements){ i % out->dim[out->rank - 1], b->dim[b->rank - 1], rf_shape_count(*b) };
+}
+
+/* ---- steps of kernel plans ---- */
+
+rf_binding rf_linear_input(const rf_op_call *call, uint32_t index)
+{
+    return (rf_binding){ .kind = RF_BIND_INPUT, .index = index, .size = rf_tensor_bytes(&call->in[index]) };
+}
+
+rf_binding rf_linear_workspace(rf_kernel_plan *plan, const rf_device_caps *caps, uint64_t bytes)
+{
+    const rf_binding room = { .kind = RF_BIND_WORKSPACE,
+                              .offset = rf_align_up(plan->workspace, caps->buffer_alignment),
+                              .size = bytes };
+    plan->workspace = room.offset + bytes;
+    return room;
+}
+
+void rf_linear_bind(rf_dispatch *d, rf_binding binding, rf_bind_view view, bool write)
+{
+    binding.view = view;
+    binding.write = write;
+    rf_bind(d, binding);
+}
+
+int64_t rf_linear_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest)
+{
+    const int64_t fewest = (int64_t)rf_div_up((uint64_t)length, longest);
+    const int64_t most = length / shortest, parts = tiles >= wanted ? 1 : (int64_t)rf_div_up(wanted, tiles);
+    const int64_t useful = most < 1 ? 1 : parts < most ? parts : most;
+    return useful < fewest ? fewest : useful;
+}
+
+rf_result rf_linear_add_sum(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
+                            const rf_linear_sum *sum)
+{
+    const uint64_t total = rf_div_up(sum->count, 4);
+    const rf_push_linear_sum push = { .total = (int32_t)total,
+                                      .count = (int32_t)sum->count,
+                                      .columns = (int32_t)sum->columns,
+                                      .num_parts = (int32_t)sum->parts,
+                                      .stride = (int32_t)(sum->stride / 4),
+                                      .first_extra = (int32_t)(sum->count - sum->extra) };
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_linear_sum, (uint64_t)sum->parts + 1);
+    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_dispatch_spec(d, rf_local_size(caps, 128));
+    rf_dispatch_spec(d, sum->activation);
+    rf_dispatch_spec(d, sum->bias);
+    rf_linear_bind(d, sum->partial, RF_VIEW_STORAGE, false);
+    rf_linear_bind(d, sum->bias ? rf_linear_input(call, 2) : sum->partial, RF_VIEW_STORAGE, false);
+    rf_bind_whole(d, RF_BIND_OUTPUT, sum->output);
+    rf_bind_whole(d, RF_BIND_OUTPUT, sum->extra ? 1 : sum->output);
+    rf_dispatch_push(d, &push, sizeof(push));
+    rf_dispatch_items(d, caps, total);
+    return RF_OK;
+}
+
+rf_binding rf_linear_bind_sums(rf_dispatch *d, rf_kernel_plan *plan, const rf_device_caps *caps, int64_t parts,
+                               uint64_t stride, uint32_t extra)
+{
+    rf_binding to = { .kind = RF_BIND_OUTPUT };
+    if (parts == 1) {
+        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
+        rf_bind_whole(d, RF_BIND_OUTPUT, extra);
+        return to;
+    }
+    to = rf_linear_workspace(plan, caps, (uint64_t)parts * stride * sizeof(float));
+    rf_linear_bind(d, to, RF_VIEW_STORAGE, true);
+    rf_linear_bind(d, to, RF_VIEW_STORAGE, true);
+    return to;
 }

@@ -2,7 +2,8 @@
 /* c = activation(op(a) op(b) + bias), op(x) = x or its transpose, over batches that broadcast; and the sums of b's
  * rows, because b is being read anyway. */
 #include "ops/linear/common/matmul.h"
-#include "ops/linear/gpu/blocks.h"
+#include "ops/linear/cpu/cpu.h"
+#include "ops/linear/gpu/gpu.h"
 #include "ops/scalar.h"
 
 #include <string.h>
@@ -15,13 +16,6 @@ static rf_result shape_error(const rf_op_call *call, const char *what)
     rf_shape_format(call->in[1].shape, b, sizeof(b));
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "matmul: a %s%s and b %s%s: %s", a,
                    attr->transpose_a ? " transposed" : "", b, attr->transpose_b ? " transposed" : "", what);
-}
-
-/* Dimension i of `shape` counted within `rank` batch dimensions aligned at their last. */
-static int64_t batch_dim(const rf_shape *shape, int32_t rank, int32_t i)
-{
-    const int32_t at = i - (rank - (shape->rank - 2));
-    return at < 0 ? 1 : shape->dim[at];
 }
 
 static rf_result matmul_infer(rf_op_call *call)
@@ -44,7 +38,7 @@ static rf_result matmul_infer(rf_op_call *call)
     rf_shape *out = &call->out[0].shape;
     out->rank = rank + 2;
     for (int32_t i = 0; i < rank; i++) {
-        const int64_t x = batch_dim(a, rank, i), y = batch_dim(b, rank, i);
+        const int64_t x = rf_matmul_batch_dim(a, rank, i), y = rf_matmul_batch_dim(b, rank, i);
         if (x < 1 || y < 1 || (x != y && x != 1 && y != 1))
             return shape_error(call, "batch dimensions do not broadcast");
         out->dim[i] = x == 1 ? y : x;
@@ -73,59 +67,6 @@ static rf_result matmul_infer(rf_op_call *call)
     return RF_OK;
 }
 
-rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call)
-{
-    const rf_matmul_attr *attr = call->attr;
-    const rf_shape *a = &call->in[0].shape, *b = &call->in[1].shape, *c = &call->out[0].shape;
-    rf_matmul_geometry g = { .ta = attr->transpose_a,
-                             .tb = attr->transpose_b,
-                             .bias = call->n_in == 3 && !attr->relu_mask,
-                             .relu_mask = attr->relu_mask,
-                             .bias_gradient = call->n_out > 1,
-                             .activation = attr->activation,
-                             .batch = 1 };
-    const int32_t rank = c->rank - 2;
-    g.m = c->dim[rank];
-    g.n = c->dim[rank + 1];
-    g.k = a->dim[a->rank - (g.ta ? 2 : 1)];
-    for (int i = 0; i < RF_MATMUL_BATCH_DIMS; i++) g.dim[i] = 1;
-
-    int at = RF_MATMUL_BATCH_DIMS; /* the last one written; going outwards */
-    int64_t a_size = g.m * g.k, b_size = g.n * g.k;
-    bool a_varies = false, b_varies = false;
-    for (int32_t i = rank - 1; i >= 0; i--) {
-        const bool va = batch_dim(a, rank, i) > 1, vb = batch_dim(b, rank, i) > 1;
-        if (!va && !vb) continue;
-        if (at == RF_MATMUL_BATCH_DIMS || va != a_varies || vb != b_varies) {
-            at--;
-            g.a_stride[at] = va ? a_size : 0;
-            g.b_stride[at] = vb ? b_size : 0;
-            a_varies = va;
-            b_varies = vb;
-        }
-        g.dim[at] *= c->dim[i];
-        g.batch *= c->dim[i];
-        if (va) a_size *= c->dim[i];
-        if (vb) b_size *= c->dim[i];
-    }
-    if (at == RF_MATMUL_BATCH_DIMS - 1 && !g.b_stride[at] && !g.ta) {
-        g.m *= g.batch;
-        g.batch = g.dim[at] = 1;
-        g.a_stride[at] = 0;
-    }
-    return g;
-}
-
-void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, int64_t *b)
-{
-    *a = *b = 0;
-    for (int i = RF_MATMUL_BATCH_DIMS - 1; i >= 0; i--) {
-        *a += z % g->dim[i] * g->a_stride[i];
-        *b += z % g->dim[i] * g->b_stride[i];
-        z /= g->dim[i];
-    }
-}
-
 /* x with all dimensions but the last made one. */
 static rf_result flatten_rows(rf_grad_context *ctx, rf_value x, rf_value *out)
 {
@@ -140,7 +81,7 @@ static rf_result product_like(rf_grad_context *ctx, rf_value a, rf_value b, bool
     return rf_emit_sum_to_like(ctx->graph, full, like, out);
 }
 
-/* Of a product in f32 of matrices in bf16, which have f32's range: its gradient is stored in their type, so that the
+/* The gradient of a product in f32 of matrices in bf16, which have f32's range, is stored in their type, so that the
  * gradient's products stay those that matrix units make. f16 does not have the range. */
 static rf_result narrow_gradient(rf_grad_context *ctx, rf_value *d)
 {
@@ -322,10 +263,8 @@ rf_result rf_emit_wide_matmul(rf_graph *g, rf_value a, rf_value b, bool transpos
     return emit_product(g, a, b, &attr, out);
 }
 
-static const rf_kernel *const kernels[] = { &rf_matmul_naive,        &rf_matmul_naive_texel, &rf_matmul_vector,
-                                            &rf_matmul_thin,         &rf_matmul_small,       &rf_matmul_panels,
-                                            RF_LANES_LIST(matmul, ), RF_BLOCK_LIST(matmul),  RF_COOP_LIST(matmul),
-                                            &rf_matmul_coop_xl };
+static const rf_kernel kernels[] = { { "naive", rf_matmul_naive_score, rf_matmul_naive_plan, .last_resort = true } };
+static const rf_kernel_list common = RF_KERNEL_LIST(kernels);
 
 static const rf_attr_field fields[] = {
     RF_ATTR_FLAG(rf_matmul_attr, transpose_a),
@@ -364,5 +303,5 @@ const rf_op rf_op_matmul = {
     .cost = matmul_cost,
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = absorb_sibling,
-    RF_KERNELS(kernels),
+    .families = { &common, RF_SOFTWARE(&rf_matmul_cpu), &rf_matmul_gpu },
 };

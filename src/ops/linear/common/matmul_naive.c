@@ -3,15 +3,6 @@
 #include "ops/linear/common/matmul.h"
 #include "rf_shaders.h"
 
-typedef struct push {
-    int32_t m, n, k, total;
-    int32_t a_row, a_k, b_k, b_column, c_row;
-    int32_t a_base, b_base, c_base, bias_base;
-    int32_t accumulate, last;
-    int32_t unused; /* vectors stand at multiples of their size */
-    int32_t dim[4], a_stride[4], b_stride[4];
-} push;
-
 /* Ranges of m, n and k that one dispatch may cover. */
 typedef struct steps {
     uint64_t m, n, k;
@@ -36,20 +27,17 @@ static bool steps_make(const rf_matmul_geometry *g, const rf_device_caps *caps, 
     return out->m > 0 && out->n > 0 && out->k > 0 && n <= limit;
 }
 
-static double naive_matmul_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+/* On a GPU an invocation waits for its summands one after the other: 48 to 107 ns each on an NVIDIA H100. */
+#define GPU_START 4e-6
+#define GPU_SUMMAND 5.5e-8
+
+double rf_matmul_naive_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     steps s;
     if (!steps_make(&g, caps, &s)) return RF_SCORE_NONE;
-    /* A product so small that any kernel takes about as long as its dispatch, while the others take most of a second to
-     * compile. Only forward: its gradients share their pipelines with larger products. */
-    const bool tiny = call->op->cost(call).flops <= 1e5;
-    if (caps->compiles_at_dispatch && tiny && !g.ta && !g.tb && !rf_matmul_is_vector(call, caps) &&
-        !rf_matmul_is_small(call, caps))
-        return rf_score_of_time(30e-6);
-    if (caps->is_cpu) return rf_linear_naive_score(call, caps);
-    /* On a GPU an invocation waits for its summands one after the other: 48 to 107 ns each on an NVIDIA H100. */
-    const double waits = 4e-6 + 5.5e-8 * (double)g.k, work = 5e-6 + call->op->cost(call).flops / 1e11;
+    const double waits = caps->is_cpu ? 0 : GPU_START + GPU_SUMMAND * (double)g.k;
+    const double work = rf_linear_naive_seconds(call, caps);
     return rf_score_of_time(waits > work ? waits : work);
 }
 
@@ -67,18 +55,18 @@ static rf_dispatch *naive_dispatch_add(rf_kernel_plan *plan, const rf_shader *sh
     return d;
 }
 
-static push push_make(const rf_matmul_geometry *g)
+static rf_push_matmul_naive push_make(const rf_matmul_geometry *g)
 {
-    push p = { .m = (int32_t)g->m,
-               .n = (int32_t)g->n,
-               .k = (int32_t)g->k,
-               .a_row = (int32_t)(g->ta ? 1 : g->k),
-               .a_k = (int32_t)(g->ta ? g->m : 1),
-               .b_k = (int32_t)(g->tb ? 1 : g->n),
-               .b_column = (int32_t)(g->tb ? g->k : 1),
-               .c_row = (int32_t)g->n,
-               .last = 1,
-               .dim = { 1, 1, 1, 1 } };
+    rf_push_matmul_naive p = { .m = (int32_t)g->m,
+                               .n = (int32_t)g->n,
+                               .k = (int32_t)g->k,
+                               .a_row = (int32_t)(g->ta ? 1 : g->k),
+                               .a_k = (int32_t)(g->ta ? g->m : 1),
+                               .b_k = (int32_t)(g->tb ? 1 : g->n),
+                               .b_column = (int32_t)(g->tb ? g->k : 1),
+                               .c_row = (int32_t)g->n,
+                               .last = 1,
+                               .dim = { 1, 1, 1, 1 } };
     return p;
 }
 
@@ -88,7 +76,7 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
     const rf_shader *shader = texel ? &rf_shader_matmul_naive_texel : &rf_shader_matmul_naive;
     const rf_bind_view view = texel ? RF_VIEW_TEXEL_R32F : RF_VIEW_STORAGE;
     const uint64_t k = (uint64_t)g->k, step = rf_min(k, rf_loop_limit(caps) - 1);
-    push p = push_make(g);
+    rf_push_matmul_naive p = push_make(g);
     p.total = (int32_t)(g->batch * p.m * g->n);
     for (int i = 0; i < 4; i++) {
         p.dim[i] = (int32_t)g->dim[i];
@@ -123,7 +111,7 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     const uint64_t a = (uint64_t)za + (g->ta ? from.k * m : from.m * k), a_count = g->ta ? count.k * m : count.m * k;
     const uint64_t b = (uint64_t)zb + (g->tb ? from.n * k : from.k * n), b_count = g->tb ? count.n * k : count.k * n;
     const uint64_t c = (z * m + from.m) * n;
-    push p = push_make(g);
+    rf_push_matmul_naive p = push_make(g);
     p.m = (int32_t)count.m;
     p.n = (int32_t)count.n;
     p.k = (int32_t)count.k;
@@ -162,31 +150,11 @@ static rf_result plan_chunks(rf_matmul_geometry g, const rf_device_caps *caps, r
     return RF_OK;
 }
 
-static rf_result naive_matmul_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                                   rf_kernel_plan *out)
+rf_result rf_matmul_naive_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    RF_TRY(rf_fits_storage(call, caps) ? plan_whole(&g, caps, false, out) : plan_chunks(g, caps, out));
+    const bool texel = data && *(const bool *)data;
+    RF_TRY(texel || rf_fits_storage(call, caps) ? plan_whole(&g, caps, texel, out) : plan_chunks(g, caps, out));
     return g.bias_gradient ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
-
-const rf_kernel rf_matmul_naive = { "naive", naive_matmul_score, naive_matmul_plan, .last_resort = true };
-
-/* lavapipe reads single texels in a third of the time of single elements. */
-static double texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const double score = naive_matmul_score(call, caps, data);
-    for (uint32_t i = 0; i < 2; i++)
-        if ((uint64_t)rf_shape_count(call->in[i].shape) > caps->max_texel_elements) return RF_SCORE_NONE;
-    if (!rf_fits_storage(call, caps)) return RF_SCORE_NONE;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? 1.1 * score : RF_SCORE_FOREIGN * score;
-}
-
-static rf_result texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *out)
-{
-    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    RF_TRY(plan_whole(&g, caps, true, out));
-    return g.bias_gradient ? rf_linear_append_sums(call, caps, out) : RF_OK;
-}
-
-const rf_kernel rf_matmul_naive_texel = { "naive_texel", texel_score, texel_plan };

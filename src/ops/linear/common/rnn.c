@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recurrent layers: GRU, LSTM and the simple one, over all steps of a sequence, with their gradient. What a step takes
- * from its input comes in as x, already times the kernel. Nothing is kept for the gradient but the states: it computes
- * the gates again, out of one product of all states, and then walks the steps back.
+ * Recurrent layers: GRU, LSTM and the simple one, over all steps of a sequence, with their gradient. The numbers that a
+ * step takes from its input comes in as x, already times the kernel. Nothing is kept for the gradient but the states:
+ * it computes the gates again, out of one product of all states, and then walks the steps back.
  */
 #include <math.h>
 
 #include "graph/batch_dims.h"
 #include "ops/linear/common/rnn.h"
+#include "ops/linear/cpu/cpu.h"
+#include "ops/linear/gpu/gpu.h"
 #include "rf_shaders.h"
 
 /* ---- host side ---- */
@@ -17,7 +19,7 @@ typedef struct rnn_size {
     uint32_t gates;
 } rnn_size;
 
-/* Of x and the recurrent kernel. */
+/* Sizes of x and of the recurrent kernel. */
 static rf_result size_of(const rf_op_call *call, uint32_t x, uint32_t recurrent, rnn_size *size)
 {
     char a[96], b[96];
@@ -264,7 +266,7 @@ static double sigmoid_of(double a)
     return 1 / (1 + exp(-a));
 }
 
-/* What one example's state `h` brings to column j. */
+/* The share that one example's state `h` brings to column j. */
 static double product_of(const double *h, const float *recurrent, int64_t u, int64_t width, int64_t j)
 {
     double sum = 0;
@@ -336,7 +338,7 @@ typedef struct grad_row {
     rnn_size s;
 } grad_row;
 
-/* What comes to unit k through columns first .. last - 1. */
+/* The share that comes to unit k through columns first .. last - 1. */
 static double row_through(const grad_row *r, const float *d, int64_t k, int64_t first, int64_t last)
 {
     double sum = 0;
@@ -433,68 +435,39 @@ static rf_result grad_reference(const rf_op_call *call, void *const *in, void *c
 
 static rf_cost rnn_cost(const rf_op_call *call)
 {
-    const double states = (double)rf_desc_count(&call->in[0]);
-    const double columns = (double)rf_desc_columns(&call->in[1]);
-    return rf_cost_of(call, 2 * states * (call->op == &rf_op_rnn ? (double)call->in[1].shape.dim[0] : columns));
+    return rf_cost_of(call, 2 * (double)rf_desc_count(&call->in[0]) * (double)call->in[1].shape.dim[0]);
+}
+
+static rf_cost grad_cost(const rf_op_call *call)
+{
+    return rf_cost_of(call, 2 * (double)rf_desc_count(&call->in[0]) * (double)rf_desc_columns(&call->in[1]));
 }
 
 /* ---- kernels: a dispatch for each step and phase ---- */
 
-static void bind_rows(rf_row_job *job, const rf_op_call *call, rf_bind_kind kind, uint32_t index)
-{
-    const rf_tensor_desc *desc = kind == RF_BIND_INPUT ? &call->in[index] : &call->out[index];
-    rf_row_job_tensor(job, kind, index, rf_tensor_bytes(desc) / job->rows);
-}
-
-void rf_rnn_bind(rf_row_job *job, const rf_op_call *call)
+static rf_row_job rnn_job(const rf_op_call *call, const rf_device_caps *caps, bool grad)
 {
     const rf_rnn_attr *attr = call->attr;
-    const bool lstm = attr->kind == RF_RNN_LSTM;
-    bind_rows(job, call, RF_BIND_INPUT, 0);
-    rf_row_job_tensor(job, RF_BIND_INPUT, 1, 0);
-    if (call->op == &rf_op_rnn_grad) {
-        for (uint32_t i = 2; i < 5; i++) bind_rows(job, call, RF_BIND_INPUT, i);
-        bind_rows(job, call, RF_BIND_INPUT, attr->state ? 5 : 0);
-        bind_rows(job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_grad_mask_input(attr) : 0);
-        bind_rows(job, call, RF_BIND_OUTPUT, 0);
-        bind_rows(job, call, RF_BIND_OUTPUT, rf_rnn_resets_after(attr) ? 2 : 0);
-        bind_rows(job, call, RF_BIND_OUTPUT, 1);
-        bind_rows(job, call, RF_BIND_OUTPUT, lstm ? 2 : 1);
-        return;
-    }
-    rf_row_job_tensor(job, RF_BIND_INPUT, 2, 0);
-    bind_rows(job, call, RF_BIND_INPUT, attr->state ? 3 : 0);
-    bind_rows(job, call, RF_BIND_INPUT, attr->state ? rf_rnn_cell_input(attr) : 0);
-    bind_rows(job, call, RF_BIND_INPUT, attr->mask ? rf_rnn_mask_input(attr) : 0);
-    bind_rows(job, call, RF_BIND_OUTPUT, 0);
-    bind_rows(job, call, RF_BIND_OUTPUT, lstm);
-}
-
-static rf_row_job rnn_job(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_rnn_attr *attr = call->attr;
-    const bool grad = call->op == &rf_op_rnn_grad;
     const uint64_t units = (uint64_t)call->in[1].shape.dim[0];
     rf_row_job job = { .shader = grad ? &rf_shader_rnn_grad : &rf_shader_rnn,
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = (uint64_t)call->in[0].shape.dim[0],
                        .threads_per_row = units,
                        .loops = rf_row_loops(grad ? rf_rnn_gates(attr) * units : units, 1, 1),
-                       .n_push = 6,
                        .n_spec = 4,
                        .spec = { attr->kind, attr->reset_before, 0, rf_rnn_options(attr) } };
-    rf_rnn_bind(&job, call);
+    rf_rnn_bind(&job, call, grad);
     if (grad) return job;
     if (rf_rnn_resets_before(attr))
         rf_row_job_tensor(&job, RF_BIND_WORKSPACE, 0, 2 * units * sizeof(float));
     else
-        bind_rows(&job, call, RF_BIND_OUTPUT, 0);
+        rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_tensor_bytes(&call->out[0]) / job.rows);
     return job;
 }
 
 static double rnn_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_row_job job = rnn_job(call, caps);
+    const rf_row_job job = rnn_job(call, caps, rf_rnn_is_grad(data));
     if (rf_tensor_bytes(&call->in[1]) > caps->max_storage_range) return RF_SCORE_NONE;
     return rf_row_job_score(&job, caps);
 }
@@ -502,31 +475,29 @@ static double rnn_score(const rf_op_call *call, const rf_device_caps *caps, cons
 static rf_result rnn_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_rnn_attr *attr = call->attr;
-    const bool grad = call->op == &rf_op_rnn_grad;
-    rf_row_job job = rnn_job(call, caps);
+    const bool grad = rf_rnn_is_grad(data);
+    rf_row_job job = rnn_job(call, caps, grad);
     const int64_t steps = call->in[grad ? 2 : 0].shape.dim[1];
     if (rf_rnn_resets_before(attr) && !grad) plan->workspace = job.rows * 2 * job.threads_per_row * sizeof(float);
-    uint32_t before = 0;
-    job.push[1] = (uint32_t)steps;
-    job.push[2] = (uint32_t)job.threads_per_row;
+    rf_push_rnn push = { .steps = (uint32_t)steps, .units = (uint32_t)job.threads_per_row };
     for (int64_t i = 0; i < steps; i++) {
-        job.push[3] = (uint32_t)rf_rnn_place(attr, steps, grad ? steps - 1 - i : i);
-        job.push[4] = before;
-        job.push[5] = i == 0 ? RF_RNN_STEP_FIRST : 0;
+        push.now = (uint32_t)rf_rnn_place(attr, steps, grad ? steps - 1 - i : i);
+        push.flags = i == 0 ? RF_RNN_STEP_FIRST : 0;
+        RF_ROW_JOB_PUSH(&job, push, rows);
         for (job.spec[2] = 0; job.spec[2] <= rf_rnn_resets_before(attr); job.spec[2]++)
             RF_TRY(rf_row_job_plan(&job, caps, plan));
-        before = job.push[3];
+        push.before = push.now;
     }
     if (!grad) return RF_OK;
     job.spec[2] = 0;
-    job.push[4] = before;
-    job.push[5] = RF_RNN_STEP_FINISH;
+    push.flags = RF_RNN_STEP_FINISH;
+    RF_ROW_JOB_PUSH(&job, push, rows);
     return rf_row_job_plan(&job, caps, plan);
 }
 
-static const rf_kernel kernel_steps = { "steps", rnn_score, rnn_plan };
-static const rf_kernel *const kernels[] = { &kernel_steps, &rf_rnn_lanes8, &rf_rnn_held };
-static const rf_kernel *const grad_kernels[] = { &kernel_steps, &rf_rnn_grad_lanes8, &rf_rnn_held };
+static const rf_kernel kernels[] = { { "steps", rnn_score, rnn_plan } };
+static const rf_kernel grad_kernels[] = { { "steps", rnn_score, rnn_plan, &(const bool){ true } } };
+static const rf_kernel_list common = RF_KERNEL_LIST(kernels), grad_common = RF_KERNEL_LIST(grad_kernels);
 
 /* ---- the ops ---- */
 
@@ -555,7 +526,7 @@ const rf_op rf_op_rnn = {
     .gradient = rnn_gradient,
     .reference = rnn_reference,
     .cost = rnn_cost,
-    RF_KERNELS(kernels),
+    .families = { &common, RF_SOFTWARE(&rf_rnn_cpu), &rf_rnn_gpu },
 };
 
 const rf_op rf_op_rnn_grad = {
@@ -568,6 +539,6 @@ const rf_op rf_op_rnn_grad = {
     .unbatched_in = 1u << 1,
     .infer = grad_infer,
     .reference = grad_reference,
-    .cost = rnn_cost,
-    RF_KERNELS(grad_kernels),
+    .cost = grad_cost,
+    .families = { &grad_common, RF_SOFTWARE(&rf_rnn_grad_cpu), &rf_rnn_grad_gpu },
 };

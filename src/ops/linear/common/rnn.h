@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels of recurrent layers share. */
+/* Functions that the kernels of recurrent layers share. */
 #ifndef RF_OPS_LINEAR_COMMON_RNN_H
 #define RF_OPS_LINEAR_COMMON_RNN_H
 
 #include "ops/kit.h"
 #include "ops/ops.h"
 
-extern const rf_kernel rf_rnn_lanes8, rf_rnn_grad_lanes8;
-extern const rf_kernel rf_rnn_held; /* of both ops */
+/* The data of a kernel, a bool: it makes the gradient, rnn_grad. NULL: it does not. */
+static inline bool rf_rnn_is_grad(const void *data)
+{
+    return data && *(const bool *)data;
+}
 
 static inline uint32_t rf_rnn_gates(const rf_rnn_attr *attr)
 {
@@ -46,12 +49,12 @@ static inline int64_t rf_rnn_place(const rf_rnn_attr *attr, int64_t steps, int64
 
 enum { RF_RNN_STEP_FIRST = 1, RF_RNN_STEP_FINISH = 2 };
 
-/* What rnn.comp and rnn_register_resident.comp call OPTIONS. */
+/* The constant OPTIONS of rnn.comp and rnn_register_resident.comp. */
 static inline uint32_t rf_rnn_options(const rf_rnn_attr *attr)
 {
     return attr->mask | attr->state << 1;
 }
 /* Binds the tensors that both read and write, in their order, by examples. */
-void rf_rnn_bind(rf_row_job *job, const rf_op_call *call);
+void rf_rnn_bind(rf_row_job *job, const rf_op_call *call, bool grad);
 
 #endif

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention where a subgroup is the lanes of a SIMD register: shaders/linear/cpu/attention_lanes.comp. */
 #include "ops/linear/common/attention.h"
+#include "ops/linear/cpu/kernels.h"
 #include "ops/linear/cpu/lanes.h"
 #include "rf_shaders.h"
-
-typedef struct lanes_push {
-    int32_t total, tiles, rows, others, width, value_width, last_key;
-    float scale;
-    int32_t heads, mask_item, mask_head, mask_query, mask_key;
-    int32_t first_item, first_tile, first_key, keys;
-} lanes_push;
-_Static_assert(sizeof(lanes_push) <= RF_MAX_PUSH, "push constants of attention_lanes.comp");
 
 enum { LANES = 8, ROWS = 4 * LANES, COLUMNS = 4 * LANES, WIDEST = 2 * COLUMNS };
 
@@ -26,8 +19,8 @@ static uint64_t count_loops(int64_t others)
     return (uint64_t)others / 4 + 2 + WIDEST / 4;
 }
 
-/* What the gradient takes at a time: items, and keys of each. Their weights lie in the workspace, which grows with the
- * number of queries alone. */
+/* The gradient takes so much at a time: items, and keys of each. Their weights lie in the workspace, which grows with
+ * the number of queries alone. */
 typedef struct gradient_chunk {
     int64_t items, keys;
 } gradient_chunk;
@@ -47,9 +40,9 @@ static gradient_chunk choose_chunk(const rf_attention_geometry *g, const rf_devi
     return c;
 }
 
-static double lanes_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_attention_lanes_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, data && *(const bool *)data);
     const int64_t width = g.k > g.v ? g.k : g.v, rows = g.t > g.s ? g.t : g.s;
     if (caps->subgroup_size != LANES || !caps->full_subgroups || !caps->subgroup_shuffle || !caps->int64)
         return RF_SCORE_NONE;
@@ -57,8 +50,7 @@ static double lanes_score(const rf_op_call *call, const rf_device_caps *caps, co
     if (!elements_fit(caps, g.items * rows * width)) return RF_SCORE_NONE;
     if (g.mask && !elements_fit(caps, rf_shape_count(call->in[g.mask].shape))) return RF_SCORE_NONE;
     if (g.gradient && choose_chunk(&g, caps).items == 0) return RF_SCORE_NONE;
-    const double score = caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_SHAPE;
-    return score * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_SHAPE;
 }
 
 typedef struct lanes_pass {
@@ -89,7 +81,7 @@ static void bind_floats(lanes_pass *pass, rf_binding binding)
 static void bind_mask(lanes_pass *pass, const rf_op_call *call, const rf_attention_geometry *g)
 {
     pass->option = !g->mask ? 0 : g->mask_query ? 1 : 2;
-    bind_floats(pass, rf_lanes_input(call, g->mask ? g->mask : g->query));
+    bind_floats(pass, rf_linear_input(call, g->mask ? g->mask : g->query));
 }
 
 static void bind_storage(lanes_pass *pass, rf_binding binding, bool write)
@@ -107,23 +99,23 @@ static rf_result add_pass(rf_lanes_plan *p, const rf_attention_geometry *g, cons
 {
     const rf_shader *shader = pass->shaders[pass->width > COLUMNS || pass->value_width > COLUMNS];
     const int64_t tiles = (pass->past - pass->first + ROWS - 1) / ROWS;
-    const lanes_push push = { .total = (int32_t)(pass->items * tiles),
-                              .tiles = (int32_t)tiles,
-                              .rows = (int32_t)pass->rows,
-                              .others = (int32_t)pass->others,
-                              .width = (int32_t)(pass->width / 4),
-                              .value_width = (int32_t)(pass->value_width / 4),
-                              .last_key = (int32_t)rf_attention_last_key(g),
-                              .scale = g->scale,
-                              .heads = (int32_t)g->heads,
-                              .mask_item = (int32_t)g->mask_item,
-                              .mask_head = (int32_t)g->mask_head,
-                              .mask_query = (int32_t)g->mask_query,
-                              .mask_key = (int32_t)g->mask_key,
-                              .first_item = (int32_t)pass->first_item,
-                              .first_tile = (int32_t)(pass->first / ROWS),
-                              .first_key = (int32_t)pass->first_key,
-                              .keys = (int32_t)pass->keys };
+    const rf_push_attention_lanes push = { .total = (int32_t)(pass->items * tiles),
+                                           .tiles = (int32_t)tiles,
+                                           .rows = (int32_t)pass->rows,
+                                           .others = (int32_t)pass->others,
+                                           .width = (int32_t)(pass->width / 4),
+                                           .value_width = (int32_t)(pass->value_width / 4),
+                                           .last_key = (int32_t)rf_attention_last_key(g),
+                                           .scale = g->scale,
+                                           .heads = (int32_t)g->heads,
+                                           .mask_item = (int32_t)g->mask_item,
+                                           .mask_head = (int32_t)g->mask_head,
+                                           .mask_query = (int32_t)g->mask_query,
+                                           .mask_key = (int32_t)g->mask_key,
+                                           .first_item = (int32_t)pass->first_item,
+                                           .first_tile = (int32_t)(pass->first / ROWS),
+                                           .first_key = (int32_t)pass->first_key,
+                                           .keys = (int32_t)pass->keys };
     rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, count_loops(pass->others));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, LANES);
@@ -137,10 +129,10 @@ static rf_result add_pass(rf_lanes_plan *p, const rf_attention_geometry *g, cons
 
 static const rf_lanes_set lanes8 = { .lanes = LANES, .texel = true, .shuffle = true };
 
-static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
+rf_result rf_attention_lanes_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                  rf_kernel_plan *plan)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, false);
     rf_lanes_plan p = { &lanes8, call, caps, plan };
     lanes_pass pass = { .shaders = { &rf_shader_attention_lanes8_forward_1, &rf_shader_attention_lanes8_forward_2 },
                         .rows = g.t,
@@ -149,7 +141,7 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
                         .value_width = g.v,
                         .items = g.items,
                         .past = g.t };
-    for (uint32_t i = 0; i < 3; i++) bind_texels(&pass, rf_lanes_input(call, i));
+    for (uint32_t i = 0; i < 3; i++) bind_texels(&pass, rf_linear_input(call, i));
     bind_mask(&pass, call, &g);
     bind_output(&pass, 0);
     bind_output(&pass, 1);
@@ -172,12 +164,12 @@ static rf_result add_delta(rf_lanes_plan *p, const rf_attention_geometry *g, con
                         .items = 1,
                         .past = (rows + LANES - 1) / LANES * ROWS };
     bind_texels(&pass, o->slope);
-    bind_texels(&pass, rf_lanes_input(p->call, 4));
+    bind_texels(&pass, rf_linear_input(p->call, 4));
     bind_storage(&pass, o->delta, true);
     return add_pass(p, g, &pass);
 }
 
-/* Of a chunk's keys, or values, which are its rows. */
+/* The pass over a chunk's keys, or values, which are its rows. */
 static lanes_pass pass_of_keys(const rf_attention_geometry *g, const lanes_pass *chunk)
 {
     lanes_pass pass = *chunk;
@@ -246,20 +238,20 @@ static rf_result add_queries(rf_lanes_plan *p, const rf_attention_geometry *g, c
     return add_pass(p, g, &pass);
 }
 
-static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                               rf_kernel_plan *plan)
+rf_result rf_attention_grad_lanes_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                       rf_kernel_plan *plan)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, true);
     rf_lanes_plan p = { &lanes8, call, caps, plan };
     const gradient_chunk chunk = choose_chunk(&g, caps);
-    gradient_operands o = { .slope = rf_lanes_input(call, 0),
-                            .query = rf_lanes_input(call, 1),
-                            .key = rf_lanes_input(call, 2),
-                            .value = rf_lanes_input(call, 3),
-                            .sums = rf_lanes_input(call, 5) };
-    o.delta = rf_lanes_workspace(&p, (uint64_t)(g.items * g.t) * sizeof(float));
+    gradient_operands o = { .slope = rf_linear_input(call, 0),
+                            .query = rf_linear_input(call, 1),
+                            .key = rf_linear_input(call, 2),
+                            .value = rf_linear_input(call, 3),
+                            .sums = rf_linear_input(call, 5) };
+    o.delta = rf_linear_workspace(p.plan, p.caps, (uint64_t)(g.items * g.t) * sizeof(float));
     RF_TRY(add_delta(&p, &g, &o));
-    o.weights = rf_lanes_workspace(&p, (uint64_t)(chunk.items * g.t * chunk.keys) * sizeof(float));
+    o.weights = rf_linear_workspace(p.plan, p.caps, (uint64_t)(chunk.items * g.t * chunk.keys) * sizeof(float));
     for (int64_t item = 0; item < g.items; item += chunk.items)
         for (int64_t key = 0; key < g.s; key += chunk.keys) {
             const lanes_pass pass = { .first_item = item,
@@ -271,29 +263,4 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
             RF_TRY(add_queries(&p, &g, &o, &pass));
         }
     return RF_OK;
-}
-
-const rf_kernel rf_attention_lanes8 = { .name = "lanes8", .score = lanes_score, .plan = forward_plan };
-const rf_kernel rf_attention_grad_lanes8 = { .name = "lanes8", .score = lanes_score, .plan = gradient_plan };
-
-/* From here on a training step is faster, though the gradient computes scores again (`ringfire bench attention`): where
- * order counts, the upper half is left out. On a GPU that is so in causal order alone: otherwise a forward pass is, by
- * a fifth to two fifths on an NVIDIA H200, and a step a tenth slower, so that what counts is the matrix of weights that
- * it does without. */
-enum {
-    LEAST_CAUSAL_PAIRS = 128 * 128,
-    LEAST_PAIRS = 256 * 256,
-    LEAST_CAUSAL_GPU_PAIRS = 256 * 256,
-    LEAST_GPU_PAIRS = 2048 * 2048
-};
-
-bool rf_attention_pays(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
-    const int64_t pairs = g.t * g.s;
-    if (!caps->is_cpu)
-        return pairs >= (g.causal ? LEAST_CAUSAL_GPU_PAIRS : LEAST_GPU_PAIRS) && rf_attention_blocks_fit(&g, caps);
-    if (caps->driver != RF_DRIVER_LAVAPIPE || pairs < (g.causal ? LEAST_CAUSAL_PAIRS : LEAST_PAIRS)) return false;
-    return rf_attention_lanes8.score(call, caps, rf_attention_lanes8.data) > RF_SCORE_NONE &&
-           choose_chunk(&g, caps).items > 0;
 }

@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions that take each channel by itself, with kernels of 3 x 3 and 5 x 5 in steps of one and two: on lavapipe,
  * whose loads cost more than what is computed with them. An invocation walks along a strip of a few lines. */
-#include <string.h>
-
 #include "ops/linear/common/conv2d.h"
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
 
 enum { VECTOR = 8, MOST_ELEMENTS = 1 << 30, WANTED = 1024, LEAST_COLUMNS = 8 };
 
-/* Of shaders/linear/cpu/conv2d_depthwise_walk.comp. The first word is the number of images. */
-typedef struct push {
-    int32_t images, vectors, in_h, in_w, out_h, out_w, first_y, first_x, skip_y, skip_x;
-    int32_t tiles, strips, columns, flip, parts, units, bias_tap;
-} push;
-_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of conv2d_depthwise_walk.comp");
-
-typedef enum walk_role { FORWARD, DATA, FILTER } walk_role;
+typedef rf_push_conv2d_depthwise_walk push;
 
 #define SHADERS(role)                                                                                                  \
     {                                                                                                                  \
         &rf_shader_conv2d_walk_##role##_texel8, &rf_shader_conv2d_walk_##role##_texel16                                \
     }
-static const rf_shader *shader_of(walk_role role, const rf_conv_geometry *g, const rf_device_caps *caps)
+static const rf_shader *shader_of(rf_linear_role role, const rf_conv_geometry *g, const rf_device_caps *caps)
 {
     static const rf_shader *const shaders[3][2][2][2] = {
         { { SHADERS(forward_3), SHADERS(forward_3_s2) }, { SHADERS(forward_5), SHADERS(forward_5_s2) } },
@@ -48,7 +41,7 @@ static int32_t tile_of(const rf_conv_geometry *g)
 
 static double score_of(const rf_op_call *call, uint64_t dispatches)
 {
-    return rf_score_of_time(call->op->cost(call).flops / 2e10 + 3e-5 * (double)dispatches);
+    return rf_score_of_time(rf_cpu_depthwise_walk_seconds(call->op->cost(call).flops, (double)dispatches));
 }
 
 static void bind_rows(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes)
@@ -84,12 +77,12 @@ static push data_push(const rf_conv_geometry *g)
                    .flip = !steps };
 }
 
-static bool make_job(const rf_op_call *call, const rf_device_caps *caps, walk_role role, rf_row_job *job)
+static bool make_job(const rf_op_call *call, const rf_device_caps *caps, rf_linear_role role, rf_row_job *job)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, role);
     if (!can_walk(&g, caps)) return false;
-    push p = role == DATA ? data_push(&g) : forward_push(&g);
-    const int32_t at_once = role == DATA && g.sy == 2 ? 2 : 1; /* columns that a turn finishes */
+    push p = role == RF_ROLE_DATA ? data_push(&g) : forward_push(&g);
+    const int32_t at_once = role == RF_ROLE_DATA && g.sy == 2 ? 2 : 1; /* columns that a turn finishes */
     const int32_t turns = (p.out_w + p.skip_x + at_once - 1) / at_once;
     p.vectors = (int32_t)(g.cin / VECTOR);
     p.tiles = (p.out_h + p.skip_y + tile_of(&g) - 1) / tile_of(&g);
@@ -105,11 +98,10 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, walk_ro
                          .local = rf_local_size(caps, caps->subgroup_size),
                          .rows = (uint64_t)g.n,
                          .threads_per_row = threads,
-                         .loops = (uint64_t)(p.columns + g.kw),
-                         .n_push = sizeof(p) / sizeof(uint32_t) };
-    memcpy(job->push, &p, sizeof(p));
-    const bool bias = role == FORWARD && call->n_in == 3;
-    job->spec[job->n_spec++] = role == FORWARD ? ((const rf_conv2d_attr *)call->attr)->activation : 0;
+                         .loops = (uint64_t)(p.columns + g.kw) };
+    RF_ROW_JOB_PUSH(job, p, images);
+    const bool bias = role == RF_ROLE_FORWARD && call->n_in == 3;
+    job->spec[job->n_spec++] = role == RF_ROLE_FORWARD ? ((const rf_conv2d_attr *)call->attr)->activation : 0;
     job->spec[job->n_spec++] = bias;
     bind_rows(job, RF_BIND_INPUT, 0, (uint64_t)(p.in_h * p.in_w) * pixel);
     bind_rows(job, RF_BIND_INPUT, 1, 0);
@@ -118,23 +110,22 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, walk_ro
     return true;
 }
 
-static double job_score(const rf_op_call *call, const rf_device_caps *caps, walk_role role)
+double rf_depthwise_walk_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_row_job job;
-    if (!make_job(call, caps, role, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
+    if (!make_job(call, caps, *(const rf_linear_role *)data, &job) || rf_row_job_score(&job, caps) == RF_SCORE_NONE)
+        return RF_SCORE_NONE;
     return score_of(call, rf_div_up(job.rows, rf_row_job_chunk(&job, caps)));
 }
 
-static rf_result job_plan(const rf_op_call *call, const rf_device_caps *caps, walk_role role, rf_kernel_plan *plan)
+rf_result rf_depthwise_walk_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                 rf_kernel_plan *plan)
 {
     rf_row_job job;
-    if (!make_job(call, caps, role, &job))
+    if (!make_job(call, caps, *(const rf_linear_role *)data, &job))
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: no depthwise convolution to walk through", call->op->name);
     return rf_row_job_plan(&job, caps, plan);
 }
-
-RF_VARIANT(, rf_conv2d_walk, "depthwise_walk", job_score, job_plan, FORWARD);
-RF_VARIANT(, rf_conv2d_data_grad_walk, "depthwise_walk", job_score, job_plan, DATA);
 
 /* ---- with respect to the kernel ---- */
 
@@ -148,7 +139,7 @@ static filter_parts parts_of(const rf_op_call *call, const rf_conv_geometry *g, 
     filter_parts f = { .taps = (uint64_t)(g->kh * g->kw) + (call->n_out > 1) };
     const int64_t units = g->n * ((g->oh + tile_of(g) - 1) / tile_of(g));
     const uint64_t longest = rf_loop_limit(caps) / (uint64_t)(g->ow + g->kw + 1);
-    f.parts = rf_lanes_parts((uint64_t)(g->cin / VECTOR), WANTED / 2, units, 1, longest ? longest : 1);
+    f.parts = rf_linear_parts((uint64_t)(g->cin / VECTOR), WANTED / 2, units, 1, longest ? longest : 1);
     f.units = (int64_t)rf_div_up((uint64_t)units, (uint64_t)f.parts);
     f.floats = f.taps * (uint64_t)g->cin;
     return f;
@@ -159,9 +150,9 @@ static uint64_t filter_loops(const filter_parts *f, const rf_conv_geometry *g)
     return (uint64_t)f->units * (uint64_t)(g->ow + g->kw + 1) + 1;
 }
 
-static double filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_depthwise_walk_filter_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     if (!can_walk(&g, caps) || !rf_fits_storage(call, caps)) return RF_SCORE_NONE;
     const filter_parts f = parts_of(call, &g, caps);
     const uint64_t most = (uint64_t)(g.n * (g.h * g.w > g.oh * g.ow ? g.h * g.w : g.oh * g.ow) * g.cin);
@@ -171,9 +162,10 @@ static double filter_score(const rf_op_call *call, const rf_device_caps *caps, c
     return score_of(call, 2);
 }
 
-static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_depthwise_walk_filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                        rf_kernel_plan *plan)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const filter_parts f = parts_of(call, &g, caps);
     push p = forward_push(&g);
     p.images = (int32_t)g.n;
@@ -182,19 +174,21 @@ static rf_result filter_plan(const rf_op_call *call, const rf_device_caps *caps,
     p.parts = (int32_t)f.parts;
     p.units = (int32_t)f.units;
     p.bias_tap = call->n_out > 1;
-    rf_lanes_plan lanes = { .call = call, .caps = caps, .plan = plan };
-    const rf_binding partial = rf_lanes_workspace(&lanes, (uint64_t)f.parts * f.floats * sizeof(float));
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(FILTER, &g, caps), filter_loops(&f, &g));
+    const rf_binding partial = rf_linear_workspace(plan, caps, (uint64_t)f.parts * f.floats * sizeof(float));
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(RF_ROLE_FILTER, &g, caps), filter_loops(&f, &g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, caps->subgroup_size));
     rf_dispatch_spec(d, g.oh % tile_of(&g) != 0);
     rf_dispatch_push(d, &p, sizeof(p));
-    rf_lanes_bind(d, rf_lanes_input(call, 0), RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, rf_lanes_input(call, 1), RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
+    rf_linear_bind(d, rf_linear_input(call, 0), RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, rf_linear_input(call, 1), RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, partial, RF_VIEW_STORAGE, true);
     rf_dispatch_items(d, caps, (uint64_t)f.parts * (uint64_t)p.vectors);
-    return rf_lanes_add_sum(&lanes, partial, f.parts, f.floats, f.floats, call->n_out > 1 ? (uint64_t)g.cin : 0, g.cin,
-                            RF_ACTIVATION_LINEAR, false);
+    return rf_linear_add_sum(plan, call, caps,
+                             &(rf_linear_sum){ .partial = partial,
+                                               .parts = f.parts,
+                                               .stride = f.floats,
+                                               .count = f.floats,
+                                               .extra = call->n_out > 1 ? (uint64_t)g.cin : 0,
+                                               .columns = g.cin });
 }
-
-const rf_kernel rf_conv2d_filter_grad_walk = { "depthwise_walk", filter_score, filter_plan };

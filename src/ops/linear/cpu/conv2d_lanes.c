@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/common/conv2d.h"
-#include "ops/linear/cpu/lanes.h"
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/cpu/model.h"
 
 /* Steps and offsets travel in 8 and 16 bits. */
 static bool window_travels(const rf_conv_geometry *g)
@@ -23,7 +24,7 @@ static rf_result pad_groups(rf_lanes_plan *p, rf_binding *io, int64_t pixels, in
     return rf_lanes_pad_rows(p, io, pixels * groups, channels);
 }
 
-/* What a product takes of the convolution alone, with groups of its channels as columns. */
+/* The part of a product that follows from the convolution alone, with groups of its channels as columns. */
 static rf_lanes_gather gather_geometry(const rf_conv_geometry *g)
 {
     return (rf_lanes_gather){ .rows = g->n * g->oh * g->ow,
@@ -47,9 +48,9 @@ static rf_lanes_gather gather_geometry(const rf_conv_geometry *g)
 
 static rf_result plan_forward(rf_lanes_plan *p)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call, RF_ROLE_FORWARD);
     const rf_conv2d_attr *attr = p->call->attr;
-    rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    rf_binding x = rf_linear_input(p->call, 0), kernel = rf_linear_input(p->call, 1);
     RF_TRY(pad_groups(p, &x, g.n * g.h * g.w, g.groups, g.cig));
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
     const int64_t in = rf_lanes_fours(g.cig), out = rf_lanes_fours(g.cog);
@@ -68,9 +69,9 @@ static rf_result plan_forward(rf_lanes_plan *p)
 /* Few channels: a's are read one by one, so that nothing is padded. */
 static rf_result plan_forward_scalar(rf_lanes_plan *p)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call, RF_ROLE_FORWARD);
     const rf_conv2d_attr *attr = p->call->attr;
-    rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    rf_binding x = rf_linear_input(p->call, 0), kernel = rf_linear_input(p->call, 1);
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cig, g.groups, g.cog));
     const int64_t out = rf_lanes_fours(g.cog);
     rf_lanes_gather product = gather_geometry(&g);
@@ -88,8 +89,8 @@ static rf_result plan_forward_scalar(rf_lanes_plan *p)
 
 static rf_result plan_data(rf_lanes_plan *p)
 {
-    const rf_conv_geometry own = rf_conv_geometry_of(p->call), g = rf_conv_geometry_turned(&own);
-    rf_binding dy = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
+    const rf_conv_geometry own = rf_conv_geometry_of(p->call, RF_ROLE_DATA), g = rf_conv_geometry_turned(&own);
+    rf_binding dy = rf_linear_input(p->call, 0), kernel = rf_linear_input(p->call, 1);
     RF_TRY(pad_groups(p, &dy, g.n * g.h * g.w, g.groups, g.cig));
     RF_TRY(pad_groups(p, &kernel, g.kh * g.kw * g.cog, g.groups, g.cig));
     const int64_t in = rf_lanes_fours(g.cig), row = g.groups * in, tap = g.cog * row;
@@ -109,8 +110,8 @@ static rf_result plan_data(rf_lanes_plan *p)
 
 static rf_result plan_filter(rf_lanes_plan *p)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
-    rf_binding x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call, RF_ROLE_FILTER);
+    rf_binding x = rf_linear_input(p->call, 0), dy = rf_linear_input(p->call, 1);
     RF_TRY(pad_groups(p, &x, g.n * g.h * g.w, g.groups, g.cig));
     RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
     const int64_t in = rf_lanes_fours(g.cig), out = rf_lanes_fours(g.cog);
@@ -140,8 +141,8 @@ static rf_result plan_filter(rf_lanes_plan *p)
 
 static rf_result plan_filter_scalar(rf_lanes_plan *p)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
-    rf_binding x = rf_lanes_input(p->call, 0), dy = rf_lanes_input(p->call, 1);
+    const rf_conv_geometry g = rf_conv_geometry_of(p->call, RF_ROLE_FILTER);
+    rf_binding x = rf_linear_input(p->call, 0), dy = rf_linear_input(p->call, 1);
     RF_TRY(pad_groups(p, &dy, g.n * g.oh * g.ow, g.groups, g.cog));
     const int64_t out = rf_lanes_fours(g.cog);
     const rf_lanes_grad product = { .kh = g.kh,
@@ -169,87 +170,25 @@ static rf_result plan_filter_scalar(rf_lanes_plan *p)
     return rf_lanes_add_grad(p, &product, x, dy);
 }
 
-/* `a`: channels that are summed over or become rows, per group; `columns`: those that become columns. */
-static double lanes_conv2d_score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
-                                 const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows, int64_t a, int64_t columns,
-                                 bool pack_second)
+double rf_conv2d_lanes_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (!window_travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
-    const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, columns);
-    const double waste = (double)rf_align_up((uint64_t)a, 4) / (double)a *
-                         (double)rf_align_up((uint64_t)columns, tile->columns) / (double)columns;
-    const double packed = (a % 4 ? (double)rf_tensor_bytes(&call->in[0]) * 4 / (double)(a < 4 ? a : 4) : 0) +
-                          (pack_second ? (double)rf_tensor_bytes(&call->in[1]) : 0);
-    return rf_lanes_score(set, caps, call->op->cost(call).flops * waste, packed, 1u + (a % 4 != 0) + pack_second);
+    const rf_piece_kernel *kernel = data;
+    const rf_conv_geometry g = rf_conv_geometry_of(call, kernel->role);
+    const int64_t channels = g.role == RF_ROLE_DATA ? g.cog : g.cig, taps = g.kh * g.kw;
+    const bool scalar = kernel->option;
+    if (g.role != RF_ROLE_FILTER &&
+        !rf_lanes_gather_fits(call, caps, taps, scalar ? channels : rf_lanes_fours(channels), scalar))
+        return 0;
+    if (!window_travels(&g) || !rf_lanes_usable(kernel->set, call, caps, g.groups)) return 0;
+    return rf_cpu_direct_seconds(kernel->set, call, caps, &g, scalar);
 }
 
-static double score_forward(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+rf_result rf_conv2d_lanes_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, rf_lanes_fours(g.cig), false)) return 0;
-    return lanes_conv2d_score(set, call, caps, set->gather, g.n * g.oh * g.ow, g.cig, g.cog, g.cog % 4 != 0);
-}
-
-static double score_data(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, rf_lanes_fours(g.cog), false)) return 0;
-    return lanes_conv2d_score(set, call, caps, set->gather_transposed, g.n * g.h * g.w, g.cog, g.cig, g.cog % 4 != 0) /
-           (double)(g.sy * g.sx);
-}
-
-static double score_filter(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return lanes_conv2d_score(set, call, caps, set->grad, g.kh * g.kw * g.cig, g.cig, g.cog, g.cog % 4 != 0);
-}
-
-/* Without padding, but loads cost four times as much. */
-static double score_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
-                           const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (!window_travels(&g) || !rf_lanes_usable(set, call, caps)) return 0;
-    const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, g.cog);
-    const double waste = (double)rf_align_up((uint64_t)g.cog, tile->columns) / (double)g.cog *
-                         (double)rf_align_up((uint64_t)rows, tile->rows) / (double)rows;
-    const double packed = g.cog % 4 ? (double)rf_tensor_bytes(&call->in[1]) : 0;
-    return rf_lanes_score(set, caps, call->op->cost(call).flops * waste * 2.5, packed, 1u + (g.cog % 4 != 0));
-}
-
-static double score_forward_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    if (!rf_lanes_gather_fits(call, caps, g.kh * g.kw, g.cig, true)) return 0;
-    return score_scalar(set, call, caps, set->gather_scalar, g.n * g.oh * g.ow);
-}
-
-static double score_filter_scalar(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    return score_scalar(set, call, caps, set->grad_scalar, g.kh * g.kw * g.cig);
-}
-
-#define CONV_KERNELS(set)                                                                                              \
-    RF_LANES_KERNEL(conv2d, set, , score_forward, plan_forward);                                                       \
-    RF_LANES_KERNEL(conv2d, set, _scalar, score_forward_scalar, plan_forward_scalar);                                  \
-    RF_LANES_KERNEL(conv2d_data_grad, set, , score_data, plan_data);                                                   \
-    RF_LANES_KERNEL(conv2d_filter_grad, set, , score_filter, plan_filter);                                             \
-    RF_LANES_KERNEL(conv2d_filter_grad, set, _scalar, score_filter_scalar, plan_filter_scalar)
-
-CONV_KERNELS(lanes8_texel);
-CONV_KERNELS(lanes8_storage);
-CONV_KERNELS(lanes4_storage);
-CONV_KERNELS(lanes4_quad);
-CONV_KERNELS(lanes16_texel);
-
-/* As measured beside other work. A turn takes four pixels. */
-double rf_conv2d_filter_seconds(const rf_lanes_set *set, const rf_conv_geometry *g)
-{
-    const int64_t rows = g->kh * g->kw * rf_lanes_fours(g->cin) * 4, pixels = g->n * g->oh * g->ow;
-    const rf_lanes_tile *tile = rf_lanes_choose_grad(set, rows, g->cout, pixels);
-    const uint64_t tiles = rf_div_up((uint64_t)rows, tile->rows) * rf_div_up((uint64_t)g->cout, tile->columns);
-    const double turn = tile->columns > 32 ? 0.35e-6 : tile->columns > 16 ? 0.19e-6 : 0.208e-6;
-    return (double)tiles * (double)pixels / 4 * turn;
+    const rf_piece_kernel *kernel = data;
+    rf_lanes_plan p = { kernel->set, call, caps, plan };
+    if (kernel->role == RF_ROLE_DATA) return plan_data(&p);
+    if (kernel->role == RF_ROLE_FILTER) return kernel->option ? plan_filter_scalar(&p) : plan_filter(&p);
+    return kernel->option ? plan_forward_scalar(&p) : plan_forward(&p);
 }

@@ -2,22 +2,15 @@
 /* Convolutions whose sums have nine summands, as first layers of one channel have, 32 columns at a time, for
  * SwiftShader: one dispatch for each 32. */
 #include "ops/linear/common/conv2d.h"
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
 
 enum { SUMMANDS = 9, COLUMNS = 32, MOST_COLUMNS = 256 };
 
-/* Of shaders/linear/cpu/conv2d_small_k.comp. */
-typedef struct nine_push {
-    int32_t total, first_column, windows, split, line, lines;
-    uint32_t by_line, line_shift, by_lines, lines_shift;
-    int32_t in_h, in_w, out_h, out_w, channels, columns, kernel_w;
-    int32_t stride_y, stride_x, step_y, step_x, first_y, first_x;
-} nine_push;
-_Static_assert(sizeof(nine_push) <= RF_MAX_PUSH, "push constants of conv2d_small_k.comp");
-
-static bool nine_push_of(const rf_op_call *call, const rf_device_caps *caps, nine_push *p)
+static bool small_k_push_of(const rf_op_call *call, const rf_device_caps *caps, rf_push_conv2d_small_k *p)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FORWARD);
     if (g.groups > 1 || g.kh * g.kw * g.cin != SUMMANDS || !rf_fits_storage(call, caps)) return false;
     if (g.cout % COLUMNS != 0 || g.cout > MOST_COLUMNS) return false;
     if (g.cout > COLUMNS && COLUMNS * sizeof(float) % caps->buffer_alignment != 0) return false;
@@ -25,49 +18,49 @@ static bool nine_push_of(const rf_op_call *call, const rf_device_caps *caps, nin
     const int64_t lanes = caps->subgroup_size;
     if (windows > INT32_MAX / 2 || lanes == 0) return false;
     const uint64_t turns = rf_div_up((uint64_t)windows, (uint64_t)lanes);
-    const int64_t parts = rf_lanes_parts(1, 32, (int64_t)turns, 8, rf_loop_limit(caps) / 2);
+    const int64_t parts = rf_linear_parts(1, 32, (int64_t)turns, 8, rf_loop_limit(caps) / 2);
     const uint64_t split = rf_div_up(turns, (uint64_t)parts);
     const rf_magic by_line = rf_magic_make((uint32_t)line), by_lines = rf_magic_make((uint32_t)lines);
-    *p = (nine_push){ .total = (int32_t)rf_div_up(turns, split),
-                      .windows = (int32_t)windows,
-                      .split = (int32_t)split,
-                      .line = (int32_t)line,
-                      .lines = (int32_t)lines,
-                      .by_line = by_line.magic,
-                      .line_shift = by_line.shift,
-                      .by_lines = by_lines.magic,
-                      .lines_shift = by_lines.shift,
-                      .in_h = (int32_t)g.h,
-                      .in_w = (int32_t)g.w,
-                      .out_h = (int32_t)g.oh,
-                      .out_w = (int32_t)g.ow,
-                      .channels = (int32_t)g.cin,
-                      .columns = (int32_t)g.cout,
-                      .kernel_w = (int32_t)g.kw,
-                      .stride_y = (int32_t)g.sy,
-                      .stride_x = (int32_t)g.sx,
-                      .step_y = (int32_t)g.dy,
-                      .step_x = (int32_t)g.dx,
-                      .first_y = -(int32_t)g.pt,
-                      .first_x = -(int32_t)g.pl };
+    *p = (rf_push_conv2d_small_k){ .total = (int32_t)rf_div_up(turns, split),
+                                   .windows = (int32_t)windows,
+                                   .split = (int32_t)split,
+                                   .line = (int32_t)line,
+                                   .lines = (int32_t)lines,
+                                   .by_line = by_line.magic,
+                                   .line_shift = by_line.shift,
+                                   .by_lines = by_lines.magic,
+                                   .lines_shift = by_lines.shift,
+                                   .in_h = (int32_t)g.h,
+                                   .in_w = (int32_t)g.w,
+                                   .out_h = (int32_t)g.oh,
+                                   .out_w = (int32_t)g.ow,
+                                   .channels = (int32_t)g.cin,
+                                   .columns = (int32_t)g.cout,
+                                   .kernel_w = (int32_t)g.kw,
+                                   .stride_y = (int32_t)g.sy,
+                                   .stride_x = (int32_t)g.sx,
+                                   .step_y = (int32_t)g.dy,
+                                   .step_x = (int32_t)g.dx,
+                                   .first_y = -(int32_t)g.pt,
+                                   .first_x = -(int32_t)g.pl };
     return true;
 }
 
-static double nine_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_small_k_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    nine_push p;
+    rf_push_conv2d_small_k p;
     /* Each sum carries its activation: only those that are short. */
     if (!caps->is_cpu || rf_call_is_narrow(call) ||
-        ((const rf_conv2d_attr *)call->attr)->activation > RF_ACTIVATION_LEAKY_RELU || !nine_push_of(call, caps, &p))
+        ((const rf_conv2d_attr *)call->attr)->activation > RF_ACTIVATION_LEAKY_RELU || !small_k_push_of(call, caps, &p))
         return RF_SCORE_NONE;
     const double flops = (double)p.windows * 4 * p.columns * 2 * SUMMANDS;
-    return rf_score_of_time(flops / (caps->driver == RF_DRIVER_SWIFTSHADER ? 60e9 : 2e9) + 3e-5);
+    return rf_score_of_time(rf_cpu_small_k_seconds(caps, flops));
 }
 
-static rf_result add_columns(rf_lanes_plan *lanes, const nine_push *p, rf_binding kernel)
+static rf_result add_columns(rf_lanes_plan *lanes, const rf_push_conv2d_small_k *p, rf_binding kernel)
 {
     const rf_op_call *call = lanes->call;
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FORWARD);
     const bool bias = call->n_in == 3, pool = call->n_out > 1;
     rf_dispatch *d = rf_kernel_plan_add(lanes->plan, &rf_shader_conv2d_nine, (uint64_t)p->split + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -81,25 +74,25 @@ static rf_result add_columns(rf_lanes_plan *lanes, const nine_push *p, rf_bindin
     d->concurrent = p->first_column > 0; /* beside the columns before */
     rf_binding add = kernel;
     if (bias) {
-        add = rf_lanes_input(call, 2);
+        add = rf_linear_input(call, 2);
         add.offset = (uint64_t)p->first_column * sizeof(float);
         add.size = COLUMNS * sizeof(float);
     }
-    rf_lanes_bind(d, rf_lanes_input(call, 0), RF_VIEW_STORAGE, false);
-    rf_lanes_bind(d, kernel, RF_VIEW_STORAGE, false);
-    rf_lanes_bind(d, add, RF_VIEW_STORAGE, false);
+    rf_linear_bind(d, rf_linear_input(call, 0), RF_VIEW_STORAGE, false);
+    rf_linear_bind(d, kernel, RF_VIEW_STORAGE, false);
+    rf_linear_bind(d, add, RF_VIEW_STORAGE, false);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, pool);
     return RF_OK;
 }
 
-static rf_result nine_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_small_k_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
-    nine_push p;
-    if (!nine_push_of(call, caps, &p))
+    rf_push_conv2d_small_k p;
+    if (!small_k_push_of(call, caps, &p))
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: no convolution of nine summands", call->op->name);
     rf_lanes_plan lanes = { .set = &rf_lanes4_quad, .call = call, .caps = caps, .plan = plan };
-    rf_binding kernel = rf_lanes_input(call, 1);
+    rf_binding kernel = rf_linear_input(call, 1);
     const int64_t tiles = p.columns / COLUMNS;
     if (tiles > 1)
         RF_TRY(rf_lanes_pack(&lanes, &kernel, (const int64_t[]){ 1, tiles, SUMMANDS, COLUMNS },
@@ -112,5 +105,3 @@ static rf_result nine_plan(const rf_op_call *call, const rf_device_caps *caps, c
     }
     return RF_OK;
 }
-
-const rf_kernel rf_conv2d_nine = { .name = "nine", .score = nine_score, .plan = nine_plan, .finishes = true };

@@ -5,28 +5,21 @@
  * (shaders/linear/cpu/lanes_taps_grad.comp).
  */
 #include "ops/linear/common/conv2d.h"
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
 
-/* Of shaders/linear/cpu/lanes_taps_grad.comp. */
-typedef struct taps_push {
-    int32_t total, row_tiles, column_tiles, tap_tiles, rows, columns, pixels, split, c_row, c_column, c_tap, c_split;
-    int32_t h, w, oh, ow, wide, stride_y, stride_x, dilation_y, dilation_x, pad_y, pad_x;
-} taps_push;
-_Static_assert(sizeof(taps_push) <= RF_MAX_PUSH, "push constants of lanes_taps_grad.comp");
-
-/* Of the shader: rows of its tiles, and pixels that each half of the lanes takes in a turn of the loop. */
+/* Rows of the shader's tiles, and pixels that each half of the lanes takes in a turn of the loop. */
 enum { TILE_ROWS = 12, HALVES = 2, TURN_PIXELS = 4 };
 
-/* Taps and columns of a tile; seconds of a processor, as measured: of a turn, of what a workgroup does once. Of several
- * taps as many columns as keep the loop within a processor's cache of instructions: with 48 of them it took a quarter
- * longer a product. */
+/* Taps and columns of a tile. Beside several taps stand as many columns as keep the loop within a processor's cache of
+ * instructions: with 48 of them it took a quarter longer a product. */
 typedef struct taps_tile {
     const rf_shader *shader;
     int64_t taps, columns;
-    double turn, rest;
 } taps_tile;
-static const taps_tile single_tile = { &rf_shader_lanes8_texel_taps_grad_1, 1, 48, 0.2e-6, 2e-6 },
-                       line_tile = { &rf_shader_lanes8_texel_taps_grad_3, 3, 16, 0.2e-6, 2e-6 };
+static const taps_tile single_tile = { &rf_shader_lanes8_texel_taps_grad_1, 1, 48 },
+                       line_tile = { &rf_shader_lanes8_texel_taps_grad_3, 3, 16 };
 
 /* How a gradient is taken apart; `swapped`: rows are dy's channels, not the image's. */
 typedef struct taps_plan {
@@ -37,8 +30,10 @@ typedef struct taps_plan {
 
 static double taps_seconds(const taps_plan *t)
 {
-    const double turns = (double)t->pixels / (TURN_PIXELS * HALVES);
-    return (double)t->tiles * (turns * t->tile->turn + (double)t->parts / HALVES * t->tile->rest) + 60e-6;
+    /* A part's pixels are shared by both halves, which end together. */
+    const double tiles = (double)t->tiles * (double)t->parts / HALVES;
+    const double turns = (double)t->pixels / (TURN_PIXELS * (double)t->parts);
+    return rf_cpu_loop_seconds(RF_CPU_LOOP_TAPS, tiles, turns) + RF_CPU_ONCE_TAPS;
 }
 
 /* Whether each pixel of dy meets the image's pixel there, and no other. */
@@ -56,7 +51,7 @@ static bool has_lines_of_three(const rf_conv_geometry *g)
 
 static bool divide_taps(const rf_op_call *call, const rf_device_caps *caps, taps_plan *best)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     if (g.groups != 1 || g.cin % 4 != 0 || g.cout % 4 != 0 || call->n_out > 1) return false;
     for (int swapped = 0; swapped < 2; swapped++) {
         taps_plan t = { .taps = g.kh * g.kw,
@@ -70,76 +65,72 @@ static bool divide_taps(const rf_op_call *call, const rf_device_caps *caps, taps
         t.tiles = t.taps / t.tile->taps * t.row_tiles * t.column_tiles;
         if (!swapped || t.tiles < best->tiles) *best = t;
     }
-    /* Of several taps parts are short, so that the pixels that these share stay in a cache. */
+    /* Parts of several taps are short, so that the pixels that these share stay in a cache. */
     const uint64_t tiles = (uint64_t)best->tiles, wanted = best->taps > 1 ? tiles * 12 : 32;
     const int64_t least = best->taps > 1 ? 512 : 128;
-    const int64_t halves = HALVES * rf_lanes_parts(tiles, wanted, best->pixels / HALVES, least, rf_loop_limit(caps));
+    const int64_t halves = HALVES * rf_linear_parts(tiles, wanted, best->pixels / HALVES, least, rf_loop_limit(caps));
     const int64_t turns = (int64_t)rf_div_up(rf_div_up((uint64_t)best->pixels, (uint64_t)halves), TURN_PIXELS);
     best->split = turns * TURN_PIXELS;
     best->parts = (int64_t)rf_div_up((uint64_t)best->pixels, (uint64_t)best->split * HALVES) * HALVES;
     return true;
 }
 
-static rf_result plan_taps(rf_lanes_plan *p)
+rf_result rf_taps_grad_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    const rf_piece_kernel *kernel = data;
     taps_plan t;
-    if (!divide_taps(p->call, p->caps, &t)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not by taps", p->call->op->name);
-    const rf_conv_geometry g = rf_conv_geometry_of(p->call);
+    if (!divide_taps(call, caps, &t)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not by taps", call->op->name);
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const uint64_t count = (uint64_t)(t.taps * t.rows * t.columns), total = (uint64_t)(t.tiles * t.parts / HALVES);
-    const rf_binding partial = rf_lanes_workspace(p, (uint64_t)t.parts * count * sizeof(float));
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, t.tile->shader, (uint64_t)t.split / TURN_PIXELS);
+    const rf_binding partial = rf_linear_workspace(plan, caps, (uint64_t)t.parts * count * sizeof(float));
+    rf_dispatch *d = rf_kernel_plan_add(plan, t.tile->shader, (uint64_t)t.split / TURN_PIXELS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, p->set->lanes);
+    rf_dispatch_spec(d, kernel->set->lanes);
     rf_dispatch_spec(d, meets_points(&g));
     rf_dispatch_spec(d, t.swapped);
-    const taps_push push = { .total = (int32_t)total,
-                             .row_tiles = (int32_t)t.row_tiles,
-                             .column_tiles = (int32_t)t.column_tiles,
-                             .tap_tiles = (int32_t)(t.taps / t.tile->taps),
-                             .rows = (int32_t)(t.rows / 4),
-                             .columns = (int32_t)(t.columns / 4),
-                             .pixels = (int32_t)t.pixels,
-                             .split = (int32_t)t.split,
-                             .c_row = t.swapped ? 1 : (int32_t)g.cout,
-                             .c_column = t.swapped ? (int32_t)g.cout : 1,
-                             .c_tap = (int32_t)(t.rows * t.columns),
-                             .c_split = (int32_t)count,
-                             .h = (int32_t)g.h,
-                             .w = (int32_t)g.w,
-                             .oh = (int32_t)g.oh,
-                             .ow = (int32_t)g.ow,
-                             .wide = (int32_t)g.kw,
-                             .stride_y = (int32_t)g.sy,
-                             .stride_x = (int32_t)g.sx,
-                             .dilation_y = (int32_t)g.dy,
-                             .dilation_x = (int32_t)g.dx,
-                             .pad_y = (int32_t)g.pt,
-                             .pad_x = (int32_t)g.pl };
+    const rf_push_lanes_taps_grad push = { .total = (int32_t)total,
+                                           .row_tiles = (int32_t)t.row_tiles,
+                                           .column_tiles = (int32_t)t.column_tiles,
+                                           .tap_tiles = (int32_t)(t.taps / t.tile->taps),
+                                           .rows = (int32_t)(t.rows / 4),
+                                           .columns = (int32_t)(t.columns / 4),
+                                           .pixels = (int32_t)t.pixels,
+                                           .split = (int32_t)t.split,
+                                           .c_row = t.swapped ? 1 : (int32_t)g.cout,
+                                           .c_column = t.swapped ? (int32_t)g.cout : 1,
+                                           .c_tap = (int32_t)(t.rows * t.columns),
+                                           .c_split = (int32_t)count,
+                                           .h = (int32_t)g.h,
+                                           .w = (int32_t)g.w,
+                                           .oh = (int32_t)g.oh,
+                                           .ow = (int32_t)g.ow,
+                                           .wide = (int32_t)g.kw,
+                                           .stride_y = (int32_t)g.sy,
+                                           .stride_x = (int32_t)g.sx,
+                                           .dilation_y = (int32_t)g.dy,
+                                           .dilation_x = (int32_t)g.dx,
+                                           .pad_y = (int32_t)g.pt,
+                                           .pad_x = (int32_t)g.pl };
     rf_dispatch_push(d, &push, sizeof(push));
-    rf_dispatch_groups(d, p->caps, total);
-    rf_lanes_bind(d, rf_lanes_input(p->call, t.swapped ? 1 : 0), RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, rf_lanes_input(p->call, t.swapped ? 0 : 1), RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    return rf_lanes_add_sum(p, partial, t.parts, count, count, 0, g.cout, RF_ACTIVATION_LINEAR, false);
+    rf_dispatch_groups(d, caps, total);
+    rf_linear_bind(d, rf_linear_input(call, t.swapped ? 1 : 0), RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, rf_linear_input(call, t.swapped ? 0 : 1), RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_linear_add_sum(
+        plan, call, caps,
+        &(rf_linear_sum){ .partial = partial, .parts = t.parts, .stride = count, .count = count, .columns = g.cout });
 }
 
-/* The direct form's, by how much longer that takes. */
-static double score_taps(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+double rf_taps_grad_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
+    const rf_lanes_set *set = ((const rf_piece_kernel *)data)->set;
     taps_plan t;
-    if (!caps->is_cpu || !rf_lanes_usable(set, call, caps) || !divide_taps(call, caps, &t)) return RF_SCORE_NONE;
+    if (!caps->is_cpu || !rf_lanes_usable(set, call, caps, 1) || !divide_taps(call, caps, &t)) return 0;
     const uint64_t floats = (uint64_t)(t.parts * t.taps * t.rows * t.columns);
     if (floats * sizeof(float) > caps->max_storage_range || floats > INT32_MAX ||
         (uint64_t)t.split / TURN_PIXELS > rf_loop_limit(caps) || (uint64_t)t.parts + 1 > rf_loop_limit(caps))
-        return RF_SCORE_NONE;
-    const rf_conv_geometry g = rf_conv_geometry_of(call);
-    const double margin = 1.05;
-    return rf_conv2d_filter_grad_lanes8_texel.score(call, caps, rf_conv2d_filter_grad_lanes8_texel.data) *
-           rf_conv2d_filter_seconds(set, &g) / (taps_seconds(&t) * margin);
+        return 0;
+    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
+    return rf_cpu_seconds_beside(set, call, caps, &g, taps_seconds(&t) * RF_CPU_MARGIN,
+                                 rf_cpu_direct_filter_loop_seconds(set, &g));
 }
-
-RF_LANES_FUNCTIONS(conv2d_filter_grad, lanes8_texel, _taps, score_taps, plan_taps)
-const rf_kernel rf_conv2d_filter_grad_lanes8_texel_taps = { .name = "lanes8_texel_taps",
-                                                            .score = conv2d_filter_grad_lanes8_texel_taps_score,
-                                                            .plan = conv2d_filter_grad_lanes8_texel_taps_plan,
-                                                            .cuts_up = true };

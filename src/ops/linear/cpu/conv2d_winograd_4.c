@@ -7,33 +7,20 @@
  * Rounding errors. With numbers of x up to X, of the kernel up to K and C channels, a result's products add up to 537 C
  * X K at most (23.2 squared, from the lines of A, B and G), where those of the direct form add up to 9 C X K. But C +
  * 26 roundings follow each other, transforms included, instead of 9 C. So the forward error bound is 6.6 (1 + 26 / C)
- * times that of the direct form. Of numbers of random sign the root of the mean square is 2.1 times that of the direct
- * form. The points 0, 1, -1, 2, -2, with which these transforms were published, have 4.3, and 0, 1, -1, 1/2, -2
+ * times that of the direct form. With numbers of random sign the root of the mean square is 2.1 times that of the
+ * direct form. The points 0, 1, -1, 2, -2, with which these transforms were published, have 4.3, and 0, 1, -1, 1/2, -2
  * have 2.7 (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016; Barabasz, Anderson, Soodhalter and
  * Gregg, Error Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks, 2020, on choosing
  * them). The cases' tolerances hold it as they are, with the channels that it is left to.
  */
 #include "ops/linear/cpu/conv2d_winograd_product.h"
+#include "ops/linear/cpu/kernels.h"
 #include "rf_shaders.h"
 
 enum { SIDE = 6 /* pixels that a block is made of */, BLOCK = 4 /* that it makes */ };
 
-/* Of shaders/linear/cpu/winograd_lines.comp. */
-typedef struct line_push {
-    int32_t total, eights, fours, block_line, lines, w, pad_x;
-} line_push;
-/* Of shaders/linear/cpu/lanes_winograd_4.comp. */
-typedef struct block_push {
-    int32_t total, row_tiles, blocks, columns, channels, lines, h, out_h, out_w, block_lines, block_line, pad_y;
-    int32_t a_block, a_plane, c_row;
-} block_push;
-_Static_assert(sizeof(block_push) <= RF_MAX_PUSH, "push constants of lanes_winograd_4.comp");
-
 /* Rows are blocks. */
 static const rf_lanes_tile tile = { &rf_shader_lanes8_texel_winograd_4, 16, 16 };
-/* Seconds of a processor, as measured: of a turn (four channels, six of the 36 products), of the rest of a tile, and of
- * eight channels of a block's line of pixels. */
-static const double turn_seconds = 0.48e-6, rest_seconds = 9.6e-6, line_seconds = 68e-9;
 /* Fewer channels would make the errors of the transforms stand out against those of the sums. */
 enum { FEWEST_CHANNELS = 16 };
 
@@ -42,124 +29,118 @@ static int64_t count_up(int64_t pixels)
     return (pixels + BLOCK - 1) / BLOCK;
 }
 
-static int64_t count_blocks(const rf_block_product *g)
+static int64_t count_blocks(const rf_winograd_product *g)
 {
     return g->n * count_up(g->oh) * count_up(g->ow);
 }
 
-static int64_t count_eights(const rf_block_product *g)
+static int64_t count_eights(const rf_winograd_product *g)
 {
     return (g->channels + 7) / 8;
 }
 
 /* Eights of one of six matrices of lines; one line is of zeros. */
-static uint64_t plane_eights(const rf_block_product *g)
+static uint64_t plane_eights(const rf_winograd_product *g)
 {
     return (uint64_t)((g->n * g->h + 1) * count_up(g->ow) * count_eights(g));
 }
 
-static uint64_t count_tiles(const rf_block_product *g)
+static uint64_t count_tiles(const rf_winograd_product *g)
 {
     return rf_div_up((uint64_t)count_blocks(g), tile.rows) * rf_div_up((uint64_t)g->columns, tile.columns);
 }
 
-static uint64_t block_loops(const rf_block_product *g)
+static uint64_t block_loops(const rf_winograd_product *g)
 {
     return (uint64_t)rf_lanes_fours(g->channels) * SIDE + 16;
 }
 
 /* d B of all lines of x. */
-static rf_result add_lines(rf_lanes_plan *p, const rf_block_product *g, rf_binding *io)
+static rf_result add_lines(rf_lanes_plan *p, const rf_winograd_product *g, rf_binding *io)
 {
     const uint64_t total = plane_eights(g);
-    const line_push push = { .total = (int32_t)total,
-                             .eights = (int32_t)count_eights(g),
-                             .fours = (int32_t)rf_lanes_fours(g->channels),
-                             .block_line = (int32_t)count_up(g->ow),
-                             .lines = (int32_t)(g->n * g->h),
-                             .w = (int32_t)g->w,
-                             .pad_x = (int32_t)g->pl };
-    const rf_binding to = rf_lanes_workspace(p, total * SIDE * 32);
+    const rf_push_winograd_lines push = { .total = (int32_t)total,
+                                          .eights = (int32_t)count_eights(g),
+                                          .fours = (int32_t)rf_lanes_fours(g->channels),
+                                          .block_line = (int32_t)count_up(g->ow),
+                                          .lines = (int32_t)(g->n * g->h),
+                                          .w = (int32_t)g->w,
+                                          .pad_x = (int32_t)g->pl };
+    const rf_binding to = rf_linear_workspace(p->plan, p->caps, total * SIDE * 32);
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_winograd_lines, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(p->caps, 64));
-    rf_lanes_bind(d, *io, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
+    rf_linear_bind(d, *io, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, to, RF_VIEW_STORAGE, true);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_items(d, p->caps, total);
     *io = to;
     return RF_OK;
 }
 
-static rf_result plan_blocks(rf_lanes_plan *p)
+rf_result rf_winograd_4_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
-    rf_block_product g;
-    if (!rf_block_product_of(p->call, &g)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
-    rf_binding x = rf_lanes_input(p->call, 0), kernel = rf_lanes_input(p->call, 1);
-    RF_TRY(rf_lanes_pad_rows(p, &x, g.n * g.h * g.w, g.channels));
-    RF_TRY(rf_block_add_kernels(p, &g, &rf_shader_winograd_pack_6, tile.columns, SIDE, &kernel));
-    RF_TRY(add_lines(p, &g, &x));
+    const rf_piece_kernel *kernel = data;
+    const rf_conv_geometry own = rf_conv_geometry_of(call, kernel->role);
+    rf_lanes_plan p = { kernel->set, call, caps, plan };
+    rf_winograd_product g;
+    if (!rf_winograd_product_of(call, &own, &g))
+        return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", call->op->name);
+    rf_binding x = rf_linear_input(call, 0), weights = rf_linear_input(call, 1);
+    RF_TRY(rf_lanes_pad_rows(&p, &x, g.n * g.h * g.w, g.channels));
+    RF_TRY(rf_winograd_add_kernels(&p, &g, &rf_shader_winograd_pack_6, tile.columns, SIDE, &weights));
+    RF_TRY(add_lines(&p, &g, &x));
     const uint64_t total = count_tiles(&g);
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, tile.shader, block_loops(&g));
+    rf_dispatch *d = rf_kernel_plan_add(plan, tile.shader, block_loops(&g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_block_bind(p, d, &g, x, kernel);
-    const block_push push = { .total = (int32_t)total,
-                              .row_tiles = (int32_t)rf_div_up((uint64_t)count_blocks(&g), tile.rows),
-                              .blocks = (int32_t)count_blocks(&g),
-                              .columns = (int32_t)g.columns,
-                              .channels = (int32_t)rf_lanes_fours(g.channels),
-                              .lines = (int32_t)(g.n * g.h),
-                              .h = (int32_t)g.h,
-                              .out_h = (int32_t)g.oh,
-                              .out_w = (int32_t)g.ow,
-                              .block_lines = (int32_t)count_up(g.oh),
-                              .block_line = (int32_t)count_up(g.ow),
-                              .pad_y = (int32_t)g.pt,
-                              .a_block = (int32_t)count_eights(&g) * 2,
-                              .a_plane = (int32_t)plane_eights(&g) * 2,
-                              .c_row = (int32_t)g.columns };
+    rf_winograd_bind(&p, d, &g, x, weights);
+    const rf_push_lanes_winograd_4 push = { .total = (int32_t)total,
+                                            .row_tiles = (int32_t)rf_div_up((uint64_t)count_blocks(&g), tile.rows),
+                                            .blocks = (int32_t)count_blocks(&g),
+                                            .columns = (int32_t)g.columns,
+                                            .channels = (int32_t)rf_lanes_fours(g.channels),
+                                            .lines = (int32_t)(g.n * g.h),
+                                            .h = (int32_t)g.h,
+                                            .out_h = (int32_t)g.oh,
+                                            .out_w = (int32_t)g.ow,
+                                            .block_lines = (int32_t)count_up(g.oh),
+                                            .block_line = (int32_t)count_up(g.ow),
+                                            .pad_y = (int32_t)g.pt,
+                                            .a_block = (int32_t)count_eights(&g) * 2,
+                                            .a_plane = (int32_t)plane_eights(&g) * 2,
+                                            .c_row = (int32_t)g.columns };
     rf_dispatch_push(d, &push, sizeof(push));
-    rf_dispatch_groups(d, p->caps, total);
+    rf_dispatch_groups(d, caps, total);
     return RF_OK;
 }
 
 /* Whether a slope that changes at zero follows, or a maximum. Where all inputs of a result are zero, as at the edges of
  * images, the direct form and blocks of 2 x 2 make exactly zero of them, and these blocks what is left of sums of their
  * neighbours. That is no larger than other errors, but would let half of such pixels take part in a gradient. */
-static bool has_kink(const rf_op_call *call)
+static bool has_kink(const rf_op_call *call, rf_linear_role role)
 {
     const rf_conv2d_attr *attr = call->attr;
-    return call->op == &rf_op_conv2d &&
+    return role == RF_ROLE_FORWARD &&
            (attr->max_pool || attr->activation == RF_ACTIVATION_RELU || attr->activation == RF_ACTIVATION_LEAKY_RELU);
 }
 
-/* The direct form's, by how much longer that takes. */
-static double score_blocks(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+double rf_winograd_4_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_kernel *direct = call->op == &rf_op_conv2d ? &rf_conv2d_lanes8_texel : &rf_conv2d_data_grad_lanes8_texel;
-    rf_block_product g;
-    if (!caps->is_cpu || !rf_block_product_of(call, &g) || !rf_lanes_usable(set, call, caps) || !rf_flat_texels(caps))
-        return RF_SCORE_NONE;
-    if (g.columns <= RF_BLOCK_FEW_COLUMNS || g.channels < FEWEST_CHANNELS || has_kink(call)) return RF_SCORE_NONE;
-    const uint64_t kernels = rf_block_kernel_fours(&g, tile.columns, SIDE), lines = plane_eights(&g) * SIDE * 2;
-    const uint64_t most = kernels > lines ? kernels : lines;
+    const rf_piece_kernel *kernel = data;
+    const rf_conv_geometry own = rf_conv_geometry_of(call, kernel->role);
+    rf_winograd_product g;
+    if (!caps->is_cpu || !rf_winograd_product_of(call, &own, &g) || !rf_lanes_usable(kernel->set, call, caps, 1) ||
+        !rf_flat_texels(caps))
+        return 0;
+    if (g.columns <= RF_WINOGRAD_FEW_COLUMNS || g.channels < FEWEST_CHANNELS || has_kink(call, own.role)) return 0;
+    const uint64_t weights = rf_winograd_kernel_fours(&g, tile.columns, SIDE), lines = plane_eights(&g) * SIDE * 2;
+    const uint64_t most = weights > lines ? weights : lines;
     if (most * 16 > caps->max_storage_range || most > caps->max_texel_elements || most > INT32_MAX ||
         block_loops(&g) > rf_loop_limit(caps))
-        return RF_SCORE_NONE;
-    const double transforms = (double)kernels * 16 / 4e9 + (double)plane_eights(&g) * line_seconds + 80e-6,
-                 margin = 1.05;
-    const double seconds =
-        (double)count_tiles(&g) * ((double)rf_lanes_fours(g.channels) * SIDE * turn_seconds + rest_seconds);
-    return direct->score(call, caps, direct->data) * rf_block_direct_seconds(&g) / (seconds * margin + transforms);
+        return 0;
+    const double transforms = rf_cpu_pass_seconds(RF_CPU_PASS_KERNELS_4, (double)weights * 16) +
+                              rf_cpu_pass_seconds(RF_CPU_PASS_LINES, (double)plane_eights(&g)) + RF_CPU_ONCE_WINOGRAD_4;
+    const double loop =
+        rf_cpu_loop_seconds(RF_CPU_LOOP_WINOGRAD_4, (double)count_tiles(&g), (double)rf_lanes_fours(g.channels) * SIDE);
+    return rf_winograd_seconds_of(kernel->set, call, caps, &own, &g, loop * RF_CPU_MARGIN + transforms);
 }
-
-#define BLOCK_KERNEL(op)                                                                                               \
-    RF_LANES_FUNCTIONS(op, lanes8_texel, _winograd_4, score_blocks, plan_blocks)                                       \
-    const rf_kernel rf_##op##_lanes8_texel_winograd_4 = { .name = "lanes8_texel_winograd_4",                           \
-                                                          .score = op##_lanes8_texel_winograd_4_score,                 \
-                                                          .plan = op##_lanes8_texel_winograd_4_plan,                   \
-                                                          .cuts_up = true,                                             \
-                                                          .block = BLOCK }
-
-BLOCK_KERNEL(conv2d);
-BLOCK_KERNEL(conv2d_data_grad);

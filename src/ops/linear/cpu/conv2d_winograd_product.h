@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels by Winograd's algorithms for blocks of 2 x 2 and of 4 x 4 pixels share. */
+/* Shared by the kernels by Winograd's algorithms for blocks of 2 x 2 and of 4 x 4 pixels. */
 #ifndef RF_OPS_LINEAR_CPU_CONV2D_WINOGRAD_PRODUCT_H
 #define RF_OPS_LINEAR_CPU_CONV2D_WINOGRAD_PRODUCT_H
 
 #include "ops/linear/common/conv2d.h"
+#include "ops/linear/cpu/model.h"
 
 /* A convolution of images h w channels to oh ow columns; of the kernel: where tap 0 starts, elements from tap to tap,
  * from channel to channel, from column to column. */
-typedef struct rf_block_product {
+typedef struct rf_winograd_product {
     int64_t n, h, w, oh, ow, pt, pl, channels, columns;
     int64_t base, tap, row, column;
     uint32_t activation;
     bool bias;
-} rf_block_product;
+} rf_winograd_product;
 
-/* Of conv2d, or of conv2d_data_grad as a convolution of dy; false where it is none of 3 x 3 with steps of one. */
-bool rf_block_product_of(const rf_op_call *call, rf_block_product *p);
+/* A convolution, or its data gradient as a convolution of dy; false where it is none of 3 x 3 with steps of one. */
+bool rf_winograd_product_of(const rf_op_call *call, const rf_conv_geometry *own, rf_winograd_product *p);
 
-/* What the direct form takes, in seconds of a processor, as measured beside other work. */
-double rf_block_direct_seconds(const rf_block_product *g);
-/* It has a tile of four columns, and no other kernel is for so few. */
-enum { RF_BLOCK_FEW_COLUMNS = 8 };
+/* Seconds of the call, of which a processor takes so many by blocks. */
+double rf_winograd_seconds_of(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                              const rf_conv_geometry *own, const rf_winograd_product *p, double seconds);
+/* The direct form has a tile of four columns, and no other kernel is for so few. */
+enum { RF_WINOGRAD_FEW_COLUMNS = 8 };
 
 /* u = G k G^T of all kernels k, made by `shader` for blocks of which `side` pixels a side are read, for tiles of so
  * many columns. */
-uint64_t rf_block_kernel_fours(const rf_block_product *g, uint32_t tile_columns, uint32_t side);
-rf_result rf_block_add_kernels(rf_lanes_plan *p, const rf_block_product *g, const rf_shader *shader,
-                               uint32_t tile_columns, uint32_t side, rf_binding *io);
+uint64_t rf_winograd_kernel_fours(const rf_winograd_product *g, uint32_t tile_columns, uint32_t side);
+rf_result rf_winograd_add_kernels(rf_lanes_plan *p, const rf_winograd_product *g, const rf_shader *shader,
+                                  uint32_t tile_columns, uint32_t side, rf_binding *io);
 /* Constants and operands of lanes_winograd.comp and lanes_winograd_4.comp, for images and kernels in their forms. */
-void rf_block_bind(rf_lanes_plan *p, rf_dispatch *d, const rf_block_product *g, rf_binding images, rf_binding kernels);
+void rf_winograd_bind(rf_lanes_plan *p, rf_dispatch *d, const rf_winograd_product *g, rf_binding images,
+                      rf_binding kernels);
 
 #endif

@@ -1,49 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/cpu/lanes.h"
+#include "ops/linear/cpu/model.h"
 
 #include "rf_shaders.h"
 
-typedef struct gather_push {
-    int32_t total, row_tiles, column_tiles, rows, columns, channels, taps, h, w, pixels, width, steps, dilation,
-        padding;
-    int32_t a_pixel, b_base, b_tap, b_row, b_last, c_row, z_dim_1, z_dim_2, a_z[3], b_z[3], c_z, bias_z, split, c_split;
-} gather_push;
-_Static_assert(sizeof(gather_push) <= RF_MAX_PUSH, "push constants of lanes_gather.comp");
-
-typedef struct grad_push {
-    int32_t total, row_tiles, column_tiles, parts, taps, loads, channels, columns, h, w, oh, ow, count;
-    int32_t stride, dilation, padding, a_pixel, b_pixel, c_row, split, z_dim_1, z_dim_2, a_z[3], b_z[3], c_z, bias_z;
-    int32_t c_split, bias_gradient_at;
-} grad_push;
-_Static_assert(sizeof(grad_push) <= RF_MAX_PUSH, "push constants of lanes_grad.comp");
-
-static int32_t packed_pair(int64_t y, int64_t x)
-{
-    return (int32_t)((uint32_t)(y & 0xffff) | (uint32_t)(x & 0xffff) << 16);
-}
+/* The quad shaders, which are in place of others in a set, have the same push constants. */
+_Static_assert(sizeof(rf_push_quad_gather) == sizeof(rf_push_lanes_gather) &&
+                   sizeof(rf_push_quad_grad) == sizeof(rf_push_lanes_grad),
+               "push constants of quad_gather.comp and quad_grad.comp");
 
 /* ---- operands ---- */
-
-rf_binding rf_lanes_input(const rf_op_call *call, uint32_t index)
-{
-    return (rf_binding){ .kind = RF_BIND_INPUT, .index = index, .size = rf_tensor_bytes(&call->in[index]) };
-}
-
-rf_binding rf_lanes_workspace(rf_lanes_plan *p, uint64_t bytes)
-{
-    const rf_binding o = { .kind = RF_BIND_WORKSPACE,
-                           .offset = rf_align_up(p->plan->workspace, p->caps->buffer_alignment),
-                           .size = bytes };
-    p->plan->workspace = o.offset + bytes;
-    return o;
-}
-
-void rf_lanes_bind(rf_dispatch *d, rf_binding o, rf_bind_view view, bool write)
-{
-    o.view = view;
-    o.write = write;
-    rf_bind(d, o);
-}
 
 static rf_bind_view view_of(const rf_lanes_set *set, bool scalar)
 {
@@ -57,17 +23,29 @@ rf_result rf_lanes_pack(rf_lanes_plan *p, rf_binding *io, const int64_t dim[4], 
     const uint64_t total = (uint64_t)(dim[0] * dim[1] * dim[2] * fours);
     const rf_magic d1 = rf_magic_make((uint32_t)dim[1]), d2 = rf_magic_make((uint32_t)dim[2]),
                    d3 = rf_magic_make((uint32_t)fours);
-    const uint32_t push[] = { (uint32_t)total, (uint32_t)dim[1], (uint32_t)dim[2], (uint32_t)fours, d1.magic,
-                              d2.magic,        d3.magic,         d1.shift,         d2.shift,        d3.shift,
-                              (uint32_t)s[0],  (uint32_t)s[1],   (uint32_t)s[2],   (uint32_t)s[3],  (uint32_t)dim[3] };
-    const rf_binding to = rf_lanes_workspace(p, total * 16);
+    const rf_push_linear_pack push = { .total = (uint32_t)total,
+                                       .d1 = (uint32_t)dim[1],
+                                       .d2 = (uint32_t)dim[2],
+                                       .d3 = (uint32_t)fours,
+                                       .magic1 = d1.magic,
+                                       .magic2 = d2.magic,
+                                       .magic3 = d3.magic,
+                                       .shift1 = d1.shift,
+                                       .shift2 = d2.shift,
+                                       .shift3 = d3.shift,
+                                       .s0 = (int32_t)s[0],
+                                       .s1 = (int32_t)s[1],
+                                       .s2 = (int32_t)s[2],
+                                       .s3 = (int32_t)s[3],
+                                       .valid = (int32_t)dim[3] };
+    const rf_binding to = rf_linear_workspace(p->plan, p->caps, total * 16);
     rf_dispatch *d =
         rf_kernel_plan_add(p->plan, p->set->texel ? &rf_shader_linear_pack_texel : &rf_shader_linear_pack, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(p->caps, 128));
-    rf_lanes_bind(d, *io, view_of(p->set, true), false);
-    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
-    rf_dispatch_push(d, push, sizeof(push));
+    rf_linear_bind(d, *io, view_of(p->set, true), false);
+    rf_linear_bind(d, to, RF_VIEW_STORAGE, true);
+    rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_items(d, p->caps, total);
     d->concurrent = p->plan->count > 1; /* packs stand first and touch nothing in common */
     *io = to;
@@ -85,40 +63,14 @@ rf_result rf_lanes_pad_rows(rf_lanes_plan *p, rf_binding *io, int64_t rows, int6
 /* The most iterations of an invocation beside those over summands: the quad kernels' last pass over a tile. */
 enum { SHORT_LOOPS = 400 };
 
-int64_t rf_lanes_parts(uint64_t tiles, uint64_t wanted, int64_t length, int64_t shortest, uint64_t longest)
-{
-    const int64_t fewest = (int64_t)rf_div_up((uint64_t)length, longest);
-    const int64_t most = length / shortest, parts = tiles >= wanted ? 1 : (int64_t)rf_div_up(wanted, tiles);
-    const int64_t useful = most < 1 ? 1 : parts < most ? parts : most;
-    return useful < fewest ? fewest : useful;
-}
-
-rf_result rf_lanes_add_sum(rf_lanes_plan *p, rf_binding partial, int64_t parts, uint64_t stride, uint64_t count,
-                           uint64_t extra, int64_t columns, uint32_t activation, bool bias)
-{
-    const uint64_t total = rf_div_up(count, 4);
-    const int32_t push[] = { (int32_t)total, (int32_t)count,        (int32_t)columns,
-                             (int32_t)parts, (int32_t)(stride / 4), (int32_t)(count - extra) };
-    rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_linear_sum, (uint64_t)parts + 1);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(p->caps, 128));
-    rf_dispatch_spec(d, activation);
-    rf_dispatch_spec(d, bias);
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
-    if (bias)
-        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else
-        rf_lanes_bind(d, partial, RF_VIEW_STORAGE, false);
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_bind_whole(d, RF_BIND_OUTPUT, extra ? 1 : 0);
-    rf_dispatch_push(d, push, sizeof(push));
-    rf_dispatch_items(d, p->caps, total);
-    return RF_OK;
-}
-
 uint32_t rf_lanes_row_width(int64_t elements)
 {
     return elements % 8 == 0 ? 2 : elements % 4 == 0;
+}
+
+static int32_t four_bytes(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return (int32_t)((uint32_t)a | (uint32_t)b << 8 | (uint32_t)c << 16 | (uint32_t)d << 24);
 }
 
 static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint64_t loops, uint32_t activation,
@@ -130,6 +82,17 @@ static rf_dispatch *add_product(rf_lanes_plan *p, const rf_shader *shader, uint6
     rf_dispatch_spec(d, activation);
     rf_dispatch_spec(d, bias);
     return d;
+}
+
+/* Binds operands, bias and sums of a product, and adds up those of several parts. */
+static rf_result finish_product(rf_lanes_plan *p, rf_dispatch *d, rf_binding a, rf_binding b, bool scalar,
+                                rf_linear_sum sum)
+{
+    rf_linear_bind(d, a, view_of(p->set, scalar), false);
+    rf_linear_bind(d, b, view_of(p->set, false), false);
+    rf_linear_bind(d, sum.bias ? rf_linear_input(p->call, 2) : b, RF_VIEW_STORAGE, false);
+    sum.partial = rf_linear_bind_sums(d, p->plan, p->caps, sum.parts, sum.stride, sum.extra ? 1 : 0);
+    return sum.parts == 1 ? RF_OK : rf_linear_add_sum(p->plan, p->call, p->caps, &sum);
 }
 
 /* Fraction of the taps along one axis that fall on a pixel of a, over all output pixels. */
@@ -197,7 +160,7 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
     const int64_t taps = g->kh * g->kw;
     const uint64_t longest = (uint64_t)longest_gather(p->caps, taps);
     int64_t parts = g->scalar   ? 1
-                    : taps == 1 ? rf_lanes_parts(tiles, 4, g->channels, 64, longest)
+                    : taps == 1 ? rf_linear_parts(tiles, 4, g->channels, 64, longest)
                                 : (int64_t)rf_div_up((uint64_t)g->channels, longest);
     const int64_t split = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)g->channels, (uint64_t)split);
@@ -209,52 +172,47 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
     rf_dispatch_spec(d, g->upy > 1 || g->upx > 1);
     rf_dispatch_spec(d, images_first(set, g, tile));
     const uint64_t total = tiles * (uint64_t)parts;
-    const gather_push push = { (int32_t)total,
-                               (int32_t)row_tiles,
-                               (int32_t)column_tiles,
-                               (int32_t)g->rows,
-                               (int32_t)g->columns,
-                               (int32_t)g->channels,
-                               packed_pair(g->kh, g->kw),
-                               (int32_t)g->h,
-                               (int32_t)g->w,
-                               (int32_t)(g->oh * g->ow),
-                               (int32_t)g->ow,
-                               (int32_t)((uint32_t)g->sy | (uint32_t)g->sx << 8 | (uint32_t)g->upy << 16 |
-                                         (uint32_t)g->upx << 24),
-                               packed_pair(g->dy, g->dx),
-                               packed_pair(g->pt, g->pl),
-                               (int32_t)g->a_pixel,
-                               (int32_t)g->b_base,
-                               (int32_t)g->b_tap,
-                               (int32_t)g->b_row,
-                               (int32_t)g->b_last,
-                               (int32_t)g->c_row,
-                               (int32_t)g->z.dim_1,
-                               (int32_t)g->z.dim_2,
-                               { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
-                               { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] },
-                               (int32_t)g->z.c,
-                               (int32_t)g->z.bias,
-                               (int32_t)split,
-                               (int32_t)stride };
+    const rf_push_lanes_gather push = { .total = (int32_t)total,
+                                        .row_tiles = (int32_t)row_tiles,
+                                        .column_tiles = (int32_t)column_tiles,
+                                        .rows = (int32_t)g->rows,
+                                        .columns = (int32_t)g->columns,
+                                        .channels = (int32_t)g->channels,
+                                        .taps = rf_lanes_pair(g->kh, g->kw),
+                                        .h = (int32_t)g->h,
+                                        .w = (int32_t)g->w,
+                                        .pixels = (int32_t)(g->oh * g->ow),
+                                        .width = (int32_t)g->ow,
+                                        .steps = four_bytes(g->sy, g->sx, g->upy, g->upx),
+                                        .dilation = rf_lanes_pair(g->dy, g->dx),
+                                        .padding = rf_lanes_pair(g->pt, g->pl),
+                                        .a_pixel = (int32_t)g->a_pixel,
+                                        .b_base = (int32_t)g->b_base,
+                                        .b_tap = (int32_t)g->b_tap,
+                                        .b_row = (int32_t)g->b_row,
+                                        .b_last = (int32_t)g->b_last,
+                                        .c_row = (int32_t)g->c_row,
+                                        .z_dim_1 = (int32_t)g->z.dim_1,
+                                        .z_dim_2 = (int32_t)g->z.dim_2,
+                                        .a_z0 = (int32_t)g->z.a[0],
+                                        .a_z1 = (int32_t)g->z.a[1],
+                                        .a_z2 = (int32_t)g->z.a[2],
+                                        .b_z0 = (int32_t)g->z.b[0],
+                                        .b_z1 = (int32_t)g->z.b[1],
+                                        .b_z2 = (int32_t)g->z.b[2],
+                                        .c_z = (int32_t)g->z.c,
+                                        .bias_z = (int32_t)g->z.bias,
+                                        .split = (int32_t)split,
+                                        .c_split = (int32_t)stride };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, p->caps, total);
-    rf_lanes_bind(d, a, view_of(set, g->scalar), false);
-    rf_lanes_bind(d, b, view_of(set, false), false);
-    if (g->bias)
-        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else
-        rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
-    if (parts == 1) {
-        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-        return RF_OK;
-    }
-    const rf_binding partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    return rf_lanes_add_sum(p, partial, parts, stride, count, 0, g->c_row, g->activation, g->bias);
+    return finish_product(p, d, a, b, g->scalar,
+                          (rf_linear_sum){ .parts = parts,
+                                           .stride = stride,
+                                           .count = count,
+                                           .columns = g->c_row,
+                                           .activation = g->activation,
+                                           .bias = g->bias });
 }
 
 rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding a, rf_binding b)
@@ -270,7 +228,7 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding
     const uint64_t extra = g->bias_gradient ? rf_tensor_bytes(&p->call->out[1]) / sizeof(float) : 0;
     const uint64_t main_count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float);
     const uint64_t stride = rf_align_up(main_count + extra, 4);
-    int64_t parts = rf_lanes_parts(tiles, 32, pixels, 128, rf_loop_limit(p->caps) / 2 * 4);
+    int64_t parts = rf_linear_parts(tiles, 32, pixels, 128, rf_loop_limit(p->caps) / 2 * 4);
     const int64_t split = (int64_t)rf_div_up(rf_div_up((uint64_t)pixels, (uint64_t)parts), 4) * 4;
     parts = (int64_t)rf_div_up((uint64_t)pixels, (uint64_t)split);
 
@@ -280,93 +238,55 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (set->texel) rf_dispatch_spec(d, g->columns % 4 == 0 && g->c_row % 4 == 0 && g->z.c % 4 == 0);
     const uint64_t total = tiles * (uint64_t)parts;
-    const grad_push push = { (int32_t)total,
-                             (int32_t)row_tiles,
-                             (int32_t)column_tiles,
-                             (int32_t)parts,
-                             packed_pair(g->kh, g->kw),
-                             (int32_t)g->loads,
-                             (int32_t)g->channels,
-                             (int32_t)g->columns,
-                             (int32_t)g->h,
-                             (int32_t)g->w,
-                             (int32_t)g->oh,
-                             (int32_t)g->ow,
-                             (int32_t)pixels,
-                             packed_pair(g->sy, g->sx),
-                             packed_pair(g->dy, g->dx),
-                             packed_pair(g->pt, g->pl),
-                             (int32_t)g->a_pixel,
-                             (int32_t)g->b_pixel,
-                             (int32_t)g->c_row,
-                             (int32_t)split,
-                             (int32_t)g->z.dim_1,
-                             (int32_t)g->z.dim_2,
-                             { (int32_t)g->z.a[0], (int32_t)g->z.a[1], (int32_t)g->z.a[2] },
-                             { (int32_t)g->z.b[0], (int32_t)g->z.b[1], (int32_t)g->z.b[2] },
-                             (int32_t)g->z.c,
-                             (int32_t)g->z.bias,
-                             (int32_t)stride,
-                             !g->bias_gradient ? -1
-                             : parts > 1       ? (int32_t)main_count
-                                               : 0 };
+    const int32_t bias_gradient_at = parts > 1 ? (int32_t)main_count : 0;
+    const rf_push_lanes_grad push = { .total = (int32_t)total,
+                                      .row_tiles = (int32_t)row_tiles,
+                                      .column_tiles = (int32_t)column_tiles,
+                                      .parts = (int32_t)parts,
+                                      .taps = rf_lanes_pair(g->kh, g->kw),
+                                      .loads = (int32_t)g->loads,
+                                      .channels = (int32_t)g->channels,
+                                      .columns = (int32_t)g->columns,
+                                      .h = (int32_t)g->h,
+                                      .w = (int32_t)g->w,
+                                      .oh = (int32_t)g->oh,
+                                      .ow = (int32_t)g->ow,
+                                      .count = (int32_t)pixels,
+                                      .stride = rf_lanes_pair(g->sy, g->sx),
+                                      .dilation = rf_lanes_pair(g->dy, g->dx),
+                                      .padding = rf_lanes_pair(g->pt, g->pl),
+                                      .a_pixel = (int32_t)g->a_pixel,
+                                      .b_pixel = (int32_t)g->b_pixel,
+                                      .c_row = (int32_t)g->c_row,
+                                      .split = (int32_t)split,
+                                      .z_dim_1 = (int32_t)g->z.dim_1,
+                                      .z_dim_2 = (int32_t)g->z.dim_2,
+                                      .a_z0 = (int32_t)g->z.a[0],
+                                      .a_z1 = (int32_t)g->z.a[1],
+                                      .a_z2 = (int32_t)g->z.a[2],
+                                      .b_z0 = (int32_t)g->z.b[0],
+                                      .b_z1 = (int32_t)g->z.b[1],
+                                      .b_z2 = (int32_t)g->z.b[2],
+                                      .c_z = (int32_t)g->z.c,
+                                      .bias_z = (int32_t)g->z.bias,
+                                      .c_split = (int32_t)stride,
+                                      .bias_gradient_at = g->bias_gradient ? bias_gradient_at : -1 };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, p->caps, total);
-    rf_lanes_bind(d, a, view_of(set, g->scalar), false);
-    rf_lanes_bind(d, b, view_of(set, false), false);
-    if (g->bias)
-        rf_lanes_bind(d, rf_lanes_input(p->call, 2), RF_VIEW_STORAGE, false);
-    else
-        rf_lanes_bind(d, b, RF_VIEW_STORAGE, false);
-    if (parts == 1) {
-        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-        rf_bind_whole(d, RF_BIND_OUTPUT, g->bias_gradient ? 1 : 0);
-        return RF_OK;
-    }
-    const rf_binding partial = rf_lanes_workspace(p, (uint64_t)parts * stride * sizeof(float));
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    return rf_lanes_add_sum(p, partial, parts, stride, main_count + extra, extra, g->columns, g->activation, g->bias);
+    return finish_product(p, d, a, b, g->scalar,
+                          (rf_linear_sum){ .parts = parts,
+                                           .stride = stride,
+                                           .count = main_count + extra,
+                                           .extra = extra,
+                                           .columns = g->columns,
+                                           .activation = g->activation,
+                                           .bias = g->bias });
 }
 
-/* ---- choice ---- */
-
-const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
-                                     int64_t columns)
-{
-    /* Time for the same number of products: larger tiles make better use of what they load. Where a transposed gather
-     * may as well be tall it is, so that data gradients of wide and of narrow layers share one pipeline: it takes
-     * lavapipe most of a second to compile. Other products read their left operand again for each tile of columns, and
-     * have few summands where that is much: of 48 columns three narrow tiles lose there. */
-    const bool transposed = tiles == set->gather_transposed;
-    const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1,
-                                               [RF_LANES_NARROW] = 1.25,
-                                               [RF_LANES_ABREAST] = transposed && set->lanes == 8 ? 1.2 : 1.35,
-                                               [RF_LANES_TALL] = transposed ? 0.99 : 1.02,
-                                               [RF_LANES_SLIM] = 3 };
-    const rf_lanes_tile *best = NULL;
-    double least = 0;
-    for (int i = 0; i < RF_LANES_SHAPES; i++) {
-        const rf_lanes_tile *tile = &tiles[i];
-        if (!tile->shader) continue;
-        const double work = slowness[i] * (double)rf_align_up((uint64_t)rows, tile->rows) *
-                            (double)rf_align_up((uint64_t)columns, tile->columns);
-        if (best && work >= least) continue;
-        best = tile;
-        least = work;
-    }
-    return best;
-}
-
-const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows, int64_t columns, int64_t summands)
-{
-    const double small = 1e6; /* multiplications: about 30 us */
-    if ((double)rows * (double)columns * (double)summands < small) return &set->grad[RF_LANES_WIDE];
-    return rf_lanes_choose(set, set->grad, rows, columns);
-}
+/* ---- what devices can run ---- */
 
 /* By which factor an operand may grow when its rows, along either axis, are padded to multiples of four. */
-static uint64_t input_growth(const rf_op_call *call, uint32_t input)
+static uint64_t input_growth(const rf_op_call *call, uint32_t input, int64_t groups)
 {
     const rf_shape *shape = &call->in[input].shape;
     uint64_t worst = 1;
@@ -374,12 +294,10 @@ static uint64_t input_growth(const rf_op_call *call, uint32_t input)
         const uint64_t factor = shape->dim[i] % 4 == 0 ? 1 : shape->dim[i] < 4 ? 4 : 2;
         if (factor > worst) worst = factor;
     }
-    /* The channels of a group are padded one group at a time. */
-    if (call->op != &rf_op_matmul && ((const rf_conv2d_attr *)call->attr)->groups > 1) worst = 4;
-    return worst;
+    return groups > 1 ? 4 : worst;
 }
 
-bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps, int64_t groups)
 {
     if (caps->subgroup_size != set->lanes || !caps->full_subgroups) return false;
     if (set->quad && !caps->subgroup_quad) return false;
@@ -387,7 +305,7 @@ bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_d
     if (set->shuffle ? !caps->subgroup_shuffle : !caps->subgroup_ballot) return false;
     for (uint32_t i = 0; i < call->n_in; i++) {
         if (call->op->shape_only >> i & 1) continue;
-        const uint64_t bytes = rf_tensor_bytes(&call->in[i]) * input_growth(call, i);
+        const uint64_t bytes = rf_tensor_bytes(&call->in[i]) * input_growth(call, i, groups);
         if (bytes > caps->max_storage_range) return false;
         if (set->texel && bytes / 4 > caps->max_texel_elements)
             return false; /* a texel of the scalar kernels is a float */
@@ -397,13 +315,7 @@ bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_d
     return true;
 }
 
-double rf_lanes_score(const rf_lanes_set *set, const rf_device_caps *caps, double padded_flops, double packed_bytes,
-                      uint32_t dispatches)
-{
-    const double rate = caps->driver == set->favourite ? 60e9 : 30e9;
-    const double seconds = padded_flops / rate + packed_bytes / 4e9 + 30e-6 * dispatches;
-    return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
-}
+/* ---- sets ---- */
 
 #define TILE(name, rows, columns)                                                                                      \
     {                                                                                                                  \
@@ -451,7 +363,7 @@ const rf_lanes_set rf_lanes4_quad = {
     .favourite = RF_DRIVER_SWIFTSHADER,
     .gather = { TILE(lanes4_quad_gather_2, 32, 32), TILE(lanes4_quad_gather_1, 32, 16) },
     .grad = { TILE(lanes4_quad_grad_2, 32, 32), TILE(lanes4_quad_grad_1, 32, 16) },
-    /* Of these, quad kernels take SwiftShader five to seven seconds each to compile. */
+    /* Quad kernels of these take SwiftShader five to seven seconds each to compile. */
     .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 32), TILE(lanes4_storage_gather_t_1, 16, 16) },
     .gather_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_gather_s, 16, 32),
     .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),

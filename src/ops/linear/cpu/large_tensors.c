@@ -2,7 +2,6 @@
 #include "ops/linear/cpu/large_tensors.h"
 
 #include "ops/linear/common/matmul.h"
-#include "rf_shaders.h"
 
 enum { MAX_CHUNKS = 256 };
 
@@ -38,19 +37,15 @@ static bool matmul_cuts(const rf_op_call *call, cuts *out)
     return true;
 }
 
-static bool find_cuts(const rf_op_call *call, cuts *out)
+static bool find_cuts(const rf_op_call *call, rf_linear_role role, cuts *out)
 {
     *out = (cuts){ .in_mask = 1, .out_mask = call->n_out > 1 ? 3 : 1, .length = leading_size(&call->in[0]) };
-    if (call->op == &rf_op_matmul) {
-        if (!matmul_cuts(call, out)) return false;
-    } else if (call->op == &rf_op_conv2d_data_grad) {
-        out->in_mask = 1 | 1u << 2; /* the image, of which only the shape exists */
-    } else if (call->op == &rf_op_conv2d_filter_grad) {
+    if (role == RF_ROLE_MATMUL && !matmul_cuts(call, out)) return false;
+    if (role == RF_ROLE_DATA) out->in_mask = 1 | 1u << 2; /* a gradient's image, of which only the shape exists */
+    if (role == RF_ROLE_FILTER) {
         out->in_mask = 3;
         out->out_mask = 0;
         out->sums = true;
-    } else if (call->op != &rf_op_conv2d && call->op != &rf_op_conv2d_transpose) {
-        return false;
     }
     return out->length > 1;
 }
@@ -80,14 +75,15 @@ static int64_t aligned_rows(const rf_op_call *call, const rf_device_caps *caps, 
 
 /* The call for `rows` of the leading dimension. Sums over pieces get bias and activation at the end: `plain` is the
  * attribute without, for the piece to refer to. */
-static rf_op_call piece_of(const rf_op_call *call, const cuts *c, int64_t rows, rf_matmul_attr *plain)
+static rf_op_call piece_of(const rf_op_call *call, rf_linear_role role, const cuts *c, int64_t rows,
+                           rf_matmul_attr *plain)
 {
     rf_op_call piece = *call;
     for (uint32_t i = 0; i < call->n_in; i++)
         if (c->in_mask >> i & 1) piece.in[i].shape.dim[0] = rows;
     for (uint32_t i = 0; i < call->n_out; i++)
         if (c->out_mask >> i & 1) piece.out[i].shape.dim[0] = rows;
-    if (call->op == &rf_op_matmul) {
+    if (role == RF_ROLE_MATMUL) {
         *plain = *(const rf_matmul_attr *)call->attr;
         if (c->sums) plain->activation = RF_ACTIVATION_LINEAR;
         if (c->sums || plain->relu_mask) piece.n_in = 2;
@@ -97,12 +93,12 @@ static rf_op_call piece_of(const rf_op_call *call, const cuts *c, int64_t rows, 
     return piece;
 }
 
-static double score_piece(const rf_op_call *call, const rf_device_caps *caps, const void *data, const cuts *c,
-                          int64_t rows, rf_piece_score score)
+static double piece_seconds(const rf_op_call *call, const rf_device_caps *caps, const rf_piece_kernel *kernel,
+                            const cuts *c, int64_t rows)
 {
     rf_matmul_attr plain;
-    const rf_op_call piece = piece_of(call, c, rows, &plain);
-    return score(&piece, caps, data);
+    const rf_op_call piece = piece_of(call, kernel->role, c, rows, &plain);
+    return kernel->seconds(&piece, caps, kernel);
 }
 
 /* Lists of partial sums, each at an aligned offset, fit a descriptor. */
@@ -117,31 +113,32 @@ static bool lists_fit(const rf_op_call *call, const rf_device_caps *caps, cuts *
     return (uint64_t)c->count + 1 <= rf_loop_limit(caps);
 }
 
-/* As few pieces as the kernel takes, of equal size. Returns what they score together. */
-static double cut_up(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_piece_score score,
-                     cuts *c)
+/* As few pieces as the kernel takes, of equal size. Returns the seconds of all; 0: there are none. */
+static double cut_up(const rf_op_call *call, const rf_device_caps *caps, const rf_piece_kernel *kernel, cuts *c)
 {
     uint64_t widest;
-    if (!find_cuts(call, c)) return 0;
+    if (!find_cuts(call, kernel->role, c)) return 0;
     const int64_t unit = aligned_rows(call, caps, c, &widest);
     int64_t rows = (int64_t)rf_min(caps->max_storage_range / widest, (uint64_t)c->length - 1) / unit * unit;
     /* Operands that are padded first, or read as texels, take more than they are long. */
-    while (rows >= unit && score_piece(call, caps, data, c, rows, score) <= 0) rows = rows / 2 / unit * unit;
+    while (rows >= unit && piece_seconds(call, caps, kernel, c, rows) <= 0) rows = rows / 2 / unit * unit;
     if (rows < unit) return 0;
     c->count = (int64_t)rf_div_up((uint64_t)c->length, (uint64_t)rows);
     c->rows = (int64_t)rf_align_up(rf_div_up((uint64_t)c->length, (uint64_t)c->count), (uint64_t)unit);
     c->count = (int64_t)rf_div_up((uint64_t)c->length, (uint64_t)c->rows);
     if (c->count > MAX_CHUNKS || !lists_fit(call, caps, c)) return 0;
-    const double each = score_piece(call, caps, data, c, c->rows, score);
-    const double last = score_piece(call, caps, data, c, c->length - (c->count - 1) * c->rows, score);
-    return each > 0 && last > 0 ? 1 / ((double)(c->count - 1) / each + 1 / last) : 0;
+    const double each = piece_seconds(call, caps, kernel, c, c->rows);
+    const double last = piece_seconds(call, caps, kernel, c, c->length - (c->count - 1) * c->rows);
+    return each > 0 && last > 0 ? (double)(c->count - 1) * each + last : 0;
 }
 
-double rf_chunked_score(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_piece_score score)
+double rf_pieces_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const double whole = score(call, caps, data);
+    const rf_piece_kernel *kernel = data;
+    double seconds = kernel->seconds(call, caps, kernel);
     cuts c;
-    return whole > 0 ? whole : cut_up(call, caps, data, score, &c);
+    if (seconds <= 0) seconds = cut_up(call, caps, kernel, &c);
+    return seconds > 0 ? rf_score_of_time(seconds) : RF_SCORE_NONE;
 }
 
 /* ---- plans ---- */
@@ -151,7 +148,7 @@ typedef struct scratch {
     uint64_t list_at[2], pieces_at, end;
 } scratch;
 
-/* Of piece number `index`, which was planned as a call of its own. */
+/* Piece number `index` was planned as a call of its own. */
 static void move_binding(const rf_op_call *piece, const cuts *c, const scratch *s, int64_t index, uint64_t workspace,
                          rf_binding *b)
 {
@@ -173,14 +170,14 @@ static void move_binding(const rf_op_call *piece, const cuts *c, const scratch *
     }
 }
 
-static rf_result add_piece(const rf_op_call *call, const rf_device_caps *caps, const void *data, const cuts *c,
-                           scratch *s, int64_t index, rf_piece_plan plan_piece, rf_kernel_plan *plan)
+static rf_result add_piece(const rf_op_call *call, const rf_device_caps *caps, const rf_piece_kernel *kernel,
+                           const cuts *c, scratch *s, int64_t index, rf_kernel_plan *plan)
 {
     rf_matmul_attr plain;
     const int64_t left = c->length - index * c->rows;
-    const rf_op_call piece = piece_of(call, c, left < c->rows ? left : c->rows, &plain);
+    const rf_op_call piece = piece_of(call, kernel->role, c, left < c->rows ? left : c->rows, &plain);
     rf_kernel_plan own = { 0 };
-    rf_result r = plan_piece(&piece, caps, data, &own);
+    rf_result r = kernel->plan(&piece, caps, kernel, &own);
     for (uint32_t i = 0; r >= 0 && i < own.count; i++) {
         rf_dispatch *d = rf_kernel_plan_add(plan, own.items[i].shader, own.items[i].loops);
         if (!d) {
@@ -199,44 +196,31 @@ static rf_result add_piece(const rf_op_call *call, const rf_device_caps *caps, c
 }
 
 /* Adds the partial sums of an output in order, and finishes as the undivided product would have. */
-static rf_result add_sum(const rf_op_call *call, const rf_device_caps *caps, const cuts *c, const scratch *s,
-                         uint32_t output, rf_kernel_plan *plan)
+static rf_result add_sum(const rf_op_call *call, const rf_device_caps *caps, rf_linear_role role, const cuts *c,
+                         const scratch *s, uint32_t output, rf_kernel_plan *plan)
 {
-    const bool product = call->op == &rf_op_matmul, bias = product && rf_matmul_geometry_of(call).bias;
-    const uint64_t count = rf_desc_count(&call->out[output]), total = rf_div_up(count, 4);
-    const int32_t push[] = { (int32_t)total,
-                             (int32_t)count,
-                             (int32_t)rf_desc_columns(&call->out[output]),
-                             (int32_t)c->count,
-                             (int32_t)(c->list[output] / 16),
-                             (int32_t)count };
-    const rf_binding lists = { .kind = RF_BIND_WORKSPACE,
-                               .offset = s->list_at[output],
-                               .size = c->list[output] * (uint64_t)c->count };
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_linear_sum, (uint64_t)c->count + 1);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(caps, 128));
-    rf_dispatch_spec(d, product ? ((const rf_matmul_attr *)call->attr)->activation : RF_ACTIVATION_LINEAR);
-    rf_dispatch_spec(d, bias);
-    rf_bind(d, lists);
-    if (bias)
-        rf_bind_whole(d, RF_BIND_INPUT, 2);
-    else
-        rf_bind(d, lists);
-    rf_bind_whole(d, RF_BIND_OUTPUT, output);
-    rf_bind_whole(d, RF_BIND_OUTPUT, output);
-    rf_dispatch_push(d, push, sizeof(push));
-    rf_dispatch_items(d, caps, total);
-    d->concurrent = output > 0;
+    const bool product = role == RF_ROLE_MATMUL;
+    const rf_linear_sum sum = { .partial = { .kind = RF_BIND_WORKSPACE,
+                                             .offset = s->list_at[output],
+                                             .size = c->list[output] * (uint64_t)c->count },
+                                .parts = c->count,
+                                .stride = c->list[output] / sizeof(float),
+                                .count = rf_desc_count(&call->out[output]),
+                                .columns = (int64_t)rf_desc_columns(&call->out[output]),
+                                .activation = product ? ((const rf_matmul_attr *)call->attr)->activation : 0,
+                                .output = output,
+                                .bias = product && rf_matmul_geometry_of(call).bias };
+    RF_TRY(rf_linear_add_sum(plan, call, caps, &sum));
+    plan->items[plan->count - 1].concurrent = output > 0;
     return RF_OK;
 }
 
-rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan,
-                          rf_piece_score score, rf_piece_plan plan_piece)
+rf_result rf_pieces_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
+    const rf_piece_kernel *kernel = data;
     cuts c;
-    if (score(call, caps, data) > 0) return plan_piece(call, caps, data, plan);
-    if (cut_up(call, caps, data, score, &c) <= 0)
+    if (kernel->seconds(call, caps, kernel) > 0) return kernel->plan(call, caps, kernel, plan);
+    if (cut_up(call, caps, kernel, &c) <= 0)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: no piece of it fits the device's descriptors", call->op->name);
     scratch s = { 0 };
     for (uint32_t i = 0; c.sums && i < call->n_out; i++) {
@@ -244,8 +228,8 @@ rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, co
         s.pieces_at += c.list[i] * (uint64_t)c.count;
     }
     s.end = s.pieces_at;
-    for (int64_t i = 0; i < c.count; i++) RF_TRY(add_piece(call, caps, data, &c, &s, i, plan_piece, plan));
-    for (uint32_t i = 0; c.sums && i < call->n_out; i++) RF_TRY(add_sum(call, caps, &c, &s, i, plan));
+    for (int64_t i = 0; i < c.count; i++) RF_TRY(add_piece(call, caps, kernel, &c, &s, i, plan));
+    for (uint32_t i = 0; c.sums && i < call->n_out; i++) RF_TRY(add_sum(call, caps, kernel->role, &c, &s, i, plan));
     plan->workspace = s.end;
     return RF_OK;
 }

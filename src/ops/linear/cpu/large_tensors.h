@@ -7,15 +7,19 @@
 #ifndef RF_OPS_LINEAR_CPU_LARGE_TENSORS_H
 #define RF_OPS_LINEAR_CPU_LARGE_TENSORS_H
 
-#include "graph/op.h"
+#include "ops/linear/common/linear.h"
 
-typedef double (*rf_piece_score)(const rf_op_call *call, const rf_device_caps *caps, const void *data);
-typedef rf_result (*rf_piece_plan)(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                                   rf_kernel_plan *plan);
+/* A kernel of pieces, which is the data of a kernel of whole calls; its own functions get it as their data. */
+typedef struct rf_piece_kernel {
+    rf_score_fn *seconds; /* 0: it does not take the piece */
+    rf_plan_fn *plan;
+    rf_linear_role role;
+    const struct rf_lanes_set *set;
+    bool option; /* which of two forms, where a file has two */
+} rf_piece_kernel;
 
-/* The kernel's own score where it takes the whole call; else what its pieces add up to, 0 where there are none. */
-double rf_chunked_score(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_piece_score score);
-rf_result rf_chunked_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan,
-                          rf_piece_score score, rf_piece_plan piece);
+/* By its own seconds where it takes the whole call; else by those of all pieces. */
+rf_score_fn rf_pieces_score;
+rf_plan_fn rf_pieces_plan;
 
 #endif

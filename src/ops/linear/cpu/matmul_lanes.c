@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/common/matmul.h"
-#include "ops/linear/cpu/lanes.h"
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/cpu/model.h"
 
 /* Rows of an operand's matrix and how many of its matrices are stored one after the other. */
 typedef struct stored {
@@ -25,7 +26,7 @@ static void batch_strides(const rf_matmul_geometry *g, int64_t a_matrix, int64_t
 static rf_result plan_rows(rf_lanes_plan *p, const rf_matmul_geometry *g)
 {
     const stored a = stored_make(p->call, 0, g->m, g->k), b = stored_make(p->call, 1, g->n, g->k);
-    rf_binding in_a = rf_lanes_input(p->call, 0), in_b = rf_lanes_input(p->call, 1);
+    rf_binding in_a = rf_linear_input(p->call, 0), in_b = rf_linear_input(p->call, 1);
     const int64_t fours_k = rf_lanes_fours(g->k), fours_n = rf_lanes_fours(g->n);
     if (g->ta)
         RF_TRY(rf_lanes_pack(p, &in_a, (const int64_t[]){ a.matrices, 1, g->m, g->k },
@@ -67,7 +68,7 @@ static rf_result plan_rows(rf_lanes_plan *p, const rf_matmul_geometry *g)
 static rf_result plan_summands(rf_lanes_plan *p, const rf_matmul_geometry *g)
 {
     const stored a = stored_make(p->call, 0, g->k, g->m), b = stored_make(p->call, 1, g->k, g->n);
-    rf_binding in_a = rf_lanes_input(p->call, 0), in_b = rf_lanes_input(p->call, 1);
+    rf_binding in_a = rf_linear_input(p->call, 0), in_b = rf_linear_input(p->call, 1);
     const int64_t fours_m = rf_lanes_fours(g->m), fours_n = rf_lanes_fours(g->n);
     RF_TRY(rf_lanes_pad_rows(p, &in_a, a.matrices * g->k, g->m));
     RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->k, g->n));
@@ -95,10 +96,11 @@ static rf_result plan_summands(rf_lanes_plan *p, const rf_matmul_geometry *g)
     return rf_lanes_add_grad(p, &product, in_a, in_b);
 }
 
-static double lanes_matmul_score(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps)
+double rf_matmul_lanes_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
+    const rf_lanes_set *set = ((const rf_piece_kernel *)data)->set;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    if (g.dim[0] > 1 || !rf_lanes_usable(set, call, caps)) return 0;
+    if (g.dim[0] > 1 || !rf_lanes_usable(set, call, caps, 1)) return 0;
     const bool rows = !g.ta || g.tb;
     const rf_lanes_tile *tile = rows ? rf_lanes_choose(set, g.tb ? set->gather_transposed : set->gather, g.m, g.n)
                                      : rf_lanes_choose_grad(set, g.m, g.n, g.k);
@@ -107,17 +109,13 @@ static double lanes_matmul_score(const rf_lanes_set *set, const rf_op_call *call
     const bool pack_a = rows ? g.ta || g.k % 4 : g.m % 4, pack_b = rows && g.tb ? g.k % 4 : g.n % 4;
     const double packed =
         (pack_a ? (double)rf_tensor_bytes(&call->in[0]) : 0) + (pack_b ? (double)rf_tensor_bytes(&call->in[1]) : 0);
-    return rf_lanes_score(set, caps, 2 * m * n * (double)g.k * (double)g.batch, packed, 1u + pack_a + pack_b);
+    return rf_cpu_lanes_seconds(set, caps, 2 * m * n * (double)g.k * (double)g.batch, packed, 1u + pack_a + pack_b);
 }
 
-static rf_result plan_any(rf_lanes_plan *p)
+rf_result rf_matmul_lanes_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
-    const rf_matmul_geometry g = rf_matmul_geometry_of(p->call);
-    return g.ta && !g.tb ? plan_summands(p, &g) : plan_rows(p, &g);
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    rf_lanes_plan p = { ((const rf_piece_kernel *)data)->set, call, caps, plan };
+    return g.ta && !g.tb ? plan_summands(&p, &g) : plan_rows(&p, &g);
 }
-
-RF_LANES_KERNEL(matmul, lanes8_texel, , lanes_matmul_score, plan_any);
-RF_LANES_KERNEL(matmul, lanes8_storage, , lanes_matmul_score, plan_any);
-RF_LANES_KERNEL(matmul, lanes4_storage, , lanes_matmul_score, plan_any);
-RF_LANES_KERNEL(matmul, lanes4_quad, , lanes_matmul_score, plan_any);
-RF_LANES_KERNEL(matmul, lanes16_texel, , lanes_matmul_score, plan_any);

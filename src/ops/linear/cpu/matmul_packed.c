@@ -2,21 +2,9 @@
 /* Large products on lavapipe: both operands are copied to panels first, in the order in which tiles load them, and one
  * shader (shaders/linear/cpu/matmul_packed.comp) then does for all sizes and transposes. */
 #include "ops/linear/common/matmul.h"
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
-
-typedef struct pack_push {
-    uint32_t total, some, all, stretches;
-    uint32_t magic_some, magic_all, magic_stretches, shift_some, shift_all, shift_stretches;
-    int32_t lines_first, lines, columns, matrix, line;
-    int32_t to_matrix, line_bits, line_tile, line_unit, four_bits, four_tile, four_unit;
-} pack_push;
-_Static_assert(sizeof(pack_push) <= RF_MAX_PUSH, "push constants of panel_pack.comp");
-
-typedef struct panels_push {
-    int32_t total, row_tiles, column_tiles, rows, columns, turns, split, c_split, z_dim_1, z_dim_2;
-    int32_t a_z[3], b_z[3], c_z, sums_at;
-} panels_push;
-_Static_assert(sizeof(panels_push) <= RF_MAX_PUSH, "push constants of matmul_packed.comp");
 
 enum { LANES = 8, ROW_BITS = 5, ROWS = 1 << ROW_BITS, FOUR_BITS = 4, COLUMNS = 4 << FOUR_BITS };
 /* Iterations of an invocation beside those over summands. */
@@ -49,7 +37,7 @@ static uint64_t size_b(const panels *s)
 
 /* ---- copies ---- */
 
-static rf_result add_pack(rf_lanes_plan *p, rf_binding *io, pack_push push, int64_t matrices, uint64_t size,
+static rf_result add_pack(rf_lanes_plan *p, rf_binding *io, rf_push_panel_pack push, int64_t matrices, uint64_t size,
                           bool turned)
 {
     const rf_magic some = rf_magic_make(push.some), all = rf_magic_make(push.all),
@@ -64,14 +52,14 @@ static rf_result add_pack(rf_lanes_plan *p, rf_binding *io, pack_push push, int6
     push.line = push.columns;
     push.to_matrix = (int32_t)(size / (uint64_t)matrices);
     push.total = (uint32_t)(size / 4);
-    const rf_binding to = rf_lanes_workspace(p, size * 16);
+    const rf_binding to = rf_linear_workspace(p->plan, p->caps, size * 16);
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_panel_pack, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(p->caps, 128));
     rf_dispatch_spec(d, turned);
     rf_dispatch_spec(d, push.columns % 4 != 0);
-    rf_lanes_bind(d, *io, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, to, RF_VIEW_STORAGE, true);
+    rf_linear_bind(d, *io, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, to, RF_VIEW_STORAGE, true);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_items(d, p->caps, push.total);
     d->concurrent = p->plan->count > 1;
@@ -83,16 +71,16 @@ static rf_result add_pack(rf_lanes_plan *p, rf_binding *io, pack_push push, int6
 static rf_result pack_a(rf_lanes_plan *p, const rf_matmul_geometry *g, const panels *s, rf_binding *io)
 {
     const uint32_t tile = ROWS / 4, tiles = (uint32_t)s->row_tiles;
-    const pack_push push = { .some = g->ta ? tiles * tile : tile,
-                             .all = (uint32_t)s->turns,
-                             .stretches = g->ta ? 1 : tiles,
-                             .lines_first = 1,
-                             .lines = (int32_t)(g->ta ? g->k : g->m),
-                             .columns = (int32_t)(g->ta ? g->m : g->k),
-                             .line_bits = ROW_BITS,
-                             .line_tile = (int32_t)s->turns * ROWS,
-                             .line_unit = 1,
-                             .four_tile = ROWS };
+    const rf_push_panel_pack push = { .some = g->ta ? tiles * tile : tile,
+                                      .all = (uint32_t)s->turns,
+                                      .stretches = g->ta ? 1 : tiles,
+                                      .lines_first = 1,
+                                      .lines = (int32_t)(g->ta ? g->k : g->m),
+                                      .columns = (int32_t)(g->ta ? g->m : g->k),
+                                      .line_bits = ROW_BITS,
+                                      .line_tile = (int32_t)s->turns * ROWS,
+                                      .line_unit = 1,
+                                      .four_tile = ROWS };
     return add_pack(p, io, push, s->matrices_a, size_a(s), g->ta);
 }
 
@@ -100,67 +88,69 @@ static rf_result pack_a(rf_lanes_plan *p, const rf_matmul_geometry *g, const pan
 static rf_result pack_b(rf_lanes_plan *p, const rf_matmul_geometry *g, const panels *s, rf_binding *io)
 {
     const uint32_t tile = 1u << FOUR_BITS, tiles = (uint32_t)s->column_tiles;
-    const pack_push push = { .some = g->tb ? tile : tiles * tile,
-                             .all = (uint32_t)s->turns,
-                             .stretches = g->tb ? tiles : 1,
-                             .lines = (int32_t)(g->tb ? g->n : g->k),
-                             .columns = (int32_t)(g->tb ? g->k : g->n),
-                             .line_tile = 1 << FOUR_BITS,
-                             .four_bits = FOUR_BITS,
-                             .four_tile = (int32_t)(s->turns * 4) << FOUR_BITS,
-                             .four_unit = 1 };
+    const rf_push_panel_pack push = { .some = g->tb ? tile : tiles * tile,
+                                      .all = (uint32_t)s->turns,
+                                      .stretches = g->tb ? tiles : 1,
+                                      .lines = (int32_t)(g->tb ? g->n : g->k),
+                                      .columns = (int32_t)(g->tb ? g->k : g->n),
+                                      .line_tile = 1 << FOUR_BITS,
+                                      .four_bits = FOUR_BITS,
+                                      .four_tile = (int32_t)(s->turns * 4) << FOUR_BITS,
+                                      .four_unit = 1 };
     return add_pack(p, io, push, s->matrices_b, size_b(s), g->tb);
 }
 
 /* ---- the product ---- */
 
-/* Faster than lanes kernels (rf_lanes_score) once the copies are made, which take as long as some seventy products of
- * each element. */
-static double panels_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+/* Faster than the lanes kernels once the copies are made, which take as long as some seventy products of each
+ * element. */
+double rf_matmul_packed_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    if (g.dim[0] > 1 || !rf_lanes_usable(&rf_lanes8_texel, call, caps)) return RF_SCORE_NONE;
+    if (g.dim[0] > 1 || !rf_lanes_usable(&rf_lanes8_texel, call, caps, 1)) return RF_SCORE_NONE;
     const panels s = panels_of(&g, call);
     const uint64_t a = size_a(&s), b = size_b(&s), fours = a > b ? a : b;
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX / 4)
         return RF_SCORE_NONE;
     const double products = (double)(s.row_tiles * ROWS) * (double)(s.column_tiles * COLUMNS) * (double)s.turns * 4;
-    /* lanes_grad.comp, which sums over lines, loads these in the order in which they lie as well. */
-    const double rate = (caps->driver == RF_DRIVER_LAVAPIPE ? 81e9 : 30e9) / (g.ta && !g.tb ? 1.08 : 1);
-    const double seconds = 2 * products * (double)g.batch / rate + (double)(a + b) * 16 / 2.4e9 + 3 * 30e-6;
-    return rf_score_of_time(seconds) * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
+    return rf_score_of_time(
+        rf_cpu_packed_seconds(caps, 2 * products * (double)g.batch, (double)(a + b) * 16, g.ta && !g.tb));
 }
 
-static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_matmul_packed_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                rf_kernel_plan *plan)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     const panels s = panels_of(&g, call);
     rf_lanes_plan p = { &rf_lanes8_texel, call, caps, plan };
-    rf_binding a = rf_lanes_input(call, 0), b = rf_lanes_input(call, 1);
+    rf_binding a = rf_linear_input(call, 0), b = rf_linear_input(call, 1);
     RF_TRY(pack_a(&p, &g, &s, &a));
     RF_TRY(pack_b(&p, &g, &s, &b));
     const uint64_t tiles = (uint64_t)(s.row_tiles * s.column_tiles * g.batch);
     const uint64_t sums = g.bias_gradient ? (uint64_t)g.n : 0;
     const uint64_t count = rf_desc_count(&call->out[0]), stride = rf_align_up(count + sums, 4);
-    int64_t parts = rf_lanes_parts(tiles, 8, s.turns, 64, rf_loop_limit(caps) / 2);
+    int64_t parts = rf_linear_parts(tiles, 8, s.turns, 64, rf_loop_limit(caps) / 2);
     const int64_t split = (int64_t)rf_div_up((uint64_t)s.turns, (uint64_t)parts);
     parts = (int64_t)rf_div_up((uint64_t)s.turns, (uint64_t)split);
-    panels_push push = { .total = (int32_t)(tiles * (uint64_t)parts),
-                         .row_tiles = (int32_t)s.row_tiles,
-                         .column_tiles = (int32_t)s.column_tiles,
-                         .rows = (int32_t)g.m,
-                         .columns = (int32_t)g.n,
-                         .turns = (int32_t)s.turns,
-                         .split = (int32_t)split,
-                         .c_split = (int32_t)stride,
-                         .z_dim_1 = (int32_t)g.dim[2],
-                         .z_dim_2 = (int32_t)g.dim[3],
-                         .c_z = (int32_t)(g.m * g.n),
-                         .sums_at = parts > 1 ? (int32_t)count : 0 };
-    for (int i = 0; i < 3; i++) {
-        push.a_z[i] = (int32_t)(g.a_stride[i + 1] / (g.m * g.k) * s.row_tiles);
-        push.b_z[i] = (int32_t)(g.b_stride[i + 1] / (g.n * g.k) * s.column_tiles);
-    }
+    rf_push_matmul_packed push = { .total = (int32_t)(tiles * (uint64_t)parts),
+                                   .row_tiles = (int32_t)s.row_tiles,
+                                   .column_tiles = (int32_t)s.column_tiles,
+                                   .rows = (int32_t)g.m,
+                                   .columns = (int32_t)g.n,
+                                   .turns = (int32_t)s.turns,
+                                   .split = (int32_t)split,
+                                   .c_split = (int32_t)stride,
+                                   .z_dim_1 = (int32_t)g.dim[2],
+                                   .z_dim_2 = (int32_t)g.dim[3],
+                                   .c_z = (int32_t)(g.m * g.n),
+                                   .sums_at = parts > 1 ? (int32_t)count : 0 };
+    const int64_t a_size = g.m * g.k, b_size = g.n * g.k;
+    push.a_z0 = (int32_t)(g.a_stride[1] / a_size * s.row_tiles);
+    push.a_z1 = (int32_t)(g.a_stride[2] / a_size * s.row_tiles);
+    push.a_z2 = (int32_t)(g.a_stride[3] / a_size * s.row_tiles);
+    push.b_z0 = (int32_t)(g.b_stride[1] / b_size * s.column_tiles);
+    push.b_z1 = (int32_t)(g.b_stride[2] / b_size * s.column_tiles);
+    push.b_z2 = (int32_t)(g.b_stride[3] / b_size * s.column_tiles);
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_panels, (uint64_t)split + SHORT_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, LANES);
@@ -170,18 +160,22 @@ static rf_result panels_plan(const rf_op_call *call, const rf_device_caps *caps,
     rf_dispatch_spec(d, g.bias_gradient);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, caps, (uint64_t)push.total);
-    rf_lanes_bind(d, a, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, b, RF_VIEW_TEXEL_RGBA32F, false);
-    rf_lanes_bind(d, g.bias ? rf_lanes_input(call, 2) : b, RF_VIEW_STORAGE, false);
+    rf_linear_bind(d, a, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, b, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, g.bias ? rf_linear_input(call, 2) : b, RF_VIEW_STORAGE, false);
+    const rf_binding partial = rf_linear_bind_sums(d, plan, caps, parts, stride, 0);
     if (parts == 1) {
-        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-        rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, g.bias_gradient);
         return RF_OK;
     }
-    const rf_binding partial = rf_lanes_workspace(&p, (uint64_t)parts * stride * sizeof(float));
-    for (int i = 0; i < 3; i++) rf_lanes_bind(d, partial, RF_VIEW_STORAGE, true);
-    return rf_lanes_add_sum(&p, partial, parts, stride, count + sums, sums, g.n, g.activation, g.bias);
+    rf_linear_bind(d, partial, RF_VIEW_STORAGE, true);
+    return rf_linear_add_sum(plan, call, caps,
+                             &(rf_linear_sum){ .partial = partial,
+                                               .parts = parts,
+                                               .stride = stride,
+                                               .count = count + sums,
+                                               .extra = sums,
+                                               .columns = g.n,
+                                               .activation = g.activation,
+                                               .bias = g.bias });
 }
-
-const rf_kernel rf_matmul_panels = { .name = "lanes8_panels", .score = panels_score, .plan = panels_plan };

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small products on lavapipe: shaders/linear/cpu/matmul_small.comp. */
 #include "ops/linear/common/matmul.h"
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
-
-typedef struct small_push {
-    int32_t total, own_blocks, own_lines, other_lines, summands, other_line, other_k, rows, columns, has_sums;
-} small_push;
-_Static_assert(sizeof(small_push) <= RF_MAX_PUSH, "push constants of matmul_small.comp");
 
 enum { SIDE = 4 }; /* rows and columns of an invocation, summands of a turn */
 
@@ -48,22 +45,20 @@ static bool small_fits(const rf_matmul_geometry *g, const rf_op_call *call, cons
 bool rf_matmul_is_small(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const double most = 1e5; /* operations: any kernel takes about as long as its dispatch */
-    return caps->driver == RF_DRIVER_LAVAPIPE && call->op->cost(call).flops <= most && small_fits(&g, call, caps) &&
-           !rf_matmul_is_vector(call, caps);
+    return caps->driver == RF_DRIVER_LAVAPIPE && call->op->cost(call).flops <= RF_CPU_TINY_FLOPS &&
+           small_fits(&g, call, caps) && !rf_matmul_is_vector(call, caps);
 }
 
-static double small_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_matmul_small_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (!small_fits(&g, call, caps)) return RF_SCORE_NONE;
-    /* Others take most of a second to compile. */
-    if (rf_matmul_is_small(call, caps)) return rf_score_of_time(30e-6);
-    const double turn = 1e-7, turns = (double)form_of(&g, caps).workgroups * (double)rf_div_up((uint64_t)g.k, SIDE);
-    return rf_score_of_time(25e-6 + turn * turns) * (caps->driver == RF_DRIVER_LAVAPIPE ? 1 : RF_SCORE_FOREIGN);
+    const double turns = (double)form_of(&g, caps).workgroups * (double)rf_div_up((uint64_t)g.k, SIDE);
+    return rf_score_of_time(rf_cpu_small_seconds(caps, turns, rf_matmul_is_small(call, caps)));
 }
 
-static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_matmul_small_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
     static const rf_shader *const shaders[] = { &rf_shader_matmul_small_lanes8, &rf_shader_matmul_small_lanes16 };
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
@@ -71,16 +66,16 @@ static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, 
     const bool wide = g.n % SIDE == 0, has_extra = g.bias || g.relu_mask;
     const int32_t b_line = (int32_t)(g.tb ? g.k : 1), b_k = (int32_t)(g.tb ? 1 : g.n);
     const int32_t a_line = (int32_t)(g.ta ? 1 : g.k), a_k = (int32_t)(g.ta ? g.m : 1);
-    const small_push push = { .total = (int32_t)f.workgroups,
-                              .own_blocks = (int32_t)f.own_blocks,
-                              .own_lines = (int32_t)(f.own_is_b ? g.n : g.m),
-                              .other_lines = (int32_t)(f.own_is_b ? g.m : g.n),
-                              .summands = (int32_t)g.k,
-                              .other_line = f.own_is_b ? a_line : b_line,
-                              .other_k = f.own_is_b ? a_k : b_k,
-                              .rows = (int32_t)g.m,
-                              .columns = (int32_t)g.n,
-                              .has_sums = g.bias_gradient };
+    const rf_push_matmul_small push = { .total = (int32_t)f.workgroups,
+                                        .own_blocks = (int32_t)f.own_blocks,
+                                        .own_lines = (int32_t)(f.own_is_b ? g.n : g.m),
+                                        .other_lines = (int32_t)(f.own_is_b ? g.m : g.n),
+                                        .summands = (int32_t)g.k,
+                                        .other_line = f.own_is_b ? a_line : b_line,
+                                        .other_k = f.own_is_b ? a_k : b_k,
+                                        .rows = (int32_t)g.m,
+                                        .columns = (int32_t)g.n,
+                                        .has_sums = g.bias_gradient };
     rf_dispatch *d = rf_kernel_plan_add(plan, shaders[caps->subgroup_size != 8], rf_div_up((uint64_t)g.k, SIDE));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t constants[] = {
@@ -98,4 +93,21 @@ static rf_result small_plan(const rf_op_call *call, const rf_device_caps *caps, 
     return RF_OK;
 }
 
-const rf_kernel rf_matmul_small = { .name = "small", .score = small_score, .plan = small_plan, .finishes = true };
+/* ---- the naive kernel with texels ---- */
+
+/* A product so small that any kernel takes about as long as its dispatch, while the others take most of a second to
+ * compile. Only forward: its gradients share their pipelines with larger products. */
+static bool is_tiny(const rf_op_call *call, const rf_device_caps *caps)
+{
+    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
+    return caps->compiles_at_dispatch && call->op->cost(call).flops <= RF_CPU_TINY_FLOPS && !g.ta && !g.tb &&
+           !rf_matmul_is_vector(call, caps) && !rf_matmul_is_small(call, caps);
+}
+
+double rf_matmul_texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if ((uint64_t)rf_shape_count(call->in[i].shape) > caps->max_texel_elements) return RF_SCORE_NONE;
+    if (!rf_fits_storage(call, caps)) return RF_SCORE_NONE;
+    return rf_score_of_time(rf_cpu_texel_seconds(caps, rf_linear_naive_seconds(call, caps), is_tiny(call, caps)));
+}

@@ -2,13 +2,9 @@
 /* Recurrent layers where a subgroup is the lanes of a SIMD register: shaders/linear/cpu/rnn_lanes.comp, a dispatch for
  * each step. */
 #include "ops/linear/common/rnn.h"
+#include "ops/linear/cpu/kernels.h"
 #include "ops/linear/cpu/lanes.h"
 #include "rf_shaders.h"
-
-typedef struct step_push {
-    int32_t total, tiles, rows, steps, units, now, before, state_row, state_at, flags;
-} step_push;
-_Static_assert(sizeof(step_push) <= RF_MAX_PUSH, "push constants of rnn_lanes.comp");
 
 /* Fewer examples than LEAST_ROWS leave most of a tile empty. */
 enum { LANES = 8, ROWS = 16, LEAST_ROWS = 4 };
@@ -36,8 +32,9 @@ static bool fits_texels(const rf_tensor_desc *desc, const rf_device_caps *caps)
     return rf_desc_count(desc) <= caps->max_texel_elements;
 }
 
-static double score_of(const rf_op_call *call, const rf_device_caps *caps, bool grad)
+double rf_rnn_lanes_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
+    const bool grad = rf_rnn_is_grad(data);
     const rnn_geometry g = geometry_of(call, grad);
     if (caps->subgroup_size != LANES || !caps->full_subgroups || !caps->subgroup_shuffle) return RF_SCORE_NONE;
     if (call->in[1].shape.dim[0] % 4 || g.rows < LEAST_ROWS || rf_rnn_resets_before(call->attr)) return RF_SCORE_NONE;
@@ -46,8 +43,7 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, bool 
         if (!fits_texels(&call->in[i], caps)) return RF_SCORE_NONE;
     for (uint32_t i = 0; i < call->n_out; i++)
         if (!fits_texels(&call->out[i], caps)) return RF_SCORE_NONE;
-    const double score = caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_SHAPE;
-    return score * (caps->is_cpu ? 1 : RF_SCORE_FOREIGN);
+    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_SHAPE;
 }
 
 static rf_binding output_of(const rf_op_call *call, uint32_t index)
@@ -57,13 +53,13 @@ static rf_binding output_of(const rf_op_call *call, uint32_t index)
 
 static void bind_texels(rf_dispatch *d, rf_binding binding)
 {
-    rf_lanes_bind(d, binding, RF_VIEW_TEXEL_RGBA32F, false);
+    rf_linear_bind(d, binding, RF_VIEW_TEXEL_RGBA32F, false);
 }
 
 static void bind_mask(rf_dispatch *d, const rf_op_call *call, uint32_t input)
 {
     const rf_rnn_attr *attr = call->attr;
-    rf_lanes_bind(d, rf_lanes_input(call, attr->mask ? input : 0), RF_VIEW_TEXEL_R32F, false);
+    rf_linear_bind(d, rf_linear_input(call, attr->mask ? input : 0), RF_VIEW_TEXEL_R32F, false);
 }
 
 static rf_dispatch *add_step(const rf_lanes_plan *p, const rnn_geometry *g, const rf_shader *shader, bool grad)
@@ -77,17 +73,17 @@ static rf_dispatch *add_step(const rf_lanes_plan *p, const rnn_geometry *g, cons
     return d;
 }
 
-static step_push push_of(const rnn_geometry *g)
+static rf_push_rnn_lanes push_of(const rnn_geometry *g)
 {
     const int64_t tiles = (g->fours + LANES - 1) / LANES, row_tiles = (g->rows + ROWS - 1) / ROWS;
-    return (step_push){ .total = (int32_t)(tiles * row_tiles),
-                        .tiles = (int32_t)tiles,
-                        .rows = (int32_t)g->rows,
-                        .steps = (int32_t)g->steps,
-                        .units = (int32_t)g->fours };
+    return (rf_push_rnn_lanes){ .total = (int32_t)(tiles * row_tiles),
+                                .tiles = (int32_t)tiles,
+                                .rows = (int32_t)g->rows,
+                                .steps = (int32_t)g->steps,
+                                .units = (int32_t)g->fours };
 }
 
-static void step_finish(const rf_lanes_plan *p, rf_dispatch *d, const step_push *push)
+static void step_finish(const rf_lanes_plan *p, rf_dispatch *d, const rf_push_rnn_lanes *push)
 {
     rf_dispatch_push(d, push, sizeof(*push));
     rf_dispatch_groups(d, p->caps, (uint64_t)push->total);
@@ -99,13 +95,12 @@ static const rf_shader *const shaders[] = { [RF_RNN_GRU] = &rf_shader_rnn_lanes8
                                             [RF_RNN_LSTM] = &rf_shader_rnn_lanes8_lstm,
                                             [RF_RNN_SIMPLE] = &rf_shader_rnn_lanes8_simple };
 
-static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
+rf_result rf_rnn_lanes_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_rnn_attr *attr = call->attr;
     const rnn_geometry g = geometry_of(call, false);
     const rf_lanes_plan p = { &lanes8, call, caps, plan };
-    step_push push = push_of(&g);
+    rf_push_rnn_lanes push = push_of(&g);
     push.state_row = push.units;
     for (int64_t i = 0; i < g.steps; i++) {
         const bool first = i == 0;
@@ -113,13 +108,13 @@ static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps
         push.now = (int32_t)rf_rnn_place(attr, g.steps, i);
         rf_dispatch *d = add_step(&p, &g, shaders[attr->kind], false);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        for (uint32_t in = 0; in < 3; in++) bind_texels(d, rf_lanes_input(call, in));
+        for (uint32_t in = 0; in < 3; in++) bind_texels(d, rf_linear_input(call, in));
         /* Without initial states the shader knows them for zeros. */
-        bind_texels(d, first ? rf_lanes_input(call, attr->state ? 3 : 0) : output_of(call, 0));
+        bind_texels(d, first ? rf_linear_input(call, attr->state ? 3 : 0) : output_of(call, 0));
         bind_mask(d, call, rf_rnn_mask_input(attr));
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         if (attr->kind == RF_RNN_LSTM) {
-            bind_texels(d, first ? rf_lanes_input(call, attr->state ? 4 : 0) : output_of(call, 1));
+            bind_texels(d, first ? rf_linear_input(call, attr->state ? 4 : 0) : output_of(call, 1));
             rf_bind_whole(d, RF_BIND_OUTPUT, 1);
         }
         step_finish(&p, d, &push);
@@ -136,17 +131,17 @@ static const rf_shader *const grad_shaders[] = { [RF_RNN_GRU] = &rf_shader_rnn_l
                                                  [RF_RNN_SIMPLE] = &rf_shader_rnn_lanes8_simple_grad };
 
 static rf_result add_grad_step(const rf_lanes_plan *p, const rnn_geometry *g, rf_binding transposed,
-                               const step_push *push)
+                               const rf_push_rnn_lanes *push)
 {
     const rf_op_call *call = p->call;
     const rf_rnn_attr *attr = call->attr;
     const uint32_t product = rf_rnn_resets_after(attr) ? 2 : 0;
     rf_dispatch *d = add_step(p, g, grad_shaders[attr->kind], true);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    bind_texels(d, rf_lanes_input(call, 0));
+    bind_texels(d, rf_linear_input(call, 0));
     bind_texels(d, transposed);
-    for (uint32_t in = 2; in < 5; in++) bind_texels(d, rf_lanes_input(call, in));
-    bind_texels(d, rf_lanes_input(call, attr->state ? 5 : 0));
+    for (uint32_t in = 2; in < 5; in++) bind_texels(d, rf_linear_input(call, in));
+    bind_texels(d, rf_linear_input(call, attr->state ? 5 : 0));
     bind_mask(d, call, rf_rnn_grad_mask_input(attr));
     bind_texels(d, output_of(call, product));
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
@@ -156,16 +151,17 @@ static rf_result add_grad_step(const rf_lanes_plan *p, const rnn_geometry *g, rf
     return RF_OK;
 }
 
-static rf_result plan_grad(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_rnn_grad_lanes_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                 rf_kernel_plan *plan)
 {
     const rf_rnn_attr *attr = call->attr;
     const rnn_geometry g = geometry_of(call, true);
     rf_lanes_plan p = { &lanes8, call, caps, plan };
     const int64_t units = g.fours * 4, width = units * (int64_t)g.gates;
-    rf_binding transposed = rf_lanes_input(call, 1);
+    rf_binding transposed = rf_linear_input(call, 1);
     RF_TRY(
         rf_lanes_pack(&p, &transposed, (const int64_t[]){ 1, 1, width, units }, (const int64_t[]){ 0, 0, 1, width }));
-    step_push push = push_of(&g);
+    rf_push_rnn_lanes push = push_of(&g);
     push.flags = RF_RNN_STEP_FIRST;
     for (int64_t i = g.steps - 1; i >= 0; i--) {
         push.now = (int32_t)rf_rnn_place(attr, g.steps, i);
@@ -176,16 +172,3 @@ static rf_result plan_grad(const rf_op_call *call, const rf_device_caps *caps, c
     push.flags = RF_RNN_STEP_FINISH;
     return add_grad_step(&p, &g, transposed, &push);
 }
-
-static double forward_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    return score_of(call, caps, false);
-}
-
-static double grad_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    return score_of(call, caps, true);
-}
-
-const rf_kernel rf_rnn_lanes8 = { "lanes8", forward_score, plan_forward };
-const rf_kernel rf_rnn_grad_lanes8 = { "lanes8", grad_score, plan_grad };

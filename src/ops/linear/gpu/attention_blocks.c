@@ -4,13 +4,6 @@
 #include "ops/linear/gpu/blocks.h"
 #include "rf_shaders.h"
 
-typedef struct blocks_push {
-    int32_t total, items, tiles, queries, keys, last_key;
-    float scale;
-    int32_t heads, mask_item, mask_head, mask_query, mask_key;
-} blocks_push;
-_Static_assert(sizeof(blocks_push) <= RF_MAX_PUSH, "push constants of attention_blocks.comp");
-
 typedef enum blocks_pass { PASS_FORWARD, PASS_QUERIES, PASS_KEYS, PASSES } blocks_pass;
 
 /* A build of the shader: columns that widths are padded to, rows / 4 and columns of a workgroup's invocations (of half
@@ -76,8 +69,8 @@ static uint64_t total_groups(const rf_attention_geometry *g, const blocks_tile *
     return (uint64_t)g->items * rf_div_up((uint64_t)own_rows(g, pass), 4 * tile->rows_4);
 }
 
-/* Of a workgroup's invocations: tiles of the other side, whose products are loops over columns, four vectors of four at
- * a time, and rows, eight at a time. */
+/* Iterations of an invocation over tiles of the other side, whose products are loops over columns, four vectors of four
+ * at a time, and rows, eight at a time. */
 static uint64_t loops_of(const rf_attention_geometry *g, const blocks_tile *tile, blocks_pass pass)
 {
     const uint64_t columns = tile->scores * tile->lanes;
@@ -122,7 +115,7 @@ static const blocks_tile *choose_tile(const rf_attention_geometry *g, const rf_d
     return NULL;
 }
 
-bool rf_attention_blocks_fit(const rf_attention_geometry *g, const rf_device_caps *caps)
+static bool blocks_fit(const rf_attention_geometry *g, const rf_device_caps *caps)
 {
     /* SwiftShader's compiler was not seen to come to an end. */
     if (caps->driver == RF_DRIVER_SWIFTSHADER || g->k > longest_row(caps) || g->v > longest_row(caps)) return false;
@@ -136,11 +129,10 @@ bool rf_attention_blocks_fit(const rf_attention_geometry *g, const rf_device_cap
     return true;
 }
 
-static double blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_attention_blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
-    if (!rf_fits_storage(call, caps) || !rf_attention_blocks_fit(&g, caps)) return RF_SCORE_NONE;
-    return RF_SCORE_SHAPE * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, data && *(const bool *)data);
+    return rf_fits_storage(call, caps) && blocks_fit(&g, caps) ? RF_SCORE_SHAPE : RF_SCORE_NONE;
 }
 
 /* ---- plans ---- */
@@ -150,18 +142,18 @@ static rf_dispatch *add_pass(const rf_attention_geometry *g, const rf_device_cap
 {
     const blocks_tile *tile = choose_tile(g, caps, pass);
     const uint64_t total = total_groups(g, tile, pass);
-    const blocks_push push = { .total = (int32_t)total,
-                               .items = (int32_t)g->items,
-                               .tiles = (int32_t)(total / (uint64_t)g->items),
-                               .queries = (int32_t)g->t,
-                               .keys = (int32_t)g->s,
-                               .last_key = (int32_t)rf_attention_last_key(g),
-                               .scale = g->scale,
-                               .heads = (int32_t)g->heads,
-                               .mask_item = (int32_t)g->mask_item,
-                               .mask_head = (int32_t)g->mask_head,
-                               .mask_query = (int32_t)g->mask_query,
-                               .mask_key = (int32_t)g->mask_key };
+    const rf_push_attention_blocks push = { .total = (int32_t)total,
+                                            .items = (int32_t)g->items,
+                                            .tiles = (int32_t)(total / (uint64_t)g->items),
+                                            .queries = (int32_t)g->t,
+                                            .keys = (int32_t)g->s,
+                                            .last_key = (int32_t)rf_attention_last_key(g),
+                                            .scale = g->scale,
+                                            .heads = (int32_t)g->heads,
+                                            .mask_item = (int32_t)g->mask_item,
+                                            .mask_head = (int32_t)g->mask_head,
+                                            .mask_query = (int32_t)g->mask_query,
+                                            .mask_key = (int32_t)g->mask_key };
     rf_dispatch *d = rf_kernel_plan_add(plan, tile->shaders[rf_block_width_of(caps)], loops_of(g, tile, pass));
     if (!d) return NULL;
     rf_dispatch_spec(d, threads_of(tile, pass));
@@ -175,10 +167,10 @@ static rf_dispatch *add_pass(const rf_attention_geometry *g, const rf_device_cap
     return d;
 }
 
-static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
+rf_result rf_attention_blocks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                   rf_kernel_plan *plan)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, false);
     rf_dispatch *d = add_pass(&g, caps, PASS_FORWARD, plan);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < 3; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
@@ -188,10 +180,10 @@ static rf_result forward_plan(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                               rf_kernel_plan *plan)
+rf_result rf_attention_grad_blocks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                        rf_kernel_plan *plan)
 {
-    const rf_attention_geometry g = rf_attention_geometry_of(call);
+    const rf_attention_geometry g = rf_attention_geometry_of(call, true);
     plan->workspace = (uint64_t)(g.items * g.t) * sizeof(float);
     for (blocks_pass pass = PASS_QUERIES; pass <= PASS_KEYS; pass++) {
         rf_dispatch *d = add_pass(&g, caps, pass, plan);
@@ -206,6 +198,3 @@ static rf_result gradient_plan(const rf_op_call *call, const rf_device_caps *cap
     }
     return RF_OK;
 }
-
-const rf_kernel rf_attention_blocks = { .name = "blocks", .score = blocks_score, .plan = forward_plan };
-const rf_kernel rf_attention_grad_blocks = { .name = "blocks", .score = blocks_score, .plan = gradient_plan };

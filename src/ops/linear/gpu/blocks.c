@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/gpu/blocks.h"
 #include "ops/linear/gpu/cooperative.h"
+#include "ops/linear/gpu/model.h"
 
-/* shaders/linear/meson.build has the same sizes. Efficiencies are those of products of 2048 and 4096 on an NVIDIA H200,
- * whose arithmetic units are what bench device measures. */
+/* shaders/linear/meson.build has the same sizes. */
 static const rf_block blocks[RF_BLOCK_TILES] = {
-    [RF_BLOCK_S] = { 32, 32, 64, 64, 0.56, 1 },   [RF_BLOCK_DEEP] = { 32, 32, 256, 64, 0.45, 4 },
-    [RF_BLOCK_M] = { 64, 64, 256, 64, 0.58, 1 },  [RF_BLOCK_T] = { 128, 32, 128, 104, 0.57, 1 },
-    [RF_BLOCK_L] = { 128, 64, 256, 96, 0.72, 1 }, [RF_BLOCK_XL] = { 128, 128, 256, 128, 0.75, 1 },
+    [RF_BLOCK_S] = { .rows = 32, .columns = 32, .threads = 64, .registers = 64, .groups = 1 },
+    [RF_BLOCK_DEEP] = { .rows = 32, .columns = 32, .threads = 256, .registers = 64, .groups = 4 },
+    [RF_BLOCK_M] = { .rows = 64, .columns = 64, .threads = 256, .registers = 64, .groups = 1 },
+    [RF_BLOCK_T] = { .rows = 128, .columns = 32, .threads = 128, .registers = 104, .groups = 1 },
+    [RF_BLOCK_L] = { .rows = 128, .columns = 64, .threads = 256, .registers = 96, .groups = 1 },
+    [RF_BLOCK_XL] = { .rows = 128, .columns = 128, .threads = 256, .registers = 128, .groups = 1 },
 };
 
 rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands)
@@ -16,6 +19,7 @@ rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype 
     rf_block b = blocks[tile];
     b.depth = RF_BLOCK_K * b.groups;
     b.element = sizeof(float);
+    b.efficiency = rf_gpu_block_efficiency(tile);
     b.shared = 2 * b.depth * (b.rows + b.columns) * b.element;
     return b;
 }
@@ -23,75 +27,6 @@ rf_block rf_block_make(const rf_device_caps *caps, rf_block_tile tile, rf_dtype 
 rf_dtype rf_block_operands(const rf_op_call *call)
 {
     return call->in[0].dtype == call->in[1].dtype ? call->in[0].dtype : RF_F32;
-}
-
-/* ---- the model ---- */
-
-/* What is assumed of a compute unit; none of it is asked for. What it holds: 64 KiB of shared memory, or more where one
- * workgroup may have more, 2048 invocations, and 65,536 registers. */
-#define UNIT_SHARED 65536u
-#define UNIT_THREADS 2048u
-#define UNIT_REGISTERS 65536u
-#define UNIT_BYTES 32.0 /* from the cache each cycle */
-#define HERTZ 1.7e9
-#define SLICE_LATENCY 520.0  /* cycles from a load to its use */
-#define GATHER_LATENCY 900.0 /* the same where places are worked out */
-#define WHOLE_LATENCY 950.0  /* of a slice between two barriers: on an NVIDIA H200 a product of 1024 is that slow */
-#define BLOCK_LATENCY 2000.0 /* of a workgroup: start, first slice, stores */
-#define PARTS_LATENCY 2500.0 /* write, count, read */
-#define LAUNCH_SECONDS 3e-6
-/* More parts take more memory: not for less than this. */
-#define WORTHWHILE 0.93
-
-/* Multiply-adds of a compute unit in a cycle. */
-static double unit_lanes(const rf_device_caps *caps)
-{
-    return caps->driver == RF_DRIVER_AMD ? 64 : 128;
-}
-
-/* Workgroups that a compute unit holds at once. */
-static uint64_t blocks_resident(const rf_device_caps *caps, const rf_block *b)
-{
-    const uint32_t shared = caps->max_shared_memory > UNIT_SHARED ? caps->max_shared_memory : UNIT_SHARED;
-    uint64_t most = shared / b->shared;
-    most = rf_min(most, UNIT_THREADS / b->threads);
-    most = rf_min(most, UNIT_REGISTERS / (b->threads * b->registers));
-    return most < 1 ? 1 : most;
-}
-
-/* Cycles that a compute unit takes for `count` workgroups at once. Their loads and their arithmetic overlap, and those
- * of one with those of another; what no neighbour covers is the latency of each slice. */
-static double wave_cycles(const rf_device_caps *caps, const rf_block *b, bool gathers, double count, double slices)
-{
-    const double arithmetic = b->rows * b->columns * b->depth / (unit_lanes(caps) * b->efficiency);
-    const double loads = (b->rows + b->columns) * b->depth * b->element / UNIT_BYTES;
-    double slice = count * (arithmetic > loads ? arithmetic : loads);
-    const double latency = b->whole ? WHOLE_LATENCY : gathers ? GATHER_LATENCY : SLICE_LATENCY;
-    if (slice < latency) slice = latency;
-    return slices * slice + BLOCK_LATENCY;
-}
-
-/* Of a pass over what lies in memory, from which come half as many bytes as from the cache. */
-static double reread_seconds(const rf_device_caps *caps, double bytes)
-{
-    const uint32_t units = caps->compute_units > 0 ? caps->compute_units : 1;
-    return bytes > 0 ? LAUNCH_SECONDS + bytes / (units * UNIT_BYTES / 2 * HERTZ) : 0;
-}
-
-static double seconds_of(const rf_device_caps *caps, const rf_block *b, bool gathers, const rf_block_grid *g)
-{
-    const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1;
-    const uint64_t at_once = blocks_resident(caps, b), of_a_unit = rf_div_up(g->total, units);
-    const double slices = (double)g->split / b->depth;
-    const uint64_t whole_waves = of_a_unit / at_once;
-    double cycles = (double)whole_waves * wave_cycles(caps, b, gathers, (double)at_once, slices);
-    if (of_a_unit % at_once > 0) cycles += wave_cycles(caps, b, gathers, (double)(of_a_unit % at_once), slices);
-    const int32_t adds = g->parts_of_group + (g->groups > 1 ? g->groups : 0);
-    if (g->parts > 1 && !b->whole)
-        cycles += PARTS_LATENCY * (g->groups > 1 ? 2 : 1) +
-                  (double)rf_div_up(g->tiles, units) * adds * 2 * b->rows * b->columns * sizeof(float) / UNIT_BYTES;
-    const double adding = g->parts > 1 && b->whole ? reread_seconds(caps, 2.0 * (double)g->partial) : 0;
-    return LAUNCH_SECONDS + cycles / HERTZ + adding;
 }
 
 /* ---- grids ---- */
@@ -118,7 +53,7 @@ static rf_block_grid grid_of(const rf_device_caps *caps, rf_block_tile tile, con
     /* Longer sums than this would lose precision. */
     const uint64_t longest = 16384 * (uint64_t)b.depth;
     if (parts_fit && g.loops <= rf_loop_limit(caps) && (uint64_t)g.split <= longest && g.total <= INT32_MAX)
-        g.seconds = seconds_of(caps, &b, job->gathers, &g) + reread_seconds(caps, job->reread);
+        g.seconds = rf_gpu_block_seconds(caps, &b, job->gathers, &g) + rf_gpu_reread_seconds(caps, job->reread);
     return g;
 }
 
@@ -133,7 +68,7 @@ rf_block_grid rf_block_grid_make(const rf_device_caps *caps, rf_block_tile tile,
         if (best.seconds > 0 && parts > 1 && job->length / parts < shortest) break;
         if (parts > 1 && b.whole && !job->can_add) break;
         const rf_block_grid g = grid_of(caps, tile, job, parts);
-        if (g.seconds > 0 && (best.seconds == 0 || g.seconds < WORTHWHILE * best.seconds)) best = g;
+        if (g.seconds > 0 && (best.seconds == 0 || g.seconds < RF_GPU_WORTHWHILE * best.seconds)) best = g;
     }
     return best;
 }
@@ -179,8 +114,7 @@ double rf_block_score(const rf_op_call *call, const rf_device_caps *caps, rf_blo
     if (g.seconds == 0) return RF_SCORE_NONE;
     /* Adding parts up was seen to take a few more registers than 128. */
     if (tile == RF_BLOCK_L && g.parts > 1 && !has_registers(caps)) return RF_SCORE_NONE;
-    /* On a CPU, shared memory gains nothing: the last choice there. */
-    return rf_score_of_time(g.seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
+    return rf_score_of_time(g.seconds);
 }
 
 /* ---- plans ---- */
@@ -223,14 +157,14 @@ void rf_block_types(rf_dispatch *d, const rf_op_call *call, const rf_device_caps
     rf_dispatch_spec(d, word | type << 8);
 }
 
-void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, const rf_block_grid *grid)
+void rf_block_bind_parts(rf_dispatch *d, rf_kernel_plan *plan, const rf_device_caps *caps, const rf_block_grid *grid)
 {
     if (grid->counters == 0) {
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         return;
     }
-    p->plan->counters = grid->counters * 4;
-    rf_lanes_bind(d, rf_lanes_workspace(p, grid->partial), RF_VIEW_STORAGE, true);
+    plan->counters = grid->counters * 4;
+    rf_linear_bind(d, rf_linear_workspace(plan, caps, grid->partial), RF_VIEW_STORAGE, true);
     rf_bind_whole(d, RF_BIND_COUNTERS, 0);
 }

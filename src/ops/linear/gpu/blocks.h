@@ -6,7 +6,7 @@
 #ifndef RF_OPS_LINEAR_GPU_BLOCKS_H
 #define RF_OPS_LINEAR_GPU_BLOCKS_H
 
-#include "ops/linear/cpu/lanes.h"
+#include "ops/linear/common/linear.h"
 
 #define RF_BLOCK_K 16 /* summands of a slice that an invocation multiplies */
 
@@ -18,7 +18,7 @@ typedef enum rf_block_tile {
     RF_BLOCK_L,
     RF_BLOCK_XL,
     RF_BLOCK_TILES,
-    /* Of cooperative matrices (cooperative.c). */
+    /* Tiles of cooperative matrices (cooperative.c). */
     RF_BLOCK_COOP_S = RF_BLOCK_TILES,
     RF_BLOCK_COOP_M,
     RF_BLOCK_COOP_L,
@@ -96,28 +96,24 @@ bool rf_block_takes_narrow(const rf_op_call *call, int64_t columns);
 void rf_block_types(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps);
 
 /* Binds 4 and 5 of the shaders: partial sums and arrivals; output 0 stands for both where there are none. */
-void rf_block_bind_parts(rf_lanes_plan *p, rf_dispatch *d, const rf_block_grid *grid);
+void rf_block_bind_parts(rf_dispatch *d, rf_kernel_plan *plan, const rf_device_caps *caps, const rf_block_grid *grid);
 
-/* For tables: declarations and addresses of an op's kernels of every tile. */
-#define RF_BLOCK_DECLARE(op)                                                                                           \
-    extern const rf_kernel rf_##op##_block_s, rf_##op##_block_deep, rf_##op##_block_m, rf_##op##_block_t,              \
-        rf_##op##_block_l, rf_##op##_block_xl
-#define RF_BLOCK_LIST(op)                                                                                              \
-    &rf_##op##_block_s, &rf_##op##_block_deep, &rf_##op##_block_m, &rf_##op##_block_t, &rf_##op##_block_l,             \
-        &rf_##op##_block_xl
+/* The data of a kernel. */
+typedef struct rf_block_kernel {
+    rf_block_tile tile;
+    rf_linear_role role;
+} rf_block_kernel;
 
-/* The same of those on cooperative matrices. */
-#define RF_COOP_DECLARE(op) extern const rf_kernel rf_##op##_coop_s, rf_##op##_coop_m, rf_##op##_coop_l
-#define RF_COOP_LIST(op) &rf_##op##_coop_s, &rf_##op##_coop_m, &rf_##op##_coop_l
-
-RF_COOP_DECLARE(matmul);
-extern const rf_kernel rf_matmul_coop_xl;
-RF_COOP_DECLARE(conv2d);
-RF_COOP_DECLARE(conv2d_data_grad);
-RF_COOP_DECLARE(conv2d_filter_grad);
-RF_BLOCK_DECLARE(matmul);
-RF_BLOCK_DECLARE(conv2d);
-RF_BLOCK_DECLARE(conv2d_data_grad);
-RF_BLOCK_DECLARE(conv2d_filter_grad);
+/* Functions of the tables (kernels.c). */
+rf_score_fn rf_matmul_blocks_score, rf_conv2d_blocks_score;
+rf_plan_fn rf_matmul_blocks_plan, rf_conv2d_blocks_plan;
+bool rf_matmul_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_conv2d_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps);
+rf_score_fn rf_matmul_skinny_score;
+rf_plan_fn rf_matmul_skinny_plan;
+bool rf_matmul_skinny_narrow(const rf_op_call *call, const rf_device_caps *caps);
+/* Their data is a bool: they make the gradient. */
+rf_score_fn rf_attention_blocks_score, rf_rnn_register_score;
+rf_plan_fn rf_attention_blocks_plan, rf_attention_grad_blocks_plan, rf_rnn_register_plan;
 
 #endif

@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/linear/gpu/cooperative.h"
+#include "ops/linear/gpu/model.h"
 #include "rf_shaders.h"
 
 #define DEPTH 32     /* summands of a slice */
 #define PADDING 8    /* elements behind each of its lines */
 #define CONSTANTS 11 /* that these kernels share with those in f32, which have more or fewer */
-/* Multiply-adds of matrix units by those of others: 4 (RDNA3) to 16 (H100); a guess at the lower end, because what this
- * decides is how long sums are cut up. */
-#define SPEED 4.0
-
 /* Rows and columns of a workgroup and of each of its subgroups. */
 typedef struct tile_size {
     uint32_t rows, columns, subgroup_rows, subgroup_columns;
-    double efficiency; /* as in blocks.c, of products in bf16; by SPEED */
 } tile_size;
 
 /* A lane of a subgroup of 16, which is Intel's, would have to hold twice as much: such subgroups compute less, and not
- * the largest tile. Of registers spilled there are then tens in place of thousands. */
+ * the largest tile. They spill tens of registers then in place of thousands. */
 static const tile_size *size_of(const rf_device_caps *caps, rf_block_tile tile, const rf_matrix_shape *shape)
 {
-    /* Of a product of 4096 on an H200. An invocation takes up to 256 registers, all that it may. */
-    static const tile_size whole = { 128, 128, 64, 64, 1.45 }, whole_on_cpu = { 64, 32, 16, 16, 0.2 };
+    /* An invocation takes up to 256 registers, all that it may. */
+    static const tile_size whole = { 128, 128, 64, 64 }, whole_on_cpu = { 64, 32, 16, 16 };
     if (tile == RF_BLOCK_COOP_XL) return caps->is_cpu ? &whole_on_cpu : &whole;
-    static const tile_size sizes[] = { { 32, 32, 16, 16, 0.23 }, { 64, 64, 32, 32, 0.73 }, { 128, 128, 32, 64, 0.4 } };
-    static const tile_size small[] = { { 32, 32, 8, 16, 0.3 }, { 64, 64, 16, 16, 0.5 } };
+    static const tile_size sizes[] = { { 32, 32, 16, 16 }, { 64, 64, 32, 32 }, { 128, 128, 32, 64 } };
+    static const tile_size small[] = { { 32, 32, 8, 16 }, { 64, 64, 16, 16 } };
     return &(shape->subgroup == 16 ? small : sizes)[tile - RF_BLOCK_COOP_S];
 }
 
@@ -50,7 +46,8 @@ rf_block rf_coop_block(const rf_device_caps *caps, rf_block_tile tile, rf_dtype 
     const rf_matrix_shape shape = shape_of(caps, operands);
     if (!is_offered(caps, tile, &shape)) return (rf_block){ .groups = 1, .depth = DEPTH };
     const tile_size *size = size_of(caps, tile, &shape);
-    rf_block b = { .rows = size->rows, .columns = size->columns, .efficiency = SPEED * size->efficiency, .groups = 1 };
+    rf_block b = { .rows = size->rows, .columns = size->columns, .groups = 1 };
+    b.efficiency = rf_gpu_cooperative_efficiency(caps, tile, shape.subgroup == 16);
     b.whole = tile == RF_BLOCK_COOP_XL;
     b.depth = DEPTH;
     b.element = sizeof(uint16_t);
@@ -89,9 +86,8 @@ const rf_shader *rf_coop_shader(const rf_device_caps *caps, rf_coop_product prod
 }
 
 void rf_coop_constants(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile,
-                       bool bias)
+                       rf_dtype operands, bool bias)
 {
-    const rf_dtype operands = rf_block_operands(call);
     const rf_matrix_shape m = shape_of(caps, operands);
     const tile_size *size = size_of(caps, tile, &m);
     const rf_block b = rf_coop_block(caps, tile, operands);

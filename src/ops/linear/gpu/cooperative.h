@@ -18,26 +18,10 @@ typedef enum rf_coop_product {
 
 /* rf_block_make() for these. */
 rf_block rf_coop_block(const rf_device_caps *caps, rf_block_tile tile, rf_dtype operands);
-/* Of a call that rf_block_score() has accepted. */
+/* The shader of a call that rf_block_score() has accepted. */
 const rf_shader *rf_coop_shader(const rf_device_caps *caps, rf_coop_product product, rf_dtype operands);
 /* Makes the constants of the f32 kernels those of the shader. `bias`: input 2 is one. */
 void rf_coop_constants(rf_dispatch *d, const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile,
-                       bool bias);
-
-#define RF_COOP_KERNEL(op, size, score_of, plan_of, variant)                                                           \
-    static double rf_##op##_coop_##size##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)  \
-    {                                                                                                                  \
-        return score_of(call, caps, variant);                                                                          \
-    }                                                                                                                  \
-    static rf_result rf_##op##_coop_##size##_plan(const rf_op_call *call, const rf_device_caps *caps,                  \
-                                                  const void *data, rf_kernel_plan *plan)                              \
-    {                                                                                                                  \
-        return plan_of(call, caps, variant, plan);                                                                     \
-    }                                                                                                                  \
-    const rf_kernel rf_##op##_coop_##size = { .name = "coop_" #size,                                                   \
-                                              .score = rf_##op##_coop_##size##_score,                                  \
-                                              .plan = rf_##op##_coop_##size##_plan,                                    \
-                                              .narrow = rf_always_narrow,                                              \
-                                              .cooperative = true }
+                       rf_dtype operands, bool bias);
 
 #endif

@@ -4,19 +4,12 @@
 #include "ops/linear/gpu/cooperative.h"
 #include "rf_shaders.h"
 
-/* The push constants of matmul_block.comp. */
-typedef struct push {
-    int32_t total, row_tiles, column_tiles, parts, m, n, k, split, a_line, b_line, parts_of_group, unused;
-    int32_t dim[4], a_stride[4], b_stride[4];
-} push;
-_Static_assert(sizeof(push) <= RF_MAX_PUSH, "push constants of matmul_block.comp");
-
 /* *ride: the sums of b's rows are one more row of c. */
 static rf_block_job job_of(const rf_op_call *call, const rf_device_caps *caps, const rf_matmul_geometry *g,
                            rf_block_tile tile, bool *ride)
 {
     rf_block_job job = { g->m, g->n, g->k, g->batch, rf_block_operands(call) };
-    /* What parts write lies one behind the other in fours; what adds them up reads and writes f32 alone. */
+    /* Parts write their sums one behind the other in fours; the shader that adds them up reads and writes f32 alone. */
     job.can_add =
         tile == RF_BLOCK_COOP_XL && call->out[0].dtype == RF_F32 && !g->bias && g->m * g->n * g->batch % 4 == 0;
     *ride = g->bias_gradient && rf_block_sums_ride(caps, tile, &job, (double)rf_tensor_bytes(&call->in[1]));
@@ -39,8 +32,9 @@ static bool is_whole(const rf_device_caps *caps, const rf_block_job *job, const 
     return lines % 8 == 0 && g->m >= b.rows && g->n >= b.columns && g->k > b.depth;
 }
 
-static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile)
+double rf_matmul_blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
+    const rf_block_tile tile = ((const rf_block_kernel *)data)->tile;
     /* SwiftShader's compiler does not come to an end with this tile, and takes gigabytes. */
     if (tile == RF_BLOCK_T && caps->driver == RF_DRIVER_SWIFTSHADER) return RF_SCORE_NONE;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
@@ -51,49 +45,57 @@ static double score_of(const rf_op_call *call, const rf_device_caps *caps, rf_bl
     return rf_block_score(call, caps, tile, &job);
 }
 
-static bool takes_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_matmul_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps)
 {
     (void)caps;
     return rf_block_takes_narrow(call, rf_matmul_geometry_of(call).n);
 }
 
 /* Adds up the parts that coop_xl wrote. */
-static rf_result add_parts(rf_lanes_plan *p, const rf_matmul_geometry *g, const rf_block_grid *t, rf_binding partial)
+static rf_result add_parts(const rf_op_call *call, const rf_device_caps *caps, const rf_matmul_geometry *g,
+                           const rf_block_grid *t, rf_binding partial, rf_kernel_plan *plan)
 {
     const uint64_t count = (uint64_t)(g->m * g->n * g->batch);
-    return rf_lanes_add_sum(p, partial, t->parts, count, count, 0, g->n, g->activation, false);
+    return rf_linear_add_sum(plan, call, caps,
+                             &(rf_linear_sum){ .partial = partial,
+                                               .parts = t->parts,
+                                               .stride = count,
+                                               .count = count,
+                                               .columns = g->n,
+                                               .activation = g->activation });
 }
 
-static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_block_tile tile, rf_kernel_plan *out)
+rf_result rf_matmul_blocks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                rf_kernel_plan *out)
 {
     static const rf_shader *const shaders[RF_BLOCK_TILES][RF_BLOCK_WIDTHS] = {
         RF_BLOCK_SHADERS(matmul_block_s), RF_BLOCK_SHADERS(matmul_block_deep),
         RF_BLOCK_SHADERS(matmul_block_m), RF_BLOCK_LARGE_SHADERS(matmul_block_t),
         RF_BLOCK_SHADERS(matmul_block_l), RF_BLOCK_LARGE_SHADERS(matmul_block_xl),
     };
+    const rf_block_tile tile = ((const rf_block_kernel *)data)->tile;
     const bool coop = tile >= RF_BLOCK_TILES;
     const rf_coop_product product = tile == RF_BLOCK_COOP_XL ? RF_COOP_MATMUL_XL : RF_COOP_MATMUL;
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     bool ride;
     const rf_block_job job = job_of(call, caps, &g, tile, &ride);
     const rf_block_grid t = rf_block_grid_make(caps, tile, &job);
-    push p = { .total = (int32_t)t.total,
-               .row_tiles = t.row_tiles,
-               .column_tiles = t.column_tiles,
-               .parts = t.parts,
-               .parts_of_group = t.parts_of_group,
-               .m = (int32_t)g.m,
-               .n = (int32_t)g.n,
-               .k = (int32_t)g.k,
-               .split = t.split,
-               .a_line = (int32_t)(g.ta ? g.m : g.k),
-               .b_line = (int32_t)(g.tb ? g.k : g.n) };
+    rf_push_matmul_block p = { .total = (int32_t)t.total,
+                               .row_tiles = t.row_tiles,
+                               .column_tiles = t.column_tiles,
+                               .parts = t.parts,
+                               .parts_of_group = t.parts_of_group,
+                               .m = (int32_t)g.m,
+                               .n = (int32_t)g.n,
+                               .k = (int32_t)g.k,
+                               .split = t.split,
+                               .a_line = (int32_t)(g.ta ? g.m : g.k),
+                               .b_line = (int32_t)(g.tb ? g.k : g.n) };
     for (int i = 0; i < 4; i++) {
         p.dim[i] = (int32_t)g.dim[i];
         p.a_stride[i] = (int32_t)g.a_stride[i];
         p.b_stride[i] = (int32_t)g.b_stride[i];
     }
-    rf_lanes_plan builder = { NULL, call, caps, out };
     rf_dispatch *d = rf_kernel_plan_add(
         out, coop ? rf_coop_shader(caps, product, job.operands) : shaders[tile][rf_block_width_of(caps)], t.loops);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -112,7 +114,7 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
                                    g.relu_mask };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
     if (coop)
-        rf_coop_constants(d, call, caps, tile, g.bias);
+        rf_coop_constants(d, call, caps, tile, job.operands, g.bias);
     else
         rf_block_types(d, call, caps);
     rf_dispatch_push(d, &p, sizeof(p));
@@ -121,24 +123,10 @@ static rf_result plan_of(const rf_op_call *call, const rf_device_caps *caps, rf_
     rf_bind_whole(d, RF_BIND_INPUT, 1);
     rf_bind_whole(d, RF_BIND_INPUT, g.bias || g.relu_mask ? 2 : 0);
     rf_binding result = { .kind = RF_BIND_OUTPUT, .write = true };
-    if (adds) result = rf_lanes_workspace(&builder, t.partial);
-    rf_lanes_bind(d, result, RF_VIEW_STORAGE, true);
-    rf_block_bind_parts(&builder, d, &t);
+    if (adds) result = rf_linear_workspace(out, caps, t.partial);
+    rf_linear_bind(d, result, RF_VIEW_STORAGE, true);
+    rf_block_bind_parts(d, out, caps, &t);
     rf_bind_whole(d, RF_BIND_OUTPUT, ride);
-    if (adds) RF_TRY(add_parts(&builder, &g, &t, result));
+    if (adds) RF_TRY(add_parts(call, caps, &g, &t, result, out));
     return g.bias_gradient && !ride ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
-
-#define BLOCK_KERNEL(tile, number)                                                                                     \
-    RF_VARIANT_THAT(, rf_matmul_block_##tile, "block_" #tile, score_of, plan_of, number, .finishes = true,             \
-                    .narrow = takes_narrow)
-BLOCK_KERNEL(s, RF_BLOCK_S);
-BLOCK_KERNEL(deep, RF_BLOCK_DEEP);
-BLOCK_KERNEL(m, RF_BLOCK_M);
-BLOCK_KERNEL(t, RF_BLOCK_T);
-BLOCK_KERNEL(l, RF_BLOCK_L);
-BLOCK_KERNEL(xl, RF_BLOCK_XL);
-RF_COOP_KERNEL(matmul, s, score_of, plan_of, RF_BLOCK_COOP_S);
-RF_COOP_KERNEL(matmul, m, score_of, plan_of, RF_BLOCK_COOP_M);
-RF_COOP_KERNEL(matmul, l, score_of, plan_of, RF_BLOCK_COOP_L);
-RF_COOP_KERNEL(matmul, xl, score_of, plan_of, RF_BLOCK_COOP_XL);

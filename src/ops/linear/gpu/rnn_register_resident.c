@@ -3,13 +3,14 @@
  * shaders/linear/gpu/rnn_register_resident.comp.
  */
 #include "ops/linear/common/rnn.h"
+#include "ops/linear/gpu/blocks.h"
 #include "rf_shaders.h"
 
 /* As in the shader. More units than MOST_UNITS are better off with all of a device for each step. */
 enum { MOST_UNITS = 256, MOST_COLUMNS = 1024, MOST_HELD = 32, GRAD_MOST_HELD = 12, GRAD_LANES = 8 };
 /* A dispatch that lasts seconds is broken off by drivers. */
 enum { MOST_STEPS = 16384 };
-/* What there is for a workgroup, what an invocation may have of it, and what it needs besides weights. Software has
+/* Registers of a workgroup, the most of an invocation, and those that it needs besides weights. Software has
  * none: what it is given makes for tests of both ways. */
 enum { REGISTERS = 65536, MOST_REGISTERS = 248, CPU_REGISTERS = 80, OTHER_REGISTERS = 40, GRAD_OTHER_REGISTERS = 48 };
 
@@ -50,59 +51,61 @@ static held_geometry grad_geometry(const rf_device_caps *caps, uint32_t units, u
     }
 }
 
-static held_geometry held_geometry_of(const rf_op_call *call, const rf_device_caps *caps)
+static held_geometry held_geometry_of(const rf_op_call *call, const rf_device_caps *caps, bool grad)
 {
     const uint32_t units = (uint32_t)call->in[1].shape.dim[0], width = (uint32_t)call->in[1].shape.dim[1];
-    return call->op == &rf_op_rnn_grad ? grad_geometry(caps, units, width) : forward_geometry(caps, units, width);
+    return grad ? grad_geometry(caps, units, width) : forward_geometry(caps, units, width);
 }
 
-static int64_t steps_of(const rf_op_call *call)
+static int64_t steps_of(const rf_op_call *call, bool grad)
 {
-    return call->in[call->op == &rf_op_rnn_grad ? 2 : 0].shape.dim[1];
+    return call->in[grad ? 2 : 0].shape.dim[1];
 }
 
-static rf_row_job held_job(const rf_op_call *call, const held_geometry *g)
+static rf_row_job held_job(const rf_op_call *call, const held_geometry *g, bool grad)
 {
     const rf_rnn_attr *attr = call->attr;
-    const bool grad = call->op == &rf_op_rnn_grad;
-    const uint64_t steps = (uint64_t)steps_of(call);
+    const uint64_t steps = (uint64_t)steps_of(call, grad);
+    const rf_push_rnn_register_resident push = { .steps = (uint32_t)steps,
+                                                 .fours = (uint32_t)call->in[1].shape.dim[0] / 4,
+                                                 .backwards = attr->backwards };
     rf_row_job job = { .shader = grad ? &rf_shader_rnn_held_grad : &rf_shader_rnn_held,
                        .grid = RF_GRID_GROUPS,
                        .local = g->local,
                        .rows = (uint64_t)call->in[0].shape.dim[0],
                        .threads_per_row = g->local,
                        .loops = 1 + steps * (3 + g->fours - g->held),
-                       .n_push = 4,
-                       .push = { 0, (uint32_t)steps, (uint32_t)call->in[1].shape.dim[0] / 4, attr->backwards },
                        .n_spec = grad ? 4 : 3,
                        .spec = { attr->kind, rf_rnn_options(attr), g->held, g->lines } };
-    rf_rnn_bind(&job, call);
+    RF_ROW_JOB_PUSH(&job, push, rows);
+    rf_rnn_bind(&job, call, grad);
     return job;
 }
 
-static double held_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_rnn_register_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
+    const bool grad = rf_rnn_is_grad(data);
     const int64_t units = call->in[1].shape.dim[0], width = call->in[1].shape.dim[1];
     const bool has_registers = caps->driver == RF_DRIVER_AMD || caps->driver == RF_DRIVER_NVIDIA;
     if (!caps->is_cpu && !has_registers) return RF_SCORE_NONE;
-    if (units % 4 || units > MOST_UNITS || width > MOST_COLUMNS || steps_of(call) > MOST_STEPS ||
+    if (units % 4 || units > MOST_UNITS || width > MOST_COLUMNS || steps_of(call, grad) > MOST_STEPS ||
         rf_rnn_resets_before(call->attr) || rf_tensor_bytes(&call->in[1]) > caps->max_storage_range)
         return RF_SCORE_NONE;
-    const held_geometry g = held_geometry_of(call, caps);
+    const held_geometry g = held_geometry_of(call, caps, grad);
     const uint64_t shared = sizeof(float) * (MOST_COLUMNS + GRAD_LANES * (MOST_UNITS + 4));
     if (g.local > caps->max_workgroup_invocations || g.local > caps->max_workgroup_size[0] ||
         shared > caps->max_shared_memory)
         return RF_SCORE_NONE;
-    const rf_row_job job = held_job(call, &g);
+    const rf_row_job job = held_job(call, &g, grad);
     if (job.loops > rf_loop_limit(caps) || rf_row_job_chunk(&job, caps) == 0) return RF_SCORE_NONE;
-    return caps->is_cpu ? RF_SCORE_RESERVE * RF_SCORE_FOREIGN : RF_SCORE_SHAPE;
+    return RF_SCORE_SHAPE;
 }
 
-static rf_result held_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_rnn_register_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
-    const held_geometry g = held_geometry_of(call, caps);
-    const rf_row_job job = held_job(call, &g);
+    const bool grad = rf_rnn_is_grad(data);
+    const held_geometry g = held_geometry_of(call, caps, grad);
+    const rf_row_job job = held_job(call, &g, grad);
     return rf_row_job_plan(&job, caps, plan);
 }
-
-const rf_kernel rf_rnn_held = { "held", held_score, held_plan };

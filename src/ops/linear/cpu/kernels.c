@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of kernels for software drivers. */
+#include "ops/linear/cpu/kernels.h"
+#include "ops/linear/common/conv2d.h"
+#include "ops/linear/common/matmul.h"
+#include "ops/linear/cpu/cpu.h"
+#include "ops/linear/cpu/lanes.h"
+#include "rf_shaders.h"
+
+/* clang-format off */
+static const rf_kernel matmul[] = {
+    { "naive_texel", rf_matmul_texel_score, rf_matmul_naive_plan, &(const bool){ true } },
+    { "lanes8_vector", rf_matmul_vector_score, rf_matmul_vector_plan },
+    { "small", rf_matmul_small_score, rf_matmul_small_plan, .finishes = true },
+    { "lanes8_panels", rf_matmul_packed_score, rf_matmul_packed_plan },
+    { "lanes8_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes8_texel }, .cuts_up = true },
+    { "lanes8_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes8_storage }, .cuts_up = true },
+    { "lanes4_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes4_storage }, .cuts_up = true },
+    { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes4_quad }, .cuts_up = true },
+    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_matmul_lanes_seconds, rf_matmul_lanes_plan, RF_ROLE_MATMUL, &rf_lanes16_texel }, .cuts_up = true },
+};
+const rf_kernel_list rf_matmul_cpu = RF_KERNEL_LIST(matmul);
+
+static const rf_linear_role forward_role = RF_ROLE_FORWARD, data_role = RF_ROLE_DATA;
+
+static const rf_kernel conv2d[] = {
+    { "depthwise_walk", rf_depthwise_walk_score, rf_depthwise_walk_plan, &forward_role },
+    { "few_16", rf_small_channels_lanes_score, rf_small_channels_plan,
+      &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_16, &rf_shader_conv2d_few_lanes16_16, 2 },
+      .finishes = true, .narrow = rf_small_channels_narrow },
+    { "few_32", rf_small_channels_lanes_score, rf_small_channels_plan,
+      &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_32, &rf_shader_conv2d_few_lanes16_32, 4 },
+      .finishes = true, .narrow = rf_small_channels_narrow },
+    { "nine", rf_small_k_score, rf_small_k_plan, .finishes = true },
+    { "lanes8_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes8_texel }, .cuts_up = true },
+    { "lanes8_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes8_storage }, .cuts_up = true },
+    { "lanes4_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_storage }, .cuts_up = true },
+    { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_quad }, .cuts_up = true },
+    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes16_texel }, .cuts_up = true },
+    { "lanes8_texel_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes8_texel, true }, .cuts_up = true },
+    { "lanes8_storage_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes8_storage, true }, .cuts_up = true },
+    { "lanes4_storage_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_storage, true }, .cuts_up = true },
+    { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes4_quad, true }, .cuts_up = true },
+    { "lanes16_texel_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FORWARD, &rf_lanes16_texel, true }, .cuts_up = true },
+    { "lanes8_texel_points", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_1x1_seconds, rf_conv2d_1x1_plan, RF_ROLE_FORWARD, &rf_lanes8_texel }, .cuts_up = true },
+    { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_winograd_seconds, rf_winograd_plan, RF_ROLE_FORWARD, &rf_lanes8_texel }, .cuts_up = true, .block = 2 },
+    { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_winograd_4_seconds, rf_winograd_4_plan, RF_ROLE_FORWARD, &rf_lanes8_texel }, .cuts_up = true, .block = 4 },
+    { "lanes4_quad_held", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_register_resident_seconds, rf_register_resident_plan, RF_ROLE_FORWARD, &rf_lanes4_quad }, .cuts_up = true },
+};
+const rf_kernel_list rf_conv2d_cpu = RF_KERNEL_LIST(conv2d);
+
+static const rf_kernel conv2d_data[] = {
+    { "depthwise_walk", rf_depthwise_walk_score, rf_depthwise_walk_plan, &data_role },
+    { "few", rf_small_channels_data_score, rf_small_channels_data_plan },
+    { "lanes8_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes8_texel }, .cuts_up = true },
+    { "lanes8_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes8_storage }, .cuts_up = true },
+    { "lanes4_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes4_storage }, .cuts_up = true },
+    { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes4_quad }, .cuts_up = true },
+    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_DATA, &rf_lanes16_texel }, .cuts_up = true },
+    { "lanes8_texel_points", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_1x1_seconds, rf_conv2d_1x1_plan, RF_ROLE_DATA, &rf_lanes8_texel }, .cuts_up = true },
+    { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_winograd_seconds, rf_winograd_plan, RF_ROLE_DATA, &rf_lanes8_texel }, .cuts_up = true, .block = 2 },
+    { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_winograd_4_seconds, rf_winograd_4_plan, RF_ROLE_DATA, &rf_lanes8_texel }, .cuts_up = true, .block = 4 },
+    { "lanes4_quad_held", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_register_resident_seconds, rf_register_resident_plan, RF_ROLE_DATA, &rf_lanes4_quad }, .cuts_up = true },
+};
+const rf_kernel_list rf_conv2d_data_cpu = RF_KERNEL_LIST(conv2d_data);
+
+static const rf_kernel conv2d_filter[] = {
+    { "depthwise_walk", rf_depthwise_walk_filter_score, rf_depthwise_walk_filter_plan },
+    { "few_16", rf_small_channels_filter_score, rf_small_channels_filter_plan,
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, &rf_shader_conv2d_few_filter_lanes16_16,
+                                  2 } },
+    { "few_32", rf_small_channels_filter_score, rf_small_channels_filter_plan,
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, &rf_shader_conv2d_few_filter_lanes16_32,
+                                  4 } },
+    { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_winograd_grad_seconds, rf_winograd_grad_plan, RF_ROLE_FILTER, &rf_lanes8_texel }, .cuts_up = true, .block = 4 },
+    { "lanes8_texel_winograd_pairs", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_winograd_grad_seconds, rf_winograd_grad_plan, RF_ROLE_FILTER, &rf_lanes8_texel, true }, .cuts_up = true, .block = 4 },
+    { "lanes8_texel_taps", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_taps_grad_seconds, rf_taps_grad_plan, RF_ROLE_FILTER, &rf_lanes8_texel }, .cuts_up = true },
+    { "lanes4_quad_held", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_register_resident_filter_seconds, rf_register_resident_filter_plan, RF_ROLE_FILTER, &rf_lanes4_quad }, .cuts_up = true },
+    { "lanes8_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes8_texel }, .cuts_up = true },
+    { "lanes8_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes8_storage }, .cuts_up = true },
+    { "lanes4_storage", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_storage }, .cuts_up = true },
+    { "lanes4_quad", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_quad }, .cuts_up = true },
+    { "lanes16_texel", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes16_texel }, .cuts_up = true },
+    { "lanes8_texel_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes8_texel, true }, .cuts_up = true },
+    { "lanes8_storage_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes8_storage, true }, .cuts_up = true },
+    { "lanes4_storage_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_storage, true }, .cuts_up = true },
+    { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes4_quad, true }, .cuts_up = true },
+    { "lanes16_texel_scalar", rf_pieces_score, rf_pieces_plan,
+      &(const rf_piece_kernel){ rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan, RF_ROLE_FILTER, &rf_lanes16_texel, true }, .cuts_up = true },
+};
+const rf_kernel_list rf_conv2d_filter_cpu = RF_KERNEL_LIST(conv2d_filter);
+
+static const rf_kernel conv2d_pool_filter[] = {
+    { "few_16", rf_small_channels_filter_score, rf_small_channels_filter_plan,
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, &rf_shader_conv2d_few_filter_lanes16_16,
+                                  2, true } },
+    { "few_32", rf_small_channels_filter_score, rf_small_channels_filter_plan,
+      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, &rf_shader_conv2d_few_filter_lanes16_32,
+                                  4, true } },
+};
+const rf_kernel_list rf_conv2d_pool_filter_cpu = RF_KERNEL_LIST(conv2d_pool_filter);
+
+static const rf_kernel rnn[] = { { "lanes8", rf_rnn_lanes_score, rf_rnn_lanes_plan } };
+static const rf_kernel rnn_grad[] = {
+    { "lanes8", rf_rnn_lanes_score, rf_rnn_grad_lanes_plan, &(const bool){ true } },
+};
+const rf_kernel_list rf_rnn_cpu = RF_KERNEL_LIST(rnn), rf_rnn_grad_cpu = RF_KERNEL_LIST(rnn_grad);
+
+static const rf_kernel attention[] = { { "lanes8", rf_attention_lanes_score, rf_attention_lanes_plan } };
+static const rf_kernel attention_grad[] = {
+    { "lanes8", rf_attention_lanes_score, rf_attention_grad_lanes_plan, &(const bool){ true } },
+};
+const rf_kernel_list rf_attention_cpu = RF_KERNEL_LIST(attention),
+                     rf_attention_grad_cpu = RF_KERNEL_LIST(attention_grad);
+/* clang-format on */

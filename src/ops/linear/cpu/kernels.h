@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of the tables of kernels (kernels.c). Those called _seconds are of pieces (large_tensors.h). */
+#ifndef RF_OPS_LINEAR_CPU_KERNELS_H
+#define RF_OPS_LINEAR_CPU_KERNELS_H
+
+#include "ops/linear/common/linear.h"
+
+/* The data is a role. */
+rf_score_fn rf_depthwise_walk_score, rf_depthwise_walk_filter_score;
+rf_plan_fn rf_depthwise_walk_plan, rf_depthwise_walk_filter_plan;
+/* The data is an rf_small_channels. */
+rf_score_fn rf_small_channels_lanes_score, rf_small_channels_filter_score;
+rf_plan_fn rf_small_channels_filter_plan;
+/* The data is a bool: they make the gradient. */
+rf_score_fn rf_rnn_lanes_score, rf_attention_lanes_score;
+rf_plan_fn rf_rnn_lanes_plan, rf_rnn_grad_lanes_plan, rf_attention_lanes_plan, rf_attention_grad_lanes_plan;
+/* Without data. */
+rf_score_fn rf_matmul_texel_score, rf_matmul_small_score, rf_matmul_vector_score, rf_matmul_packed_score;
+rf_plan_fn rf_matmul_small_plan, rf_matmul_vector_plan, rf_matmul_packed_plan;
+rf_score_fn rf_small_k_score, rf_small_channels_data_score;
+rf_plan_fn rf_small_k_plan, rf_small_channels_data_plan;
+/* Pieces. */
+rf_score_fn rf_matmul_lanes_seconds, rf_conv2d_lanes_seconds;
+rf_plan_fn rf_matmul_lanes_plan, rf_conv2d_lanes_plan;
+rf_score_fn rf_conv2d_1x1_seconds, rf_winograd_seconds, rf_winograd_4_seconds, rf_register_resident_seconds;
+rf_plan_fn rf_conv2d_1x1_plan, rf_winograd_plan, rf_winograd_4_plan, rf_register_resident_plan;
+rf_score_fn rf_taps_grad_seconds, rf_winograd_grad_seconds, rf_register_resident_filter_seconds;
+rf_plan_fn rf_taps_grad_plan, rf_winograd_grad_plan, rf_register_resident_filter_plan;
+
+/* Whether matmul_vector.c, or matmul_small.c, is for the product. */
+bool rf_matmul_is_vector(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_matmul_is_small(const rf_op_call *call, const rf_device_caps *caps);
+
+#endif

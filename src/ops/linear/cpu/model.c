@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unless a line says otherwise, times were measured with lavapipe on two cores of a processor with AVX2, as the median
+ * of `ringfire bench ops` and of the networks of `bench zoo`; SwiftShader's on the same cores.
+ */
+#include "ops/linear/cpu/model.h"
+
+/* ---- the direct form ---- */
+
+/* Time of a tile for the same number of products: larger ones make better use of what they load. Where a transposed
+ * gather may as well be tall it is, so that data gradients of wide and of narrow layers share one pipeline: it takes
+ * lavapipe most of a second to compile. Other products read their left operand again for each tile of columns, and have
+ * few summands where that is much: of 48 columns three narrow tiles lose there. */
+#define NARROW_SLOWNESS 1.25
+#define ABREAST_SLOWNESS 1.35
+#define ABREAST_TRANSPOSED_SLOWNESS 1.2
+#define TALL_SLOWNESS 1.02
+#define TALL_TRANSPOSED_SLOWNESS 0.99
+#define SLIM_SLOWNESS 3.0
+#define SMALL_PRODUCT 1e6 /* multiplications: about 30 us */
+
+const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_tile tiles[RF_LANES_SHAPES], int64_t rows,
+                                     int64_t columns)
+{
+    const bool transposed = tiles == set->gather_transposed;
+    const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1,
+                                               [RF_LANES_NARROW] = NARROW_SLOWNESS,
+                                               [RF_LANES_ABREAST] = transposed && set->lanes == 8
+                                                                        ? ABREAST_TRANSPOSED_SLOWNESS
+                                                                        : ABREAST_SLOWNESS,
+                                               [RF_LANES_TALL] = transposed ? TALL_TRANSPOSED_SLOWNESS : TALL_SLOWNESS,
+                                               [RF_LANES_SLIM] = SLIM_SLOWNESS };
+    const rf_lanes_tile *best = NULL;
+    double least = 0;
+    for (int i = 0; i < RF_LANES_SHAPES; i++) {
+        const rf_lanes_tile *tile = &tiles[i];
+        if (!tile->shader) continue;
+        const double work = slowness[i] * (double)rf_align_up((uint64_t)rows, tile->rows) *
+                            (double)rf_align_up((uint64_t)columns, tile->columns);
+        if (best && work >= least) continue;
+        best = tile;
+        least = work;
+    }
+    return best;
+}
+
+const rf_lanes_tile *rf_lanes_choose_grad(const rf_lanes_set *set, int64_t rows, int64_t columns, int64_t summands)
+{
+    if ((double)rows * (double)columns * (double)summands < SMALL_PRODUCT) return &set->grad[RF_LANES_WIDE];
+    return rf_lanes_choose(set, set->grad, rows, columns);
+}
+
+#define DISPATCH 30e-6
+#define LANES_FLOPS 60e9       /* in a second, of the set that is a driver's favourite */
+#define OTHER_LANES_FLOPS 30e9 /* of the others there */
+#define COPIED_BYTES 4e9
+#define SCALAR_LOADS 2.5 /* the time of products whose left operand is read one float at a time */
+
+double rf_cpu_lanes_seconds(const rf_lanes_set *set, const rf_device_caps *caps, double padded_flops,
+                            double packed_bytes, uint32_t dispatches)
+{
+    const double rate = caps->driver == set->favourite ? LANES_FLOPS : OTHER_LANES_FLOPS;
+    return padded_flops / rate + packed_bytes / COPIED_BYTES + DISPATCH * dispatches;
+}
+
+static double padding_waste(int64_t size, uint32_t unit)
+{
+    return (double)rf_align_up((uint64_t)size, unit) / (double)size;
+}
+
+double rf_cpu_direct_seconds(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                             const rf_conv_geometry *g, bool scalar)
+{
+    const bool data = g->role == RF_ROLE_DATA, filter = g->role == RF_ROLE_FILTER;
+    const rf_lanes_tile *tiles = filter ? (scalar ? set->grad_scalar : set->grad)
+                                 : data ? set->gather_transposed
+                                        : (scalar ? set->gather_scalar : set->gather);
+    const int64_t rows = filter ? g->kh * g->kw * g->cig : data ? g->n * g->h * g->w : g->n * g->oh * g->ow;
+    const int64_t summed = data ? g->cog : g->cig, columns = data ? g->cig : g->cog;
+    const rf_lanes_tile *tile = rf_lanes_choose(set, tiles, rows, columns);
+    const bool pack_a = !scalar && summed % 4 != 0, pack_b = g->cog % 4 != 0;
+    /* Rows of fewer than four elements grow to four. */
+    const double packed = (pack_a ? (double)rf_tensor_bytes(&call->in[0]) * 4 / (double)(summed < 4 ? summed : 4) : 0) +
+                          (pack_b ? (double)rf_tensor_bytes(&call->in[1]) : 0);
+    const double waste = padding_waste(columns, tile->columns) *
+                         (scalar ? padding_waste(rows, tile->rows) * SCALAR_LOADS : padding_waste(summed, 4));
+    const double seconds =
+        rf_cpu_lanes_seconds(set, caps, call->op->cost(call).flops * waste, packed, 1u + pack_a + pack_b);
+    return data ? seconds * (double)(g->sy * g->sx) : seconds; /* pixels of zeros between those of dy are multiplied */
+}
+
+/* ---- forms that were measured beside it ---- */
+
+double rf_cpu_loop_seconds(rf_cpu_loop loop, double tiles, double turns)
+{
+    /* Seconds of a turn, and of the rest that a workgroup does once. */
+    static const struct {
+        double turn, rest;
+    } times[] = {
+        [RF_CPU_LOOP_1X1_48] = { 1.2e-6, 1.4e-6 },
+        [RF_CPU_LOOP_1X1_24] = { 0.56e-6, 0.95e-6 },
+        [RF_CPU_LOOP_TAPS] = { 0.2e-6, 2e-6 },
+        [RF_CPU_LOOP_WINOGRAD_32] = { 0.56e-6, 3.4e-6 },
+        [RF_CPU_LOOP_WINOGRAD_16] = { 0.64e-6, 5.2e-6 },
+        [RF_CPU_LOOP_WINOGRAD_4] = { 0.48e-6, 9.6e-6 },
+        [RF_CPU_LOOP_WALK] = { 0.36e-6, 0 },
+        [RF_CPU_LOOP_PAIRS] = { 0.71e-6, 0 },
+        [RF_CPU_LOOP_PAIRS_TILES] = { 1e-6, 0 },
+    };
+    return tiles * (turns * times[loop].turn + times[loop].rest);
+}
+
+double rf_cpu_pass_seconds(rf_cpu_pass pass, double amount)
+{
+    static const double seconds[] = {
+        [RF_CPU_PASS_KERNELS_2] = 1 / 1e9, [RF_CPU_PASS_KERNELS_4] = 1 / 4e9, [RF_CPU_PASS_LINES] = 68e-9,
+        [RF_CPU_PASS_WALKS] = 50e-9,       [RF_CPU_PASS_WALKS_LARGE] = 75e-9, [RF_CPU_PASS_SUMS] = 1 / 4e9
+    };
+    return amount * seconds[pass];
+}
+
+/* A turn takes four channels; `rest`: what a tile does once. */
+#define DIRECT_TURN (0.36e-6 / 2048) /* for a row and a column of the tile */
+#define DIRECT_REST 2.8e-6
+/* A turn of 3 x 3 is a tap: tiles of 64 rows by 32 columns, or 16 where there are no more. */
+enum { DIRECT_ROWS = 64, DIRECT_COLUMNS = 32, DIRECT_NARROW_COLUMNS = 16 };
+#define DIRECT_TAP_TURN 0.31e-6
+#define DIRECT_NARROW_TAP_TURN 0.17e-6
+#define DIRECT_NARROW_REST 2.5e-6
+/* A turn of gradients by the kernel is four pixels; by columns of the tile: more than 32, more than 16, fewer. */
+#define DIRECT_WIDE_PIXELS_TURN 0.35e-6
+#define DIRECT_PIXELS_TURN 0.19e-6
+#define DIRECT_NARROW_PIXELS_TURN 0.208e-6
+
+double rf_cpu_direct_1x1_loop_seconds(const rf_lanes_set *set, bool transposed, int64_t rows, int64_t columns,
+                                      int64_t channels)
+{
+    const rf_lanes_tile *tile = rf_lanes_choose(set, transposed ? set->gather_transposed : set->gather, rows, columns);
+    const uint64_t tiles = rf_div_up((uint64_t)rows, tile->rows) * rf_div_up((uint64_t)columns, tile->columns);
+    return (double)tiles * ((double)rf_lanes_fours(channels) * DIRECT_TURN * tile->rows * tile->columns + DIRECT_REST);
+}
+
+double rf_cpu_direct_3x3_loop_seconds(int64_t pixels, int64_t columns, int64_t channels)
+{
+    const bool narrow = columns <= DIRECT_NARROW_COLUMNS;
+    const uint64_t tiles = rf_div_up((uint64_t)pixels, DIRECT_ROWS) *
+                           rf_div_up((uint64_t)columns, narrow ? DIRECT_NARROW_COLUMNS : DIRECT_COLUMNS);
+    const double turn = narrow ? DIRECT_NARROW_TAP_TURN : DIRECT_TAP_TURN;
+    return (double)tiles * ((double)rf_lanes_fours(channels) * 9 * turn + (narrow ? DIRECT_NARROW_REST : DIRECT_REST));
+}
+
+double rf_cpu_direct_filter_loop_seconds(const rf_lanes_set *set, const rf_conv_geometry *g)
+{
+    const int64_t rows = g->kh * g->kw * rf_lanes_fours(g->cin) * 4, pixels = g->n * g->oh * g->ow;
+    const rf_lanes_tile *tile = rf_lanes_choose_grad(set, rows, g->cout, pixels);
+    const uint64_t tiles = rf_div_up((uint64_t)rows, tile->rows) * rf_div_up((uint64_t)g->cout, tile->columns);
+    const double turn = tile->columns > 32   ? DIRECT_WIDE_PIXELS_TURN
+                        : tile->columns > 16 ? DIRECT_PIXELS_TURN
+                                             : DIRECT_NARROW_PIXELS_TURN;
+    return (double)tiles * (double)pixels / 4 * turn;
+}
+
+double rf_cpu_seconds_beside(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                             const rf_conv_geometry *g, double own, double beside)
+{
+    return rf_cpu_direct_seconds(set, call, caps, g, false) * own / beside;
+}
+
+/* 32 summands of a row; loading the operand that is kept; the loads and stores that begin and end a row, with a margin,
+ * because sums of one tap and few channels were not measured. And the same 32 summands in the direct form. */
+#define RESIDENT_ROW 0.22e-6
+#define RESIDENT_LOAD 6e-6
+#define RESIDENT_ENDS 0.3e-6
+#define RESIDENT_DIRECT_ROW 0.34e-6
+/* Other compilers keep sums in registers through a loop, in the direct form too. */
+#define RESIDENT_ELSEWHERE 2.0
+
+double rf_cpu_resident_seconds(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                               const rf_conv_geometry *g, double rows, double passes, double loads, bool ends)
+{
+    const double own = rows * (passes * RESIDENT_ROW + (ends ? RESIDENT_ENDS : 0)) + loads * RESIDENT_LOAD;
+    const double faster = rows * passes * RESIDENT_DIRECT_ROW / own;
+    return rf_cpu_direct_seconds(set, call, caps, g, false) *
+           (caps->driver == set->favourite ? 1 / faster : RESIDENT_ELSEWHERE);
+}
+
+/* ---- products ---- */
+
+#define PACKED_FLOPS 81e9
+#define PACKED_BYTES 2.4e9
+/* lanes_grad.comp, which sums over lines, loads these in the order in which they lie as well. */
+#define PACKED_LINES_SLOWNESS 1.08
+#define PACKED_DISPATCHES 3
+#define VECTOR_BYTES 8e9 /* of b, all of which is read */
+#define SMALL_START 25e-6
+#define SMALL_TURN 1e-7
+/* lavapipe reads single texels in a third of the time of single elements. */
+#define TEXEL_SPEED 1.1
+/* Other drivers were not measured: there, what is made for lavapipe comes after all that is not. */
+#define UNMEASURED 1e9
+
+double rf_cpu_packed_seconds(const rf_device_caps *caps, double flops, double copied_bytes, bool sums_over_lines)
+{
+    const double rate = caps->driver == RF_DRIVER_LAVAPIPE ? PACKED_FLOPS : OTHER_LANES_FLOPS;
+    return flops / rate * (sums_over_lines ? PACKED_LINES_SLOWNESS : 1) + copied_bytes / PACKED_BYTES +
+           PACKED_DISPATCHES * DISPATCH;
+}
+
+double rf_cpu_vector_seconds(double bytes)
+{
+    return DISPATCH + bytes / VECTOR_BYTES;
+}
+
+double rf_cpu_small_seconds(const rf_device_caps *caps, double turns, bool tiny)
+{
+    const double seconds = tiny ? DISPATCH : SMALL_START + SMALL_TURN * turns;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? seconds : UNMEASURED * seconds;
+}
+
+double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
+{
+    const double seconds = tiny ? DISPATCH : naive;
+    return caps->driver == RF_DRIVER_LAVAPIPE ? seconds / TEXEL_SPEED : UNMEASURED * seconds;
+}
+
+/* ---- convolutions of few channels or summands, and by channel ---- */
+
+#define FEW_LANES_FLOPS 65e9 /* with two lanes along columns */
+#define FEW_WIDE_FLOPS 75e9  /* with four */
+#define FEW_OTHER_FLOPS 4e9  /* on other drivers */
+#define FEW_16_SPEED 0.6     /* of subgroups of 16 lanes */
+/* A turn of gradients by the kernel: loads take as long as products. More lanes along columns share them better. */
+#define FILTER_TURN 0.27e-6
+#define FILTER_POOLED_TURN 0.2e-6
+#define FILTER_PART_COLUMNS 1.4
+#define FILTER_TWO_LANES 1.1
+#define FILTER_OTHER_DRIVERS 10.0
+#define FILTER_16_LANES 3.0 /* twice as many windows in each */
+#define FILTER_START 6e-5
+#define DATA_FOURS_FLOPS 5e10
+#define DATA_FLOPS 2e10
+#define SMALL_K_FLOPS 60e9 /* on SwiftShader */
+#define SMALL_K_OTHER_FLOPS 2e9
+#define WALK_FLOPS 2e10
+
+double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t lanes, uint32_t column_lanes, double flops,
+                                     double dispatches)
+{
+    double rate = caps->driver != RF_DRIVER_LAVAPIPE ? FEW_OTHER_FLOPS
+                  : column_lanes == 4                ? FEW_WIDE_FLOPS
+                                                     : FEW_LANES_FLOPS;
+    if (lanes == 16) rate *= FEW_16_SPEED;
+    return flops / rate + DISPATCH * dispatches;
+}
+
+double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t lanes, uint32_t column_lanes,
+                                            bool pooled, bool whole_columns, double turns)
+{
+    double turn = pooled ? FILTER_POOLED_TURN : FILTER_TURN;
+    if (!whole_columns) turn *= FILTER_PART_COLUMNS;
+    if (column_lanes == 2) turn *= FILTER_TWO_LANES;
+    if (caps->driver != RF_DRIVER_LAVAPIPE) turn *= FILTER_OTHER_DRIVERS;
+    if (lanes == 16) turn *= FILTER_16_LANES;
+    return turns * turn + FILTER_START;
+}
+
+double rf_cpu_small_channels_data_seconds(double flops, bool fours, double dispatches)
+{
+    return flops / (fours ? DATA_FOURS_FLOPS : DATA_FLOPS) + DISPATCH * dispatches;
+}
+
+double rf_cpu_small_k_seconds(const rf_device_caps *caps, double flops)
+{
+    return flops / (caps->driver == RF_DRIVER_SWIFTSHADER ? SMALL_K_FLOPS : SMALL_K_OTHER_FLOPS) + DISPATCH;
+}
+
+double rf_cpu_depthwise_walk_seconds(double flops, double dispatches)
+{
+    return flops / WALK_FLOPS + DISPATCH * dispatches;
+}
