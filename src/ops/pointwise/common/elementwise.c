@@ -2,6 +2,7 @@
 /* The element-wise op: a short program of scalar functions per element. Inference, gradient, reference, cost and
  * fusion. */
 #include "ops/pointwise/common/elementwise.h"
+#include "ops/pointwise/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -442,5 +443,5 @@ const rf_op rf_op_elementwise = {
     .reference = elementwise_reference,
     .cost = elementwise_cost,
     .absorb_consumer = rf_elementwise_absorb,
-    RF_KERNELS(rf_elementwise_kernels),
+    .families = { &rf_elementwise_common, RF_SOFTWARE(&rf_elementwise_cpu) },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gather and its gradient share: the tensors as few dimensions, and chunks of them that descriptors can span. */
+/* Gather and its gradient: their tensors as few dimensions, and chunks of them that descriptors can span. */
 #ifndef RF_OPS_POINTWISE_COMMON_GATHER_H
 #define RF_OPS_POINTWISE_COMMON_GATHER_H
 
@@ -42,8 +42,5 @@ uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_ki
                           const rf_gather_chunk *chunk, uint32_t width);
 uint32_t rf_gather_bind_indices(rf_dispatch *d, const rf_device_caps *caps, const rf_gather_shape *all,
                                 const rf_gather_chunk *chunk);
-
-/* Of gather_grad, for GPUs (gather_marks.c). */
-extern const rf_kernel rf_gather_grad_marks;
 
 #endif

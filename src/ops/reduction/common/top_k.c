@@ -264,8 +264,6 @@ static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *ca
     return rf_row_job_plan(&finish, caps, plan);
 }
 
-static const rf_kernel insertion = { "insertion", insertion_score, insertion_plan };
-
 /* ---- sorting ---- */
 
 static rf_row_job load_job(const sizes *n, const rf_device_caps *caps, uint64_t length)
@@ -393,8 +391,10 @@ static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps
     return rf_row_job_plan(&finish, caps, plan);
 }
 
-static const rf_kernel sorting = { "sorting", sorting_score, sorting_plan };
-static const rf_kernel *const top_k_kernels[] = { &insertion, &sorting };
+static const rf_kernel top_k_kernels[] = {
+    { "insertion", insertion_score, insertion_plan },
+    { "sorting", sorting_score, sorting_plan },
+};
 
 /* ---- the op ---- */
 
