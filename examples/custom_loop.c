@@ -13,7 +13,7 @@ typedef struct app {
     rf_model *model;
     rf_optimizer *optimizer;
     rf_metric *train_loss, *train_accuracy, *test_loss, *test_accuracy;
-    /* What checkpoints hold besides: */
+    /* Checkpoints hold besides: */
     rf_iterator *train_iterator; /* NULL between epochs */
     uint64_t epoch;              /* of the training that goes on */
     rf_checkpoint *checkpoint;   /* NULL: none are kept */
@@ -243,7 +243,7 @@ static int create_objects(const example_options *options, app *a)
     return create_functions(a);
 }
 
-/* What this worker reads of the training set, which may lie on the devices. */
+/* Chooses what this worker reads of the training set, which may lie on the devices. */
 static int distribute_training(const example_options *options, app *a)
 {
     const rf_device_data_params params = { .policy = options->device_cache };

@@ -51,7 +51,7 @@ static int create_layers(rf_layer *layers[3])
     return 0;
 }
 
-/* What chief and workers have in common: one program, so that the variables have the same names and shapes. */
+/* The part that chief and workers have in common: one program, so that the variables have the same names and shapes. */
 static int create_model(const example_options *options, app *a)
 {
     rf_layer *layers[3] = { NULL };

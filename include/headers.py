@@ -29,7 +29,8 @@ def functions(text):
                                            re.S | re.M):
         parameters = [" ".join(p.split()) for p in inside.split(",")]
         yield " ".join(result.split()), name, [
-            re.fullmatch(r"(.*?)\s*(\w+)", p).groups() for p in parameters if p not in ("void", "...")
+            re.fullmatch(r"(.*?)\s*(\w+)", p).groups() for p in parameters
+            if p not in ("void", "...")
         ]
 
 

@@ -3,18 +3,21 @@
 
 compile_shaders.py header LIST HEADER
     declares every shader, and the list of their names for whoever walks all of them
-compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost OUTPUT.h
-    OUTPUT.c has the shaders, OUTPUT.S takes their modules from OUTPUT.bin, packed by pack_module.c. A line of OUTPUT.cost for
-    each module says what the most expensive tool took, megabytes of memory and seconds of CPU time: a test holds every shader to a
-    budget. OUTPUT.h declares their push constants (push_blocks.py).
+compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost OUTPUT.h OUTPUT.c
+    has the shaders, OUTPUT.S takes their modules from OUTPUT.bin, packed by pack_module.c. A line
+    of OUTPUT.cost for each module says what the most expensive tool took, megabytes of memory and
+    seconds of CPU time: a test holds every shader to a budget. OUTPUT.h declares their push
+    constants (push_blocks.py).
 
-A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for (0: any), source, preprocessor definitions.
-With several sizes there is a shader for each out of one module, whose name ends with the size. A source whose name ends with .spv is a module
-that was compiled before (shaders/coop).
+A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for
+(0: any), source, preprocessor definitions. With several sizes there is a shader for each out of one
+module, whose name ends with the size. A source whose name ends with .spv is a module that was
+compiled before (shaders/coop).
 
-One process compiles them all, side by side: most shaders take a tool less time than a process takes to start. What was compiled before is
-taken from a folder of the build, under a hash of all that goes into it. Where RINGFIRE_SHADER_CACHE names a directory, that is the
-folder, which several builds share."""
+One process compiles them all, side by side: most shaders take a tool less time than a process takes
+to start. What was compiled before is taken from a folder of the build, under a hash of all that
+goes into it. Where RINGFIRE_SHADER_CACHE names a directory, that is the folder, which several
+builds share."""
 import argparse
 import concurrent.futures
 import hashlib
@@ -29,26 +32,30 @@ import loop_headers
 import push_blocks
 
 TARGET = "vulkan1.2"
-# What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a chain of thousands of blocks, each
-# of which dominates the next. In this state eliminate-dead-branches and if-conversion take seconds, and the first
-# redundancy-elimination takes gigabytes, because it keeps a table of all values for each dominator. That one stays within blocks
+# What `spirv-opt -O` does, but merge-blocks comes right after loop-unroll. An unrolled loop is a
+# chain of thousands of blocks, each of which dominates the next. In this state
+# eliminate-dead-branches and if-conversion take seconds, and the first redundancy-elimination takes
+# gigabytes, because it keeps a table of all values for each dominator. That one stays within blocks
 # here, which takes a fifth off the time; the second one sees the blocks that are left.
 PASSES = """
-    wrap-opkill eliminate-dead-branches merge-return inline-entry-points-exhaustive eliminate-dead-functions
-    eliminate-dead-code-aggressive private-to-local eliminate-local-single-block eliminate-local-single-store
-    eliminate-dead-code-aggressive scalar-replacement=100 convert-local-access-chains eliminate-local-single-block
-    eliminate-local-single-store eliminate-dead-code-aggressive ssa-rewrite eliminate-dead-code-aggressive ccp
-    eliminate-dead-code-aggressive
-    loop-unroll merge-blocks eliminate-dead-branches merge-blocks local-redundancy-elimination combine-access-chains simplify-instructions
-    scalar-replacement=100 convert-local-access-chains eliminate-local-single-block eliminate-local-single-store
-    eliminate-dead-code-aggressive ssa-rewrite eliminate-dead-code-aggressive vector-dce eliminate-dead-inserts
-    eliminate-dead-branches simplify-instructions if-conversion copy-propagate-arrays reduce-load-size
-    eliminate-dead-code-aggressive merge-blocks redundancy-elimination eliminate-dead-branches merge-blocks
-    simplify-instructions
+    wrap-opkill eliminate-dead-branches merge-return inline-entry-points-exhaustive
+    eliminate-dead-functions eliminate-dead-code-aggressive private-to-local
+    eliminate-local-single-block eliminate-local-single-store eliminate-dead-code-aggressive
+    scalar-replacement=100 convert-local-access-chains eliminate-local-single-block
+    eliminate-local-single-store eliminate-dead-code-aggressive ssa-rewrite
+    eliminate-dead-code-aggressive ccp eliminate-dead-code-aggressive loop-unroll merge-blocks
+    eliminate-dead-branches merge-blocks local-redundancy-elimination combine-access-chains
+    simplify-instructions scalar-replacement=100 convert-local-access-chains
+    eliminate-local-single-block eliminate-local-single-store eliminate-dead-code-aggressive
+    ssa-rewrite eliminate-dead-code-aggressive vector-dce eliminate-dead-inserts
+    eliminate-dead-branches simplify-instructions if-conversion copy-propagate-arrays
+    reduce-load-size eliminate-dead-code-aggressive merge-blocks redundancy-elimination
+    eliminate-dead-branches merge-blocks simplify-instructions
 """.split()
 OPTIONS = ["--target-env=" + TARGET] + ["--" + name for name in PASSES]
-# Newer optimisers (2026.4) take six times the memory for the second redundancy-elimination that 2023.1 took, up to 860 MB. A pass that does
-# not fit into this many megabytes stays within blocks instead.
+# Newer optimisers (2026.4) take six times the memory for the second redundancy-elimination that
+# 2023.1 took, up to 860 MB. A pass that does not fit into this many megabytes stays within blocks
+# instead.
 MOST_MEGABYTES = 460
 FRUGAL_OPTIONS = [option.replace("--redundancy", "--local-redundancy") for option in OPTIONS]
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
@@ -66,7 +73,8 @@ class Module:
 
     def shaders(self):
         """Names and subgroup sizes."""
-        return [(self.name + (str(size) if len(self.sizes) > 1 else ""), size) for size in self.sizes]
+        return [(self.name + (str(size) if len(self.sizes) > 1 else ""), size)
+                for size in self.sizes]
 
 
 def modules_of(path):
@@ -79,7 +87,8 @@ class Failure(Exception):
 
 
 class Tools:
-    """Runs the tools for one module, one after the other; their output matters only when one fails."""
+    """Runs the tools for one module, one after the other; their output matters only when one
+    fails."""
 
     def __init__(self, log):
         self.log = log
@@ -114,15 +123,18 @@ class Sources:
         if path not in self.read:
             with open(path, "rb") as f:
                 data = f.read()
-            self.read[path] = data, [self.find(os.fsdecode(name), path) for name in INCLUDE.findall(data)]
+            self.read[path] = data, [self.find(os.fsdecode(name), path)
+                                     for name in INCLUDE.findall(data)]
         return self.read[path]
 
     def find(self, name, includer):
-        places = [os.path.join(folder, name) for folder in (os.path.dirname(includer), self.include)]
+        places = [os.path.join(folder, name)
+                  for folder in (os.path.dirname(includer), self.include)]
         return os.path.normpath(next(filter(os.path.exists, places), places[-1]))
 
     def closure(self, path):
-        """The file and all that it includes, under whatever condition, in an order that is always the same."""
+        """The file and all that it includes, under whatever condition, in an order that is always
+        the same."""
         found, left = [], [path]
         while left:
             path = left.pop()
@@ -133,7 +145,8 @@ class Sources:
 
     def declaring(self, module):
         """The file that declares the module's push constants."""
-        return next(path for path in self.closure(module.source) if push_blocks.DECLARATION.search(self.load(path)[0]))
+        return next(path for path in self.closure(module.source)
+                    if push_blocks.DECLARATION.search(self.load(path)[0]))
 
     def digest(self, module, more):
         """Of all that the module is made of."""
@@ -145,7 +158,8 @@ class Sources:
 
 
 class Folder:
-    """What was compiled before: digests of optimised modules by those of their sources, and by their unoptimised ones modules and costs."""
+    """What was compiled before: digests of optimised modules by those of their sources, and by
+    their unoptimised ones modules and costs."""
 
     def __init__(self, path, is_shared):
         self.path, self.is_shared = path, is_shared
@@ -182,11 +196,13 @@ class Compiler:
         self.sources = Sources(args.include)
         shared = os.environ.get("RINGFIRE_SHADER_CACHE")
         self.folder = Folder(shared or args.private, bool(shared))
-        versions = [subprocess.run([tool, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, text=True).stdout
+        versions = [subprocess.run([tool, "--version"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, check=True, text=True).stdout
                     for tool in (args.glslang, args.opt)]
         with open(loop_headers.__file__) as f:
             self.recipe = "\n".join([TARGET, *versions, *OPTIONS, *FRUGAL_OPTIONS, f.read()])
-        self.packing = hashlib.sha256(subprocess.run([args.pack], stdout=subprocess.PIPE, check=True).stdout)
+        self.packing = hashlib.sha256(
+            subprocess.run([args.pack], stdout=subprocess.PIPE, check=True).stdout)
         for source in args.pack_source:
             self.packing.update(self.sources.load(source)[0])
 
@@ -233,13 +249,15 @@ class Compiler:
             return loop_headers.give_headers(self.sources.load(module.source)[0]), b"0 MB 0.0 s\n"
         source_key = self.sources.digest(module, self.recipe) + ".key"
         raw_key = (self.folder.get(source_key) or b"").decode()
-        data, cost = (self.folder.get(raw_key + suffix) if raw_key else None for suffix in (".spv", ".cost"))
+        data, cost = (self.folder.get(raw_key + suffix) if raw_key else None
+                      for suffix in (".spv", ".cost"))
         if data and cost:
             return data, cost
         stem = os.path.join(self.args.private, "%s-%d" % (module.name, os.getpid()))
         raw, log = stem + ".raw", stem + ".log"
         tools = Tools(log)
-        tools.run([self.args.glslang, "-V", "--target-env", TARGET, "-I" + self.args.include, *["-D" + d for d in module.defines],
+        tools.run([self.args.glslang, "-V", "--target-env", TARGET, "-I" + self.args.include,
+                   *["-D" + d for d in module.defines],
                    "-o", raw, module.source])
         with open(raw, "rb") as f:
             raw_key = hashlib.sha256(self.recipe.encode() + f.read()).hexdigest()
@@ -271,8 +289,10 @@ def blocks_of(modules, results):
 
 
 def declare_blocks(args, sources, modules, blocks):
-    """The header of push constants; as it is where nothing changes, so that nothing that includes it is compiled anew."""
-    named = [(module.name, sources.declaring(module), block) for module, block in zip(modules, blocks)
+    """The header of push constants; as it is where nothing changes, so that nothing that includes
+    it is compiled anew."""
+    named = [(module.name, sources.declaring(module), block) for module,
+             block in zip(modules, blocks)
              if block and not module.is_compiled()]
     text = push_blocks.header_of(os.path.basename(args.push).replace(".", "_").upper(), named)
     if not os.path.exists(args.push) or open(args.push).read() != text:
@@ -287,15 +307,19 @@ def embed(args, modules, results, blocks):
         shaders.append("extern const uint8_t %s[%d];\n" % (symbol, len(packed)))
         for name, size in module.shaders():
             shaders.append("extern const rf_shader rf_shader_%s;\n" % name)
-            shaders.append('const rf_shader rf_shader_%s = { "%s", 0, %s, %d, %d, %d, %d, 0 };\n' % (
+            shaders.append('const rf_shader rf_shader_%s = { "%s", 0, %s, %d, %d, %d, %d, 0 };\n'
+                           % (
                 name, name, symbol, len(packed), len(data) // 4, size, block.size if block else 0))
-        symbols.append('    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .size {0}, {2}\n{0}:\n'
-                       '    .incbin "{3}", {1}, {2}\n'.format(symbol, at, len(packed), os.path.abspath(args.blob)))
+        symbols.append('    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .size {0}, '
+                       '{2}\n{0}:\n'
+                       '    .incbin "{3}", {1}, {2}\n'.format(
+                           symbol, at, len(packed), os.path.abspath(args.blob)))
         at += len(packed)
     with open(args.blob, "wb") as f:
         f.writelines(packed for _, _, packed in results)
     write(args.source, '#include "base/shader.h"\n' + "".join(shaders))
-    write(args.assembly, '    .section .rodata,"a",%progbits\n' + "".join(symbols) + '    .section .note.GNU-stack,"",%progbits\n')
+    write(args.assembly, '    .section .rodata,"a",%progbits\n' + "".join(symbols)
+          + '    .section .note.GNU-stack,"",%progbits\n')
 
 
 def compile_all(args):
@@ -303,7 +327,8 @@ def compile_all(args):
     os.makedirs(args.private, exist_ok=True)
     compiler = Compiler(args)
     # Children have the limit of this process, which takes a twentieth of it itself.
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEGABYTES << 20, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    resource.setrlimit(resource.RLIMIT_DATA,
+                       (MOST_MEGABYTES << 20, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         tasks = [pool.submit(compiler.make, module) for module in modules]
         try:
@@ -316,21 +341,27 @@ def compile_all(args):
     blocks = blocks_of(modules, results)
     embed(args, modules, results, blocks)
     declare_blocks(args, compiler.sources, modules, blocks)
-    write(args.cost, "".join("%s %s" % (module.name, cost.decode()) for module, (_, cost, _) in zip(modules, results)))
-    needed = sorted({path for module in modules for path in compiler.sources.closure(module.source)})
-    write(args.depfile, "%s: %s\n" % (args.source, " ".join(path.replace(" ", "\\ ") for path in needed)))
+    write(args.cost, "".join("%s %s" % (module.name, cost.decode()) for module,
+                             (_, cost, _) in zip(modules, results)))
+    needed = sorted({path for module in modules
+                     for path in compiler.sources.closure(module.source)})
+    write(args.depfile,
+          "%s: %s\n" % (args.source, " ".join(path.replace(" ", "\\ ") for path in needed)))
 
 
 def declare_all(args):
     names = [name for module in modules_of(args.list) for name, _ in module.shaders()]
     write(args.header, "/* Made by the build from the tables in shaders/. */\n"
-          "#ifndef RF_SHADERS_H\n#define RF_SHADERS_H\n\n#include \"base/shader.h\"\n#include \"rf_push.h\"\n\n" +
+          "#ifndef RF_SHADERS_H\n#define RF_SHADERS_H\n\n#include \"base/shader.h\"\n#include "
+          "\"rf_push.h\"\n\n" +
           "".join("extern const rf_shader rf_shader_%s;\n" % name for name in names) +
-          "\n#define RF_ALL_SHADERS(X) \\\n" + " \\\n".join("    X(%s)" % name for name in names) + "\n\n#endif\n")
+          "\n#define RF_ALL_SHADERS(X) \\\n" + " \\\n".join("    X(%s)" % name for name in names)
+          + "\n\n#endif\n")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     header = commands.add_parser("header")
     header.set_defaults(act=declare_all)
@@ -340,8 +371,10 @@ def main():
     command.set_defaults(act=compile_all)
     for tool in ("glslang", "opt", "val", "pack"):
         command.add_argument("--" + tool, required=True)
-    command.add_argument("--pack-source", action="append", default=[], help="a file that --pack is made of")
-    command.add_argument("--include", required=True, help="folder that #include looks into, after the file's own")
+    command.add_argument("--pack-source", action="append", default=[],
+                         help="a file that --pack is made of")
+    command.add_argument("--include", required=True,
+                         help="folder that #include looks into, after the file's own")
     command.add_argument("--private", required=True, help="folder of this target alone")
     command.add_argument("--depfile", required=True)
     for output in ("list", "source", "assembly", "blob", "cost", "push"):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives the loops of a SPIR-V module headers of their own.
 
-The optimiser's merge-blocks moves the beginning of a loop's body into its header. That is valid, and drivers do not care. But the Vulkan
-validation layer's GPU-assisted checks split a block where they look at what it reads, and leave a header that is none (1.3.239)."""
+The optimiser's merge-blocks moves the beginning of a loop's body into its header. That is valid,
+and drivers do not care. But the Vulkan validation layer's GPU-assisted checks split a block where
+they look at what it reads, and leave a header that is none (1.3.239)."""
 import struct
 
 OP_PHI, OP_LOOP_MERGE, OP_LABEL, OP_BRANCH = 245, 246, 248, 249
-MAGIC, BOUND, HEADER = 0x07230203, 3, 5  # the first word; where the module says how many ids it has; words before the first instruction
+# the first word; where the module says how many ids it has; words before the first instruction
+MAGIC, BOUND, HEADER = 0x07230203, 3, 5
 
 
 def word(opcode, length):
@@ -23,22 +25,26 @@ def instructions(words):
 
 
 def split(block, body):
-    """The block as a header and a body of the label `body`, or as it is where its header has nothing else."""
+    """The block as a header and a body of the label `body`, or as it is where its header has
+    nothing else."""
     merges = [i for i, (opcode, _) in enumerate(block) if opcode == OP_LOOP_MERGE]
     phis = sum(opcode == OP_PHI for opcode, _ in block)
     if not merges or merges[0] == 1 + phis:
         return block, False
     label, (_, (first, merge, proceed, *control)) = block[0][1][1], block[merges[0]]
     proceed = body if proceed == label else proceed
-    header = block[:1 + phis] + [(OP_LOOP_MERGE, [first, merge, proceed, *control]), (OP_BRANCH, [word(OP_BRANCH, 2), body])]
-    return header + [(OP_LABEL, [word(OP_LABEL, 2), body])] + block[1 + phis:merges[0]] + block[merges[0] + 1:], True
+    header = block[:1 + phis] + [(OP_LOOP_MERGE, [first, merge, proceed, *control]),
+                                 (OP_BRANCH, [word(OP_BRANCH, 2), body])]
+    return header + [(OP_LABEL, [word(OP_LABEL, 2), body])] + block[1 + phis:merges[0]] + block[
+        merges[0] + 1:], True
 
 
 def give_headers(module):
     """The module's bytes, with headers that hold phis and what makes them headers, no more."""
     words = list(struct.unpack("<%dI" % (len(module) // 4), module))
     assert words[0] == MAGIC
-    blocks, now_from = [[]], {}  # what stands before a label; block that ends as one did -> that one
+    # what stands before a label; block that ends as one did -> that one
+    blocks, now_from = [[]], {}
     for opcode, operands in instructions(words):
         if opcode == OP_LABEL:
             blocks.append([])
@@ -52,7 +58,9 @@ def give_headers(module):
         made += block
     out = words[:HEADER]
     for opcode, operands in made:
-        if opcode == OP_PHI:  # result type and result, then values and the blocks that they come from
-            operands = operands[:3] + [now_from.get(w, w) if i % 2 else w for i, w in enumerate(operands[3:])]
+        # result type and result, then values and the blocks that they come from
+        if opcode == OP_PHI:
+            operands = operands[:3] + [now_from.get(w, w) if i % 2 else w for i,
+                                       w in enumerate(operands[3:])]
         out += operands
     return struct.pack("<%dI" % len(out), *out)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the suite protects: plants one fault after another in a copy of the tree, and says which tests find it.
+"""Whether the suite protects: plants one fault after another in a copy of the tree, and says which
+tests find it.
 
 tests/plant.py                    all faults, against what a landing runs
 tests/plant.py --nightly          those that a landing misses, against what a night adds
@@ -8,9 +9,10 @@ tests/plant.py --likely           only by the test that is likely to find each: 
 tests/plant.py --list             the faults
 tests/plant.py NAME...            only these
 
-A fault is a row of tests/faults.json: a text that its file holds once and what takes its place, the stage whose build can see it, and the
-test that is likely to find it, which runs first and alone. Where that passes, all tests of the tier run in that stage until one fails.
-Ends with 1 where a landing finds fewer than nine in ten, or a night not all."""
+A fault is a row of tests/faults.json: a text that its file holds once and what takes its place, the
+stage whose build can see it, and the test that is likely to find it, which runs first and alone.
+Where that passes, all tests of the tier run in that stage until one fails. Ends with 1 where a
+landing finds fewer than nine in ten, or a night not all."""
 import argparse
 import importlib.machinery
 import importlib.util
@@ -33,7 +35,8 @@ loader = importlib.machinery.SourceFileLoader("run", str(ROOT / "tests/run"))
 run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
 loader.exec_module(run)
 
-# Of each stage: Meson's options, its environment, the suites that it leaves out, and how much longer its tests may take.
+# Of each stage: Meson's options, its environment, the suites that it leaves out, and how much
+# longer its tests may take.
 STAGES = {
     "gcc": ([], {
         "CC": "gcc"
@@ -50,7 +53,8 @@ STAGES = {
 
 
 def copy_tree():
-    """The tracked files as they are, in a folder of their own; files that are as they were keep their times, so that little is built."""
+    """The tracked files as they are, in a folder of their own; files that are as they were keep
+    their times, so that little is built."""
     names = subprocess.run(["git", "ls-files", "-z"],
                            cwd=ROOT,
                            stdout=subprocess.PIPE,
@@ -101,7 +105,8 @@ def failed_tests(stage, words):
     """The tests that fail of those that Meson's words choose, in the order of their ends."""
     log = PLACE / stage / "meson-logs/testlog.json"
     log.unlink(missing_ok=True)
-    ok, said = command(["meson", "test", "-C", PLACE / stage, "--no-rebuild", "--num-processes", run.JOBS,
+    ok, said = command(["meson", "test", "-C", PLACE / stage, "--no-rebuild", "--num-processes",
+                        run.JOBS,
                         "--timeout-multiplier", STAGES[stage][3], *words], TEST_SECONDS, stage)
     rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     bad = [r["name"].partition(" / ")[2] or r["name"] for r in rows
@@ -110,7 +115,8 @@ def failed_tests(stage, words):
 
 
 def confirmed(stage, names):
-    """The first of these tests that fails once more, alone: a busy machine makes some fail that wait for time to pass."""
+    """The first of these tests that fails once more, alone: a busy machine makes some fail that
+    wait for time to pass."""
     return next((name for name in names if failed_tests(stage, [name])), None)
 
 

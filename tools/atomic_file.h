@@ -2,7 +2,7 @@
 /*
  * Output files of commands: written as "<path>.tmp", synced, renamed. Whatever goes wrong, the existing file is kept. A
  * lock distinguishes a file that another process is writing from one that a killed process left, which the next writer
- * of the same path takes over. What is not a regular file (/dev/stdout, a pipe) is written to directly.
+ * of the same path takes over. A path that is no regular file (/dev/stdout, a pipe) is written to directly.
  */
 #ifndef RINGFIRE_ATOMIC_FILE_H
 #define RINGFIRE_ATOMIC_FILE_H

@@ -5,6 +5,7 @@
 
 #include "program.h"
 
+int command_bench(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_ckpt(int argc, char **argv);
 int command_keygen(int argc, char **argv);

@@ -96,7 +96,7 @@ static void add_matrices(char *text, size_t size, const char *type, const uint32
     if (shape[0] > 0) snprintf(text + at, size - at, ", %s matrices %ux%ux%u", type, shape[0], shape[1], shape[2]);
 }
 
-/* What it can do. */
+/* Prints what the device can do. */
 static void print_abilities(const rf_device_info *d, int indent, int columns)
 {
     char text[512];
@@ -109,7 +109,7 @@ static void print_abilities(const rf_device_info *d, int indent, int columns)
     print_wrapped(stdout, text, indent, columns);
 }
 
-/* What else it can be named by, and whether it is used by default. */
+/* Prints the device's other names, and whether it is used by default. */
 static void print_identity(const rf_device_info *d, int indent, int columns)
 {
     char uuid[33], why[256], text[512];

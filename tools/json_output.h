@@ -16,8 +16,8 @@
 
 /* Whether JSON goes to standard output, and nothing else does. `path` is the option's value, or NULL without it. */
 bool json_replaces_text(const char *path);
-/* Before time is spent on results that have no place. What the file holds stays until they are there. False after a
- * message. */
+/* Looks whether results have a place, before time is spent on them. The file keeps its contents until they are there.
+ * False after a message. */
 bool json_can_write(const char *path);
 /* Writes the document where `path` says, nowhere if it is NULL, and takes it. False after a message. */
 bool json_write(const char *path, json_t *document);

@@ -3,6 +3,7 @@
 
 static const command commands[] = {
     { "devices", "List the Vulkan devices of this machine", command_devices },
+    { "bench", "Measure what they reach: products, memory, training, all-reduce", command_bench },
     { "run", "Start a program as the workers of a job, here or on several hosts", command_run },
     { "keygen", "Make a job key", command_keygen },
     { "ckpt", "List, show, verify, compare and convert checkpoints", command_ckpt },

@@ -30,7 +30,8 @@ int command_fail(void)
     return CODE_FAILED;
 }
 
-/* What the library does not fail for, but the user should know. Errors reach the user as what calls return. */
+/* Shows warnings: the library does not fail for them, but the user should know. Errors reach the user as what calls
+ * return. */
 static void print_warning(void *user, rf_log_level level, const char *message)
 {
     (void)user;
@@ -44,13 +45,13 @@ static void print_help(FILE *out)
     for (uint32_t i = 0; i < p->num_commands; i++)
         fprintf(out, "  %-12s %s\n", p->commands[i].name, p->commands[i].purpose);
     fprintf(out,
-            "\n'%s COMMAND --help' tells more. All commands take --version, and --json\n"
-            "for programs.\n\n"
+            "\n'%s COMMAND --help' tells more. All commands take --version,\n"
+            "and --json for programs.\n\n"
             "Exit codes:\n%s",
             p->name, p->codes);
 }
 
-/* What was printed may not have arrived: a full disk, a closed pipe. */
+/* Output that was printed may not have arrived: a full disk, a closed pipe. */
 static int check_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return CODE_OK;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a clock of nanoseconds may show: 146 years either way, so that differences stay within 64 bits. */
+/* The most that a clock of nanoseconds may show: 146 years either way, so that differences stay within 64 bits. */
 static const json_int_t most_ns = (json_int_t)1 << 62;
 static const json_int_t most_ranks = (json_int_t)1 << 31;
 

@@ -97,7 +97,7 @@ static void trim_line(text_line *line)
     while (line->size > 0 && (unsigned char)line->at[line->size - 1] <= ' ') line->size--;
 }
 
-/* Of a comment in C, what it says. */
+/* Leaves of a comment in C what it says. */
 static void strip_comment(text_line *line)
 {
     if (begins_with(line, " *") && !begins_with(line, " */")) skip_bytes(line, 2);

@@ -40,10 +40,10 @@ void bert_destroy(bert **b);
 /* The encoder of `to` gets the weights of that of `from`. Blocking; all workers of a job call it. */
 rf_result bert_copy_encoder(const bert *from, bert *to);
 
-/* What pretraining minimises: the mean crossentropy of the masked words `ids` i32 [n, predictions], by `weights` that
- * are 0 where an example has fewer of them, and that of the next sentence's `labels` i32 [n]. Both are means over
- * the whole batch, whatever replica has how many of the words; with `own_words` the first is one over those of each
- * replica, for workers of parameter servers, none of which knows how many words the others have. */
+/* The losses that pretraining minimises: the mean crossentropy of the masked words `ids` i32 [n, predictions], by
+ * `weights` that are 0 where an example has fewer of them, and that of the next sentence's `labels` i32 [n]. Both are
+ * means over the whole batch, whatever replica has how many of the words; with `own_words` the first is one over those
+ * of each replica, for workers of parameter servers, none of which knows how many words the others have. */
 rf_tensor bert_pretraining_loss(rf_trace *t, const rf_tensor outputs[2], rf_tensor ids, rf_tensor weights,
                                 rf_tensor labels, bool own_words);
 

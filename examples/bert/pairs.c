@@ -79,7 +79,7 @@ static int32_t join_segments(const pair_maker *p, drawer *d, uint32_t start, int
     const uint64_t *first = c->first_token;
     uint32_t second = start + 1; /* A ends before it */
     while (first[second] - first[start] < goal && second + 1 < section_end(c, start)) second++;
-    /* Of A the end is kept, which B may go on from. */
+    /* The end of A is kept, which B may go on from. */
     const uint64_t half = (uint64_t)room / 2, all_a = first[second] - first[start];
     const uint64_t a = all_a < goal || all_a < half ? all_a : goal > half ? goal : half;
     const uint64_t a_end = first[second];
@@ -196,7 +196,7 @@ static void choose_documents(const corpus *c, passage_set *s, const uint32_t *tr
     }
 }
 
-/* Of each class the first `labels` of its passages in an order that is drawn. */
+/* Takes from each class the first `labels` of its passages, in an order that is drawn. */
 static void divide_passages(const corpus *c, uint32_t labels, uint64_t seed, passage_set *s)
 {
     uint32_t taken[MAX_CLASSES] = { 0 }, tests[MAX_CLASSES] = { 0 };

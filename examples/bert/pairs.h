@@ -16,14 +16,14 @@ typedef struct pair_maker {
 
 enum { PAIR_TOKENS, PAIR_SEGMENTS, PAIR_POSITIONS, PAIR_WORDS, PAIR_WEIGHTS, PAIR_LABEL, PAIR_COMPONENTS };
 
-/* Of the sections that are held out, or of the others. Says what is wrong and returns -1. */
+/* Makes pairs of the sections that are held out, or of the others. Says what is wrong and returns -1. */
 int pairs_begin(const corpus *c, const bert_config *config, bool held_out, pair_maker *out);
 void pairs_end(pair_maker *p);
 
 /* The example of `start`: [CLS] A [SEP] B [SEP], where in half of the cases B follows A in the text (label 0), and
- * otherwise it comes from another section (label 1). Of its words 15 % are to be predicted: 8 in 10 of them are masked,
- * one is replaced by any word, and one stays. All is drawn from the key: every pass has other pairs and masks, and they
- * do not depend on how the work is split or where it was interrupted. */
+ * otherwise it comes from another section (label 1). Its words are to be predicted in 15 % of the cases: 8 in 10 of
+ * them are masked, one is replaced by any word, and one stays. All is drawn from the key: every pass has other pairs
+ * and masks, and they do not depend on how the work is split or where it was interrupted. */
 rf_result pairs_make(const pair_maker *p, rf_random_key key, uint32_t start, rf_element *out);
 
 /* Elements with the components above, in another order in each pass where `shuffled`. Borrows `p`. Says what is wrong

@@ -22,7 +22,7 @@ typedef struct pretraining {
     rf_function *train_function, *test_function;
     rf_metric *loss, *accuracy, *next; /* of masked words; of next sentences; in training */
     rf_metric *test_loss, *test_accuracy, *test_next;
-    /* What checkpoints hold besides: */
+    /* Checkpoints hold besides: */
     uint64_t reported;         /* steps when the latest report was made */
     rf_iterator *iterator;     /* NULL between passes */
     uint64_t pass;             /* over the text */
@@ -214,7 +214,7 @@ static int run_steps(const example_options *options, pretraining *p, uint64_t la
     return example_check_loss((double)loss, 0, rf_optimizer_iterations(p->optimizer));
 }
 
-/* After a test. What the metrics held is forgotten. */
+/* After a test. The metrics' contents are forgotten. */
 static int report(pretraining *p, double rate)
 {
     rf_metric *const of_training[] = { p->loss, p->accuracy, p->next };
@@ -248,7 +248,8 @@ static int train(const example_options *options, pretraining *p)
         if (rf_strategy_stop_agreed(p->strategy)) return stop(p);
         TRY(run_test(p));
         if (rf_strategy_stop_agreed(p->strategy)) return stop(p); /* the test is made again */
-        /* What has no more steps to make needs no place in the text: fine-tuning may begin with another one. */
+        /* An iterator that has no more steps to make needs no place in the text: fine-tuning may begin with another
+         * one. */
         if (last == s->steps) rf_iterator_destroy(&p->iterator);
         if (report(p, rate) < 0) return -1;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the program share. */
+/* Declarations that the parts of the program share. */
 #ifndef EXAMPLE_BERT_PROGRAM_H
 #define EXAMPLE_BERT_PROGRAM_H
 

@@ -30,7 +30,7 @@ void example_report_failure(void)
     fprintf(stderr, "%s: rank %u: %s\n", program_invocation_short_name, own_rank, rf_error_message());
 }
 
-/* What the library does not fail for but the user should know, and what a worker did last. */
+/* Writes what the library does not fail for but the user should know, and what a worker did last. */
 static void write_log(void *user, rf_log_level level, const char *message)
 {
     (void)user;
@@ -167,7 +167,7 @@ static void check_servers(struct argp_state *state, const char *letters, const e
     if (o->logdir) argp_error(state, "--logdir: events are those of fit, which is not used; leave it out");
 }
 
-/* What only some strategies have. */
+/* Refuses options that only some strategies have. */
 static void check_strategy(struct argp_state *state, const char *letters, const example_options *o)
 {
     if (!strchr(letters, 'B')) return;
@@ -191,7 +191,7 @@ static rf_device_cache parse_cache(struct argp_state *state, const char *text)
     return RF_DEVICE_CACHE_OFF;
 }
 
-/* What argp's callbacks share. */
+/* Data that argp's callbacks share. */
 typedef struct parse_input {
     example_options *options;
     const char *letters;
@@ -261,7 +261,8 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
     log_to_stderr();
 }
 
-/* What is left out, and why, where the devices are chosen by default; a note where a software driver computes. */
+/* Prints which devices are left out, and why, where the devices are chosen by default; a note where a software driver
+ * computes. */
 static int print_device_notes(const example_options *options, rf_strategy *strategy)
 {
     uint32_t count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the example trainers share: their options, the table of devices, the error line. */
+/* Parts that the example trainers share: their options, the table of devices, the error line. */
 #ifndef EXAMPLE_COMMON_H
 #define EXAMPLE_COMMON_H
 
@@ -70,19 +70,19 @@ const rf_loss_scale_params *example_loss_scale(const example_options *options);
  * devices: N". From here on SIGTERM, SIGUSR1 and SIGINT ask for a stop, which all workers agree on; a second SIGINT
  * ends the program at once. */
 int example_create_strategy(const example_options *options, rf_strategy **strategy);
-/* What functions return in tasks of a cluster with parameter servers that have done their part when the chief has ended
+/* Functions return this in tasks of a cluster with parameter servers that have done their part when the chief has ended
  * the job. example_create_strategy() is where a server does its part. */
 enum { SERVED = 2 };
 /* Says why there can be no parameter servers and returns -1. */
 int example_refuse_servers(const char *why);
 void example_destroy_strategy(rf_strategy **strategy);
-/* What functions return that ended early because of a request, with a checkpoint to go on from. */
+/* Functions return this that ended early because of a request, with a checkpoint to go on from. */
 enum { STOPPED = 1 };
 int example_stopped(void); /* says so and returns that */
 /* The same where `r` is that of a call which a request has ended early; -1 after saying what failed; else 0. */
 int example_outcome(rf_result r);
-/* What to exit with: `result` is that of the program. RF_EXIT_RESTARTABLE when it was STOPPED or failed because another
- * worker was lost. */
+/* The program's exit status: `result` is that of the program. RF_EXIT_RESTARTABLE when it was STOPPED or failed because
+ * another worker was lost. */
 int example_exit_status(int result);
 
 /* Sequential model of `layers` for 28 x 28 images. `made` says whether making all of them worked; they belong to the

@@ -77,7 +77,7 @@ static void parse(int argc, char **argv, const image_trainer *trainer, example_o
     if (!options->batch_size) options->batch_size = defaults->batch_size;
 }
 
-/* What parameter servers cannot do. */
+/* Refuses what parameter servers cannot do. */
 static int check_servers(const example_options *options, const settings *own)
 {
     if (options->strategy != STRATEGY_PARAMETER_SERVER) return 0;
@@ -159,7 +159,7 @@ static int create_optimizer(const example_options *options, app *a)
     const uint64_t second = (uint64_t)((double)a->steps * trainer->drops[1]);
     a->schedule = (rf_schedule){ .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
                                  .num_boundaries = 2,
-                                 /* Of one or two steps both parts end with the same one. */
+                                 /* Both parts end with the same one of one or two steps. */
                                  .boundaries = { first, second > first ? second : first + 1 },
                                  .values = { rate, rate / 10, rate / 100 } };
     a->optimizer_params = (rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,

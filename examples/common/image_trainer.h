@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What trainers of image classifiers share: Fashion-MNIST or CIFAR with flips and moves, SGD whose rate falls in steps,
- * a bar, checkpoints, events. */
+/* Parts that trainers of image classifiers share: Fashion-MNIST or CIFAR with flips and moves, SGD whose rate falls in
+ * steps, a bar, checkpoints, events. */
 #ifndef EXAMPLE_IMAGE_TRAINER_H
 #define EXAMPLE_IMAGE_TRAINER_H
 
@@ -10,7 +10,7 @@ typedef struct image_training {
     uint32_t epochs, batch_size; /* where the user gives none; the latter per replica */
 } image_training;
 
-/* What the network is made for. */
+/* The purpose that the network is made for. */
 typedef struct image_network {
     bool full;
     bool synchronized; /* batch normalization takes the statistics of all replicas */

@@ -52,8 +52,8 @@ static int append(char *line, size_t size, const char *text)
     return (int)strlen(line);
 }
 
-/* What does not fit goes, the least telling first: the bar gets shorter and vanishes, then the label, the rate and the
- * time left go. */
+/* Parts that do not fit go, the least telling first: the bar gets shorter and vanishes, then the label, the rate and
+ * the time left go. */
 static void compose(char *line, size_t size, int width, const progress *p, const char *status)
 {
     enum { LABEL, PERCENT, RATE, ETA, STATUS, NUM_PARTS };

@@ -145,7 +145,7 @@ static rf_result fetch_losses(const char *label, rf_remote_value *const *values,
     return r;
 }
 
-/* Of the cluster's steps, `first` and those after it: each takes the batches that are due. */
+/* Makes the cluster's steps from `first` on: each takes the batches that are due. */
 static rf_result train_steps(const leader *l, const char *label, uint64_t first, uint64_t steps, double *loss)
 {
     rf_remote_value **values = calloc(steps, sizeof(rf_remote_value *));

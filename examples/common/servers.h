@@ -22,7 +22,8 @@ typedef struct server_training {
     rf_strategy *strategy;
     rf_model *model;
     const rf_optimizer_params *optimizer; /* global_clip_norm is that of each worker */
-    /* What a worker runs on a batch. Its first output is the average loss; NULL: `loss` of the model's only output. */
+    /* The step that a worker runs on a batch. Its first output is the average loss; NULL: `loss` of the model's only
+     * output. */
     rf_function *step;
     const rf_loss *loss;
     rf_optimizer *minimizer; /* of servers_create_optimizer(); for `loss` */

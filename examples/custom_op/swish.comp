@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Swish with a slope of its own for each column: y = x * sigmoid(beta * x). With GRADIENT: what dy is worth in x, and
- * in beta before the rows are added up. One invocation for each element. */
+/* Swish with a slope of its own for each column: y = x * sigmoid(beta * x). With GRADIENT: what dy
+ * is worth in x, and in beta before the rows are added up. One invocation for each element. */
 #version 450
 
 layout(local_size_x_id = 0) in;
@@ -18,7 +18,8 @@ layout(push_constant) uniform Push { uint count, columns; };
 void main()
 {
     /* The grid's x and y are one line of workgroups. */
-    uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x +
+             gl_LocalInvocationID.x;
     if (i >= count) return;
     float b = beta[i % columns], s = 1.0 / (1.0 + exp(-b * x[i]));
 #ifdef GRADIENT

@@ -36,9 +36,9 @@ rf_result gpt_cache_create(rf_strategy *strategy, const gpt *g, uint32_t rows, g
 void gpt_cache_destroy(gpt_cache **cache);
 
 /* In a step of inference: reads tokens i32 [rows, t], which stand at `places` i32 [t], consecutive ones below `block`,
- * and keeps their keys and values. What stands before them has been read by earlier steps. Gives the logits of what
- * comes after number `last` (i32 [1], 0 to t - 1) of these tokens: [rows, vocabulary]. Tokens after it are read again
- * when their turn comes, so they may be anything. */
+ * and keeps their keys and values. Tokens before them have been read by earlier steps. Gives the logits of what comes
+ * after number `last` (i32 [1], 0 to t - 1) of these tokens: [rows, vocabulary]. Tokens after it are read again when
+ * their turn comes, so they may be anything. */
 rf_tensor gpt_go_on(rf_trace *t, const gpt_cache *cache, rf_tensor tokens, rf_tensor places, rf_tensor last);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a GPT thinks of the next token of a text that grows, one token after the other. */
+/* A GPT's prediction of the next token of a text that grows, one token after the other. */
 #ifndef EXAMPLE_GPT_WRITER_H
 #define EXAMPLE_GPT_WRITER_H
 

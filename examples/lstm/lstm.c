@@ -235,7 +235,7 @@ static rf_result predict(app *a, const char *const *texts, uint32_t count, float
     return r;
 }
 
-/* What was asked for, or else some of the test. */
+/* Classifies what was asked for, or else some of the test. */
 static int classify(app *a)
 {
     const settings *s = a->settings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts with a class, 1 or 0: of files, or reviews made by a program. Of a made review one clause has the say
+ * Texts with a class, 1 or 0: of files, or reviews made by a program. One clause of a made review has the say
  * ("although the cast was awful, the music was not bad"): what the words are does not tell the class, their order does.
  */
 #ifndef EXAMPLE_LSTM_REVIEWS_H
@@ -24,7 +24,7 @@ int32_t reviews_make(uint64_t seed, uint64_t index, bool for_training, char text
 
 /* Both say what is wrong and return -1. Reviews that were made: */
 int reviews_make_all(uint64_t seed, uint32_t count, bool for_training, reviews *out);
-/* Of a file's lines, each a class (0 or 1), a tab and a text. */
+/* Reads a file's lines, each a class (0 or 1), a tab and a text. */
 int reviews_read(const char *path, reviews *out);
 /* The same of lines, which it takes over. Returns what is wrong, with the line or 0; NULL: nothing. */
 const char *reviews_take(rf_text_lines *lines, reviews *out, uint64_t *line);

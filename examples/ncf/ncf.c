@@ -245,7 +245,7 @@ static int train(app *a)
     return rf_strategy_stop_agreed(a->strategy) ? example_stopped() : 0;
 }
 
-/* What the network reached, next to what the truth behind planted ratings does. */
+/* Reports what the network reached, next to what the truth behind planted ratings does. */
 static int report(app *a)
 {
     double hit_rate = 0, ndcg = 0, best_hit_rate, best_ndcg;

@@ -157,7 +157,7 @@ static const char *read_number(const char *at, double *out)
     return end == at || !isfinite(*out) ? NULL : end;
 }
 
-/* The text of a line, which ends with a zero. What is wrong with it, or NULL. */
+/* The text of a line, which ends with a zero. Returns a text that says what is wrong with it, or NULL. */
 static const char *parse_line(const char *text, record *out)
 {
     double rating;
@@ -186,7 +186,7 @@ static bool append(records *all, const record *r)
 
 static const char *const no_memory = "too many ratings for the memory";
 
-/* What is wrong, and in which line; NULL: nothing. */
+/* Returns a text that says what is wrong, and in which line; NULL: nothing. */
 static const char *parse_lines(const char *text, size_t size, records *all, uint64_t *line)
 {
     const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of the order of bytes */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What translating keeps between tokens. */
+/* State that translating keeps between tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 

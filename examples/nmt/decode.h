@@ -18,8 +18,8 @@ int decoder_create(rf_strategy *strategy, const nmt *m, const decoder_params *pa
 void decoder_destroy(decoder **d);
 
 /* Translates `count` sources, [count, source_length], into [count, target_length] tokens, with the end and padding
- * after it. Of the hypotheses the one with the largest mean of its tokens' log probabilities is taken. All workers of a
- * job call this alike, and get the same. Says what is wrong and returns -1, or STOPPED. */
+ * after it. The hypothesis with the largest mean of its tokens' log probabilities is taken. All workers of a job call
+ * this alike, and get the same. Says what is wrong and returns -1, or STOPPED. */
 int decoder_run(decoder *d, const int32_t *sources, uint32_t count, int32_t *translations);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two networks are made of. */
+/* Parts that the two networks are made of. */
 #ifndef EXAMPLE_NMT_INTERNAL_H
 #define EXAMPLE_NMT_INTERNAL_H
 
@@ -69,7 +69,7 @@ struct nmt_cache {
 };
 /* Keeps a value for the steps that follow. */
 void nmt_keep(rf_trace *t, rf_variable *kept, rf_tensor value);
-/* What was kept; of each row, that of its parent. */
+/* Gives what was kept, for each row that of its parent. */
 rf_tensor nmt_recall(rf_trace *t, rf_variable *kept, rf_tensor parents);
 
 /* Makes variables until one of them fails. */

@@ -107,7 +107,7 @@ static void free_message(message *m)
     free(m->translation);
 }
 
-/* Of messages with one source the first translation. */
+/* Keeps the first translation of messages with one source. */
 static void sort(messages *m)
 {
     uint32_t kept = 0;

@@ -36,7 +36,7 @@ typedef struct app {
     rf_function *train_function;
     rf_metric *loss, *accuracy; /* per token */
     decoder *decoder;
-    /* What checkpoints hold besides: */
+    /* Checkpoints hold besides: */
     rf_iterator *train_iterator; /* NULL between epochs */
     uint32_t epochs;
     uint64_t epoch;            /* of the training that goes on */
@@ -109,8 +109,8 @@ static void parse(int argc, char **argv, example_options *options, settings *own
     if (!options->batch_size) options->batch_size = 64;
 }
 
-/* Of the language, or of the first one that has enough; `task` has no name where none has. A search that nobody asked
- * for says nothing about bad catalogues. */
+/* Reads the messages of the language, or of the first one that has enough; `task` has no name where none has. A search
+ * that nobody asked for says nothing about bad catalogues. */
 static int read_messages(const settings *s, task *out)
 {
     static const char *const languages[] = { "fr", "de", "es" };
@@ -446,7 +446,7 @@ static int paint(const app *a, const rf_array *weights)
     return result;
 }
 
-/* What the tokens of one translation attend to. */
+/* Paints what the tokens of one translation attend to. */
 static int paint_attention(app *a, int32_t *source, const int32_t *translation, const char *text)
 {
     rf_function *function;

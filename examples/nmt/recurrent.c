@@ -29,7 +29,7 @@ static rf_tensor encode(rf_trace *t, const nmt *m, rf_tensor source, rf_tensor m
     return sequence;
 }
 
-/* What the state attends to, [n, source_length]. `keys` [n, source_length, units] are the memory's. */
+/* The weights with which the state attends, [n, source_length]. `keys` [n, source_length, units] are the memory's. */
 static rf_tensor attend(rf_trace *t, const nmt *m, rf_tensor keys, rf_tensor mask, rf_tensor state)
 {
     const float far = -1e9f;
@@ -44,8 +44,8 @@ static rf_tensor rows_of(rf_trace *t, rf_variable *kernel, int64_t begin, int64_
     return rf_slice(t, rf_variable_tensor(t, kernel), &begin, &end, NULL, 1);
 }
 
-/* The decoder's input is (context, token). What comes from the tokens is the same whatever the states are: one product
- * for all places, [n, target_length, 3 units]. */
+/* The decoder's input is (context, token). The tokens' part is the same whatever the states are: one product for all
+ * places, [n, target_length, 3 units]. */
 static rf_tensor prepare_tokens(rf_trace *t, const nmt *m, rf_tensor target)
 {
     const int64_t units = m->config.units;
@@ -55,7 +55,7 @@ static rf_tensor prepare_tokens(rf_trace *t, const nmt *m, rf_tensor target)
     return rf_bias_add(t, rf_matmul(t, rows, kernel, false, false), rf_variable_tensor(t, input->bias));
 }
 
-/* What the decoder looks at, and with what. */
+/* The memory that the decoder looks at, and the tensors with which it looks. */
 typedef struct sight {
     rf_tensor memory, keys, mask, kernel;
 } sight;

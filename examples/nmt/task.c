@@ -126,7 +126,7 @@ void task_free(task *t)
     *t = (task){ 0 };
 }
 
-/* What the network reads of a translation, and what it is to say. */
+/* Fills in what the network reads of a translation, and what it is to say. */
 static void fill_targets(const task *t, int32_t *targets, int32_t *following)
 {
     for (uint64_t i = 0; i < t->num_train; i++, targets += t->target_length, following += t->target_length) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a translator learns, as tokens: dates (dates.h), or messages of programs (messages.h). */
+/* The task that a translator learns, as tokens: dates (dates.h), or messages of programs (messages.h). */
 #ifndef EXAMPLE_NMT_TASK_H
 #define EXAMPLE_NMT_TASK_H
 

@@ -28,7 +28,7 @@ static rf_tensor join_heads(rf_trace *t, const nmt *m, rf_tensor x, int64_t leng
     return rf_reshape(t, x, RF_SHAPE(-1, length, m->config.heads * m->config.key_width));
 }
 
-/* What rf_attention() computes between, which it does not give away: the mean over the heads. */
+/* The weights that rf_attention() computes between and does not give away: the mean over the heads. */
 static rf_tensor attention_weights(rf_trace *t, const nmt *m, rf_tensor query, rf_tensor key, rf_tensor mask)
 {
     const int32_t heads = 1;
@@ -62,7 +62,7 @@ static rf_tensor think(rf_trace *t, const nmt *m, const perceptron *p, rf_tensor
     return add_normalized(t, x, rf_dropout(t, nmt_project(t, inner, &p->contract), m->config.dropout, 0), &p->norm);
 }
 
-/* What is added to the places 0 to length - 1. */
+/* The values that are added to the places 0 to length - 1. */
 static rf_tensor places_before(rf_trace *t, const nmt *m, int64_t length)
 {
     const rf_array places = { RF_F32, RF_SHAPE(length, m->config.width), m->transformer.positions };
@@ -77,7 +77,7 @@ static rf_tensor embed(rf_trace *t, const nmt *m, rf_variable *table, rf_tensor 
     return rf_dropout(t, rf_add(t, scaled, places), m->config.dropout, 0);
 }
 
-/* What is not padding, as a mask of attention. */
+/* A mask of attention that lets through what is not padding. */
 static rf_tensor mask_scores(rf_trace *t, const nmt *m, rf_tensor mask)
 {
     return rf_reshape(t, mask, RF_SHAPE(-1, 1, 1, m->config.source_length));

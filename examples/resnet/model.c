@@ -48,7 +48,7 @@ static rf_tensor call_conv(rf_trace *t, const resnet *r, const normalized_conv *
     return rf_layer_call(t, r->model, c->norm, rf_layer_call(t, r->model, c->conv, x, mode), mode);
 }
 
-/* What is added to a block's output, in the shape of that. */
+/* The tensor that is added to a block's output, in the shape of that. */
 static rf_tensor take_shortcut(rf_trace *t, const resnet *r, const block *b, rf_tensor x, rf_mode mode)
 {
     static const int64_t begin[3] = { 0 }, end[3] = { INT64_MAX, INT64_MAX, INT64_MAX }, step[3] = { 1, 2, 2 };

@@ -27,7 +27,7 @@ rf_model *vae_model(const vae *v); /* owned by `v` */
 rf_model *vae_sampler(const vae *v); /* owned by `v` */
 void vae_destroy(vae **v);
 
-/* What an image costs, [n] each; the sum is the negative of the evidence lower bound, in nats. */
+/* The costs of an image, [n] each; the sum is the negative of the evidence lower bound, in nats. */
 typedef struct vae_losses {
     rf_tensor reconstruction; /* binary crossentropy, summed over pixels */
     rf_tensor divergence;     /* of the latent distribution from the standard normal one */

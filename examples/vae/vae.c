@@ -31,7 +31,7 @@ typedef struct app {
     rf_optimizer *optimizer;
     rf_function *train_function, *test_function;
     rf_metric *train_loss, *train_divergence, *test_loss;
-    /* What checkpoints hold besides: */
+    /* Checkpoints hold besides: */
     rf_iterator *train_iterator; /* NULL between epochs */
     uint64_t epoch;              /* of the training that goes on */
     rf_checkpoint *checkpoint;   /* NULL: none are kept */

@@ -41,10 +41,9 @@ typedef struct rf_save_params {
     /**
      * Return at once: a thread copies variables and optimizer state out of the devices, compresses
      * and writes.
-     * What is saved is the state at the call: the next update waits for the copy, which is made
-     * while the step of that update computes. Device memory that cannot be mapped is copied before
-     * the call returns. The memory of the copy is kept for the next save until the checkpoint is
-     * destroyed.
+     * The state at the call is saved: the next update waits for the copy, which is made while the
+     * step of that update computes. Device memory that cannot be mapped is copied before the call
+     * returns. The memory of the copy is kept for the next save until the checkpoint is destroyed.
      * The next save, restore or rf_checkpoint_wait() reports a failure.
      */
     bool async;
@@ -95,9 +94,9 @@ typedef struct rf_archive_entry {
     uint64_t bytes;        /**< uncompressed */
     uint64_t stored_bytes; /**< in the file */
     /**
-     * Of a tensor that only other programs can read: what its file says, such as "F64" or "F32 of 7
-     * dimensions"; `dtype` is RF_DTYPE_INVALID then, and more than RF_MAX_RANK dimensions are not
-     * in `shape`. Borrowed; NULL for all others.
+     * The type, as its file says, of a tensor that only other programs can read, such as "F64" or
+     * "F32 of 7 dimensions"; `dtype` is RF_DTYPE_INVALID then, and more than RF_MAX_RANK dimensions
+     * are not in `shape`. Borrowed; NULL for all others.
      */
     const char *unsupported_type;
     uint64_t reserved[3]; /**< zero until a later version has more to say */
@@ -115,9 +114,9 @@ RF_API RF_MUST_USE rf_result rf_archive_open(const char *path, rf_archive **out)
 /** Closes the files. Names of entries become invalid. */
 RF_API void rf_archive_close(rf_archive **archive);
 /**
- * What the file is: "checkpoint", "model" (rf_model_save()), "weights" (rf_model_save_weights()),
- * "inference" (rf_model_export()), "tensors" (rf_archive_save()), or "part", one of the files
- * beside a checkpoint that several workers wrote. Thread-safe.
+ * The kind of the file: "checkpoint", "model" (rf_model_save()), "weights"
+ * (rf_model_save_weights()), "inference" (rf_model_export()), "tensors" (rf_archive_save()), or
+ * "part", one of the files beside a checkpoint that several workers wrote. Thread-safe.
  * @return a text borrowed from the archive; NULL when `archive` is NULL
  */
 RF_API const char *rf_archive_type(const rf_archive *archive);
@@ -368,7 +367,7 @@ typedef struct rf_backup_params {
 RF_API RF_MUST_USE rf_result rf_callback_backup_and_restore(const rf_backup_params *params,
                                                             rf_callback **out);
 
-/** What rf_callback_model_checkpoint() saves. `path` is required. */
+/** Options of rf_callback_model_checkpoint(). `path` is required. */
 typedef struct rf_model_checkpoint_params {
     /**
      * With places: {epoch} (from 1), {epoch:03d}, values by name as in {val_loss:.2f}. {{ and }}

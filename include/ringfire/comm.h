@@ -124,7 +124,7 @@ typedef struct rf_collective_params {
     rf_comm_algorithm algorithm;
     /**
      * RF_F16 or RF_BF16 halve the bytes of an f32 operation; sums remain f32, and are rounded
-     * whenever they travel. 0: the type in memory. What an all-reduce or an all-gather gives is
+     * whenever they travel. 0: the type in memory. The result of an all-reduce or an all-gather is
      * rounded on every rank alike, also where it came from; a part that a reduce-scatter gives only
      * where its last addend was added on another rank (RF_COMM_HIERARCHICAL).
      */

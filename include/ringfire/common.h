@@ -112,7 +112,7 @@ RF_API const char *rf_result_name(rf_result result);
  */
 RF_API const char *rf_error_message(void);
 
-/** What is known about a failure besides its message. The strings are static. */
+/** Facts about a failure besides its message. The strings are static. */
 typedef struct rf_error_info {
     rf_result result;
     int64_t native_code;       /**< VkResult, errno, ...; 0 when there is none */

@@ -50,7 +50,7 @@ typedef struct rf_custom_call {
     const rf_custom_tensor *outputs; /**< NULL while they are being inferred */
 } rf_custom_call;
 
-/** What runs: filled in by rf_custom_op_params::dispatch, and zeroed before. */
+/** One dispatch: filled in by rf_custom_op_params::dispatch, and zeroed before. */
 typedef struct rf_custom_dispatch {
     /**
      * Workgroups along x, y and z; 0 is 1. Devices allow at least 65535 each, and a grid that is
@@ -204,8 +204,8 @@ typedef struct rf_custom_layer_params {
     /** Called when the layer goes, or when creating it fails. May be NULL. */
     void (*destroy)(void *state);
     /**
-     * What the function of rf_custom_layer_register() makes the layer from again; any text in
-     * UTF-8, copied. NULL: models with the layer cannot be saved whole (their weights can).
+     * The text from which the function of rf_custom_layer_register() makes the layer again; any
+     * text in UTF-8, copied. NULL: models with the layer cannot be saved whole (their weights can).
      */
     const char *config;
     uint64_t reserved[8]; /**< zero: room for later fields */

@@ -214,7 +214,7 @@ typedef rf_result (*rf_map_fn)(void *user, const rf_element *in, rf_element *out
 RF_API RF_MUST_USE rf_result rf_dataset_map(const rf_dataset *in, rf_map_fn fn, void *user,
                                             const rf_element_spec *spec, rf_dataset **out);
 /**
- * What an element's random numbers come from: they depend on these three alone, not on threads, on
+ * The origin of an element's random numbers: they depend on these three alone, not on threads, on
  * the number of workers, or on where training was interrupted.
  */
 typedef struct rf_random_key {
@@ -228,7 +228,7 @@ RF_API uint64_t rf_random_key_below(rf_random_key key, uint64_t draw, uint64_t b
 RF_API float rf_random_key_uniform(rf_random_key key, uint64_t draw);
 /** Draw number `draw` of a key: normal, of mean 0 and deviation 1. Thread-safe. */
 RF_API double rf_random_key_normal(rf_random_key key, uint64_t draw);
-/** As ::rf_map_fn, with a key for this element. What is drawn must come from the key alone. */
+/** As ::rf_map_fn, with a key for this element. All that is drawn must come from the key alone. */
 typedef rf_result (*rf_random_map_fn)(void *user, rf_random_key key, const rf_element *in,
                                       rf_element *out);
 /**
@@ -273,8 +273,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_f
  * refuses. Where it fails is its own step or one below, so place this step above whatever may fail,
  * and below rf_dataset_batch(): a batch is left out as a whole.
  *
- * What is not the element's fault remains an error: no memory, no free descriptors, a fault of the
- * library. So does the last failure where more than a million follow each other.
+ * A failure that is not the element's fault remains an error: no memory, no free descriptors, a
+ * fault of the library. So does the last failure where more than a million follow each other.
  *
  * Elements are read in order; a full shuffle costs no memory below this step. Their number is
  * unknown (::RF_CARDINALITY_UNKNOWN) until they have been read. A saved position is reached by
@@ -302,9 +302,9 @@ RF_API RF_MUST_USE rf_result rf_dataset_map_one_hot(const rf_dataset *in, uint32
 /**
  * Keeps the elements in memory; later passes and other iterators read them from there.
  * Where the steps below are read in order, a cache is complete once a pass has reached its end.
- * What an iterator kept that stopped earlier is discarded, and the next pass begins again.
- * All passes have the order of epoch 0, even when there is a shuffle below: shuffle after the cache
- * to get another order in each epoch.
+ * Elements of an iterator that stopped earlier are discarded, and the next pass begins again. All
+ * passes have the order of epoch 0, even when there is a shuffle below: shuffle after the cache to
+ * get another order in each epoch.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_cache(const rf_dataset *in, rf_dataset **out);
 /**
@@ -355,8 +355,8 @@ typedef struct rf_padded_batch_params {
  *
  * So dim[1] of the padded components has one of `num_borders` values. rf_strategy_run() and
  * rf_model_fit() trace a step once for each; a model for them must not depend on the length. The
- * spec of the result has the greatest length. What is padding follows from the value, or from a
- * component with the length that the caller makes.
+ * spec of the result has the greatest length. The place of the padding follows from the value, or
+ * from a component with the length that the caller makes.
  *
  * The number of batches is unknown (::RF_CARDINALITY_UNKNOWN) where there are several borders. A
  * saved position continues with batches of the same size only.
@@ -445,7 +445,7 @@ RF_API RF_MUST_USE rf_result rf_dataset_interleave(const rf_dataset *in, rf_flat
 RF_API RF_MUST_USE rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count,
                                                rf_dataset **out);
 /**
- * The first `count` elements of the input. Of a shuffle with `reshuffle_each_iteration` they are
+ * The first `count` elements of the input. After a shuffle with `reshuffle_each_iteration` they are
  * others in each pass: a warning is logged where rf_dataset_skip() of the same makes another part.
  * Parts for training and validation are made by rf_dataset_split().
  */

@@ -35,7 +35,7 @@ typedef enum rf_device_default {
     RF_DEVICE_DEFAULT_DUPLICATE, /**< device `same_as` is the same hardware by a better driver */
 } rf_device_default;
 
-/** What a user wants to know about a device before using it. All sizes are in bytes. */
+/** Facts about a device that a user wants to know before using it. All sizes are in bytes. */
 typedef struct rf_device_info {
     uint32_t index;        /**< position in the list, to which `devices = "0,2"` refers */
     char name[256];        /**< VkPhysicalDeviceProperties::deviceName */

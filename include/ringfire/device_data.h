@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Data sets in the memory of the devices. What train.h says for all of its functions holds here as
- * well.
+ * Data sets in the memory of the devices. The rules of train.h for all of its functions hold here
+ * as well.
  */
 #ifndef RINGFIRE_DEVICE_DATA_H
 #define RINGFIRE_DEVICE_DATA_H

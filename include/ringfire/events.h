@@ -107,7 +107,7 @@ RF_API RF_MUST_USE rf_result rf_event_writer_graph(rf_event_writer *writer,
 /** Reads one event file. It may be used by one thread at a time. */
 typedef struct rf_event_reader rf_event_reader;
 
-/** What an event holds. */
+/** The contents of an event. */
 typedef enum rf_event_kind {
     RF_EVENT_OTHER,   /**< something that this reader does not interpret */
     RF_EVENT_VERSION, /**< `text`: the first event of a file */
@@ -142,8 +142,8 @@ RF_API RF_MUST_USE rf_result rf_event_reader_open(const char *path, rf_event_rea
 /** Closes a file and frees what the last event points to. */
 RF_API void rf_event_reader_close(rf_event_reader **reader);
 /**
- * The next event. What it points to is valid until the next call.
- * The file is not trusted: checksums are verified, and memory is bounded by the size of the file.
+ * The next event. Its pointers are valid until the next call. The file is not trusted: checksums
+ * are verified, and memory is bounded by the size of the file.
  * @return RF_END at the end, also where the last record is not complete yet: a later call finds
  *   what was appended since. RF_ERROR_CORRUPT_DATA names the place of the damage.
  */

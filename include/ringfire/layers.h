@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Layers, which models are made of. Names and defaults follow Keras. What train.h says for all of
- * its functions holds here as well.
+ * Layers, which models are made of. Names and defaults follow Keras. The rules of train.h for all
+ * of its functions hold here as well.
  */
 #ifndef RINGFIRE_LAYERS_H
 #define RINGFIRE_LAYERS_H

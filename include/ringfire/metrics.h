@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Metrics: values that are accumulated over batches on the devices. What train.h says for all of
- * its functions holds here as well.
+ * Metrics: values that are accumulated over batches on the devices. The rules of train.h for all of
+ * its functions hold here as well.
  */
 #ifndef RINGFIRE_METRICS_H
 #define RINGFIRE_METRICS_H
@@ -18,7 +18,7 @@ extern "C" {
 /** A value that is accumulated over batches on the devices. */
 typedef struct rf_metric rf_metric;
 
-/** What a metric accumulates. */
+/** The values that a metric accumulates. */
 typedef enum rf_metric_kind {
     RF_METRIC_MEAN,
     RF_METRIC_SUM,
@@ -44,10 +44,10 @@ typedef enum rf_metric_kind {
     /** e to the mean of the sparse categorical crossentropy; sample_weight masks padding. */
     RF_METRIC_PERPLEXITY,
     /**
-     * Of rankings: predictions are scores of candidates, the label is the number of the true one.
-     * Its rank is the number of scores that are not below its own, so that ties count against it.
-     * HIT_RATE is the part whose rank is k at most, NDCG the mean of log 2 / log(rank + 1) where it
-     * is, else 0. Candidates to leave out have the score -infinity.
+     * Metrics of rankings: predictions are scores of candidates, the label is the number of the
+     * true one. Its rank is the number of scores that are not below its own, so that ties count
+     * against it. HIT_RATE is the part whose rank is k at most, NDCG the mean of log 2 / log(rank +
+     * 1) where it is, else 0. Candidates to leave out have the score -infinity.
      */
     RF_METRIC_HIT_RATE,
     RF_METRIC_NDCG,
@@ -104,8 +104,8 @@ RF_API void rf_metric_destroy(rf_metric **metric);
 RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels,
                                   rf_tensor predictions, rf_tensor sample_weight);
 /**
- * Value over all replicas; 0 when nothing was accumulated. Of ::RF_METRIC_AVERAGE_NONE the mean of
- * the values, which fit logs. Collective; blocking.
+ * Value over all replicas; 0 when nothing was accumulated. For ::RF_METRIC_AVERAGE_NONE it is the
+ * mean of the values, which fit logs. Collective; blocking.
  */
 RF_API RF_MUST_USE rf_result rf_metric_result(rf_metric *metric, double *out);
 /**

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Models with several inputs and outputs, and graphs of layers. What train.h says for all of its
- * functions holds here as well; what takes a model there (summary, checkpoints, export, fit,
+ * Models with several inputs and outputs, and graphs of layers. The rules of train.h for all of its
+ * functions hold here as well; what takes a model there (summary, checkpoints, export, fit,
  * evaluate) takes these, too.
  */
 #ifndef RINGFIRE_MODEL_H
@@ -84,7 +84,7 @@ RF_API RF_MUST_USE rf_result rf_model_predict_many(rf_model *model, const rf_dat
 
 /* ---- layers of several tensors ---- */
 
-/** What rf_layer_apply() gives to a layer. */
+/** Options of rf_layer_apply(). */
 typedef struct rf_layer_apply_params {
     const rf_tensor *in; /**< in the order that the layer's function in layers.h names */
     uint32_t num_in;

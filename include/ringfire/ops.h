@@ -155,8 +155,8 @@ typedef enum rf_comparison {
  */
 RF_API rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b);
 /**
- * a where `mask` is not 0, else b; all three broadcast. What is not taken has no part in the
- * result, even where it is NaN, nor in gradients through functions of elements, their sums and
+ * a where `mask` is not 0, else b; all three broadcast. An element that is not taken has no part in
+ * the result, even where it is NaN, nor in gradients through functions of elements, their sums and
  * reshapes, even where slopes are infinite or NaN, as that of rf_sqrt() at 0. It is otherwise with
  * operations that mix elements (products, softmax, norms): there a gradient of 0 times NaN is NaN,
  * so that their operand is to be chosen, too. No gradient flows to the mask. A NaN in the mask
@@ -197,8 +197,8 @@ RF_API rf_tensor rf_log1p(rf_trace *t, rf_tensor x);
 /** e to the power x, less 1; exact near 0 too. */
 RF_API rf_tensor rf_expm1(rf_trace *t, rf_tensor x);
 /**
- * Sine of x in radians, to 1e-6 for |x| up to 100,000. Of what is larger the result is a number
- * between -1 and 1 without a right digit, of infinity NaN.
+ * Sine of x in radians, to 1e-6 for |x| up to 100,000. The result for larger ones is a number
+ * between -1 and 1 without a right digit, for infinity NaN.
  */
 RF_API rf_tensor rf_sin(rf_trace *t, rf_tensor x);
 /** Cosine, as rf_sin(). */
@@ -399,8 +399,8 @@ RF_API rf_tensor rf_pad(rf_trace *t, rf_tensor x, const int64_t *before, const i
 RF_API rf_tensor rf_concat(rf_trace *t, const rf_tensor *tensors, uint32_t num_tensors,
                            int32_t axis);
 /**
- * Splits x along `axis` into num_parts equal parts, out[0 .. num_parts - 1]. What does not divide
- * is an error. Its gradient is one rf_concat() of the parts' gradients.
+ * Splits x along `axis` into num_parts equal parts, out[0 .. num_parts - 1]. A dimension that does
+ * not divide is an error. Its gradient is one rf_concat() of the parts' gradients.
  * @return the status of the trace; after a failure the parts are invalid tensors.
  */
 RF_API rf_result rf_split_tensor(rf_trace *t, rf_tensor x, int32_t axis, uint32_t num_parts,
@@ -484,7 +484,7 @@ RF_API rf_tensor rf_argmin(rf_trace *t, rf_tensor x);
 
 /**
  * The k largest elements along the last axis, the largest first, and where they are: [..., c] ->
- * [..., k]. Of equal ones the first comes first; NaN counts as the largest number, so that it is
+ * [..., k]. The first of equal ones comes first; NaN counts as the largest number, so that it is
  * not overlooked. k is 1 to c. The gradient of the values goes to the elements that they are.
  * @param[out] values f32
  * @param[out] indices i32; NULL where they are not wanted
@@ -513,10 +513,10 @@ RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool revers
 /**
  * Cumulative products along the last axis.
  * `exclusive` leaves each element out of its own product, so that the first is 1; `reverse`
- * multiplies from the last element backwards. What does not fit a float on the way, but again
- * behind it, is right there: products keep exponents of their own. So is the gradient, with factors
- * of 0 too: nothing is divided by them. Its rounding error is that of the largest addend. Gradients
- * of the gradient are right where the products before and behind an element fit a float.
+ * multiplies from the last element backwards. A product that does not fit a float on the way, but
+ * again behind it, is right there: products keep exponents of their own. So is the gradient, with
+ * factors of 0 too: nothing is divided by them. Its rounding error is that of the largest addend.
+ * Gradients of the gradient are right where the products before and behind an element fit a float.
  */
 RF_API rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
 
@@ -527,7 +527,7 @@ typedef enum rf_rnn_kind {
     RF_RNN_LSTM,  /**< gates input, forget, cell, output */
     RF_RNN_SIMPLE /**< h = tanh(x + h * recurrent + bias) */
 } rf_rnn_kind;
-/** What rf_rnn() computes. NULL or zeroed: a GRU in Keras' default form. */
+/** Options of rf_rnn(). NULL or zeroed: a GRU in Keras' default form. */
 typedef struct rf_rnn_params {
     rf_rnn_kind kind;
     bool reset_before; /**< GRU: the state is reset before the product (Keras' reset_after = false)
@@ -596,7 +596,9 @@ typedef enum rf_attention_form {
                             form */
 } rf_attention_form;
 
-/** What a query of rf_attention() attends to, and how. NULL or zeroed: every key. */
+/**
+ * Options of rf_attention(): the keys that a query attends to, and how. NULL or zeroed: every key.
+ */
 typedef struct rf_attention_params {
     rf_tensor mask; /**< f32, 0 where a query does not attend to a key; the shape of the scores
                          [n, heads, t, s], or 1 in some of its dimensions. Zeroed: none */
@@ -617,9 +619,9 @@ typedef struct rf_attention_params {
  * Scaled dot-product attention (Vaswani et al. 2017): query [n, heads, t, k], key [n, heads, s, k],
  * value [n, heads, s, v] -> [n, heads, t, v]. Each row of the result is a mean of the values,
  * weighted by softmax(scale * query . key) over the keys that the query attends to; where there are
- * none it is 0. No gradient goes to the mask, and a NaN in it counts as attended to. What a query
- * does not attend to has weight 0; whether infinities and NaN among such values make the result NaN
- * depends on the form. `params` may be NULL.
+ * none it is 0. No gradient goes to the mask, and a NaN in it counts as attended to. A key that a
+ * query does not attend to has weight 0; whether infinities and NaN among such values make the
+ * result NaN depends on the form. `params` may be NULL.
  * @return the result; the trace fails with RF_ERROR_INVALID_ARGUMENT for other shapes and types.
  */
 RF_API rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor value,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Optimizers and learning-rate schedules. What train.h says for all of its functions holds here as
- * well.
+ * Optimizers and learning-rate schedules. The rules of train.h for all of its functions hold here
+ * as well.
  */
 #ifndef RINGFIRE_OPTIMIZERS_H
 #define RINGFIRE_OPTIMIZERS_H
@@ -106,7 +106,7 @@ typedef enum rf_optimizer_kind {
      */
     RF_OPTIMIZER_MUON,
 } rf_optimizer_kind;
-/** What a step of Muon is multiplied with, beside the rate. */
+/** The factor of a step of Muon, beside the rate. */
 typedef enum rf_muon_scale {
     /**
      * rms_rate * sqrt(max(rows, columns)): the weights change as much as AdamW would change them,
@@ -121,9 +121,9 @@ typedef struct rf_muon_params {
     bool embeddings;     /**< also those that have "embedding" in their names */
     bool plain_momentum; /**< along m, not along gradient + momentum * m: Keras' nesterov=False */
     /**
-     * Of weights of more than two dimensions: so many leading ones together are the rows, the
-     * others the columns, e.g. 1 for the query's kernel of attention, 3 for that of a convolution.
-     * 0: such weights are left to AdamW, as in Keras.
+     * The number of leading dimensions that together are the rows, for weights of more than two:
+     * the others the columns, e.g. 1 for the query's kernel of attention, 3 for that of a
+     * convolution. 0: such weights are left to AdamW, as in Keras.
      */
     uint32_t row_dimensions;
     rf_muon_scale scale;
@@ -173,7 +173,7 @@ typedef struct rf_hyperparameter {
     double value;         /**< until rf_optimizer_set_hyperparameter() gives it another */
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_hyperparameter;
-/** What a custom update is computed from. Tensors are f32: [n] (n is any number) or scalars. */
+/** The inputs of a custom update. Tensors are f32: [n] (n is any number) or scalars. */
 typedef struct rf_update_inputs {
     rf_tensor weight;        /**< [n]; weight_decay, times the rate, has been taken off */
     rf_tensor gradient;      /**< [n]: of the whole batch, mean of accumulated ones, clipped */
@@ -228,7 +228,7 @@ typedef struct rf_loss_scale_params {
     bool fixed;            /**< the scale stays the initial one; growth_steps must be 0 */
     uint64_t reserved[4];  /**< zero: room for later fields */
 } rf_loss_scale_params;
-/** What has become of a loss scale. */
+/** The state of a loss scale. */
 typedef struct rf_loss_scale {
     double scale;
     uint64_t skipped_steps; /**< since the optimizer was created */
@@ -336,8 +336,9 @@ RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_
  * uses the gradient of a variable that is not in the list, or two different multiples of one.
  * With parameter servers it is ::RF_ERROR_UNSUPPORTED always: no worker has the sum.
  *
- * rf_variable_read_gradient() gives what was applied. What the step itself reports of gradients, a
- * norm say, is still that of one replica, and of the scaled loss where the optimizer scales it.
+ * rf_variable_read_gradient() gives what was applied. A value that the step itself reports of
+ * gradients, a norm say, is still that of one replica, and of the scaled loss where the optimizer
+ * scales it.
  */
 RF_API rf_result rf_optimizer_apply_gradients(rf_trace *t, rf_optimizer *optimizer,
                                               const rf_tensor *gradients,

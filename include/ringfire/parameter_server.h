@@ -61,7 +61,7 @@ extern "C" {
 
 /* ---- which task this is ---- */
 
-/** What a task of the cluster does. */
+/** The role of a task of the cluster. */
 typedef enum rf_cluster_role {
     RF_ROLE_CHIEF,
     RF_ROLE_WORKER,
@@ -155,11 +155,17 @@ typedef struct rf_worker_function {
     uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_worker_function;
 
-/** What a worker offers to the chief. All of it is borrowed until rf_worker_run() returns. */
+/**
+ * The functions and variables that a worker offers to the chief. All of it is borrowed until
+ * rf_worker_run() returns.
+ */
 typedef struct rf_worker_params {
     rf_comm_params comm;
     rf_strategy *strategy; /**< of this process alone: one device, mirrored or central storage */
-    /** What optimizers update, e.g. rf_model_variables(); names and shapes as the chief's. */
+    /**
+     * The variables that optimizers update, e.g. rf_model_variables(); names and shapes as the
+     * chief's.
+     */
     rf_variable_list variables;
     const rf_worker_function *functions;
     uint32_t num_functions;
@@ -171,9 +177,9 @@ typedef struct rf_worker_params {
      */
     double global_clip_norm;
     /**
-     * What servers hold besides, e.g. rf_model_state_variables(); as the chief's. Functions with
-     * `no_update` push no changes of it. A step that assigns another variable, or one with
-     * ::RF_AGGREGATE_SUM, is ::RF_ERROR_UNSUPPORTED.
+     * Variables that servers hold besides, e.g. rf_model_state_variables(); as the chief's.
+     * Functions with `no_update` push no changes of it. A step that assigns another variable, or
+     * one with ::RF_AGGREGATE_SUM, is ::RF_ERROR_UNSUPPORTED.
      */
     rf_variable_list state_variables;
     uint64_t reserved[5]; /**< zero: room for later fields */
@@ -200,8 +206,8 @@ typedef struct rf_coordinator_params {
     rf_comm_params comm;
     rf_variable_list variables; /**< trainable; their values become the servers' */
     /**
-     * What the servers run; NULL: the defaults. Its groups go by the names of `variables`. Clipping
-     * by norm is refused: it needs whole gradients, which no server has; workers can do it
+     * The optimizer of the servers; NULL: the defaults. Its groups go by the names of `variables`.
+     * Clipping by norm is refused: it needs whole gradients, which no server has; workers can do it
      * (rf_worker_params::global_clip_norm).
      */
     const rf_optimizer_params *optimizer;
@@ -209,14 +215,15 @@ typedef struct rf_coordinator_params {
     uint32_t max_ahead;       /**< asynchronous training: see above; 0: no bound */
     uint64_t max_shard_bytes; /**< larger variables are cut into ranges; 0: 4 MiB */
     /**
-     * What steps assign and no optimizer updates, e.g. rf_model_state_variables(): servers hold it,
-     * too. Its values become theirs.
+     * Variables that steps assign and no optimizer updates, e.g. rf_model_state_variables():
+     * servers hold it, too. Its values become theirs.
      */
     rf_variable_list state_variables;
     /**
      * In the place of `optimizer`: servers run with its settings and go on with its state
      * (iterations and slots, e.g. from a checkpoint), and rf_coordinator_read_optimizer() copies
-     * theirs to it. Of the strategy of the variables, with accumulation_steps 1; kept alive.
+     * theirs to it. It belongs to the strategy of the variables, has accumulation_steps 1, and is
+     * kept alive.
      */
     rf_optimizer *local_optimizer;
     uint64_t reserved[5]; /**< zero: room for later fields */
@@ -251,7 +258,8 @@ RF_API RF_MUST_USE rf_result rf_coordinator_schedule(rf_coordinator *coordinator
                                                      uint64_t count, rf_remote_value **value);
 /**
  * Waits until all scheduled work is done. Blocking.
- * @return the first failure of a function. What was scheduled and had not begun by then is dropped;
+ * @return the first failure of a function. Work that was scheduled and had not begun by then is
+ * dropped;
  *   later work may be scheduled again.
  * @return RF_ERROR_PEER_LOST for a lost server, or when no worker is left, or none that has the
  *   data of a share, and none rejoins within comm.bootstrap_timeout.
@@ -284,7 +292,7 @@ RF_API RF_MUST_USE rf_result rf_coordinator_read_variables(rf_coordinator *coord
  */
 RF_API RF_MUST_USE rf_result rf_coordinator_read_optimizer(rf_coordinator *coordinator);
 
-/** What has happened in the job so far. */
+/** Counts of what has happened in the job so far. */
 typedef struct rf_coordinator_stats {
     uint32_t num_workers; /**< that take part at present */
     uint32_t workers_lost, workers_rejoined;

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/** What rf_profiler_start() records, and where. */
+/** Options of rf_profiler_start(): the contents and the place of a record. */
 typedef struct rf_profiler_params {
     const char *path; /**< required; an existing file is replaced */
     /**

@@ -26,8 +26,8 @@ typedef struct rf_csv_component {
     const uint32_t *columns;  /**< their numbers, from 0; NULL: the next from `first_column` on */
     uint32_t first_column;
     /**
-     * Of the component, which the columns fill in their order: of as many elements as there are
-     * columns. Zero: a scalar for one column, [num_columns] for several.
+     * The shape of the component, which the columns fill in their order: of as many elements as
+     * there are columns. Zero: a scalar for one column, [num_columns] for several.
      */
     rf_shape shape;
     uint64_t reserved[4]; /**< zero: room for later fields */
@@ -109,7 +109,7 @@ typedef struct rf_gettext_params {
  * The messages of gettext's catalogues (.mo), one file after the other, with their translations:
  * elements are (msgid u8 [n], msgstr u8 [m]), for rf_dataset_map() and rf_dataset_padded_batch().
  * Both are UTF-8, and neither is empty: pairs that lack a translation or are in another encoding
- * are left out, and so is the entry that describes the file. Of plural forms the first one counts;
+ * are left out, and so is the entry that describes the file. The first of plural forms counts;
  * contexts are no part of a message. The order is that of the files; a message may be in several.
  *
  * Blocking: reads the files, which stay in memory. Elements are fetched by number: a shuffle of all
@@ -143,7 +143,7 @@ typedef struct rf_tfrecord_feature {
      */
     bool variable;
     /**
-     * What the component is where a record lacks the feature: of its type and shape (`variable`: of
+     * The component's value where a record lacks the feature: of its type and shape (`variable`: of
      * as many rows or fewer), copied. NULL: a feature that is missing is an error.
      */
     const rf_array *default_value;
@@ -175,7 +175,7 @@ typedef struct rf_tfrecord_params {
  *
  * At most 16 files are open at a time for each iterator.
  * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the file and the number of
- *   the record, from 0. What is wrong inside of a record comes from rf_iterator_next(), with the
+ *   the record, from 0. An error inside of a record comes from rf_iterator_next(), with the
  *   feature.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_tfrecord(const rf_tfrecord_params *params,
@@ -219,7 +219,7 @@ typedef struct rf_image_directory_params {
  * Blocking: lists the directories, and reads the first image where no size is given (if that is
  * damaged, the next ones). An image is read when its element is needed, each time anew:
  * rf_dataset_cache() keeps them. They are fetched by number, and a worker reads its own only.
- * @return RF_ERROR_NOT_FOUND when there are no images, RF_ERROR_IO. What rf_image_read() returns
+ * @return RF_ERROR_NOT_FOUND when there are no images, RF_ERROR_IO. A failure of rf_image_read()
  * comes from rf_iterator_next(), with the name of the file, and so does RF_ERROR_INVALID_ARGUMENT
  * for an image of another size, and RF_ERROR_IO for a pipe or a device that has the name of an
  * image. rf_dataset_ignore_errors() leaves such images out and counts them.

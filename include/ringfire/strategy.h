@@ -146,15 +146,15 @@ RF_API RF_MUST_USE rf_result rf_strategy_create_mirrored(const rf_mirrored_param
                                                          rf_strategy **out);
 
 /**
- * What of the gradients travels between workers. Replicas stay identical whatever it is: every sum
- * is computed on one worker, or from the same numbers in the same order on all, and updated values
- * travel as they are.
+ * The form in which gradients travel between workers. Replicas stay identical whatever it is: every
+ * sum is computed on one worker, or from the same numbers in the same order on all, and updated
+ * values travel as they are.
  */
 typedef enum rf_compression {
     RF_COMPRESSION_NONE, /**< all of them, as f32 */
     /**
-     * As f16, which halves the bytes; sums are f32. What is beyond 65,504 becomes infinite, and
-     * what is below 6e-8 becomes 0.
+     * As f16, which halves the bytes; sums are f32. Numbers beyond 65,504 become infinite, and
+     * those below 6e-8 become 0.
      */
     RF_COMPRESSION_F16,
     RF_COMPRESSION_BF16, /**< as bf16: the range of f32, with 8 bits of precision; sums are f32 */
@@ -280,7 +280,7 @@ RF_API double rf_strategy_share(const rf_strategy *strategy, uint32_t replica);
 RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t replica);
 /**
  * The communicator of a multi-worker strategy, which owns it; NULL for the other strategies.
- * What is called on it must be called on every worker, between the same calls on the strategy.
+ * Each call on it must be made on every worker, between the same calls on the strategy.
  */
 RF_API rf_comm *rf_strategy_comm(const rf_strategy *strategy);
 /**
@@ -302,9 +302,9 @@ RF_API uint64_t rf_strategy_validation_messages(const rf_strategy *strategy);
 /* ---- variables ---- */
 
 /**
- * What an initial value is drawn from.
- * fan_in and fan_out follow Keras: for kernels [kh, kw, cin, cout] they include the receptive
- * field, for matrices [in, out] they are in and out.
+ * The distribution that an initial value is drawn from. fan_in and fan_out follow Keras: for
+ * kernels [kh, kw, cin, cout] they include the receptive field, for matrices [in, out] they are in
+ * and out.
  */
 typedef enum rf_initializer_kind {
     RF_INIT_GLOROT_UNIFORM, /**< U(-l, l), l = sqrt(6 / (fan_in + fan_out)); Glorot & Bengio 2010 */
@@ -325,9 +325,9 @@ typedef enum rf_initializer_kind {
     /** Keras' VarianceScaling: variance a (a = 0: 1) / fan, by `fan` and `distribution` */
     RF_INIT_VARIANCE_SCALING,
 } rf_initializer_kind;
-/** What ::RF_INIT_VARIANCE_SCALING divides by. */
+/** The number that ::RF_INIT_VARIANCE_SCALING divides by. */
 typedef enum rf_fan { RF_FAN_IN, RF_FAN_OUT, RF_FAN_AVG } rf_fan;
-/** What ::RF_INIT_VARIANCE_SCALING draws from. */
+/** The distribution that ::RF_INIT_VARIANCE_SCALING draws from. */
 typedef enum rf_distribution {
     RF_DISTRIBUTION_TRUNCATED_NORMAL, /**< cut at two deviations; the variance is what remains */
     RF_DISTRIBUTION_UNTRUNCATED_NORMAL,
@@ -361,7 +361,7 @@ typedef struct rf_variable_params {
  * ::RF_ERROR_INVALID_ARGUMENT where workers have different ones.
  */
 RF_API void rf_strategy_set_seed(rf_strategy *strategy, uint64_t seed);
-/** What layers compute with. */
+/** The types that layers compute with. */
 typedef struct rf_dtype_policy {
     /**
      * ::RF_F16 or ::RF_BF16: inputs, results and weights of products are stored in 16 bits, and so
@@ -440,7 +440,10 @@ typedef struct rf_variable_list {
 RF_API RF_MUST_USE rf_result rf_strategy_check_identical(rf_strategy *strategy, uint32_t *replica,
                                                          const rf_variable **variable);
 
-/** What the replicas of this worker spent on the exchange of gradients and updated values. */
+/**
+ * The time and bytes that the replicas of this worker spent on the exchange of gradients and
+ * updated values.
+ */
 typedef struct rf_exchange_stats {
     uint64_t updates; /**< updates with several replicas */
     uint64_t bytes;   /**< gradients and values, each counted once */
@@ -484,7 +487,7 @@ typedef struct rf_function_params {
     uint32_t num_outputs; /**< how many entries of `out` the step sets */
     const char *name;     /**< for error messages and traces; NULL: "function" */
     /**
-     * What rf_trace_training() returns inside. Steps that update variables by an optimizer need it
+     * The value of rf_trace_training() inside. Steps that update variables by an optimizer need it
      * (::RF_ERROR_INVALID_ARGUMENT). Without it all layers act as in ::RF_INFERENCE, also where a
      * model is called for training: no dropout and noise, moving averages are used and stay as they
      * are. With it random numbers are drawn anew in each run.
@@ -503,10 +506,10 @@ typedef struct rf_function_params {
      * gradients or values, or RF_BALANCE_AUTO measures them; where an update clips by norms, has
      * ratios or directions (LAMB, Muon), takes what the step computes from gradients, or has
      * scalars of a custom optimizer and a scaled loss, or accumulates losses that are means by
-     * weights; and while an asynchronous checkpoint is made. Of runs whose gradients are
-     * accumulated (rf_optimizer_params::accumulation_steps) that concerns those that end with the
-     * update: the others go together, and with it. Losses that are scaled
-     * (rf_optimizer_params::loss_scale) change nothing: the device decides which updates are made.
+     * weights; and while an asynchronous checkpoint is made. Where gradients are accumulated
+     * (rf_optimizer_params::accumulation_steps), that concerns the runs that end with the update:
+     * the others go together, and with it. Losses that are scaled (rf_optimizer_params::loss_scale)
+     * change nothing: the device decides which updates are made.
      */
     uint32_t steps_per_execution;
     uint64_t reserved[7]; /**< zero: room for later fields */
@@ -544,7 +547,7 @@ RF_API RF_MUST_USE rf_result rf_strategy_run(rf_strategy *strategy, rf_function 
 
 /* ---- input ---- */
 
-/** What each worker of a job reads. */
+/** The part of a dataset that each worker of a job reads. */
 typedef enum rf_distribute_policy {
     RF_DISTRIBUTE_AUTO, /**< by example: the same batches on any number of workers */
     /**

@@ -56,7 +56,7 @@ RF_API void rf_text_lines_destroy(rf_text_lines **lines);
 /** Turns text into token numbers, and token numbers into text. */
 typedef struct rf_tokenizer rf_tokenizer;
 
-/** What a tokenizer's tokens are. */
+/** The kind of a tokenizer's tokens. */
 typedef enum rf_tokenizer_kind {
     /**
      * Unicode characters. A byte that is not part of valid UTF-8 is a character of its own, so
@@ -121,10 +121,10 @@ typedef struct rf_tokenizer_params {
  * Makes a tokenizer whose vocabulary is learned from texts.
  * WordPiece begins with the characters of the words (where there are too many, with the most
  * frequent ones), byte pairs with the bytes; then the most frequent pair of neighbours becomes a
- * token, again and again, until the vocabulary is full or no pair is frequent enough. Of equally
- * frequent pairs the one with the smaller token numbers is first. Tokens have at most 128 bytes.
- * Computes for up to a second for each megabyte of text. With no text at all, the vocabulary
- * has what it always has.
+ * token, again and again, until the vocabulary is full or no pair is frequent enough. The pair with
+ * the smaller token numbers is first of equally frequent ones. Tokens have at most 128 bytes.
+ * Computes for up to a second for each megabyte of text. With no text at all, the vocabulary has
+ * what it always has.
  * @param sizes NULL: each text ends with a zero byte.
  * @param[out] out owned by the caller, who calls rf_tokenizer_destroy().
  * @return RF_ERROR_INVALID_ARGUMENT when `max_tokens` does not hold the special tokens (and the 256
@@ -147,7 +147,7 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_create(const rf_tokenizer_params *para
 /** Frees a tokenizer. */
 RF_API void rf_tokenizer_destroy(rf_tokenizer **tokenizer);
 
-/** What the tokens are. */
+/** The kind of the tokens. */
 RF_API rf_tokenizer_kind rf_tokenizer_get_kind(const rf_tokenizer *tokenizer);
 /** The number of tokens, special ones included: the depth of an embedding. */
 RF_API uint32_t rf_tokenizer_vocabulary_size(const rf_tokenizer *tokenizer);

@@ -125,7 +125,7 @@ RF_API rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model);
 
 /* ---- losses ---- */
 
-/** What a loss computes; see the function of the same name in ops.h. */
+/** The function that a loss computes; see the function of the same name in ops.h. */
 typedef enum rf_loss_kind {
     RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
     RF_LOSS_CATEGORICAL_CROSSENTROPY,
@@ -158,9 +158,9 @@ typedef struct rf_loss {
      * Whether the predictions of a crossentropy are logits; otherwise they are probabilities.
      * For probabilities, predictions of a layer whose last operation is neither softmax nor sigmoid
      * are RF_ERROR_INVALID_ARGUMENT when the step is traced, and a warning is logged where the
-     * graph does not show it. Crossentropies of classes with one column are refused. What the graph
-     * shows to be made by softmax (of the binary one by sigmoid) is computed from its logits either
-     * way, as in Keras.
+     * graph does not show it. Crossentropies of classes with one column are refused. A loss of
+     * predictions that the graph shows to be made by softmax (of the binary one by sigmoid) is
+     * computed from its logits either way, as in Keras.
      */
     bool from_logits;
     rf_reduction reduction;
@@ -234,7 +234,10 @@ typedef struct rf_output_metric {
     bool weighted;   /**< by the sample weight, where the data has one: Keras' weighted_metrics */
     uint64_t reserved[1]; /**< zero: room for later fields */
 } rf_output_metric;
-/** What rf_model_fit() and rf_model_evaluate() use. `optimizer` and `loss` are required. */
+/**
+ * The optimizer, loss and metrics of rf_model_fit() and rf_model_evaluate(). `optimizer` and `loss`
+ * are required.
+ */
 typedef struct rf_compile_params {
     rf_optimizer *optimizer; /**< borrowed; must live as long as the model */
     rf_loss loss;
@@ -259,13 +262,13 @@ typedef struct rf_compile_params {
     uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_compile_params;
 /**
- * Prepares fit and evaluate. What is trainable now is what rf_model_fit() will train
- * (rf_layer_set_trainable()). It may be called again. `metrics` have their default settings.
- * Metrics of probabilities (those that have rf_metric_params::from_logits) whose output has a
- * crossentropy with `from_logits` get the probabilities of the logits: a sigmoid's beside the
+ * Prepares fit and evaluate. The variables that are trainable now are those that rf_model_fit()
+ * will train (rf_layer_set_trainable()). It may be called again. `metrics` have their default
+ * settings. Metrics of probabilities (those that have rf_metric_params::from_logits) whose output
+ * has a crossentropy with `from_logits` get the probabilities of the logits: a sigmoid's beside the
  * binary one, else a softmax's. Errors are of the predictions as they are.
- * Of a model with several outputs, logs have "loss", "NAME_loss" of each output before its weight,
- * and "NAME_METRIC"; all of them at most 7.
+ * The logs of a model with several outputs have "loss", "NAME_loss" of each output before its
+ * weight, and "NAME_METRIC"; all of them at most 7.
  */
 RF_API RF_MUST_USE rf_result rf_model_compile(rf_model *model, const rf_compile_params *params);
 /**
@@ -384,7 +387,7 @@ typedef void (*rf_rate_fn)(void *user, const rf_fit_state *state, double example
  * the host wait for the devices in between. `user` is borrowed.
  */
 RF_API RF_MUST_USE rf_result rf_callback_rate(rf_rate_fn fn, void *user, rf_callback **out);
-/** What rf_callback_tensorboard() writes. */
+/** Options of rf_callback_tensorboard(). */
 typedef struct rf_tensorboard_params {
     const char *directory;   /**< NULL: "logs" */
     uint32_t histogram_freq; /**< histograms of the weights every n epochs; 0: none */
@@ -415,7 +418,7 @@ typedef struct rf_history {
 /** Frees the arrays of a history and zeroes it. NULL does nothing. */
 RF_API void rf_history_free(rf_history *history);
 
-/** What rf_model_fit() trains on. `data` is required. */
+/** The data and options of rf_model_fit(). `data` is required. */
 typedef struct rf_fit_params {
     /** batched; elements (inputs ..., label of each output ...[, sample weight]) */
     const rf_dataset *data;
@@ -430,8 +433,8 @@ typedef struct rf_fit_params {
     rf_callback *const *callbacks; /**< borrowed */
     uint32_t num_callbacks;
     /**
-     * What each worker of a job reads; see rf_strategy_distribute_dataset(). `validation_data` is
-     * never distributed by file.
+     * The part that each worker of a job reads; see rf_strategy_distribute_dataset().
+     * `validation_data` is never distributed by file.
      */
     rf_distribute_policy distribute;
     /**

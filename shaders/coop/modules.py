@@ -11,6 +11,7 @@ modules.py make --glslang PATH --opt PATH --val PATH
 import argparse
 import hashlib
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,15 +30,25 @@ SOURCES = [
     ("conv2d_data", "linear/gpu/conv2d_block.comp", ["DATA"]),
     ("conv2d_filter", "linear/gpu/conv2d_filter_block.comp", []),
 ]
+WORD = re.compile(rb"/\*.*?\*/|//[^\n]*|\\\n|(\w+|\S)", re.S)
 MODULES = [("%s_%s" % (name, kind), source, ["COOPERATIVE", *defines, *more])
            for name, source, defines in SOURCES for kind, more in (("f16", []), ("bf16", ["BF16"]))]
 
 
+def words_of(source):
+    """The words of a shader: comments and spaces make no other module."""
+    return b" ".join(filter(None, WORD.findall(source)))
+
+
 def digest_sources():
-    """Of all that each module is made of, but the compiler."""
-    sources = compile_shaders.Sources(str(SHADERS))
-    return {name: sources.digest(compile_shaders.Module("\t".join([name, "0", str(SHADERS / source), *defines])), "")
-            for name, source, defines in MODULES}
+    """By name the digest of all that a module is made of, but the compiler."""
+    sources, digests = compile_shaders.Sources(str(SHADERS)), {}
+    for name, source, defines in MODULES:
+        state = hashlib.sha256("\0".join(defines).encode())
+        for path in sources.closure(str(SHADERS / source)):
+            state.update(b"\0" + words_of(sources.load(path)[0]))
+        digests[name] = state.hexdigest()
+    return digests
 
 
 def digest_module(data):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels on cooperative matrices have in common: operands in 16 bits, sums in f32, and the constants up to 19. */
+/* Parts that kernels on cooperative matrices have in common: operands in 16 bits, sums in f32, and
+ * the constants up to 19. */
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements of 16 bits, four in two words, so that no 16 bit storage is needed; all arithmetic is in f32. Results are rounded to
- * the nearest even number in integer arithmetic: packHalf2x16 may round as the driver likes, and lavapipe's rounds toward zero.
- * A type is a number of rf_dtype, to which is added whether unpackHalf2x16 keeps numbers that are subnormal (src/ops/kit.c).
+ * Elements of 16 bits, four in two words, so that no 16 bit storage is needed; all arithmetic is in
+ * f32. Results are rounded to the nearest even number in integer arithmetic: packHalf2x16 may round
+ * as the driver likes, and lavapipe's rounds toward zero. A type is a number of rf_dtype, to which
+ * is added whether unpackHalf2x16 keeps numbers that are subnormal (src/ops/kit.c).
  */
 #ifndef RF_NARROW_GLSL
 #define RF_NARROW_GLSL
@@ -32,9 +33,11 @@ vec4 rf_from_half(uvec4 h)
 uvec4 rf_to_half(vec4 f)
 {
     uvec4 sign = floatBitsToUint(f) >> 16 & 0x8000u, bits = floatBitsToUint(f) & 0x7fffffffu;
-    /* Normal halves: move the exponent, round by adding just under half a unit, plus one where the result would be odd. */
+    /* Normal halves: move the exponent, round by adding just under half a unit, plus one where the
+     * result would be odd. */
     uvec4 normal = min((bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u)) >> 13, uvec4(0x7c00));
-    /* Subnormal ones: multiples of 2^-24, which is the unit of 0.75, so that the addition rounds. */
+    /* Subnormal ones: multiples of 2^-24, which is the unit of 0.75, so that the addition rounds.
+     */
     uvec4 small = floatBitsToUint(uintBitsToFloat(bits) + 0.75) - 0x3f400000u;
     uvec4 r = mix(normal, small, lessThan(bits, uvec4(0x38800000u)));
     r = mix(r, uvec4(0x7e00u) | (bits >> 13 & 0x3ffu), greaterThan(bits, uvec4(0x7f800000u)));
@@ -51,7 +54,8 @@ uvec4 rf_to_bfloat(vec4 f)
 /* Four elements, and one that stands in the lower bits. */
 vec4 rf_widen(uint type, uvec2 w)
 {
-    if (RF_TYPE(type) == RF_BF16) return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
+    if (RF_TYPE(type) == RF_BF16)
+        return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
     if ((type & RF_READS_HALVES) != 0u) return vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
     return rf_from_half(rf_spread(w));
 }

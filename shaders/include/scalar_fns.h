@@ -8,13 +8,12 @@
  * The rule for numbers that are none, here and in all other ops, alone or fused, on every device: a diverging training
  * must not look healthy.
  *   NaN        Whatever a NaN operand has a part in is NaN. maximum, minimum, reduce_max and max pooling give NaN where
- *              any operand is NaN. Of several, argmax tells the first, and max pooling's gradient goes to the last, as
- *              in PyTorch. The gradients of relu, maximum and minimum are NaN where an operand is, and so is that of
- *              clipping, which keeps NaN. Exceptions: comparisons are false, as in C; pow(NaN, 0) and pow(1, NaN) are
- *              1, as in C; what where does not take has no part, nor have classes of weight 0 and elements that dropout
- *              drops; integers have no NaN, casts give 0.
- *   infinity   As C has it. In sums of products kernels pad with zeros: where the operand whose columns become the
- *              output's (matmul's second, the kernel) has an infinity, the outputs of its column may be NaN instead.
+ *              any operand is NaN. Among several, argmax tells the first, and max pooling's gradient goes to the last,
+ * as in PyTorch. The gradients of relu, maximum and minimum are NaN where an operand is, and so is that of clipping,
+ * which keeps NaN. Exceptions: comparisons are false, as in C; pow(NaN, 0) and pow(1, NaN) are 1, as in C; what where
+ * does not take has no part, nor have classes of weight 0 and elements that dropout drops; integers have no NaN, casts
+ * give 0. infinity   As C has it. In sums of products kernels pad with zeros: where the operand whose columns become
+ * the output's (matmul's second, the kernel) has an infinity, the outputs of its column may be NaN instead.
  *              Convolutions by blocks of 2 x 2 results (lanes_winograd.comp) make all of them NaN, or infinite, where a
  *              pixel that one of them depends on is NaN or infinite.
  *   zero       0 and -0 are equal; their signs show in what is divided by them and in powers. Which of them a sum,
@@ -25,7 +24,7 @@
 #ifndef RF_SCALAR_FNS_H
 #define RF_SCALAR_FNS_H
 
-/* Of programs of any length. */
+/* The functions of programs of any length. */
 #define RF_FUSED_SCALAR_FNS(X)                                                                                         \
     X(0, COPY, "copy", 1, a, a)                                                                                        \
     X(1, NEGATIVE, "negative", 1, -a, -a)                                                                              \
@@ -69,8 +68,8 @@
     X(46, WHOLE_EQUAL, "whole_equal", 2, a == b ? 1 : 0,                                                               \
       mix(vec4(0), vec4(1), equal(floatBitsToInt(a), floatBitsToInt(b))))
 
-/* Of programs of one step: what these would cost the shaders of longer ones, in each of their steps, and those who wait
- * for drivers to compile them, is more than they gain. */
+/* The functions of programs of one step alone: what these would cost the shaders of longer ones, in each of their
+ * steps, and those who wait for drivers to compile them, is more than they gain. */
 #define RF_LONE_SCALAR_FNS(X)                                                                                          \
     X(16, SIN, "sin", 1, sin(a), rf_sine(a, 0))                                                                        \
     X(17, COS, "cos", 1, cos(a), rf_sine(a, 1))                                                                        \

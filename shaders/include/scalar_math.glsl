@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scalar functions of shaders, each for float and for vec4. scalar_fns.h says what they owe to NaN. */
+/* The scalar functions of shaders, each for float and for vec4. scalar_fns.h says what they owe to
+ * NaN. */
 #ifndef RF_SCALAR_MATH_GLSL
 #define RF_SCALAR_MATH_GLSL
 
@@ -39,11 +40,16 @@ bool rf_is_nan(float a) { return (floatBitsToInt(a) & 0x7fffffff) > 0x7f800000; 
 /* Whether v takes the place of the first maximum so far: it is greater, or the first NaN. */
 bool rf_exceeds(float v, float best) { return v > best || (rf_is_nan(v) && !rf_is_nan(best)); }
 
-/* ---- pow as C has it (C11, annex F.10.4.4): GLSL's is undefined for negative bases, drivers differ about the rest ----
+/* ---- pow as C has it (C11, annex F.10.4.4): GLSL's is undefined for negative bases, drivers
+ * differ about the rest ----
  *
- * Zeros, infinities and NaN are told apart by their bits: whether comparisons see a denormal number or a NaN is up to the
- * driver, and so is what logarithm and exponential function make of either. */
-bvec4 rf_has_nan(vec4 a) { return greaterThan(floatBitsToUint(a) & 0x7fffffffu, uvec4(0x7f800000u)); }
+ * Zeros, infinities and NaN are told apart by their bits: whether comparisons see a denormal number
+ * or a NaN is up to the driver, and so is what logarithm and exponential function make of either.
+ */
+bvec4 rf_has_nan(vec4 a)
+{
+    return greaterThan(floatBitsToUint(a) & 0x7fffffffu, uvec4(0x7f800000u));
+}
 bool rf_some_nan(vec4 a) { return any(rf_has_nan(a)); }
 bool rf_some_nan(float a) { return rf_is_nan(a); }
 
@@ -56,7 +62,8 @@ vec4 rf_log2_abs(vec4 a)
 {
     uvec4 bits = floatBitsToUint(a) & 0x7fffffffu;
     bvec4 denormal = lessThan(bits, uvec4(0x00800000u));
-    vec4 x = mix(uintBitsToFloat(min(bits, uvec4(0x7f7fffffu))), vec4(max(bits, uvec4(1u))), denormal);
+    vec4 x =
+        mix(uintBitsToFloat(min(bits, uvec4(0x7f7fffffu))), vec4(max(bits, uvec4(1u))), denormal);
     vec4 r = log2(x) - mix(vec4(0), vec4(149), denormal);
     r = mix(r, vec4(uintBitsToFloat(0xff800000u)), equal(bits, uvec4(0u)));
     r = mix(r, vec4(uintBitsToFloat(0x7f800000u)), equal(bits, uvec4(0x7f800000u)));
@@ -64,7 +71,8 @@ vec4 rf_log2_abs(vec4 a)
     return mix(r, vec4(uintBitsToFloat(0x7fc00000u)), greaterThan(bits, uvec4(0x7f800000u)));
 }
 
-/* An exponent that counts as 0: also a denormal one, which some drivers take for 0 and others do not. */
+/* An exponent that counts as 0: also a denormal one, which some drivers take for 0 and others do
+ * not. */
 bvec4 rf_is_zero(vec4 b) { return lessThan(floatBitsToUint(b) & 0x7fffffffu, uvec4(0x00800000u)); }
 
 vec4 rf_pow(vec4 a, vec4 b)
@@ -89,7 +97,8 @@ vec4 rf_pow(vec4 a, vec4 b)
     uvec4 undefined = root | uvec4(rf_has_nan(a)) | uvec4(rf_has_nan(b));
     r = mix(r, vec4(uintBitsToFloat(0x7fc00000u)), equal(undefined, uvec4(1u)));
     /* Whatever the other operand is, NaN too. */
-    return mix(r, vec4(1), equal(uvec4(equal(bits, uvec4(0x3f800000u))) | uvec4(rf_is_zero(b)), uvec4(1u)));
+    return mix(r, vec4(1),
+               equal(uvec4(equal(bits, uvec4(0x3f800000u))) | uvec4(rf_is_zero(b)), uvec4(1u)));
 }
 
 /* b a^(b - 1), the slope of a^b by a: 0 for b = 0, where a^b is 1 for every a. */
@@ -102,9 +111,11 @@ vec4 rf_pow_slope(vec4 a, vec4 b)
 vec4 rf_pow_log(vec4 a, vec4 b)
 {
     uvec4 bits = floatBitsToUint(a);
-    vec4 r = mix(0.693147180560 * rf_log2_abs(a), vec4(uintBitsToFloat(0x7fc00000u)), greaterThan(bits, uvec4(0x80000000u)));
+    vec4 r = mix(0.693147180560 * rf_log2_abs(a), vec4(uintBitsToFloat(0x7fc00000u)),
+                 greaterThan(bits, uvec4(0x80000000u)));
     /* Not `bits << 1`: that of a denormal number is 0 on Mesa 26. */
-    uvec4 flat_there = uvec4(equal(bits & 0x7fffffffu, uvec4(0u))) & uvec4(greaterThanEqual(b, vec4(0)));
+    uvec4 flat_there =
+        uvec4(equal(bits & 0x7fffffffu, uvec4(0u))) & uvec4(greaterThanEqual(b, vec4(0)));
     return mix(r, vec4(0), equal(flat_there, uvec4(1u)));
 }
 

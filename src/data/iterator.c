@@ -94,7 +94,7 @@ typedef struct saved_position {
     uint64_t checksum; /* CRC-32C of all that stands before */
 } saved_position;
 
-/* What the step is for a position: a worker's slice is what it stands for, or nothing (NULL). */
+/* The role of a step in a position: a worker's slice is what it stands for, or nothing (NULL). */
 static const char *role_of(const rf_dataset *d)
 {
     return d->kind == &rf_dataset_kind_slice ? rf_slice_stands_for(d) : d->kind->name;

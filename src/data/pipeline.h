@@ -105,7 +105,7 @@ rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spe
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
 /* Whether this is an iterator over the dataset that has not been destroyed. Reads nothing of the iterator. */
 bool rf_dataset_has_iterator(const rf_dataset *dataset, const rf_iterator *iterator);
-/* What rf_iterator_save() made has been changed, by a test: gives it its checksum. */
+/* Gives a state that rf_iterator_save() made, and a test has changed, its checksum. */
 void rf_iterator_state_seal(void *state);
 /* Elements first, first + stride, ... of a pass, at most `count` of them: what takes, skips and shards are. */
 rf_result rf_dataset_window(const rf_dataset *in, uint64_t first, uint64_t stride, uint64_t count, rf_dataset **out);
@@ -117,7 +117,7 @@ const char *rf_slice_stands_for(const rf_dataset *dataset);
  * message. */
 rf_result rf_spec_check_same(const rf_element_spec *a, const char *a_name, const rf_element_spec *b,
                              const char *b_name);
-/* Of a source of arrays: one for each component. */
+/* The arrays of a source that is made of arrays: one for each component. */
 const rf_array *rf_dataset_arrays(const rf_dataset *dataset);
 /* Whether a map is one of the library's; depth 0: rf_dataset_map_scale_u8(), else rf_dataset_map_one_hot(). */
 bool rf_dataset_builtin_map(const rf_dataset *dataset, uint32_t *component, uint32_t *depth);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches as numbers of rows. Of a pipeline over arrays in memory whose steps look at no values (shuffle, batch, take,
- * repeat ...), and whose maps are among those that a device can do as well, only the numbers of the examples have to go
- * through the pipeline: another one, with the same steps over the numbers, makes them, in the same order.
+ * Batches as numbers of rows. Where a pipeline is over arrays in memory, its steps look at no values (shuffle, batch,
+ * take, repeat ...), and its maps are among those that a device can do as well, only the numbers of the examples have
+ * to go through it: another one, with the same steps over the numbers, makes them, in the same order.
  */
 #ifndef RF_DATA_ROWS_H
 #define RF_DATA_ROWS_H

@@ -167,8 +167,8 @@ static rf_result get_slice(rf_stage *stage, uint64_t index, const rf_element **o
     }
 }
 
-/* This worker's rows of the next batch, from files that are read in order. What was gathered before a failure stays for
- * the next call. `out` NULL: they are passed over, by whoever does so with all of them. */
+/* This worker's rows of the next batch, from files that are read in order. Rows that were gathered before a failure
+ * stay for the next call. `out` NULL: they are passed over, by whoever does so with all of them. */
 static rf_result next_of_files(rf_stage *stage, const rf_element **out)
 {
     const rf_dataset *d = stage->dataset;

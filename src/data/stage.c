@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every stage of a pipeline does, whatever its kind. */
+/* The work of every stage of a pipeline, whatever its kind. */
 #include "data/pipeline.h"
 
 rf_result rf_stage_open_in_order(rf_stage *stage)

@@ -51,9 +51,9 @@ static rf_result measure_order(rf_exec *exec, const rf_op_call *call, void *cons
 {
     for (uint32_t i = 0; i < count; i++) {
         const rf_kernel *kernel = rf_op_kernel(call->op, order[i]);
-        /* What is chosen is kept for good, and a low clock makes kernels that read much and compute little look better
-         * than they are: so the first call that is measured warms the device up. No later one does: a training that
-         * tunes on its way keeps the device busy, and is to start without more delay than that. */
+        /* A choice is kept for good, and a low clock makes kernels that read much and compute little look better than
+         * they are: so the first call that is measured warms the device up. No later one does: a training that tunes on
+         * its way keeps the device busy, and is to start without more delay than that. */
         rf_kernel_timing timing = { .give_up = *best ? rf_tune_limit(*best_seconds) : 0, .as_it_is = exec->tuned };
         rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .timing = &timing };
         RF_TRY(rf_kernel_execute(exec, &run));

@@ -30,7 +30,7 @@ rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out)
 #endif
     const uint64_t limit = params->segment_size ? params->segment_size : exec->caps.max_allocation;
     exec->segment_size = limit / exec->caps.buffer_alignment * exec->caps.buffer_alignment;
-    exec->cuts = rf_cut_policy_of(rf_gpu_info(params->device)->type, on_linux);
+    exec->split_policy = rf_split_policy_of(rf_gpu_info(params->device)->type, on_linux);
     const rf_result r = rf_tuning_create(exec, params->cache_directory, params->cache_read_only, &exec->tuning);
     if (r < 0) {
         rf_exec_destroy(&exec);
@@ -50,7 +50,7 @@ void rf_exec_destroy(rf_exec **exec)
     rf_free(e->slab.items);
     rf_gpu_buffer_destroy(&e->counters);
     rf_tuning_destroy(&e->tuning);
-    rf_free(e->announced.items);
+    rf_free(e->logged.items);
     rf_free(e);
     *exec = NULL;
 }

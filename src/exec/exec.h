@@ -24,7 +24,7 @@ typedef struct rf_exec_params {
 rf_result rf_exec_create(const rf_exec_params *params, rf_exec **out);
 void rf_exec_destroy(rf_exec **exec);
 rf_gpu_device *rf_exec_device(const rf_exec *exec);
-/* What graphs are created with, for layers that do not see the ops. */
+/* The ops that graphs are created with, for layers that do not see them. */
 const rf_core_ops *rf_exec_core_ops(void);
 
 /* Kernel for a call: tuned choice if there is one, else the best score. Pure but for the tuning table. */
@@ -116,7 +116,7 @@ rf_result rf_frame_state_parts(const rf_frame *frame, uint32_t *parts);
 const void *rf_frame_result(const rf_frame *frame, uint32_t i);
 const rf_tensor_desc *rf_frame_result_desc(const rf_frame *frame, uint32_t i);
 
-/* What a program came to, for tests, traces and benchmarks. */
+/* The outcome of planning a program, for tests, traces and benchmarks. */
 typedef struct rf_program_stats {
     uint32_t num_nodes, num_dispatches; /* that run for this batch size */
     uint32_t num_pipelines;             /* distinct ones over all batch sizes so far */

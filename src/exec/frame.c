@@ -196,7 +196,7 @@ static rf_result record_parts(rf_frame *frame, rf_recorder *recorder, bool *cut,
 {
     const uint32_t num_parts = frame->instance->program->num_parts;
     uint32_t num_recs; /* without those that end a part */
-    RF_TRY(rf_instance_cuts(frame->instance, cut, &num_recs));
+    RF_TRY(rf_instance_split_run(frame->instance, cut, &num_recs));
     RF_TRY(rf_instance_part_ends(frame->instance, ends));
     const bool stamped = rf_frame_stamps(frame);
     rf_frame_recs *run = frame->run;

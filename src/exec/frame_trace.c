@@ -13,7 +13,7 @@
 bool rf_frame_stamps(const rf_frame *frame)
 {
     const rf_exec *exec = frame->instance->program->exec;
-    const bool for_cuts = exec->cuts.target > 0 && !frame->instance->paced;
+    const bool for_cuts = exec->split_policy.target > 0 && !frame->instance->paced;
     return (for_cuts || rf_profiler_on()) && rf_gpu_has_timestamps(exec->device);
 }
 

@@ -5,8 +5,8 @@
 
 #include "exec/internal.h"
 
-/* What the slab may take more so that fewer barriers are needed: a thirty-second, and on GPUs so many bytes. A CPU has
- * them in its cache. */
+/* The memory that the slab may take more so that fewer barriers are needed: a thirty-second, and on GPUs so many bytes.
+ * A CPU has them in its cache. */
 #define SLAB_SHARE 32u
 #define SPARE_BYTES (16ull << 20)
 
@@ -36,7 +36,7 @@ static rf_result plan_nodes(rf_instance *in)
         const rf_kernel *kernel;
         rf_graph_call(in->graph, n, &call);
         RF_TRY(rf_exec_choose(p->exec, &call, &kernel));
-        rf_announce_kernel(p->exec, p->name, in->batch, &call, kernel);
+        rf_log_kernel_choice(p->exec, p->name, in->batch, &call, kernel);
         rf_node_plan *plan = &in->nodes[in->num_nodes++];
         RF_TRY(rf_node_plan_make(p->exec, &call, kernel, plan));
         plan->node = n;
@@ -63,7 +63,7 @@ static uint32_t sequential_dispatches(const rf_kernel_plan *plan)
     return count;
 }
 
-/* What a run's parts place stays in them: nodes up to the one that makes the last of it. */
+/* Values that a run's parts place stay in them: nodes up to the one that makes the last of it. */
 static void find_segments(const rf_instance *in, uint32_t *segment)
 {
     const rf_program *p = in->program;
@@ -150,7 +150,7 @@ static rf_result copy_later(rf_instance *in, rf_value v, rf_residence to, uint32
 
 static rf_result place_or_copy(rf_instance *in, rf_value v, rf_residence at, bool in_place, uint32_t part)
 {
-    /* Of a view the kernel writes the bytes themselves. Results stay where other nodes read them fast. */
+    /* The kernel writes the bytes behind a view themselves. Results stay where other nodes read them fast. */
     const rf_value made = at.home == RF_HOME_FIXED ? in->graph->values.items[v].storage : v;
     if (in_place && in->residence[v].home == RF_HOME_NONE && in->residence[made].home == RF_HOME_NONE &&
         made_by_kernel(in, made)) {
@@ -319,7 +319,7 @@ static rf_result instance_build(rf_instance *in)
         RF_TRY(rf_frame_create(in, &in->frames[in->num_frames]));
         in->num_frames++;
     }
-    rf_announce_instance(in);
+    rf_log_instance_plan(in);
     return RF_OK;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of src/exec/ share: the context, programs, their instances and frames. */
+/* Declarations that the files of src/exec/ share: the context, programs, their instances and frames. */
 #ifndef RF_EXEC_INTERNAL_H
 #define RF_EXEC_INTERNAL_H
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "exec/cuts.h"
 #include "exec/exec.h"
+#include "exec/submission_split.h"
 
 #define RF_MAX_INSTANCES 8
 #define RF_FRAMES_PER_INSTANCE 2 /* at first */
@@ -41,7 +41,7 @@ struct rf_exec {
     uint64_t counters_next;   /* where the next plan's begin */
     uint64_t last_ticket;
     uint32_t frames; /* that instances may have, where memory allows */
-    rf_cut_policy cuts;
+    rf_split_policy split_policy;
     rf_tuning *tuning;
     bool tune_unknown;      /* RINGFIRE_TUNE: measure calls the table does not know */
     bool matrices_tried[2]; /* cooperative matrices of f16 and of bf16: caps say what came of it */
@@ -51,7 +51,7 @@ struct rf_exec {
     struct {
         uint64_t *items;
         uint32_t count, capacity;
-    } announced; /* hashes of calls that the log has told of: once each */
+    } logged; /* hashes of calls that the log has told of: once each */
 };
 
 /* Makes the slab at least `size` bytes; waits for runs in flight before replacing any of it. */
@@ -64,14 +64,14 @@ rf_span rf_exec_slab_span(const rf_exec *exec, uint64_t offset, uint64_t size);
  * unless they compute what they should, and warns. */
 rf_result rf_exec_try_matrices(rf_exec *exec, const rf_op_call *call);
 
-/* ---- what the log tells of plans (announce.c) ---- */
+/* ---- what the log tells of plans (log_plans.c) ---- */
 /* "op(f32 [2,3], ...)"; gives `text`. */
 const char *rf_call_format(const rf_op_call *call, char *text, size_t size);
 /* Warns once per device and call where nothing but a last resort can run it; debug: which kernel was chosen. */
-void rf_announce_kernel(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
-                        const rf_kernel *kernel);
+void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
+                          const rf_kernel *kernel);
 /* Debug: the sizes of what was planned. */
-void rf_announce_instance(const rf_instance *instance);
+void rf_log_instance_plan(const rf_instance *instance);
 
 /* ---- tuning table (tune.c) ---- */
 rf_result rf_tuning_create(const rf_exec *exec, const char *cache_directory, bool read_only, rf_tuning **out);
@@ -80,8 +80,8 @@ void rf_tuning_destroy(rf_tuning **tuning);
 const char *rf_tuning_find(const rf_tuning *tuning, const rf_op_call *call);
 /* Remembers and, with a cache directory, saves. A file that cannot be written is a logged warning. */
 rf_result rf_tuning_put(rf_tuning *tuning, const rf_op_call *call, const char *kernel, double seconds);
-/* Seconds that runs take by those that are assumed (cuts.h), 1 before one was measured; remembered and saved as well,
- * where it has changed by a quarter. */
+/* Seconds that runs take by those that are assumed (submission_split.h), 1 before one was measured; remembered and
+ * saved as well, where it has changed by a quarter. */
 double rf_tuning_pace(const rf_tuning *tuning);
 rf_result rf_tuning_put_pace(rf_tuning *tuning, double pace);
 /* The file's text: what it holds and the table lacks is taken over; RF_ERROR_CORRUPT_DATA where it is none. */
@@ -164,7 +164,7 @@ typedef struct rf_final_copy {
     uint32_t part; /* at whose end */
 } rf_final_copy;
 
-/* What a recording's timestamps stand for: its begin, in a detailed one the end of each node, its end. */
+/* The meaning of a recording's timestamps: its begin, in a detailed one the end of each node, its end. */
 typedef struct rf_stamps {
     uint32_t first_node, num_nodes;
     uint64_t submit_ns; /* host's time of the latest submission */
@@ -217,7 +217,7 @@ struct rf_instance {
     rf_frame *latest_frame; /* NULL: none ran */
     bool out_of_memory;     /* when one more was wanted */
     uint32_t num_dispatches, num_barriers;
-    double pace;             /* of its estimates (cuts.h); 0 where runs are not cut */
+    double pace;             /* of its estimates (submission_split.h); 0 where runs are not cut */
     bool paced;              /* it was measured */
     uint32_t cut_generation; /* counts changes of the pace */
     uint64_t last_use;
@@ -301,7 +301,7 @@ rf_result rf_frame_record(rf_frame *frame);
 rf_result rf_frame_wait(const rf_frame *frame);
 rf_gpu_commands rf_frame_commands(const rf_frame *frame); /* of all its recordings */
 
-/* ---- where values lie (places.c) ---- */
+/* ---- where values lie (value_locations.c) ---- */
 rf_span rf_instance_span(const rf_instance *instance, const rf_frame *frame, rf_value v);
 /* Where final copy `index` goes. */
 rf_span rf_instance_copy_target(const rf_instance *instance, const rf_frame *frame, uint32_t index);
@@ -324,13 +324,13 @@ void rf_frame_submitting(rf_frame *frame, uint32_t index);
 /* Tells the trace when the latest run was on the device; it must have ended. */
 void rf_frame_trace(rf_frame *frame);
 
-/* ---- cutting long runs (cuts.c) ---- */
+/* ---- cutting long runs (submission_split.c) ---- */
 /* Takes apart the planned nodes that take too long; before their pipelines are made. */
 rf_result rf_instance_split_nodes(rf_instance *instance);
 /* cut[i]: a recording begins before dispatch i of all nodes' dispatches; num_dispatches entries. */
-rf_result rf_instance_cuts(const rf_instance *instance, bool *cut, uint32_t *num_recs);
+rf_result rf_instance_split_run(const rf_instance *instance, bool *cut, uint32_t *num_recs);
 /* A run took so many seconds on the device: estimates follow, and what was planned by them. Recordings of before are
  * stale. */
-rf_result rf_instance_follow(rf_instance *instance, double seconds);
+rf_result rf_instance_adopt_pace(rf_instance *instance, double seconds);
 
 #endif

@@ -246,11 +246,11 @@ rf_result rf_program_instance(rf_program *p, int64_t batch, rf_instance **out)
 /* The first run of a program that may have to be cut tells how fast the device is. */
 static rf_result instance_follow(rf_instance *in, rf_frame *frame)
 {
-    if (in->program->exec->cuts.target <= 0 || in->paced) return RF_OK;
+    if (in->program->exec->split_policy.target <= 0 || in->paced) return RF_OK;
     if (!frame->timed) return RF_OK;
     const double seconds = rf_frame_seconds(frame);
     in->paced = true; /* once, also where the clock stands still */
-    return seconds > 0 ? rf_instance_follow(in, seconds) : RF_OK;
+    return seconds > 0 ? rf_instance_adopt_pace(in, seconds) : RF_OK;
 }
 
 /* ---- frames ---- */

@@ -10,7 +10,7 @@
 
 /* How far ahead of the first node that waits another one may run: tried from left to right. 1: the order as it is. */
 static const uint32_t windows[] = { UINT32_MAX, 32, 8, 1 };
-/* What may live at once more than in the graph's own order, beside what can be spared: a thirty-second. */
+/* The memory that may live at once beyond that of the graph's own order, beside what can be spared: a thirty-second. */
 enum { PEAK_SHARE = 32 };
 
 /* A state's reads since it was last updated, each a link to the one before. */

@@ -22,7 +22,7 @@ bool rf_timing_goes_on(uint32_t samples, double spent, double wanted)
     return samples < 3 || (samples < 7 && spent < 1) || (samples < RF_TIMING_MOST_SAMPLES && spent < wanted);
 }
 
-/* Of which the size is not to be had: about the largest that there is of each kind. */
+/* The size of caches cannot be had: this is about the largest that there is of each kind. */
 static uint64_t cache_bytes(const rf_device_caps *caps)
 {
     return (caps->is_cpu ? 32ull : 64ull) << 20;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the time of one kernel is taken (kernel_run.c does it): runs of it stand one after the other in one recording, as
- * many as take a millisecond, and their time together is divided. What a submission and the wait for it cost, tens of
- * microseconds on a GPU, so does not count. Decisions are pure functions.
+ * many as take a millisecond, and their time together is divided. The cost of a submission and the wait for it, tens of
+ * microseconds on a GPU, does not count so. Decisions are pure functions.
  */
 #ifndef RF_EXEC_TIMING_H
 #define RF_EXEC_TIMING_H

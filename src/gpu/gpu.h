@@ -30,8 +30,8 @@ void rf_gpu_destroy(rf_gpu **gpu);
 rf_result rf_gpu_list(rf_gpu *gpu, rf_device_info *infos, uint32_t *count); /* as rf_devices_list */
 /* All of them in a new array, freed with rf_free. */
 rf_result rf_gpu_list_all(rf_gpu *gpu, rf_device_info **infos, uint32_t *count);
-/* The list, and which of it are meant: by `named`, else by RINGFIRE_DEVICES, else by default. What is missing is
- * explained (absence.h). Both arrays are freed with rf_free, after a failure too. */
+/* The list, and which of it are meant: by `named`, else by RINGFIRE_DEVICES, else by default. A device that is missing
+ * is explained (absence.h). Both arrays are freed with rf_free, after a failure too. */
 rf_result rf_gpu_choose(rf_gpu *gpu, const char *named, rf_device_info **infos, uint32_t *num_infos, uint32_t **indices,
                         uint32_t *count);
 /* The same for one device: the first entry, or the best of the default. */
@@ -98,7 +98,7 @@ rf_result rf_gpu_pipelines_get(rf_gpu_device *device, const rf_gpu_pipeline_para
                                rf_gpu_pipeline **out);
 
 /* ---- recordings: built once, submitted many times ---- */
-/* What is bound is as long as `size` says, storage buffers rounded up to whole words. */
+/* A binding is as long as `size` says, storage buffers rounded up to whole words. */
 typedef struct rf_gpu_binding {
     rf_gpu_buffer *buffer;
     uint64_t offset, size;
@@ -131,7 +131,7 @@ void rf_gpu_record_barrier(rf_gpu_recording *rec);
 rf_result rf_gpu_record_timestamp(rf_gpu_recording *rec, uint32_t *index);
 /* Every recording ends with a barrier against what is submitted later, and for the host, which may then read. */
 rf_result rf_gpu_recording_end(rf_gpu_recording *rec);
-/* What was recorded so far. */
+/* The number of commands recorded so far. */
 typedef struct rf_gpu_commands {
     uint32_t dispatches, barriers, copies; /* copies: fills as well */
 } rf_gpu_commands;

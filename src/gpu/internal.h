@@ -111,7 +111,7 @@ struct rf_gpu_device {
     uint64_t cache_hash;
 };
 
-/* Of every buffer: so they all want the same memory. */
+/* Every buffer has this usage, so that they all want the same memory. */
 #define RF_GPU_BUFFER_USAGE                                                                                            \
     (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |                                   \
      VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT)
@@ -151,7 +151,8 @@ rf_result rf_gpu_fail(rf_gpu_device *device, VkResult result, const char *file, 
             return RF_GPU_FAIL((device), rf_vk_result_, __VA_ARGS__);                                                  \
         }                                                                                                              \
     } while (0)
-/* What the driver says about why the device was lost, and about whose the memory is: the end of a message, or "". */
+/* Appends what the driver says about why the device was lost, and about whose the memory is: the end of a message, or
+ * "". */
 void rf_gpu_describe_fault(const rf_gpu_device *device, char *text, size_t size);
 void rf_gpu_describe_memory(const rf_gpu_device *device, char *text, size_t size);
 /* The same of a limit of the host's memory that the process has met. */
@@ -173,7 +174,7 @@ void rf_gpu_unlock_drivers(void);
 void rf_gpu_take_snapshot(const rf_gpu *gpu, VkPhysicalDevice physical, rf_gpu_snapshot *out);
 
 /* ---- debug_name.c ---- */
-/* What validation messages and profilers call a Vulkan object. */
+/* Sets the name by which validation messages and profilers call a Vulkan object. */
 void rf_gpu_set_name(rf_gpu_device *device, VkObjectType type, uint64_t handle, const char *name);
 
 /* ---- memory.c ---- */

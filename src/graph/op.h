@@ -9,6 +9,7 @@
 #include <ringfire/common.h>
 
 #include "base/device_caps.h"
+#include "base/loss_scale.h"
 #include "base/shader.h"
 
 #define RF_MAX_INPUTS 8
@@ -341,7 +342,20 @@ rf_op_call rf_call_widened(const rf_op_call *call);
 rf_result rf_call_infer(rf_op_call *call);
 rf_result rf_op_reference(const rf_op_call *call, void *const *in, void *const *out);
 
-/* Ops that the graph layer itself emits; filled in by src/ops/registry.c. */
+/* What updates of variables are made of, beside an optimizer's own rule (src/replica/update/). The functions of
+ * src/ops/ops.h with these names say what they append. */
+typedef struct rf_update_ops {
+    rf_result (*accumulate)(rf_graph *g, rf_value total, rf_value x); /* total [n] (mutated) += x [n] */
+    /* Sums of the squares of scale * x [n]: one f32 scalar, or f32 [blocks] of blocks of RF_NORM_BLOCK elements. */
+    rf_result (*sum_squares)(rf_graph *g, rf_value x, float scale, bool blocks, rf_value *out);
+    rf_result (*unscale)(rf_graph *g, rf_value gradients, rf_value tally);
+    rf_result (*overflow_check)(rf_graph *g, rf_value gradients, rf_value tally, float most);
+    rf_result (*loss_scale)(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally, rf_value found,
+                            rf_value *out);
+    rf_result (*numbers)(rf_graph *g, rf_value rows, rf_value decided, rf_value *out);
+} rf_update_ops;
+
+/* Ops that layers below this one's emit; filled in by src/ops/registry.c. */
 typedef struct rf_core_ops {
     rf_result (*add)(rf_graph *graph, rf_value a, rf_value b, rf_value *out);           /* same shapes */
     rf_result (*scale)(rf_graph *graph, rf_value x, rf_value scalar, rf_value *out);    /* f32 product */
@@ -350,6 +364,7 @@ typedef struct rf_core_ops {
     rf_result (*cast)(rf_graph *graph, rf_value x, rf_dtype dtype,
                       rf_value *out); /* x itself where it is of the type */
     const rf_op *conversion;          /* what `cast` appends */
+    rf_update_ops update;
 } rf_core_ops;
 
 #endif

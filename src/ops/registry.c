@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/error.h"
 #include "ops/ops.h"
 
 #define RF_OP_ADDRESS(name) &rf_op_##name,
@@ -49,6 +50,18 @@ static rf_result node_scale(rf_graph *graph, rf_value x, rf_value scalar, rf_val
     return rf_emit_binary(graph, RF_FN_MULTIPLY, 0, x, scalar, out);
 }
 
+static rf_result accumulate_total(rf_graph *g, rf_value total, rf_value x)
+{
+    return rf_emit_update(g, &rf_op_accumulate, NULL, (rf_value[]){ total, x }, 2);
+}
+
+static rf_result sum_squares(rf_graph *g, rf_value x, float scale, bool blocks, rf_value *out)
+{
+    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
+    if (blocks) return rf_emit_block_squares(g, x, out);
+    return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
+}
+
 static const rf_core_ops core = {
     .add = node_add,
     .scale = node_scale,
@@ -56,6 +69,12 @@ static const rf_core_ops core = {
     .alias = node_alias,
     .cast = rf_emit_cast,
     .conversion = &rf_op_cast,
+    .update = { .accumulate = accumulate_total,
+                .sum_squares = sum_squares,
+                .unscale = rf_emit_unscale,
+                .overflow_check = rf_emit_overflow_check,
+                .loss_scale = rf_emit_loss_scale,
+                .numbers = rf_emit_update_numbers },
 };
 
 const rf_core_ops *rf_ops_core(void)

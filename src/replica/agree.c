@@ -57,36 +57,37 @@ rf_result rf_agree_settings(rf_world *w, const rf_settings *all)
 
 static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
 {
-    rf_world *w = &s->world;
+    rf_world *w = &s->members.world;
     s->update_mode = p->update_mode;
-    s->bucket_elements = rf_div_up(p->bucket_bytes, sizeof(float));
-    s->overlap = !p->no_overlap && !(rf_env("RINGFIRE_OVERLAP") && strcmp(rf_env("RINGFIRE_OVERLAP"), "0") == 0);
-    s->check_interval = p->check_interval ? p->check_interval : DEFAULT_CHECK_INTERVAL;
+    s->exchange.bucket_elements = rf_div_up(p->bucket_bytes, sizeof(float));
+    s->exchange.overlap =
+        !p->no_overlap && !(rf_env("RINGFIRE_OVERLAP") && strcmp(rf_env("RINGFIRE_OVERLAP"), "0") == 0);
+    s->health.check_interval = p->check_interval ? p->check_interval : DEFAULT_CHECK_INTERVAL;
     rf_settings mine, *all = RF_NEW_ARRAY(rf_settings, w->size);
     if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memset(&mine, 0, sizeof(mine)); /* padding travels too */
-    mine.num_local = s->num_local;
+    mine.num_local = s->members.num_local;
     mine.update_mode = (uint32_t)s->update_mode;
-    mine.check_interval = s->check_interval;
-    mine.overlap = s->overlap;
+    mine.check_interval = s->health.check_interval;
+    mine.overlap = s->exchange.overlap;
     mine.balance = (uint32_t)p->balance;
-    mine.compression = (uint32_t)s->compression.kind;
-    mine.top_k_share = s->compression.share;
-    mine.bucket_elements = s->bucket_elements;
+    mine.compression = (uint32_t)s->exchange.compression.kind;
+    mine.top_k_share = s->exchange.compression.share;
+    mine.bucket_elements = s->exchange.bucket_elements;
     rf_result r = rf_world_gather(w, "settings of the strategy", &mine, all, sizeof(mine));
     if (r >= 0) r = rf_agree_settings(w, all);
     rf_free(all);
     RF_TRY(r);
-    s->first = w->first[w->rank];
-    s->num_replicas = w->first[w->size];
+    s->members.first = w->first[w->rank];
+    s->members.num_replicas = w->first[w->size];
     return RF_OK;
 }
 
 static void make_offers(const rf_strategy *s, const rf_mirrored_params *p, rf_offer *offers)
 {
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_device_info *info = rf_gpu_info(s->replicas[r].device);
-        const rf_device_caps *caps = rf_gpu_caps(s->replicas[r].device);
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
+        const rf_device_info *info = rf_gpu_info(s->members.replicas[r].device);
+        const rf_device_caps *caps = rf_gpu_caps(s->members.replicas[r].device);
         rf_offer *o = &offers[r];
         memcpy(o->identity.name, info->name, sizeof(o->identity.name));
         memcpy(o->identity.driver_name, info->driver_name, sizeof(o->identity.driver_name));
@@ -102,17 +103,17 @@ static void make_offers(const rf_strategy *s, const rf_mirrored_params *p, rf_of
 static rf_result agree_on_limits(rf_strategy *s, const rf_offer *offers)
 {
     uint64_t alignment = VARIABLE_ALIGNMENT, range = UINT64_MAX;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) {
         const uint64_t wanted = offers[r].alignment;
         RF_REQUIRE(wanted > 0 && wanted <= MAX_ALIGNMENT && (wanted & (wanted - 1)) == 0,
-                   "replica %u of rank %u has a buffer alignment of %llu", r, rf_world_rank_of(&s->world, r),
+                   "replica %u of rank %u has a buffer alignment of %llu", r, rf_world_rank_of(&s->members.world, r),
                    (unsigned long long)wanted);
         if (wanted > alignment) alignment = wanted;
         if (offers[r].range < range) range = offers[r].range;
     }
-    s->alignment = alignment / sizeof(float);
-    s->max_segment = range / alignment * s->alignment;
-    if (s->max_segment == 0) s->max_segment = s->alignment;
+    s->store.alignment = alignment / sizeof(float);
+    s->store.max_segment = range / alignment * s->store.alignment;
+    if (s->store.max_segment == 0) s->store.max_segment = s->store.alignment;
     return RF_OK;
 }
 
@@ -121,30 +122,30 @@ static rf_result agree_on_shares(rf_strategy *s, const rf_offer *offers)
 {
     bool any = false;
     double total = 0;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) {
         any |= offers[r].has_share != 0;
         RF_REQUIRE(isfinite(offers[r].share) && offers[r].share >= 0, "share %u must be a finite number, 0 or more", r);
         total += offers[r].share;
     }
     RF_REQUIRE(total > 0 && isfinite(total), "the shares must have a positive, finite sum");
     if (!any) return RF_OK;
-    s->shares = RF_NEW_ARRAY(double, s->num_replicas);
-    if (!s->shares) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; r < s->num_replicas; r++) s->shares[r] = offers[r].share;
+    s->members.shares = RF_NEW_ARRAY(double, s->members.num_replicas);
+    if (!s->members.shares) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) s->members.shares[r] = offers[r].share;
     return RF_OK;
 }
 
 /* Local updates are only identical where every device computes the same bits. */
 static rf_result check_same_driver(const rf_strategy *s)
 {
-    const rf_replica_identity *first = &s->identities[0];
-    for (uint32_t r = 1; s->update_mode == RF_UPDATE_LOCAL && r < s->num_replicas; r++) {
-        const rf_replica_identity *other = &s->identities[r];
+    const rf_replica_identity *first = &s->members.identities[0];
+    for (uint32_t r = 1; s->update_mode == RF_UPDATE_LOCAL && r < s->members.num_replicas; r++) {
+        const rf_replica_identity *other = &s->members.identities[r];
         RF_REQUIRE(strcmp(first->name, other->name) == 0 && strcmp(first->driver_name, other->driver_name) == 0 &&
                        first->driver_version == other->driver_version,
                    "RF_UPDATE_LOCAL needs one kind of device and driver, but replica 0 is %s (driver version "
                    "0x%x) and replica %u of rank %u is %s (0x%x); use RF_UPDATE_SHARDED",
-                   first->name, first->driver_version, r, rf_world_rank_of(&s->world, r), other->name,
+                   first->name, first->driver_version, r, rf_world_rank_of(&s->members.world, r), other->name,
                    other->driver_version);
     }
     return RF_OK;
@@ -152,10 +153,10 @@ static rf_result check_same_driver(const rf_strategy *s)
 
 rf_result rf_agree_offers(rf_strategy *s, const rf_offer *offers)
 {
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
-        s->identities[r] = offers[r].identity;
-        rf_agree_text(s->identities[r].name, sizeof(s->identities[r].name));
-        rf_agree_text(s->identities[r].driver_name, sizeof(s->identities[r].driver_name));
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) {
+        s->members.identities[r] = offers[r].identity;
+        rf_agree_text(s->members.identities[r].name, sizeof(s->members.identities[r].name));
+        rf_agree_text(s->members.identities[r].driver_name, sizeof(s->members.identities[r].driver_name));
     }
     RF_TRY(agree_on_limits(s, offers));
     RF_TRY(agree_on_shares(s, offers));
@@ -165,15 +166,16 @@ rf_result rf_agree_offers(rf_strategy *s, const rf_offer *offers)
 rf_result rf_strategy_agree(rf_strategy *s, const rf_mirrored_params *p)
 {
     RF_TRY(number_replicas(s, p));
-    s->identities = RF_NEW_ARRAY(rf_replica_identity, s->num_replicas);
-    rf_offer *mine = RF_NEW_ARRAY(rf_offer, s->num_local), *all = RF_NEW_ARRAY(rf_offer, s->num_replicas);
-    rf_result r = s->identities && mine && all ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    s->members.identities = RF_NEW_ARRAY(rf_replica_identity, s->members.num_replicas);
+    rf_offer *mine = RF_NEW_ARRAY(rf_offer, s->members.num_local),
+             *all = RF_NEW_ARRAY(rf_offer, s->members.num_replicas);
+    rf_result r = s->members.identities && mine && all ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) {
         make_offers(s, p, mine);
-        r = rf_world_gather_replicas(&s->world, "devices of the strategy", mine, all, sizeof(rf_offer));
+        r = rf_world_gather_replicas(&s->members.world, "devices of the strategy", mine, all, sizeof(rf_offer));
     }
     if (r >= 0) r = rf_agree_offers(s, all);
-    if (r >= 0) r = rf_strategy_stick_in_job(s, rf_balancing_create(s, p->balance));
+    if (r >= 0) r = rf_strategy_fail_in_job(s, rf_balancing_create(s, p->balance));
     rf_free(mine);
     rf_free(all);
     return r;

@@ -18,10 +18,10 @@
 #include "exec/exec.h"
 #include "replica/balance/balancing.h"
 #include "replica/exchange/exchange.h"
-#include "replica/exchange/meeting.h"
+#include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
-#include "replica/store/shadows.h"
 #include "replica/store/store.h"
+#include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
 
@@ -38,54 +38,74 @@ typedef struct rf_replica_identity {
     uint32_t driver_version;
 } rf_replica_identity;
 
-struct rf_strategy {
-    uint32_t references;
-    int64_t process; /* that made it */
-    rf_gpu *gpu;
-    rf_replica *replicas;  /* of this worker */
-    uint32_t num_local;    /* of this worker */
-    uint32_t num_replicas; /* of all workers */
-    uint32_t first;        /* number of replicas[0] */
-    rf_world world;
+/* Who computes. */
+typedef struct rf_strategy_members {
+    rf_replica *replicas;            /* of this worker */
+    uint32_t num_local;              /* of this worker */
+    uint32_t num_replicas;           /* of all workers */
+    uint32_t first;                  /* number of replicas[0] */
     rf_replica_identity *identities; /* [num_replicas] */
-    double *shares;                  /* [num_replicas], as given; NULL: equal */
+    rf_world world;
+    double *shares; /* [num_replicas], as given; NULL: equal */
     rf_balancing balancing;
-    rf_update_mode update_mode;
-    bool central;             /* replica 0 owns all variables, the others have copies */
-    uint64_t alignment;       /* of variables in their store, in elements */
-    uint64_t bucket_elements; /* as asked for; 0: see rf_bucket_size() */
-    uint64_t max_segment;
-    uint64_t seed;
-    rf_dtype compute; /* RF_DTYPE_INVALID: f32 */
-    bool wide;        /* layers compute in f32 all the same */
-    uint64_t variables_created;
-    uint32_t trace_serial;
+    bool shares_cpus; /* more than one device or worker computes on this host's processors */
+} rf_strategy_members;
+
+/* What replicas keep. */
+typedef struct rf_strategy_store {
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
     rf_flat gradients;         /* places as in `trainable` */
-    rf_shadows shadows;
-    rf_flat download, upload;             /* staging, places as in `trainable`; only on staged replicas of several */
-    rf_meeting meeting;                   /* instead of staging, where devices can; `gradients` and `trainable` */
-    rf_flat assigned;                     /* what a step gives to variables of `fixed`; places as there */
-    rf_flat fixed_download, fixed_upload; /* staging for that, on staged replicas of several */
-    rf_flat summands, sums;               /* of sums over replicas within a step: what a replica adds, and the sums */
-    rf_flat sum_download, sum_upload;     /* staging for those, on staged replicas of several */
-    bool warned_of_shares;
-    bool shares_cpus;    /* more than one device or worker computes on this host's processors */
-    bool remote;         /* parameter servers hold the variables, and this is a worker of theirs */
+    rf_weight_copies weight_copies;
+    rf_flat assigned;       /* what a step gives to variables of `fixed`; places as there */
+    rf_flat summands, sums; /* of sums over replicas within a step: what a replica adds, and the sums */
+    uint64_t alignment;     /* of variables in their store, in elements */
+    uint64_t max_segment;
     uint64_t generation; /* raised when arrays move: programs made before must be made anew */
+    uint64_t variables_created;
     rf_copying copying;
-    rf_exchange *exchange;
-    bool overlap; /* exchange gradients while the backward pass goes on */
-    rf_exchange_stats stats;
+} rf_strategy_store;
+
+/* How values travel between them. Staging has the places of what it is for, on staged replicas of several. */
+typedef struct rf_strategy_exchange {
+    rf_exchange *between;
+    rf_flat download, upload;             /* staging of `gradients` and `trainable` */
+    rf_flat fixed_download, fixed_upload; /* of `assigned` and `fixed` */
+    rf_flat sum_download, sum_upload;     /* of `summands` and `sums` */
+    rf_imported_memory imported;          /* instead of staging, where devices can; `gradients` and `trainable` */
+    bool overlap;                         /* exchange gradients while the backward pass goes on */
+    uint64_t bucket_elements;             /* as asked for; 0: see rf_bucket_size() */
     rf_exchange_compression compression;
+    rf_exchange_stats stats;
+} rf_strategy_exchange;
+
+/* Whether they are still copies of each other. */
+typedef struct rf_strategy_health {
+    bool failed; /* a wait failed: replicas may differ, every later step reports it */
+    rf_error_record failure;
+    atomic_bool stop_requested; /* set by signal handlers */
+    bool stop_agreed;
     uint32_t check_interval;    /* updates between comparisons of the replicas */
     uint32_t updates_to_check;  /* left until the next one */
     uint64_t variables_checked; /* `variables_created` at the latest one */
     uint32_t perturbed;         /* replica whose learning rate is wrong, for tests; UINT32_MAX: none */
-    atomic_bool stop_requested; /* set by signal handlers */
-    bool stop_agreed;
-    bool failed; /* a wait failed: replicas may differ, every later step reports it */
-    rf_error_record failure;
+} rf_strategy_health;
+
+struct rf_strategy {
+    uint32_t references;
+    int64_t process; /* that made it */
+    rf_gpu *gpu;
+    rf_strategy_members members;
+    rf_strategy_store store;
+    rf_strategy_exchange exchange;
+    rf_strategy_health health;
+    rf_update_mode update_mode;
+    bool central; /* replica 0 owns all variables, the others have copies */
+    bool remote;  /* parameter servers hold the variables, and this is a worker of theirs */
+    uint64_t seed;
+    rf_dtype compute; /* RF_DTYPE_INVALID: f32 */
+    bool wide;        /* layers compute in f32 all the same */
+    uint32_t trace_serial;
+    bool warned_of_shares;
 };
 
 rf_strategy *rf_strategy_retain(rf_strategy *strategy);
@@ -97,18 +117,18 @@ rf_result rf_strategy_wait_local(rf_strategy *strategy, uint32_t index);
 rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, or the job's */
 /* Makes the calling thread's failure stick: replicas may differ from now on. Ends the job, so that no other worker
  * waits for this one. Returns `result`. */
-rf_result rf_strategy_stick(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_fail(rf_strategy *strategy, rf_result result);
 /* The same for a failure that all workers see. */
-rf_result rf_strategy_stick_shared(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_fail_shared(rf_strategy *strategy, rf_result result);
 /* A failure that leaves everything as it was, but at a place where the other workers go on and would wait for this one:
  * sticks where there are others. Returns `result`. */
-rf_result rf_strategy_stick_in_job(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_fail_in_job(rf_strategy *strategy, rf_result result);
 /* The index into this worker's arrays. Fails, naming the replicas of this worker, where the replica is another
  * worker's. */
 rf_result rf_strategy_local_index(const rf_strategy *strategy, const char *caller, uint32_t replica, uint32_t *index);
 static inline bool rf_strategy_is_local(const rf_strategy *s, uint32_t replica)
 {
-    return replica >= s->first && replica - s->first < s->num_local;
+    return replica >= s->members.first && replica - s->members.first < s->members.num_local;
 }
 /* Submits and remembers the ticket. */
 rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creation of strategies: device choice, opening, and the wait for everything in flight. */
+/* Strategies: their failures, the wait for everything in flight, and what they are asked. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/params.h"
@@ -9,65 +8,11 @@
 #include "base/profiler.h"
 #include "replica/internal.h"
 #include "replica/store/copying.h"
-#include "replica/store/flat.h"
-
-#define DEFAULT_TOP_K_SHARE 0.01
-
-/* ---- lifetime ---- */
 
 rf_strategy *rf_strategy_retain(rf_strategy *strategy)
 {
     strategy->references++;
     return strategy;
-}
-
-static void free_store(const rf_strategy *s, rf_store *store)
-{
-    rf_flat_free(s, &store->values);
-    rf_free(store->variables.items);
-}
-
-void rf_strategy_release(rf_strategy *s)
-{
-    if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
-    rf_shadows_free(s);
-    free_store(s, &s->trainable);
-    free_store(s, &s->fixed);
-    rf_flat_free(s, &s->gradients);
-    rf_meeting_free(s);
-    rf_flat_free(s, &s->download);
-    rf_flat_free(s, &s->upload);
-    rf_flat_free(s, &s->assigned);
-    rf_flat_free(s, &s->fixed_download);
-    rf_flat_free(s, &s->fixed_upload);
-    rf_flat_free(s, &s->summands);
-    rf_flat_free(s, &s->sums);
-    rf_flat_free(s, &s->sum_download);
-    rf_flat_free(s, &s->sum_upload);
-    rf_exchange_destroy(&s->exchange);
-    rf_balancing_free(s);
-    for (uint32_t r = 0; s->replicas && r < s->num_local; r++) {
-        rf_exec_destroy(&s->replicas[r].exec);
-        rf_gpu_device_close(&s->replicas[r].device);
-    }
-    rf_gpu_destroy(&s->gpu);
-    rf_free(s->replicas);
-    rf_free(s->identities);
-    rf_free(s->shares);
-    rf_world_free(&s->world);
-    rf_copying_free(&s->copying);
-    rf_free(s);
-}
-
-RF_API void rf_strategy_destroy(rf_strategy **strategy)
-{
-    if (!strategy || !*strategy) return;
-    (void)rf_strategy_wait(*strategy); /* a lost device cannot be waited for; closing it is all that is left */
-    /* Children keep the rest. They may never be destroyed, and a process that ends before it has said goodbye is a lost
-     * worker to those that are still busy. */
-    if ((*strategy)->references > 1) rf_world_leave(&(*strategy)->world);
-    rf_strategy_release(*strategy);
-    *strategy = NULL;
 }
 
 /* ---- waiting and submitting ---- */
@@ -85,51 +30,53 @@ bool rf_strategy_is_foreign(const rf_strategy *s)
 rf_result rf_strategy_status(rf_strategy *s)
 {
     RF_TRY(rf_strategy_check_process(s));
-    if (s->failed) return rf_error_restore(&s->failure);
-    return s->world.size > 1 ? rf_comm_status(s->world.comm) : RF_OK;
+    if (s->health.failed) return rf_error_restore(&s->health.failure);
+    return s->members.world.size > 1 ? rf_comm_status(s->members.world.comm) : RF_OK;
 }
 
-rf_result rf_strategy_stick_shared(rf_strategy *s, rf_result result)
+rf_result rf_strategy_fail_shared(rf_strategy *s, rf_result result)
 {
-    if (result < 0 && !s->failed) {
-        s->failed = true;
-        rf_error_save(&s->failure);
+    if (result < 0 && !s->health.failed) {
+        s->health.failed = true;
+        rf_error_save(&s->health.failure);
     }
     return result;
 }
 
-rf_result rf_strategy_stick(rf_strategy *s, rf_result result)
+rf_result rf_strategy_fail(rf_strategy *s, rf_result result)
 {
-    if (result >= 0 || s->failed || rf_strategy_is_foreign(s)) return result;
-    rf_strategy_stick_shared(s, result);
-    if (s->world.size > 1) {
+    if (result >= 0 || s->health.failed || rf_strategy_is_foreign(s)) return result;
+    rf_strategy_fail_shared(s, result);
+    if (s->members.world.size > 1) {
         /* Where the job has ended already, its own reason stays. */
-        char reason[sizeof(s->failure.message) + 32];
-        snprintf(reason, sizeof(reason), "rank %u failed: %s", s->world.rank, s->failure.message);
-        rf_comm_abort(s->world.comm, reason);
+        char reason[sizeof(s->health.failure.message) + 32];
+        snprintf(reason, sizeof(reason), "rank %u failed: %s", s->members.world.rank, s->health.failure.message);
+        rf_comm_abort(s->members.world.comm, reason);
     }
-    return rf_error_restore(&s->failure);
+    return rf_error_restore(&s->health.failure);
 }
 
-rf_result rf_strategy_stick_in_job(rf_strategy *s, rf_result result)
+rf_result rf_strategy_fail_in_job(rf_strategy *s, rf_result result)
 {
-    return s->world.size > 1 ? rf_strategy_stick(s, result) : result;
+    return s->members.world.size > 1 ? rf_strategy_fail(s, result) : result;
 }
 
 rf_result rf_replica_context(const rf_strategy *s, uint32_t index, rf_result result)
 {
-    return rf_error_context(result, "replica %u (%s)", s->first + index, rf_gpu_info(s->replicas[index].device)->name);
+    return rf_error_context(result, "replica %u (%s)", s->members.first + index,
+                            rf_gpu_info(s->members.replicas[index].device)->name);
 }
 
 rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
 {
-    const rf_replica *at = &s->replicas[index];
+    const rf_replica *at = &s->members.replicas[index];
     RF_TRY(rf_strategy_check_process(s));
     if (at->ticket == 0) return RF_OK;
     const uint64_t begin = rf_span_begin();
     const rf_result r = rf_gpu_wait(at->device, at->ticket, RF_GPU_TIMEOUT_NS);
-    rf_span_end_with(begin, "replica", "wait", (rf_span_arg){ "replica", s->first + index }, (rf_span_arg){ NULL, 0 });
-    return r < 0 ? rf_strategy_stick(s, rf_replica_context(s, index, r)) : RF_OK;
+    rf_span_end_with(begin, "replica", "wait", (rf_span_arg){ "replica", s->members.first + index },
+                     (rf_span_arg){ NULL, 0 });
+    return r < 0 ? rf_strategy_fail(s, rf_replica_context(s, index, r)) : RF_OK;
 }
 
 rf_result rf_strategy_wait(rf_strategy *s)
@@ -138,7 +85,7 @@ rf_result rf_strategy_wait(rf_strategy *s)
     rf_error_record record;
     rf_result first = rf_strategy_await_copy(s);
     if (first < 0) rf_error_save(&record);
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         const rf_result result = rf_strategy_wait_local(s, r);
         if (result >= 0 || first < 0) continue;
         first = result;
@@ -164,286 +111,36 @@ rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *co
     return count > 0 ? rf_gpu_submit(replica->device, recs, count, &replica->ticket) : RF_OK;
 }
 
-/* ---- creation ---- */
-
-static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t index, const rf_device_options *options,
-                              const rf_cache *cache)
-{
-    const rf_gpu_device_params device = { .index = index,
-                                          .clamp_limits = options->clamp_limits,
-                                          .shares_cpus = s->shares_cpus,
-                                          .cache_directory = cache->directory,
-                                          .cache_read_only = cache->read_only };
-    RF_TRY(rf_gpu_device_open(s->gpu, &device, &replica->device));
-    const rf_exec_params exec = { .device = replica->device,
-                                  .cache_directory = cache->directory,
-                                  .cache_read_only = cache->read_only };
-    RF_TRY(rf_exec_create(&exec, &replica->exec));
-    replica->staged = !rf_gpu_caps(replica->device)->host_visible;
-    return RF_OK;
-}
-
-static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t count,
-                               const rf_device_options *options)
-{
-    s->replicas = RF_NEW_ARRAY(rf_replica, count);
-    if (!s->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    s->num_local = count;
-    rf_cache cache = { 0 };
-    rf_result r = options->no_cache ? RF_OK : rf_cache_open(options->cache_directory, false, &cache);
-    for (uint32_t i = 0; r >= 0 && i < count; i++) r = open_replica(s, &s->replicas[i], indices[i], options, &cache);
-    rf_free(cache.directory);
-    return r;
-}
-
-static rf_result create_exchange(rf_strategy *s)
-{
-    return s->world.size > 1 ? rf_comm_exchange_create(&s->world, s->num_local, s->compression, &s->exchange)
-                             : rf_local_exchange_create(s->num_local, &s->exchange);
-}
-
-static rf_strategy *strategy_allocate(void)
-{
-    rf_strategy *s = RF_NEW(rf_strategy);
-    if (!s) return NULL;
-    if (rf_copying_init(&s->copying) < 0) {
-        rf_free(s);
-        return NULL;
-    }
-    s->references = 1;
-    s->process = rf_process_id();
-    s->generation = 1;
-    /* Start at a different number in each strategy, so that its traces are not mistaken for another strategy's. */
-    s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;
-    s->trainable.values.name = "variables";
-    s->fixed.values.name = "fixed variables";
-    s->gradients.name = "gradients";
-    s->download.name = "download";
-    s->upload.name = "upload";
-    s->meeting.arrays.name = "meeting";
-    s->assigned.name = "assigned values";
-    s->fixed_download.name = "download of assigned values";
-    s->fixed_upload.name = "upload of assigned values";
-    s->summands.name = "summands";
-    s->sums.name = "sums over replicas";
-    s->sum_download.name = "download of summands";
-    s->sum_upload.name = "upload of sums";
-    const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
-    s->perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
-    return s;
-}
-
-static rf_result create_gpu(rf_strategy *s, const rf_device_options *options)
-{
-    return rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &s->gpu);
-}
-
-/* Different devices among these that compute on the host's processors. */
-static uint32_t count_software(const rf_device_info *infos, const uint32_t *indices, uint32_t count)
-{
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        bool counts = infos[indices[i]].type == RF_DEVICE_TYPE_CPU;
-        for (uint32_t k = 0; k < i; k++) counts = counts && indices[k] != indices[i];
-        found += counts;
-    }
-    return found;
-}
-
-static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
-{
-    RF_REQUIRE(p->update_mode == RF_UPDATE_SHARDED || p->update_mode == RF_UPDATE_LOCAL,
-               "update_mode %d does not exist", (int)p->update_mode);
-    RF_REQUIRE(p->balance == RF_BALANCE_OFF || p->balance == RF_BALANCE_AUTO, "balance %d does not exist",
-               (int)p->balance);
-    RF_REQUIRE(p->shares || p->num_shares == 0, "num_shares is %u but shares is NULL", p->num_shares);
-    RF_TRY(create_gpu(s, &p->device));
-    rf_device_info *infos;
-    uint32_t num_infos, *indices, count;
-    rf_result r = rf_gpu_choose(s->gpu, p->devices, &infos, &num_infos, &indices, &count);
-    if (r >= 0) {
-        s->shares_cpus = rf_comm_local_size(s->world.comm) > 1 || count_software(infos, indices, count) > 1;
-        r = open_replicas(s, indices, count, &p->device);
-    }
-    rf_free(infos);
-    rf_free(indices);
-    RF_TRY(r);
-    RF_REQUIRE(!p->shares || p->num_shares == count, "%u shares for %u replicas; give one share per replica",
-               p->num_shares, count);
-    return RF_OK;
-}
-
-static const rf_exchange_compression uncompressed = { RF_COMPRESSION_NONE, 0 };
-
-static rf_result choose_compression(const rf_multi_worker_params *p, rf_exchange_compression *out)
-{
-    RF_REQUIRE(p->compression >= RF_COMPRESSION_NONE && p->compression <= RF_COMPRESSION_TOP_K,
-               "compression %d does not exist", (int)p->compression);
-    RF_REQUIRE(p->top_k_share >= 0 && p->top_k_share <= 1,
-               "top_k_share is %g; it is a part of all, above 0 and up to 1", p->top_k_share);
-    RF_REQUIRE(p->top_k_share == 0 || p->compression == RF_COMPRESSION_TOP_K,
-               "top_k_share is set, but compression is not RF_COMPRESSION_TOP_K");
-    *out = (rf_exchange_compression){ .kind = p->compression, .share = p->top_k_share };
-    if (p->compression == RF_COMPRESSION_TOP_K && p->top_k_share == 0) out->share = DEFAULT_TOP_K_SHARE;
-    return RF_OK;
-}
-
-RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, double *share)
-{
-    static const char *const names[] = { "none", "f16", "bf16", "top-k" }; /* by rf_compression */
-    RF_REQUIRE(text && kind && share, "rf_compression_parse: an argument is NULL");
-    const size_t length = strcspn(text, "=");
-    int32_t found = RF_COMPRESSION_TOP_K;
-    while (found >= 0 && (strlen(names[found]) != length || strncmp(text, names[found], length) != 0)) found--;
-    RF_REQUIRE(found >= 0, "compression '%s' does not exist; use none, f16, bf16 or top-k", text);
-    char *end = NULL;
-    const double given = text[length] ? rf_number_read(text + length + 1, &end) : 0;
-    RF_REQUIRE(!end || (found == RF_COMPRESSION_TOP_K && *end == '\0' && given > 0 && given <= 1),
-               "compression '%s': only top-k takes a share, above 0 and up to 1", text);
-    *kind = (rf_compression)found;
-    *share = given;
-    return RF_OK;
-}
-
-/* `comm` (NULL: none) belongs to the strategy from here on. */
-static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression, rf_comm *comm,
-                                 rf_strategy **out)
-{
-    rf_strategy *s = *out = strategy_allocate();
-    if (!s) {
-        rf_comm_destroy(&comm);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    s->compression = compression;
-    rf_result r = rf_world_create(comm, &s->world);
-    if (r >= 0) r = open_devices(s, p);
-    RF_TRY(rf_strategy_stick_in_job(s, r));
-    RF_TRY(rf_strategy_agree(s, p));
-    return create_exchange(s);
-}
-
-RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out)
-{
-    RF_REQUIRE(out, "rf_strategy_create_mirrored: out is NULL");
-    *out = NULL;
-    RF_TRY(RF_PARAMS_CHECK(rf_mirrored_params, params));
-    static const rf_mirrored_params defaults = { 0 };
-    rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(params ? params : &defaults, uncompressed, NULL, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_mirrored");
-    }
-    *out = s;
-    return RF_OK;
-}
-
-RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out)
-{
-    RF_REQUIRE(out, "rf_strategy_create_multi_worker: out is NULL");
-    *out = NULL;
-    RF_TRY(RF_PARAMS_CHECK(rf_multi_worker_params, params));
-    static const rf_multi_worker_params defaults = { 0 };
-    if (!params) params = &defaults;
-    rf_exchange_compression compression;
-    rf_comm *comm;
-    RF_TRY(rf_error_context(choose_compression(params, &compression), "rf_strategy_create_multi_worker"));
-    /* The job comes before the devices: a worker that cannot open its devices can then tell the others. */
-    RF_TRY(rf_comm_create(&params->comm, &comm));
-    rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, compression, comm, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_multi_worker");
-    }
-    *out = s;
-    return RF_OK;
-}
-
-RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_strategy **out)
-{
-    RF_REQUIRE(out, "rf_strategy_create_central_storage: out is NULL");
-    *out = NULL;
-    RF_TRY(RF_PARAMS_CHECK(rf_central_storage_params, params));
-    static const rf_central_storage_params defaults = { 0 };
-    if (!params) params = &defaults;
-    RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
-               "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
-    rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_central_storage");
-    }
-    s->central = true;
-    *out = s;
-    return RF_OK;
-}
-
-static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
-{
-    RF_TRY(create_gpu(s, &p->options));
-    uint32_t index;
-    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
-    return open_replicas(s, &index, 1, &p->options);
-}
-
-static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
-{
-    rf_strategy *s = *out = strategy_allocate();
-    if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(rf_world_create(NULL, &s->world));
-    RF_TRY(open_one_device(s, p));
-    RF_TRY(rf_strategy_agree(s, &(rf_mirrored_params){ 0 }));
-    return create_exchange(s);
-}
-
-RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *params, rf_strategy **out)
-{
-    RF_REQUIRE(out, "rf_strategy_create_one_device: out is NULL");
-    *out = NULL;
-    RF_TRY(RF_PARAMS_CHECK(rf_one_device_params, params));
-    static const rf_one_device_params defaults = { 0 };
-    rf_strategy *s = NULL;
-    const rf_result r = create_one_device(params ? params : &defaults, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return r;
-    }
-    *out = s;
-    return RF_OK;
-}
-
 /* ---- questions ---- */
 
 RF_API uint32_t rf_strategy_num_replicas_in_sync(const rf_strategy *strategy)
 {
-    return strategy ? strategy->num_replicas : 0;
+    return strategy ? strategy->members.num_replicas : 0;
 }
 
 RF_API uint32_t rf_strategy_num_local_replicas(const rf_strategy *strategy)
 {
-    return strategy ? strategy->num_local : 0;
+    return strategy ? strategy->members.num_local : 0;
 }
 
 RF_API uint32_t rf_strategy_first_local_replica(const rf_strategy *strategy)
 {
-    return strategy ? strategy->first : 0;
+    return strategy ? strategy->members.first : 0;
 }
 
 RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
 {
-    return strategy ? strategy->world.rank : 0;
+    return strategy ? strategy->members.world.rank : 0;
 }
 
 uint32_t rf_strategy_num_local(const rf_strategy *strategy)
 {
-    return strategy->num_local;
+    return strategy->members.num_local;
 }
 
 const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica)
 {
-    return rf_gpu_caps(strategy->replicas[replica].device);
+    return rf_gpu_caps(strategy->members.replicas[replica].device);
 }
 
 uint64_t rf_strategy_seed(const rf_strategy *strategy)
@@ -465,44 +162,46 @@ void rf_strategy_set_remote(rf_strategy *strategy, bool remote)
 
 uint32_t rf_strategy_first_replica(const rf_strategy *strategy, uint32_t rank)
 {
-    return strategy->world.first[rank];
+    return strategy->members.world.first[rank];
 }
 
 RF_API uint32_t rf_strategy_world_size(const rf_strategy *strategy)
 {
-    return strategy ? strategy->world.size : 0;
+    return strategy ? strategy->members.world.size : 0;
 }
 
 RF_API bool rf_strategy_is_chief(const rf_strategy *strategy)
 {
-    return strategy && strategy->world.rank == 0;
+    return strategy && strategy->members.world.rank == 0;
 }
 
 RF_API rf_comm *rf_strategy_comm(const rf_strategy *strategy)
 {
-    return strategy ? strategy->world.comm : NULL;
+    return strategy ? strategy->members.world.comm : NULL;
 }
 
 RF_API uint32_t rf_strategy_replica_rank(const rf_strategy *strategy, uint32_t replica)
 {
-    return strategy ? rf_world_rank_of(&strategy->world, replica) : 0;
+    return strategy ? rf_world_rank_of(&strategy->members.world, replica) : 0;
 }
 
 rf_result rf_strategy_local_index(const rf_strategy *s, const char *caller, uint32_t replica, uint32_t *index)
 {
     *index = 0;
-    RF_REQUIRE(replica < s->num_replicas, "%s: there is no replica %u; there are %u", caller, replica, s->num_replicas);
+    RF_REQUIRE(replica < s->members.num_replicas, "%s: there is no replica %u; there are %u", caller, replica,
+               s->members.num_replicas);
     RF_REQUIRE(rf_strategy_is_local(s, replica),
                "%s: replica %u is on rank %u; the replicas of this worker, rank %u, are %u to %u", caller, replica,
-               rf_world_rank_of(&s->world, replica), s->world.rank, s->first, s->first + s->num_local - 1);
-    *index = replica - s->first;
+               rf_world_rank_of(&s->members.world, replica), s->members.world.rank, s->members.first,
+               s->members.first + s->members.num_local - 1);
+    *index = replica - s->members.first;
     return RF_OK;
 }
 
 RF_API const char *rf_strategy_device_name(const rf_strategy *strategy, uint32_t replica)
 {
-    if (!strategy || replica >= strategy->num_replicas) return "";
-    return strategy->identities[replica].name;
+    if (!strategy || replica >= strategy->members.num_replicas) return "";
+    return strategy->members.identities[replica].name;
 }
 
 RF_API uint64_t rf_strategy_validation_messages(const rf_strategy *strategy)
@@ -556,7 +255,7 @@ uint32_t rf_strategy_next_serial(rf_strategy *s)
 
 const char *rf_strategy_local_memory(const rf_strategy *s, uint32_t index, uint64_t *memory, uint64_t *allocation)
 {
-    const rf_gpu_device *device = s->replicas[index].device;
+    const rf_gpu_device *device = s->members.replicas[index].device;
     *memory = rf_gpu_info(device)->memory_size;
     *allocation = rf_gpu_caps(device)->max_allocation;
     return rf_gpu_info(device)->name;
@@ -566,5 +265,5 @@ rf_result rf_replica_run_kernel(rf_strategy *s, uint32_t index, const rf_op_call
                                 void *const *in, void *const *out)
 {
     rf_kernel_run run = { .call = call, .kernel = kernel, .in = in, .out = out, .guard = true };
-    return rf_kernel_execute(s->replicas[index].exec, &run);
+    return rf_kernel_execute(s->members.replicas[index].exec, &run);
 }

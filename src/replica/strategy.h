@@ -59,6 +59,9 @@ rf_result rf_function_forget(rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
 /* What the next run computes is a share of step `step`, and begins with row `row` of it: for random numbers. */
 void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row);
+/* What a run of a function's latest trace does, in words, once it has run; NULL before, and without memory. Freed with
+ * rf_free(). */
+char *rf_function_schedule_text(const rf_function *function);
 /* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);
@@ -159,6 +162,39 @@ void rf_update_settings_text(rf_update_settings *settings, const char *name, con
 
 #define RF_MAX_SLOTS 8
 typedef struct rf_updater rf_updater;
+
+/* Variables whose step is scaled by the ratio of two norms, taken in the middle of the update (LAMB). */
+typedef struct rf_norm_ratio_rule {
+    /* Before emit(), of the same range, which lies within one variable: mutates the slots, and gives two sums of
+     * squares for each block of `block` elements from the variable's beginning on, f32 [blocks, 2]. `scale` not 1: the
+     * slots have been changed; the same sums of what is so many times as large. */
+    rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
+                      const rf_value *hyper, float scale, rf_value *sums);
+    /* Changes the numbers that emit() of the updater reads, with the two norms of the whole variable. */
+    void (*ratio)(void *user, const double *norms, float *values);
+    uint32_t block;
+} rf_norm_ratio_rule;
+
+/* Variables that are updated along a direction made of the whole of them (Muon): emit() of the updater gets it in the
+ * place of the gradient. */
+typedef struct rf_whole_matrix_rule {
+    bool (*applies)(void *user, uint32_t group);
+    /* Changes slots and writes the direction [n] of a range. */
+    rf_result (*emit_range)(void *user, rf_graph *g, uint32_t group, rf_value direction, rf_value grad,
+                            const rf_value *slots, const rf_value *hyper);
+    /* Then changes that of a whole variable, of the variable's shape. */
+    rf_result (*emit_whole)(void *user, rf_graph *g, uint32_t group, rf_value direction);
+} rf_whole_matrix_rule;
+
+/* Norms of the mean gradient: the reduced sum divided by accumulation_steps. */
+typedef enum rf_gradient_norms {
+    RF_NORMS_NONE,
+    RF_NORMS_VARIABLE, /* hyper() is called for each variable, with the norm of its gradient */
+    RF_NORMS_GLOBAL    /* hyper() is called once for each group, with the norm over all variables of the update */
+} rf_gradient_norms;
+
+/* What an optimizer is. Each rule, kind of norms and way to scale losses appends its stages to the steps that update
+ * (../replica/update/update_plan.c). */
 typedef struct rf_updater_params {
     void *user;
     uint32_t num_slots;          /* flat f32 arrays like the parameters; at most RF_MAX_SLOTS */
@@ -168,9 +204,10 @@ typedef struct rf_updater_params {
      * where steps count differently, `scale_hyper` is corrected).
      * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
     uint32_t accumulation_steps;
-    /* At most one of these. Norms are those of the mean gradient: the reduced sum divided by accumulation_steps. */
-    bool variable_norms; /* hyper() is called for each variable, with the norm of its gradient */
-    bool global_norm;    /* hyper() is called once for each group, with the norm over all variables of the update */
+    rf_gradient_norms norms;
+    const rf_norm_ratio_rule *norm_ratio;     /* NULL: none; else hyper() is called for each variable, too */
+    const rf_whole_matrix_rule *whole_matrix; /* NULL: none */
+    rf_loss_scaling scaling;                  /* `initial` 0: losses are not scaled */
     /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read; hyper[0] is f32
      * [hyper_count], hyper[1] and on are `num_scalars` f32 scalars. `shadow` (0: there is none) is f16 or bf16 [n]:
      * what changes param last writes its new values there, too. Called several times per graph; must be element-wise
@@ -178,27 +215,6 @@ typedef struct rf_updater_params {
      * range's variables. */
     rf_result (*emit)(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad, const rf_value *slots,
                       const rf_value *hyper, rf_value shadow);
-    /* NULL for most. Variables of groups that whole() names are updated along a direction, which emit() gets in the
-     * place of the gradient. It is made in two steps: emit_direction() changes slots and writes the direction [n] of a
-     * range, then emit_whole() changes that of a whole variable, of the variable's shape. */
-    bool (*whole)(void *user, uint32_t group);
-    rf_result (*emit_direction)(void *user, rf_graph *g, uint32_t group, rf_value direction, rf_value grad,
-                                const rf_value *slots, const rf_value *hyper);
-    rf_result (*emit_whole)(void *user, rf_graph *g, uint32_t group, rf_value direction);
-    /* NULL for most. Before emit(), of the same range, which lies within one variable: mutates the slots, and gives
-     * two sums of squares for each block of `norm_block` elements from the variable's beginning on, f32 [blocks, 2].
-     * hyper() is then called for each variable, and after it ratio(), with the two norms of the whole variable: it
-     * changes the numbers that emit() reads. The bits do not depend on who updates what, also those of the norms of
-     * gradients. `scale` not 1: the slots have been changed; the same sums of what is so many times as large. */
-    rf_result (*emit_norms)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
-                            const rf_value *hyper, float scale, rf_value *sums);
-    uint32_t norm_block;
-    void (*ratio)(void *user, const double *norms, float *values);
-    /* total [n] (mutated) += x [n]. Needed when accumulation_steps > 1. */
-    rf_result (*emit_accumulate)(rf_graph *g, rf_value total, rf_value x);
-    /* f32 scalar: sum of the squares of scale * x [n]; with emit_norms f32 [blocks], those of its blocks. Needed with
-     * variable_norms or global_norm. */
-    rf_result (*emit_sum_squares)(rf_graph *g, rf_value x, float scale, rf_value *out);
     uint32_t hyper_count, num_scalars;
     uint32_t scale_hyper; /* which of the numbers, or of the scalars behind them, gradients are multiplied with */
     uint32_t rate_hyper;  /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */
@@ -211,14 +227,6 @@ typedef struct rf_updater_params {
     uint32_t (*group)(void *user, const rf_variable *variable); /* below num_groups, always the same */
     /* Describes all that update number `iteration` is made with. NULL: nothing. */
     void (*describe)(void *user, uint64_t iteration, rf_update_settings *settings);
-    /* Loss scaling, and what it needs (the functions of the same names in ops.h say what they append). With them the
-     * numbers of a single replica's update are rows of hyper(), of which emit_numbers() takes one. */
-    rf_loss_scaling scaling;
-    rf_result (*emit_unscale)(rf_graph *g, rf_value gradients, rf_value tally);
-    rf_result (*emit_overflow_check)(rf_graph *g, rf_value gradients, rf_value tally, float most);
-    rf_result (*emit_loss_scale)(rf_graph *g, const rf_loss_scaling *scaling, rf_value scale, rf_value tally,
-                                 rf_value found, rf_value *out);
-    rf_result (*emit_numbers)(rf_graph *g, rf_value rows, rf_value decided, rf_value *out);
 } rf_updater_params;
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
 void rf_updater_destroy(rf_updater **updater);

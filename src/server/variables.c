@@ -31,7 +31,7 @@ static rf_result check_lists(const char *caller, const rf_strategy *strategy, rf
             RF_REQUIRE(v != trained.items[k], "%s: variable '%s' is in variables and in state_variables", caller,
                        v->name);
     }
-    RF_REQUIRE(trained.items[0]->strategy->world.size == 1,
+    RF_REQUIRE(trained.items[0]->strategy->members.world.size == 1,
                "%s: the variables' strategy spans several workers; with parameter servers each task has its own",
                caller);
     return RF_OK;

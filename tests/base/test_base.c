@@ -414,7 +414,7 @@ static void test_read_only_cache(void **state)
         scratch_remove(directory);
     }
     rf_log_set(NULL, NULL, RF_LOG_ERROR);
-    /* What is no directory. */
+    /* A path that is no directory. */
     rf_cache cache;
     assert_int_equal(rf_file_write_atomic(directory, "x", 1), RF_OK);
     assert_int_equal(chmod(directory, 0755), 0);

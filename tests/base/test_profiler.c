@@ -193,7 +193,7 @@ static void test_environment(void **unused)
     unsetenv("RINGFIRE_TRACE_OPS");
 }
 
-/* What a forked process does on its way out must not reach the file. */
+/* A forked process must not reach the file, whatever it does on its way out. */
 static void test_fork(void **unused)
 {
     (void)unused;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a network of the examples with PyTorch as the example does, for tests/accuracy.
 
-Same data, distributions of initial values, optimizer, schedule and batches; other random numbers. Prints a line for each epoch, on
-Fashion-MNIST, or for every 250 steps of the GPT, on the documentation. Needs Debian's python3-torch, libopenblas0-pthread and
-dataset-fashion-mnist.
-Usage: pytorch_accuracy.py cnn|resnet|densenet SEED EPOCHS EXAMPLES
+Same data, distributions of initial values, optimizer, schedule and batches; other random numbers.
+Prints a line for each epoch, on Fashion-MNIST, or for every 250 steps of the GPT, on the
+documentation. Needs Debian's python3-torch, libopenblas0-pthread and dataset-fashion-mnist. Usage:
+pytorch_accuracy.py cnn|resnet|densenet SEED EPOCHS EXAMPLES
        pytorch_accuracy.py gpt SEED STEPS"""
 import gzip
 import math
@@ -92,9 +92,11 @@ class ImageTrainer:
         initialize(self.model, he_normal)
         kernels = [p for p in self.model.parameters() if p.dim() > 1]
         others = [p for p in self.model.parameters() if p.dim() == 1]
-        self.optimizer = torch.optim.SGD([{"params": kernels, "weight_decay": DECAY}, {"params": others}], lr=RATE, momentum=0.9,
+        self.optimizer = torch.optim.SGD([{"params": kernels, "weight_decay": DECAY},
+                                          {"params": others}], lr=RATE, momentum=0.9,
                                          nesterov=nesterov)
-        self.schedule = torch.optim.lr_scheduler.MultiStepLR(self.optimizer, [int(steps * 0.5), int(steps * 0.75)], 0.1)
+        self.schedule = torch.optim.lr_scheduler.MultiStepLR(
+            self.optimizer, [int(steps * 0.5), int(steps * 0.75)], 0.1)
 
     def prepare(self, x, training):
         return normalize(augment(x) if training else x)
@@ -118,7 +120,8 @@ def train(trainer, epochs, x, y, test_x, test_y):
         with torch.no_grad():
             right = sum((trainer.model(trainer.prepare(a, False)).argmax(1) == b).sum().item()
                         for a, b in zip(test_x.split(500), test_y.split(500)))
-        print("epoch %d: loss %.4f, test accuracy %.2f" % (epoch + 1, total / len(x), 100 * right / len(test_y)), flush=True)
+        print("epoch %d: loss %.4f, test accuracy %.2f"
+              % (epoch + 1, total / len(x), 100 * right / len(test_y)), flush=True)
 
 
 # ---- GPT ----
@@ -126,13 +129,16 @@ def train(trainer, epochs, x, y, test_x, test_y):
 
 def windows(tokens, step):
     """All of BLOCK tokens that are so many places apart, and what follows each token."""
-    rows = torch.arange(0, len(tokens) - networks.BLOCK, step)[:, None] + torch.arange(networks.BLOCK + 1)
+    rows = torch.arange(0, len(tokens) - networks.BLOCK,
+                        step)[:, None] + torch.arange(networks.BLOCK + 1)
     return tokens[rows[:, :-1]], tokens[rows[:, 1:]]
 
 
 def read_documentation():
-    """The bytes of the files that examples/gpt reads, by default, as numbers; and how many numbers there are."""
-    files = [f for folder in (ROOT, ROOT / "docs") for f in sorted(folder.iterdir()) if f.suffix in (".md", ".txt")]
+    """The bytes of the files that examples/gpt reads, by default, as numbers; and how many numbers
+    there are."""
+    files = [f for folder in (ROOT, ROOT / "docs") for f in sorted(folder.iterdir())
+             if f.suffix in (".md", ".txt")]
     text = numpy.frombuffer(b"".join(f.read_bytes() for f in files), numpy.uint8)
     different, tokens = numpy.unique(text, return_inverse=True)
     return torch.tensor(tokens), len(different)
@@ -141,7 +147,8 @@ def read_documentation():
 def learning_rate(step, steps):
     """Of that of the start: a warm-up, then half a cosine down to a tenth."""
     warmup = steps // 20
-    return step / warmup if step < warmup else 0.55 + 0.45 * math.cos(math.pi * (step - warmup) / (steps - warmup))
+    return step / warmup if step < warmup else 0.55 + 0.45 * math.cos(
+        math.pi * (step - warmup) / (steps - warmup))
 
 
 def train_gpt(steps):
@@ -151,7 +158,8 @@ def train_gpt(steps):
     x, y = windows(tokens[:-held_out], 1)
     test_x, test_y = windows(tokens[-held_out:], (held_out - networks.BLOCK) // WINDOWS + 1)
     model = networks.Gpt(vocabulary)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), eps=1e-8,
+                                  weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate(step, steps))
     for step, rows in zip(range(steps), torch.randperm(len(x)).split(GPT_BATCH)):
         loss = F.cross_entropy(model(x[rows]), y[rows].flatten())
@@ -162,7 +170,9 @@ def train_gpt(steps):
         schedule.step()
         if (step + 1) % REPORT == 0:
             with torch.no_grad():
-                print("step %d: loss %.4f, validation %.4f" % (step + 1, loss.item(), F.cross_entropy(model(test_x), test_y.flatten()).item()),
+                print("step %d: loss %.4f, validation %.4f"
+                      % (step + 1, loss.item(),
+                         F.cross_entropy(model(test_x), test_y.flatten()).item()),
                       flush=True)
 
 
@@ -170,9 +180,11 @@ def main(network, seed, epochs, examples=None):
     torch.manual_seed(seed)
     if network == "gpt":
         return train_gpt(epochs)
-    x, y = images("train-images-idx3-ubyte")[:examples], labels("train-labels-idx1-ubyte")[:examples]
+    x, y = images("train-images-idx3-ubyte")[:examples], labels("train-labels-idx1-ubyte")[
+        :examples]
     steps = epochs * -(-len(x) // BATCH)
-    trainer = Cnn(steps) if network == "cnn" else ImageTrainer(network, network == "densenet", steps)
+    trainer = Cnn(steps) if network == "cnn" else ImageTrainer(
+        network, network == "densenet", steps)
     train(trainer, epochs, x, y, images("t10k-images-idx3-ubyte"), labels("t10k-labels-idx1-ubyte"))
 
 

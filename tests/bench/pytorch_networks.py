@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks of the examples in PyTorch, for measurements beside Ringfire's (pytorch_zoo.py, tests/accuracy)."""
+"""The networks of the examples in PyTorch, for measurements beside Ringfire's (pytorch_zoo.py,
+tests/accuracy)."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -10,7 +11,8 @@ PAIR, USERS, ITEMS = 16, 6040, 3706  # lengths of translations, rows of the tabl
 
 def cnn():
     """That of examples/custom_loop.c."""
-    return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+    return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3),
+                         nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
                          nn.Linear(1600, 64), nn.ReLU(), nn.Linear(64, CLASSES))
 
 
@@ -35,18 +37,21 @@ class Residual(nn.Module):
 
 
 def resnet():
-    return nn.Sequential(Conv(1, 16), nn.ReLU(), Residual(16, 16), Residual(16, 32), Residual(32, 64), nn.AdaptiveAvgPool2d(1),
+    return nn.Sequential(Conv(1, 16), nn.ReLU(), Residual(16, 16), Residual(16, 32),
+                         Residual(32, 64), nn.AdaptiveAvgPool2d(1),
                          nn.Flatten(), nn.Linear(64, CLASSES))
 
 
 def activated(inner, outer, size):
-    return [nn.BatchNorm2d(inner, eps=1e-3, momentum=0.01), nn.ReLU(), nn.Conv2d(inner, outer, size, padding=size // 2, bias=False)]
+    return [nn.BatchNorm2d(inner, eps=1e-3, momentum=0.01), nn.ReLU(),
+            nn.Conv2d(inner, outer, size, padding=size // 2, bias=False)]
 
 
 class Dense(nn.Module):
     def __init__(self, channels, growth):
         super().__init__()
-        self.added = nn.Sequential(*activated(channels, 4 * growth, 1), *activated(4 * growth, growth, 3))
+        self.added = nn.Sequential(*activated(channels, 4 * growth, 1),
+                                   *activated(4 * growth, growth, 3))
 
     def forward(self, x):
         return torch.cat([x, self.added(x)], 1)
@@ -62,7 +67,8 @@ def densenet(growth=12, blocks=3, layers=2):
         if b + 1 < blocks:
             parts += [*activated(channels, channels // 2, 1), nn.AvgPool2d(2)]
             channels //= 2
-    parts += [nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES)]
+    parts += [nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+              nn.Flatten(), nn.Linear(channels, CLASSES)]
     return nn.Sequential(*parts)
 
 
@@ -77,19 +83,26 @@ class Vae(nn.Module):
     def __init__(self, filters=(32, 64), latent=2):
         super().__init__()
         a, b = filters
-        self.encoder = nn.Sequential(nn.Conv2d(1, a, 3, 2), nn.ReLU(), nn.Conv2d(a, b, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(36 * b, 2 * latent))
-        self.decoder = nn.Sequential(nn.Linear(latent, 49 * a), nn.ReLU(), nn.Unflatten(1, (a, 7, 7)), nn.ConvTranspose2d(a, b, 3, 2), Cut(), nn.ReLU(),
-                                     nn.ConvTranspose2d(b, a, 3, 2), Cut(), nn.ReLU(), nn.ConvTranspose2d(a, 1, 3, 1, 1))
+        self.encoder = nn.Sequential(nn.Conv2d(1, a, 3, 2), nn.ReLU(), nn.Conv2d(a, b, 3, 2),
+                                     nn.ReLU(), nn.Flatten(), nn.Linear(36 * b, 2 * latent))
+        self.decoder = nn.Sequential(nn.Linear(latent, 49 * a), nn.ReLU(),
+                                     nn.Unflatten(1, (a, 7, 7)), nn.ConvTranspose2d(a, b, 3, 2),
+                                     Cut(), nn.ReLU(),
+                                     nn.ConvTranspose2d(b, a, 3, 2), Cut(), nn.ReLU(),
+                                     nn.ConvTranspose2d(a, 1, 3, 1, 1))
 
     def forward(self, x):
         mean, log_variance = self.encoder(x).chunk(2, dim=1)
-        return self.decoder(mean + torch.exp(log_variance / 2) * torch.randn_like(mean)), mean, log_variance
+        return self.decoder(mean
+                            + torch.exp(log_variance / 2) * torch.randn_like(
+                                mean)), mean, log_variance
 
 
 def vae_loss(outputs, images):
     logits, mean, log_variance = outputs
     divergence = (mean.square() + log_variance.exp() - log_variance - 1).sum() / 2
-    return (F.binary_cross_entropy_with_logits(logits, images, reduction="sum") + divergence) / len(images)
+    return (F.binary_cross_entropy_with_logits(logits, images, reduction="sum")
+            + divergence) / len(images)
 
 
 class Gain(nn.Module):
@@ -107,12 +120,15 @@ class Block(nn.Module):
         super().__init__()
         self.heads = heads
         self.norms = nn.ModuleList(Gain(width) for _ in range(2))
-        self.qkv, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.expand, self.contract = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+        self.qkv, self.output = nn.Linear(width, 3 * width,
+                                          bias=False), nn.Linear(width, width, bias=False)
+        self.expand, self.contract = nn.Linear(width, 4 * width,
+                                               bias=False), nn.Linear(4 * width, width, bias=False)
         self.register_buffer("later", torch.ones(BLOCK, BLOCK, dtype=torch.bool).triu(1))
 
     def forward(self, x):
-        query, key, value = (p.unflatten(2, (self.heads, -1)).transpose(1, 2) for p in self.qkv(self.norms[0](x)).chunk(3, dim=2))
+        query, key, value = (p.unflatten(2, (self.heads, -1)).transpose(1, 2)
+                             for p in self.qkv(self.norms[0](x)).chunk(3, dim=2))
         scores = query @ key.transpose(2, 3) / (query.shape[3] ** 0.5)
         mixed = scores.masked_fill(self.later, -torch.inf).softmax(3) @ value
         x = x + self.output(mixed.transpose(1, 2).flatten(2))
@@ -122,15 +138,18 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     def __init__(self, vocabulary=VOCABULARY, layers=4, heads=4, width=128):
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(BLOCK, width) * 0.02)
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(
+            torch.randn(BLOCK, width) * 0.02)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm = Gain(width)
         for name, p in self.named_parameters():
             if p.dim() == 2:
-                nn.init.normal_(p, std=0.02 / (2 * layers) ** 0.5 if "output" in name or "contract" in name else 0.02)
+                nn.init.normal_(p, std=0.02 / (2 * layers) ** 0.5 if "output" in name
+                                or "contract" in name else 0.02)
 
     def forward(self, x):
-        return (self.norm(self.blocks(self.tokens(x) + self.positions)) @ self.tokens.weight.T).flatten(0, 1)
+        return (self.norm(self.blocks(self.tokens(x)
+                                      + self.positions)) @ self.tokens.weight.T).flatten(0, 1)
 
 
 class BertLayer(nn.Module):
@@ -142,8 +161,10 @@ class BertLayer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-12) for _ in range(2))
 
     def forward(self, x, hidden):
-        query, key, value = (part(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
-        scores = (query @ key.transpose(2, 3) / query.shape[3] ** 0.5).masked_fill(hidden, -torch.inf)
+        query, key, value = (part(x).unflatten(2, (self.heads, -1)).transpose(1, 2)
+                             for part in (self.query, self.key, self.value))
+        scores = (query @ key.transpose(2, 3) / query.shape[3] ** 0.5).masked_fill(
+            hidden, -torch.inf)
         x = self.norms[0](x + self.output((scores.softmax(3) @ value).transpose(1, 2).flatten(2)))
         return self.norms[1](x + self.contract(F.gelu(self.expand(x), approximate="tanh")))
 
@@ -158,7 +179,8 @@ class Bert(nn.Module):
         self.norm = nn.LayerNorm(width, eps=1e-12)
         self.layers = nn.ModuleList(BertLayer(width, heads, inner) for _ in range(layers))
         self.pooler, self.next = nn.Linear(width, width), nn.Linear(width, 2)
-        self.transform, self.transform_norm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+        self.transform, self.transform_norm = nn.Linear(width, width), nn.LayerNorm(
+            width, eps=1e-12)
         self.bias = nn.Parameter(torch.zeros(self.vocabulary))
 
     def forward(self, tokens, segments, masked):
@@ -168,14 +190,16 @@ class Bert(nn.Module):
             x = layer(x, hidden)
         there = x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2]))
         there = self.transform_norm(F.gelu(self.transform(there), approximate="tanh"))
-        return (there @ self.words.weight.T + self.bias).flatten(0, 1), self.next(torch.tanh(self.pooler(x[:, 0])))
+        return (there @ self.words.weight.T
+                + self.bias).flatten(0, 1), self.next(torch.tanh(self.pooler(x[:, 0])))
 
 
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
-        self.query, self.key_value, self.output = nn.Linear(width, width), nn.Linear(width, 2 * width), nn.Linear(width, width)
+        self.query, self.key_value, self.output = nn.Linear(width, width), nn.Linear(
+            width, 2 * width), nn.Linear(width, width)
         self.norm = nn.LayerNorm(width, eps=1e-3)
 
     def forward(self, x, memory, hidden=None):
@@ -193,7 +217,8 @@ class Attention(nn.Module):
 class Perceptron(nn.Module):
     def __init__(self, width, inner):
         super().__init__()
-        self.expand, self.contract, self.norm = nn.Linear(width, inner), nn.Linear(inner, width), nn.LayerNorm(width, eps=1e-3)
+        self.expand, self.contract, self.norm = nn.Linear(width, inner), nn.Linear(
+            inner, width), nn.LayerNorm(width, eps=1e-3)
 
     def forward(self, x):
         return self.norm(x + self.contract(F.relu(self.expand(x))))
@@ -204,9 +229,14 @@ class Transformer(nn.Module):
 
     def __init__(self, layers=2, heads=4, width=128, inner=256):
         super().__init__()
-        self.source, self.target = nn.Embedding(self.vocabulary, width), nn.Embedding(self.vocabulary, width)
-        self.encoder = nn.ModuleList(nn.ModuleList([Attention(width, heads), Perceptron(width, inner)]) for _ in range(layers))
-        self.decoder = nn.ModuleList(nn.ModuleList([Attention(width, heads), Attention(width, heads), Perceptron(width, inner)])
+        self.source, self.target = nn.Embedding(self.vocabulary,
+                                                width), nn.Embedding(self.vocabulary, width)
+        self.encoder = nn.ModuleList(
+            nn.ModuleList([Attention(width, heads), Perceptron(width, inner)])
+            for _ in range(layers))
+        self.decoder = nn.ModuleList(
+            nn.ModuleList([Attention(width, heads), Attention(width, heads),
+                           Perceptron(width, inner)])
                                      for _ in range(layers))
         self.classifier = nn.Linear(width, self.vocabulary)
         self.register_buffer("later", torch.ones(PAIR, PAIR, dtype=torch.bool).triu(1))
@@ -227,9 +257,12 @@ class Gru(nn.Module):
 
     def __init__(self, units=128, width=64):
         super().__init__()
-        self.source, self.target = nn.Embedding(self.vocabulary, width), nn.Embedding(self.vocabulary, width)
-        self.encoder, self.cell = nn.GRU(width, units, batch_first=True), nn.GRUCell(units + width, units)
-        self.memory, self.query, self.score = nn.Linear(units, units), nn.Linear(units, units), nn.Linear(units, 1)
+        self.source, self.target = nn.Embedding(self.vocabulary,
+                                                width), nn.Embedding(self.vocabulary, width)
+        self.encoder, self.cell = nn.GRU(width, units,
+                                         batch_first=True), nn.GRUCell(units + width, units)
+        self.memory, self.query, self.score = nn.Linear(units, units), nn.Linear(
+            units, units), nn.Linear(units, 1)
         self.classifier = nn.Linear(units, self.vocabulary)
 
     def forward(self, source, target):
@@ -245,7 +278,8 @@ class Gru(nn.Module):
 class Lstm(nn.Module):
     def __init__(self, vocabulary=1000, width=64, units=64):
         super().__init__()
-        self.tokens, self.lstm = nn.Embedding(vocabulary, width), nn.LSTM(width, units, batch_first=True, bidirectional=True)
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, units, batch_first=True, bidirectional=True)
         self.dense, self.logit = nn.Linear(2 * units, 64), nn.Linear(64, 1)
 
     def forward(self, x):
@@ -258,7 +292,8 @@ class Ncf(nn.Module):
         super().__init__()
         self.factors = nn.ModuleList(nn.Embedding(rows, factors) for rows in (USERS, ITEMS))
         self.features = nn.ModuleList(nn.Embedding(rows, layers[0] // 2) for rows in (USERS, ITEMS))
-        self.perceptron = nn.Sequential(*(part for a, b in zip(layers, layers[1:]) for part in (nn.Linear(a, b), nn.ReLU())))
+        self.perceptron = nn.Sequential(*(part for a, b in zip(layers, layers[1:])
+                                          for part in (nn.Linear(a, b), nn.ReLU())))
         self.logit = nn.Linear(factors + layers[-1], 1)
 
     def forward(self, user, item):
@@ -266,4 +301,5 @@ class Ncf(nn.Module):
         return self.logit(torch.cat([self.factors[0](user) * self.factors[1](item), features], 1))
 
 
-NETWORKS = {"cnn": cnn, "resnet": resnet, "densenet": densenet, "vae": Vae, "gpt": Gpt, "bert": Bert, "transformer": Transformer, "gru": Gru, "lstm": Lstm, "ncf": Ncf}
+NETWORKS = {"cnn": cnn, "resnet": resnet, "densenet": densenet, "vae": Vae, "gpt": Gpt,
+            "bert": Bert, "transformer": Transformer, "gru": Gru, "lstm": Lstm, "ncf": Ncf}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of `ringfire bench ops` beside the same operations in PyTorch on the CPU, in turns.
+"""The cases of `ringfire-bench ops` beside the same operations in PyTorch on the CPU, in turns.
 
 For each case that PyTorch has an operation for: its time in Ringfire, in PyTorch on one thread and
 with its best setting (pytorch_settings.py: threads of its own and of its BLAS, each setting in a
@@ -9,12 +9,16 @@ fast Ringfire is, the best time of all rounds each; then which settings won, the
 each family, of all cases, and of those that are not over before a driver has woken its threads. The
 last line is what the driver would reach where every case took no longer than the shortest one, its
 bytes at the pace of the first of PACES and its operations at that of the second, or its own time
-where that is less. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
+where that is less. For an idle machine. Needs PyTorch (Debian: python3-torch and
+libopenblas0-pthread).
 
-With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet
+--exec lavapipe build/release/tools/ringfire-bench'.
 
-Usage: tests/bench/pytorch_ops.py [--ringfire COMMAND] [--device NAME] [--ops NAME,...] [--rounds N] [--seconds X] [--threads N] [--json FILE]
-       tests/bench/pytorch_ops.py --check [--ringfire COMMAND]      only says which cases have no place in the table below"""
+Usage: tests/bench/pytorch_ops.py [--ringfire COMMAND] [--device NAME] [--ops NAME,...] [--rounds N]
+[--seconds X] [--threads N] [--json FILE]
+       tests/bench/pytorch_ops.py --check [--ringfire COMMAND]      only says which cases have no
+                                                                    place in the table below"""
 import argparse
 import collections
 import importlib.util
@@ -30,21 +34,26 @@ import time
 import pytorch_settings
 
 LONG_CASES = 0.1e-3, 0.3e-3, 1e-3  # seconds on one thread of PyTorch, or longer
-PACES = "elementwise add_4M", "matmul square_1024"  # what mostly moves and what mostly multiplies, with simple shaders
+# what mostly moves and what mostly multiplies, with simple shaders
+PACES = "elementwise add_4M", "matmul square_1024"
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONE = pytorch_settings.Setting(1, 1)
 
 # Operations that PyTorch 1.13 does not have as one call, or that count something else there.
-WITHOUT = {"normalize", "conv2d_pool_filter_grad", "fill_like", "random_uniform", "slice_grad", "concat_grad", "lion_update", "lamb_moments", "lamb_update", "muon_momentum", "muon_update", "average_update",
-           "overwrite", "accumulate", "assign", "block_squares", "lamb_norms", "batch_averages", "batch_sums", "rnn", "rnn_grad", "attention", "attention_grad",
-           "metric_accumulate", "dropout_grad", "top_k", "bias_add", "recurrence", "cumprod_grad", "unscale", "overflow_check"}
+WITHOUT = {"normalize", "conv2d_pool_filter_grad", "fill_like", "random_uniform", "slice_grad",
+           "concat_grad", "lion_update", "lamb_moments", "lamb_update", "muon_momentum",
+           "muon_update", "average_update",
+           "overwrite", "accumulate", "assign", "block_squares", "lamb_norms", "batch_averages",
+           "batch_sums", "rnn", "rnn_grad", "attention", "attention_grad",
+           "metric_accumulate", "dropout_grad", "top_k", "bias_add", "recurrence", "cumprod_grad",
+           "unscale", "overflow_check"}
 MILLIONS = 4194304
 
 
 def families():
-    """By family and "op case": functions that take torch and its functional module, and return what is to be timed. Several: any of them
-    does it, such as the same in two layouts."""
+    """By family and "op case": functions that take torch and its functional module, and return what
+    is to be timed. Several: any of them does it, such as the same in two layouts."""
     def pointwise(make):
         return lambda t, F: [make(t, F)]
 
@@ -67,12 +76,14 @@ def families():
             if sums:
                 return lambda: (t.mm(left, right), b.sum(0))
             if bias:
-                return (lambda: t.addmm(row, left, right).relu_()) if relu else (lambda: t.addmm(row, left, right))
+                return (lambda: t.addmm(row, left, right).relu_()) if relu else (
+                    lambda: t.addmm(row, left, right))
             return lambda: t.mm(left, right)
         return pointwise(make)
 
     def convolution(what, n, side, c, filters, groups=1, padding=0, stride=1, bias=True, relu=True):
-        mask = {"forward": None, "data": [True, False, False], "filter": [False, True, True], "filter_alone": [False, True, False]}[what]
+        mask = {"forward": None, "data": [True, False, False], "filter": [False, True, True],
+                "filter_alone": [False, True, False]}[what]
 
         def build(t, F, layout):
             x = t.randn(n, c, side, side).contiguous(memory_format=layout)
@@ -80,11 +91,14 @@ def families():
             b = t.randn(filters) if bias else None
             y = F.conv2d(x, w, b, stride, padding, 1, groups)
             if mask is None:
-                return (lambda: F.conv2d(x, w, b, stride, padding, 1, groups).relu_()) if relu else (
+                return (lambda: F.conv2d(x, w, b, stride, padding, 1,
+                                         groups).relu_()) if relu else (
                     lambda: F.conv2d(x, w, b, stride, padding, 1, groups))
             dy = t.randn_like(y)
-            return lambda: t.ops.aten.convolution_backward(dy, x, w, [filters], [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups, mask)
-        return lambda t, F: [build(t, F, layout) for layout in (t.contiguous_format, t.channels_last)]
+            return lambda: t.ops.aten.convolution_backward(dy, x, w, [filters], [stride] * 2, [
+                padding] * 2, [1, 1], False, [0, 0], groups, mask)
+        return lambda t, F: [build(t, F, layout)
+                             for layout in (t.contiguous_format, t.channels_last)]
 
     def transposed(t, F):
         def build(layout):
@@ -99,13 +113,16 @@ def families():
                 y, places = F.max_pool2d(x, window, stride, padding, return_indices=True)
                 dy = t.randn_like(y)
                 if gradient:
-                    return lambda: t.ops.aten.max_pool2d_with_indices_backward(dy, x, [window] * 2, [stride] * 2, [padding] * 2, [1, 1], False, places)
+                    return lambda: t.ops.aten.max_pool2d_with_indices_backward(
+                        dy, x, [window] * 2, [stride] * 2, [padding] * 2, [1, 1], False, places)
                 return lambda: F.max_pool2d(x, window, stride, padding)
             dy = t.randn_like(F.avg_pool2d(x, window, stride, padding))
             if gradient:
-                return lambda: t.ops.aten.avg_pool2d_backward(dy, x, [window] * 2, [stride] * 2, [padding] * 2, False, True, None)
+                return lambda: t.ops.aten.avg_pool2d_backward(
+                    dy, x, [window] * 2, [stride] * 2, [padding] * 2, False, True, None)
             return lambda: F.avg_pool2d(x, window, stride, padding)
-        return lambda t, F: [build(t, F, layout) for layout in (t.contiguous_format, t.channels_last)]
+        return lambda t, F: [build(t, F, layout)
+                             for layout in (t.contiguous_format, t.channels_last)]
 
     def enlarging(n, side, c, factor, mode, gradient):
         def build(t, F, layout):
@@ -117,7 +134,8 @@ def families():
             if gradient:
                 return lambda: t.ops.aten.upsample_bilinear2d_backward(dy, *sizes, False)
             return lambda: F.interpolate(x, scale_factor=factor, mode=mode)
-        return lambda t, F: [build(t, F, layout) for layout in (t.contiguous_format, t.channels_last)]
+        return lambda t, F: [build(t, F, layout)
+                             for layout in (t.contiguous_format, t.channels_last)]
 
     def looking_up(rows, width, shape, gradient=False, only=None):
         def make(t, F):
@@ -132,7 +150,8 @@ def families():
         def make(t, F):
             x, dy = t.randn(32, 128, 128), t.randn(32, 20, 128)
             index = t.randint(0, 128, (32, 20, 1)).expand(32, 20, 128)
-            return (lambda: t.zeros(32, 128, 128).scatter_add_(1, index, dy)) if gradient else (lambda: x.gather(1, index))
+            return (lambda: t.zeros(32, 128, 128).scatter_add_(1, index, dy)) if gradient else (
+                lambda: x.gather(1, index))
         return pointwise(make)
 
     def rows(shape, function):
@@ -145,14 +164,16 @@ def families():
         def make(t, F):
             x, dy = t.randn(shape), t.randn(shape)
             y = F.log_softmax(x, 1) if logarithm else F.softmax(x, 1)
-            backward = t.ops.aten._log_softmax_backward_data if logarithm else t.ops.aten._softmax_backward_data
+            backward = (t.ops.aten._log_softmax_backward_data if logarithm
+                        else t.ops.aten._softmax_backward_data)
             return lambda: backward(dy, y, 1, t.float32)
         return pointwise(make)
 
     def norm_gradient(t, F):
         x, dy, gamma, beta = t.randn(2048, 128), t.randn(2048, 128), t.randn(128), t.randn(128)
         y, mean, rstd = t.native_layer_norm(x, [128], gamma, beta, 1e-3)
-        return [lambda: t.ops.aten.native_layer_norm_backward(dy, x, [128], mean, rstd, gamma, beta, [True, True, True])]
+        return [lambda: t.ops.aten.native_layer_norm_backward(
+            dy, x, [128], mean, rstd, gamma, beta, [True, True, True])]
 
     def losses(shape, gradient, both=False, dense=False):
         def make(t, F):
@@ -182,12 +203,17 @@ def families():
     def moments(shape):
         def make(t, F):
             x, parameter = t.randn(shape), t.ones(shape[1])
-            return [lambda: t.var_mean(x, 0, unbiased=False), lambda: (x.mean(0), x.square().mean(0)),
-                    lambda: t.native_batch_norm(x, parameter, parameter, None, None, True, 0.1, 1e-3)]
+            return [lambda: t.var_mean(x, 0, unbiased=False),
+                    lambda: (x.mean(0), x.square().mean(0)),
+                    lambda: t.native_batch_norm(x, parameter, parameter, None, None, True, 0.1,
+                                                1e-3)]
         return make
 
-    updates = (("sgd_update", "SGD", {"lr": 0.1}), ("momentum_update", "SGD", {"lr": 0.1, "momentum": 0.9}), ("adam_update", "Adam", {}),
-               ("rmsprop_update", "RMSprop", {}), ("adagrad_update", "Adagrad", {}), ("nadam_update", "NAdam", {}))
+    updates = (("sgd_update", "SGD", {"lr": 0.1}),
+               ("momentum_update", "SGD", {"lr": 0.1, "momentum": 0.9}),
+               ("adam_update", "Adam", {}),
+               ("rmsprop_update", "RMSprop", {}), ("adagrad_update", "Adagrad", {}),
+               ("nadam_update", "NAdam", {}))
     sizes = (("121930", 121930), ("4M", MILLIONS))
     return {
         "element-wise": {
@@ -200,22 +226,34 @@ def families():
             "elementwise gelu_4M": one(MILLIONS, lambda t, F, x: F.gelu(x)),
             "elementwise chain4_4M": two(MILLIONS, MILLIONS, lambda t, a, b: t.relu(a * b + a) - a),
             "dropout 4M": one(MILLIONS, lambda t, F, x: F.dropout(x, 0.5)),
-            "cast u8_to_f32_4M": pointwise(lambda t, F: (lambda x: lambda: x.float())(t.randint(0, 256, (MILLIONS,), dtype=t.uint8))),
+            "cast u8_to_f32_4M": pointwise(lambda t,
+                                           F: (lambda x: lambda: x.float())(
+                                               t.randint(0, 256, (MILLIONS,), dtype=t.uint8))),
             "cast f32_to_f16_4M": one(MILLIONS, lambda t, F, x: x.half()),
-            "one_hot 64_10": pointwise(lambda t, F: (lambda x: lambda: F.one_hot(x, 10).float())(t.randint(0, 10, (64,)))),
+            "one_hot 64_10": pointwise(lambda t,
+                                       F: (lambda x: lambda: F.one_hot(x, 10).float())(
+                                           t.randint(0, 10, (64,)))),
         },
         "moving": {
             "broadcast_like row_4M": one((1, 64), lambda t, F, x: x.expand(65536, 64).contiguous()),
             "transpose 2048x2048": one((2048, 2048), lambda t, F, x: x.t().contiguous()),
-            "transpose 64x26x26x32_to_nchw": one((64, 26, 26, 32), lambda t, F, x: x.permute(0, 3, 1, 2).contiguous()),
+            "transpose 64x26x26x32_to_nchw": one(
+                (64, 26, 26, 32), lambda t, F, x: x.permute(0, 3, 1, 2).contiguous()),
             "slice half_of_2048x2048": one((2048, 2048), lambda t, F, x: x[:, 1024:].contiguous()),
-            "slice every_second_of_4096x1024": one((4096, 1024), lambda t, F, x: x[::2, 1::2].contiguous()),
-            "pad images_64x32x32x16": one((64, 32, 32, 16), lambda t, F, x: F.pad(x, (0, 0, 4, 4, 4, 4))),
-            "concat channels_64x28x28x24_12": two((64, 28, 28, 24), (64, 28, 28, 12), lambda t, a, b: t.cat((a, b), 3)),
-            "concat channels_64x28x28x84_12": two((64, 28, 28, 84), (64, 28, 28, 12), lambda t, a, b: t.cat((a, b), 3)),
-            "concat odd_channels_64x28x28x25_13": two((64, 28, 28, 25), (64, 28, 28, 13), lambda t, a, b: t.cat((a, b), 3)),
-            "concat rows_2x1024x1024": two((1024, 1024), (1024, 1024), lambda t, a, b: t.cat((a, b), 0)),
-            "split query_key_value_8x256x768": one((8, 256, 768), lambda t, F, x: [part.contiguous() for part in x.chunk(3, 2)]),
+            "slice every_second_of_4096x1024": one(
+                (4096, 1024), lambda t, F, x: x[::2, 1::2].contiguous()),
+            "pad images_64x32x32x16": one((64, 32, 32, 16), lambda t, F,
+                                          x: F.pad(x, (0, 0, 4, 4, 4, 4))),
+            "concat channels_64x28x28x24_12": two(
+                (64, 28, 28, 24), (64, 28, 28, 12), lambda t, a, b: t.cat((a, b), 3)),
+            "concat channels_64x28x28x84_12": two(
+                (64, 28, 28, 84), (64, 28, 28, 12), lambda t, a, b: t.cat((a, b), 3)),
+            "concat odd_channels_64x28x28x25_13": two(
+                (64, 28, 28, 25), (64, 28, 28, 13), lambda t, a, b: t.cat((a, b), 3)),
+            "concat rows_2x1024x1024": two((1024, 1024), (1024, 1024), lambda t, a,
+                                           b: t.cat((a, b), 0)),
+            "split query_key_value_8x256x768": one(
+                (8, 256, 768), lambda t, F, x: [part.contiguous() for part in x.chunk(3, 2)]),
             "upsample2d nearest_2_32x28x28x16": enlarging(32, 28, 16, 2, "nearest", False),
             "upsample2d bilinear_2_32x28x28x16": enlarging(32, 28, 16, 2, "bilinear", False),
             "upsample2d bilinear_4_8x64x64x3": enlarging(8, 64, 3, 4, "bilinear", False),
@@ -251,17 +289,20 @@ def families():
             "conv2d conv1_odd": convolution("forward", 61, 28, 1, 31),
             "conv2d conv2_b64": convolution("forward", 64, 13, 32, 64),
             "conv2d conv2_odd": convolution("forward", 61, 13, 31, 61),
-            "conv2d depthwise_64": convolution("forward", 32, 28, 64, 64, groups=64, padding=1, bias=False, relu=False),
+            "conv2d depthwise_64": convolution("forward", 32, 28, 64, 64, groups=64, padding=1,
+                                               bias=False, relu=False),
             "conv2d_data_grad conv1_b64": convolution("data", 64, 28, 1, 32),
             "conv2d_data_grad conv1_odd": convolution("data", 61, 28, 1, 31),
             "conv2d_data_grad conv2_b64": convolution("data", 64, 13, 32, 64),
             "conv2d_data_grad conv2_odd": convolution("data", 61, 13, 31, 61),
-            "conv2d_data_grad depthwise_64": convolution("data", 32, 28, 64, 64, groups=64, padding=1),
+            "conv2d_data_grad depthwise_64": convolution(
+                "data", 32, 28, 64, 64, groups=64, padding=1),
             "conv2d_filter_grad conv1_b64": convolution("filter", 64, 28, 1, 32),
             "conv2d_filter_grad conv1_odd": convolution("filter", 61, 28, 1, 31),
             "conv2d_filter_grad conv2_b64": convolution("filter", 64, 13, 32, 64),
             "conv2d_filter_grad conv2_odd": convolution("filter", 61, 13, 31, 61),
-            "conv2d_filter_grad depthwise_64": convolution("filter_alone", 32, 28, 64, 64, groups=64, padding=1),
+            "conv2d_filter_grad depthwise_64": convolution(
+                "filter_alone", 32, 28, 64, 64, groups=64, padding=1),
             "conv2d_transpose images_64x14x14x32": transposed,
         },
         "pooling": {
@@ -292,14 +333,19 @@ def families():
         "rows": {
             "argmax 64x10": rows((64, 10), lambda t, F, x, dy, labels: x.argmax(1)),
             "argmax 1024x1009": rows((1024, 1009), lambda t, F, x, dy, labels: x.argmax(1)),
-            **{"%s %s" % (name, text): rows(shape, lambda t, F, x, dy, labels, name=name: getattr(x, name)(1)) for name in ("cumsum", "cumprod")
-               for text, shape in (("64x10", (64, 10)), ("2x4096", (2, 4096)), ("1024x1024", (1024, 1024)), ("8x65536", (8, 65536)), ("1000003", (1, 1000003)))},
+            **{"%s %s" % (name, text): rows(shape, lambda t, F, x, dy, labels,
+                                            name=name: getattr(x, name)(1))
+               for name in ("cumsum", "cumprod")
+               for text, shape in (("64x10", (64, 10)), ("2x4096", (2, 4096)),
+                                   ("1024x1024", (1024, 1024)), ("8x65536", (8, 65536)),
+                                   ("1000003", (1, 1000003)))},
             "softmax 64x10": rows((64, 10), lambda t, F, x, dy, labels: F.softmax(x, 1)),
             "softmax 4096x1024": rows((4096, 1024), lambda t, F, x, dy, labels: F.softmax(x, 1)),
             "log_softmax 64x10": rows((64, 10), lambda t, F, x, dy, labels: F.log_softmax(x, 1)),
             "softmax_grad 1024x1024": softmax_gradient((1024, 1024), False),
             "log_softmax_grad 1024x1024": softmax_gradient((1024, 1024), True),
-            "layer_norm 2048x128": rows((2048, 128), lambda t, F, x, dy, labels: F.layer_norm(x, [128], x[0], x[1])),
+            "layer_norm 2048x128": rows((2048, 128), lambda t, F, x, dy,
+                                        labels: F.layer_norm(x, [128], x[0], x[1])),
             "layer_norm_grad 2048x128": norm_gradient,
             "sparse_crossentropy logits_64x10": losses((64, 10), False),
             "sparse_crossentropy logits_1024x1009": losses((1024, 1009), False),
@@ -309,10 +355,13 @@ def families():
             "sparse_crossentropy_grad both_1024x1009": losses((1024, 1009), True),
             "crossentropy logits_64x10": losses((64, 10), False, dense=True),
             "crossentropy_grad logits_64x10": losses((64, 10), True, dense=True),
-            "accuracy 64x10": rows((64, 10), lambda t, F, x, dy, labels: (x.argmax(1) == labels).float()),
-            "accuracy 1024x1009": rows((1024, 1009), lambda t, F, x, dy, labels: (x.argmax(1) == labels).float()),
+            "accuracy 64x10": rows((64, 10), lambda t, F, x, dy,
+                                   labels: (x.argmax(1) == labels).float()),
+            "accuracy 1024x1009": rows((1024, 1009), lambda t, F, x, dy,
+                                       labels: (x.argmax(1) == labels).float()),
         },
-        "updates": {"%s %s" % (op, text): optimizer(name, count, **settings) for op, name, settings in updates for text, count in sizes
+        "updates": {"%s %s" % (op, text): optimizer(name, count, **settings) for op, name,
+                    settings in updates for text, count in sizes
                     if (op, text) != ("momentum_update", "121930")},
     }
 
@@ -352,7 +401,8 @@ class Torch:
 
     def __init__(self, setting):
         command = [sys.executable, __file__, "--torch", *map(str, setting.arguments)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True,
                                         env=setting.environment)
 
     def measure(self, cases, seconds):
@@ -370,13 +420,16 @@ Cost = collections.namedtuple("Cost", "seconds gbytes gflop")
 
 def bench_ops(o, op, seconds):
     """By case: the least time of Ringfire, and what it moves and computes."""
-    command = [*o.ringfire, "bench", "ops", "--device", o.device, "--seconds", seconds, "--json", *(["--op", op] if op else [])]
+    command = [*o.ringfire, "ops", "--device", o.device, "--seconds", seconds, "--json",
+               *(["--op", op] if op else [])]
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
                           env=pytorch_settings.kept_memory.ENVIRONMENT)
     if done.returncode:
         sys.exit("failed: %s" % " ".join(map(str, command)))
     rows = [row for row in json.loads(done.stdout)["ops"] if row["chosen"]]
-    return {"%s %s" % (row["op"], row["case"]): Cost(row["seconds"], row["gbytes"] * row["seconds"], row["gflops"] * row["seconds"]) for row in rows}
+    return {"%s %s" % (row["op"],
+                       row["case"]): Cost(row["seconds"], row["gbytes"] * row["seconds"],
+                                          row["gflops"] * row["seconds"]) for row in rows}
 
 
 def mean(ratios):
@@ -419,7 +472,8 @@ def at_pace(ours, case):
     """Seconds, were a case as short as the shortest and as fast as those of PACES."""
     cost, moving, multiplying = ours[case], *(ours[pace] for pace in PACES)
     least = min(each.seconds for each in ours.values())
-    return min(cost.seconds, max(least, cost.gbytes * moving.seconds / moving.gbytes, cost.gflop * multiplying.seconds / multiplying.gflop))
+    return min(cost.seconds, max(least, cost.gbytes * moving.seconds / moving.gbytes,
+                                 cost.gflop * multiplying.seconds / multiplying.gflop))
 
 
 def report(o, table, ours, theirs):
@@ -455,16 +509,21 @@ def report(o, table, ours, theirs):
           + "; ".join("%s in %d cases" % pair for pair in won.most_common()))
     summary("all", rows)
     for least in LONG_CASES:
-        summary("of %.1f ms or more on one thread" % (least * 1e3), [row for row in rows if row["pytorch_1"] >= least])
+        summary("of %.1f ms or more on one thread" % (least * 1e3),
+                [row for row in rows if row["pytorch_1"] >= least])
     if all(case in ours for case in PACES):
-        summary("all at the pace of %s and %s" % tuple(case.split()[1] for case in PACES), [dict(row, seconds=at_pace(ours, row["case"])) for row in rows])
+        summary("all at the pace of %s and %s" % tuple(case.split()[1] for case in PACES),
+                [dict(row, seconds=at_pace(ours, row["case"])) for row in rows])
     if o.json:
         o.json.write_text(json.dumps({"threads": o.threads, "rows": rows}, indent=1))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire")])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("--ringfire", type=shlex.split,
+                        default=[str(ROOT / "build/release/tools/ringfire-bench")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--ops", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=3)
@@ -480,7 +539,8 @@ def main():
     if o.check:
         check(o, table)
     if not importlib.util.find_spec("torch"):
-        parser.error("%s has no PyTorch; Debian's python3-torch belongs to /usr/bin/python3" % sys.executable)
+        parser.error("%s has no PyTorch; Debian's python3-torch belongs to /usr/bin/python3"
+                     % sys.executable)
     unknown = set(o.ops or ()) - {case.split()[0] for cases in table.values() for case in cases}
     if unknown:
         parser.error("there is nothing to compare %s with" % ", ".join(sorted(unknown)))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings with which users run PyTorch on a processor: a comparison takes the best of them (pytorch_zoo.py, pytorch_ops.py).
+"""The settings with which users run PyTorch on a processor: a comparison takes the best of them
+(pytorch_zoo.py, pytorch_ops.py).
 
-Its own threads and those of its BLAS are different pools, which get in each other's way: Debian's PyTorch with two of both on two cores
-trains small networks up to three times slower than with two and one. Pools are made when a process starts, so each setting has a process
-of its own."""
+Its own threads and those of its BLAS are different pools, which get in each other's way: Debian's
+PyTorch with two of both on two cores trains small networks up to three times slower than with two
+and one. Pools are made when a process starts, so each setting has a process of its own."""
 import dataclasses
 import pathlib
 import sys
@@ -56,8 +57,9 @@ def best(rates):
 
 
 def find_best(cores, images, measure):
-    """The setting of the highest rate, and all rates. `measure` takes a setting and returns its rate, or None where it does not run.
-    `images`: the network takes pictures, so that layouts differ. Compiling is tried with the best threads and layout."""
+    """The setting of the highest rate, and all rates. `measure` takes a setting and returns its
+    rate, or None where it does not run. `images`: the network takes pictures, so that layouts
+    differ. Compiling is tried with the best threads and layout."""
     rates = {}
     for setting in of_threads(cores):
         for channels_last in (False, True)[:1 + images]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of the networks of `ringfire bench zoo` in PyTorch, and how fast they are (pytorch_zoo.py, tests/gpu_day/baseline.py)."""
+"""Training steps of the networks of `ringfire-bench zoo` in PyTorch, and how fast they are
+(pytorch_zoo.py, tests/gpu_day/baseline.py)."""
 import dataclasses
 import statistics
 import time
@@ -10,10 +11,13 @@ import torch.nn.functional as F
 import pytorch_networks as networks
 
 SIDE, CLASSES, BLOCK, VOCABULARY = 28, 10, networks.BLOCK, networks.VOCABULARY
-PAIR, WORDS, USERS, ITEMS = networks.PAIR, 100, networks.USERS, networks.ITEMS  # lengths of translations and texts, rows of the tables
+# lengths of translations and texts, rows of the tables
+PAIR, WORDS, USERS, ITEMS = networks.PAIR, 100, networks.USERS, networks.ITEMS
 # What is counted, and how many of them an example has.
-UNITS = {"cnn": ("images", 1), "resnet": ("images", 1), "densenet": ("images", 1), "vae": ("images", 1), "gpt": ("tokens", BLOCK), "bert": ("tokens", 64),
-         "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR), "lstm": ("texts", 1), "ncf": ("ratings", 1)}
+UNITS = {"cnn": ("images", 1), "resnet": ("images", 1), "densenet": ("images", 1),
+         "vae": ("images", 1), "gpt": ("tokens", BLOCK), "bert": ("tokens", 64),
+         "transformer": ("tokens", PAIR), "gru": ("tokens", PAIR), "lstm": ("texts", 1),
+         "ncf": ("ratings", 1)}
 WARM_UP, SLICES = 3, 5
 
 
@@ -28,15 +32,21 @@ def data_of(name, batch, network):
     if UNITS[name][0] == "images":
         return [torch.rand(batch, 1, SIDE, SIDE)], [torch.arange(batch) % CLASSES], F.cross_entropy
     if name == "gpt":
-        return [numbers(VOCABULARY, batch, BLOCK)], [numbers(VOCABULARY, batch * BLOCK)], F.cross_entropy
+        return [numbers(VOCABULARY, batch,
+                        BLOCK)], [numbers(VOCABULARY, batch * BLOCK)], F.cross_entropy
     if name == "bert":
         passages, masked = (batch, network.length), (batch, network.predictions)
-        inputs = [numbers(network.vocabulary, *passages), torch.randint(0, 2, passages), torch.randint(0, network.length, masked)]
-        labels = [numbers(network.vocabulary, batch * network.predictions), torch.randint(0, 2, (batch,))]
-        return inputs, labels, lambda outputs, *both: sum(F.cross_entropy(output, label) for output, label in zip(outputs, both))
+        inputs = [numbers(network.vocabulary, *passages), torch.randint(0, 2, passages),
+                  torch.randint(0, network.length, masked)]
+        labels = [numbers(network.vocabulary, batch * network.predictions),
+                  torch.randint(0, 2, (batch,))]
+        return inputs, labels, lambda outputs, *both: sum(
+            F.cross_entropy(output, label) for output, label in zip(outputs, both))
     if UNITS[name][0] == "tokens":
-        return [numbers(network.vocabulary, batch, PAIR) for _ in range(2)], [numbers(network.vocabulary, batch * PAIR)], F.cross_entropy
-    inputs = [numbers(1000, batch, WORDS)] if name == "lstm" else [numbers(USERS, batch), numbers(ITEMS, batch)]
+        return [numbers(network.vocabulary, batch, PAIR)
+                for _ in range(2)], [numbers(network.vocabulary, batch * PAIR)], F.cross_entropy
+    inputs = [numbers(1000, batch, WORDS)] if name == "lstm" else [
+        numbers(USERS, batch), numbers(ITEMS, batch)]
     return inputs, [(torch.arange(batch) % 2).float()[:, None]], F.binary_cross_entropy_with_logits
 
 
@@ -57,7 +67,8 @@ class Form:
     captured: bool = False       # the whole step as a CUDA graph
 
     def __str__(self):
-        ways = (self.captured, "graph"), (self.compiled, "compiled"), (self.channels_last, "channels last")
+        ways = (self.captured, "graph"), (self.compiled,
+                                          "compiled"), (self.channels_last, "channels last")
         chosen = [name for holds, name in ways if holds]
         return ", ".join(chosen if self.captured or self.compiled else ["eager", *chosen])
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The networks of `ringfire bench zoo` beside the same ones in PyTorch on the CPU, in turns, each in a process of its own.
+"""The networks of `ringfire-bench zoo` beside the same ones in PyTorch on the CPU, in turns, each
+in a process of its own.
 
 PyTorch has the setting that it is fastest with here (pytorch_settings.py), which a first pass finds
 for each network: threads of its own and of its BLAS, layout of images, compiled or not. Prints for
@@ -8,7 +9,8 @@ each network how many images or tokens a second each of them trains, the median 
 rounds, and which setting won (--all: how all of them did); at the end the geometric mean of the
 ratios. For an idle machine. Needs PyTorch (Debian: python3-torch and libopenblas0-pthread).
 
-With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet --exec lavapipe build/release/tools/ringfire'.
+With another driver, such as lavapipe of Debian testing (tests/fleet): --ringfire 'tests/fleet
+--exec lavapipe build/release/tools/ringfire-bench'.
 
 Usage: tests/bench/pytorch_zoo.py [--ringfire COMMAND] [--device NAME] [--models NAME,...]
                                   [--rounds N] [--seconds X] [--threads N] [--all]"""
@@ -30,7 +32,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def measure_torch(name, batch, seconds, setting):
-    """Trains for so many seconds after three steps; prints units a second and the peak of memory."""
+    """Trains for so many seconds after three steps; prints units a second and the peak of
+    memory."""
     import torch
 
     import pytorch_training
@@ -53,7 +56,7 @@ def start(command, environment=pytorch_settings.kept_memory.ENVIRONMENT):
 
 
 def start_ringfire(o, name):
-    found = start([*o.ringfire, "bench", "zoo", "--device", o.device, "--model", name,
+    found = start([*o.ringfire, "zoo", "--device", o.device, "--model", name,
                    "--seconds", o.seconds, "--json"])
     return found["networks"][0] if found else sys.exit(1)
 
@@ -90,13 +93,17 @@ def compare(o, name, unit):
     memory = [max(r[i]["peak_bytes"] for r in rounds) / 1e6 for i in (0, 1)]
     ratio = statistics.median(ratios)
     print("%-11s %10.0f %7s/s %10.0f %7s/s   %.2f (%.2f to %.2f)   %5.0f, %5.0f   %s" % (
-        name, median[0], unit, median[1], unit, ratio, ratios[0], ratios[-1], *memory, setting), flush=True)
+        name, median[0], unit, median[1], unit, ratio, ratios[0], ratios[-1], *memory, setting),
+          flush=True)
     return ratio
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=shlex.split, default=[str(ROOT / "build/release/tools/ringfire")])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("--ringfire", type=shlex.split,
+                        default=[str(ROOT / "build/release/tools/ringfire-bench")])
     parser.add_argument("--device", default="llvmpipe")
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--rounds", type=int, default=5)
@@ -110,11 +117,13 @@ def main():
         name, batch, *setting = o.torch
         return measure_torch(name, int(batch), o.seconds, pytorch_settings.of_arguments(setting))
     if not importlib.util.find_spec("torch"):
-        parser.error("%s has no PyTorch; Debian's python3-torch belongs to /usr/bin/python3" % sys.executable)
+        parser.error("%s has no PyTorch; Debian's python3-torch belongs to /usr/bin/python3"
+                     % sys.executable)
     from pytorch_training import UNITS
 
     if unknown := set(o.models or ()) - set(UNITS):
-        parser.error("there is no network %s; possible are %s" % (", ".join(sorted(unknown)), ", ".join(UNITS)))
+        parser.error("there is no network %s; possible are %s"
+                     % (", ".join(sorted(unknown)), ", ".join(UNITS)))
     print("%-11s %20s %20s   %-21s  peak MB, PyTorch's   its best setting: own + BLAS threads" % (
         "network", "ringfire", "PyTorch", "ratio (range)"))
     ratios = [compare(o, name, UNITS[name][0]) for name in o.models or UNITS]

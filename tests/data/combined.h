@@ -78,7 +78,7 @@ static inline int read_pass(const rf_dataset *d, uint64_t epoch, int32_t *out)
     return n;
 }
 
-/* Of scalars: all values of a pass. */
+/* Reads all values of a pass over scalars. */
 static inline int read_scalars(const rf_dataset *d, int32_t *out)
 {
     int32_t n[MOST_NUMBERS];

@@ -21,7 +21,7 @@ static const rf_element_spec number = { .num_components = 1, .dtype = { RF_I32 }
 
 typedef enum source { ARRAY, GENERATOR, NUM_SOURCES } source;
 
-/* What a function that fails does: once at element `at`, or at every third call. */
+/* The habits of a function that fails: once at element `at`, or at every third call. */
 typedef struct faults {
     int64_t at; /* -1: nowhere */
     bool often;

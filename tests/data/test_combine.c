@@ -207,7 +207,7 @@ static rf_result fail_once(void *user, const rf_element *in, rf_element *out)
     return RF_OK;
 }
 
-/* What the other input gave already is not lost when one fails. */
+/* An element that the other input gave already is not lost when one fails. */
 static void test_failures_lose_no_element(void **state)
 {
     (void)state;

@@ -167,7 +167,8 @@ static void test_line_ends(void **state)
     FAILS(read_table("a,b\r1,2\r3\r", p, &d), RF_ERROR_CORRUPT_DATA, "table.csv:3: 1 columns, but line 1 has 2");
 }
 
-/* What other programs write: gzipped tables are read, of one member or more; tables in UTF-16 and UTF-32 are named. */
+/* Tables as other programs write them: gzipped tables are read, of one member or more; tables in UTF-16 and UTF-32 are
+ * named. */
 static void test_encodings(void **state)
 {
     (void)state;
@@ -333,7 +334,7 @@ static rf_dataset *several(const uint32_t *column)
     return d;
 }
 
-/* Of one value each, in a directory. */
+/* Makes files of one value each, in a directory. */
 static void make_parts(const char *directory, int count)
 {
     if (*directory) assert_int_equal(mkdir(in(directory), 0700), 0);

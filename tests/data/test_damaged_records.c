@@ -96,7 +96,7 @@ static void test_truncated_files(void **state)
     }
 }
 
-/* What is wrong in one place is named there; the same error comes again, and what is before it is read. */
+/* Damage in one place is named there; the same error comes again, and what is before it is read. */
 static void test_messages(void **state)
 {
     (void)state;

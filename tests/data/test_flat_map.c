@@ -24,7 +24,7 @@ static rf_dataset *ranges(const range *list, int64_t count, bool in_order)
     return d;
 }
 
-/* What the functions of a test do besides. */
+/* Other things that the functions of a test do. */
 typedef struct habits {
     bool in_order, shuffled;
     int32_t fails_at; /* the first number of the range that is refused once; 0: none */
@@ -202,7 +202,7 @@ static void test_cardinality_and_batches(void **state)
     assert_int_equal(rf_dataset_cardinality(d), RF_CARDINALITY_INFINITE);
     rf_dataset_destroy(&d);
     rf_dataset_destroy(&in);
-    /* Of an input that is batched, the step's elements are not. */
+    /* The step's elements are not batched where its input is. */
     in = count_from(0, 6);
     APPLY(in, rf_dataset_batch(in, 3, false, &applied_));
     OK(rf_dataset_flat_map(in, slice_rows, NULL, &one_number, &d));
@@ -219,7 +219,7 @@ static void test_cardinality_and_batches(void **state)
     rf_dataset_destroy(&in);
 }
 
-/* What lies below the step says nothing about batches within its elements. */
+/* Steps below this one say nothing about batches within its elements. */
 static void test_batches_end_at_the_step(void **state)
 {
     (void)state;

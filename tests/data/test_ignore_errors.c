@@ -151,7 +151,7 @@ static rf_dataset *ignoring(int step, bool indexed)
     return d;
 }
 
-/* What is left, as sum and number of values, and how many failed. */
+/* The elements that are left, as sum and number of values, and how many failed. */
 static const struct {
     int values, sum, ignored;
 } expected[STEPS] = {
@@ -312,7 +312,7 @@ static void test_lines(void **state)
     scratch_remove(folder);
 }
 
-/* What is left out of a file takes time in proportion. */
+/* Lines that are left out of a file take time in proportion. */
 static void test_many_long_lines(void **state)
 {
     (void)state;

@@ -363,7 +363,7 @@ static void test_other_jpeg(void **state)
 
 /* ---- sizes ---- */
 
-/* What torch.nn.functional.interpolate(mode="bilinear", align_corners=False) gives, rounded (make_resized.py). */
+/* The results of torch.nn.functional.interpolate(mode="bilinear", align_corners=False), rounded (make_resized.py). */
 static void test_resize(void **state)
 {
     (void)state;
@@ -569,7 +569,7 @@ static void test_positions_and_shares(void **state)
     }
 }
 
-/* What is no image but has the name of one is named when its turn comes, at once; a good link is an image. */
+/* A file that is no image but has the name of one is named when its turn comes, at once; a good link is an image. */
 static void test_special_files(void **state)
 {
     (void)state;

@@ -58,7 +58,7 @@ static rf_dataset *buckets(uint32_t batch_size, bool drop_remainder)
     return d;
 }
 
-/* What the step should do, done plainly: the indices of each batch in order. Returns the number of batches. */
+/* The step's work, done plainly: the indices of each batch in order. Returns the number of batches. */
 static int plan(uint32_t batch_size, bool drop_remainder, int32_t batches[][ELEMENTS], int *sizes, uint32_t *lengths)
 {
     int32_t waiting[3][ELEMENTS];
@@ -214,7 +214,7 @@ static void test_types_of_padding(void **state)
     rf_dataset_destroy(&d);
 }
 
-/* What was kept or shuffled below has its length still. */
+/* Elements that were kept or shuffled below have their length still. */
 static rf_dataset *shuffled_buckets(int which)
 {
     rf_dataset *d = sentences();

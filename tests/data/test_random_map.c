@@ -207,7 +207,7 @@ static rf_dataset *images(void)
     return d;
 }
 
-/* What the image would be with these choices. */
+/* Makes the image with these choices. */
 static void vary(const rf_augment_params *p, bool flip, int down, int right, float out[PIXELS])
 {
     for (int y = 0; y < HEIGHT; y++)

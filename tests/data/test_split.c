@@ -91,7 +91,7 @@ static void mixing_parts_are_warned_of(void **state)
 
 /* ---- a split ---- */
 
-/* Of what is in a part, a bit each; `n`: how many. */
+/* The elements in a part, a bit each; `n`: how many. */
 static uint32_t elements_of(const rf_dataset *d, uint64_t pass, int *n)
 {
     int32_t numbers[MOST_NUMBERS];

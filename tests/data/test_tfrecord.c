@@ -465,7 +465,7 @@ static rf_result stumble_at_14(void *user, const rf_element *in, rf_element *out
     return RF_OK;
 }
 
-/* Of a worker's rows, those that are there before a failure are kept. */
+/* A worker's rows that are there before a failure are kept. */
 static void test_failures_lose_no_row(void **state)
 {
     (void)state;

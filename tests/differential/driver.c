@@ -321,7 +321,7 @@ static rf_tensor top_k(rf_trace *t, const step *s, rf_tensor x)
     return number(s, 1) != 0 ? indices : values;
 }
 
-/* What takes more than operands. */
+/* Calls operations that take more than operands. */
 static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b)
 {
     const char *name = s->name;

@@ -1,164 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's operations in PyTorch, in double precision, and how far a correct result in single precision may be from them.
-
-Error model. Every operand of an operation carries a relative error of EDGE (four unit roundoffs) at most, and so does every gradient on
-its way back; a sum of n terms t_i adds sqrt(n) unit roundoffs of sum |t_i|, the probabilistic bound of Higham & Mary, "A new approach to
-probabilistic rounding error analysis" (2019), wherever the library adds: products of matrices, convolutions, means, scans, broadcast
-operands' gradients. Functions that Vulkan allows absolute errors (logarithms near 1) or that are approximated (the normal distribution
-function) add theirs. SAMPLES evaluations with errors drawn at random within these limits, forwards and backwards, show what they come
-to in each element of each result, cancellation and ill-conditioned steps included; a result may be FACTOR times the root of the mean
-square of that away from the undisturbed one. What the model cannot see is a sample where a discontinuity is crossed by the library but by
-no disturbed evaluation: it takes an operand within rounding of the jump.
-"""
+"""The library's operations in PyTorch, in double precision, and how far a correct result in single
+precision may be from them (error_model.py)."""
 import math
 
 import numpy
 import torch
 
-ROUNDOFF = 2.0 ** -24
-EDGE = 4 * ROUNDOFF
-TINY = 2.0 ** -126  # below this, numbers may be flushed to zero
-LOG_NEAR_ONE = 2.0 ** -21  # Vulkan: absolute error of log between 0.5 and 2
-NORMAL_CDF = 1.5e-7  # of erf, in Abramowitz & Stegun's formula 7.1.26
-SAMPLES = 8
-FACTOR = 16
-
-VALID, SAME, EXPLICIT = range(3)
-F32, F16, BF16, I32, U8 = 1, 2, 3, 4, 5
-ROUNDED = {F16: torch.float16, BF16: torch.bfloat16}
-
-
-class Errors:
-    """Draws errors; without a generator there are none."""
-
-    def __init__(self, generator=None):
-        self.generator = generator
-
-    def within(self, limit):
-        """A tensor of errors, each of at most this size."""
-        return limit * (2 * torch.rand(limit.shape, generator=self.generator, dtype=torch.float64) - 1)
-
-    def disturb(self, x, more=0.0):
-        if self.generator is None:
-            return x
-        limit = torch.nan_to_num(x.abs() * EDGE, nan=0.0, posinf=0.0)
-        return x + self.within(limit + (limit > 0) * TINY + more)
-
-    def sums(self, terms, sizes):
-        """Of sums of so many terms, whose sizes add up to this."""
-        limit = torch.nan_to_num(ROUNDOFF * terms.sqrt() * sizes, nan=0.0, posinf=0.0)
-        return self.within(limit + (limit > 0) * TINY)
-
-
-class Edge(torch.autograd.Function):
-    """A value on its way to an operation, its gradient on the way back."""
-
-    @staticmethod
-    def forward(ctx, x, errors, more):
-        ctx.errors = errors
-        return errors.disturb(x, more)
-
-    @staticmethod
-    def backward(ctx, g):
-        return ctx.errors.disturb(g), None, None
-
-
-class Sums(torch.autograd.Function):
-    """A function that is linear in each operand with coefficients 0 and 1: each element of the result, and of each gradient, is a sum
-    of products. The function of ones counts the terms, that of absolute values adds their sizes."""
-
-    @staticmethod
-    def forward(ctx, function, errors, *operands):
-        ctx.function, ctx.errors = function, errors
-        ctx.save_for_backward(*operands)
-        y = function(*operands)
-        if errors.generator is None:
-            return y
-        terms = function(*[torch.ones_like(x) for x in operands])
-        return y + errors.sums(terms, function(*[x.abs() for x in operands]))
-
-    @staticmethod
-    def backward(ctx, g):
-        def pulled(operands, g):
-            with torch.enable_grad():
-                leaves = [x.detach().requires_grad_() for x in operands]
-                return torch.autograd.grad(ctx.function(*leaves), leaves, g)
-
-        operands = ctx.saved_tensors
-        grads = pulled(operands, g)
-        if ctx.errors.generator is not None:
-            terms = pulled([torch.ones_like(x) for x in operands], torch.ones_like(g))
-            sizes = pulled([x.abs() for x in operands], g.abs())
-            grads = [x + ctx.errors.sums(n, s) for x, n, s in zip(grads, terms, sizes)]
-        return (None, None, *grads)
-
-
-class FromResult(torch.autograd.Function):
-    """A function whose slope is computed from its result, as is usual: where that is near 1, its rounding is most of 1 - y."""
-
-    @staticmethod
-    def forward(ctx, function, slope, errors, x):
-        ctx.slope = slope
-        y = errors.disturb(function(x))
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx, g):
-        return None, None, None, g * ctx.slope(*ctx.saved_tensors)
-
-
-class Gelu(torch.autograd.Function):
-    """Its slope is a sum of two terms, which cancel for negative x: the distribution function, and x times the density, in which the
-    exponential function has errors that grow with its operand."""
-
-    @staticmethod
-    def forward(ctx, x, errors, form):
-        ctx.errors, ctx.form = errors, form
-        ctx.save_for_backward(x)
-        return torch.nn.functional.gelu(x, approximate=form)
-
-    @staticmethod
-    def backward(ctx, g):
-        x, = ctx.saved_tensors
-        with torch.enable_grad():
-            leaf = x.detach().requires_grad_()
-            slope, = torch.autograd.grad(torch.nn.functional.gelu(leaf, approximate=ctx.form).sum(), leaf)
-        if ctx.errors.generator is not None:
-            density = (-0.5 * x * x).exp() * 0.4
-            distribution = 0.5 * torch.erfc(-x * math.sqrt(0.5))
-            slope = slope + ctx.errors.within(EDGE * (distribution + (1 + x * x) * x.abs() * density) + NORMAL_CDF)
-        return g * slope, None, None
-
-
-class Rounded(torch.autograd.Function):
-    """To a type of 16 bits and back, and so the gradient."""
-
-    @staticmethod
-    def forward(ctx, x, dtype):
-        ctx.dtype = dtype
-        return x.float().to(dtype).double()
-
-    @staticmethod
-    def backward(ctx, g):
-        return g.float().to(ctx.dtype).double(), None
-
-
-class Power(torch.autograd.Function):
-    """a^b with the slopes that src/ops/elementwise_table.c states."""
-
-    @staticmethod
-    def forward(ctx, a, b):
-        y = a ** b
-        ctx.save_for_backward(a, b, y)
-        return y
-
-    @staticmethod
-    def backward(ctx, g):
-        a, b, y = ctx.saved_tensors
-        zero = torch.zeros_like(g)
-        return (torch.where(b == 0, zero, g * b * a ** (b - 1)), torch.where((a == 0) & (b >= 0), zero, g * y * a.log()))
-
+from error_model import (BF16, EXPLICIT, Edge, Errors, F16, F32, FACTOR, FromResult, Gelu, I32,
+                         LOG_NEAR_ONE, NORMAL_CDF, Power, ROUNDED, ROUNDOFF, Rounded, SAMPLES, Sums,
+                         TINY, U8, VALID)
 
 # ---- operations: what(errors, operands, numbers); operands have been on an edge ----
 
@@ -167,7 +17,8 @@ def broadcast(function):
 
     def op(errors, operands, numbers):
         shape = torch.broadcast_shapes(*[x.shape for x in operands])
-        return function(*[x if x.shape == shape else Sums.apply(lambda v: v.expand(shape), errors, x) for x in operands])
+        return function(*[x if x.shape == shape
+                          else Sums.apply(lambda v: v.expand(shape), errors, x) for x in operands])
 
     return op
 
@@ -177,7 +28,8 @@ def unary(function):
 
 
 def step(function):
-    """Gradients stop there: they are not zeros, which would make NaN of an infinite slope before it."""
+    """Gradients stop there: they are not zeros, which would make NaN of an infinite slope before
+    it."""
     return lambda errors, operands, numbers: function(operands[0].detach())
 
 
@@ -199,7 +51,8 @@ def power(errors, operands, numbers):
     """By exp2(b log2 a)."""
     a, b = operands
     y = Power.apply(a, b)
-    exponent = torch.nan_to_num((b * a.abs().log()).abs() * ROUNDOFF * 4 + b.abs() * LOG_NEAR_ONE, nan=0.0, posinf=0.0)
+    exponent = torch.nan_to_num((b * a.abs().log()).abs() * ROUNDOFF * 4 + b.abs() * LOG_NEAR_ONE,
+                                nan=0.0, posinf=0.0)
     return Edge.apply(y, errors, (exponent * y.abs()).detach())
 
 
@@ -254,12 +107,14 @@ def expm1(errors, operands, numbers):
 
 
 def erf(errors, operands, numbers):
-    y = WithSlope.apply(torch.erf, lambda x: 2 / math.sqrt(math.pi) * (-x * x).exp(), lambda x: of_exp(x * x), errors, operands[0])
+    y = WithSlope.apply(torch.erf, lambda x: 2 / math.sqrt(math.pi) * (-x * x).exp(),
+                        lambda x: of_exp(x * x), errors, operands[0])
     return Edge.apply(y, errors, 2 * NORMAL_CDF)
 
 
 def softplus(errors, operands, numbers):
-    y = WithSlope.apply(lambda x: -torch.nn.functional.logsigmoid(-x), torch.sigmoid, of_exp, errors, operands[0])
+    y = WithSlope.apply(lambda x: -torch.nn.functional.logsigmoid(-x), torch.sigmoid, of_exp,
+                        errors, operands[0])
     x = operands[0].detach()
     return Edge.apply(y, errors, (of_exp(x) + LOG_NEAR_ONE) * (-x.abs()).exp())
 
@@ -277,11 +132,15 @@ def mish(errors, operands, numbers):
     return operands[0] * tanh(errors, [softplus(errors, operands, [])], [])
 
 
-ACTIVATIONS = {0: unary(lambda x: x * 1), 1: unary(torch.relu), 2: unary(lambda x: torch.nn.functional.leaky_relu(x, 0.2)), 3: sigmoid, 4: tanh,
-               5: lambda errors, operands, numbers: gelu(errors, operands, [0]), 6: lambda errors, operands, numbers: softmax(errors, operands, []),
-               7: lambda errors, operands, numbers: gelu(errors, operands, [1]), 8: lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
+ACTIVATIONS = {0: unary(lambda x: x * 1), 1: unary(torch.relu),
+               2: unary(lambda x: torch.nn.functional.leaky_relu(x, 0.2)), 3: sigmoid, 4: tanh,
+               5: lambda errors, operands, numbers: gelu(errors, operands, [0]), 6: lambda errors,
+               operands, numbers: softmax(errors, operands, []),
+               7: lambda errors, operands, numbers: gelu(errors, operands, [1]), 8: lambda errors,
+               operands, numbers: operands[0] * sigmoid(errors, operands, []),
                9: lambda errors, operands, numbers: elu(errors, operands, [1.0]),
-               10: lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]), 11: softplus,
+               10: lambda errors, operands,
+               numbers: 1.05070098 * elu(errors, operands, [1.67326324]), 11: softplus,
                12: mish, 13: hard_silu}
 
 
@@ -291,7 +150,8 @@ def activate(errors, operands, numbers):
 
 def matmul(errors, operands, numbers):
     def product(a, b):
-        return (a.transpose(-1, -2) if numbers[0] else a) @ (b.transpose(-1, -2) if numbers[1] else b)
+        return (a.transpose(-1, -2) if numbers[0]
+                else a) @ (b.transpose(-1, -2) if numbers[1] else b)
 
     return Sums.apply(product, errors, *operands)
 
@@ -310,36 +170,43 @@ def padding_of(numbers, pads, size, extent, stride):
 
 
 def conv2d(errors, operands, numbers):
-    stride, dilation, groups, pads = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]], numbers[5] or 1, numbers[6:10]
+    stride, dilation = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]]
+    groups, pads = numbers[5] or 1, numbers[6:10]
     size, kernel = operands[0].shape[1:3], operands[1].shape[:2]
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     top, bottom, left, right = padding_of(numbers, pads, size, extent, stride)
 
     def convolution(x, k):
         images = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom))
-        y = torch.nn.functional.conv2d(images.contiguous(), k.permute(3, 2, 0, 1).contiguous(), stride=stride, dilation=dilation, groups=groups)
+        y = torch.nn.functional.conv2d(images.contiguous(), k.permute(3, 2, 0, 1).contiguous(),
+                                       stride=stride, dilation=dilation, groups=groups)
         return y.permute(0, 2, 3, 1)
 
     return Sums.apply(convolution, errors, *operands)
 
 
 def conv2d_transpose(errors, operands, numbers):
-    stride, dilation, groups, pads = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]], numbers[5] or 1, numbers[6:10]
+    stride, dilation = [n or 1 for n in numbers[1:3]], [n or 1 for n in numbers[3:5]]
+    groups, pads = numbers[5] or 1, numbers[6:10]
     size, kernel = operands[0].shape[1:3], operands[1].shape[:2]
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     if numbers[0] == 0:
         out, before = [n * s + max(k - s, 0) for n, s, k in zip(size, stride, extent)], [0, 0]
     elif numbers[0] == 1:
-        out, before = [n * s for n, s in zip(size, stride)], [max(k - s, 0) // 2 for s, k in zip(stride, extent)]
+        out, before = [n * s for n,
+                       s in zip(size, stride)], [max(k - s, 0) // 2 for s, k in zip(stride, extent)]
     else:
-        out = [(n - 1) * s + k - pads[2 * i] - pads[2 * i + 1] for i, (n, s, k) in enumerate(zip(size, stride, extent))]
+        out = [(n - 1) * s + k - pads[2 * i] - pads[2 * i + 1] for i,
+               (n, s, k) in enumerate(zip(size, stride, extent))]
         before = [pads[0], pads[2]]
 
     def convolution(x, k):
-        y = torch.nn.functional.conv_transpose2d(x.permute(0, 3, 1, 2).contiguous(), k.permute(3, 2, 0, 1).contiguous(), stride=stride,
+        y = torch.nn.functional.conv_transpose2d(
+            x.permute(0, 3, 1, 2).contiguous(), k.permute(3, 2, 0, 1).contiguous(), stride=stride,
                                                  dilation=dilation, groups=groups)
         after = [o + b - n for o, b, n in zip(out, before, y.shape[2:])]  # below 0: cut off
-        return torch.nn.functional.pad(y, (-before[1], after[1], -before[0], after[0])).permute(0, 2, 3, 1)
+        return torch.nn.functional.pad(y, (-before[1], after[1], -before[0],
+                                           after[0])).permute(0, 2, 3, 1)
 
     return Sums.apply(convolution, errors, *operands)
 
@@ -351,21 +218,25 @@ def pool_geometry(x, numbers):
 
 
 def parts_of_results(n, factor, bilinear):
-    """What each of n elements has in each of n * factor results, by PyTorch, but without the rounding of its coordinates: it would give a
-    neighbour a part of 1e-17 where there is none."""
+    """What each of n elements has in each of n * factor results, by PyTorch, but without the
+    rounding of its coordinates: it would give a neighbour a part of 1e-17 where there is none."""
     mode = {"mode": "linear", "align_corners": False} if bilinear else {"mode": "nearest"}
-    parts = torch.nn.functional.interpolate(torch.eye(n, dtype=torch.float64)[:, None, :], scale_factor=factor, **mode)[:, 0, :]
+    parts = torch.nn.functional.interpolate(torch.eye(n, dtype=torch.float64)[:, None, :],
+                                            scale_factor=factor, **mode)[:, 0, :]
     return (parts * 2 * factor).round() / (2 * factor)
 
 
 def upsample2d(errors, operands, numbers):
-    down, right = (parts_of_results(operands[0].shape[1 + axis], numbers[1 + axis], numbers[0]) for axis in range(2))
-    return Sums.apply(lambda x: torch.einsum("nhwc,hy,wx->nyxc", x, down, right), errors, operands[0])
+    down, right = (parts_of_results(operands[0].shape[1 + axis], numbers[1 + axis], numbers[0])
+                   for axis in range(2))
+    return Sums.apply(lambda x: torch.einsum("nhwc,hy,wx->nyxc", x, down, right), errors,
+                      operands[0])
 
 
 def max_pool2d(errors, operands, numbers):
     window, stride, (top, bottom, left, right) = pool_geometry(operands[0], numbers)
-    images = torch.nn.functional.pad(operands[0].permute(0, 3, 1, 2), (left, right, top, bottom), value=-math.inf)
+    images = torch.nn.functional.pad(operands[0].permute(0, 3, 1, 2), (left, right, top, bottom),
+                                     value=-math.inf)
     return torch.nn.functional.max_pool2d(images, window, stride).permute(0, 2, 3, 1)
 
 
@@ -374,7 +245,8 @@ def avg_pool2d(errors, operands, numbers):
 
     def total(x):
         images = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom))
-        return torch.nn.functional.avg_pool2d(images, window, stride, divisor_override=1).permute(0, 2, 3, 1)
+        return torch.nn.functional.avg_pool2d(images, window, stride,
+                                              divisor_override=1).permute(0, 2, 3, 1)
 
     return Sums.apply(total, errors, operands[0]) / total(torch.ones_like(operands[0]))
 
@@ -414,7 +286,8 @@ def moments(errors, operands, numbers):
     if not variance:
         return reduce_mean(errors, operands, [keep, *axes])
     mean = Edge.apply(reduce_mean(errors, operands, [1, *axes]), errors, 0.0)
-    return reduce_mean(errors, [torch.square(Edge.apply(operands[0] - mean, errors, 0.0))], [keep, *axes])
+    return reduce_mean(errors, [torch.square(Edge.apply(operands[0] - mean, errors, 0.0))],
+                       [keep, *axes])
 
 
 def pad(errors, operands, numbers):
@@ -459,7 +332,8 @@ def softmax(errors, operands, numbers):
 def log_softmax(errors, operands, numbers):
     x = operands[0]
     shifted = Edge.apply(x - x.amax(-1, keepdim=True).detach(), errors, 0.0)
-    return shifted - logarithm(errors, [add_up(errors, exponential(errors, [shifted], []), [-1], True)], [])
+    return shifted - logarithm(errors,
+                               [add_up(errors, exponential(errors, [shifted], []), [-1], True)], [])
 
 
 def normalized(errors, x, epsilon):
@@ -470,7 +344,8 @@ def normalized(errors, x, epsilon):
 
 def standardized(errors, x, epsilon):
     """Rows without their mean, by their deviation."""
-    centred = Edge.apply(x - Edge.apply(add_up(errors, x, [-1], True) / x.shape[-1], errors, 0.0), errors, 0.0)
+    centred = Edge.apply(x - Edge.apply(add_up(errors, x, [-1], True) / x.shape[-1], errors, 0.0),
+                         errors, 0.0)
     return normalized(errors, centred, epsilon)
 
 
@@ -481,12 +356,14 @@ def layer_norm(errors, operands, numbers):
 
 
 def group_norm(errors, operands, numbers):
-    """Torch has its channels in the second place. Whether gamma and beta are there is what the numbers end with."""
+    """Torch has its channels in the second place. Whether gamma and beta are there is what the
+    numbers end with."""
     x, vectors = operands[0], list(operands[1:])
     axis = numbers[1] % x.dim()
     first = x.movedim(axis, 1)
     groups = first.shape[1] if numbers[0] == -1 else numbers[0]
-    y = standardized(errors, first.reshape(x.shape[0], groups, -1), numbers[2]).reshape(first.shape).movedim(1, axis)
+    y = standardized(errors, first.reshape(x.shape[0], groups, -1),
+                     numbers[2]).reshape(first.shape).movedim(1, axis)
     for has, function in zip(numbers[3:], (torch.mul, torch.add)):
         if has:
             vector = vectors.pop(0).reshape([-1] + [1] * (x.dim() - 1 - axis))
@@ -495,7 +372,8 @@ def group_norm(errors, operands, numbers):
 
 
 def rms_norm(errors, operands, numbers):
-    return broadcast(torch.mul)(errors, [normalized(errors, operands[0], numbers[0]), operands[1]], [])
+    return broadcast(torch.mul)(errors, [normalized(errors, operands[0], numbers[0]), operands[1]],
+                                [])
 
 
 def sigmoid_of(errors, x):
@@ -523,7 +401,8 @@ def rnn_step(errors, kind, reset_before, x, recurrent, bias, h, c):
         return out * tanh_of(errors, c), c
     z, r = (sigmoid_of(errors, x[i] + parts[i]) for i in (0, 1))
     if reset_before:
-        last = product(Edge.apply(r * h, errors, 0.0), recurrent[:, 2 * units:], None if bias is None else bias[2 * units:])
+        last = product(Edge.apply(r * h, errors, 0.0), recurrent[:, 2 * units:],
+                       None if bias is None else bias[2 * units:])
     else:
         last = r * parts[2]
     return z * h + (1 - z) * tanh_of(errors, x[2] + last), c
@@ -536,7 +415,8 @@ def rnn(errors, operands, numbers):
     bias = rest.pop(0) if has_bias else None
     h = rest.pop(0) if has_state else x.new_zeros(x.shape[0], recurrent.shape[0])
     c = rest.pop(0) if has_state and kind == 1 else torch.zeros_like(h)
-    counts = rest.pop(0).detach().round() != 0 if has_mask else torch.ones(x.shape[:2], dtype=torch.bool)
+    counts = rest.pop(0).detach().round() != 0 if has_mask else torch.ones(
+        x.shape[:2], dtype=torch.bool)
     sequence = [None] * x.shape[1]
     for t in reversed(range(x.shape[1])) if backwards else range(x.shape[1]):
         h = Edge.apply(h, errors, 0.0)
@@ -554,21 +434,25 @@ def probabilities(errors, predictions):
 
 def categorical_crossentropy(errors, operands, numbers):
     labels, predictions = operands
-    logs = log_softmax(errors, [predictions], []) if numbers[0] else logarithm(errors, [probabilities(errors, predictions)], [])
+    logs = log_softmax(errors, [predictions],
+                       []) if numbers[0] else logarithm(
+                           errors, [probabilities(errors, predictions)], [])
     return -Sums.apply(lambda a, b: (a * b).sum(-1), errors, labels, logs)
 
 
 def sparse_categorical_crossentropy(errors, operands, numbers):
     labels, predictions = operands
     known = (labels >= 0) & (labels < predictions.shape[-1])
-    chosen = torch.nn.functional.one_hot(torch.where(known, labels, 0), predictions.shape[-1]).double()
+    chosen = torch.nn.functional.one_hot(torch.where(known, labels, 0),
+                                         predictions.shape[-1]).double()
     losses = categorical_crossentropy(errors, [chosen, predictions], numbers)
     return torch.where(known, losses, math.nan)
 
 
 def mean_squared_error(errors, operands, numbers):
     labels, predictions = operands
-    return add_up(errors, Edge.apply(predictions - labels, errors, 0.0) ** 2, [-1], False) / predictions.shape[-1]
+    return add_up(errors, Edge.apply(predictions - labels, errors, 0.0) ** 2, [-1],
+                  False) / predictions.shape[-1]
 
 
 def mean_of_last(errors, x):
@@ -581,7 +465,8 @@ def binary_crossentropy(errors, operands, numbers):
         return mean_of_last(errors, softplus(errors, [x], []) - Edge.apply(labels * x, errors, 0.0))
     p = probability(x, float(numpy.float32(1) - numpy.float32(1e-7)))
     yes, no = (logarithm(errors, [Edge.apply(q, errors, 0.0)], []) for q in (p, 1 - p))
-    return -mean_of_last(errors, Edge.apply(labels * yes, errors, 0.0) + Edge.apply(1 - labels, errors, 0.0) * no)
+    return -mean_of_last(errors, Edge.apply(labels * yes, errors, 0.0)
+                         + Edge.apply(1 - labels, errors, 0.0) * no)
 
 
 def mean_absolute_error(errors, operands, numbers):
@@ -594,7 +479,9 @@ def huber(errors, operands, numbers):
     labels, predictions = operands
     delta = float(numpy.float32(numbers[0])) or 1.0
     error = Edge.apply(predictions - labels, errors, 0.0)
-    return mean_of_last(errors, torch.nn.functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta))
+    return mean_of_last(errors,
+                        torch.nn.functional.huber_loss(
+                            error, torch.zeros_like(error), reduction="none", delta=delta))
 
 
 def probability(x, most=1.0):
@@ -608,7 +495,8 @@ def kl_divergence(errors, operands, numbers):
 
 
 def attention(errors, operands, numbers):
-    """Whether causal, how it is computed (which is the library's affair), scale, whether there is a mask. Rows that attend to nothing are 0."""
+    """Whether causal, how it is computed (which is the library's affair), scale, whether there is a
+    mask. Rows that attend to nothing are 0."""
     causal, _, scale, has_mask = numbers
     query, key, value = operands[:3]
     t, s = query.shape[-2], key.shape[-2]
@@ -617,10 +505,13 @@ def attention(errors, operands, numbers):
         kept = kept.tril(s - t)
     if has_mask:
         kept = kept & (operands[3].detach().round() != 0)
-    scores = Edge.apply(matmul(errors, [query, key], [0, 1]) * (float(numpy.float32(scale)) or query.shape[-1] ** -0.5), errors, 0.0)
+    scores = Edge.apply(matmul(errors, [query, key],
+                               [0, 1]) * (float(numpy.float32(scale)) or query.shape[-1] ** -0.5),
+                        errors, 0.0)
     kept = kept.expand(scores.shape)
     largest = scores.detach().masked_fill(~kept, -math.inf).amax(-1, keepdim=True).clamp(min=-1e30)
-    powers = exponential(errors, [torch.where(kept, scores - largest, torch.zeros_like(scores))], []) * kept.double()
+    powers = exponential(errors, [torch.where(kept, scores - largest, torch.zeros_like(scores))],
+                         []) * kept.double()
     total = add_up(errors, powers, [-1], True)
     weights = powers / torch.where(total == 0, torch.ones_like(total), total)
     return matmul(errors, [Edge.apply(weights, errors, 0.0), value], [0, 0])
@@ -632,7 +523,8 @@ def one_hot(errors, operands, numbers):
 
 def argmax(errors, operands, numbers):
     """The first maximum."""
-    return torch.from_numpy(numpy.asarray(numpy.argmax(operands[0].detach().numpy(), -1), numpy.int64))
+    return torch.from_numpy(numpy.asarray(numpy.argmax(operands[0].detach().numpy(), -1),
+                                          numpy.int64))
 
 
 def top_k(errors, operands, numbers):
@@ -668,7 +560,8 @@ def cast(errors, operands, numbers):
 def strided_slice(errors, operands, numbers):
     """Torch has no negative steps: by the places that NumPy takes."""
     x = operands[0]
-    places = numpy.arange(x.numel()).reshape(x.shape)[tuple(slice(*numbers[i:i + 3]) for i in range(0, len(numbers), 3))]
+    places = numpy.arange(x.numel()).reshape(x.shape)[
+        tuple(slice(*numbers[i:i + 3]) for i in range(0, len(numbers), 3))]
     return x.reshape(-1)[torch.from_numpy(places.copy())] * 1
 
 
@@ -687,7 +580,8 @@ def gather(errors, operands, numbers):
 
 def gather_positions(errors, operands, numbers):
     x, positions = operands
-    return Sums.apply(lambda v: torch.stack([row[taken] for row, taken in zip(v, positions)]), errors, x)
+    return Sums.apply(lambda v: torch.stack([row[taken] for row, taken in zip(v, positions)]),
+                      errors, x)
 
 
 COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
@@ -715,51 +609,74 @@ def clip(errors, operands, numbers):
 
 
 OPS = {
-    "add": broadcast(torch.add), "subtract": broadcast(torch.sub), "multiply": broadcast(torch.mul), "divide": broadcast(torch.div),
-    "maximum": broadcast(lambda a, b: torch.where(a >= b, a, b)), "minimum": broadcast(lambda a, b: torch.where(a <= b, a, b)),
-    "pow": lambda errors, operands, numbers: broadcast(lambda a, b: power(errors, [a, b], []))(errors, operands, numbers),
-    "negative": unary(torch.neg), "abs": unary(torch.abs), "square": unary(torch.square), "sqrt": from_result(torch.sqrt, lambda y: 0.5 / y),
-    "exp": exponential, "log": logarithm, "tanh": tanh, "sigmoid": sigmoid, "relu": unary(torch.relu),
-    "leaky_relu": lambda errors, operands, numbers: torch.nn.functional.leaky_relu(operands[0], float(numpy.float32(numbers[0]))),
-    "rsqrt": lambda errors, operands, numbers: 1 / Edge.apply(operands[0].sqrt(), errors, 0.0), "log1p": log1p, "expm1": expm1, "erf": erf,
-    "sin": absolute(torch.sin, 2e-7), "cos": absolute(torch.cos, 2e-7), "sign": step(torch.sign), "floor": step(torch.floor),
-    "round": step(torch.round), "softplus": softplus, "silu": lambda errors, operands, numbers: operands[0] * sigmoid(errors, operands, []),
-    "hard_silu": hard_silu, "mish": mish, "elu": elu, "selu": lambda errors, operands, numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
+    "add": broadcast(torch.add), "subtract": broadcast(torch.sub), "multiply": broadcast(torch.mul),
+    "divide": broadcast(torch.div),
+    "maximum": broadcast(lambda a, b: torch.where(a >= b, a, b)),
+    "minimum": broadcast(lambda a, b: torch.where(a <= b, a, b)),
+    "pow": lambda errors, operands,
+    numbers: broadcast(lambda a, b: power(errors, [a, b], []))(errors, operands, numbers),
+    "negative": unary(torch.neg), "abs": unary(torch.abs), "square": unary(torch.square),
+    "sqrt": from_result(torch.sqrt, lambda y: 0.5 / y),
+    "exp": exponential, "log": logarithm, "tanh": tanh, "sigmoid": sigmoid,
+    "relu": unary(torch.relu),
+    "leaky_relu": lambda errors, operands,
+    numbers: torch.nn.functional.leaky_relu(operands[0], float(numpy.float32(numbers[0]))),
+    "rsqrt": lambda errors, operands, numbers: 1 / Edge.apply(operands[0].sqrt(), errors, 0.0),
+    "log1p": log1p, "expm1": expm1, "erf": erf,
+    "sin": absolute(torch.sin, 2e-7), "cos": absolute(torch.cos, 2e-7), "sign": step(torch.sign),
+    "floor": step(torch.floor),
+    "round": step(torch.round), "softplus": softplus, "silu": lambda errors, operands,
+    numbers: operands[0] * sigmoid(errors, operands, []),
+    "hard_silu": hard_silu, "mish": mish, "elu": elu, "selu": lambda errors, operands,
+    numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
     "gelu": gelu, "activate": activate, "matmul": matmul, "einsum": einsum,
     "bias_add": broadcast(torch.add), "conv2d": conv2d, "conv2d_transpose": conv2d_transpose,
     "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d, "upsample2d": upsample2d,
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
-    "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1, "slice": strided_slice,
+    "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1,
+    "slice": strided_slice,
     "slice_update": slice_update,
-    "compare": compare, "where": broadcast(lambda mask, a, b: torch.where(mask.detach().round() != 0, a, b)), "clip": clip,
+    "compare": compare,
+    "where": broadcast(lambda mask, a, b: torch.where(mask.detach().round() != 0, a, b)),
+    "clip": clip,
     "concat": lambda errors, operands, numbers: torch.cat(operands, numbers[0]), "split": part,
     "stack": lambda errors, operands, numbers: torch.stack(operands, numbers[0]),
     "expand_dims": lambda errors, operands, numbers: operands[0].unsqueeze(numbers[0]) * 1,
     "squeeze": lambda errors, operands, numbers: operands[0].squeeze(numbers[0]) * 1,
     "gather": gather, "gather_positions": gather_positions,
-    "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max, "reduce_min": reduce_min, "moments": moments, "argmax": argmax,
-    "argmin": lambda errors, operands, numbers: argmax(errors, [-operands[0]], numbers), "pad": pad, "tile": tile,
-    "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum, "cumprod": cumprod,
-    "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "one_hot": one_hot,
-    "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "categorical_crossentropy": categorical_crossentropy,
-    "mean_squared_error": mean_squared_error, "mean_absolute_error": mean_absolute_error, "huber": huber, "kl_divergence": kl_divergence,
-    "binary_crossentropy": binary_crossentropy, "attention": attention, "cast": cast, "top_k": top_k, "sort": sort, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
+    "reduce_sum": reduce_sum, "reduce_mean": reduce_mean, "reduce_max": reduce_max,
+    "reduce_min": reduce_min, "moments": moments, "argmax": argmax,
+    "argmin": lambda errors, operands, numbers: argmax(errors, [-operands[0]], numbers), "pad": pad,
+    "tile": tile,
+    "reverse": lambda errors, operands, numbers: operands[0].flip(numbers[0]) * 1, "cumsum": cumsum,
+    "cumprod": cumprod,
+    "softmax": softmax, "log_softmax": log_softmax, "layer_norm": layer_norm, "rms_norm": rms_norm,
+    "group_norm": group_norm, "one_hot": one_hot,
+    "sparse_categorical_crossentropy": sparse_categorical_crossentropy,
+    "categorical_crossentropy": categorical_crossentropy,
+    "mean_squared_error": mean_squared_error, "mean_absolute_error": mean_absolute_error,
+    "huber": huber, "kl_divergence": kl_divergence,
+    "binary_crossentropy": binary_crossentropy, "attention": attention, "cast": cast,
+    "top_k": top_k, "sort": sort, "rnn": rnn, "stop_gradient": unary(lambda x: x.detach() * 1),
     "dropout": unary(lambda x: x * 1),  # not in training
-    "constant": lambda errors, operands, numbers: torch.tensor(float(numpy.float32(numbers[0])), dtype=torch.float64),
+    "constant": lambda errors, operands,
+    numbers: torch.tensor(float(numpy.float32(numbers[0])), dtype=torch.float64),
     "global_batch_size": lambda errors, operands, numbers: torch.tensor(1.0, dtype=torch.float64),
 }
 
 
 def apply(errors, node, values):
     """The value of an op of a case."""
-    operands = [Edge.apply(values[i], errors, 0.0) if values[i].is_floating_point() else values[i] for i in node["in"]]
+    operands = [Edge.apply(values[i], errors, 0.0) if values[i].is_floating_point() else values[i]
+                for i in node["in"]]
     return OPS[node["op"]](errors, operands, node.get("numbers", []))
 
 
 def evaluate(case, leaves, generator=None):
-    """Values of all results of a case, gradients last. `leaves` are the arrays of its leaves in order."""
+    """Values of all results of a case, gradients last. `leaves` are the arrays of its leaves in
+    order."""
     errors, values, arrays = Errors(generator), [], iter(leaves)
     for step in case["steps"]:
         if "op" in step:
@@ -779,7 +696,8 @@ def expect(case, leaves):
     """The results, and how far each element may be from it."""
     exact = evaluate(case, leaves)
     squares = [numpy.zeros(numpy.shape(x)) for x in exact]
-    odd = [numpy.zeros(numpy.shape(x), bool) for x in exact]  # finite in one evaluation, not in another
+    # finite in one evaluation, not in another
+    odd = [numpy.zeros(numpy.shape(x), bool) for x in exact]
     for sample in range(SAMPLES):
         disturbed = evaluate(case, leaves, torch.Generator().manual_seed(sample))
         for total, strange, x, y in zip(squares, odd, exact, disturbed):
@@ -787,4 +705,5 @@ def expect(case, leaves):
                 difference = numpy.where(numpy.isfinite(x) & numpy.isfinite(y), y - x, 0)
             total += difference ** 2
             strange |= numpy.isfinite(x) != numpy.isfinite(y)
-    return exact, [numpy.where(strange, math.inf, FACTOR * (numpy.sqrt(total / SAMPLES) + TINY)) for total, strange in zip(squares, odd)]
+    return exact, [numpy.where(strange, math.inf, FACTOR * (numpy.sqrt(total / SAMPLES) + TINY))
+                   for total, strange in zip(squares, odd)]

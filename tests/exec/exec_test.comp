@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ops of the exec tests do on a device; `mode` says which. */
+/* The ops of the exec tests on a device; `mode` says which. */
 #version 450
 
 layout(local_size_x_id = 0) in;

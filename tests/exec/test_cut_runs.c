@@ -9,7 +9,7 @@
 
 static void body_cut(rf_exec *exec)
 {
-    exec->cuts = (rf_cut_policy){ .target = 0.4, .node_limit = 0.5 }; /* software devices are never cut */
+    exec->split_policy = (rf_split_policy){ .target = 0.4, .node_limit = 0.5 }; /* software devices are never cut */
     const rf_tensor_desc desc = { RF_F32, RF_SHAPE(3, COLUMNS) };
     rf_graph *g;
     rf_value x, v;
@@ -56,7 +56,7 @@ static void test_cut(void **state)
 static void body_apart(rf_exec *exec)
 {
     enum { rows = 400, count = rows * COLUMNS };
-    exec->cuts = (rf_cut_policy){ .target = 0.1, .node_limit = 0.5 };
+    exec->split_policy = (rf_split_policy){ .target = 0.1, .node_limit = 0.5 };
     const rf_tensor_desc desc = { RF_F32, RF_SHAPE(rows, COLUMNS) };
     rf_graph *g;
     rf_value x, y, sums;
@@ -72,14 +72,14 @@ static void body_apart(rf_exec *exec)
     fill_floats(in, count, 3);
     for (uint32_t i = 0; i < count; i++) total[i % COLUMNS] += 3 * in[i];
     rf_frame *frame = NULL;
-    /* What it was measured to take before a round, 0: nothing; and what comes of it. */
+    /* The time that it was measured to take before a round, 0: nothing; and what comes of it. */
     const struct {
         double seconds;
         uint32_t recordings, dispatches;
     } rounds[] = { { 0, 19, 21 }, { 0, 19, 21 }, { 1e-3, 1, 3 }, { 0, 1, 3 }, { 0.925, 10, 12 }, { 1.85, 19, 21 } };
     for (uint32_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
         rf_program_stats stats;
-        if (rounds[i].seconds > 0) CHECK(rf_instance_follow(frame->instance, rounds[i].seconds));
+        if (rounds[i].seconds > 0) CHECK(rf_instance_adopt_pace(frame->instance, rounds[i].seconds));
         CHECK(rf_program_acquire(program, rows, &frame));
         frame->instance->paced = true; /* by the table alone */
         CHECK(rf_program_stats_get(program, rows, &stats));

@@ -136,7 +136,7 @@ static void test_overlapped_sets(void **state)
 
 /* ---- the tuner ---- */
 
-/* What tuning makes of scores and of measurements (first run, best run), as exec does it: the winner. */
+/* The winner that tuning finds by scores and measurements (first run, best run), as exec does it. */
 static uint32_t tune(const double *scores, const double (*seconds)[2], uint32_t count, uint32_t *started,
                      uint32_t *finished)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fuzzers share. */
+/* Helpers that the fuzzers share. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FUZZ_TARGET(name) int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #endif
 
-/* What a reader has promised about whatever it accepts; broken, it is a finding as a crash is. */
+/* A reader's promise about whatever it accepts; broken, it is a finding as a crash is. */
 #define PROMISE(condition)                                                                                             \
     do {                                                                                                               \
         if (!(condition)) abort();                                                                                     \

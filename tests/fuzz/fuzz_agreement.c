@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the other workers of a job say of themselves: the first byte chooses settings of a strategy, offers of replicas
- * (bit 2: for local updates), reports before a step or rows to gather, of three workers; the rest are their bytes.
- * Whatever is agreed on can be computed with.
+ * Reports of the other workers of a job about themselves: the first byte chooses settings of a strategy, offers of
+ * replicas (bit 2: for local updates), reports before a step or rows to gather, of three workers; the rest are their
+ * bytes. Whatever is agreed on can be computed with.
  */
 #include <math.h>
 #include <string.h>
@@ -30,26 +30,26 @@ static void offers(const rf_world *w, bool local, const uint8_t *data, size_t si
 {
     rf_offer all[WORKERS] = { 0 };
     rf_replica_identity identities[WORKERS];
-    rf_strategy s = { .world = *w, .num_replicas = WORKERS, .identities = identities };
+    rf_strategy s = { .members = { .world = *w, .num_replicas = WORKERS, .identities = identities } };
     s.update_mode = local ? RF_UPDATE_LOCAL : RF_UPDATE_SHARDED;
     memcpy(all, data, size < sizeof(all) ? size : sizeof(all));
     if (rf_agree_offers(&s, all) < 0) {
         promise_message();
     } else {
         double total = 0;
-        PROMISE(s.alignment >= 64 && (s.alignment & (s.alignment - 1)) == 0 && s.alignment <= 1u << 20);
-        PROMISE(s.max_segment >= s.alignment && s.max_segment % s.alignment == 0);
+        PROMISE(s.store.alignment >= 64 && (s.store.alignment & (s.store.alignment - 1)) == 0 && s.store.alignment <= 1u << 20);
+        PROMISE(s.store.max_segment >= s.store.alignment && s.store.max_segment % s.store.alignment == 0);
         for (int r = 0; r < WORKERS; r++) {
-            total += s.shares ? s.shares[r] : 1;
+            total += s.members.shares ? s.members.shares[r] : 1;
             PROMISE(memchr(identities[r].name, '\0', sizeof(identities[r].name)));
             PROMISE(memchr(identities[r].driver_name, '\0', sizeof(identities[r].driver_name)));
         }
         PROMISE(total > 0 && isfinite(total));
         uint32_t counts[WORKERS];
-        rf_split_batch(100, s.shares, WORKERS, counts);
+        rf_split_batch(100, s.members.shares, WORKERS, counts);
         PROMISE(counts[0] + counts[1] + counts[2] == 100);
     }
-    rf_free(s.shares);
+    rf_free(s.members.shares);
 }
 
 static void steps(const rf_world *w, const uint8_t *data, size_t size)

@@ -5,7 +5,8 @@
  *   1  a whole file
  *   2  an honest file with the rest laid over it by XOR, from the offset (times 8) in the next two bytes on
  * Checksums are constant here (the reader is linked with a function of its own), so that bytes behind them are reached.
- * What is opened must keep its promises: entries in order, names valid, reads of exactly the size that was announced.
+ * An archive that is opened must keep its promises: entries in order, names valid, reads of exactly the size that was
+ * announced.
  */
 #include <string.h>
 
@@ -60,7 +61,7 @@ static void open_file(const uint8_t *bytes, size_t size)
     rf_archive_close(&a);
 }
 
-/* Of a file with data; a map of four of a main file, whose parts are not what they should be. */
+/* Opens a file with data; a map of four of a main file, whose parts are not what they should be. */
 static void open_header(const uint8_t *header, size_t size)
 {
     const uint64_t version = size > 0 && header[0] == 0x84 ? RF_ARCHIVE_VERSION_PARTS : RF_ARCHIVE_VERSION;

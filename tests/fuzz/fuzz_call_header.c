@@ -73,7 +73,7 @@ static void message(bool sealed, uint32_t payload, size_t missing, const uint8_t
     lay_over(came, came_size, data, size);
     const bool same = missing == 0 && memcmp(honest, came, came_size) == 0;
     came_size -= missing;
-    /* Of the very size, so that reads beyond it are seen. */
+    /* It has the very size, so that reads beyond it are seen. */
     if (!(in = malloc(came_size))) abort();
     memcpy(in, came, came_size);
     rf_peer peer = { .rank = 1, .seal = ours, .in = in, .in_op.size = came_size, .in_payload = payload };

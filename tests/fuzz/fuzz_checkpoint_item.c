@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the chief says of an item of a checkpoint that it restores. The first byte chooses the item (0: a tensor, 1: one
- * with any number of rows, 2: bytes, 3: a number, 4: the id in the names of a sharded save's files); the rest are the
- * bytes. What is taken is of that item: as many bytes as its shape has.
+ * The chief's words about an item of a checkpoint that it restores. The first byte chooses the item (0: a tensor, 1:
+ * one with any number of rows, 2: bytes, 3: a number, 4: the id in the names of a sharded save's files); the rest are
+ * the bytes. Only that item's bytes are taken: as many bytes as its shape has.
  */
 #include <string.h>
 

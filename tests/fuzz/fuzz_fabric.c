@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other ranks, and strangers at the port, say before data connections stand. The first byte chooses:
+ * Messages of other ranks, and of strangers at the port, before data connections stand. The first byte chooses:
  *   0  the offers of three ranks, the size of each in the two bytes before it
  *   1  a card: its address format, the size that came in two bytes, the card
  *   2  a token as it is   3: laid over an honest one by XOR

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph in a model file, as rf_inference_load() reads it; tensors are whatever the text says, within 64 KiB each.
- * What is accepted must come out the same when it is written and read again, and be a graph whose shapes can be
+ * The graph in a model file, as rf_inference_load() reads it; tensors are whatever the text says, within 64 KiB each. A
+ * graph that is accepted must come out the same when it is written and read again, and be a graph whose shapes can be
  * inferred.
  */
 #include <stdio.h>

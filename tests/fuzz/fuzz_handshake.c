@@ -31,7 +31,7 @@ static void check_peer(const rf_hello *peer)
         abort();
 }
 
-/* What came, or the honest message with what came laid over it. */
+/* Makes a message: the bytes that came, or the honest one with these laid over it. */
 static bool lay_over(bool over, uint8_t *message, size_t size, const uint8_t *data, size_t data_size)
 {
     bool same = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PNG and JPEG files: whatever they hold, they are read or refused in one line. Of the first byte, two bits are the
+/* PNG and JPEG files: whatever they hold, they are read or refused in one line. Two bits of the first byte are the
  * channels that are asked for, and the next says that the checksums of PNG chunks are put right first, so that what
  * they guard is reached. */
 #include <string.h>

@@ -27,7 +27,7 @@ static rf_result keep_numbers(void *user, const rf_element *in, bool *keep)
     return RF_OK;
 }
 
-/* Of number n, n + 1 numbers. */
+/* Makes n + 1 numbers of number n. */
 static rf_result make_numbers(void *user, const rf_element *in, rf_dataset **out)
 {
     (void)user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of the control mesh. The first byte chooses the message, the rest is its bytes. What is accepted must keep
- * the decoder's promises, and encoding it again must give a message that decodes to the same.
+ * Messages of the control mesh. The first byte chooses the message, the rest is its bytes. A message that is accepted
+ * must keep the decoder's promises, and encoding it again must give a message that decodes to the same.
  */
 #include <string.h>
 

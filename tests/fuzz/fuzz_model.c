@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model file says about its model, as rf_model_load() and rf_inference_load() read it: the first byte chooses
+ * The text of a model file about its model, as rf_model_load() and rf_inference_load() read it: the first byte chooses
  * the architecture, what it was compiled with, an optimizer's schedule as checkpoints hold it, or an optimizer as
- * parameter servers receive it. What is accepted must come out the same when it is written and read again.
+ * parameter servers receive it. A text that is accepted must come out the same when it is written and read again.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * .npy files. The first byte says what is read: 0 a whole file, 1 the text of a header (up to a line feed) with the
- * array's bytes behind it, to which magic, version and length are added. What is accepted is written and read again,
- * and must be the same then.
+ * array's bytes behind it, to which magic, version and length are added. An array that is accepted is written and read
+ * again, and must be the same then.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent of a host is told to start: an order that can be carried out, all of whose texts lie in it, or a line
- * that says what is wrong. */
+/* The order of the agent of a host: an order that can be carried out, all of whose texts lie in it, or a line that says
+ * what is wrong. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers write, which `ringfire run` shows by line. The first byte says how many bytes arrive at a time, and
+ * The output of workers, which `ringfire run` shows by line. The first byte says how many bytes arrive at a time, and
  * whether lines get a label. However they arrive, the same is shown, and memory stays within a line.
  */
 #include <fcntl.h>

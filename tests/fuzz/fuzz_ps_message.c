@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of parameter-server clusters, and the plans and layouts that two of them make. The first byte chooses the
- * type. What is accepted must keep the decoder's promises, and encoding it again must give what decodes to the same.
+ * type. A message that is accepted must keep the decoder's promises, and encoding it again must give what decodes to
+ * the same.
  */
 #include <string.h>
 
@@ -30,7 +31,7 @@ static void plan(uint64_t max_elements, const uint8_t *rules, size_t num_rules)
     rf_ps_plan_free(&p);
 }
 
-/* What a server takes from the chief: of `count` elements each belongs to one group or to none. */
+/* The layout that a server takes from the chief: of `count` elements each belongs to one group or to none. */
 static void layout(const rf_ps_message *init)
 {
     rf_ps_layout l, again;

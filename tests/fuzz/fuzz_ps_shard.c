@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers and the chief tell a parameter server: gradients and changes in chunks and the ends of steps, one
+ * Messages of workers and the chief to a parameter server: gradients and changes in chunks and the ends of steps, one
  * message after the other: type, bytes, and so many of them. The first byte says whether training is synchronous, and
  * how many of the parameters an optimizer updates. They move only by whole gradients that were asked for, in order; to
  * the others the changes are added.

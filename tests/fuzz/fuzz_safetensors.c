@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * safetensors files. The first byte says what is read: 0 a whole file, 1 a header that ends where its text does (the
- * rest, from the first line feed on, is the tensors' bytes). What is accepted is written and read again, and must be
- * the same then.
+ * rest, from the first line feed on, is the tensors' bytes). A file that is accepted is written and read again, and
+ * must be the same then.
  */
 #include <string.h>
 

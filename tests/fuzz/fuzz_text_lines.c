@@ -13,7 +13,7 @@
 
 enum { MOST = 1 << 16 };
 
-/* What the lines of a text should be; NULL: it is compressed, so that nothing is known, or UTF-16. */
+/* Reads a text, whose lines should be `expected`; NULL: it is compressed, so that nothing is known, or UTF-16. */
 static void read_file(const char *path, const rf_text_lines *expected, bool skip_empty, uint32_t most)
 {
     rf_dataset *d;

@@ -12,7 +12,7 @@
 
 enum { COMPONENTS = 3, MOST = 1 << 16 };
 
-/* What came of a file. */
+/* The outcome of reading a file. */
 typedef struct outcome {
     rf_result made, ended;
     uint64_t elements, bytes; /* how many; a sum over them */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of tokenizers, without their checksum, which would stop a fuzzer at once. What is accepted is written and read
- * again, with the checksum, and must be the same then; it encodes a text of all bytes, and decodes its tokens.
+ * Files of tokenizers, without their checksum, which would stop a fuzzer at once. A file that is accepted is written
+ * and read again, with the checksum, and must be the same then; it encodes a text of all bytes, and decodes its tokens.
  */
 #include <string.h>
 

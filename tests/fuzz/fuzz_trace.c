@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traces that `ringfire trace merge` puts together: the input is one or more files, each ending at a NUL. What is
- * accepted gives objects of as many processes as there are files, and JSON.
+ * Traces that `ringfire trace merge` puts together: the input is one or more files, each ending at a NUL. Traces that
+ * are accepted give objects of as many processes as there are files, and JSON.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `ringfire run` reads from an agent through ssh, login scripts' noise before it included. The first byte says how
- * many bytes arrive at a time, and whether the noise is skipped. However they arrive, the same frames come out.
+ * The bytes that `ringfire run` reads from an agent through ssh, login scripts' noise before it included. The first
+ * byte says how many bytes arrive at a time, and whether the noise is skipped. However they arrive, the same frames
+ * come out.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@ typedef struct seen {
     bool nonsense;
 } seen;
 
-/* What frames say: a number that is all there is, or nothing. */
+/* Takes the values of frames: a number that is all there is, or nothing. */
 static void take_values(const wire_frame *f, seen *s)
 {
     const char *version = NULL;

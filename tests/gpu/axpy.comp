@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y = scale * x + y, with everything a pipeline can have: push constants, a specialization constant, a texel buffer or
- * storage buffer as input (TEXEL), a full-subgroup variant (LANES). */
+/* y = scale * x + y, with everything a pipeline can have: push constants, a specialization
+ * constant, a texel buffer or storage buffer as input (TEXEL), a full-subgroup variant (LANES). */
 #version 450
 #ifdef LANES
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of test_gpu share: an open device with two buffers and a recording, and a shader for them. */
+/* Helpers that the files of test_gpu share: an open device with two buffers and a recording, and a shader for them. */
 #ifndef RF_TESTS_GPU_DEVICE_TEST_H
 #define RF_TESTS_GPU_DEVICE_TEST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of src/gpu/ share. */
+/* Helpers that the tests of src/gpu/ share. */
 #ifndef RF_TESTS_GPU_TEST_H
 #define RF_TESTS_GPU_TEST_H
 

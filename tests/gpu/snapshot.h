@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device reports of itself as a text, one line for each property that decisions depend on: so that devices that
- * are not at hand can be tests' cases (tests/gpu/snapshots, which `./dev fleet --snapshots` writes). */
+/* A device's report of itself as a text, one line for each property that decisions depend on: so that devices that are
+ * not at hand can be tests' cases (tests/gpu/snapshots, which `./dev fleet --snapshots` writes). */
 #ifndef RF_TESTS_GPU_SNAPSHOT_H
 #define RF_TESTS_GPU_SNAPSHOT_H
 

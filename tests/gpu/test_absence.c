@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said about devices that are missing, on made-up machines. */
+/* Messages about devices that are missing, on made-up machines. */
 #include "gpu_test.h"
 
 #include <errno.h>

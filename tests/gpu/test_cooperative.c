@@ -178,7 +178,7 @@ static void test_features(void **state)
     expect_shape(&plan.caps.matrix_bf16, 0, 0, 0, 0);
 }
 
-/* What tiles are not made of. */
+/* Shapes that tiles are not made of. */
 static void test_unusable_shapes(void **state)
 {
     (void)state;

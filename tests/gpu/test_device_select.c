@@ -214,7 +214,7 @@ static void one_device_prefers_gpus(void **state)
     assert_int_equal(index, 0);
     assert_int_equal(rf_device_select_one(LLVMPIPE, machine, 4, &index), RF_OK);
     assert_int_equal(index, 0);
-    /* What follows the first entry does not count. */
+    /* Entries after the first do not count. */
     assert_int_equal(rf_device_select_one("anv,nonsense", machine, 4, &index), RF_OK);
     assert_int_equal(index, 3);
     assert_int_equal(rf_device_select_one("nonsense,anv", machine, 4, &index), RF_ERROR_NOT_FOUND);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What test_gpu holds of drivers that fail: on every usable device, by replacing entry points of it. */
+/* Tests of drivers that fail: on every usable device, by replacing entry points of it. */
 #include "device_test.h"
 
 #include "../support/lost_queue.h"
@@ -89,7 +89,7 @@ void test_memory_budget(void **state)
                                                 "use 20.0, this process uses 3.0; use a smaller") != NULL));
     }
     if (!offered) return;
-    /* What the driver itself says. */
+    /* The driver's own words. */
     char text[256];
     rf_gpu_describe_memory(f->device, text, sizeof(text));
     assert_int_equal(strncmp(text, "; of the device's ", 18), 0);

@@ -168,7 +168,7 @@ static void test_memory(void **state)
     check_memory(f, RF_GPU_MEMORY_READBACK, true);
 }
 
-/* What a discrete GPU does: device memory cannot be mapped. */
+/* Memory as on a discrete GPU: device memory cannot be mapped. */
 static void test_staged_memory(void **state)
 {
     fixture *f = *state;
@@ -411,7 +411,7 @@ static void test_pipelines_are_cached(void **state)
         RF_ERROR_UNSUPPORTED);
 }
 
-/* Of a shader that may go, the device keeps what it compiled: another one at the same address is another one, and the
+/* The device keeps what it compiled of a shader that may go: another one at the same address is another one, and the
  * same one at another address is the same. */
 static void test_pipelines_outlive_shaders(void **state)
 {

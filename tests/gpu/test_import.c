@@ -30,7 +30,7 @@ static void run_copy(rf_gpu_device *device, rf_gpu_buffer *from, rf_gpu_buffer *
     rf_gpu_recording_destroy(&rec);
 }
 
-/* What one device and the host write there, another device reads, and the memory is the caller's again at the end. */
+/* Another device reads what one device and the host write there, and the memory is the caller's again at the end. */
 void test_import(void **state)
 {
     fixture *f = *state;

@@ -172,7 +172,7 @@ static void test_integrated(void **state)
     assert_false(plan.caps.host_visible);
 }
 
-/* What many phones have: what is cached is not coherent. Reading is worth an invalidation, writing no flush. */
+/* Many phones have cached memory that is not coherent. Reading is worth an invalidation, writing no flush. */
 static void test_incoherent(void **state)
 {
     (void)state;

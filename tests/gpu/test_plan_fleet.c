@@ -20,7 +20,7 @@
 
 static const char *directory;
 
-/* What is decided for each; memory types by their flags. */
+/* The decisions for each; memory types by their flags. */
 static const struct expected {
     const char *name;
     rf_driver driver;

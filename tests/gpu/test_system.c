@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What surrounds a device: the loader, drivers that are there or not, several devices, instances and threads at once,
- * and the validation layer. */
+/* Tests of what surrounds a device: the loader, drivers that are there or not, several devices, instances and threads
+ * at once, and the validation layer. */
 #include "gpu_test.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch reaches on this machine's GPU, or with --small on its processor: products (on an NVIDIA
-GPU cuBLAS', on AMD rocBLAS'), and the training of the reference CNN and of the networks of the
-examples, in each form that a user may choose: step by step, as a captured graph, compiled, and
+"""What PyTorch reaches on this machine's GPU, or with --small on its processor: products (on an
+NVIDIA GPU cuBLAS', on AMD rocBLAS'), and the training of the reference CNN and of the networks of
+the examples, in each form that a user may choose: step by step, as a captured graph, compiled, and
 pictures in either layout. Prints one JSON object. Matrix units that round float32 to TF32 are off
 unless a figure's name says tf32.
 
@@ -23,7 +23,8 @@ import torch  # noqa: E402
 
 from phases import NETWORKS, PRODUCTS  # noqa: E402
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))  # a bundle has these beside it
+# a bundle has these beside it
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 import pytorch_training  # noqa: E402
 
 BATCH, WARM_UP, SLICES = 64, 3, 5
@@ -57,7 +58,8 @@ class Meter:
 
 def products(meter, small):
     found = {}
-    kinds = {"float32": torch.float32} if small else {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16,
+    kinds = {"float32": torch.float32} if small else {
+        "float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16,
                                                       "float16": torch.float16}
     for name, kind in kinds.items():
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
@@ -103,8 +105,11 @@ class Forms:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--small", action="store_true", help="what fits some seconds, on the processor")
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("--small", action="store_true",
+                        help="what fits some seconds, on the processor")
     parser.add_argument("--seconds", type=float, help="for each figure (0.4, with --small 0.1)")
     parser.add_argument("--budget", type=float, default=1e6, help="seconds for everything")
     o = parser.parse_args()

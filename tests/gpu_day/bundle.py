@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Packs what a GPU day needs into one file that runs on another x86-64 machine without network or packages: the programs and tests of a
-build directory, the shared libraries that they load (all but glibc's, which must not be older there), the Vulkan loader and the validation
-layer, and these scripts.
+"""Packs what a GPU day needs into one file that runs on another x86-64 machine without network or
+packages: the programs and tests of a build directory, the shared libraries that they load (all but
+glibc's, which must not be older there), the Vulkan loader and the validation layer, and these
+scripts.
 
-Needs what it packs to be built: tests/ops/test_ops and its neighbours, tools/ringfire.
-Usage: bundle.py BUILD_DIRECTORY FILE.tar.xz"""
+Needs what it packs to be built: tests/ops/test_ops and its neighbours, tools/ringfire,
+tools/ringfire-bench. Usage: bundle.py BUILD_DIRECTORY FILE.tar.xz"""
 import json
 import lzma
 import pathlib
@@ -19,23 +20,27 @@ import tempfile
 import phases
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = ("gpu_report.py", "phases.py", "driver.py", "verdict.py", "baseline.py", "../bench/pytorch_training.py", "../bench/pytorch_networks.py")
+SCRIPTS = ("gpu_report.py", "phases.py", "driver.py", "verdict.py", "baseline.py",
+           "../bench/pytorch_training.py", "../bench/pytorch_networks.py")
 FIXTURES = HERE.parent / "train/fixtures"
 LAYER = "VkLayer_khronos_validation"
 LAYERS = ("/usr/share/vulkan/explicit_layer.d", "/etc/vulkan/explicit_layer.d")
 # glibc's, which must fit the machine's own loader; libraries that a driver brings.
-LEFT_OUT = re.compile(r"^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl|mvec))\.so")
+LEFT_OUT = re.compile(
+    r"^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl|mvec))\.so")
 # Opened at run time: the loader, and what NVIDIA's driver wants beside it.
 OPENED = ("libvulkan.so.1", "libX11.so.6", "libXext.so.6", "libxcb.so.1")
 MOST_MEGABYTES = 64
 NAME = "gpu-bundle"  # of the folder inside
-# The programs hold the same library: a dictionary that several of them fit in makes a third of what others make.
+# The programs hold the same library: a dictionary that several of them fit in makes a third of what
+# others make.
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 192 << 20}]
 
 
 def libraries_of(program):
     """Paths of the shared libraries that a program or library loads."""
-    text = subprocess.run(["ldd", str(program)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = subprocess.run(["ldd", str(program)], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
     missing = re.findall(r"^\s*(\S+) => not found", text, re.M)
     if missing:
         sys.exit("bundle: %s lacks %s" % (program, ", ".join(missing)))
@@ -43,8 +48,10 @@ def libraries_of(program):
 
 
 def installed(name):
-    text = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return next((line.split()[-1] for line in text.splitlines() if line.split()[:1] == [name] and "x86-64" in line), None)
+    text = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
+    return next((line.split()[-1] for line in text.splitlines() if line.split()[:1] == [name]
+                 and "x86-64" in line), None)
 
 
 def copy_stripped(source, target):
@@ -61,7 +68,9 @@ def copy_layer(folder):
         return None
     data = json.loads(manifest.read_text())
     library = pathlib.Path(data["layer"]["library_path"]).name
-    path = installed(library) or next((str(p) for p in pathlib.Path("/usr/lib").glob("*/" + library)), None)
+    path = installed(library) or next((str(p)
+                                       for p in pathlib.Path("/usr/lib").glob("*/" + library)),
+                                      None)
     if not path:
         return None
     copy_stripped(path, folder / "layers" / library)
@@ -71,10 +80,12 @@ def copy_layer(folder):
 
 
 def fill(build, folder):
-    programs = ["tools/ringfire", *("tests/" + name for name in phases.PROGRAMS)]
+    programs = ["tools/ringfire", "tools/ringfire-bench",
+                *("tests/" + name for name in phases.PROGRAMS)]
     missing = [name for name in programs if not (build / name).exists()]
     if missing:
-        sys.exit("bundle: %s has no %s; build them first, as ./dev gpu-bundle does" % (build, ", ".join(missing)))
+        sys.exit("bundle: %s has no %s; build them first, as ./dev gpu-bundle does"
+                 % (build, ", ".join(missing)))
     needed = {}
     for name in programs:
         copy_stripped(build / name, folder / name)
@@ -103,14 +114,18 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         fill(build, pathlib.Path(place) / NAME)
         part = target.with_name(target.name + ".part")
-        with lzma.open(part, "wb", filters=FILTERS) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        with lzma.open(part, "wb",
+                       filters=FILTERS) as packed, tarfile.open(
+                           fileobj=packed, mode="w") as archive:
             archive.add(pathlib.Path(place) / NAME, NAME)
     megabytes = part.stat().st_size / 1e6
     if megabytes > MOST_MEGABYTES:
         part.unlink()
-        sys.exit("bundle: %.0f MB, more than the %d MB that machines for a day may take" % (megabytes, MOST_MEGABYTES))
+        sys.exit("bundle: %.0f MB, more than the %d MB that machines for a day may take"
+                 % (megabytes, MOST_MEGABYTES))
     part.replace(target)
-    print("%s: %.0f MB. On the machine with the GPU:\n  python3 -m tarfile -e %s . && python3 %s/gpu_day/gpu_report.py" % (
+    print("%s: %.0f MB. On the machine with the GPU:\n  python3 -m tarfile -e %s . && python3 "
+          "%s/gpu_day/gpu_report.py" % (
         target, megabytes, target.name, NAME))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a GPU day: what it decides, and one on whatever devices there are. Usage: test_gpu_day.py [PROGRAMS]"""
+"""The report of a GPU day: what it decides, and one on whatever devices there are. Usage:
+test_gpu_day.py [PROGRAMS]"""
 import json
 import pathlib
 import re
@@ -20,11 +21,13 @@ PROGRAMS = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
 
 
 def record(phase, step, **more):
-    return {"phase": phase, "step": step, "command": ["test_ops"], "seconds": 1.0, "status": 0, "timed_out": False, "errors": "", **more}
+    return {"phase": phase, "step": step, "command": ["test_ops"], "seconds": 1.0, "status": 0,
+            "timed_out": False, "errors": "", **more}
 
 
 def row(op, case, kernel, seconds, chosen=True, gflops=1.0):
-    return {"op": op, "case": case, "kernel": kernel, "seconds": seconds, "gflops": gflops, "gbytes": 1.0, "chosen": chosen}
+    return {"op": op, "case": case, "kernel": kernel, "seconds": seconds, "gflops": gflops,
+            "gbytes": 1.0, "chosen": chosen}
 
 
 class Phases(unittest.TestCase):
@@ -49,7 +52,9 @@ class Phases(unittest.TestCase):
         names = [p.name for p in phases.make(pathlib.Path("p"), 2)]
         self.assertLess(names.index("correct"), names.index("kernels"))
         self.assertNotIn("baseline", names)
-        self.assertEqual(phases.NAMES, tuple(p.name for p in phases.make(pathlib.Path("p"), 2, baseline=("python3",))))
+        self.assertEqual(phases.NAMES,
+                         tuple(p.name
+                               for p in phases.make(pathlib.Path("p"), 2, baseline=("python3",))))
 
     def test_every_operation_is_measured_once(self):
         names = re.findall(r"\bOP\((\w+)\)", (ROOT / "src/ops/op_list.h").read_text())
@@ -59,15 +64,22 @@ class Phases(unittest.TestCase):
             self.assertEqual(len(taken), 0 if name in phases.UNMEASURED else 1, (name, taken))
         for text in phases.OPERATIONS:
             self.assertTrue(any(phases.takes(text, name) for name in names), text)
-        steps = [s for s in dict((p.name, p) for p in phases.make(pathlib.Path("p"), 2))["kernels"].steps if s.name.startswith("operation ")]
-        self.assertEqual([s.command[s.command.index("--op") + 1] for s in steps], list(phases.OPERATIONS))
+        steps = [s
+                 for s in dict((p.name, p)
+                               for p in phases.make(pathlib.Path("p"), 2))["kernels"].steps
+                 if s.name.startswith("operation ")]
+        self.assertEqual([s.command[s.command.index("--op") + 1] for s in steps],
+                         list(phases.OPERATIONS))
         self.assertTrue(all(s.json for s in steps))
 
     def test_every_network_has_a_step(self):
-        known = re.findall(r'^    { "(\w+)", "\w+", (\d+), ', (ROOT / "tools/bench/zoo_nets.c").read_text(), re.M)
-        self.assertEqual(phases.NETWORKS, {name: int(batch) for name, batch in known if name != "cnn"})
+        known = re.findall(r'^    { "(\w+)", "\w+", (\d+), ',
+                           (ROOT / "tools/bench/zoo_nets.c").read_text(), re.M)
+        self.assertEqual(phases.NETWORKS,
+                         {name: int(batch) for name, batch in known if name != "cnn"})
         steps = dict((p.name, p) for p in phases.make(pathlib.Path("p"), 2))["network"].steps
-        self.assertEqual([s.name for s in steps if s.name.startswith("network ")], ["network " + name for name in phases.NETWORKS])
+        self.assertEqual([s.name for s in steps if s.name.startswith("network ")],
+                         ["network " + name for name in phases.NETWORKS])
 
     def test_the_baseline_alone_may_compile(self):
         (alone,), whole = (phases.make(pathlib.Path("p"), 2, baseline=("python3",), only=only)
@@ -78,10 +90,12 @@ class Phases(unittest.TestCase):
     def test_only_some(self):
         made = phases.make(pathlib.Path("p"), 2, only=["soak", "inventory"])
         self.assertEqual([p.name for p in made], ["inventory", "soak"])
-        made = phases.make(pathlib.Path("p"), 2, only=["kernels/products", "network/network b", "network/cnn", "device"])
+        made = phases.make(pathlib.Path("p"), 2,
+                           only=["kernels/products", "network/network b", "network/cnn", "device"])
         self.assertEqual([(p.name, [s.name for s in p.steps]) for p in made],
                          [("device", ["device"]), ("kernels", ["products", "products in bfloat16"]),
-                          ("network", ["cnn", "cnn, batch 256", "cnn, batch 1024", "network bert"])])
+                          ("network",
+                           ["cnn", "cnn, batch 256", "cnn, batch 1024", "network bert"])])
 
 
 class Driver(unittest.TestCase):
@@ -96,7 +110,8 @@ class Driver(unittest.TestCase):
         return str(path)
 
     def find(self, library=lambda name: None, environment=None, answers=bool):
-        return driver.find(self.path, environment or {}, (str(self.path / "*.json"),), library, lambda path: True, answers)
+        return driver.find(self.path, environment or {}, (str(self.path / "*.json"),), library,
+                           lambda path: True, answers)
 
     def test_the_environment_decides(self):
         self.manifest("a.json", "liba.so")
@@ -119,7 +134,8 @@ class Driver(unittest.TestCase):
         self.assertEqual(self.find(), lavapipe)
 
     def test_a_library_without_a_manifest(self):
-        found = self.find(lambda name: "/usr/lib/libEGL_nvidia.so.0" if name.startswith("libEGL") else None)
+        found = self.find(lambda name: "/usr/lib/libEGL_nvidia.so.0" if name.startswith("libEGL")
+                          else None)
         self.assertEqual(driver.library_of(found), "/usr/lib/libEGL_nvidia.so.0")
 
     def test_none(self):
@@ -130,21 +146,30 @@ class Driver(unittest.TestCase):
 
 class Verdict(unittest.TestCase):
     def setUp(self):
-        ops = [row("matmul", "square_4096", "block", 1.0, gflops=40000), row("add", "a", "flat", 2.0), row("add", "a", "wide", 1.0, chosen=False)]
-        profile = [{**row("conv2d", "", "block", 90e-6, gflops=20000)}, {**row("adam", "", "flat", 10e-6), "gbytes": 100.0}]
+        ops = [row("matmul", "square_4096", "block", 1.0, gflops=40000),
+               row("add", "a", "flat", 2.0), row("add", "a", "wide", 1.0, chosen=False)]
+        profile = [{**row("conv2d", "", "block", 90e-6, gflops=20000)},
+                   {**row("adam", "", "flat", 10e-6), "gbytes": 100.0}]
         self.records = [
-            record("correct", "operations 1 of 1", failed=["FAIL conv2d/odd_3/tile256 on H100: 4 of 10 wrong", "[  FAILED  ] test_split"], status=1),
+            record("correct", "operations 1 of 1", failed=["FAIL conv2d/odd_3/tile256 on H100: 4 "
+                                                           "of 10 wrong",
+                                                           "[  FAILED  ] test_split"], status=1),
             record("correct", "test_exec", status=None, timed_out=True),
             record("kernels", "operation matmul", result={"ops": ops[:1]}),
             record("kernels", "operation =add", result={"ops": ops[1:]}),
             record("kernels", "operation cast", status=None, timed_out=True),
             record("network", "network gpt", result={
-                "networks": [{"model": "gpt", "unit": "tokens", "batch": 12, "units_per_second": 5e5, "step_seconds": 2e-3}],
-                "profile": [row("add", "", "flat", 1e-6), row("matmul", "", "block", 5e-6), row("add", "", "flat", 9e-6)]
+                "networks": [{"model": "gpt", "unit": "tokens", "batch": 12,
+                              "units_per_second": 5e5, "step_seconds": 2e-3}],
+                "profile": [row("add", "", "flat", 1e-6), row("matmul", "", "block", 5e-6),
+                            row("add", "", "flat", 9e-6)]
                 + [row("op%d" % i, "", "k", 1e-7 * i) for i in range(1, 6)]}),
             record("network", "network vae", status=1),
-            record("device", "device", result={"rates": [{"what": "multiply-adds", "value": 40000.0}, {"what": "memory, read and write", "value": 100.0}]}),
-            record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100", "profile": profile}),
+            record("device", "device",
+                   result={"rates": [{"what": "multiply-adds", "value": 40000.0},
+                                     {"what": "memory, read and write", "value": 100.0}]}),
+            record("network", "cnn", result={"images_per_second": 500000.0, "device": "H100",
+                                             "profile": profile}),
             record("baseline", "pytorch", result={"gflops": {"float32 4096": 50000.0}, "rates": {
                 "cnn": {"eager": 90000.0, "eager, channels last": 100000.0, "graph": 400000.0,
                         "graph, compiled": 600000.0},
@@ -189,10 +214,12 @@ class Verdict(unittest.TestCase):
         (network, costs), = verdict.networks(self.records)
         self.assertEqual(network["model"], "gpt")
         self.assertEqual([(op, kernel, count) for op, kernel, count, _ in costs],
-                         [("add", "flat", 2), ("matmul", "block", 1), ("op5", "k", 1), ("op4", "k", 1), ("op3", "k", 1)])
+                         [("add", "flat", 2), ("matmul", "block", 1), ("op5", "k", 1),
+                          ("op4", "k", 1), ("op3", "k", 1)])
         self.assertAlmostEqual(costs[0][-1], 10e-6)
         lines = verdict.make(self.records, []).splitlines()
-        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | 200,000 | graph | 2.50 | add | flat | 2 | 10 |", lines)
+        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | 200,000 | graph | 2.50 | add | flat | "
+                      "2 | 10 |", lines)
         self.assertIn("|  |  |  |  |  |  |  | matmul | block | 1 | 5.00 |", lines)
         lines = verdict.make(self.records[:-1], []).splitlines()
         self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens |  |  |  | add | flat | 2 | 10 |", lines)
@@ -215,11 +242,15 @@ class Steps(unittest.TestCase):
         return gpu_report.run_step(phases.Phase("correct", 20, (step,)), step, seconds, {})
 
     def test_json(self):
-        self.assertEqual(self.run_step(sys.executable, "-c", "print('{\"a\": 1}')", json_=True)["result"], {"a": 1})
-        self.assertIn("printed no JSON", self.run_step(sys.executable, "-c", "print('{')", json_=True)["errors"])
+        self.assertEqual(self.run_step(sys.executable, "-c", "print('{\"a\": 1}')",
+                                       json_=True)["result"], {"a": 1})
+        self.assertIn("printed no JSON",
+                      self.run_step(sys.executable, "-c", "print('{')", json_=True)["errors"])
 
     def test_a_step_that_does_not_end(self):
-        done = self.run_step(sys.executable, "-c", "import time; print('FAIL a/b: c', flush=True); time.sleep(60)", seconds=1.5)
+        done = self.run_step(sys.executable, "-c",
+                             "import time; print('FAIL a/b: c', flush=True); time.sleep(60)",
+                             seconds=1.5)
         self.assertTrue(done["timed_out"])
         self.assertEqual(done["failed"], ["FAIL a/b: c"])
 
@@ -231,17 +262,23 @@ class Steps(unittest.TestCase):
 class Whole(unittest.TestCase):
     def test_small(self):
         with tempfile.TemporaryDirectory() as out:
-            done = subprocess.run([sys.executable, HERE / "gpu_report.py", "--small", "--programs", PROGRAMS, "--out", out],
+            done = subprocess.run([sys.executable, HERE / "gpu_report.py", "--small", "--programs",
+                                   PROGRAMS, "--out", out],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.assertEqual(done.returncode, 0, done.stdout)
             report = (pathlib.Path(out) / "report.md").read_text()
-            records = [json.loads(line) for line in (pathlib.Path(out) / "report.jsonl").read_text().splitlines()]
-        self.assertIn("| reference CNN, batch 64, against PyTorch step by step: at least 2.0 | ", report)
+            records = [json.loads(line)
+                       for line in (pathlib.Path(out) / "report.jsonl").read_text().splitlines()]
+        self.assertIn("| reference CNN, batch 64, against PyTorch step by step: at least 2.0 | ",
+                      report)
         self.assertIn("## The first things to fix", report)
         self.assertTrue(verdict.result(records, "network", "cnn")["profile"])
-        self.assertEqual([(n["model"], len(costs)) for n, costs in verdict.networks(records)], [("ncf", verdict.MOST_OF_NETWORK)])
+        self.assertEqual([(n["model"], len(costs)) for n, costs in verdict.networks(records)],
+                         [("ncf", verdict.MOST_OF_NETWORK)])
         self.assertIn("## Networks", report)
-        self.assertTrue(all(r["status"] == 0 for r in records if r["phase"] in ("correct", "device", "kernels", "network")), done.stdout)
+        self.assertTrue(all(r["status"] == 0 for r in records
+                            if r["phase"] in ("correct", "device", "kernels", "network")),
+                        done.stdout)
 
 
 if __name__ == "__main__":

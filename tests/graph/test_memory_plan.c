@@ -88,7 +88,7 @@ static void external_places(void **state)
     assert_int_equal(w, plan.placements[leaf_view].alias_of);
     assert_int_equal(512, plan.slab_size);
     rf_memory_plan_free(&plan);
-    /* What a kernel makes in the caller's place, views see there, and nothing is made in-place over it. */
+    /* Views see what a kernel makes in the caller's place, and nothing is made in-place over it. */
     memset(external, 0, g->values.count);
     external[a] = true;
     OK(rf_memory_plan_make(
@@ -311,7 +311,7 @@ static void check_random(uint64_t seed, totals *t)
     rf_graph_destroy(&g);
 }
 
-/* Of this process: tests run beside each other. */
+/* The processor time of this process: tests run beside each other. */
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;

@@ -25,7 +25,7 @@ static void dead_code_goes_and_updates_stay(void **state)
     assert_int_equal(1, toy_count(g, &toy_accumulate));
     FAILS(rf_graph_add(g, &toy_sin, NULL, &unused, 1, &again), RF_ERROR_INVALID_ARGUMENT, "a rewrite has removed");
     FAILS(rf_graph_optimize(g, &(rf_graph_roots){ &unused, 1 }), RF_ERROR_INVALID_ARGUMENT, "root");
-    /* What was removed is made anew; the graph takes more nodes. */
+    /* Nodes that were removed are made anew; the graph takes more nodes. */
     assert_int_not_equal(unused, toy1(g, &toy_sin, toy1(g, &toy_cos, x)));
     toy_check_order(g);
     rf_graph_destroy(&g);
@@ -309,7 +309,7 @@ static void results_stay_the_same(void **state)
     assert_true(fused > 50 && siblings > 50); /* the test tests something */
 }
 
-/* Of this process: tests run beside each other. */
+/* The processor time of this process: tests run beside each other. */
 static double seconds(clock_t since)
 {
     return (double)(clock() - since) / CLOCKS_PER_SEC;

@@ -14,7 +14,7 @@ typedef struct shader_use {
 #define ENTRY(name) { &rf_shader_##name, false, false },
 static shader_use uses[] = { RF_ALL_SHADERS(ENTRY) };
 #define NUM_USES (sizeof(uses) / sizeof(uses[0]))
-/* What `ringfire bench device` runs, which computes nothing for an op. */
+/* Shaders of `ringfire-bench device`, which compute nothing for an op. */
 static const rf_shader *const of_no_op[] = { &rf_shader_bench_empty, &rf_shader_bench_fma, &rf_shader_bench_memory_read,
                                              &rf_shader_bench_memory_copy, &rf_shader_bench_shared };
 

@@ -344,7 +344,7 @@ static void slopes_are_the_derivatives_of_gelu(void **state)
         }
 }
 
-/* Of N examples with OUTER rows of INNER elements the ones from `first` on, which x and the random state describe. */
+/* The examples from `first` on, of N with OUTER rows of INNER elements, which x and the random state describe. */
 enum { N = 12, OUTER = 3, INNER = 7, PER = OUTER * INNER };
 static void drop(const rf_dropout_attr *attr, uint32_t first, float *out)
 {

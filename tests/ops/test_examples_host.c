@@ -74,7 +74,7 @@ static rf_value ones(rf_graph *g, rf_shape shape)
     return out;
 }
 
-/* Of x [n, ROWS, COLUMNS]. */
+/* A form of x [n, ROWS, COLUMNS]. */
 typedef rf_value (*form_fn)(rf_graph *g, rf_value x);
 
 static rf_value as_it_came(rf_graph *g, rf_value x)

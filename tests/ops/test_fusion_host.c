@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What graphs of the library's ops become, without a device: which nodes are left, and that results stay. */
+/* Fusion of graphs of the library's ops, without a device: which nodes are left, and that results stay. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

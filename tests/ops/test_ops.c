@@ -92,7 +92,7 @@ int64_t walk_first_bad(const rf_tensor_desc *desc, const void *got, const void *
 
 /* ---- one case ---- */
 
-/* What kernels are held against: the reference's outputs, and mutated inputs after it. */
+/* The results that kernels are held against: the reference's outputs, and mutated inputs after it. */
 typedef struct case_run {
     walk *w;
     walk_counts *counts;
@@ -104,7 +104,7 @@ typedef struct case_run {
     uint32_t number;      /* of the case in the op's table */
 } case_run;
 
-/* A part of the name, or behind '=' all of it, as `ringfire bench ops --op` takes them. */
+/* A part of the name, or behind '=' all of it, as `ringfire-bench ops --op` takes them. */
 static bool matches(const char *filter, const char *name)
 {
     return !filter || (filter[0] == '=' ? strcmp(name, filter + 1) == 0 : strstr(name, filter) != NULL);
@@ -238,7 +238,7 @@ static bool is_too_slow(const case_run *run, double score, double best)
     return run->c->large && !run->w->options.kernel && score < best / 30;
 }
 
-/* Of --turns. */
+/* Whether --turns leaves a kernel to other runs. */
 static bool is_turn_of_others(const case_run *run, uint32_t kernel, double score, double best)
 {
     const uint32_t rounds = walk_special_rounds(), turn = run->number + kernel;

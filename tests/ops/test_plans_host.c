@@ -135,7 +135,7 @@ static void eligible_kernels_keep_to_limits(void **state)
     assert_true(plans > 5000);
 }
 
-/* What an invocation of any kernel loops at most in a case, on devices that set no limit. */
+/* The most that an invocation of any kernel loops in a case, on devices that set no limit. */
 static uint64_t longest_loop(const rf_op *op, const rf_op_case *test_case)
 {
     const rf_op_call call = call_of(op, test_case);
@@ -155,8 +155,8 @@ static uint64_t longest_loop(const rf_op *op, const rf_op_case *test_case)
     return longest;
 }
 
-/* What an op loops over has a length of its own, or its cases contain one that a driver with a limit would break off:
- * the walk over the cases then shows that the plans for that driver add everything up. */
+/* The dimension that an op loops over has a length of its own, or its cases contain one that a driver with a limit
+ * would break off: the walk over the cases then shows that the plans for that driver add everything up. */
 static void loops_are_tested_beyond_the_limit(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void tiles_follow_the_device(void **state)
     }
 }
 
-/* What has few rows or columns is shared out along its summands: at weights' gradients, at layers of one output, at
+/* A product of few rows or columns is shared out along its summands: at weights' gradients, at layers of one output, at
  * logits. Where both are many it is not, and never on a CPU. */
 static void thin_products_share_their_sums(void **state)
 {
@@ -408,7 +408,7 @@ static void parts_are_counted(void **state)
     rf_kernel_plan_free(&plan);
 }
 
-/* What compilers of small devices were seen to spill or refuse. */
+/* Tiles that compilers of small devices were seen to spill or refuse. */
 static void large_tiles_need_registers(void **state)
 {
     (void)state;

@@ -49,8 +49,8 @@ static void check_scan_of_long_rows(const rf_op *op)
     }
 }
 
-/* Of fours a loop walks rows four times as long; rows that are no multiples of four are left to other kernels, but for
- * a single one. */
+/* A loop over fours walks rows four times as long; rows that are no multiples of four are left to other kernels, but
+ * for a single one. */
 static void check_scan_of_fours(const rf_op *op)
 {
     static const struct {

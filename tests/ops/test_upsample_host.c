@@ -51,7 +51,7 @@ static void images_are_enlarged(void **state)
         for (int64_t i = 0; i < rf_shape_count(expected[k].shape); i++)
             assert_true(fabsf(y[i] - expected[k].y[i]) < 1e-5f);
     }
-    /* What the four results of a line took from its two pixels: 1 + 3/4 + 1/4 of each. */
+    /* The shares that the four results of a line took from its two pixels: 1 + 3/4 + 1/4 of each. */
     static const float dy[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     float dx[4];
     rf_op_call grad = make_call(&rf_op_upsample2d_grad, &twice, 2, (rf_tensor_desc[]){ f32(RF_SHAPE(1, 2, 4, 1)), x });
@@ -77,7 +77,7 @@ static void errors_name_the_shapes(void **state)
                 "upsample2d_grad: input 0 has shape [1,2,3,1], needs [1,6,4,1]");
 }
 
-/* Of a device whose descriptors span 64 KiB: images of repeated pixels are cut into lines, others are not. */
+/* Plans for a device whose descriptors span 64 KiB: images of repeated pixels are cut into lines, others are not. */
 static void large_images_are_cut(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the op walker share. */
+/* Declarations that the files of the op walker share. */
 #ifndef RF_TESTS_OPS_WALK_H
 #define RF_TESTS_OPS_WALK_H
 

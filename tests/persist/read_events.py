@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads TensorBoard event files without TensorFlow and without the library's own reader: TFRecord frames with their
-checksums, protocol buffer messages by field number. As a program it prints one JSON object per event.
+"""Reads TensorBoard event files without TensorFlow and without the library's own reader: TFRecord
+frames with their checksums, protocol buffer messages by field number. As a program it prints one
+JSON object per event.
 
 Usage: read_events.py FILE..."""
 import json
@@ -20,7 +21,8 @@ def records(data):
         if masked_crc(head[:8]) != check:
             raise ValueError("checksum of the length at %d" % at)
         body = data[at + 12:at + 12 + length]
-        if len(body) != length or masked_crc(body) != struct.unpack("<I", data[at + 12 + length:at + 16 + length])[0]:
+        if len(body) != length or masked_crc(body) != struct.unpack(
+            "<I", data[at + 12 + length:at + 16 + length])[0]:
             raise ValueError("checksum of the record at %d" % at)
         yield body
         at += 16 + length
@@ -101,7 +103,8 @@ def hparams(content):
         for entry in start.get(1, []):
             entry = fields(entry)
             value = fields(entry[2][0])
-            out[text(entry, 1)] = text(value, 3) if 3 in value else struct.unpack("<d", value[2][0])[0]
+            out[text(entry, 1)] = text(value,
+                                       3) if 3 in value else struct.unpack("<d", value[2][0])[0]
         return {"start": out, "time": double(start, 5)}
     end = fields(message[4][0])
     return {"status": one(end, 1, 0), "time": double(end, 2)}
@@ -113,8 +116,10 @@ def graph(data):
         node = fields(raw)
         attributes = {text(fields(a), 1): fields(fields(a)[2][0]) for a in node.get(5, [])}
         shapes = attributes.get("_output_shapes")
-        nodes.append({"name": text(node, 1), "op": text(node, 2), "inputs": [i.decode() for i in node.get(3, [])],
-                      "shapes": [shape(s) for s in fields(shapes[1][0]).get(7, [])] if shapes else []})
+        nodes.append({"name": text(node, 1), "op": text(node, 2),
+                      "inputs": [i.decode() for i in node.get(3, [])],
+                      "shapes": [shape(s) for s in fields(shapes[1][0]).get(7, [])] if shapes
+                      else []})
     return nodes
 
 
@@ -132,7 +137,8 @@ def events(path):
             value = fields(raw)
             metadata = fields(one(value, 9))
             plugin = fields(one(metadata, 1))
-            event = {**base, "tag": text(value, 1), "kind": text(plugin, 1), "class": one(metadata, 4, 0)}
+            event = {**base, "tag": text(value, 1), "kind": text(plugin, 1),
+                     "class": one(metadata, 4, 0)}
             if event["kind"] == "hparams":
                 event["hparams"] = hparams(one(plugin, 2))
             if 2 in value:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is written comes back: types, shapes, sizes, values, in memory and on the disk. "large": 300 MB. */
+/* Tensors that are written come back: types, shapes, sizes, values, in memory and on the disk. "large": 300 MB. */
 #include <errno.h>
 #include <fcntl.h>
 #include <msgpack.h>

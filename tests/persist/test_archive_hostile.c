@@ -45,7 +45,7 @@ enum { MOST_SECONDS = SANITIZED ? 10 : 1 };    /* sanitizers make everything sev
 static const uint64_t most_memory = 64u << 20; /* besides the file's size */
 #define FILE_NAME "hostile.rfck"
 
-/* Of this process: other load of the machine does not count. */
+/* The processor time of this process: other load of the machine does not count. */
 static double processor_time(void)
 {
     struct timespec t;

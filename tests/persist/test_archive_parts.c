@@ -176,7 +176,8 @@ static void write_honest_parts(const rf_file_ops *ops, rf_archive_identity is[2]
                          RF_OK);
 }
 
-/* What is forged: texts of parts, then for "a" [rows, 2] and "b" [5] the extents as pairs of numbers, -1 ends. */
+/* The contents of a forgery: texts of parts, then for "a" [rows, 2] and "b" [5] the extents as pairs of numbers, -1
+ * ends. */
 typedef struct forgery {
     const char *what, *names[3];
     int64_t shape_a; /* rows */

@@ -237,7 +237,7 @@ static void test_threads(void **unused)
     rf_event_writer_destroy(&w);
 }
 
-/* What a step may pay for a value; far above what it takes, so that a busy machine does no harm. */
+/* The price that a step may pay for a value; far above what it takes, so that a busy machine does no harm. */
 static void test_cost(void **unused)
 {
     (void)unused;
@@ -289,7 +289,7 @@ static void test_arguments(void **unused)
     rf_event_reader_close(&r);
 }
 
-/* What strict readers of protobuf would refuse is refused here, by its name, and leaves no trace. */
+/* Text that strict readers of protobuf would refuse is refused here, by its name, and leaves no trace. */
 static void test_no_utf8(void **unused)
 {
     (void)unused;

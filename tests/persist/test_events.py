@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library writes as event files, read by other means. Usage: test_events.py WRITE_EVENTS"""
+"""What the library writes as event files, read by other means. Usage: test_events.py
+WRITE_EVENTS"""
 import math
 import os
 import re
@@ -18,7 +19,8 @@ WRITER = sys.argv[1]
 
 
 def png_pixels(data):
-    """Width, height, channels and the bytes of a PNG with 8 bits per channel that is not interlaced."""
+    """Width, height, channels and the bytes of a PNG with 8 bits per channel that is not
+    interlaced."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n", data[:8]
     at, idat = 8, b""
     while at < len(data):
@@ -51,7 +53,8 @@ class Events(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.logdir = os.path.join(cls.folder.name, "a", "run")
         before = time.time()
-        done = subprocess.run([WRITER, cls.logdir], check=True, stdout=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([WRITER, cls.logdir], check=True, stdout=subprocess.PIPE, text=True,
+                              timeout=60)
         cls.path = done.stdout.strip()
         cls.events = list(read_events.events(cls.path))
         cls.between = before, time.time()
@@ -65,7 +68,8 @@ class Events(unittest.TestCase):
 
     def test_file(self):
         self.assertEqual(os.listdir(self.logdir), [os.path.basename(self.path)])
-        self.assertRegex(os.path.basename(self.path), r"^events\.out\.tfevents\.\d{10}\.[^/]+\.\d+\.\d+\.v2$")
+        self.assertRegex(os.path.basename(self.path),
+                         r"^events\.out\.tfevents\.\d{10}\.[^/]+\.\d+\.\d+\.v2$")
         self.assertEqual(self.events[0]["kind"], "version")
         self.assertEqual(self.events[0]["text"], "brain.Event:2")
         for event in self.events:
@@ -91,7 +95,8 @@ class Events(unittest.TestCase):
 
     def test_histograms(self):
         event, = self.of("dense/kernel/histogram")
-        self.assertEqual((event["kind"], event["class"], event["shape"], event["step"]), ("histograms", 2, [30, 3], 7))
+        self.assertEqual((event["kind"], event["class"], event["shape"], event["step"]),
+                         ("histograms", 2, [30, 3], 7))
         rows = [event["values"][3 * i:3 * i + 3] for i in range(30)]
         self.assertEqual((rows[0][0], rows[-1][1]), (0, 999))
         self.assertEqual(sum(r[2] for r in rows), 1000)
@@ -105,7 +110,8 @@ class Events(unittest.TestCase):
 
     def test_text(self):
         event, = self.of("notes")
-        self.assertEqual((event["kind"], event["class"], event["shape"], event["step"]), ("text", 2, [], 3))
+        self.assertEqual((event["kind"], event["class"], event["shape"], event["step"]),
+                         ("text", 2, [], 3))
         self.assertEqual(event["values"][0].decode(), "**bold** and Ünïcödé")
 
     def test_images(self):
@@ -120,7 +126,8 @@ class Events(unittest.TestCase):
 
     def test_hparams(self):
         start, = self.of("_hparams_/session_start_info")
-        self.assertEqual(start["hparams"]["start"], {"learning_rate": 0.001, "optimizer": "adam", "zero": 0.0})
+        self.assertEqual(start["hparams"]["start"],
+                         {"learning_rate": 0.001, "optimizer": "adam", "zero": 0.0})
         self.assertTrue(self.between[0] <= start["hparams"]["time"] <= self.between[1])
         end, = self.of("_hparams_/session_end_info")
         self.assertEqual(end["hparams"]["status"], 1)
@@ -129,11 +136,13 @@ class Events(unittest.TestCase):
     def test_graph(self):
         event, = [e for e in self.events if e["kind"] == "graph"]
         self.assertEqual([n["name"] for n in event["nodes"]], ["x", "dense/kernel", "dense/matmul"])
-        self.assertEqual(event["nodes"][2], {"name": "dense/matmul", "op": "MatMul", "inputs": ["x", "dense/kernel"],
+        self.assertEqual(event["nodes"][2],
+                         {"name": "dense/matmul", "op": "MatMul", "inputs": ["x", "dense/kernel"],
                                              "shapes": [[64, 10]]})
 
     def test_names_differ(self):
-        first = subprocess.run([WRITER, self.logdir], check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+        first = subprocess.run([WRITER, self.logdir], check=True, stdout=subprocess.PIPE, text=True,
+                               timeout=60).stdout
         self.assertNotEqual(first.strip(), self.path)
         os.unlink(first.strip())
         self.assertTrue(re.search(r"\.0\.v2$", self.path))

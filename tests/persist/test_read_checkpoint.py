@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What read_checkpoint.py reads is what the formulas of test_archive_fixture.c say; what is damaged it refuses.
+"""What read_checkpoint.py reads is what the formulas of test_archive_fixture.c say; what is damaged
+it refuses.
 
-Usage: test_read_checkpoint.py WRITER FILE...: checks FILEs, and two that WRITER (test_archive_fixture) writes."""
+Usage: test_read_checkpoint.py WRITER FILE...: checks FILEs, and two that WRITER
+(test_archive_fixture) writes."""
 import os
 import subprocess
 import sys
@@ -17,8 +19,10 @@ except ImportError as missing:
 def check(path):
     kind, values, tensors = read_checkpoint.read(path)
     assert kind == "checkpoint" and len(tensors) == 9
-    assert values == {"train/step": 1234567890123, "train/rate": 0.001, "note": "gr\u00fcn", "state": b"\0\1\2\3"}
-    formula = {"f32": lambda i: (i * 7919 % 2000 - 1000) / 8, "bf16": lambda i: i % 100 - 50, "u8": lambda i: i * i % 251,
+    assert values == {"train/step": 1234567890123, "train/rate": 0.001, "note": "gr\u00fcn",
+                      "state": b"\0\1\2\3"}
+    formula = {"f32": lambda i: (i * 7919 % 2000 - 1000) / 8, "bf16": lambda i: i % 100 - 50,
+               "u8": lambda i: i * i % 251,
                "i32": lambda i: i * 2654435761 & 0xffffff, "i64": lambda i: i * 2 ** 33 - 7}
     formula["f16"] = formula["f32"]
     for name, (dtype, _, numbers) in tensors.items():
@@ -42,7 +46,8 @@ def check_damage(path, scratch):
     with open(path, "rb") as file:
         data = file.read()
     spoiled = [data[:-1], b"", data[:40]]
-    spoiled += [data[:at] + bytes([data[at] ^ 1]) + data[at + 1:] for at in (3, 17, 50, 60, len(data) // 2, len(data) - 30)]
+    spoiled += [data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
+                for at in (3, 17, 50, 60, len(data) // 2, len(data) - 30)]
     for i, content in enumerate(spoiled):
         with open(scratch, "wb") as file:
             file.write(content)

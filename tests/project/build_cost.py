@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the release from nothing, without caches, as ./dev build does, and prints what it took: wall time, CPU time, the memory of the
-largest process, and the largest sum over all processes at one time (resident pages, shared ones counted in each process).
+"""Builds the release from nothing, without caches, as ./dev build does, and prints what it took:
+wall time, CPU time, the memory of the largest process, and the largest sum over all processes at
+one time (resident pages, shared ones counted in each process).
 
 tests/project/build_cost.py [JOBS]"""
 import os
@@ -33,7 +34,8 @@ def session_memory(session):
 
 
 def main():
-    environment = {name: value for name, value in os.environ.items() if name != "RINGFIRE_SHADER_CACHE"}
+    environment = {name: value for name, value in os.environ.items()
+                   if name != "RINGFIRE_SHADER_CACHE"}
     environment["CCACHE_DISABLE"] = "1"
     peak = 0
     start = time.monotonic()
@@ -42,7 +44,8 @@ def main():
                  ["ninja", "-C", folder, *(["-j" + sys.argv[1]] if len(sys.argv) > 1 else [])])
         for step in steps:
             with open(os.path.join(folder, "output"), "w") as output:
-                running = subprocess.Popen(step, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True)
+                running = subprocess.Popen(step, cwd=ROOT, env=environment, stdout=output,
+                                           stderr=output, start_new_session=True)
                 while running.poll() is None:
                     peak = max(peak, session_memory(running.pid))
                     time.sleep(0.25)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where two files of a layer call each other, directly or through others: within a layer calls go one way.
-Usage: check_calls.py NM ARCHIVE..."""
+"""Fails where two files of a layer call each other, directly or through others: within a layer
+calls go one way. Usage: check_calls.py NM ARCHIVE..."""
 import collections
 import re
 import subprocess
@@ -10,7 +10,8 @@ import sys
 def read_symbols(nm, archive):
     """By object file: what it defines for others and what it takes from elsewhere."""
     defined, used = {}, {}
-    done = subprocess.run([nm, "--print-file-name", archive], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([nm, "--print-file-name", archive], stdout=subprocess.PIPE, text=True,
+                          check=True)
     for line in done.stdout.splitlines():
         place, _, symbol = line.rpartition(":")
         name = re.split("[/:]", place)[-1].removesuffix(".c.o")
@@ -66,7 +67,8 @@ def main():
             for caller in cycle:
                 for callee in cycle:
                     if callee in calls[caller]:
-                        print("    %s -> %s: %s" % (caller, callee, ", ".join(calls[caller][callee])))
+                        print("    %s -> %s: %s"
+                              % (caller, callee, ", ".join(calls[caller][callee])))
     print("%d files checked" % checked)
     sys.exit(1 if wrong or checked < 10 * len(archives) // 2 else 0)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where a public header declares a function, a type or a callback without a comment right above it, or where a
-comment has gaps within a line, as a formatter leaves them when it joins lines; and where a sentence of a comment in the
-folders below begins with "What" or "Of": it lacks a subject. Usage: check_comments.py ROOT"""
+"""Fails where a public header declares a function, a type or a callback without a comment right
+above it, or where a comment has gaps within a line, as a formatter leaves them when it joins lines;
+and where a sentence of a comment in the folders below begins with "What" or "Of": it lacks a
+subject. Usage: check_comments.py ROOT"""
 import pathlib
 import re
 import sys
@@ -11,7 +12,8 @@ DECLARATIONS = (
     re.compile(r"^typedef (?:struct|union|enum) (rf_\w+) \{", re.M),    # structs and enumerations
     re.compile(r"^typedef [^;{]*\(\*(rf_\w+)\)\(", re.M),               # callbacks
 )
-SENTENCES = ("src/base", "src/graph", "src/persist", "src/server", "src/text", "src/train/checkpoint")
+SENTENCES = ("src/base", "src/graph", "src/persist", "src/server", "src/text",
+             "src/train/checkpoint")
 NO_SUBJECT = re.compile(r"(?:/\*|[.:;]) (?:What|Of)\b")
 COMMENT_ABOVE = re.compile(r"\*/\n\Z")
 GAP = re.compile(r"[\w,.;:)\"'`]  +[\w(\"'`]")
@@ -40,7 +42,8 @@ def without_subject(root):
             found = NO_SUBJECT.search(re.sub(r"\s+\*? *", " ", comment.group(0)))
             if found:
                 line = text.count("\n", 0, comment.start()) + 1
-                yield "%s:%d: a sentence without a subject: '%s ...'" % (path.relative_to(root), line, found.group(0))
+                yield "%s:%d: a sentence without a subject: '%s ...'" % (
+                    path.relative_to(root), line, found.group(0))
 
 
 def main():

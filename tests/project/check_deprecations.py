@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a newer version of a dependency deprecates is a warning even where warnings are errors; other warnings are errors there.
+"""What a newer version of a dependency deprecates is a warning even where warnings are errors;
+other warnings are errors there.
 
-Usage: check_deprecations.py BUILD_ROOT COMPILER...: compiles small sources with the flags of the build's own C files"""
+Usage: check_deprecations.py BUILD_ROOT COMPILER...: compiles small sources with the flags of the
+build's own C files"""
 import json
 import pathlib
 import shlex
@@ -12,7 +14,8 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv[1])
 COMPILER = sys.argv[2:]
-CALL = "__attribute__((deprecated)) void old(void);\nvoid new(void);\nvoid new(void)\n{\n    old();\n}\n"
+CALL = ("__attribute__((deprecated)) void old(void);\nvoid new(void);\nvoid new(void)\n{\n    "
+        "old();\n}\n")
 WRONG = "void new(void);\nvoid new(void)\n{\n    int nothing;\n}\n"
 
 
@@ -31,7 +34,8 @@ class Deprecations(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder, "source.c")
             source.write_text(text)
-            return subprocess.run([*COMPILER, "-Werror", *flags(), "-c", source, "-o", source.with_suffix(".o")], cwd=BUILD,
+            return subprocess.run([*COMPILER, "-Werror", *flags(), "-c", source, "-o",
+                                   source.with_suffix(".o")], cwd=BUILD,
                                   stderr=subprocess.PIPE, text=True)
 
     def test_warnings_only(self):

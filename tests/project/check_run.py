@@ -45,22 +45,25 @@ class Run(unittest.TestCase):
             log = pathlib.Path(folder, "meson-logs/testlog.json")
             log.parent.mkdir()
             keys = ("name", "result", "stdout", "stderr")
-            log.write_text("".join(json.dumps({**dict(zip(keys, e)), "duration": 1.5}) + "\n" for e in entries))
+            log.write_text("".join(json.dumps({**dict(zip(keys, e)), "duration": 1.5}) + "\n"
+                                   for e in entries))
             count = run.count_meson(pathlib.Path(folder))[0]
         self.assertEqual([time for time, _ in count.times], [1.5] * len(entries))
         return count
 
     def count_command(self, *command):
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.count(("ringfire:quick / some test", "OK", done.stdout, done.stderr))
 
     def test_beside(self):
-        """A stage beside others, and all that it starts, has what they leave; it begins at once where there are none, and an error of it is
-        a failure."""
+        """A stage beside others, and all that it starts, has what they leave; it begins at once
+        where there are none, and an error of it is a failure."""
         def is_idle(_=None):
             # A small program: on a busy machine it gets little.
-            own = subprocess.run(["cat", "/proc/self/stat"], stdout=subprocess.PIPE, timeout=60, check=True).stdout
+            own = subprocess.run(["cat", "/proc/self/stat"], stdout=subprocess.PIPE, timeout=60,
+                                 check=True).stdout
             fields = own.rpartition(b")")[2].split()
             return int(fields[38]) == os.SCHED_IDLE or int(fields[16]) == 19
 
@@ -81,7 +84,8 @@ class Run(unittest.TestCase):
             self.assertEqual(broken.wait().failed, 1)
 
     def test_again(self):
-        """What is held to seconds, and what the leak checker crashed at, gets a second chance alone; nothing else does."""
+        """What is held to seconds, and what the leak checker crashed at, gets a second chance
+        alone; nothing else does."""
         failures = [("ringfire:quick / a", "FAIL", "wrong"),
                     ("ringfire:quick+deadlines / b", "FAIL", "late"),
                     ("ringfire:quick / c", "FAIL",
@@ -99,7 +103,8 @@ class Run(unittest.TestCase):
         self.assertEqual(str(count), "2 passed, 2 failed, 0 skipped")
 
     def stage(self, *tests, alone=False):
-        """How a stage ends when meson fails after these tests, (name, result) each, and the next tests, run alone, pass or not."""
+        """How a stage ends when meson fails after these tests, (name, result) each, and the next
+        tests, run alone, pass or not."""
         with tempfile.TemporaryDirectory() as folder:
             directory = pathlib.Path(folder)
             (directory / "meson-logs").mkdir()
@@ -117,21 +122,25 @@ class Run(unittest.TestCase):
                     }) + "\n" for name, result in tests))
                 return False
 
-            with mock.patch.multiple(run, run=started, build=lambda *_: directory, tail=lambda log: None), \
+            with mock.patch.multiple(run, run=started, build=lambda *_: directory,
+                                     tail=lambda log: None), \
                     contextlib.redirect_stdout(io.StringIO()):
                 return str(run.suite("gcc", [], ["quick"]))
 
     def test_stages(self):
-        """A test that passed at its second chance fails no stage; whatever else made meson fail does."""
+        """A test that passed at its second chance fails no stage; whatever else made meson fail
+        does."""
         one, late = ("ringfire:quick / one", "OK"), ("ringfire:quick+deadlines / late", "FAIL")
         self.assertEqual(self.stage(one, late, alone=True), "2 passed, 0 failed, 0 skipped")
         self.assertEqual(self.stage(one, late), "1 passed, 1 failed, 0 skipped")
-        self.assertEqual(self.stage(one, ("ringfire:quick / two", "FAIL"), alone=True), "1 passed, 1 failed, 0 skipped")
+        self.assertEqual(self.stage(one, ("ringfire:quick / two", "FAIL"), alone=True),
+                         "1 passed, 1 failed, 0 skipped")
         self.assertEqual(self.stage(one), "1 passed, 1 failed, 0 skipped")
         self.assertEqual(self.stage(), "0 passed, 1 failed, 0 skipped")
 
     def test_tiers(self):
-        """A tier has the suites of those before it, a week what is its own; a test names one tier."""
+        """A tier has the suites of those before it, a week what is its own; a test names one
+        tier."""
         self.assertEqual(run.suites_of("quick"), ["quick"])
         self.assertEqual(run.suites_of("nightly"), ["quick", "landing", "nightly"])
         self.assertEqual(run.suites_of("weekly"), ["weekly"])
@@ -155,14 +164,16 @@ class Run(unittest.TestCase):
             self.assertEqual(run.sleepers_in(directory, ["quick", "landing"], []), ["a", "c", "d"])
 
     def test_changes(self):
-        """A landing leaves out what looks at nothing that has changed; where nobody knows it leaves out nothing."""
+        """A landing leaves out what looks at nothing that has changed; where nobody knows it leaves
+        out nothing."""
         self.assertTrue(
             run.has_changed(("src/base", "transport"), ["docs/a.md", "transport/mesh/mesh.c"]))
         self.assertFalse(run.has_changed(("src/base",), ["docs/a.md", "src/train/model/model.c"]))
         self.assertTrue(run.has_changed(("src/base",), None))
 
     def test_budget(self):
-        """A tier that takes longer than it may fails by a message that names what took the time, and only then."""
+        """A tier that takes longer than it may fails by a message that names what took the time,
+        and only then."""
         times = [(1.0, "short", "gcc"), (2000.0, "endless", "address")]
         with mock.patch.object(run, "BUDGET") as budget:
             budget.read_text.return_value = '{"landing": 1500}'
@@ -182,14 +193,17 @@ class Run(unittest.TestCase):
     def test_cmocka(self):
         count = self.count_command(SKIPS)
         self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")
-        self.assertEqual(sorted(count.skips), [("some test, has_a_reason", "no driver here"), ("some test, has_none", "no reason given")])
+        self.assertEqual(sorted(count.skips), [("some test, has_a_reason", "no driver here"),
+                                               ("some test, has_none", "no reason given")])
 
     def test_unittest(self):
         count = self.count_command(sys.executable, "-c", PYTHON % 2)
         self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")
-        self.assertEqual(sorted(count.skips), [("some test, test_left_out", "no 'driver' here"), ("some test, test_never", "never")])
+        self.assertEqual(sorted(count.skips), [("some test, test_left_out", "no 'driver' here"),
+                                               ("some test, test_never", "never")])
         count = self.count_command(sys.executable, "-c", PYTHON % 1)
-        self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")  # counted even where they are not named
+        # counted even where they are not named
+        self.assertEqual(str(count), "1 passed, 0 failed, 2 skipped")
 
     def test_whole_programs(self):
         count = self.count(("ringfire:landing / one", "SKIP", "", "skipped: no network\n"),
@@ -200,18 +214,22 @@ class Run(unittest.TestCase):
                             "[       OK ] a\n[  FAILED  ] b\n[  FAILED  ] c\n", ""),
                            ("ringfire:landing / six", "TIMEOUT", "", ""))
         self.assertEqual(str(count), "2 passed, 3 failed, 3 skipped")
-        self.assertEqual(count.skips, [("one", "no network"), ("two", "no node"), ("three", "no reason given")])
+        self.assertEqual(count.skips,
+                         [("one", "no network"), ("two", "no node"), ("three", "no reason given")])
 
     def test_the_end_of_the_output(self):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            run.print_skips([("gcc", "one", "no network"), ("gcc", "two", "no node"), ("clang", "one", "no network")])
-        self.assertEqual(out.getvalue(), "skipped: one: no network (gcc, clang)\nskipped: two: no node (gcc)\n")
+            run.print_skips([("gcc", "one", "no network"), ("gcc", "two", "no node"),
+                             ("clang", "one", "no network")])
+        self.assertEqual(out.getvalue(),
+                         "skipped: one: no network (gcc, clang)\nskipped: two: no node (gcc)\n")
 
     def test_tests_say_why_they_skip(self):
         for path in (ROOT / "tests").rglob("*.[ch]"):
             if path.name not in ("skip.h", "skips.c"):
-                self.assertIsNone(re.search(r"\bskip\(\)", path.read_text()), "%s: SKIP(reason) of tests/skip.h, not skip()" % path)
+                self.assertIsNone(re.search(r"\bskip\(\)", path.read_text()),
+                                  "%s: SKIP(reason) of tests/skip.h, not skip()" % path)
 
 
 unittest.main(argv=sys.argv[:1])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`./dev setup` where nothing is installed, on several distributions: a PATH with hardly a command and an os-release of the test's own.
+"""`./dev setup` where nothing is installed, on several distributions: a PATH with hardly a command
+and an os-release of the test's own.
 
 Usage: check_setup.py SOURCE_ROOT"""
 import os
@@ -11,12 +12,15 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
-NEEDED = ("bash", "cat", "cmp", "cp", "dirname", "env", "mkdir", "mktemp", "mv", "readlink", "rm", "sed", "sort", "tail", "timeout")
-OWN_MOUNTS = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+NEEDED = ("bash", "cat", "cmp", "cp", "dirname", "env", "mkdir", "mktemp", "mv", "readlink", "rm",
+          "sed", "sort", "tail", "timeout")
+OWN_MOUNTS = ["unshare",
+              "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
 FAKE_NPM = """#!/usr/bin/env bash
 echo "$*" >>"${0%/*}/npm.log"
 [ ! -e "${0%/*}/no-network" ] || { echo "npm error no network" >&2; exit 1; }
-[ "$1 $2" = "ci --prefix" ] && mkdir -p "$3"/node_modules/onnxruntime-node/bin/napi-v3/{darwin,linux,win32}
+[ "$1 $2" = "ci --prefix" ] &&
+    mkdir -p "$3"/node_modules/onnxruntime-node/bin/napi-v3/{darwin,linux,win32}
 """
 FAKE_APT = """#!/usr/bin/env bash
 echo "$*" >>"${0%/*}/apt.log"
@@ -43,9 +47,13 @@ class Setup(unittest.TestCase):
         release = self.bin / "os-release"
         release.write_text(distribution)
         # ./dev looks for commands in /usr/sbin as well.
-        script = 'mount -t tmpfs none /usr/sbin && mount --bind "$1" /etc/os-release && shift && PATH=$1 exec "$2" setup "$3"'
-        return subprocess.run([*OWN_MOUNTS, "sh", "-c", script, "sh", release, self.bin, ROOT / "dev", what], text=True, timeout=60,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C", "XDG_CACHE_HOME": str(self.bin / "cache")})
+        script = ('mount -t tmpfs none /usr/sbin && mount --bind "$1" /etc/os-release && shift && '
+                  'PATH=$1 exec "$2" setup "$3"')
+        return subprocess.run([*OWN_MOUNTS, "sh", "-c", script, "sh", release, self.bin,
+                               ROOT / "dev", what], text=True, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**os.environ, "LC_ALL": "C",
+                                   "XDG_CACHE_HOME": str(self.bin / "cache")})
 
     def installed(self):
         return self.logged("apt.log")
@@ -56,16 +64,19 @@ class Setup(unittest.TestCase):
 
     def test_others_are_told_their_names(self):
         for distribution, names in (("ID=fedora", ("ninja-build", "jansson-devel", "gcc-c++")),
-                                    ("ID=rocky\nID_LIKE='rhel centos fedora'", ("ninja-build", "jansson-devel")),
+                                    ("ID=rocky\nID_LIKE='rhel centos fedora'",
+                                     ("ninja-build", "jansson-devel")),
                                     ("ID=arch", ("ninja", "jansson", "glslang")),
-                                    ("ID=opensuse-tumbleweed\nID_LIKE='opensuse suse'", ("ninja", "libjansson-devel")),
+                                    ("ID=opensuse-tumbleweed\nID_LIKE='opensuse suse'",
+                                     ("ninja", "libjansson-devel")),
                                     ("ID=alpine", ("samurai", "jansson-dev", "pkgconf")),
                                     ("ID=plan9", ("command:ninja (ninja-build on Debian)",))):
             with self.subTest(distribution):
                 done = self.setup(distribution)
                 self.assertEqual(done.returncode, 1, done.stdout)
                 lines = [line.strip() for line in done.stdout.splitlines()]
-                self.assertIn("dev: these packages are missing; install them and start again:", lines)
+                self.assertIn("dev: these packages are missing; install them and start again:",
+                              lines)
                 for name in names:
                     self.assertIn(name, lines)
                 self.assertEqual(len(lines), len(set(lines)))
@@ -114,7 +125,8 @@ class Setup(unittest.TestCase):
         self.assertEqual(len(self.installed()), 4)
 
     def test_onnx_runtime(self):
-        """Is installed once, without its scripts, and again when its version changes; where it cannot be had, the rest is well all the same."""
+        """Is installed once, without its scripts, and again when its version changes; where it
+        cannot be had, the rest is well all the same."""
         for name in "node", "npm":
             self.command(name, FAKE_NPM)
         target = self.bin / "cache/ringfire/onnxruntime"
@@ -124,7 +136,9 @@ class Setup(unittest.TestCase):
         calls = self.logged("npm.log")
         self.assertEqual(len(calls), 1)
         self.assertIn("--ignore-scripts", calls[0].split())
-        self.assertEqual([p.name for p in target.glob("node_modules/onnxruntime-node/bin/napi-v3/*")], ["linux"])
+        self.assertEqual([p.name
+                          for p in target.glob("node_modules/onnxruntime-node/bin/napi-v3/*")],
+                         ["linux"])
         (target / "package-lock.json").write_text("another version")
         self.assertEqual(self.setup("ID=debian", "demo").returncode, 0)
         self.assertEqual(len(self.logged("npm.log")), 1)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the compilation of every shader to a budget, so that the project builds on a laptop: one tool takes at most 500 MB, which is much
-the same on any machine, and 60 s of CPU time, a multiple of what the most expensive shader takes on a slow one.
+"""Holds the compilation of every shader to a budget, so that the project builds on a laptop: one
+tool takes at most 500 MB, which is much the same on any machine, and 60 s of CPU time, a multiple
+of what the most expensive shader takes on a slow one.
 
 check_shader_cost.py shaders.cost"""
 import pathlib
@@ -16,8 +17,9 @@ def verdict(name, cost):
     if not numbers:
         return "%s: no cost in '%s'" % (name, cost.strip())
     if int(numbers[1]) > MEGABYTES or float(numbers[2]) > SECONDS:
-        return "%s takes %s; at most %d MB and %d s: see 'What a shader may cost' in docs/adding-an-op.md" % (
-            name, cost.strip(), MEGABYTES, SECONDS)
+        return ("%s takes %s; at most %d MB and %d s: see 'What a shader may cost' in "
+                "docs/adding-an-op.md" % (
+            name, cost.strip(), MEGABYTES, SECONDS))
     return None
 
 
@@ -25,7 +27,8 @@ for over in ("501 MB 0.1 s\n", "10 MB 60.1 s\n", "4211 MB 45.3 s\n", "", "10 MB\
     assert verdict("made up", over), over
 assert not verdict("made up", "500 MB 60.0 s\n")
 
-costs = dict(line.split(" ", 1) for line in pathlib.Path(sys.argv[1]).read_text().splitlines(keepends=True))
+costs = dict(line.split(" ", 1)
+             for line in pathlib.Path(sys.argv[1]).read_text().splitlines(keepends=True))
 assert len(costs) > 100, "%d shaders only" % len(costs)
 # The largest shaders take tens of megabytes: smaller numbers mean that nothing was measured.
 largest = max(costs, key=lambda name: int((re.match(r"\d+", costs[name]) or "0")[0]))

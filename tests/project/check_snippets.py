@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where C code of a document is not in a tested source, word for word. Usage: check_snippets.py DOCUMENT SOURCE"""
+"""Fails where C code of a document is not in a tested source, word for word. Usage:
+check_snippets.py DOCUMENT SOURCE"""
 import re
 import sys
 

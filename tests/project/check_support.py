@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on a helper that two tests define alike, or that goes by the name of a macro of tests/support: it belongs there. Usage: check_support.py TESTS"""
+"""Fails on a helper that two tests define alike, or that goes by the name of a macro of
+tests/support: it belongs there. Usage: check_support.py TESTS"""
 import ast
 import collections
 import pathlib
@@ -7,7 +8,9 @@ import re
 import sys
 
 MACRO = re.compile(r"^#define (\w+(?:\([^)]*\))?)((?:[^\n]*\\\n)*[^\n]*)", re.M)
-FUNCTION = re.compile(r"^(?!typedef|struct|enum)[\w* ]+?\**(\w+)\(([^;{}()]*(?:\([^()]*\)[^;{}()]*)*)\)\n\{\n(.*?)^\}", re.M | re.S)
+FUNCTION = re.compile(r"^(?!typedef|struct|enum)[\w* "
+                      r"]+?\**(\w+)\(([^;{}()]*(?:\([^()]*\)[^;{}()]*)*)\)\n\{\n(.*?)^\}",
+                      re.M | re.S)
 SHORTEST = 60  # characters: what is shorter need not be shared
 
 
@@ -30,7 +33,8 @@ def helpers_of_python(text):
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             body = node.body[1:] if ast.get_docstring(node) else node.body
-            yield node.name, "".join(map(ast.dump, body)) + (ast.dump(node.args) if isinstance(node, ast.FunctionDef) else "")
+            yield node.name, "".join(map(ast.dump, body)) + (
+                ast.dump(node.args) if isinstance(node, ast.FunctionDef) else "")
 
 
 def main():

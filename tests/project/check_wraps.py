@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The wraps of subprojects/ can stand in for the packages: what they provide is what meson.build asks for, in a version that will do, and
-archives that lie in subprojects/packagecache are the ones that they name.
+"""The wraps of subprojects/ can stand in for the packages: what they provide is what meson.build
+asks for, in a version that will do, and archives that lie in subprojects/packagecache are the ones
+that they name.
 
 Usage: check_wraps.py SOURCE_ROOT"""
 import configparser
@@ -47,13 +48,16 @@ def check(wrap, lowest):
         problems.append("%s: the archive is of another version than %s" % (wrap.name, version))
     for name in provided:
         if "meson.override_dependency('%s'" % name not in text:
-            problems.append("%s: %s does not override '%s'" % (wrap.name, build.relative_to(source), name))
+            problems.append("%s: %s does not override '%s'"
+                            % (wrap.name, build.relative_to(source), name))
         if name not in lowest:
             problems.append("%s: nothing asks for '%s'" % (wrap.name, name))
         elif number(version) < number(lowest[name]):
-            problems.append("%s: version %s, and meson.build wants %s" % (wrap.name, version, lowest[name]))
+            problems.append("%s: version %s, and meson.build wants %s"
+                            % (wrap.name, version, lowest[name]))
     archive = folder / "packagecache" / file["source_filename"]
-    if archive.is_file() and hashlib.sha256(archive.read_bytes()).hexdigest() != file["source_hash"]:
+    if archive.is_file() and hashlib.sha256(archive.read_bytes()).hexdigest() != file[
+        "source_hash"]:
         problems.append("%s: %s has another hash" % (wrap.name, archive.relative_to(source)))
 
 

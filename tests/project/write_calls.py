@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes calls of the public functions, which the headers declare: a new one is called, too.
 
-write_calls.py null OUT DEPENDENCIES      each function with NULL for each of its pointer arguments, and
-                                          objects elsewhere, for null_arguments.c
+write_calls.py null OUT DEPENDENCIES      each function with NULL for each of its pointer arguments,
+                                          and objects elsewhere, for null_arguments.c
 write_calls.py reserved OUT DEPENDENCIES  each function that takes a struct with reserved words, for
                                           test_reserved.c"""
 import pathlib
@@ -16,19 +16,24 @@ import headers  # noqa: E402
 
 # Handles that null_arguments.c has; of the others there is none, so they are NULL in every call.
 OBJECTS = {name: f"o->{name}" for name in (
-    "strategy", "model", "optimizer", "dataset", "iterator", "metric", "variable", "function", "per_replica", "comm",
+    "strategy", "model", "optimizer", "dataset", "iterator", "metric", "variable", "function",
+    "per_replica", "comm",
     "checkpoint", "layer", "callback", "archive", "event_writer", "tokenizer", "text_lines")}
-ABSENT = {"trace", "model_builder", "coordinator", "remote_value", "inference", "event_reader", "comm_request", "checkpoint_manager", "custom_op"}
+ABSENT = {"trace", "model_builder", "coordinator", "remote_value", "inference", "event_reader",
+          "comm_request", "checkpoint_manager", "custom_op"}
 FUNCTIONS = {"rf_lambda_fn": "give_nothing", "rf_model_call_fn": "call_nothing",
              "rf_map_fn": "refuse_element"}
-SKIPPED = {# It takes over the layer that all calls share; without one it is called.
-           ("rf_layer_bidirectional", "name"), ("rf_layer_bidirectional", "out"),
-           ("rf_layer_time_distributed", "name"), ("rf_layer_time_distributed", "out")}
+# These take over the layer that all calls share; without one they are called.
+SKIPPED = {
+    ("rf_layer_bidirectional", "name"), ("rf_layer_bidirectional", "out"),
+    ("rf_layer_time_distributed", "name"), ("rf_layer_time_distributed", "out"),
+}
 COUNTS = {"uint32_t", "uint64_t", "size_t", "int64_t"}
 
 
 def declarations(text):
-    """(result, name, [(type, parameter)]) of every public function; a type is `text` or without const and spaces."""
+    """(result, name, [(type, parameter)]) of every public function; a type is `text` or without
+    const and spaces."""
     for result, name, parameters in headers.functions(text):
         kinds = [k.replace(" ", "") for k, _ in parameters]
         yield result, name, [("text" if k == "constchar*" else re.sub(r"const|struct", "", k), p)
@@ -83,7 +88,8 @@ class ReservedCall(Call):
             return "x"
         if kind.endswith("_fn"):
             return f"({kind})never_called"
-        if kind.endswith("*") and not kind.endswith("**") and handle(kind) in OBJECTS.keys() - self.HERE:
+        if kind.endswith("*") and not kind.endswith("**") and handle(kind) in OBJECTS.keys(
+            ) - self.HERE:
             return "NULL"
         return super().value(kind, i, trace)
 
@@ -118,9 +124,11 @@ def write_null(text):
             body = " ".join(call.before)
             keep = "" if result == "void" else f"const {result.removeprefix('const ')} r = "
             use = "" if result == "void" else " (void)r;"
-            lines.append(f"static void {group}_{n}(struct objects *o{argument}) {{ (void)o; {body} {keep}{call.call};{use}"
+            lines.append(f"static void {group}_{n}(struct objects *o{argument}) "
+                         f"{{ (void)o; {body} {keep}{call.call};{use}"
                          f" {' '.join(call.after)} }}")
-        lines.append(f"static const struct {group}_call {{ const char *name; void (*fn)(struct objects *o{argument}); }}"
+        lines.append(f"static const struct {group}_call "
+                     f"{{ const char *name; void (*fn)(struct objects *o{argument}); }}"
                      f" {group}_calls[] = {{")
         lines += [f'    {{ "{call.label}", {group}_{n} }},' for n, (_, call) in enumerate(calls)]
         lines.append("};")
@@ -130,7 +138,8 @@ def write_null(text):
 def write_reserved(text):
     growing = headers.growing(text)
     lines, rows = [], []
-    for (result, name, parameters), (_, _, declared) in zip(declarations(text), headers.functions(text)):
+    for (result, name, parameters), (_, _,
+                                     declared) in zip(declarations(text), headers.functions(text)):
         traced = any(kind == "rf_trace*" for kind, _ in parameters)
         if not traced and result not in REFUSALS:
             continue  # It has no way to refuse.
@@ -144,9 +153,11 @@ def write_reserved(text):
                 body = f"return {REFUSALS[result] % call.call};"
             else:
                 body = f"(void)({call.call}); return rf_trace_status(t);"
-            lines.append(f"static rf_result refused_{n}(struct objects *o, rf_trace *t, rf_tensor x, const void *params)"
+            lines.append(f"static rf_result refused_{n}(struct objects *o, rf_trace *t, rf_tensor "
+                         f"x, const void *params)"
                          f" {{ (void)o; (void)t; (void)x; {' '.join(call.before)} {body} }}")
-            rows.append(f'    {{ "{name}", &{struct[1]}_layout, {str(traced).lower()}, refused_{n} }},')
+            rows.append(
+                f'    {{ "{name}", &{struct[1]}_layout, {str(traced).lower()}, refused_{n} }},')
     return lines + ["static const refused_call refused_calls[] = {", *rows, "};"]
 
 
@@ -155,8 +166,12 @@ def main():
     text = headers.read()
     DESTROYERS.update(name for _, name, _ in declarations(text) if name.endswith("_destroy"))
     lines = {"null": write_null, "reserved": write_reserved}[kind](text)
-    pathlib.Path(out).write_text("\n".join(["/* Written by write_calls.py. */", ZEROS, *lines]) + "\n")
-    pathlib.Path(dependencies).write_text("%s: %s\n" % (out, " ".join(map(str, [headers.__file__, *headers.paths()]))))
+    pathlib.Path(out).write_text("\n".join(["/* Written by write_calls.py. */", ZEROS, *lines])
+                                 + "\n")
+    pathlib.Path(dependencies).write_text("%s: %s\n"
+                                          % (out,
+                                             " ".join(map(str,
+                                                          [headers.__file__, *headers.paths()]))))
 
 
 main()

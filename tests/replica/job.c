@@ -69,7 +69,8 @@ static void work(const job_params *p, uint32_t rank, uint16_t port, worker_fn bo
     const double start = seconds_now();
     if (r >= 0) {
         rf_strategy_set_seed(w.strategy, 7);
-        for (uint32_t i = 0; p->staged && i < w.strategy->num_local; i++) w.strategy->replicas[i].staged = true;
+        for (uint32_t i = 0; p->staged && i < w.strategy->members.num_local; i++)
+            w.strategy->members.replicas[i].staged = true;
         r = body(&w);
     }
     if (r < 0 && !mine->message[0]) snprintf(mine->message, sizeof(mine->message), "%s", rf_error_message());

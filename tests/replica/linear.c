@@ -88,17 +88,6 @@ static rf_result emit_update(void *user, rf_graph *g, uint32_t group, rf_value p
                           (rf_value[]){ param, grad, slots[0], slots[1], hyper[0], shadow }, 5 + more);
 }
 
-static rf_result emit_accumulate(rf_graph *g, rf_value total, rf_value x)
-{
-    return rf_emit_update(g, &rf_op_accumulate, NULL, (rf_value[]){ total, x }, 2);
-}
-
-static rf_result emit_sum_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
-{
-    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
-    return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
-}
-
 static void hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
 {
     linear *m = user;
@@ -168,11 +157,8 @@ void linear_create(linear *m, rf_strategy *strategy, const linear_params *params
     const rf_updater_params updater = { .user = m,
                                         .num_slots = params->adam ? 2 : 0,
                                         .accumulation_steps = m->accumulation_steps,
-                                        .variable_norms = params->variable_norms,
-                                        .global_norm = params->global_norm,
+                                        .norms = params->norms,
                                         .emit = emit_update,
-                                        .emit_accumulate = emit_accumulate,
-                                        .emit_sum_squares = emit_sum_squares,
                                         .hyper_count = RF_HYPER_COUNT,
                                         .scale_hyper = RF_HYPER_GRAD_SCALE,
                                         .hyper = hyper };

@@ -42,7 +42,8 @@ typedef struct linear {
     uint32_t num_hypers; /* calls of hyper() */
 } linear;
 typedef struct linear_params {
-    bool adam, variable_norms, global_norm;
+    bool adam;
+    rf_gradient_norms norms;
     float clip_norm;
     uint32_t accumulation_steps; /* 0: 1 */
 } linear_params;

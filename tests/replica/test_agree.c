@@ -71,9 +71,9 @@ static rf_offer offer(uint64_t alignment, uint64_t range, double share)
 static rf_result agree(const rf_offer *all, rf_strategy *s)
 {
     static rf_replica_identity identities[WORKERS];
-    *s = (rf_strategy){ .world = world, .num_replicas = WORKERS, .identities = identities };
+    *s = (rf_strategy){ .members = { .world = world, .num_replicas = WORKERS, .identities = identities } };
     const rf_result r = rf_agree_offers(s, all);
-    rf_free(s->shares);
+    rf_free(s->members.shares);
     return r;
 }
 
@@ -83,8 +83,8 @@ static void test_offers(void **state)
     rf_strategy s;
     rf_offer all[WORKERS] = { offer(64, 1 << 27, 1), offer(1024, 5000, 2), offer(16, UINT64_MAX, 0) };
     assert_int_equal(agree(all, &s), RF_OK);
-    assert_int_equal(s.alignment, 1024 / sizeof(float));
-    assert_int_equal(s.max_segment, 4096 / sizeof(float));
+    assert_int_equal(s.store.alignment, 1024 / sizeof(float));
+    assert_int_equal(s.store.max_segment, 4096 / sizeof(float));
     static const uint64_t alignments[] = { 0, 3, 96, UINT64_C(1) << 21, UINT64_C(1) << 63, UINT64_MAX };
     for (int i = 0; i < 6; i++) {
         all[2].alignment = alignments[i];
@@ -103,8 +103,8 @@ static void test_offers(void **state)
     all[0].share = all[1].share = 1;
     memset(all[1].identity.name, '\n', sizeof(all[1].identity.name));
     assert_int_equal(agree(all, &s), RF_OK);
-    assert_int_equal(strlen(s.identities[1].name), sizeof(s.identities[1].name) - 1);
-    assert_int_equal(s.identities[1].name[0], '?');
+    assert_int_equal(strlen(s.members.identities[1].name), sizeof(s.members.identities[1].name) - 1);
+    assert_int_equal(s.members.identities[1].name[0], '?');
 }
 
 /* ---- steps ---- */

@@ -135,7 +135,7 @@ static rf_result check_exact(worker *w, const rf_strategy *s, const net *n, uint
     const rf_range span = rf_variable_span(n->states[MEAN]);
     float padding[256];
     EXPECT(span.end - span.begin <= 256);
-    GO(rf_flat_read(&s->fixed.values, 0, span.begin, span.end - span.begin, padding));
+    GO(rf_flat_read(&s->store.fixed.values, 0, span.begin, span.end - span.begin, padding));
     for (uint64_t i = HIDDEN; i < span.end - span.begin; i++) EXPECT(padding[i] == 0);
     return RF_OK;
 }

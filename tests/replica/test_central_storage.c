@@ -22,7 +22,7 @@ static void check_adam(const char *devices, uint64_t bucket_bytes, uint32_t batc
     float losses[STEPS];
     for (int k = 0; k < 2; k++) {
         rf_strategy *s = open_central(k == 0 ? "llvmpipe" : devices, bucket_bytes);
-        for (uint32_t r = 0; staged && r < s->num_replicas; r++) s->replicas[r].staged = true;
+        for (uint32_t r = 0; staged && r < s->members.num_replicas; r++) s->members.replicas[r].staged = true;
         linear m;
         linear_create(&m, s, &(linear_params){ .adam = true });
         for (int i = 0; i < STEPS; i++) {
@@ -36,7 +36,7 @@ static void check_adam(const char *devices, uint64_t bucket_bytes, uint32_t batc
         for (uint32_t i = 0; i < m.updater->plan.count; i++) assert_int_equal(m.updater->plan.items[i].owner, 0);
         for (uint32_t slot = 0; slot < 2; slot++) {
             assert_non_null(m.updater->slots[slot][0]);
-            for (uint32_t r = 1; r < s->num_local; r++) assert_null(m.updater->slots[slot][r]);
+            for (uint32_t r = 1; r < s->members.num_local; r++) assert_null(m.updater->slots[slot][r]);
         }
         linear_destroy(&m);
         rf_strategy_destroy(&s);

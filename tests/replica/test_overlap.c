@@ -151,7 +151,7 @@ static rf_result train(worker *w)
     rf_strategy_exchange_stats(w->strategy, &stats);
     EXPECT(stats.updates == STEPS && stats.bytes > 0);
     /* Devices that meet in memory of the host leave it nothing to do. */
-    EXPECT((stats.seconds > 0) == (w->strategy->meeting.memory == NULL));
+    EXPECT((stats.seconds > 0) == (w->strategy->exchange.imported.memory == NULL));
     EXPECT(stats.exposed_seconds >= 0);
     float gradient[SIDE * SIDE];
     GO(rf_variable_read_gradient(d.variables[2], gradient));

@@ -156,9 +156,9 @@ static void variables_may_come_late(void **state)
     check_late(s, f, 13, NULL);
     /* More variables: everything moves again, contents, programs and earlier results survive. */
     rf_variable *more;
-    const uint64_t generation = s->generation;
+    const uint64_t generation = s->store.generation;
     CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(200, 1000) }, &more));
-    assert_true(s->generation > generation);
+    assert_true(s->store.generation > generation);
     check_late(s, f, 13, &before);
     rf_variable *even_more;
     CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(1000, 1000) }, &even_more));
@@ -171,13 +171,13 @@ static void variables_may_come_late(void **state)
     assert_int_equal(rf_function_num_traces(f), 1);
 
     /* The space of variables that are gone from the end is used again, and is zero around smaller ones. */
-    const uint64_t used = s->trainable.used;
+    const uint64_t used = s->store.trainable.used;
     rf_variable_destroy(&even_more);
     rf_variable_destroy(&more);
-    assert_true(s->trainable.used < used);
+    assert_true(s->store.trainable.used < used);
     CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(3), .initializer = { RF_INIT_ONES } }, &more));
     float values[64];
-    CHECK(rf_flat_read(&s->trainable.values, 0, more->offset, 64, values));
+    CHECK(rf_flat_read(&s->store.trainable.values, 0, more->offset, 64, values));
     for (int i = 0; i < 64; i++) assert_true(values[i] == (i < 3 ? 1 : 0));
     rf_variable_destroy(&more);
     rf_function_destroy(&f);
@@ -213,11 +213,11 @@ static void places_are_used_again(void **state)
         }
     }
     /* First fit: at most about twice what was alive at once. */
-    assert_in_range(s->trainable.used, 1, 2 * (LIVE + 1) * MOST);
-    assert_in_range(s->trainable.values.capacity, 1, 3 * (LIVE + 1) * MOST);
-    assert_in_range(s->fixed.values.capacity, 1, 3 * (LIVE + 1) * MOST);
+    assert_in_range(s->store.trainable.used, 1, 2 * (LIVE + 1) * MOST);
+    assert_in_range(s->store.trainable.values.capacity, 1, 3 * (LIVE + 1) * MOST);
+    assert_in_range(s->store.fixed.values.capacity, 1, 3 * (LIVE + 1) * MOST);
     for (uint32_t k = 0; k < LIVE; k++) rf_variable_destroy(&v[k]);
-    assert_int_equal(s->trainable.used + s->fixed.used, 0);
+    assert_int_equal(s->store.trainable.used + s->store.fixed.used, 0);
     rf_strategy_destroy(&s);
 }
 
@@ -301,7 +301,7 @@ static void initial_values_do_not_depend_on_replicas(void **state)
         for (int i = 0; i < 3; i++) {
             CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(10, 20), .not_trainable = i == 1 },
                                      &v[i]));
-            for (uint32_t r = 0; r < s->num_replicas; r++) {
+            for (uint32_t r = 0; r < s->members.num_replicas; r++) {
                 CHECK(rf_variable_read_replica(v[i], r, got));
                 if (k == 0 && i < 2) memcpy(want[i], got, sizeof(got));
                 if (i < 2)

@@ -25,7 +25,7 @@ static void check_identical(rf_strategy *s)
 static void check_sgd(const char *devices, const rf_mirrored_params *params, uint32_t batch, bool staged)
 {
     rf_strategy *s = open_devices(devices, params);
-    for (uint32_t r = 0; staged && r < s->num_replicas; r++) s->replicas[r].staged = true;
+    for (uint32_t r = 0; staged && r < s->members.num_replicas; r++) s->members.replicas[r].staged = true;
     linear m;
     linear_create(&m, s, &(linear_params){ 0 });
     float w[IN], b;
@@ -178,7 +178,7 @@ static void dynamic_batch(void **state)
 static void check_accumulation(const char *devices, const rf_mirrored_params *params, bool staged, uint32_t part)
 {
     rf_strategy *s = open_devices(devices, params);
-    for (uint32_t r = 0; staged && r < s->num_replicas; r++) s->replicas[r].staged = true;
+    for (uint32_t r = 0; staged && r < s->members.num_replicas; r++) s->members.replicas[r].staged = true;
     linear whole, parts;
     linear_create(&whole, s, &(linear_params){ 0 });
     linear_create(&parts, s, &(linear_params){ .accumulation_steps = 3 });
@@ -215,7 +215,7 @@ static void accumulation_with_empty_replicas(void **state)
     const char *const lists[] = { one, trio, trio };
     for (int k = 0; k < 3; k++) {
         rf_strategy *s = open_devices(lists[k], NULL);
-        for (uint32_t r = 0; k == 2 && r < s->num_replicas; r++) s->replicas[r].staged = true;
+        for (uint32_t r = 0; k == 2 && r < s->members.num_replicas; r++) s->members.replicas[r].staged = true;
         linear m;
         linear_create(&m, s, &(linear_params){ .accumulation_steps = 3 });
         for (uint32_t i = 0; i < 9; i++) linear_step(&m, 3 * i, sizes[i % 3]);
@@ -243,8 +243,7 @@ static void check_norms(const char *devices, const rf_mirrored_params *params, u
     for (int by_variable = 0; by_variable < 2; by_variable++) {
         linear m;
         linear_create(&m, s,
-                      &(linear_params){ .variable_norms = by_variable,
-                                        .global_norm = !by_variable,
+                      &(linear_params){ .norms = by_variable ? RF_NORMS_VARIABLE : RF_NORMS_GLOBAL,
                                         .clip_norm = 0.5f,
                                         .accumulation_steps = accumulation_steps });
         float before_w[IN], before_b, after_w[IN], after_b, dw[IN], db;
@@ -336,7 +335,7 @@ static void differences_are_named(void **state)
     memcpy(&bits, &w[100], sizeof(bits));
     bits ^= 1;
     memcpy(&w[100], &bits, sizeof(bits));
-    CHECK(rf_flat_write(&s->trainable.values, 1, m.w->offset, IN, w));
+    CHECK(rf_flat_write(&s->store.trainable.values, 1, m.w->offset, IN, w));
     uint32_t replica;
     const rf_variable *variable;
     CHECK_FAILS(rf_strategy_check_identical(s, &replica, &variable), RF_ERROR_INTERNAL, "'w'", "replica 1",

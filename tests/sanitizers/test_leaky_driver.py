@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that keeps memory and is unloaded before leaks are looked for fails no test, under the environment that all tests of a build
-with AddressSanitizer have. Without the preloaded library that keeps drivers loaded, and for libraries that are no drivers, it does.
+"""A driver that keeps memory and is unloaded before leaks are looked for fails no test, under the
+environment that all tests of a build with AddressSanitizer have. Without the preloaded library that
+keeps drivers loaded, and for libraries that are no drivers, it does.
 
 Usage: test_leaky_driver.py OPEN_DRIVERS DRIVER"""
 import json
@@ -27,9 +28,12 @@ class LeakyDriver(unittest.TestCase):
         """Opens and closes the driver; a variable that changes to None is left out."""
         manifest = self.folder / "leaky_icd.json"
         manifest.write_text(json.dumps({"file_format_version": "1.0.0",
-                                        "ICD": {"library_path": str(library), "api_version": "1.3.0"}}))
-        env = {**os.environ, "VK_DRIVER_FILES": str(manifest), "VK_ICD_FILENAMES": str(manifest), **changes}
-        done = subprocess.run([PROGRAM], env={k: v for k, v in env.items() if v is not None}, stdout=subprocess.PIPE,
+                                        "ICD": {"library_path": str(library),
+                                                "api_version": "1.3.0"}}))
+        env = {**os.environ, "VK_DRIVER_FILES": str(manifest), "VK_ICD_FILENAMES": str(manifest),
+               **changes}
+        done = subprocess.run([PROGRAM], env={k: v for k, v in env.items() if v is not None},
+                              stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=50)
         self.assertIn("no Vulkan driver offers a device", done.stdout, done.stderr)
         return done

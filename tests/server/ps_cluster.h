@@ -28,7 +28,7 @@ enum {
     MAX_VALUES = 2048
 };
 
-/* What a task says; in shared memory. */
+/* The report of a task; in shared memory. */
 typedef struct task_report {
     volatile rf_result result;
     volatile bool ended;

@@ -129,7 +129,8 @@ static void random_plans(void **state)
     }
 }
 
-/* What an optimizer updates comes first, group by group; what only has changes added to it is last. */
+/* Parameters that an optimizer updates come first, group by group; those that only have changes added to them are
+ * last. */
 static void rules_in_order(void **state)
 {
     (void)state;

@@ -138,7 +138,7 @@ static void moving_training(void **state)
                                          .drops = true });
 }
 
-/* What a mean over shares is, by hand: of changes that are 1 in each share 1 in each step, and of means over a share's
+/* Computes a mean over shares by hand: of changes that are 1 in each share 1 in each step, and of means over a share's
  * examples the mean over all of them. */
 static void changes_of_shares(void **state)
 {

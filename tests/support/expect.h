@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test expects of the library's functions, shown with the library's message where it is not so. */
+/* A test's expectations of the library's functions, shown with the library's message where it is not so. */
 #ifndef RF_TESTS_SUPPORT_EXPECT_H
 #define RF_TESTS_SUPPORT_EXPECT_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mesa-drm-shim lacks: a preloaded library in front of Intel's Vulkan driver that answers like the kernel's i915
- * for a GPU that is not there, and computes nothing. INTEL_DEVICE_ID is the PCI id of the GPU (hexadecimal),
- * INTEL_LOCAL_GIB the size of its own memory (0: it shares the host's). libdrm's functions that the driver calls are
- * replaced whole; a buffer is a range of one file that only exists in memory, so that mapping one needs nothing
- * special. tests/fleet compiles it.
+ * A device that mesa-drm-shim lacks: a preloaded library in front of Intel's Vulkan driver that answers like the
+ * kernel's i915 for a GPU that is not there, and computes nothing. INTEL_DEVICE_ID is the PCI id of the GPU
+ * (hexadecimal), INTEL_LOCAL_GIB the size of its own memory (0: it shares the host's). libdrm's functions that the
+ * driver calls are replaced whole; a buffer is a range of one file that only exists in memory, so that mapping one
+ * needs nothing special. tests/fleet compiles it.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices that there are none of can do: parts of rf_device_caps, for tests of plans. */
+/* Abilities of devices that do not exist: parts of rf_device_caps, for tests of plans. */
 #ifndef RF_TESTS_SUPPORT_INVENTED_H
 #define RF_TESTS_SUPPORT_INVENTED_H
 

@@ -13,10 +13,13 @@ import time
 
 
 def run(program, *arguments, env=None, timeout=300, **options):
-    """Runs a program to its end and returns what subprocess.run() does. `env` is added to the environment; None as a value removes."""
+    """Runs a program to its end and returns what subprocess.run() does. `env` is added to the
+    environment; None as a value removes."""
     merged = {k: v for k, v in {**os.environ, **(env or {})}.items() if v is not None}
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **options}
-    return subprocess.run([str(program), *map(str, arguments)], encoding="utf-8", timeout=timeout, env=merged, **options)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL,
+               **options}
+    return subprocess.run([str(program), *map(str, arguments)], encoding="utf-8", timeout=timeout,
+                          env=merged, **options)
 
 
 def numbers(pattern, done):
@@ -30,7 +33,8 @@ class Terminal:
     def __init__(self, columns, *command):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.process = subprocess.Popen(list(map(str, command)), stdout=slave, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(list(map(str, command)), stdout=slave,
+                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         os.close(slave)
         self.text = ""
 

@@ -5,11 +5,14 @@ import statistics
 
 
 def probability_beyond(t, freedom):
-    """Of |t| or more by Student's distribution with so many degrees of freedom: Simpson's rule over the angle a with t = tan(a) sqrt(freedom)."""
+    """Of |t| or more by Student's distribution with so many degrees of freedom: Simpson's rule over
+    the angle a with t = tan(a) sqrt(freedom)."""
     scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
     low, high, parts = math.atan(abs(t) / math.sqrt(freedom)), math.pi / 2, 2000
     step = (high - low) / parts
-    values = (max(math.cos(low + i * step), 0.0) ** (freedom - 1) * (1 if i in (0, parts) else 4 if i % 2 else 2) for i in range(parts + 1))
+    values = (max(math.cos(low + i * step),
+                  0.0) ** (freedom - 1) * (1 if i in (0, parts) else 4 if i % 2 else 2)
+              for i in range(parts + 1))
     return min(1.0, 2 * scale * sum(values) * step / 3)
 
 
@@ -24,9 +27,11 @@ def welch(a, b):
 
 
 def greater(a, b):
-    """Probability that chance alone makes the mean of a - b, of pairs, as large as it is: one-sided."""
+    """Probability that chance alone makes the mean of a - b, of pairs, as large as it is:
+    one-sided."""
     differences = [x - y for x, y in zip(a, b)]
-    mean, variance = statistics.mean(differences), statistics.variance(differences) / len(differences)
+    mean, variance = statistics.mean(differences), statistics.variance(differences) / len(
+        differences)
     if variance == 0:
         return 0.0 if mean > 0 else 1.0
     both = probability_beyond(mean / math.sqrt(variance), len(differences) - 1)

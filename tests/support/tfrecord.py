@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFRecord files and tf.train.Example messages, byte by byte, by the published formats: a record is u64 length, masked CRC-32C of these
-bytes, data, masked CRC-32C of the data; a message is protocol buffers' wire format."""
+"""TFRecord files and tf.train.Example messages, byte by byte, by the published formats: a record is
+u64 length, masked CRC-32C of these bytes, data, masked CRC-32C of the data; a message is protocol
+buffers' wire format."""
 import struct
 
 
@@ -26,7 +27,8 @@ def masked_crc(data):
 
 def record(data):
     length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", masked_crc(length)) + data + struct.pack("<I", masked_crc(data))
+    return length + struct.pack("<I",
+                                masked_crc(length)) + data + struct.pack("<I", masked_crc(data))
 
 
 def varint(value):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words that WordPiece sees are those of BERT's basic tokenizer, written here anew with Python's tables of Unicode: for every character
-that Python knows, for the neighbours of a capital sigma, and for random texts.
+"""The words that WordPiece sees are those of BERT's basic tokenizer, written here anew with
+Python's tables of Unicode: for every character that Python knows, for the neighbours of a capital
+sigma, and for random texts.
 
 Usage: check_words.py SPLIT_WORDS"""
 import random
@@ -46,7 +47,8 @@ def words(text, keep_case):
 
 
 def known():
-    """Every character that is assigned for Python, which may have an older Unicode, and a few that are not for anybody."""
+    """Every character that is assigned for Python, which may have an older Unicode, and a few that
+    are not for anybody."""
     some = (chr(code) for code in range(0x110000) if not 0xd800 <= code <= 0xdfff)
     return [c for c in some if unicodedata.category(c) not in ("Cn", "Co")
             ] + list("\ufdd0\uffff\U0010ffff\ue000\U000f0000")
@@ -68,7 +70,10 @@ def cases():
     odd = [c for c in characters if unicodedata.combining(c) or unicodedata.category(c)[0] in "ZC"]
     dice = random.Random(1)
     for _ in range(3000):
-        yield "".join(dice.choice(dice.choice((characters, odd, "aB\u03a3\u0130 .'", "\u4e2d\uac00\u0301\u302e\u1f82\U0001d165"))) for _ in range(dice.randrange(30))), \
+        yield "".join(
+            dice.choice(dice.choice((characters, odd, "aB\u03a3\u0130 .'",
+                                     "\u4e2d\uac00\u0301\u302e\u1f82\U0001d165")))
+            for _ in range(dice.randrange(30))), \
             dice.random() < .2
 
 

@@ -193,8 +193,8 @@ static void test_characters(void **state)
 
 /* ---- words ---- */
 
-/* What Keras' documentation of TextVectorization says: lower case, no punctuation, words at white space; "" and "[UNK]"
- * come first, then the most frequent words; max_tokens counts all of them. */
+/* The rules of Keras' documentation of TextVectorization: lower case, no punctuation, words at white space; "" and
+ * "[UNK]" come first, then the most frequent words; max_tokens counts all of them. */
 static void test_words(void **state)
 {
     (void)state;

@@ -15,7 +15,7 @@ static PFN_vkGetPhysicalDeviceProperties next_properties;
 static PFN_vkGetPhysicalDeviceProperties2 next_properties2;
 static VkPhysicalDevice devices[MOST];
 
-/* What is said of a device, or NULL. */
+/* The text about a device, or NULL. */
 static const char *said(VkPhysicalDevice device, const char *key, char text[64])
 {
     int place = 0;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command and the examples as a user meets them: help, tables, JSON, and a one-line error for every kind of bad input.
+"""The command and the examples as a user meets them: help, tables, JSON, and a one-line error for
+every kind of bad input.
 
 Usage: test_cli.py RINGFIRE EXAMPLES_DIRECTORY"""
 import json
@@ -15,14 +16,17 @@ import digits  # noqa: E402
 import programs  # noqa: E402
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
-TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server", "gpt", "nmt", "resnet", "vae")
+BENCH = RINGFIRE + "-bench"  # built beside it
+TRAINERS = ("custom_loop", "fit_callbacks", "linear_model", "mlp_one_hot", "parameter_server",
+            "gpt", "nmt", "resnet", "vae")
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
 def write_data(folder, images=None, labels=None):
     """Training and test set of 70 images; files that are given stand in for theirs."""
     for stem in digits.STEMS:
-        digits.write(folder, stem, digits.image_file(digits.shades(70)) if images is None else images,
+        digits.write(folder, stem, digits.image_file(digits.shades(70)) if images is None
+                     else images,
                      digits.label_file(70) if labels is None else labels)
 
 
@@ -75,32 +79,38 @@ class Cli(unittest.TestCase):
     def test_output(self):
         """Results that have no place are an error, if possible before they are measured."""
         with open("/dev/full", "w") as full:
-            for command in ((RINGFIRE, "devices"), (RINGFIRE, "--version"), (EXAMPLES / "linear_model", "--devices", "llvmpipe", "--batch-size", "8")):
-                done = subprocess.run([str(c) for c in command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            for command in ((RINGFIRE, "devices"), (RINGFIRE, "--version"),
+                            (EXAMPLES / "linear_model", "--devices", "llvmpipe", "--batch-size",
+                             "8")):
+                done = subprocess.run([str(c) for c in command], stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=300)
                 done.stdout = ""
                 self.fails(done, "standard output", "No space left")
-        done = programs.run(RINGFIRE, "bench", "ops", "--op", "argmax", "--seconds", "1000", "--json=" + self.folder.name, timeout=30)
+        done = programs.run(BENCH, "ops", "--op", "argmax", "--seconds", "1000",
+                            "--json=" + self.folder.name, timeout=30)
         self.fails(done, self.folder.name, "Is a directory")
-        self.fails(programs.run(RINGFIRE, "bench", "ops", "--op", "nosuch"), "nosuch")
+        self.fails(programs.run(BENCH, "ops", "--op", "nosuch"), "nosuch")
 
     def test_comparing_kernels(self):
         """With what the same device's compiler said before; another device's says nothing."""
         before = pathlib.Path(self.folder.name, "before.json")
-        look = (RINGFIRE, "bench", "kernels", "--op", "argmax", "--device", "llvmpipe")
+        look = (BENCH, "kernels", "--op", "argmax", "--device", "llvmpipe")
         done = programs.run(*look, "--json=%s" % before)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("argmax", done.stdout)
         document = json.loads(before.read_text())
-        self.assertTrue(all(k["failure"] is None and k["workgroup"] > 0 and k["declared_shared"] is not None for k in document["kernels"]))
+        self.assertTrue(all(k["failure"] is None and k["workgroup"] > 0
+                            and k["declared_shared"] is not None for k in document["kernels"]))
         done = programs.run(*look, "--compare", before)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("%d of %d pipelines are also in" % (2 * (len(document["kernels"]),)), done.stdout)
+        self.assertIn("%d of %d pipelines are also in" % (2 * (len(document["kernels"]),)),
+                      done.stdout)
         before.write_text(json.dumps({**document, "device": "Voodoo 2"}))
         self.fails(programs.run(*look, "--compare", before), str(before), "Voodoo 2", "llvmpipe")
 
     def test_stored_kernels(self):
         """Of operands in 16 bits only kernels that read these themselves."""
-        look = (RINGFIRE, "bench", "kernels", "--device", "llvmpipe", "--type")
+        look = (BENCH, "kernels", "--device", "llvmpipe", "--type")
         done = programs.run(*look, "bf16", "--op", "softmax", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = json.loads(done.stdout)["kernels"]
@@ -121,47 +131,59 @@ class Cli(unittest.TestCase):
     def test_unknown_device(self):
         self.fails(programs.run(EXAMPLES / "custom_loop", "--devices", "voodoo2"), "voodoo2")
         self.fails(programs.run(EXAMPLES / "custom_loop", "--devices", "99"), "99")
-        self.fails(programs.run(RINGFIRE, "bench", "ops", "--device", "voodoo2"), "voodoo2")
+        self.fails(programs.run(BENCH, "ops", "--device", "voodoo2"), "voodoo2")
 
     def test_bad_data(self):
         folder = self.folder.name
-        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", folder)
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder),
+                   "train-images-idx3-ubyte", folder)
         write_data(folder, images=digits.idx(3, (70, 28, 28), bytes(100)))
-        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "truncated")
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder),
+                   "train-images-idx3-ubyte", "truncated")
         write_data(folder, images=digits.idx(1, (70,), bytes(70)))
-        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "images")
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder),
+                   "train-images-idx3-ubyte", "images")
         write_data(folder, images=b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage")
-        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "train-images-idx3-ubyte", "gzip")
+        self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder),
+                   "train-images-idx3-ubyte", "gzip")
         labels = bytearray(i % 10 for i in range(70))
         labels[42] = 99
         write_data(folder, labels=digits.idx(1, (70,), bytes(labels)))
         for name in ("custom_loop", "fit_callbacks", "mlp_one_hot"):
-            self.fails(programs.run(EXAMPLES / name, "--data", folder), "training set in " + folder, "example 42", "label 99", "10 classes")
+            self.fails(programs.run(EXAMPLES / name, "--data", folder), "training set in " + folder,
+                       "example 42", "label 99", "10 classes")
         write_data(folder, images=digits.idx(3, (70, 20, 20), bytes(70 * 400)))
         self.fails(programs.run(EXAMPLES / "custom_loop", "--data", folder), "1600 features", "576")
 
     def test_bad_options(self):
-        for arguments in (("--epochs", "-1"), ("--epochs", "many"), ("--batch-size", "0"), ("--learning-rate", "nan"), ("--learning-rate", "inf"), ("extra",)):
+        for arguments in (("--epochs", "-1"), ("--epochs", "many"), ("--batch-size", "0"),
+                          ("--learning-rate", "nan"), ("--learning-rate", "inf"), ("extra",)):
             done = programs.run(EXAMPLES / "custom_loop", *arguments)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(arguments[-1], done.stderr)
 
     def test_divergence(self):
         write_data(self.folder.name)
-        options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16", "--learning-rate", "1e30", "--devices", "llvmpipe")
-        self.fails(programs.run(EXAMPLES / "custom_loop", *options), "epoch ", "step ", "the loss is ", "learning rate")
-        self.fails(programs.run(EXAMPLES / "fit_callbacks", *options), "epoch ", "batch ", "the loss is ", "learning rate")
-        self.fails(programs.run(EXAMPLES / "linear_model", "--learning-rate", "1e38", "--devices", "llvmpipe"), "step ", "the loss is ", "learning rate")
+        options = ("--data", self.folder.name, "--epochs", "9", "--batch-size", "16",
+                   "--learning-rate", "1e30", "--devices", "llvmpipe")
+        self.fails(programs.run(EXAMPLES / "custom_loop", *options), "epoch ", "step ",
+                   "the loss is ", "learning rate")
+        self.fails(programs.run(EXAMPLES / "fit_callbacks", *options), "epoch ", "batch ",
+                   "the loss is ", "learning rate")
+        self.fails(programs.run(EXAMPLES / "linear_model", "--learning-rate", "1e38", "--devices",
+                                "llvmpipe"), "step ", "the loss is ", "learning rate")
 
     def test_read_only_cache(self):
-        """A directory that was named has to be writable; without the default one there is a warning."""
+        """A directory that was named has to be writable; without the default one there is a
+        warning."""
         folder = pathlib.Path(self.folder.name)
         blocked = folder / "file"
         blocked.write_text("a file where a directory should be")
         train = (EXAMPLES / "linear_model", "--batch-size", "8", "--devices", "llvmpipe")
-        tune = (RINGFIRE, "bench", "ops", "--op", "argmax", "--device", "llvmpipe", "--seconds", "0.001")
+        tune = (BENCH, "ops", "--op", "argmax", "--device", "llvmpipe", "--seconds", "0.001")
         for command in (train, tune):
-            self.fails(programs.run(*command, env={"RINGFIRE_CACHE": str(blocked / "below")}), "RINGFIRE_CACHE", str(blocked), "name another")
+            self.fails(programs.run(*command, env={"RINGFIRE_CACHE": str(blocked / "below")}),
+                       "RINGFIRE_CACHE", str(blocked), "name another")
         default = {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": str(blocked)}
         for env in (default, {"RINGFIRE_CACHE": "", "XDG_CACHE_HOME": "", "HOME": ""}):
             done = programs.run(*train, env=env)
@@ -174,8 +196,10 @@ class Cli(unittest.TestCase):
     def test_examples_learn(self):
         folder = self.folder.name
         write_data(folder)
-        for name, *devices in (("custom_loop",), ("fit_callbacks", "--devices", "llvmpipe"), ("mlp_one_hot", "--devices", "llvmpipe")):
-            done = programs.run(EXAMPLES / name, "--data", folder, "--epochs", "3", "--batch-size", "16", *devices)
+        for name, *devices in (("custom_loop",), ("fit_callbacks", "--devices", "llvmpipe"),
+                               ("mlp_one_hot", "--devices", "llvmpipe")):
+            done = programs.run(EXAMPLES / name, "--data", folder, "--epochs", "3", "--batch-size",
+                                "16", *devices)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stderr, "")
             self.assertIn("Number of devices: ", done.stdout)
@@ -183,7 +207,8 @@ class Cli(unittest.TestCase):
             self.assertNotIn("nan", done.stdout)
         done = programs.run(EXAMPLES / "linear_model")
         self.assertEqual(done.returncode, 0, done.stderr)
-        losses = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("step ")]
+        losses = [float(line.split()[-1]) for line in done.stdout.splitlines()
+                  if line.startswith("step ")]
         self.assertEqual(len(losses), 10)
         self.assertLess(losses[-1], losses[0])
 
@@ -193,7 +218,8 @@ class Cli(unittest.TestCase):
         self.fails(programs.run(program, env={"TF_CONFIG": ""}), "TF_CONFIG is not set")
         port = 20000 + os.getpid() * 8 % 12000  # below those that systems hand out by themselves
         # One device: tasks share the processor as it is.
-        done = programs.run("sh", SCRIPTS / "run_parameter_server.sh", program, "--data", self.folder.name, "--devices", "llvmpipe",
+        done = programs.run("sh", SCRIPTS / "run_parameter_server.sh", program, "--data",
+                            self.folder.name, "--devices", "llvmpipe",
                    "--epochs", "2", "--batch-size", "16", "--synchronous",
                    env={"PORT": str(port), "RINGFIRE": RINGFIRE, "TF_CONFIG": ""})
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices a trainer opens and `ringfire devices` shows, on machines that a Vulkan layer makes up of lavapipe's device, listed twice.
+"""Which devices a trainer opens and `ringfire devices` shows, on machines that a Vulkan layer makes
+up of lavapipe's device, listed twice.
 
 Usage: test_devices.py RINGFIRE LINEAR_MODEL LAYER"""
 import json
@@ -78,11 +79,11 @@ class Devices(unittest.TestCase):
                                       (TWO_DRIVERS, None, "1"), ("0:uuid=1", None, "0, 1"),
                                       ("", None, "0"), (GPU_AND_SOFTWARE + ",0:api=1", None,
                                                         "1"), (GPU_AND_SOFTWARE, "3060", "0"),
-                                      (GPU_AND_SOFTWARE, "all",
-                                       "0, 1"), (TWO_GPUS, "RTX 4090,RTX 4090,RTX 4090",
-                                                 "0, 1, 0"), (TWO_GPUS, "02" * 16 + ",1", "1, 1"),
-                                      (TWO_DRIVERS, "Radeon 780M", "0"), (TWO_DRIVERS, "radeon",
-                                                                          "1")):
+                                      (GPU_AND_SOFTWARE, "all", "0, 1"),
+                                      (TWO_GPUS, "RTX 4090,RTX 4090,RTX 4090", "0, 1, 0"),
+                                      (TWO_GPUS, "02" * 16 + ",1", "1, 1"),
+                                      (TWO_DRIVERS, "Radeon 780M", "0"),
+                                      (TWO_DRIVERS, "radeon", "1")):
             with self.subTest((fake, devices)):
                 text = self.run_with(fake, RINGFIRE, "devices", devices=devices).stdout
                 self.assertIn(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPT example as a user meets it: it learns, saves when it is asked to stop, computes the same on two workers, and names bad input.
+"""The GPT example as a user meets it: it learns, saves when it is asked to stop, computes the same
+on two workers, and names bad input.
 
 Usage: test_gpt.py GPT"""
 import pathlib
@@ -14,14 +15,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import programs  # noqa: E402
 
 GPT = sys.argv[1]
-# One sentence many times: what follows each character is nearly always known, so that a few steps teach much.
+# One sentence many times: what follows each character is nearly always known, so that a few steps
+# teach much.
 SENTENCE = "the quick brown fox jumps over the lazy dog. "
 RESTARTABLE = 75  # RF_EXIT_RESTARTABLE
 REPORT = re.compile(r"Step (\d+): loss (\S+), validation (\S+), ")
 
 
 def losses(done):
-    return [(int(step), float(loss), float(validation)) for step, loss, validation in REPORT.findall(done.stdout)]
+    return [(int(step), float(loss), float(validation)) for step, loss,
+            validation in REPORT.findall(done.stdout)]
 
 
 class Gpt(unittest.TestCase):
@@ -36,16 +39,20 @@ class Gpt(unittest.TestCase):
     def test_learns(self):
         done = programs.run(*self.train, "--steps", "60", "--sample", "8", "--prompt", "the quick")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("%d bytes of text, %d different ones" % (len(SENTENCE) * 60, len(set(SENTENCE))), done.stdout)
+        self.assertIn("%d bytes of text, %d different ones"
+                      % (len(SENTENCE) * 60, len(set(SENTENCE))), done.stdout)
         (step, loss, validation), = losses(done)
         self.assertEqual(step, 60)
         self.assertLess(validation, loss)
         self.assertLess(validation, 1.5)  # 3.3 when it begins
-        self.assertRegex(done.stdout.rsplit("\nthe quick", 1)[1], r"(?s)\A.{8}\n\([\d.]+ tokens/s\)\n\Z")
+        self.assertRegex(done.stdout.rsplit("\nthe quick", 1)[1],
+                         r"(?s)\A.{8}\n\([\d.]+ tokens/s\)\n\Z")
 
     def test_without_cache(self):
-        """Keys and values that are kept, and a text that is read again for each token: the same is written, beyond what the model sees."""
-        command = [*self.train, "--steps", "3", "--sample", "90", "--prompt", "the lazy", "--seed", "5"]
+        """Keys and values that are kept, and a text that is read again for each token: the same is
+        written, beyond what the model sees."""
+        command = [*self.train, "--steps", "3", "--sample", "90", "--prompt", "the lazy", "--seed",
+                   "5"]
         texts = []
         for arguments in ((), ("--no-cache",)):
             done = programs.run(*command, *arguments)
@@ -55,12 +62,15 @@ class Gpt(unittest.TestCase):
         self.assertEqual(len(texts[0]), 90)
 
     def test_byte_pairs(self):
-        """The tokens are learned once; who goes on reads them, also where the text is another one by then."""
+        """The tokens are learned once; who goes on reads them, also where the text is another one
+        by then."""
         pairs = self.folder / "pairs.json"
-        command = [*self.train, "--byte-pairs", pairs, "--vocabulary", "280", "--steps", "3", "--sample", "2", "--prompt", "the lazy"]
+        command = [*self.train, "--byte-pairs", pairs, "--vocabulary", "280", "--steps", "3",
+                   "--sample", "2", "--prompt", "the lazy"]
         done = programs.run(*command, errors="replace")  # after so few steps any bytes are written
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"%d bytes of text, \d+ byte pairs, 280 different ones" % (len(SENTENCE) * 60))
+        self.assertRegex(done.stdout, r"%d bytes of text, \d+ byte pairs, 280 different ones"
+                         % (len(SENTENCE) * 60))
         self.assertIn("\nthe lazy", done.stdout)
         learned = pairs.read_bytes()
         self.text.write_text(SENTENCE.upper() * 60)
@@ -76,10 +86,13 @@ class Gpt(unittest.TestCase):
     def test_stopped(self):
         """A request to stop saves what the same command goes on from."""
         folder = self.folder / "checkpoints"
-        command = [*self.train, "--batch-size", "1", "--steps", "5000", "--sample", "1", "--checkpoint-dir", folder]
-        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True) as running:
+        command = [*self.train, "--batch-size", "1", "--steps", "5000", "--sample", "1",
+                   "--checkpoint-dir", folder]
+        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
+                              text=True) as running:
             for line in running.stdout:
-                if line.startswith("Step 250"):  # before the first step there would be nothing to save
+                # before the first step there would be nothing to save
+                if line.startswith("Step 250"):
                     break
             running.send_signal(signal.SIGTERM)
             rest = running.stdout.read()
@@ -92,7 +105,8 @@ class Gpt(unittest.TestCase):
         empty.touch()
         for arguments, texts in (((GPT, "--text", self.folder / "none"), ("none", "No such file")),
                                  ((GPT, "--text", empty), ("empty.txt", "no text")),
-                                 ((*self.train, "--full", "--text", empty), ("windows of 256 tokens",)),
+                                 ((*self.train, "--full", "--text", empty),
+                                  ("windows of 256 tokens",)),
                                  ((GPT, "--steps", "0"), ("'0'",)),
                                  ((GPT, "--vocabulary", "255"), ("'255'",)),
                                  ((GPT, "--temperature", "-1"), ("temperature",))):

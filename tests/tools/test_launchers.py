@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same programs under everything that starts jobs: each must bring its workers together by itself. A small one says who is
-who; a trainer must come to the same losses, digit by digit, as under `ringfire run`.
+"""The same programs under everything that starts jobs: each must bring its workers together by
+itself. A small one says who is who; a trainer must come to the same losses, digit by digit, as
+under `ringfire run`.
 
 Usage: test_launchers.py RINGFIRE HELLO_WORLD [FIT_CALLBACKS PARAMETER_SERVER]"""
 import json
@@ -21,11 +22,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import digits  # noqa: E402
 
 RINGFIRE, HELLO, *TRAINER = map(os.path.abspath, sys.argv[1:4])
+BENCH = RINGFIRE + "-bench"  # built beside it
 SERVERS = list(map(os.path.abspath, sys.argv[4:5]))
 FOREIGN = ("RINGFIRE_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
-NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+         "TF_CONFIG")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN) and k not in NAMES}
-ENV.update(RINGFIRE_BOOTSTRAP_TIMEOUT="20", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+ENV.update(RINGFIRE_BOOTSTRAP_TIMEOUT="20", OMPI_ALLOW_RUN_AS_ROOT="1",
+           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
            OMPI_MCA_rmaps_base_oversubscribe="1", PYTHONWARNINGS="ignore")
 ENV.update({k: os.environ[k] for k in ("RINGFIRE_CACHE",) if k in os.environ})
 
@@ -38,7 +42,8 @@ def tool(name):
 
 
 def mpirun():
-    """With a place for every rank: Open MPI 5 counts cores, where its setting of version 4 has no effect."""
+    """With a place for every rank: Open MPI 5 counts cores, where its setting of version 4 has no
+    effect."""
     return [tool("mpirun"), "--map-by", ":OVERSUBSCRIBE"]
 
 
@@ -54,7 +59,8 @@ def free_port():
 
 
 def expected(world):
-    return ["rank %d of %d, local %d of %d, sum %d" % (r, world, r, world, world * (world + 1) // 2) for r in range(world)]
+    return ["rank %d of %d, local %d of %d, sum %d"
+            % (r, world, r, world, world * (world + 1) // 2) for r in range(world)]
 
 
 def losses(out):
@@ -73,12 +79,15 @@ class Case(unittest.TestCase):
         subprocess.run([RINGFIRE, "keygen", str(key)], check=True, stdout=subprocess.DEVNULL)
         self.env = {**ENV, "RINGFIRE_KEY_FILE": str(key)}
         digits.write_both(self.folder, digits.patterns)
-        self.trainer = [*TRAINER, "--data", str(self.folder), "--devices", "llvmpipe", "--batch-size", "8", "--epochs", "2"] if TRAINER else None
+        self.trainer = [*TRAINER, "--data", str(self.folder), "--devices", "llvmpipe",
+                        "--batch-size", "8", "--epochs", "2"] if TRAINER else None
 
     def run_to_end(self, arguments, env=None, timeout=60):
         """In a process group of its own, which is gone afterwards whatever happens."""
-        process = subprocess.Popen(list(map(str, arguments)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   stdin=subprocess.DEVNULL, env={**self.env, **(env or {})}, start_new_session=True, cwd=self.folder)
+        process = subprocess.Popen(list(map(str, arguments)), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True,
+                                   stdin=subprocess.DEVNULL, env={**self.env, **(env or {})},
+                                   start_new_session=True, cwd=self.folder)
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -89,7 +98,8 @@ class Case(unittest.TestCase):
 
     def works(self, world, arguments, env=None):
         code, out, err = self.run_to_end(arguments, env)
-        self.assertEqual((code, sorted(l for l in out.splitlines() if l.startswith("rank "))), (0, expected(world)), err)
+        self.assertEqual((code, sorted(l for l in out.splitlines() if l.startswith("rank "))),
+                         (0, expected(world)), err)
 
     def expect_losses(self, code, out, err):
         """Of two workers, as under `ringfire run`, which is asked once."""
@@ -97,7 +107,8 @@ class Case(unittest.TestCase):
             self.skipTest("lavapipe is not installed")
         if Case.reference is None:
             env = {k: v for k, v in self.env.items() if k != "RINGFIRE_KEY_FILE"}
-            done = subprocess.run([RINGFIRE, "run", "-n", "2", "--no-prefix", *self.trainer], stdout=subprocess.PIPE, text=True, env=env, timeout=120)
+            done = subprocess.run([RINGFIRE, "run", "-n", "2", "--no-prefix", *self.trainer],
+                                  stdout=subprocess.PIPE, text=True, env=env, timeout=120)
             self.assertEqual((done.returncode, len(losses(done.stdout))), (0, 3), done.stdout)
             Case.reference = losses(done.stdout)
         self.assertEqual((code, losses(out)), (0, Case.reference), err)
@@ -107,17 +118,23 @@ class Case(unittest.TestCase):
             self.expect_losses(*self.run_to_end([*launcher, *self.trainer], timeout=120))
 
     def measures(self, launcher):
-        """`ringfire bench allreduce` takes part in the launcher's job: one table for all, one exit code."""
+        """`ringfire-bench allreduce` takes part in the launcher's job: one table for all, one exit
+        code."""
         script = '"$@"; echo code $?'
-        command = [*launcher, "sh", "-c", script, "sh", RINGFIRE, "bench", "allreduce", "--size", "64K", "--seconds", "0.05"]
+        command = [*launcher, "sh", "-c", script, "sh", BENCH, "allreduce", "--size", "64K",
+                   "--seconds", "0.05"]
         code, out, err = self.run_to_end(command)
         self.assertEqual((code, out.count("code 0"), out.count("code ")), (0, 2, 2), err)
-        self.assertEqual(out.count("2 ranks of this job on 1 host, data over shared memory"), 1, out)
-        self.assertEqual(len(re.findall(r"(?m)^64 KiB +auto +[0-9.]+ +[0-9.]+ +[0-9.]+$", out)), 1, out)
-        self.assertNotIn("ringfire:", err)
-        for option, part, expected_code in (("--ranks=3", "--ranks is 3", 2), ("--json=/nonexistent/x", "/nonexistent/x", 1)):
+        self.assertEqual(out.count("2 ranks of this job on 1 host, data over shared memory"), 1,
+                         out)
+        self.assertEqual(len(re.findall(r"(?m)^64 KiB +auto +[0-9.]+ +[0-9.]+ +[0-9.]+$", out)), 1,
+                         out)
+        self.assertNotIn("ringfire-bench:", err)
+        for option, part, expected_code in (("--ranks=3", "--ranks is 3", 2),
+                                            ("--json=/nonexistent/x", "/nonexistent/x", 1)):
             code, out, err = self.run_to_end([*command, option])
-            self.assertEqual((code, out.count("code %d" % expected_code), len(out.splitlines())), (0, 2, 2), out + err)
+            self.assertEqual((code, out.count("code %d" % expected_code), len(out.splitlines())),
+                             (0, 2, 2), out + err)
             self.assertEqual(err.count(part), 1, err)
 
     def train_together(self, environments):
@@ -128,7 +145,8 @@ class Case(unittest.TestCase):
 
     def together(self, environments, program=(HELLO,)):
         """Starts one process for each environment."""
-        processes = [subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+        processes = [subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      text=True, stdin=subprocess.DEVNULL,
                                       env={**self.env, **e}) for e in environments]
         try:
             ends = [p.communicate(timeout=120) for p in processes]
@@ -137,7 +155,8 @@ class Case(unittest.TestCase):
                 if p.poll() is None:
                     p.kill()
                     p.wait()
-        return [p.returncode for p in processes], [out.strip() for out, _ in ends], [err for _, err in ends]
+        return [p.returncode
+                for p in processes], [out.strip() for out, _ in ends], [err for _, err in ends]
 
 
 class Variables(Case):
@@ -146,20 +165,24 @@ class Variables(Case):
 
     def test_own(self):
         port = free_port()
-        codes, outs, errs = self.together({"RINGFIRE_RANK": str(r), "RINGFIRE_WORLD_SIZE": "3", "RINGFIRE_MASTER": "127.0.0.1:%d" % port}
+        codes, outs, errs = self.together({"RINGFIRE_RANK": str(r), "RINGFIRE_WORLD_SIZE": "3",
+                                           "RINGFIRE_MASTER": "127.0.0.1:%d" % port}
                                           for r in range(3))
         self.assertEqual((codes, outs), ([0] * 3, expected(3)), errs)
 
     def test_training(self):
         def own(rank, port):
-            return {"RINGFIRE_RANK": str(rank), "RINGFIRE_WORLD_SIZE": "2", "RINGFIRE_MASTER": "127.0.0.1:%d" % port}
+            return {"RINGFIRE_RANK": str(rank), "RINGFIRE_WORLD_SIZE": "2",
+                    "RINGFIRE_MASTER": "127.0.0.1:%d" % port}
 
         def torch(rank, port):
-            return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "LOCAL_RANK": str(rank)}
+            return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost",
+                    "MASTER_PORT": str(port), "LOCAL_RANK": str(rank)}
 
         def tensorflow(rank, port):
             cluster = {"worker": ["127.0.0.1:%d" % port, "127.0.0.1:%d" % (port + 1)]}
-            return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})}
+            return {"TF_CONFIG": json.dumps({"cluster": cluster,
+                                             "task": {"type": "worker", "index": rank}})}
         for describe in (own, torch, tensorflow):
             with self.subTest(describe.__name__):
                 port = free_port()
@@ -167,8 +190,10 @@ class Variables(Case):
 
     def test_torchrun(self):
         port = free_port()
-        codes, outs, errs = self.together({"RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port),
-                                           "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2"} for r in range(2))
+        codes, outs, errs = self.together({"RANK": str(r), "WORLD_SIZE": "2",
+                                           "MASTER_ADDR": "localhost", "MASTER_PORT": str(port),
+                                           "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2"}
+                                          for r in range(2))
         self.assertEqual((codes, outs), ([0] * 2, expected(2)), errs)
 
     def test_tf_config(self):
@@ -176,20 +201,25 @@ class Variables(Case):
         cluster = {"worker": ["127.0.0.1:%d" % free_port() for _ in range(2)]}
         tasks = [("worker", 0), ("worker", 1)]
         for _ in range(2):
-            codes, outs, errs = self.together({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": t, "index": i}})}
+            codes, outs, errs = self.together(
+                {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": t, "index": i}})}
                                               for t, i in tasks)
             self.assertEqual((codes, outs), ([0] * len(tasks), expected(len(tasks))), errs)
             cluster["chief"] = ["127.0.0.1:%d" % free_port()]
             tasks = [("chief", 0)] + tasks
 
     def test_contradictions(self):
-        for env, text in (({"RANK": "1"}, "WORLD_SIZE"), ({"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
-                          ({"RINGFIRE_RANK": "5", "RINGFIRE_WORLD_SIZE": "2"}, "RINGFIRE_RANK is 5")):
+        for env, text in (({"RANK": "1"}, "WORLD_SIZE"),
+                          ({"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
+                          ({"RINGFIRE_RANK": "5", "RINGFIRE_WORLD_SIZE": "2"},
+                           "RINGFIRE_RANK is 5")):
             code, out, err = self.run_to_end([HELLO], env)
             self.assertEqual((code, out, len(err.splitlines())), (1, "", 1), err)
             self.assertIn(text, err)
         del self.env["RINGFIRE_KEY_FILE"]
-        code, out, err = self.run_to_end([HELLO], {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1",
+        code, out, err = self.run_to_end([HELLO],
+                                         {"RANK": "0", "WORLD_SIZE": "2",
+                                          "MASTER_ADDR": "localhost", "MASTER_PORT": "1",
                                                    "HOME": str(self.folder)})
         self.assertEqual(code, 1)
         self.assertIn("ringfire keygen", err)
@@ -203,9 +233,12 @@ class Launchers(Case):
         self.measures([RINGFIRE, "run", "-n", 2, "--no-prefix"])
 
     def test_measuring_alone(self):
-        """Ranks of its own, also with the key of other jobs in the environment, and as the only worker of a job."""
-        for launcher in ([], [RINGFIRE, "run", "-n", 1, "--no-prefix"], [RINGFIRE, "run", "-n", 1, "--no-prefix", "--encrypt"]):
-            code, out, err = self.run_to_end([*launcher, RINGFIRE, "bench", "allreduce", "--size", "64K", "--seconds", "0.05"])
+        """Ranks of its own, also with the key of other jobs in the environment, and as the only
+        worker of a job."""
+        for launcher in ([], [RINGFIRE, "run", "-n", 1, "--no-prefix"],
+                         [RINGFIRE, "run", "-n", 1, "--no-prefix", "--encrypt"]):
+            code, out, err = self.run_to_end([*launcher, BENCH, "allreduce", "--size", "64K",
+                                              "--seconds", "0.05"])
             self.assertEqual((code, err), (0, ""))
             self.assertIn("2 ranks on this host", out)
             self.assertIn("plain socket ring", out)
@@ -215,9 +248,11 @@ class Launchers(Case):
         self.works(2, [tool("mpirun"), "-n", 1, RINGFIRE, "run", "-n", 2, "--no-prefix", HELLO])
 
     def test_ringfire_run_loses_a_worker(self):
-        script = ('if [ $RINGFIRE_EPOCH = 1 ]; then exec "$0"; elif [ $RINGFIRE_RANK = 1 ]; then "$0" 60 & sleep 2; kill -9 $!; wait $!; '
+        script = ('if [ $RINGFIRE_EPOCH = 1 ]; then exec "$0"; elif [ $RINGFIRE_RANK = 1 ]; then '
+                  '"$0" 60 & sleep 2; kill -9 $!; wait $!; '
                   'else exec "$0" 60; fi')
-        code, out, err = self.run_to_end([RINGFIRE, "run", "-n", 3, "--max-restarts", 1, "sh", "-c", script, HELLO])
+        code, out, err = self.run_to_end([RINGFIRE, "run", "-n", 3, "--max-restarts", 1, "sh", "-c",
+                                          script, HELLO])
         self.assertEqual(code, 0, err)
         self.assertIn("ringfire: rank 1 on localhost failed with exit status 137", err)
         self.assertEqual(out.count("of 3, sum 6"), 6)
@@ -235,24 +270,32 @@ class Launchers(Case):
         self.works(2, [*mpirun(), "-n", 2, "env", "-u", "OMPI_COMM_WORLD_RANK", HELLO])
 
     def test_pmix_missing(self):
-        """Variables of a PMIx launcher where its library cannot be opened: named with the package and the way without."""
+        """Variables of a PMIx launcher where its library cannot be opened: named with the package
+        and the way without."""
         (self.folder / "libpmix.so.2").write_text("not a library")
-        code, out, err = self.run_to_end([HELLO], {"PMIX_RANK": "0", "PMIX_NAMESPACE": "job", "LD_LIBRARY_PATH": str(self.folder)})
+        code, out, err = self.run_to_end([HELLO],
+                                         {"PMIX_RANK": "0", "PMIX_NAMESPACE": "job",
+                                          "LD_LIBRARY_PATH": str(self.folder)})
         self.assertEqual((code, out), (1, ""))
-        self.assertRegex(err, r"PMIx is not there: .*libpmix\.so\.2.*; install libpmix2 .*RINGFIRE_MASTER|this build has no PMIx")
+        self.assertRegex(err, r"PMIx is not there: .*libpmix\.so\.2.*; install libpmix2 "
+                              r".*RINGFIRE_MASTER|this build has no PMIx")
 
     def test_pmix_waits_no_longer_than_told(self):
         script = "[ $PMIX_RANK = 1 ] && exec sleep 10; exec env -u OMPI_COMM_WORLD_RANK " + HELLO
-        code, out, err = self.run_to_end([*mpirun(), "-n", 2, "sh", "-c", script], {"RINGFIRE_BOOTSTRAP_TIMEOUT": "1"})
+        code, out, err = self.run_to_end([*mpirun(), "-n", 2, "sh", "-c", script],
+                                         {"RINGFIRE_BOOTSTRAP_TIMEOUT": "1"})
         self.assertEqual((code, out), (1, ""))
         self.assertIn("not all workers asked for rank 0's address within 1.0 s", err)
 
     def test_torchrun(self):
         torchrun = "/usr/bin/torchrun" if os.path.exists("/usr/bin/torchrun") else tool("torchrun")
-        starts = [[torchrun, *options, "-r", 2, "-t", 2, "--no_python", "--nproc_per_node"]  # The default, no redirection, fails with torch 1.13.
+        # The default, no redirection, fails with torch 1.13.
+        starts = [[torchrun, *options, "-r", 2, "-t", 2, "--no_python", "--nproc_per_node"]
                   for options in (["--master_port", free_port()], ["--standalone"])]
         # Some builds want libuv, which they are built without, for one of the two or for both.
-        usable = [start for start in starts if not re.search("buil[dt] without libuv", self.run_to_end([*start, 1, "true"])[2])]
+        usable = [start for start in starts
+                  if not re.search("buil[dt] without libuv",
+                                   self.run_to_end([*start, 1, "true"])[2])]
         if not usable:
             self.skipTest("this PyTorch's torchrun needs libuv, which it is built without")
         for start in usable:
@@ -261,12 +304,14 @@ class Launchers(Case):
 
 
 class Slurm(Case):
-    """A cluster of one host, made for the test: munged, slurmctld and slurmd of the current user."""
+    """A cluster of one host, made for the test: munged, slurmctld and slurmd of the current
+    user."""
 
     @classmethod
     def setUpClass(cls):
         cls.daemons, cls.holder = [], None
-        programs = {n: tool(n) for n in ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")}
+        programs = {n: tool(n) for n in ("munged", "slurmctld", "slurmd", "srun", "sbatch",
+                                         "sinfo")}
         cls.holder = tempfile.TemporaryDirectory()
         cls.base = pathlib.Path(cls.holder.name)
         try:
@@ -283,26 +328,38 @@ class Slurm(Case):
         for folder in ("state", "spool"):
             (base / folder).mkdir()
         (base / "slurm.conf").write_text("\n".join([
-            "ClusterName=test", "SlurmctldHost=%s(127.0.0.1)" % name, "SlurmctldPort=%d" % free_port(), "SlurmdPort=%d" % free_port(),
-            "AuthType=auth/munge", "AuthInfo=socket=%s/munge" % base, "SlurmUser=%s" % user, "SlurmdUser=%s" % user,
-            "StateSaveLocation=%s/state" % base, "SlurmdSpoolDir=%s/spool" % base, "SlurmctldPidFile=%s/slurmctld.pid" % base,
-            "SlurmdPidFile=%s/slurmd.pid" % base, "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "MailProg=/bin/true",
-            "SelectType=select/cons_tres", "SelectTypeParameters=CR_CPU", "ReturnToService=2", "MpiDefault=none",
+            "ClusterName=test", "SlurmctldHost=%s(127.0.0.1)" % name, "SlurmctldPort=%d"
+            % free_port(), "SlurmdPort=%d" % free_port(),
+            "AuthType=auth/munge", "AuthInfo=socket=%s/munge" % base, "SlurmUser=%s" % user,
+            "SlurmdUser=%s" % user,
+            "StateSaveLocation=%s/state" % base, "SlurmdSpoolDir=%s/spool" % base,
+            "SlurmctldPidFile=%s/slurmctld.pid" % base,
+            "SlurmdPidFile=%s/slurmd.pid" % base, "ProctrackType=proctrack/linuxproc",
+            "TaskPlugin=task/none", "MailProg=/bin/true",
+            "SelectType=select/cons_tres", "SelectTypeParameters=CR_CPU", "ReturnToService=2",
+            "MpiDefault=none",
             "SlurmdParameters=config_overrides", "JobAcctGatherType=jobacct_gather/none",
-            "NodeName=%s NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN" % name, "PartitionName=main Nodes=ALL Default=YES State=UP", ""]))
+            "NodeName=%s NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN" % name,
+            "PartitionName=main Nodes=ALL Default=YES State=UP", ""]))
         cls.slurm_env = {**ENV, "SLURM_CONF": str(base / "slurm.conf")}
-        cls.daemon(programs["munged"], "--foreground", "--force", "--key-file=%s/munge.key" % base, "--socket=%s/munge" % base,
-                   "--pid-file=%s/munged.pid" % base, "--log-file=%s/munged.log" % base, "--seed-file=%s/munged.seed" % base)
+        cls.daemon(programs["munged"], "--foreground", "--force", "--key-file=%s/munge.key" % base,
+                   "--socket=%s/munge" % base,
+                   "--pid-file=%s/munged.pid" % base, "--log-file=%s/munged.log" % base,
+                   "--seed-file=%s/munged.seed" % base)
         cls.wait(lambda: (base / "munge").exists(), "munged")
         cls.daemon(programs["slurmctld"], "-D")
         cls.daemon(programs["slurmd"], "-D")
-        cls.wait(lambda: "idle" in subprocess.run([programs["sinfo"], "-h", "-o", "%T"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                                  env=cls.slurm_env, text=True, timeout=30).stdout, "slurmctld")
+        cls.wait(
+            lambda: "idle" in subprocess.run([programs["sinfo"], "-h", "-o", "%T"],
+                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                                  env=cls.slurm_env, text=True, timeout=30).stdout,
+            "slurmctld")
 
     @classmethod
     def daemon(cls, *arguments):
         log = open(cls.base / (os.path.basename(arguments[0]) + ".out"), "wb")
-        cls.daemons.append(subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=cls.slurm_env,
+        cls.daemons.append(subprocess.Popen(arguments, stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=cls.slurm_env,
                                             start_new_session=True))
         log.close()
 
@@ -311,8 +368,10 @@ class Slurm(Case):
         until = time.monotonic() + 20
         while not condition():
             if time.monotonic() > until or any(d.poll() is not None for d in cls.daemons):
-                texts = ["%s: %s" % (f.name, f.read_text(errors="replace")[-300:]) for f in sorted(cls.base.glob("*.out"))]
-                raise unittest.SkipTest("%s does not start here: %s" % (what, " | ".join(texts).replace("\n", " ")))
+                texts = ["%s: %s" % (f.name, f.read_text(errors="replace")[-300:])
+                         for f in sorted(cls.base.glob("*.out"))]
+                raise unittest.SkipTest("%s does not start here: %s"
+                                        % (what, " | ".join(texts).replace("\n", " ")))
             time.sleep(0.1)
 
     @classmethod
@@ -353,9 +412,11 @@ class Slurm(Case):
         self.works(1, ["salloc", "-n", 2, HELLO])
         script = self.folder / "batch"
         script.write_text("#!/bin/sh\n%s\nsrun %s\n" % (HELLO, HELLO))
-        code, out, err = self.run_to_end(["sbatch", "-W", "-n", 2, "-o", self.folder / "out", script])
+        code, out, err = self.run_to_end(["sbatch", "-W", "-n", 2, "-o", self.folder / "out",
+                                          script])
         text = (self.folder / "out").read_text()
-        self.assertEqual((code, sorted(text.splitlines())), (0, sorted(expected(1) + expected(2))), out + err + text)
+        self.assertEqual((code, sorted(text.splitlines())), (0, sorted(expected(1) + expected(2))),
+                         out + err + text)
 
 
 class Namespaces(Case):
@@ -367,10 +428,12 @@ class Namespaces(Case):
         self.names = [self.tag + "a", self.tag + "b"]
         self.addCleanup(lambda: [self.ip("netns", "del", n) for n in self.names])
         steps = [("netns", "add", n) for n in self.names]
-        steps += [("link", "add", self.names[0], "netns", self.names[0], "type", "veth", "peer", "name", self.names[1], "netns",
+        steps += [("link", "add", self.names[0], "netns", self.names[0], "type", "veth", "peer",
+                   "name", self.names[1], "netns",
                    self.names[1])]
         for i, n in enumerate(self.names):
-            steps += [("-n", n, "addr", "add", "10.78.0.%d/24" % (i + 1), "dev", n), ("-n", n, "link", "set", n, "up"),
+            steps += [("-n", n, "addr", "add", "10.78.0.%d/24" % (i + 1), "dev", n),
+                      ("-n", n, "link", "set", n, "up"),
                       ("-n", n, "link", "set", "lo", "up")]
         for step in steps:
             done = self.ip(*step)
@@ -378,26 +441,33 @@ class Namespaces(Case):
                 self.skipTest("ip %s: %s" % (" ".join(step), done.stdout.strip()))
         self.ssh = self.folder / "remote"  # by the name of ssh mpirun would give it options
         self.ssh.write_text('#!/bin/sh\ncase $1 in 10.78.0.1) n=%s;; *) n=%s;; esac\nshift\n'
-                            'exec ip netns exec $n unshare --uts sh -c "hostname $n; $*"\n' % tuple(self.names))
+                            'exec ip netns exec $n unshare --uts sh -c "hostname $n; $*"\n'
+                            % tuple(self.names))
         self.ssh.chmod(0o755)
 
     @staticmethod
     def ip(*words):
-        return subprocess.run([tool("ip"), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=20)
+        return subprocess.run([tool("ip"), *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=20)
 
     def test_ringfire_run(self):
         del self.env["RINGFIRE_KEY_FILE"]
-        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1:2,10.78.0.2:2", "--no-prefix", HELLO])
+        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H",
+                                          "10.78.0.1:2,10.78.0.2:2", "--no-prefix", HELLO])
         self.assertEqual(code, 0, err)
-        self.assertEqual(sorted(out.splitlines()), ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
-        self.trains([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix"])
-        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2", "--no-prefix", RINGFIRE, "bench",
+        self.assertEqual(sorted(out.splitlines()),
+                         ["rank %d of 4, local %d of 2, sum 10" % (r, r % 2) for r in range(4)])
+        self.trains([RINGFIRE, "run", "--ssh", self.ssh, "-H", "10.78.0.1,10.78.0.2",
+                     "--no-prefix"])
+        code, out, err = self.run_to_end([RINGFIRE, "run", "--ssh", self.ssh, "-H",
+                                          "10.78.0.1,10.78.0.2", "--no-prefix", BENCH,
                                           "allreduce", "--size", "64K", "--seconds", "0.05"])
         self.assertEqual(code, 0, err)
         self.assertIn("2 ranks of this job on 2 hosts, ", out)
 
     def hosts(self, *lines):
-        """Gives each namespace a hosts file, with these lines after localhost; ssh takes their names from here on."""
+        """Gives each namespace a hosts file, with these lines after localhost; ssh takes their
+        names from here on."""
         folders = [pathlib.Path("/etc/netns") / n for n in self.names]
         ours = not folders[0].parent.exists()
         if ours:
@@ -433,7 +503,8 @@ class Namespaces(Case):
         self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
 
     def own(self, *addresses):
-        """Lines for each host: its own name means `addresses`, as distributions write it, and that of the other."""
+        """Lines for each host: its own name means `addresses`, as distributions write it, and that
+        of the other."""
         return ["".join("%s %s\n" % (a, self.names[i]) for a in addresses) +
                 "10.78.0.%d %s\n" % (2 - i, self.names[1 - i]) for i in range(2)]
 
@@ -470,7 +541,8 @@ class Namespaces(Case):
         self.meets()
 
     def told(self, *ranks, env=None):
-        """Ranks by torchrun's variables: each is the number of its host and what it is told of rank 0."""
+        """Ranks by torchrun's variables: each is the number of its host and what it is told of rank
+        0."""
         port = free_port()
         processes = []
         for rank, (host, master) in enumerate(ranks):
@@ -495,7 +567,8 @@ class Namespaces(Case):
         return [p.returncode for p in processes], [err for _, err in ends]
 
     def test_rank_0_is_told_another_name(self):
-        """Its own loopback, or the address of a service that is on no host: the others find it under its name."""
+        """Its own loopback, or the address of a service that is on no host: the others find it
+        under its name."""
         line = "10.78.0.1 %s\n10.78.0.2 %s\n203.0.113.9 service\n" % tuple(self.names)
         self.hosts(line, line)
         for env in ({}, {"RINGFIRE_INSECURE": "1"}):
@@ -552,8 +625,10 @@ class Namespaces(Case):
     def test_cable_pulled_out(self):
         """Both sides stop hearing each other; the job ends with the loss named."""
         del self.env["RINGFIRE_KEY_FILE"]
-        process = subprocess.Popen([RINGFIRE, "run", "--ssh", str(self.ssh), "-H", "10.78.0.1,10.78.0.2", HELLO, "60"], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([RINGFIRE, "run", "--ssh", str(self.ssh), "-H",
+                                    "10.78.0.1,10.78.0.2", HELLO, "60"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   stdin=subprocess.DEVNULL,
                                    env={**self.env, "RINGFIRE_PEER_TIMEOUT": "2"})
         try:
             self.assertIn("rank ", process.stdout.readline())
@@ -565,21 +640,26 @@ class Namespaces(Case):
             process.kill()
             process.wait()
         self.assertEqual(process.returncode, 75, err)
-        self.assertRegex(err, r"asked to be restarted \(exit status 75\); its last line on stderr: .*was lost")
+        self.assertRegex(err, r"asked to be restarted \(exit status 75\); its last line on "
+                              r"stderr: .*was lost")
         self.assertLess(time.monotonic() - begin, 12)
 
     def test_mpirun(self):
         """Rank 0's address towards the other host comes through PMIx."""
         code, out, err = self.run_to_end(
-            ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", "hostname %s; exec \"$0\" \"$@\"" % self.names[0],
-             tool("mpirun"), "--mca", "plm_rsh_agent", self.ssh, "--map-by", "ppr:1:node:OVERSUBSCRIBE", "-H", "10.78.0.1,10.78.0.2", "-n", 2,
+            ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
+             "hostname %s; exec \"$0\" \"$@\"" % self.names[0],
+             tool("mpirun"), "--mca", "plm_rsh_agent", self.ssh, "--map-by",
+             "ppr:1:node:OVERSUBSCRIBE", "-H", "10.78.0.1,10.78.0.2", "-n", 2,
              "-x", "RINGFIRE_KEY_FILE",
              "env", "-u", "OMPI_MCA_orte_hnp_uri", HELLO])
-        self.assertEqual((code, sorted(out.splitlines())), (0, ["rank %d of 2, local 0 of 1, sum 3" % r for r in range(2)]), err)
+        self.assertEqual((code, sorted(out.splitlines())),
+                         (0, ["rank %d of 2, local 0 of 1, sum 3" % r for r in range(2)]), err)
 
 
 if __name__ == "__main__":
     loader = unittest.defaultTestLoader
-    suite = unittest.TestSuite(loader.loadTestsFromTestCase(c) for c in (Variables, Launchers, Slurm, Namespaces))
+    suite = unittest.TestSuite(loader.loadTestsFromTestCase(c)
+                               for c in (Variables, Launchers, Slurm, Namespaces))
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     sys.exit(0 if result.wasSuccessful() else 1)

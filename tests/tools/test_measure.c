@@ -50,7 +50,7 @@ static rf_result read_products(void *user, const rf_bench_row *row)
     return RF_OK;
 }
 
-/* What a recurrent operation multiplies is measured beside it, on the device of the fastest kernels. */
+/* The product of a recurrent operation is measured beside it, on the device of the fastest kernels. */
 static void test_products(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training leaves behind for those who look at it: event files of the TensorBoard callback, traces, and curves of both.
+"""What a training leaves behind for those who look at it: event files of the TensorBoard callback,
+traces, and curves of both.
 
 Usage: test_observing.py RINGFIRE EXAMPLES_DIRECTORY"""
 import collections
@@ -16,6 +17,7 @@ import programs  # noqa: E402
 import read_events  # noqa: E402
 
 RINGFIRE, EXAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
+BENCH = RINGFIRE + "-bench"  # built beside it
 
 
 def spans(trace, pid=None):
@@ -28,11 +30,15 @@ class Observing(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.root = pathlib.Path(cls.folder.name)
         digits.write_both(cls.root)
-        options = ("--data", cls.root, "--epochs", "3", "--batch-size", "16", "--devices", "llvmpipe")
+        options = ("--data", cls.root, "--epochs", "3", "--batch-size", "16", "--devices",
+                   "llvmpipe")
         cls.one = programs.run(EXAMPLES / "fit_callbacks", *options, "--logdir", cls.root / "logs",
-                               env={"RINGFIRE_TRACE": str(cls.root / "one.json"), "RINGFIRE_TRACE_OPS": "2"})
-        cls.two = programs.run(RINGFIRE, "run", "-n", "2", "--insecure", EXAMPLES / "fit_callbacks", *options,
-                               env={"RINGFIRE_TRACE": str(cls.root / "two.json"), "RINGFIRE_TRACE_OPS": "0"})
+                               env={"RINGFIRE_TRACE": str(cls.root / "one.json"),
+                                    "RINGFIRE_TRACE_OPS": "2"})
+        cls.two = programs.run(RINGFIRE, "run", "-n", "2", "--insecure", EXAMPLES / "fit_callbacks",
+                               *options,
+                               env={"RINGFIRE_TRACE": str(cls.root / "two.json"),
+                                    "RINGFIRE_TRACE_OPS": "0"})
 
     @classmethod
     def tearDownClass(cls):
@@ -44,12 +50,15 @@ class Observing(unittest.TestCase):
         return trace
 
     def check_nesting(self, trace):
-        """Spans of one line lie within each other or apart (times have three places, so to a nanosecond)."""
+        """Spans of one line lie within each other or apart (times have three places, so to a
+        nanosecond)."""
         lines = collections.defaultdict(list)
         for span in spans(trace):
             self.assertGreaterEqual(span["ts"], 0)
             self.assertGreaterEqual(span["dur"], 0)
-            lines[span["pid"], span["tid"]].append((round(span["ts"] * 1000), round((span["ts"] + span["dur"]) * 1000), span["name"]))
+            lines[span["pid"],
+                  span["tid"]].append((round(span["ts"] * 1000),
+                                       round((span["ts"] + span["dur"]) * 1000), span["name"]))
         for line in lines.values():
             line.sort(key=lambda s: (s[0], -s[1]))
             open_spans = []
@@ -57,7 +66,8 @@ class Observing(unittest.TestCase):
                 while open_spans and open_spans[-1][1] <= begin + 1:
                     open_spans.pop()
                 if open_spans:
-                    self.assertLessEqual(end, open_spans[-1][1] + 1, "%s crosses %s" % (name, open_spans[-1][2]))
+                    self.assertLessEqual(end, open_spans[-1][1] + 1,
+                                         "%s crosses %s" % (name, open_spans[-1][2]))
                 open_spans.append((begin, end, name))
 
     def test_ran(self):
@@ -71,7 +81,8 @@ class Observing(unittest.TestCase):
 
     def test_tensorboard(self):
         train, validation = self.events("train"), self.events("validation")
-        values = lambda events, tag: [(e["step"], e["values"][0]) for e in events if e.get("tag") == tag]
+        values = lambda events, tag: [(e["step"], e["values"][0]) for e in events
+                                      if e.get("tag") == tag]
         for tag in ("epoch_loss", "epoch_accuracy", "epoch_learning_rate"):
             self.assertEqual([step for step, _ in values(train, tag)], [0, 1, 2])
         for tag in ("epoch_loss", "epoch_accuracy"):
@@ -79,7 +90,8 @@ class Observing(unittest.TestCase):
         self.assertLess(values(train, "epoch_loss")[2][1], values(train, "epoch_loss")[0][1])
         for _, rate in values(train, "epoch_learning_rate"):
             self.assertAlmostEqual(rate, 1e-3, delta=1e-9)
-        self.assertEqual([step for step, _ in values(train, "batch_loss")], [5, 10, 15])  # one group of up to 20 an epoch
+        # one group of up to 20 an epoch
+        self.assertEqual([step for step, _ in values(train, "batch_loss")], [5, 10, 15])
         self.assertEqual(len(values(train, "batch_steps_per_second")), 3)
         kernels = [e for e in train if e.get("tag") == "dense_1/kernel/histogram"]
         self.assertEqual([e["step"] for e in kernels], [0, 1, 2])
@@ -94,7 +106,8 @@ class Observing(unittest.TestCase):
         for node in graph:
             for name in node["inputs"]:
                 self.assertIn(name.split(":")[0], names)
-        self.assertTrue({"conv2d", "matmul", "VariableV2", "Placeholder"} <= {n["op"] for n in graph})
+        self.assertTrue({"conv2d", "matmul", "VariableV2",
+                         "Placeholder"} <= {n["op"] for n in graph})
 
     def test_plot(self):
         done = programs.run(RINGFIRE, "plot", self.root / "logs")
@@ -105,8 +118,10 @@ class Observing(unittest.TestCase):
         trace = self.load("one.json")
         self.check_nesting(trace)
         names = collections.Counter((e["cat"], e["name"].split(" (")[0]) for e in spans(trace))
-        for name in (("run", "train_step"), ("run", "evaluate_step"), ("replica", "upload"), ("replica", "submit"),
-                     ("replica", "acquire"), ("replica", "wait"), ("device", "train_step"), ("device", "update"),
+        for name in (("run", "train_step"), ("run", "evaluate_step"), ("replica", "upload"),
+                     ("replica", "submit"),
+                     ("replica", "acquire"), ("replica", "wait"), ("device", "train_step"),
+                     ("device", "update"),
                      ("op", "conv2d"), ("op", "matmul"), ("op", "adam_update")):
             self.assertIn(name, names)
         self.assertEqual(names["run", "train_step"], 15)
@@ -115,15 +130,18 @@ class Observing(unittest.TestCase):
         self.assertTrue(4 <= names["op", "adam_update"] <= 8, names["op", "adam_update"])
         # the device computes after the host has submitted
         submitted = min(e["ts"] for e in spans(trace) if e["name"] == "submit")
-        self.assertGreaterEqual(min(e["ts"] for e in spans(trace) if e["cat"] == "device" and e["name"] == "train_step"), submitted)
+        self.assertGreaterEqual(min(e["ts"] for e in spans(trace) if e["cat"] == "device"
+                                    and e["name"] == "train_step"), submitted)
         tracks = {e["tid"]: e["args"]["name"] for e in trace if e["name"] == "thread_name"}
         device, = {e["tid"] for e in spans(trace) if e["cat"] == "op"}
         self.assertIn("llvmpipe", tracks[device])
 
     def test_trace_of_a_benchmark(self):
-        """Benchmarks measure in processes of their own, which end without exit handlers; their traces are whole."""
+        """Benchmarks measure in processes of their own, which end without exit handlers; their
+        traces are whole."""
         trace = self.root / "zoo.json"
-        done = programs.run(RINGFIRE, "bench", "zoo", "--model", "ncf", "--batch", "2", "--seconds", "0.001", "--device", "llvmpipe",
+        done = programs.run(BENCH, "zoo", "--model", "ncf", "--batch", "2", "--seconds", "0.001",
+                            "--device", "llvmpipe",
                             env={"RINGFIRE_TRACE": str(trace)})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue([e for e in json.loads(trace.read_text()) if e.get("name") == "train_step"])
@@ -136,15 +154,19 @@ class Observing(unittest.TestCase):
         done = programs.run(RINGFIRE, "trace", "merge", out, *files)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         trace = self.load("merged.json")
-        self.assertEqual(len(trace), sum(len(self.load(f.name)) for f in files) + 1)  # and that it was merged
+        # and that it was merged
+        self.assertEqual(len(trace), sum(len(self.load(f.name)) for f in files) + 1)
         self.check_nesting(trace)
         for rank in (0, 1):
             names = {e["name"].split(" ")[0] for e in spans(trace, rank)}
-            self.assertTrue({"train_step", "wait", "reduce", "gather", "reduce_scatter", "all_gather", "send", "receive"} <= names, names)
-            self.assertEqual({e["args"]["peer"] for e in spans(trace, rank) if e["name"] == "send"}, {1 - rank})
+            self.assertTrue({"train_step", "wait", "reduce", "gather", "reduce_scatter",
+                             "all_gather", "send", "receive"} <= names, names)
+            self.assertEqual({e["args"]["peer"] for e in spans(trace, rank) if e["name"] == "send"},
+                             {1 - rank})
             self.assertNotIn("op", {e["cat"] for e in spans(trace, rank)})
         # a collective ends on one rank only after the other has begun it
-        of = [{e["args"]["operation"]: e for e in spans(trace, r) if "operation" in e.get("args", {})} for r in (0, 1)]
+        of = [{e["args"]["operation"]: e for e in spans(trace, r)
+               if "operation" in e.get("args", {})} for r in (0, 1)]
         self.assertEqual(set(of[0]), set(of[1]))
         for number in of[0]:
             a, b = of[0][number], of[1][number]
@@ -164,8 +186,10 @@ class Observing(unittest.TestCase):
     def test_errors(self):
         other = self.root / "other.json"
         other.write_text("[1, {}]")
-        for arguments, part in ((("merge", "x", "/nonexistent"), "/nonexistent"), (("merge", "x", other), "not a trace of Ringfire"),
-                                (("merge", "/nonexistent/x", self.root / "one.json"), "/nonexistent/x"), (("split",), "merge"),
+        for arguments, part in ((("merge", "x", "/nonexistent"), "/nonexistent"),
+                                (("merge", "x", other), "not a trace of Ringfire"),
+                                (("merge", "/nonexistent/x", self.root / "one.json"),
+                                 "/nonexistent/x"), (("split",), "merge"),
                                 (("merge", "x"), "files")):
             done = programs.run(RINGFIRE, "trace", *arguments)
             self.assertGreater(done.returncode, 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both trainers of images as a user lives them. The custom loop saves every second epoch, and the model restored without a
-strategy tests alike; a run that is stopped by SIGTERM or killed prints, started again, what one without interruption prints.
+"""Both trainers of images as a user lives them. The custom loop saves every second epoch, and the
+model restored without a strategy tests alike; a run that is stopped by SIGTERM or killed prints,
+started again, what one without interruption prints.
 
 Usage: test_restart.py CUSTOM_LOOP FIT_CALLBACKS COMM_H"""
 import os
@@ -17,12 +18,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import digits  # noqa: E402
 
 TRAINER, FIT, HEADER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
-RESTARTABLE = int(re.search(r"#define RF_EXIT_RESTARTABLE (\d+)", pathlib.Path(HEADER).read_text()).group(1))
+RESTARTABLE = int(re.search(r"#define RF_EXIT_RESTARTABLE (\d+)",
+                            pathlib.Path(HEADER).read_text()).group(1))
 EPOCHS, TRAIN, TEST, LONG_TEST = 4, 480, 100, 6000
 
 
 def images(count):
-    """Bright squares at places that tell the class, and noise, so that not all are learnt at once."""
+    """Bright squares at places that tell the class, and noise, so that not all are learnt at
+    once."""
     state, pixels = count, bytearray()
     for i in range(count):
         for k in range(784):
@@ -48,10 +51,13 @@ class Restart(unittest.TestCase):
     def start(cls, name, devices="llvmpipe", batch=8, trainer=TRAINER, epochs=EPOCHS, options=()):
         out = cls.folder / (name + ".out")
         with open(out, "w") as file, open(cls.folder / (name + ".err"), "w") as err:
-            process = subprocess.Popen([trainer, "--data", str(cls.folder), "--devices", devices, "--epochs", str(epochs),
-                                        "--batch-size", str(batch), "--checkpoint-dir", str(cls.folder / name), *options],
+            process = subprocess.Popen([trainer, "--data", str(cls.folder), "--devices", devices,
+                                        "--epochs", str(epochs),
+                                        "--batch-size", str(batch), "--checkpoint-dir",
+                                        str(cls.folder / name), *options],
                                        stdout=file, stderr=err, stdin=subprocess.DEVNULL)
-        process.out, process.err, process.directory = out, cls.folder / (name + ".err"), cls.folder / name
+        process.out, process.err, process.directory = out, cls.folder / (
+            name + ".err"), cls.folder / name
         return process
 
     @classmethod
@@ -59,13 +65,15 @@ class Restart(unittest.TestCase):
         process.wait(timeout=200)
         text = process.out.read_text()
         if process.returncode != code:
-            raise AssertionError("exit %s: %s%s" % (process.returncode, text, process.err.read_text()))
+            raise AssertionError("exit %s: %s%s"
+                                 % (process.returncode, text, process.err.read_text()))
         return text
 
     @staticmethod
     def epochs(text):
         """What is printed after each epoch but the speed, by number."""
-        return {int(n): line for n, line in re.findall(r"^(?=Epoch (\d+), )(.*?) +\([^)]*images/s\)$", text, re.M)}
+        return {int(n): line for n, line in re.findall(r"^(?=Epoch (\d+), )(.*?) "
+                                                       r"+\([^)]*images/s\)$", text, re.M)}
 
     def wait_for(self, process, line):
         end = time.monotonic() + 120
@@ -76,7 +84,8 @@ class Restart(unittest.TestCase):
 
     def accuracies(self, text):
         tested = re.search(r"^Test accuracy: ([\d.]+) %$", text, re.M)
-        restored = re.search(r"^Accuracy after restoring the saved model without strategy: ([\d.]+)$", text, re.M)
+        restored = re.search(r"^Accuracy after restoring the saved model without strategy: "
+                             r"([\d.]+)$", text, re.M)
         return tested.group(1), restored.group(1)
 
     def test_story(self):
@@ -105,8 +114,10 @@ class Restart(unittest.TestCase):
         text = self.finish(process, RESTARTABLE)
         self.assertRegex(text, r"(?m)^Stopped on request in epoch 3$")
         steps = max(int(p.name[5:-5]) for p in process.directory.iterdir())
-        # Before its first step and in its test are in epoch 3 too: a fast machine gets there before the signal does.
-        self.assertTrue(TRAIN // 8 * 2 <= steps <= TRAIN // 8 * 3, "stopped at step %d, not within epoch 3" % steps)
+        # Before its first step and in its test are in epoch 3 too: a fast machine gets there before
+        # the signal does.
+        self.assertTrue(TRAIN // 8 * 2 <= steps <= TRAIN // 8 * 3,
+                        "stopped at step %d, not within epoch 3" % steps)
         again = self.finish(self.start("stopped"))
         self.assertIn("Continuing in epoch 3\n", again)
         whole = self.epochs(self.whole)
@@ -114,11 +125,13 @@ class Restart(unittest.TestCase):
         self.assertEqual(self.epochs(again), {n: whole[n] for n in (3, 4)})
 
     def test_sigterm_in_test(self):
-        """Two steps, then a test that takes seconds: it ends early, and is made again when the program is."""
+        """Two steps, then a test that takes seconds: it ends early, and is made again when the
+        program is."""
         folder = self.folder / "much-to-test"
         folder.mkdir()
         digits.write_both(folder, images, 16, LONG_TEST)
-        for trainer, epoch, stopped in ((TRAINER, "Epoch %d, ", "Stopped on request in epoch 2\n"), (FIT, "Epoch %d/3: ", "Stopped on request\n")):
+        for trainer, epoch, stopped in ((TRAINER, "Epoch %d, ", "Stopped on request in epoch 2\n"),
+                                        (FIT, "Epoch %d/3: ", "Stopped on request\n")):
             name = pathlib.Path(trainer).name + "-tests"
             options = {"trainer": trainer, "epochs": 3, "options": ("--data", str(folder))}
             process = self.start(name, **options)
@@ -130,12 +143,14 @@ class Restart(unittest.TestCase):
             self.assertNotIn(epoch % 2, text)
             again = self.finish(self.start(name, **options))
             whole = self.finish(self.start(name + "-whole", **options))
-            lines = re.compile(r"^%s(.*?)(?: +\([^)]*images/s\))?$" % (epoch.replace("%d", r"\d")), re.M)
+            lines = re.compile(r"^%s(.*?)(?: +\([^)]*images/s\))?$" % (epoch.replace("%d", r"\d")),
+                               re.M)
             self.assertEqual(lines.findall(text) + lines.findall(again), lines.findall(whole))
             self.assertEqual(len(lines.findall(whole)), 3)
 
     def test_killed(self):
-        # Saves go on beside training: on a slow disk an epoch is printed long before what was saved after the one before it is there.
+        # Saves go on beside training: on a slow disk an epoch is printed long before what was saved
+        # after the one before it is there.
         process = self.start("killed")
         end = time.monotonic() + 120
         while not (saved := list(process.directory.glob("ckpt-*.rfck"))):
@@ -157,7 +172,8 @@ class Restart(unittest.TestCase):
         pattern = r"^(?:Learning rate for epoch \d+ is .*|Epoch \d+/10: .*|Eval .*)$"
         whole = re.findall(pattern, self.finish(self.start("rates", **options)), re.M)
         rates = re.findall(r"Learning rate for epoch (\d+) is (\S+)", "\n".join(whole))
-        self.assertEqual(rates, [(str(n), "0.001" if n <= 3 else "0.0001" if n <= 7 else "1e-05") for n in range(1, 11)])
+        self.assertEqual(rates, [(str(n), "0.001" if n <= 3 else "0.0001" if n <= 7 else "1e-05")
+                                 for n in range(1, 11)])
         process = self.start("rates-stopped", **options)
         self.wait_for(process, "Learning rate for epoch 4 ")
         process.send_signal(signal.SIGTERM)

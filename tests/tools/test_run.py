@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ringfire run` and `ringfire keygen` as a user meets them: output, failures, signals, restarts, other hosts.
+"""`ringfire run` and `ringfire keygen` as a user meets them: output, failures, signals, restarts,
+other hosts.
 
 Usage: test_run.py RINGFIRE"""
 import os
@@ -24,8 +25,10 @@ def command(*arguments):
 
 def shell(script, *options, env=None, timeout=60, cwd=None):
     """Runs a shell script as the workers."""
-    return subprocess.run(command(*options, "--", "sh", "-c", script), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=timeout, stdin=subprocess.DEVNULL, env={**ENV, **(env or {})}, cwd=cwd)
+    return subprocess.run(command(*options, "--", "sh", "-c", script), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True,
+                          timeout=timeout, stdin=subprocess.DEVNULL, env={**ENV, **(env or {})},
+                          cwd=cwd)
 
 
 def wait_for(condition, seconds=20):
@@ -55,7 +58,8 @@ class Case(unittest.TestCase):
         self.temporary.mkdir()
 
     def start(self, script, *options, env=None):
-        process = subprocess.Popen(command(*options, "--", "sh", "-c", script), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen(command(*options, "--", "sh", "-c", script),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, stdin=subprocess.DEVNULL, cwd=self.folder,
                                    env={**ENV, "TMPDIR": str(self.temporary), **(env or {})})
         self.addCleanup(self.end, process)
@@ -71,7 +75,9 @@ class Case(unittest.TestCase):
         """Process numbers that the workers wrote into files pid.RANK of the test's folder."""
         def read():
             texts = [f.read_text() for f in sorted(self.folder.glob("pid.*"))]
-            return [int(t) for t in texts] if len(texts) == count and all(t.endswith("\n") for t in texts) else None
+            return [int(t)
+                    for t in texts] if len(texts) == count and all(
+                        t.endswith("\n") for t in texts) else None
         return wait_for(read)
 
 
@@ -80,20 +86,24 @@ WRITE_PID = "echo $$ >pid.$RINGFIRE_RANK; "
 
 class Local(Case):
     def test_environment_and_prefixes(self):
-        done = shell('echo "rank $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE local $RINGFIRE_LOCAL_RANK/$RINGFIRE_LOCAL_SIZE epoch '
-                     '$RINGFIRE_EPOCH at $RINGFIRE_MASTER in $(pwd)"; echo; echo to stderr >&2; printf "no end"', "-n", 3,
+        done = shell('echo "rank $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE local '
+                     '$RINGFIRE_LOCAL_RANK/$RINGFIRE_LOCAL_SIZE epoch '
+                     '$RINGFIRE_EPOCH at $RINGFIRE_MASTER in $(pwd)"; echo; echo to stderr >&2; '
+                     'printf "no end"', "-n", 3,
                      cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         for rank in range(3):
             mine = [line for line in done.stdout.splitlines() if line.startswith("[%d] " % rank)]
-            self.assertRegex(mine[0], r"^\[%d\] rank %d of 3 local %d/3 epoch 0 at 127\.0\.0\.1:\d+ in %s$" %
+            self.assertRegex(mine[0],
+                             r"^\[%d\] rank %d of 3 local %d/3 epoch 0 at 127\.0\.0\.1:\d+ in %s$" %
                              (rank, rank, rank, re.escape(os.path.realpath(self.folder))))
             self.assertEqual(mine[1:], ["[%d] " % rank, "[%d] no end" % rank])
         self.assertEqual(sorted(done.stderr.splitlines()), ["[%d] to stderr" % r for r in range(3)])
         self.assertEqual(len(done.stdout.splitlines()), 9)
 
     def test_lines_are_whole(self):
-        done = shell("i=0; while [ $i -lt 300 ]; do printf 'aaaaaaaaaa'; printf 'bbbbbbbbbb\\n'; i=$((i+1)); done", "-n", 4)
+        done = shell("i=0; while [ $i -lt 300 ]; do printf 'aaaaaaaaaa'; printf 'bbbbbbbbbb\\n'; "
+                     "i=$((i+1)); done", "-n", 4)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
         self.assertEqual(len(lines), 1200)
@@ -101,13 +111,15 @@ class Local(Case):
             self.assertRegex(line, r"^\[[0-3]\] a{10}b{10}$")
 
     def test_long_output(self):
-        done = subprocess.run(command("-n", 2, "--", sys.executable, "-c", "print('x' * 3000000)"), stdout=subprocess.PIPE, env=ENV,
+        done = subprocess.run(command("-n", 2, "--", sys.executable, "-c", "print('x' * 3000000)"),
+                              stdout=subprocess.PIPE, env=ENV,
                               timeout=60)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stdout.count(b"x"), 6000000)
 
     def test_no_prefix(self):
-        done = subprocess.run(command("-n", 1, "--no-prefix", "printf", "progress\\rend"), stdout=subprocess.PIPE, env=ENV, timeout=20)
+        done = subprocess.run(command("-n", 1, "--no-prefix", "printf", "progress\\rend"),
+                              stdout=subprocess.PIPE, env=ENV, timeout=20)
         self.assertEqual((done.returncode, done.stdout), (0, b"progress\rend"))
 
     def on_terminal(self, *arguments, env=None):
@@ -137,7 +149,8 @@ class Local(Case):
             self.assertRegex(self.on_terminal("-n", 2, "--", "echo", "hello", env=env), pattern)
 
     def test_carriage_returns(self):
-        """A bar that is drawn again and again shows while it grows; CR LF remains one end of a line."""
+        """A bar that is drawn again and again shows while it grows; CR LF remains one end of a
+        line."""
         for text, shown in (("\\r1%%\\r2%%\\r3%%\\n", "1%\n2%\n3%\n"), ("1%%\\r2%%\\r\\nend",
                                                                         "1%\n2%\nend\n"),
                             ("a\\r\\n\\r\\nb\\r\\r\\n", "a\n\nb\n"), ("\\r\\rx", "x\n")):
@@ -178,26 +191,32 @@ class Local(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_standard_input_is_empty(self):
-        done = subprocess.run(command("-n", 2, "--", "cat"), input=b"something", stdout=subprocess.PIPE, env=ENV, timeout=20)
+        done = subprocess.run(command("-n", 2, "--", "cat"), input=b"something",
+                              stdout=subprocess.PIPE, env=ENV, timeout=20)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
 
     def test_arguments_unchanged(self):
         words = ["a b", "", "'quoted'", "$HOME", "-n", "--", "\\", "two\nlines", "ü"]
-        done = subprocess.run(command("-n", 1, "--no-prefix", sys.executable, "-c", "import sys; print(sys.argv[1:])", *words),
+        done = subprocess.run(command("-n", 1, "--no-prefix", sys.executable, "-c",
+                                      "import sys; print(sys.argv[1:])", *words),
                               stdout=subprocess.PIPE, text=True, env=ENV, timeout=20)
         self.assertEqual(done.stdout, "%r\n" % words)
 
     def test_job_key(self):
-        done = shell('stat -c "%a %s" "$RINGFIRE_KEY_FILE" "$(dirname "$RINGFIRE_KEY_FILE")"; cat "$RINGFIRE_KEY_FILE"; '
-                     'echo "file $RINGFIRE_KEY_FILE"; echo "insecure [$RINGFIRE_INSECURE]"; tr "\\0" " " </proc/$PPID/environ; echo; '
+        done = shell('stat -c "%a %s" "$RINGFIRE_KEY_FILE" "$(dirname "$RINGFIRE_KEY_FILE")"; cat '
+                     '"$RINGFIRE_KEY_FILE"; '
+                     'echo "file $RINGFIRE_KEY_FILE"; echo "insecure [$RINGFIRE_INSECURE]"; tr '
+                     '"\\0" " " </proc/$PPID/environ; echo; '
                      'env; cat /proc/*/cmdline 2>/dev/null | tr "\\0" " "', "-n", 2, "--no-prefix",
-                     env={"TMPDIR": str(self.temporary), "RINGFIRE_INSECURE": "1", "RINGFIRE_KEY_FILE": "/nowhere"})
+                     env={"TMPDIR": str(self.temporary), "RINGFIRE_INSECURE": "1",
+                          "RINGFIRE_KEY_FILE": "/nowhere"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("600 65\n700 ", done.stdout)
         self.assertIn("insecure []\n", done.stdout)
         keys = set(re.findall(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])", done.stdout))
         self.assertEqual(len(keys), 1)  # both have the same
-        self.assertEqual(done.stdout.count(keys.pop()), 2)  # only where they printed the file: in no environment or argument
+        # only where they printed the file: in no environment or argument
+        self.assertEqual(done.stdout.count(keys.pop()), 2)
         path = re.search("^file (.*)$", done.stdout, re.M).group(1)
         self.assertTrue(path.startswith(str(self.temporary)))
         self.assertFalse(os.path.exists(os.path.dirname(path)))
@@ -245,9 +264,11 @@ class Local(Case):
         self.assertRegex(done.stdout, r"^\[/.*\] \[\] \[1\]\n$")
 
     def test_bind_and_port(self):
-        done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "-n", 2, "--no-prefix", "--bind", "127.0.0.2", "--master-port", 4711)
+        done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "-n", 2, "--no-prefix", "--bind",
+                     "127.0.0.2", "--master-port", 4711)
         self.assertEqual(done.stdout, "127.0.0.2:4711 127.0.0.2\n" * 2)
-        done = shell('echo "$RINGFIRE_MASTER"', "--no-prefix", "--bind", "::1", "--master-port", 4711)
+        done = shell('echo "$RINGFIRE_MASTER"', "--no-prefix", "--bind", "::1", "--master-port",
+                     4711)
         self.assertEqual(done.stdout, "[::1]:4711\n")
         for address in ("0.0.0.0", "::", "0", "0:0::0"):
             done = shell('echo "$RINGFIRE_MASTER $RINGFIRE_BIND"', "--no-prefix", "--bind", address,
@@ -277,15 +298,18 @@ class Local(Case):
 
     def test_failing_rank(self):
         begin = time.monotonic()
-        done = shell('if [ $RINGFIRE_RANK = 1 ]; then echo first >&2; echo "the reason " >&2; exit 7; fi; sleep 30', "-n", 3)
+        done = shell('if [ $RINGFIRE_RANK = 1 ]; then echo first >&2; echo "the reason " >&2; '
+                     'exit 7; fi; sleep 30', "-n", 3)
         self.fails(done, 7, "rank 1", "exit status 7", "last line on stderr: the reason")
         self.assertLess(time.monotonic() - begin, 5)
 
     def test_program_not_found(self):
-        done = subprocess.run(command("-n", 2, "/no/such/program"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        done = subprocess.run(command("-n", 2, "/no/such/program"), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True,
                               env=ENV, timeout=20)
         self.fails(done, 127, "cannot start /no/such/program", "No such file")
-        done = subprocess.run(command("-n", 1, "/etc/passwd"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV,
+        done = subprocess.run(command("-n", 1, "/etc/passwd"), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=ENV,
                               timeout=20)
         self.fails(done, 126, "cannot start /etc/passwd", "ermission denied")
 
@@ -302,7 +326,8 @@ class Local(Case):
 
     def test_stubborn_rank_and_its_children(self):
         """Who ignores SIGTERM is killed after the grace, and so is what it started."""
-        script = WRITE_PID + "trap '' TERM; (echo $(exec sh -c 'echo $PPID') >child.$RINGFIRE_RANK; sleep 60 & wait; sleep 60) & "
+        script = (WRITE_PID + "trap '' TERM; (echo $(exec sh -c 'echo $PPID') "
+                              ">child.$RINGFIRE_RANK; sleep 60 & wait; sleep 60) & ")
         script += "if [ $RINGFIRE_RANK = 1 ]; then sleep 0.5; exit 3; fi; sleep 61; sleep 62"
         process = self.start(script, "-n", 2, "--grace", "1")
         begin = time.monotonic()
@@ -317,17 +342,21 @@ class Local(Case):
             self.assertFalse(alive(pid))
 
     def test_lost_peer_is_not_the_cause(self):
-        """Rank 0 says first that it lost a peer; the peer's own end, a little later, is what is reported."""
-        script = "case $RINGFIRE_RANK in 0) echo lost rank 1 >&2; exit 75;; 1) sleep 0.7; echo broken >&2; exit 9;; *) sleep 30;; esac"
+        """Rank 0 says first that it lost a peer; the peer's own end, a little later, is what is
+        reported."""
+        script = ("case $RINGFIRE_RANK in 0) echo lost rank 1 >&2; exit 75;; 1) sleep 0.7; echo "
+                  "broken >&2; exit 9;; *) sleep 30;; esac")
         self.fails(shell(script, "-n", 3), 9, "rank 1", "exit status 9", "broken")
         begin = time.monotonic()
-        self.fails(shell("[ $RINGFIRE_RANK = 1 ] || exec sleep 30; echo lost >&2; exit 75", "-n", 2), 75, "rank 1",
+        self.fails(shell("[ $RINGFIRE_RANK = 1 ] || exec sleep 30; echo lost >&2; exit 75", "-n",
+                         2), 75, "rank 1",
                    "asked to be restarted (exit status 75); its last line on stderr: lost")
         self.assertLess(time.monotonic() - begin, 6)
 
     def test_restarts(self):
         count = 'echo "epoch $RINGFIRE_EPOCH port ${RINGFIRE_MASTER##*:}" >>log.$RINGFIRE_RANK; '
-        done = shell(count + '[ $RINGFIRE_EPOCH -ge 2 ] || [ $RINGFIRE_RANK = 0 ] || exit 4', "-n", 2, "--max-restarts", 5,
+        done = shell(count + '[ $RINGFIRE_EPOCH -ge 2 ] || [ $RINGFIRE_RANK = 0 ] || exit 4', "-n",
+                     2, "--max-restarts", 5,
                      cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         log = (self.folder / "log.1").read_text()
@@ -341,7 +370,8 @@ class Local(Case):
         self.assertEqual(done.stderr.count("failed with exit status 4"), 3)
 
     def test_signals_are_passed_on(self):
-        script = "exec 2>/dev/null; trap 'echo usr1' USR1; trap 'echo term; exit 0' TERM; trap 'echo int; exit 0' INT; " + WRITE_PID
+        script = ("exec 2>/dev/null; trap 'echo usr1' USR1; trap 'echo term; exit 0' TERM; trap "
+                  "'echo int; exit 0' INT; " + WRITE_PID)
         script += "while :; do sleep 0.05; done"
         for number, word in ((signal.SIGTERM, "term"), (signal.SIGINT, "int")):
             for f in self.folder.glob("pid.*"):
@@ -360,13 +390,15 @@ class Local(Case):
 
     def test_stop_on_request(self):
         """Who stops for SIGUSR1 with status 75 is not started again: it was asked."""
-        script = "exec 2>/dev/null; trap 'exit 75' USR1; " + WRITE_PID + "while :; do sleep 0.05; done"
+        script = ("exec 2>/dev/null; trap 'exit 75' USR1; " + WRITE_PID
+                  + "while :; do sleep 0.05; done")
         process = self.start(script, "-n", 2, "--max-restarts", 3)
         self.pids(2)
         process.send_signal(signal.SIGUSR1)
         out, err = process.communicate(timeout=10)
         self.assertEqual(process.returncode, 75)
-        self.assertRegex(err, r"^ringfire: the workers stopped as signal 10 \(.*\) requested; start the job again to continue\n$")
+        self.assertRegex(err, r"^ringfire: the workers stopped as signal 10 \(.*\) requested; "
+                              r"start the job again to continue\n$")
 
     def test_signal_without_handler(self):
         process = self.start(WRITE_PID + "exec sleep 30", "-n", 2, "--max-restarts", 3)
@@ -386,7 +418,8 @@ class Local(Case):
         self.assertEqual((process.returncode, err), (130, ""))
 
     def test_second_signal_ends(self):
-        process = self.start("trap '' INT; " + WRITE_PID + "sleep 30; sleep 30", "-n", 2, "--grace", "0.5")
+        process = self.start("trap '' INT; " + WRITE_PID + "sleep 30; sleep 30", "-n", 2, "--grace",
+                             "0.5")
         pids = self.pids(2)
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
@@ -405,7 +438,8 @@ class Local(Case):
         wait_for(lambda: not list(self.temporary.iterdir()))
 
     def test_closed_output(self):
-        process = self.start(WRITE_PID + "while :; do echo line; sleep 0.05; done", "-n", 2, "--grace", "1")
+        process = self.start(WRITE_PID + "while :; do echo line; sleep 0.05; done", "-n", 2,
+                             "--grace", "1")
         pids = self.pids(2)
         process.stdout.close()
         self.assertEqual(process.wait(10), 1)
@@ -414,24 +448,36 @@ class Local(Case):
         process.stdout = open(os.devnull)
 
     def test_bad_options(self):
-        for arguments, text in ((["-n", "0", "true"], "--workers is '0'"), (["-n", "x", "true"], "'x'"), ([], "PROGRAM is missing"),
-                                (["--nnodes", "3:2", "true"], "3:2"), (["--nnodes", "2", "true"], "2 hosts but 1 is listed"),
-                                (["--master-port", "70000", "true"], "70000"), (["--grace", "soon", "true"], "soon"),
-                                (["--insecure", "--encrypt", "true"], "--insecure"), (["-H", "", "true"], "name of a host"),
-                                (["-H", "a:0", "true"], "slots of 'a:0'"), (["-H", "a,", "true"], "name of a host"),
-                                (["-H", "-oProxyCommand=x", "true"], "name of a host"), (["-H", "a b", "true"], "name of a host"),
-                                (["-H", "fe80::1:4", "true"], "[address]:slots"), (["-H", "localhost,other", "true"], "localhost"),
-                                (["-H", "localhost:2", "-n", "3", "true"], "3 workers do not fit into the 2 slots"),
-                                (["--ssh", " ", "true"], "--ssh"), (["--export", "=x", "true"], "=x")):
-            done = subprocess.run(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV, timeout=20)
+        for arguments, text in ((["-n", "0", "true"], "--workers is '0'"),
+                                (["-n", "x", "true"], "'x'"), ([], "PROGRAM is missing"),
+                                (["--nnodes", "3:2", "true"], "3:2"),
+                                (["--nnodes", "2", "true"], "2 hosts but 1 is listed"),
+                                (["--master-port", "70000", "true"], "70000"),
+                                (["--grace", "soon", "true"], "soon"),
+                                (["--insecure", "--encrypt", "true"], "--insecure"),
+                                (["-H", "", "true"], "name of a host"),
+                                (["-H", "a:0", "true"], "slots of 'a:0'"),
+                                (["-H", "a,", "true"], "name of a host"),
+                                (["-H", "-oProxyCommand=x", "true"], "name of a host"),
+                                (["-H", "a b", "true"], "name of a host"),
+                                (["-H", "fe80::1:4", "true"], "[address]:slots"),
+                                (["-H", "localhost,other", "true"], "localhost"),
+                                (["-H", "localhost:2", "-n", "3", "true"],
+                                 "3 workers do not fit into the 2 slots"),
+                                (["--ssh", " ", "true"], "--ssh"),
+                                (["--export", "=x", "true"], "=x")):
+            done = subprocess.run(command(*arguments), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env=ENV, timeout=20)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertGreater(done.returncode, 0)
             self.assertIn(text, done.stderr)
 
     def test_hostfile(self):
         path = self.folder / "hosts"
-        for text, message in (("", "names no host"), ("# nothing\n\n", "names no host"), ("a slots=2\nb slots=x\n", "hosts:2: 'slots=x'"),
-                              ("a\nb 2\n", "hosts:2: '2'"), ("a slots=0\n", "hosts:1"), ("a/b\n", "hosts:1: 'a/b'"),
+        for text, message in (("", "names no host"), ("# nothing\n\n", "names no host"),
+                              ("a slots=2\nb slots=x\n", "hosts:2: 'slots=x'"),
+                              ("a\nb 2\n", "hosts:2: '2'"), ("a slots=0\n", "hosts:1"),
+                              ("a/b\n", "hosts:1: 'a/b'"),
                               ("a slots=4 max_slots=2\n", "slots=4 is more than max_slots=2"),
                               ("a max_slots=x\n", "'max_slots=x'"),
                               ("a slots=99999\n", "hosts:1")):
@@ -439,8 +485,10 @@ class Local(Case):
             self.refused(path, message)
         self.refused(self.folder / "missing", "No such file")
         path.write_text("# here\nlocalhost  slots=2 # two\n\n127.0.0.1\n")
-        done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE, $RINGFIRE_LOCAL_RANK", "--hostfile", path, "--no-prefix")
-        self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 3, 0", "1 of 3, 1", "2 of 3, 0"], done.stderr)
+        done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE, $RINGFIRE_LOCAL_RANK",
+                     "--hostfile", path, "--no-prefix")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 3, 0", "1 of 3, 1", "2 of 3, 0"],
+                         done.stderr)
         path.write_bytes(b"\xef\xbb\xbflocalhost slots=2 max_slots=4\r\n127.0.0.1 max-slots=1\r\n")
         done = shell("echo $RINGFIRE_RANK of $RINGFIRE_WORLD_SIZE", "--hostfile", path,
                      "--no-prefix")
@@ -451,20 +499,23 @@ class Local(Case):
             self.refused(path, "is UTF-16")
 
     def refused(self, path, message):
-        done = subprocess.run(command("--hostfile", path, "true"), stderr=subprocess.PIPE, text=True, env=ENV, timeout=20)
+        done = subprocess.run(command("--hostfile", path, "true"), stderr=subprocess.PIPE,
+                              text=True, env=ENV, timeout=20)
         self.assertEqual(done.returncode, 1)
         self.assertIn(message, done.stderr)
 
     def test_help(self):
         for name in ("run", "keygen"):
-            done = subprocess.run([RINGFIRE, name, "--help"], stdout=subprocess.PIPE, text=True, timeout=20)
+            done = subprocess.run([RINGFIRE, name, "--help"], stdout=subprocess.PIPE, text=True,
+                                  timeout=20)
             self.assertEqual(done.returncode, 0)
             self.assertIn("RINGFIRE_", done.stdout)
 
     def test_keygen(self):
         def keygen(*arguments, home=self.folder):
             env = {k: v for k, v in ENV.items() if k != "XDG_CONFIG_HOME"}
-            return subprocess.run([RINGFIRE, "keygen", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            return subprocess.run([RINGFIRE, "keygen", *map(str, arguments)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                   timeout=20, env={**env, "HOME": str(home)})
         path = self.folder / "key"
         self.assertEqual((keygen(path).stdout), "%s\n" % path)
@@ -493,9 +544,12 @@ class Hosts(Case):
         return path
 
     def test_two_hosts(self):
-        done = shell('echo "$RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE $RINGFIRE_LOCAL_RANK/$RINGFIRE_LOCAL_SIZE ${RINGFIRE_MASTER%:*} '
-                     '$RINGFIRE_PEER_TIMEOUT $MINE $OTHER"; cat "$RINGFIRE_KEY_FILE"', "--ssh", self.ssh(), "-H", "alpha:2,beta:3",
-                     "--no-prefix", "-x", "MINE", "-x", "OTHER=x y", env={"RINGFIRE_PEER_TIMEOUT": "3", "MINE": "m", "RINGFIRE_RANK": "9"})
+        done = shell('echo "$RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE '
+                     '$RINGFIRE_LOCAL_RANK/$RINGFIRE_LOCAL_SIZE ${RINGFIRE_MASTER%:*} '
+                     '$RINGFIRE_PEER_TIMEOUT $MINE $OTHER"; cat "$RINGFIRE_KEY_FILE"', "--ssh",
+                     self.ssh(), "-H", "alpha:2,beta:3",
+                     "--no-prefix", "-x", "MINE", "-x", "OTHER=x y",
+                     env={"RINGFIRE_PEER_TIMEOUT": "3", "MINE": "m", "RINGFIRE_RANK": "9"})
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = sorted(done.stdout.splitlines(), key=len)
         self.assertEqual(sorted(lines[:5]), ["%d/5 %s alpha 3 m x y" % (r, l) for r, l in
@@ -504,43 +558,52 @@ class Hosts(Case):
         self.assertEqual(sorted((self.folder / "calls").read_text().split()), ["alpha", "beta"])
 
     def test_fewer_workers_than_slots(self):
-        done = shell("echo $RINGFIRE_RANK", "--ssh", self.ssh(), "-H", "alpha:2,beta:2,gamma", "-n", "3", "--no-prefix")
+        done = shell("echo $RINGFIRE_RANK", "--ssh", self.ssh(), "-H", "alpha:2,beta:2,gamma", "-n",
+                     "3", "--no-prefix")
         self.assertEqual(sorted(done.stdout.split()), ["0", "1", "2"])
         self.assertEqual(sorted((self.folder / "calls").read_text().split()), ["alpha", "beta"])
 
     def test_noise_from_login_scripts(self):
-        done = shell("echo out", "--ssh", self.ssh('echo "Welcome to $1"; exec sh -c "$2"'), "-H", "alpha")
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "[0] out\n", "[alpha] Welcome to alpha\n"))
+        done = shell("echo out", "--ssh", self.ssh('echo "Welcome to $1"; exec sh -c "$2"'), "-H",
+                     "alpha")
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (0, "[0] out\n", "[alpha] Welcome to alpha\n"))
         done = shell("echo out", "--ssh", self.ssh('exec cat /dev/zero'), "-H", "alpha")
         self.assertEqual(done.returncode, 1)
         self.assertIn("host alpha was not reached", done.stderr)
 
     def test_unreachable(self):
-        script = self.ssh('[ "$1" = beta ] && { echo "no route to host beta" >&2; exit 255; }; exec sh -c "$2"')
+        script = self.ssh('[ "$1" = beta ] && { echo "no route to host beta" >&2; exit 255; }; '
+                          'exec sh -c "$2"')
         done = shell("touch started", "--ssh", script, "-H", "alpha,beta", cwd=self.folder)
         self.assertEqual(done.returncode, 1)
         self.assertIn("ringfire: host beta was not reached: no route to host beta\n", done.stderr)
         self.assertFalse((self.folder / "started").exists())
         # Enough others are left.
-        done = shell("echo $RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE", "--ssh", script, "-H", "beta,alpha:2", "--nnodes", "1:2", "--no-prefix")
+        done = shell("echo $RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE", "--ssh", script, "-H",
+                     "beta,alpha:2", "--nnodes", "1:2", "--no-prefix")
         self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["0/2", "1/2"]))
         # A spare stands in.
-        done = shell("echo $RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE", "--ssh", script, "-H", "beta,alpha,gamma", "--nnodes", "2", "--no-prefix")
-        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["0/2", "1/2"]), done.stderr)
+        done = shell("echo $RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE", "--ssh", script, "-H",
+                     "beta,alpha,gamma", "--nnodes", "2", "--no-prefix")
+        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["0/2", "1/2"]),
+                         done.stderr)
         done = shell("true", "--ssh", script, "-H", "beta,alpha", "--nnodes", "2")
         self.assertEqual(done.returncode, 1)
         self.assertIn("1 of 2 hosts is left, 2 are needed", done.stderr)
 
     def test_silent_host(self):
         begin = time.monotonic()
-        done = shell("true", "--ssh", self.ssh('[ "$1" = beta ] && exec sleep 60; exec sh -c "$2"'), "-H", "alpha,beta",
+        done = shell("true", "--ssh", self.ssh('[ "$1" = beta ] && exec sleep 60; exec sh -c "$2"'),
+                     "-H", "alpha,beta",
                      "--start-timeout", "1")
         self.assertEqual(done.returncode, 1)
         self.assertIn("host beta was not reached: no answer within 1 s", done.stderr)
         self.assertLess(time.monotonic() - begin, 8)
 
     def test_signal_while_starting(self):
-        process = self.start("true", "--ssh", self.ssh("exec sleep 60"), "-H", "alpha", "--max-restarts", 2)
+        process = self.start("true", "--ssh", self.ssh("exec sleep 60"), "-H", "alpha",
+                             "--max-restarts", 2)
         wait_for((self.folder / "calls").exists)
         begin = time.monotonic()
         process.send_signal(signal.SIGTERM)
@@ -551,23 +614,32 @@ class Hosts(Case):
     def test_lost_host(self):
         """Epoch 0 loses beta; epoch 1 goes on with what is left."""
         script = self.ssh('echo $$ >"%s/ssh.$1"; exec sh -c "$2"' % self.folder)
-        process = self.start(WRITE_PID + 'echo "$RINGFIRE_EPOCH: $RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE"; [ $RINGFIRE_EPOCH = 1 ] || '
-                             "exec sleep 30", "--ssh", script, "-H", "alpha:2,beta", "--nnodes", "1:2", "--max-restarts", 1)
+        process = self.start(WRITE_PID + 'echo "$RINGFIRE_EPOCH: '
+                                         '$RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE"; [ $RINGFIRE_EPOCH '
+                                         '= 1 ] || '
+                             "exec sleep 30", "--ssh", script, "-H", "alpha:2,beta", "--nnodes",
+                             "1:2", "--max-restarts", 1)
         pids = self.pids(3)
         os.kill(int((self.folder / "ssh.beta").read_text()), signal.SIGKILL)
         out, err = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 0, err)
         self.assertIn("host beta was lost", err)
         self.assertIn("starting again, attempt 2 of 2, epoch 1", err)
-        self.assertEqual(sorted(line.split(" ", 1)[1] for line in out.splitlines() if " 1: " in line), ["1: 0/2", "1: 1/2"])
+        self.assertEqual(sorted(line.split(" ", 1)[1] for line in out.splitlines()
+                                if " 1: " in line), ["1: 0/2", "1: 1/2"])
         wait_for(lambda: not any(map(alive, pids)))
 
     def test_silent_host_in_mid_job(self):
-        """Like a host whose cable was pulled: nothing comes back, the others say that they lost a peer."""
+        """Like a host whose cable was pulled: nothing comes back, the others say that they lost a
+        peer."""
         script = self.ssh('echo $$ >"%s/ssh.$1"; exec sh -c "$2"' % self.folder)
-        process = self.start(WRITE_PID + 'echo "$RINGFIRE_EPOCH: $RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE"; [ $RINGFIRE_EPOCH = 1 ] && exit; '
-                             "[ $RINGFIRE_RANK = 1 ] && exec sleep 60; while [ ! -e go ]; do sleep 0.05; done; exit 75", "--ssh", script,
-                             "-H", "alpha,beta", "--nnodes", "1:2", "--max-restarts", 1, "--grace", "0.5")
+        process = self.start(WRITE_PID + 'echo "$RINGFIRE_EPOCH: '
+                                         '$RINGFIRE_RANK/$RINGFIRE_WORLD_SIZE"; [ $RINGFIRE_EPOCH '
+                                         '= 1 ] && exit; '
+                             "[ $RINGFIRE_RANK = 1 ] && exec sleep 60; while [ ! -e go ]; do "
+                             "sleep 0.05; done; exit 75", "--ssh", script,
+                             "-H", "alpha,beta", "--nnodes", "1:2", "--max-restarts", 1, "--grace",
+                             "0.5")
         pids = self.pids(2)
         os.kill(int((self.folder / "ssh.beta").read_text()), signal.SIGSTOP)
         (self.folder / "go").touch()
@@ -578,7 +650,8 @@ class Hosts(Case):
         wait_for(lambda: not any(map(alive, pids)))
 
     def test_other_version(self):
-        fake = r'''printf '\1ringfire agent\1\0\0\0\1\0\0\0\0\0\0\0\7'; printf '9.9.9\0001'; exec sleep 30'''
+        fake = (r'''printf '\1ringfire agent\1\0\0\0\1\0\0\0\0\0\0\0\7'; '''
+                r'''printf '9.9.9\0001'; exec sleep 30''')
         done = shell("true", "--ssh", self.ssh(fake), "-H", "alpha")
         self.assertEqual(done.returncode, 1)
         self.assertIn("host alpha has ringfire 9.9.9", done.stderr)
@@ -589,29 +662,37 @@ class Hosts(Case):
         names = [tag + "a", tag + "b"]
 
         def ip(*words):
-            return subprocess.run(["ip", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=20)
+            return subprocess.run(["ip", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=20)
         self.addCleanup(lambda: [ip("netns", "del", n) for n in names])
         steps = [("netns", "add", n) for n in names]
-        steps += [("link", "add", names[0], "netns", names[0], "type", "veth", "peer", "name", names[1], "netns", names[1])]
+        steps += [("link", "add", names[0], "netns", names[0], "type", "veth", "peer", "name",
+                   names[1], "netns", names[1])]
         for i, n in enumerate(names):
-            steps += [("-n", n, "addr", "add", "10.77.0.%d/24" % (i + 1), "dev", n), ("-n", n, "link", "set", n, "up"),
+            steps += [("-n", n, "addr", "add", "10.77.0.%d/24" % (i + 1), "dev", n),
+                      ("-n", n, "link", "set", n, "up"),
                       ("-n", n, "link", "set", "lo", "up")]
         for step in steps:
             done = ip(*step)
             if done.returncode != 0:
                 self.skipTest("ip %s: %s" % (" ".join(step), done.stdout.strip()))
-        script = self.ssh('case $1 in 10.77.0.1) n=%s;; *) n=%s;; esac; exec ip netns exec $n sh -c "$2"' % tuple(names))
+        script = self.ssh('case $1 in 10.77.0.1) n=%s;; *) n=%s;; esac; exec ip netns exec $n sh '
+                          '-c "$2"' % tuple(names))
         talk = ("import os, socket; host, port = os.environ['RINGFIRE_MASTER'].split(':')\n"
                 "if os.environ['RINGFIRE_RANK'] == '0':\n"
-                "    s = socket.create_server((host, int(port))); c, peer = s.accept(); print('hello from', peer[0])\n"
+                "    s = socket.create_server((host, int(port))); c, peer = s.accept(); "
+                "print('hello from', peer[0])\n"
                 "else:\n"
                 "    import time\n"
                 "    for i in range(100):\n"
                 "        try: socket.create_connection((host, int(port)), 5); break\n"
                 "        except OSError: time.sleep(0.1)\n")
-        done = subprocess.run(command("--ssh", script, "-H", "10.77.0.1,10.77.0.2", sys.executable, "-c", talk),
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, env=ENV)
-        self.assertEqual((done.returncode, done.stdout), (0, "[0] hello from 10.77.0.2\n"), done.stderr)
+        done = subprocess.run(command("--ssh", script, "-H", "10.77.0.1,10.77.0.2", sys.executable,
+                                      "-c", talk),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                              env=ENV)
+        self.assertEqual((done.returncode, done.stdout), (0, "[0] hello from 10.77.0.2\n"),
+                         done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model of `ringfire bench scale`, and the units of its options. The model is held
+/* The model of `ringfire-bench scale`, and the units of its options. The model is held
  * against the schedules that the library carries out: every rank's steps are walked
  * through with a clock of its own, and the last rank's time is compared with the formula. */
 #include <setjmp.h>
@@ -190,7 +190,7 @@ static void test_all_reduce_several_ranks_a_host(void **state)
     }
 }
 
-/* Of a half, by every schedule that does it. */
+/* Checks one half, by every schedule that does it. */
 static void check_shards(rf_collective kind, const scale_network *n, uint32_t world, uint64_t count)
 {
     const double bytes = (double)count * ELEMENT;
@@ -388,7 +388,7 @@ static void test_units(void **state)
     }
 }
 
-/* What tc is told: rates in bits, bursts in bytes. */
+/* Commands for tc: rates in bits, bursts in bytes. */
 static void test_disciplines(void **state)
 {
     (void)state;

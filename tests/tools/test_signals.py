@@ -14,7 +14,8 @@ import unittest
 RINGFIRE, APP = map(os.path.abspath, sys.argv[1:3])
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("RINGFIRE_")}
 # Sanitizers would handle crashes themselves.
-LEFT_ALONE = "".join(":handle_%s=0" % name for name in ("segv", "sigbus", "sigill", "sigfpe", "abort"))
+LEFT_ALONE = "".join(":handle_%s=0" % name
+                     for name in ("segv", "sigbus", "sigill", "sigfpe", "abort"))
 for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
     ENV[variable] = os.environ.get(variable, "") + LEFT_ALONE
 
@@ -27,12 +28,16 @@ class Signals(unittest.TestCase):
 
     def job(self, **env):
         """By itself a job of this host shares memory, and does not open libfabric."""
-        return subprocess.run([RINGFIRE, "run", "-n", "2", "--insecure", "--", APP, "job"], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=60, cwd=self.folder, env={**ENV, **env})
+        return subprocess.run([RINGFIRE, "run", "-n", "2", "--insecure", "--", APP, "job"],
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60, cwd=self.folder,
+                              env={**ENV, **env})
 
     def end_with(self, number):
-        with subprocess.Popen([APP, "ready"], stdout=subprocess.PIPE, text=True, cwd=self.folder, env=ENV,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))) as process:
+        with subprocess.Popen([APP, "ready"], stdout=subprocess.PIPE, text=True, cwd=self.folder,
+                              env=ENV,
+                              preexec_fn=lambda: resource.setrlimit(
+                                  resource.RLIMIT_CORE, (0, 0))) as process:
             try:
                 self.assertEqual(process.stdout.readline(), "ready\n")
                 process.send_signal(number)
@@ -67,7 +72,8 @@ class Signals(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         lines = [line for line in done.stderr.splitlines() if "signal_app: " in line]
         self.assertTrue(lines, done.stderr)
-        self.assertTrue(any("libfabric.so.1" in line and "install libfabric1" in line for line in lines), done.stderr)
+        self.assertTrue(any("libfabric.so.1" in line and "install libfabric1" in line
+                            for line in lines), done.stderr)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ static void assert_statistics(rf_kernel_statistics got, rf_kernel_statistics exp
     assert_int_equal(got.cycles, expected.cycles);
 }
 
-/* What each driver says of one and the same product's kernel; nothing of it is spilled, so the spills are made up. */
+/* Each driver's words about one and the same product's kernel; nothing of it is spilled, so the spills are made up. */
 static void test_statistics(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void test_statistics(void **state)
     assert_statistics(read_samples(anv, 8), (rf_kernel_statistics){ 130, -1, 3, 64, 20484, -1, 1738, 29792, 63524 });
     assert_statistics(read_samples(anv_25, 16), (rf_kernel_statistics){ 45, -1, 3, 64, 9216, -1, 900, -1, 30000 });
     assert_statistics(read_samples(lavapipe, 0), (rf_kernel_statistics){ -1, -1, -1, -1, -1, -1, -1, -1, -1 });
-    /* Of invocations that fit, subgroups cannot be told where their size is not known. */
+    /* Subgroups cannot be told from invocations that fit where their size is not known. */
     assert_int_equal(read_samples(honeykrisp, 0).occupancy, -1);
 }
 
@@ -300,7 +300,7 @@ static void test_no_loop(void **state)
     assert_loop("l5:\njump #l5", none); /* of which driver? */
 }
 
-/* Of two loops, one within the other, and a third behind them. */
+/* The hottest of two loops, one within the other, and a third behind them. */
 static void test_hottest(void **state)
 {
     (void)state;

@@ -29,7 +29,8 @@ class Terminal(unittest.TestCase):
         digits.write_both(cls.data, digits.shades, IMAGES, TEST_IMAGES)
 
     def start(self, columns, name, *options):
-        trainer = programs.Terminal(columns, EXAMPLES / name, "--data", self.data, "--devices", "0", *options)
+        trainer = programs.Terminal(columns, EXAMPLES / name, "--data", self.data, "--devices", "0",
+                                    *options)
         self.addCleanup(trainer.close)
         return trainer
 
@@ -48,10 +49,12 @@ class Terminal(unittest.TestCase):
     def test_80_columns(self):
         for name in ("custom_loop", "fit_callbacks"):
             for line in self.lines(80, name):
-                self.assertRegex(line, r"^Epoch \d.* +\d+%  \d+ images/s  (ETA \d+:\d\d  )?loss [\d.]+  accuracy [\d.]+ %$")
+                self.assertRegex(line, r"^Epoch \d.* +\d+%  \d+ images/s  (ETA \d+:\d\d  )?loss "
+                                       r"[\d.]+  accuracy [\d.]+ %$")
 
     def test_wide(self):
-        self.assertRegex(self.lines(160, "fit_callbacks")[0], r"^Epoch \d/\d  \[#+-*\]  \d+%  .*accuracy [\d.]+ %$")
+        self.assertRegex(self.lines(160, "fit_callbacks")[0],
+                         r"^Epoch \d/\d  \[#+-*\]  \d+%  .*accuracy [\d.]+ %$")
 
     def test_40_columns(self):
         for line in self.lines(40, "custom_loop"):
@@ -60,7 +63,8 @@ class Terminal(unittest.TestCase):
     def test_interrupt_asks_for_a_stop(self):
         for name, kept in (("custom_loop", "ckpt-*"), ("fit_callbacks", "backup*")):
             with tempfile.TemporaryDirectory() as folder:
-                trainer = self.start(80, name, "--epochs", "1000", "--batch-size", "16", "--checkpoint-dir", folder)
+                trainer = self.start(80, name, "--epochs", "1000", "--batch-size", "16",
+                                     "--checkpoint-dir", folder)
                 trainer.read(until="loss ")
                 trainer.process.send_signal(signal.SIGINT)
                 code, errors = trainer.finish()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training program under `ringfire run` loses a worker: the others say so and ask to be started again, the launcher
-names the cause, and with checkpoints the job goes on where it was.
+"""A training program under `ringfire run` loses a worker: the others say so and ask to be started
+again, the launcher names the cause, and with checkpoints the job goes on where it was.
 
 Usage: test_training_faults.py RINGFIRE FIT_CALLBACKS"""
 import os
@@ -35,7 +35,8 @@ class Training(unittest.TestCase):
         self.out, self.err = self.folder / "out", self.folder / "err"
         with open(self.out, "w") as out, open(self.err, "w") as err:
             process = subprocess.Popen(
-                [RINGFIRE, "run", "-n", str(WORKERS), *options, "sh", "-c", WRAP, TRAINER, "--data", str(self.folder), "--devices", "llvmpipe",
+                [RINGFIRE, "run", "-n", str(WORKERS), *options, "sh", "-c", WRAP, TRAINER, "--data",
+                 str(self.folder), "--devices", "llvmpipe",
                  "--batch-size", "8", *map(str, arguments)],
                 stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=self.folder,
                 env={**os.environ, "RINGFIRE_PEER_TIMEOUT": "2", "TMPDIR": str(self.folder)})
@@ -59,16 +60,20 @@ class Training(unittest.TestCase):
         return time.monotonic()
 
     def test_closing_line(self):
-        """Workers that disagree: the line that ends the job gives the cause, not what went before it."""
+        """Workers that disagree: the line that ends the job gives the cause, not what went before
+        it."""
         script = 'exec "$0" "$@" --seed $((1 + RINGFIRE_RANK))'
-        done = subprocess.run([RINGFIRE, "run", "-n", "2", "sh", "-c", script, TRAINER, "--data", str(self.folder),
+        done = subprocess.run([RINGFIRE, "run", "-n", "2", "sh", "-c", script, TRAINER, "--data",
+                               str(self.folder),
                                "--devices", "llvmpipe", "--batch-size", "8", "--epochs", "1"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60)
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
         if "matches 'llvmpipe'" in done.stderr:
             self.skipTest("lavapipe is not installed")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("last operations, newest first", done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], r"^ringfire: rank [01] on localhost failed with exit status 1; "
+        self.assertRegex(done.stderr.splitlines()[-1],
+                         r"^ringfire: rank [01] on localhost failed with exit status 1; "
                                                        r"its last line on stderr: .*differs")
 
     def test_killed_worker(self):
@@ -76,26 +81,32 @@ class Training(unittest.TestCase):
         self.await_epoch(process, 2)
         begin = self.kill(1)
         codes = [self.folder / ("code.0.%d" % r) for r in range(WORKERS)]
-        while not all(c.exists() and c.read_text() for c in codes) and time.monotonic() < begin + 20:
+        while not all(c.exists() and c.read_text()
+                      for c in codes) and time.monotonic() < begin + 20:
             time.sleep(0.01)
         seconds = time.monotonic() - begin
         self.assertEqual(process.wait(30), 137, self.texts())
         self.assertEqual([c.read_text().strip() for c in codes], ["75", "137", "75"], self.texts())
         errors = self.err.read_text()
-        self.assertEqual(len(re.findall(r"^\[[02]\] .*rank 1 \(127\.0\.0\.1\) was lost", errors, re.M)), 2, errors)
+        self.assertEqual(len(re.findall(r"^\[[02]\] .*rank 1 \(127\.0\.0\.1\) was lost", errors,
+                                        re.M)), 2, errors)
         self.assertIn("ringfire: rank 1 on localhost failed with exit status 137", errors)
         for rank in (0, 2):  # what each did last, and then the reason
             lines = re.findall(r"^\[%d\] (.*)" % rank, errors, re.M)
-            operations = [l for l in lines if re.search(r"rank %d: operation \d+ \w+ .*\(number \d+, .*\) (done in|pending for) [\d.]+ ms$" % rank, l)]
+            operations = [l for l in lines if re.search(r"rank %d: operation \d+ \w+ .*\(number "
+                                                        r"\d+, .*\) (done in|pending for) [\d.]+ "
+                                                        r"ms$" % rank, l)]
             self.assertEqual(len(operations), 16, errors)
             self.assertRegex(lines[-1], "was lost")
         self.assertLess(seconds, 5)
         print("all had ended %.2f s after the kill" % seconds)
 
     def check_stopped(self, process, status):
-        """All workers, at the same step, with a checkpoint; no worker was lost, and none is started again."""
+        """All workers, at the same step, with a checkpoint; no worker was lost, and none is started
+        again."""
         self.assertEqual(process.wait(60), status, self.texts())
-        self.assertEqual([(self.folder / ("code.0.%d" % r)).read_text().strip() for r in range(WORKERS)], ["75"] * WORKERS, self.texts())
+        self.assertEqual([(self.folder / ("code.0.%d" % r)).read_text().strip()
+                          for r in range(WORKERS)], ["75"] * WORKERS, self.texts())
         self.assertIn("Stopped on request", self.out.read_text())
         self.assertNotIn("lost", self.err.read_text())
         self.assertNotIn("starting again", self.err.read_text())
@@ -106,19 +117,22 @@ class Training(unittest.TestCase):
             self.await_epoch(process, 2)
             self.kill(1, number)
             self.check_stopped(process, 75)
-            self.assertIn("on localhost asked to be restarted (exit status 75)", self.err.read_text())
+            self.assertIn("on localhost asked to be restarted (exit status 75)",
+                          self.err.read_text())
             for file in self.folder.glob("pid.*"):
                 file.unlink()
 
     def test_launcher_is_asked_to_stop(self):
         for number, status in ((signal.SIGUSR1, 75), (signal.SIGTERM, 143)):
-            process = self.start(["--max-restarts", "1"], "--epochs", 100000, "--checkpoint-dir", "stopped-%d" % number)
+            process = self.start(["--max-restarts", "1"], "--epochs", 100000, "--checkpoint-dir",
+                                 "stopped-%d" % number)
             self.await_epoch(process, 2)
             process.send_signal(number)
             self.check_stopped(process, status)
 
     def test_stop_and_restart(self):
-        """The user of a host that is needed elsewhere stops its worker: with restarts the job goes on."""
+        """The user of a host that is needed elsewhere stops its worker: with restarts the job goes
+        on."""
         process = self.start(["--max-restarts", "1"], "--epochs", 8, "--checkpoint-dir", "moved")
         self.await_epoch(process, 3)
         self.kill(2, signal.SIGTERM)
@@ -131,16 +145,19 @@ class Training(unittest.TestCase):
     def test_restart_goes_on(self):
         """The same end as without the loss."""
         epochs = 8
-        self.assertEqual(self.start([], "--epochs", epochs, "--checkpoint-dir", "undisturbed").wait(300), 0, self.texts())
+        self.assertEqual(self.start([], "--epochs", epochs, "--checkpoint-dir",
+                                    "undisturbed").wait(300), 0, self.texts())
         undisturbed = re.search(r"Eval loss: .*", self.out.read_text()).group()
         for file in self.folder.glob("pid.*"):
             file.unlink()
-        process = self.start(["--max-restarts", "1"], "--epochs", epochs, "--checkpoint-dir", "disturbed")
+        process = self.start(["--max-restarts", "1"], "--epochs", epochs, "--checkpoint-dir",
+                             "disturbed")
         self.await_epoch(process, 3)
         self.kill(2)
         self.assertEqual(process.wait(300), 0, self.texts())
         out = self.out.read_text()
-        self.assertIn("ringfire: rank 2 on localhost failed with exit status 137", self.err.read_text())
+        self.assertIn("ringfire: rank 2 on localhost failed with exit status 137",
+                      self.err.read_text())
         numbers = [int(n) for n in re.findall(r"Epoch (\d+)/%d:" % epochs, out)]
         self.assertEqual(numbers.count(1), 1, out)  # the first epochs were not done again
         self.assertEqual(numbers[-1], epochs, out)
@@ -148,5 +165,6 @@ class Training(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromTestCase(Training))
+    result = unittest.TextTestRunner(verbosity=2).run(
+        unittest.defaultTestLoader.loadTestsFromTestCase(Training))
     sys.exit(0 if result.wasSuccessful() else 1)

@@ -292,7 +292,8 @@ enum { NUM_PREDICTIONS = sizeof(predictions) / sizeof(predictions[0]), NUM_KINDS
 static const rf_loss_kind crossentropies[NUM_KINDS] = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
                                                         RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_LOSS_BINARY_CROSSENTROPY };
 
-/* Of the first class, by ops.h (way 0) or as a loss, which may say by mistake that probabilities are logits (way 2). */
+/* The crossentropy of the first class, by ops.h (way 0) or as a loss, which may say by mistake that probabilities are
+ * logits (way 2). */
 static rf_tensor own_crossentropy(rf_trace *t, rf_loss_kind kind, rf_tensor p, int way, bool logits)
 {
     int32_t first[] = { 0 };

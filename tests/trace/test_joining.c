@@ -258,7 +258,7 @@ static rf_result compare_nan_step(rf_trace *t, const rf_tensor *in, rf_tensor *o
     return rf_trace_status(t);
 }
 
-/* What is left out is NaN, forwards and backwards: the gradient of log at 0 times 0, and a constant. */
+/* Elements that are left out are NaN, forwards and backwards: the gradient of log at 0 times 0, and a constant. */
 static rf_result select_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;

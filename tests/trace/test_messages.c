@@ -118,7 +118,7 @@ typedef struct material {
     W(all_replica_sum, "i32", rf_all_replica_sum(t, m.whole))                                                          \
     W(constant_array, "", rf_constant_array(t, NULL))
 
-/* What cannot be called wrongly. */
+/* Functions that cannot be called wrongly. */
 static const char *const never_fail[] = { "trace_fail", "constant", "global_batch_size" };
 
 static rf_tensor place(rf_trace *t)

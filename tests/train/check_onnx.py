@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks exported ONNX files, or runs them and compares. Usage: check_onnx.py checker|runtime FOLDER
+"""Checks exported ONNX files, or runs them and compares. Usage: check_onnx.py checker|runtime
+FOLDER
 
-FOLDER/manifest.json lists models with the raw files of their inputs and of what their outputs should be.
-  checker: python3-onnx's checker, with shape inference
-  runtime: ONNX Runtime for node, package onnxruntime-node, which `./dev setup test` puts into the user's cache; another one through NODE_PATH
+FOLDER/manifest.json lists models with the raw files of their inputs and of what their outputs
+  should be. checker: python3-onnx's checker, with shape inference runtime: ONNX Runtime for node,
+  package onnxruntime-node, which `./dev setup test` puts into the user's cache; another one through
+  NODE_PATH
 Exits with 77, and says why, where that is not installed."""
 import os
 import shutil
@@ -32,14 +34,16 @@ sys.exit(1 if bad or not models else 0)
 """
 
 RUN = """
-const ort = require('onnxruntime-node'), fs = require('fs'), path = require('path'), folder = process.argv[1];
+const ort = require('onnxruntime-node'), fs = require('fs'), path = require('path');
+const folder = process.argv[1];
 const arrays = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array };
 const read = (file, type) => {
   const b = fs.readFileSync(path.join(folder, file));
   return new arrays[type](b.buffer.slice(b.byteOffset, b.byteOffset + b.length));
 };
 async function run(m) {
-  const s = await ort.InferenceSession.create(path.join(folder, m.model), { intraOpNumThreads: 1, interOpNumThreads: 1 }), feeds = {};
+  const threads = { intraOpNumThreads: 1, interOpNumThreads: 1 }, feeds = {};
+  const s = await ort.InferenceSession.create(path.join(folder, m.model), threads);
   for (const i of m.inputs) feeds[i.name] = new ort.Tensor(i.type, read(i.file, i.type), i.shape);
   const results = await s.run(feeds);
   let worst = 0;
@@ -60,9 +64,15 @@ async function run(m) {
 (async () => {
   let bad = 0, count = 0, worst = 0;
   for (const m of JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json')))) {
-    if (m.inputs.concat(m.outputs).some(t => !arrays[t.type])) continue; /* types that node has no arrays of */
+    /* types that node has no arrays of */
+    if (m.inputs.concat(m.outputs).some(t => !arrays[t.type])) continue;
     count++;
-    try { worst = Math.max(worst, await run(m)); } catch (e) { bad++; console.log('FAIL', m.model, e.message); }
+    try {
+      worst = Math.max(worst, await run(m));
+    } catch (e) {
+      bad++;
+      console.log('FAIL', m.model, e.message);
+    }
   }
   console.log(count, 'models run,', bad, 'bad, largest difference', worst);
   process.exit(bad || !count ? 1 : 0);
@@ -76,7 +86,8 @@ def leave_out(why):
 
 
 if mode == "checker":
-    for python in (sys.executable, "/usr/bin/python3"): # distributions' modules belong to their own interpreter
+    # distributions' modules belong to their own interpreter
+    for python in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([python, "-c", "import onnx"], stderr=subprocess.DEVNULL).returncode == 0:
             sys.exit(subprocess.run([python, "-c", CHECK, folder]).returncode)
     leave_out("no Python module onnx (Debian: python3-onnx)")
@@ -86,6 +97,7 @@ if not node:
 cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 places = [os.environ.get("NODE_PATH"), os.path.join(cache, "ringfire/onnxruntime/node_modules")]
 environment = {**os.environ, "NODE_PATH": ":".join(filter(None, places))}
-if subprocess.run([node, "-e", "require('onnxruntime-node')"], stderr=subprocess.DEVNULL, env=environment).returncode != 0:
+if subprocess.run([node, "-e", "require('onnxruntime-node')"], stderr=subprocess.DEVNULL,
+                  env=environment).returncode != 0:
     leave_out("no ONNX Runtime (package onnxruntime-node); ./dev setup test installs it")
 sys.exit(subprocess.run([node, "-e", RUN, folder], env=environment).returncode)

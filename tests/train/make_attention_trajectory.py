@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/attention.traj: 20 Adam steps of a small language model with a look at a second sequence.
+"""Writes fixtures/attention.traj: 20 Adam steps of a small language model with a look at a second
+sequence.
 
-Needs PyTorch (Debian: python3-torch). Plain attention is torch.nn.functional.multi_head_attention_forward, whose weights are
-packed and transposed; the layer with shared heads and rotary positions is written out here. trajectory.py describes the file."""
+Needs PyTorch (Debian: python3-torch). Plain attention is
+torch.nn.functional.multi_head_attention_forward, whose weights are packed and transposed; the layer
+with shared heads and rotary positions is written out here. trajectory.py describes the file."""
 import pathlib
 
 import numpy as np
@@ -38,7 +40,8 @@ def initial(rng):
 
 def rotate(x):
     half = x.shape[-1] // 2
-    angles = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * 100.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    times = torch.arange(x.shape[2], dtype=torch.float64)[:, None]
+    angles = times * 100.0 ** (-torch.arange(half, dtype=torch.float64) / half)
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
 
@@ -46,13 +49,16 @@ def rotate(x):
 def shared_heads(v, name, x):
     """Causal, two heads of queries for each of keys and values."""
     def project(part):
-        return torch.einsum("nsd,dhk->nhsk", x, v["%s/%s/kernel" % (name, part)]) + v["%s/%s/bias" % (name, part)][:, None]
+        return torch.einsum("nsd,dhk->nhsk", x,
+                            v["%s/%s/kernel" % (name, part)]) + v["%s/%s/bias" % (name, part)][
+                                :, None]
 
     query, key, value = rotate(project("query")), rotate(project("key")), project("value")
     key, value = (t.repeat_interleave(HEADS // t.shape[1], 1) for t in (key, value))
     scores = query @ key.transpose(-1, -2) / KEY ** 0.5
     scores = scores.masked_fill(torch.ones(LENGTH, LENGTH).triu(1).bool(), -torch.inf)
-    out = torch.einsum("nhsk,hko->nso", scores.softmax(-1) @ value, v[name + "/attention_output/kernel"])
+    out = torch.einsum("nhsk,hko->nso", scores.softmax(-1) @ value,
+                       v[name + "/attention_output/kernel"])
     return out + v[name + "/attention_output/bias"]
 
 
@@ -60,10 +66,13 @@ def packed_heads(v, name, x, seen, padding):
     def rows(part):
         return v["%s/%s/kernel" % (name, part)].reshape(WIDTH, WIDTH).T
 
-    bias = torch.cat([v["%s/%s/bias" % (name, part)].reshape(WIDTH) for part in ("query", "key", "value")])
+    bias = torch.cat([v["%s/%s/bias" % (name, part)].reshape(WIDTH)
+                      for part in ("query", "key", "value")])
     out, _ = F.multi_head_attention_forward(
-        x.transpose(0, 1), seen.transpose(0, 1), seen.transpose(0, 1), WIDTH, HEADS, torch.cat([rows(p) for p in ("query", "key", "value")]),
-        bias, None, None, False, 0.0, v[name + "/attention_output/kernel"].reshape(WIDTH, WIDTH).T, v[name + "/attention_output/bias"],
+        x.transpose(0, 1), seen.transpose(0, 1), seen.transpose(0, 1), WIDTH, HEADS,
+        torch.cat([rows(p) for p in ("query", "key", "value")]),
+        bias, None, None, False, 0.0, v[name + "/attention_output/kernel"].reshape(WIDTH, WIDTH).T,
+        v[name + "/attention_output/bias"],
         key_padding_mask=padding)
     return out.transpose(0, 1)
 
@@ -84,7 +93,8 @@ def loss(v, tokens, seen, labels):
 
 
 def batch(rng):
-    """Each label is the sum of the token and the first one seen. 0 pads what is seen, which is never empty."""
+    """Each label is the sum of the token and the first one seen. 0 pads what is seen, which is
+    never empty."""
     tokens = rng.integers(0, TOKENS, (BATCH, LENGTH)).astype(np.int32)
     seen = rng.integers(1, TOKENS, (BATCH, SEEN)).astype(np.int32)
     for row, length in enumerate(rng.integers(1, SEEN + 1, BATCH)):
@@ -93,4 +103,5 @@ def batch(rng):
 
 
 rng = np.random.default_rng(6)
-trajectory.write(pathlib.Path(__file__).parent / "fixtures/attention.traj", initial(rng), [batch(rng) for _ in range(STEPS)], loss)
+trajectory.write(pathlib.Path(__file__).parent / "fixtures/attention.traj", initial(rng),
+                 [batch(rng) for _ in range(STEPS)], loss)

@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/batch_norm.bin: 20 steps of SGD with momentum of a small CNN with batch normalization on Fashion-MNIST, computed by PyTorch
-in double precision.
+"""Writes fixtures/batch_norm.bin: 20 steps of SGD with momentum of a small CNN with batch
+normalization on Fashion-MNIST, computed by PyTorch in double precision.
 
 Needs PyTorch (Debian: python3-torch) and the Fashion-MNIST files (Debian: dataset-fashion-mnist):
 
     python3 make_batch_norm.py [directory of the IDX files]
 
-The network sees every second pixel of every second row. It is Conv 8 3x3 valid, BatchNormalization, relu, MaxPool 2, Conv 16 3x3 valid,
-BatchNormalization without gamma, relu, Flatten, Dense 32, BatchNormalization with a momentum of 0.9 and an epsilon of 1e-5, relu, Dense 10;
-only the last layer has a bias. Names and defaults are Keras': a momentum of 0.99 keeps 99 parts of the old average (PyTorch would call this 0.01),
-epsilon is 1e-3, and moving variances average the biased variance (PyTorch's would be unbiased). The loss is the mean crossentropy of the
-logits; SGD has a rate of 0.05 and a momentum of 0.9.
+The network sees every second pixel of every second row. It is Conv 8 3x3 valid, BatchNormalization,
+relu, MaxPool 2, Conv 16 3x3 valid, BatchNormalization without gamma, relu, Flatten, Dense 32,
+BatchNormalization with a momentum of 0.9 and an epsilon of 1e-5, relu, Dense 10; only the last
+layer has a bias. Names and defaults are Keras': a momentum of 0.99 keeps 99 parts of the old
+average (PyTorch would call this 0.01), epsilon is 1e-3, and moving variances average the biased
+variance (PyTorch's would be unbiased). The loss is the mean crossentropy of the logits; SGD has a
+rate of 0.05 and a momentum of 0.9.
 
 The file is gzip of, little-endian and without padding:
 
     8 bytes   "RFBNTR01"
-    u32 x 6   number of variables V, of batches B, examples per batch N, image height H, image width W, number of moving averages S
+    u32 x 6   number of variables V, of batches B, examples per batch N, image height H, image width
+              W, number of moving averages S
     V times   u32 rank, u32 x rank dimensions, f32 x count initial value
     u8        images [B, N, H, W], 0 .. 255; the network sees them divided by 255
     u8        labels [B, N]
@@ -25,9 +28,8 @@ The file is gzip of, little-endian and without padding:
     S times   u32 count, f32 x count moving mean or variance after the last step
     f64       loss of the first batch after the last step, normalized with the moving averages
 
-Variables are in the order of the layers, within one kernel, bias or gamma, beta, in the layouts [height, width, in, out] and [in, out];
-moving averages too, the mean before the variance.
-"""
+Variables are in the order of the layers, within one kernel, bias or gamma, beta, in the layouts
+[height, width, in, out] and [in, out]; moving averages too, the mean before the variance. """
 import gzip
 import os
 import struct
@@ -94,7 +96,8 @@ def initial_values(rng):
 
 def main():
     directory = sys.argv[1] if len(sys.argv) > 1 else "/usr/share/datasets/fashion-mnist"
-    images = np.ascontiguousarray(read_idx(os.path.join(directory, "train-images-idx3-ubyte.gz"))[:BATCHES * BATCH, ::2, ::2])
+    images = np.ascontiguousarray(read_idx(os.path.join(directory, "train-images-idx3-ubyte.gz"))[
+        :BATCHES * BATCH, ::2, ::2])
     labels = read_idx(os.path.join(directory, "train-labels-idx1-ubyte.gz"))[:BATCHES * BATCH]
 
     initial = initial_values(np.random.default_rng(20201117))
@@ -120,7 +123,8 @@ def main():
     averages = [a.numpy() for n in norms for a in (n.mean, n.variance)]
     last = loss_of(0, False).item()
 
-    out = [b"RFBNTR01", struct.pack("<6I", len(initial), BATCHES, BATCH, images.shape[1], images.shape[2], len(averages))]
+    out = [b"RFBNTR01", struct.pack("<6I", len(initial), BATCHES, BATCH, images.shape[1],
+                                    images.shape[2], len(averages))]
     for v in initial:
         out.append(struct.pack("<%dI" % (1 + v.ndim), v.ndim, *v.shape) + v.astype("<f4").tobytes())
     out += [images.tobytes(), labels.tobytes(), struct.pack("<%dd" % BATCHES, *losses)]
@@ -128,9 +132,11 @@ def main():
     out += [struct.pack("<I", a.size) + a.astype("<f4").tobytes() for a in averages]
     out.append(struct.pack("<d", last))
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures", "batch_norm.bin")
-    with open(path, "wb") as f, gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=f, mtime=0) as z:
+    with open(path, "wb") as f, gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=f,
+                                              mtime=0) as z:
         z.write(b"".join(out))
-    print("%s: %d bytes, losses %.6f ... %.6f, with moving averages %.6f" % (path, os.path.getsize(path), losses[0], losses[-1], last))
+    print("%s: %d bytes, losses %.6f ... %.6f, with moving averages %.6f"
+          % (path, os.path.getsize(path), losses[0], losses[-1], last))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes fixtures/ncf.traj: 20 Adam steps of NeuMF for 11 users and 14 items.
 
-Needs PyTorch (Debian: python3-torch). The loss is that of TensorFlow's model garden, the softmax crossentropy of two classes whose
-logits are 0 and the network's; trajectory.py describes the file."""
+Needs PyTorch (Debian: python3-torch). The loss is that of TensorFlow's model garden, the softmax
+crossentropy of two classes whose logits are 0 and the network's; trajectory.py describes the
+file."""
 import pathlib
 
 import numpy as np
@@ -18,7 +19,8 @@ USERS, ITEMS, FACTORS, LAYERS, BATCH, STEPS = 11, 14, 3, (8, 6, 4), 16, 20
 def initial(rng):
     variables = {}
 
-    def add(name, *shape, deviation=0.6):  # larger than a training begins with, so that nothing is nearly linear
+    # larger than a training begins with, so that nothing is nearly linear
+    def add(name, *shape, deviation=0.6):
         variables[name] = (rng.standard_normal(shape) * deviation).astype(np.float32)
 
     for name, rows in ("user", USERS), ("item", ITEMS):
@@ -50,4 +52,5 @@ def batch(rng):
 
 
 rng = np.random.default_rng(9)
-trajectory.write(pathlib.Path(__file__).parent / "fixtures/ncf.traj", initial(rng), [batch(rng) for _ in range(STEPS)], loss)
+trajectory.write(pathlib.Path(__file__).parent / "fixtures/ncf.traj", initial(rng),
+                 [batch(rng) for _ in range(STEPS)], loss)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/nmt_gru.traj: 20 Adam steps of gated recurrent units with additive attention that reverse short sequences.
+"""Writes fixtures/nmt_gru.traj: 20 Adam steps of gated recurrent units with additive attention that
+reverse short sequences.
 
-Needs PyTorch (Debian: python3-torch). The encoder is PyTorch's own gru over packed sequences, the decoder its gru_cell; trajectory.py
-describes the file."""
+Needs PyTorch (Debian: python3-torch). The encoder is PyTorch's own gru over packed sequences, the
+decoder its gru_cell; trajectory.py describes the file."""
 import pathlib
 
 import numpy as np
@@ -21,7 +22,8 @@ WIDTH, UNITS, SOURCES, TARGETS, FROM, TO, BATCH, STEPS = 6, 10, 13, 11, 9, 7, 6,
 def initial(rng):
     variables = {}
 
-    def add(name, *shape, deviation=0.4):  # larger than a training begins with, so that nothing is nearly linear
+    # larger than a training begins with, so that nothing is nearly linear
+    def add(name, *shape, deviation=0.4):
         variables[name] = (rng.standard_normal(shape) * deviation).astype(np.float32)
 
     def gated(name, inputs):
@@ -46,12 +48,14 @@ def initial(rng):
 
 
 def weights(v, name):
-    """Columns in the order update, reset, candidate -> rows in PyTorch's: reset, update, candidate."""
+    """Columns in the order update, reset, candidate -> rows in PyTorch's: reset, update,
+    candidate."""
     def reorder(x):
         update, reset, candidate = x.split(UNITS, -1)
         return torch.cat([reset, update, candidate], -1)
 
-    kernels = [reorder(v["%s/%s" % (name, part)]).T.contiguous() for part in ("kernel", "recurrent_kernel")]
+    kernels = [reorder(v["%s/%s" % (name, part)]).T.contiguous()
+               for part in ("kernel", "recurrent_kernel")]
     return kernels + [reorder(v["%s/%s" % (name, part)]) for part in ("bias", "recurrent_bias")]
 
 
@@ -60,21 +64,29 @@ def loss(v, source, target, following):
         return x @ v[name + "/kernel"] + v[name + "/bias"]
 
     lengths = (source != 0).sum(1)
-    packed = pack_padded_sequence(F.embedding(source, v["source/embeddings"]), lengths, batch_first=True, enforce_sorted=False)
+    packed = pack_padded_sequence(F.embedding(source, v["source/embeddings"]), lengths,
+                                  batch_first=True, enforce_sorted=False)
     zeros = torch.zeros(1, len(source), UNITS, dtype=torch.float64)
-    data, last = _VF.gru(packed.data, packed.batch_sizes, zeros, weights(v, "encoder"), True, 1, 0.0, True, False)
-    memory, _ = pad_packed_sequence(PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices),
+    data, last = _VF.gru(packed.data, packed.batch_sizes, zeros, weights(v, "encoder"), True, 1,
+                         0.0, True, False)
+    memory, _ = pad_packed_sequence(
+        PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices),
                                     batch_first=True, total_length=FROM)
     state, states = last[0][packed.unsorted_indices], []
     for i in range(TO):
-        scores = project(torch.tanh(project(memory, "attention/memory") + project(state, "attention/query")[:, None]), "attention/score")[:, :, 0]
+        scores = project(torch.tanh(project(memory, "attention/memory")
+                                    + project(state, "attention/query")[:, None]),
+                         "attention/score")[:, :, 0]
         seen = scores.masked_fill(source == 0, -torch.inf).softmax(1)
         context = (seen[:, :, None] * memory).sum(1)
-        state = _VF.gru_cell(torch.cat([context, F.embedding(target[:, i], v["target/embeddings"])], 1), state, *weights(v, "decoder"))
+        state = _VF.gru_cell(torch.cat([context, F.embedding(target[:, i], v["target/embeddings"])],
+                                       1), state, *weights(v, "decoder"))
         states.append(state)
     logits = project(torch.stack(states, 1), "classifier")
-    return F.cross_entropy(logits.flatten(0, 1), following.flatten(), ignore_index=0, reduction="sum") / len(source)
+    return F.cross_entropy(logits.flatten(0, 1), following.flatten(), ignore_index=0,
+                           reduction="sum") / len(source)
 
 
 rng = np.random.default_rng(12)
-trajectory.write(pathlib.Path(__file__).parent / "fixtures/nmt_gru.traj", initial(rng), [reversal.batch(rng, BATCH, FROM, TO, TARGETS) for _ in range(STEPS)], loss)
+trajectory.write(pathlib.Path(__file__).parent / "fixtures/nmt_gru.traj", initial(rng),
+                 [reversal.batch(rng, BATCH, FROM, TO, TARGETS) for _ in range(STEPS)], loss)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/nmt.traj: 20 Adam steps of a transformer of 2 + 2 layers, 2 heads, 16 wide, that reverses short sequences.
+"""Writes fixtures/nmt.traj: 20 Adam steps of a transformer of 2 + 2 layers, 2 heads, 16 wide, that
+reverses short sequences.
 
-Needs PyTorch (Debian: python3-torch). The network is that of examples/nmt, written with PyTorch's own embedding, layer_norm and softmax;
-trajectory.py describes the file."""
+Needs PyTorch (Debian: python3-torch). The network is that of examples/nmt, written with PyTorch's
+own embedding, layer_norm and softmax; trajectory.py describes the file."""
 import math
 import pathlib
 
@@ -14,13 +15,15 @@ import torch.nn.functional as F
 import reversal
 import trajectory
 
-LAYERS, HEADS, WIDTH, KEY, INNER, SOURCES, TARGETS, FROM, TO, BATCH, STEPS = 2, 2, 16, 12, 24, 13, 11, 9, 7, 6, 20
+LAYERS, HEADS, WIDTH, KEY, INNER, SOURCES, TARGETS, FROM, TO, BATCH, STEPS = (
+    2, 2, 16, 12, 24, 13, 11, 9, 7, 6, 20)
 
 
 def initial(rng):
     variables = {}
 
-    def add(name, *shape, deviation=0.3, mean=0.0):  # larger than a training begins with, so that nothing is nearly linear
+    # larger than a training begins with, so that nothing is nearly linear
+    def add(name, *shape, deviation=0.3, mean=0.0):
         variables[name] = (mean + rng.standard_normal(shape) * deviation).astype(np.float32)
 
     def projection(name, inner, outer):
@@ -56,7 +59,8 @@ def initial(rng):
 
 
 def positions(length):
-    angles = torch.arange(length, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(WIDTH // 2, dtype=torch.float64) / (WIDTH // 2))
+    times = torch.arange(length, dtype=torch.float64)[:, None]
+    angles = times / 10000 ** (torch.arange(WIDTH // 2, dtype=torch.float64) / (WIDTH // 2))
     return torch.cat([angles.sin(), angles.cos()], 1)
 
 
@@ -70,7 +74,8 @@ class Walk:
         return x @ self.v[name + "/kernel"] + self.v[name + "/bias"]
 
     def add_normalized(self, x, y, path):
-        return F.layer_norm(x + y, (WIDTH,), self.v[path + "norm/gamma"], self.v[path + "norm/beta"], 1e-3)
+        return F.layer_norm(x + y, (WIDTH,), self.v[path + "norm/gamma"],
+                            self.v[path + "norm/beta"], 1e-3)
 
     def attend(self, x, memory, path, hidden):
         def heads(y):
@@ -83,7 +88,9 @@ class Walk:
         return self.add_normalized(x, self.project(mixed, path + "output"), path)
 
     def think(self, x, path):
-        return self.add_normalized(x, self.project(F.relu(self.project(x, path + "expand")), path + "contract"), path)
+        return self.add_normalized(x,
+                                   self.project(F.relu(self.project(x, path + "expand")),
+                                                path + "contract"), path)
 
     def embed(self, tokens, table):
         return F.embedding(tokens, self.v[table]) * math.sqrt(WIDTH) + positions(tokens.shape[1])
@@ -94,14 +101,17 @@ def loss(v, source, target, following):
     padding, later = (source == 0)[:, None, None, :], torch.ones(TO, TO, dtype=torch.bool).triu(1)
     memory = w.embed(source, "source/embeddings")
     for i in range(LAYERS):
-        memory = w.think(w.attend(memory, memory, "encoder_%d/self/" % i, padding), "encoder_%d/perceptron/" % i)
+        memory = w.think(w.attend(memory, memory, "encoder_%d/self/" % i, padding),
+                         "encoder_%d/perceptron/" % i)
     x = w.embed(target, "target/embeddings")
     for i in range(LAYERS):
         x = w.attend(x, x, "decoder_%d/self/" % i, later)
         x = w.attend(x, memory, "decoder_%d/cross/" % i, padding)
         x = w.think(x, "decoder_%d/perceptron/" % i)
-    return F.cross_entropy(w.project(x, "classifier").flatten(0, 1), following.flatten(), ignore_index=0, reduction="sum") / len(source)
+    return F.cross_entropy(w.project(x, "classifier").flatten(0, 1), following.flatten(),
+                           ignore_index=0, reduction="sum") / len(source)
 
 
 rng = np.random.default_rng(11)
-trajectory.write(pathlib.Path(__file__).parent / "fixtures/nmt.traj", initial(rng), [reversal.batch(rng, BATCH, FROM, TO, TARGETS) for _ in range(STEPS)], loss)
+trajectory.write(pathlib.Path(__file__).parent / "fixtures/nmt.traj", initial(rng),
+                 [reversal.batch(rng, BATCH, FROM, TO, TARGETS) for _ in range(STEPS)], loss)

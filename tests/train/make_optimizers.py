@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/optimizers.bin: weights after 10 and 20 updates by several optimizers, in double precision.
+"""Writes fixtures/optimizers.bin: weights after 10 and 20 updates by several optimizers, in double
+precision.
 
-Needs PyTorch (Debian: python3-torch), whose Adagrad, Adam, AdamW and SGD are used as they are; Lion, LAMB, Muon and averages of weights are written out
-here, and Nadam, because PyTorch 1.13 multiplies the product of its momenta by the latest one twice (later versions do not). Three variables learn the means of noise whose size differs from weight to weight. The file: initial weights f32 [N], batches f32
-[STEPS, BATCH, N], then for each case of CASES, in order, f64 [2, N] (and f64 [N] of averages for the last one)."""
+Needs PyTorch (Debian: python3-torch), whose Adagrad, Adam, AdamW and SGD are used as they are;
+Lion, LAMB, Muon and averages of weights are written out here, and Nadam, because PyTorch 1.13
+multiplies the product of its momenta by the latest one twice (later versions do not). Three
+variables learn the means of noise whose size differs from weight to weight. The file: initial
+weights f32 [N], batches f32 [STEPS, BATCH, N], then for each case of CASES, in order, f64 [2, N]
+(and f64 [N] of averages for the last one)."""
 import pathlib
 
 import numpy as np
@@ -58,17 +62,20 @@ class Lamb:
             g = x.grad * min(1.0, self.clip / float(x.grad.norm()))
             m.mul_(0.9).add_(g, alpha=0.1)
             v.mul_(0.999).addcmul_(g, g, value=0.001)
-            r = m / (1 - 0.9 ** self.t) / ((v / (1 - 0.999 ** self.t)).sqrt() + 1e-7) + decay * x.data
+            r = m / (1 - 0.9 ** self.t) / ((v / (1 - 0.999 ** self.t)).sqrt()
+                                           + 1e-7) + decay * x.data
             x.data -= self.lr * x.data.norm() / r.norm() * r
 
 
 class Muon:
-    """Keras 3.13's with the AdamW of PyTorch for what is no matrix; one norm clips all gradients."""
+    """Keras 3.13's with the AdamW of PyTorch for what is no matrix; one norm clips all
+    gradients."""
 
     def __init__(self, variables, lr, decay, clip):
         self.variables, self.lr, self.decay, self.clip = variables, lr, decay, clip
         self.m = torch.zeros_like(variables[0])
-        self.adamw = torch.optim.AdamW([{"params": [variables[1]], "weight_decay": 0.0}, {"params": [variables[2]], "lr": lr / 2}],
+        self.adamw = torch.optim.AdamW([{"params": [variables[1]], "weight_decay": 0.0},
+                                        {"params": [variables[2]], "lr": lr / 2}],
                                        lr=lr, eps=1e-7, weight_decay=decay)
 
     def step(self):
@@ -88,7 +95,8 @@ class Muon:
 
 CASES = {
     # Keras adds epsilon below the root, with what the sum begins with.
-    "adagrad": lambda v: torch.optim.Adagrad(v, lr=0.1, initial_accumulator_value=0.1 + 1e-7, eps=0),
+    "adagrad": lambda v: torch.optim.Adagrad(v, lr=0.1, initial_accumulator_value=0.1 + 1e-7,
+                                             eps=0),
     "nadam": lambda v: Nadam(v, 0.01),
     "lion": lambda v: Lion(v, 0.01, (0.9, 0.99), 0.1),
     "lamb": lambda v: Lamb(v, 0.01, (0.1, 0.0, 0.1), 0.5),

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/rnn.traj: 20 Adam steps of a classifier of sequences: embedding, bidirectional LSTM, GRU, simple recurrent layer.
+"""Writes fixtures/rnn.traj: 20 Adam steps of a classifier of sequences: embedding, bidirectional
+LSTM, GRU, simple recurrent layer.
 
-Needs PyTorch (Debian: python3-torch). The layers are PyTorch's own lstm, gru and rnn_tanh over packed sequences, so that padding is
-never seen; trajectory.py describes the file."""
+Needs PyTorch (Debian: python3-torch). The layers are PyTorch's own lstm, gru and rnn_tanh over
+packed sequences, so that padding is never seen; trajectory.py describes the file."""
 import pathlib
 
 import numpy as np
@@ -21,7 +22,8 @@ TOKENS, WIDTH, UNITS, LENGTH, BATCH, STEPS, CLASSES = 12, 5, 4, 6, 6, 20, 3
 def initial(rng):
     variables = {}
 
-    def add(name, *shape, deviation=0.5):  # larger than a training begins with, so that nothing is nearly linear
+    # larger than a training begins with, so that nothing is nearly linear
+    def add(name, *shape, deviation=0.5):
         variables[name] = (rng.standard_normal(shape) * deviation).astype(np.float32)
 
     def layer(name, inputs, gates, bias="bias"):
@@ -41,13 +43,15 @@ def initial(rng):
 
 def loss(v, tokens, labels):
     lengths = (tokens != 0).sum(1)  # batches are sorted by it, the longest first
-    packed = pack_padded_sequence(F.embedding(tokens, v["embedding/embeddings"]), lengths, batch_first=True)
+    packed = pack_padded_sequence(F.embedding(tokens, v["embedding/embeddings"]), lengths,
+                                  batch_first=True)
     zeros = torch.zeros(2, len(tokens), UNITS, dtype=torch.float64)
 
     def run(function, data, state, flat, bidirectional=False):
         return function(data, packed.batch_sizes, state, flat, True, 1, 0.0, True, bidirectional)
 
-    x, _, _ = run(_VF.lstm, packed.data, (zeros, zeros), weights(v, "bidirectional/forward") + weights(v, "bidirectional/backward"), True)
+    x, _, _ = run(_VF.lstm, packed.data, (zeros, zeros),
+                  weights(v, "bidirectional/forward") + weights(v, "bidirectional/backward"), True)
     x, _ = run(_VF.gru, x, zeros[:1], weights(v, "gru", gates))
     _, last = run(_VF.rnn_tanh, x, zeros[:1], weights(v, "simple_rnn"))
     assert isinstance(packed, PackedSequence)
@@ -55,7 +59,8 @@ def loss(v, tokens, labels):
 
 
 def batch(rng):
-    """The class is that of the sum of the tokens; 0 pads. The first sequence is whole, the last is one token."""
+    """The class is that of the sum of the tokens; 0 pads. The first sequence is whole, the last is
+    one token."""
     lengths = np.sort(np.concatenate([[LENGTH, 1], rng.integers(1, LENGTH + 1, BATCH - 2)]))[::-1]
     tokens = np.zeros((BATCH, LENGTH), np.int32)
     for row, length in enumerate(lengths):
@@ -64,4 +69,5 @@ def batch(rng):
 
 
 rng = np.random.default_rng(5)
-trajectory.write(pathlib.Path(__file__).parent / "fixtures/rnn.traj", initial(rng), [batch(rng) for _ in range(STEPS)], loss)
+trajectory.write(pathlib.Path(__file__).parent / "fixtures/rnn.traj", initial(rng),
+                 [batch(rng) for _ in range(STEPS)], loss)

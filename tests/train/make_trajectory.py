@@ -1,26 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/trajectory.bin: 20 Adam steps of a small CNN on Fashion-MNIST, computed by PyTorch in double precision.
+"""Writes fixtures/trajectory.bin: 20 Adam steps of a small CNN on Fashion-MNIST, computed by
+PyTorch in double precision.
 
-Needs PyTorch (Debian: python3-torch) and the four Fashion-MNIST files (Debian: dataset-fashion-mnist):
+Needs PyTorch (Debian: python3-torch) and the four Fashion-MNIST files (Debian:
+dataset-fashion-mnist):
 
     python3 make_trajectory.py [directory of the IDX files]
 
-The network is Conv 32 3x3 valid relu, MaxPool 2, Conv 64 3x3 valid relu, MaxPool 2, Flatten, Dense 64 relu, Dense 10;
-the loss is the mean crossentropy of the logits; Adam has a rate of 1e-3 and an epsilon of 1e-7.
+The network is Conv 32 3x3 valid relu, MaxPool 2, Conv 64 3x3 valid relu, MaxPool 2, Flatten, Dense
+64 relu, Dense 10; the loss is the mean crossentropy of the logits; Adam has a rate of 1e-3 and an
+epsilon of 1e-7.
 
 The file is gzip of, little-endian and without padding:
 
     8 bytes   "RFTRAJ01"
-    u32 x 5   number of variables V, of batches B, examples per batch N, image height H, image width W
+    u32 x 5   number of variables V, of batches B, examples per batch N, image height H, width W
     V times   u32 rank, u32 x rank dimensions, f32 x count initial value
     u8        images [B, N, H, W], 0 .. 255; the network sees them divided by 255
     u8        labels [B, N]
     f64 x B   loss of each step, before its update
     V times   f32 x count gradient of the first step
 
-Variables are in the order kernel, bias of each layer with weights, in the layouts [height, width, in, out] and [in, out].
-"""
+Variables are in the order kernel, bias of each layer with weights, in the layouts [height, width,
+in, out] and [in, out]. """
 import gzip
 import os
 import struct
@@ -31,7 +34,8 @@ import torch
 import torch.nn.functional as F
 
 BATCHES, BATCH = 20, 64
-LAYERS = [("conv", (3, 3, 1, 32)), ("conv", (3, 3, 32, 64)), ("dense", (1600, 64)), ("dense", (64, 10))]
+LAYERS = [("conv", (3, 3, 1, 32)), ("conv", (3, 3, 32, 64)), ("dense", (1600, 64)),
+          ("dense", (64, 10))]
 
 
 def read_idx(path):
@@ -49,7 +53,8 @@ def glorot_uniform(rng, shape):
 
 
 def forward(variables, images):
-    """Images [N, H, W] in 0 .. 1; variables in the file's layouts. PyTorch wants NCHW and [out, in, height, width]."""
+    """Images [N, H, W] in 0 .. 1; variables in the file's layouts. PyTorch wants NCHW and [out, in,
+    height, width]."""
     x = images.unsqueeze(1)
     for i in range(2):
         kernel, bias = variables[2 * i], variables[2 * i + 1]
@@ -84,16 +89,19 @@ def main():
         losses.append(loss.item())
         optimizer.step()
 
-    out = [b"RFTRAJ01", struct.pack("<5I", len(initial), BATCHES, BATCH, images.shape[1], images.shape[2])]
+    out = [b"RFTRAJ01", struct.pack("<5I", len(initial), BATCHES, BATCH, images.shape[1],
+                                    images.shape[2])]
     for v in initial:
         out.append(struct.pack("<%dI" % (1 + v.ndim), v.ndim, *v.shape) + v.astype("<f4").tobytes())
     out += [images.tobytes(), labels.tobytes(), struct.pack("<%dd" % BATCHES, *losses)]
     out += [g.astype("<f4").tobytes() for g in gradients]
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures", "trajectory.bin")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as f, gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=f, mtime=0) as z:
+    with open(path, "wb") as f, gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=f,
+                                              mtime=0) as z:
         z.write(b"".join(out))
-    print("%s: %d bytes, losses %.6f ... %.6f" % (path, os.path.getsize(path), losses[0], losses[-1]))
+    print("%s: %d bytes, losses %.6f ... %.6f"
+          % (path, os.path.getsize(path), losses[0], losses[-1]))
 
 
 if __name__ == "__main__":

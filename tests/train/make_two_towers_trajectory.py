@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes fixtures/two_towers.traj: 20 Adam steps of a model of two inputs and two outputs, as NeuMF's: users and items through
-embeddings, a product and a network of two layers side by side, of which one output is a rating and the other a class.
+"""Writes fixtures/two_towers.traj: 20 Adam steps of a model of two inputs and two outputs, as
+NeuMF's: users and items through embeddings, a product and a network of two layers side by side, of
+which one output is a rating and the other a class.
 
-Needs PyTorch (Debian: python3-torch). The network is that of test_inputs.c; trajectory.py describes the file."""
+Needs PyTorch (Debian: python3-torch). The network is that of test_inputs.c; trajectory.py describes
+the file."""
 import pathlib
 
 import numpy as np
@@ -42,4 +44,5 @@ def batch(rng):
 
 
 rng = np.random.default_rng(11)
-trajectory.write(pathlib.Path(__file__).parent / "fixtures/two_towers.traj", initial(rng), [batch(rng) for _ in range(STEPS)], loss)
+trajectory.write(pathlib.Path(__file__).parent / "fixtures/two_towers.traj", initial(rng),
+                 [batch(rng) for _ in range(STEPS)], loss)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of layers of the program learn from. */
+/* Data that the tests of layers of the program learn from. */
 #ifndef RF_TESTS_TRAIN_PRODUCTS_DATA_H
 #define RF_TESTS_TRAIN_PRODUCTS_DATA_H
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An independent reader of safetensors and .npy files, from the formats' public descriptions. Checks that every array counts
-0, 1, 2, ... Usage: read_arrays.py FILE NAME DTYPE SHAPE... (shape as 2x3; for .npy the name is ignored)"""
+"""An independent reader of safetensors and .npy files, from the formats' public descriptions.
+Checks that every array counts 0, 1, 2, ... Usage: read_arrays.py FILE NAME DTYPE SHAPE... (shape as
+2x3; for .npy the name is ignored)"""
 import ast
 import json
 import struct
@@ -22,7 +23,8 @@ else:
     assert length % 8 == 0 and data[8:9] == b"{"
     header = json.loads(data[8:8 + length])
     end = 0
-    for entry in sorted((e for n, e in header.items() if n != "__metadata__"), key=lambda e: e["data_offsets"]):
+    for entry in sorted((e for n, e in header.items() if n != "__metadata__"),
+                        key=lambda e: e["data_offsets"]):
         assert entry["data_offsets"][0] == end, "a gap or an overlap"
         end = entry["data_offsets"][1]
     assert 8 + length + end == len(data)

@@ -6,8 +6,10 @@ START, END, FIRST = 1, 2, 3
 
 
 def batch(rng, count, sources, targets, vocabulary):
-    """Sources, translations that begin with START, and the tokens that follow each of it, padded with 0 to `sources` and `targets` places."""
-    source, target, following = (np.zeros((count, n), np.int32) for n in (sources, targets, targets))
+    """Sources, translations that begin with START, and the tokens that follow each of it, padded
+    with 0 to `sources` and `targets` places."""
+    source, target, following = (np.zeros((count, n), np.int32)
+                                 for n in (sources, targets, targets))
     for row in range(count):
         tokens = rng.integers(FIRST, vocabulary, rng.integers(1, targets))
         source[row, :len(tokens)] = tokens

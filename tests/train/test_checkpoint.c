@@ -346,7 +346,7 @@ static void a_full_disk(void **state)
     scratch_remove(folder);
 }
 
-/* What is saved in the background is what was there at the call, whatever the training does meanwhile. */
+/* A save in the background holds what was there at the call, whatever the training does meanwhile. */
 static void in_the_background(void **state)
 {
     (void)state;

@@ -75,7 +75,7 @@ static rf_result save(program *p, rf_checkpoint_manager *m, uint64_t number, boo
     return async ? rf_checkpoint_wait(p->checkpoint) : RF_OK;
 }
 
-/* What a program that starts now takes up; 0: nothing is whole. Fails the test for a mixture. */
+/* Finds what a program that starts now takes up; 0: nothing is whole. Fails the test for a mixture. */
 static uint64_t find(program *p, memory_files *files)
 {
     const rf_file_ops ops = memory_file_ops(files);

@@ -109,7 +109,7 @@ static void make_run(run_state *run, uint32_t salt, const rf_schedule *rates)
     }
 }
 
-/* What make_run() gives for salt 1. */
+/* Checks for what make_run() gives for salt 1. */
 static void check_run(run_state *run)
 {
     static const int32_t labels[RUN_BATCH] = { 3, 1, 1, 0, 3, 2 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker takes of what the chief of its job says about the items of a checkpoint. */
+/* Tests of the chief's messages about the items of a checkpoint, and what a worker takes of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

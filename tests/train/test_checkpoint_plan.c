@@ -120,7 +120,7 @@ static void one_worker(void **state)
     expect_plans(items, 3, true, 1, one);
 }
 
-/* What all have is cut at multiples of 4096 elements. */
+/* A tensor that all have is cut at multiples of 4096 elements. */
 static void equal_shares(void **state)
 {
     static const planned items[] = {

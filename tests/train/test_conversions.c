@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/bench/net.h"
+#include "../../tools/net.h"
 #include "../support/expect.h"
 #include "../support/invented.h"
 #include "exec/internal.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a model uses when it is called belongs to it: trained, counted, saved, restored, shown and exported. */
+/* Layers that a model uses when it is called belong to it: trained, counted, saved, restored, shown and exported. */
 #include <ringfire/interchange.h>
 
 #include "test_folder.h"

@@ -10,7 +10,7 @@
 #include "../support/strategies.h"
 #include "tests/room.h"
 
-/* Of three variables, the last one longer than four blocks of LAMB's norms. */
+/* The sizes of three variables, the last one longer than four blocks of LAMB's norms. */
 enum { A = 70 * 50, B = 3, C = 4099, ALL = A + B + C, BATCH = 8, TOTAL_STEPS = 20 };
 
 /* ---- the model: x (a^2 / 2 + sin(b) + c^4 / 4), whose gradient is x (a, cos(b), c^3) ---- */
@@ -681,7 +681,7 @@ static void refuse_coordinator(rf_coordinator_params params, const char *part)
     assert_null(coordinator);
 }
 
-/* What else the chief can give them, and not together. */
+/* Servers refuse other lists that the chief can give them, and combinations. */
 static void servers_refuse_lists(rf_strategy *strategy)
 {
     bowl b;

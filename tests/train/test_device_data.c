@@ -249,7 +249,7 @@ typedef struct trainer {
 static void open_trainer(rf_strategy *strategy, trainer *t, uint32_t steps_per_execution)
 {
     rf_layer *l[5];
-    strategy->variables_created = 0; /* the same initial values for each */
+    strategy->store.variables_created = 0; /* the same initial values for each */
     rf_strategy_set_seed(strategy, 5);
     OK(rf_layer_conv2d(
         &(rf_conv2d_layer_params){ .filters = 4, .kernel_size = { 3 }, .activation = RF_ACTIVATION_RELU }, &l[0]));

@@ -90,7 +90,7 @@ static void expect_predictions(rf_model *model, const rf_dataset *data, const fl
     rf_array_free(&is);
 }
 
-/* What the variables make of the words, in double. */
+/* Computes what the variables make of the words, in double. */
 static void compute(const app *a, float *out)
 {
     float table[VOCABULARY * WIDTH], kernel[WORDS * WIDTH * CLASSES], bias[CLASSES];

@@ -17,21 +17,21 @@ enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 150, BATCH = 8, STEPS = 19 /* of an
 static void what_may_be_held(void **state)
 {
     (void)state;
-    const rf_group_facts plain = { .wanted = 4, .num_updates = 1, .num_joined = 1 };
-    assert_null(rf_group_obstacle(&plain));
-    assert_null(rf_group_obstacle(&(rf_group_facts){ .wanted = 2 }));
+    const rf_submission_batch_facts plain = { .wanted = 4, .updates = true };
+    assert_null(rf_submission_batch_obstacle(&plain));
+    assert_null(rf_submission_batch_obstacle(&(rf_submission_batch_facts){ .wanted = 2 }));
     const struct {
-        rf_group_facts facts;
+        rf_submission_batch_facts facts;
         const char *obstacle;
     } others[] = {
-        { { .wanted = 1, .num_updates = 1, .num_joined = 1 }, "nothing else" },
-        { { .wanted = 4, .num_updates = 2, .num_joined = 1 }, "the host takes part" },
-        { { .wanted = 4, .exchanges = true }, "replicas exchange" },
+        { { .wanted = 1, .updates = true }, "nothing else" },
+        { { .wanted = 4, .updates = true, .waits = true }, "the host takes part" },
+        { { .wanted = 4, .waits = true }, "the host takes part" },
         { { .wanted = 4, .paced = true }, "pace" },
-        { { .wanted = 4, .num_updates = 1, .num_joined = 1, .copied = true }, "checkpoint" },
+        { { .wanted = 4, .updates = true, .copied = true }, "checkpoint" },
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        const char *obstacle = rf_group_obstacle(&others[i].facts);
+        const char *obstacle = rf_submission_batch_obstacle(&others[i].facts);
         assert_non_null(obstacle);
         assert_non_null(strstr(obstacle, others[i].obstacle));
     }
@@ -40,22 +40,22 @@ static void what_may_be_held(void **state)
 static void how_many_go_together(void **state)
 {
     (void)state;
-    rf_group_limits l = { .wanted = 20, .frames = 64, .longest = 0.1 };
+    rf_submission_batch_limits l = { .wanted = 20, .frames = 64, .longest = 0.1 };
     uint32_t sizes[5];
-    for (int i = 0; i < 5; i++) sizes[i] = l.previous = rf_group_size(&l);
+    for (int i = 0; i < 5; i++) sizes[i] = l.previous = rf_submission_batch_size(&l);
     const uint32_t growing[] = { 1, 4, 16, 20, 20 };
     assert_memory_equal(sizes, growing, sizeof(sizes));
     l.frames = 9;
-    assert_int_equal(rf_group_size(&l), 4);
+    assert_int_equal(rf_submission_batch_size(&l), 4);
     l.frames = 2;
-    assert_int_equal(rf_group_size(&l), 1);
+    assert_int_equal(rf_submission_batch_size(&l), 1);
     l.frames = 64;
     l.seconds = 0.03;
-    assert_int_equal(rf_group_size(&l), 3);
+    assert_int_equal(rf_submission_batch_size(&l), 3);
     l.seconds = 7;
-    assert_int_equal(rf_group_size(&l), 1);
+    assert_int_equal(rf_submission_batch_size(&l), 1);
     l.seconds = 1e-5;
-    assert_int_equal(rf_group_size(&l), 20);
+    assert_int_equal(rf_submission_batch_size(&l), 20);
 
     assert_int_equal(rf_frame_limit(0, 100), 2);
     assert_int_equal(rf_frame_limit(40, 0), 40);
@@ -76,7 +76,7 @@ typedef struct trainer {
     uint32_t ends;
 } trainer;
 
-/* What is trained. */
+/* The model that is trained. */
 typedef struct training {
     bool averages; /* moving averages, which the step assigns */
     bool scaled;   /* in f16, with a scale that soon makes gradients overflow, again and again */
@@ -108,7 +108,7 @@ static void open_trainer(rf_strategy *strategy, trainer *t, uint32_t steps_per_e
 {
     const rf_loss_scale_params scale = { .growth_steps = what->accumulation_steps > 1 ? 1 : 3 };
     *t = (trainer){ .data = open_data() };
-    strategy->variables_created = 0; /* the same initial values for each */
+    strategy->store.variables_created = 0; /* the same initial values for each */
     OK(rf_strategy_set_dtype_policy(strategy, what->scaled ? &(rf_dtype_policy){ .compute = RF_F16 } : NULL));
     rf_layer *l[4];
     uint32_t n = 0;
@@ -249,10 +249,10 @@ static void same_bits_accumulated(rf_strategy *strategy)
 
 static uint64_t count_submissions(const rf_strategy *strategy)
 {
-    return rf_gpu_num_submissions(strategy->replicas[0].device);
+    return rf_gpu_num_submissions(strategy->members.replicas[0].device);
 }
 
-/* Of `steps` runs of the train step, nothing read in between, and the wait for them. */
+/* Counts submissions of `steps` runs of the train step, nothing read in between, and the wait for them. */
 static uint64_t submissions_of(rf_strategy *strategy, trainer *t, uint32_t steps)
 {
     rf_iterator *it;
@@ -291,7 +291,7 @@ static void fewer_submissions(rf_strategy *strategy)
     }
 }
 
-/* Of 20 runs in groups of 8, nothing read in between, and the wait for them. */
+/* Counts submissions of 20 runs in groups of 8, nothing read in between, and the wait for them. */
 static void submissions_of_updates(rf_strategy *strategy)
 {
     static const struct {
@@ -301,7 +301,7 @@ static void submissions_of_updates(rf_strategy *strategy)
         { { .scaled = true }, 4 }, /* 1 + 4 + 8, and 7 that are waited for */
         { { .accumulation_steps = 3 }, 4 },
         { { .scaled = true, .accumulation_steps = 3 }, 4 },
-        /* Of four runs the first goes by itself, for the device is idle, and the last takes along the two before it;
+        /* The first of four runs goes by itself, for the device is idle, and the last takes along the two before it;
          * then come norms, which are waited for, and the update. */
         { { .accumulation_steps = 4, .global_clip_norm = 0.1 }, 20 },
     };
@@ -343,11 +343,11 @@ static void reading_submits(rf_strategy *strategy)
         OK(rf_iterator_next(it, &batch));
         for (int k = 0; k < 3; k++)
             OK(rf_run_batch(t.model->compiled, t.model->compiled->train, &t.model->compiled->train_meters, batch));
-        assert_true(rf_gpu_has_held(strategy->replicas[0].device));
+        assert_true(rf_gpu_has_held(strategy->members.replicas[0].device));
         if (i == 0) OK(rf_metric_result(t.model->compiled->train_meters.loss, &value));
         if (i == 1) OK(rf_variable_read(rf_model_variables(t.model).items[0], weights));
         if (i == 2) assert_int_equal(rf_optimizer_iterations(t.optimizer), 12);
-        if (i < 2) assert_false(rf_gpu_has_held(strategy->replicas[0].device));
+        if (i < 2) assert_false(rf_gpu_has_held(strategy->members.replicas[0].device));
         OK(rf_strategy_wait(strategy));
         OK(rf_variable_read(rf_model_variables(t.model).items[0], again));
         if (i == 1) assert_memory_equal(weights, again, sizeof(weights));
@@ -408,11 +408,11 @@ static void lost_with_runs_held(rf_strategy *strategy)
     OK(rf_iterator_next(it, &batch));
     rf_compiled *c = t.model->compiled;
     for (int k = 0; k < 2; k++) OK(rf_run_batch(c, c->train, &c->train_meters, batch));
-    assert_true(rf_gpu_has_held(strategy->replicas[0].device));
-    rf_vk_device *vk = &strategy->replicas[0].device->vk;
+    assert_true(rf_gpu_has_held(strategy->members.replicas[0].device));
+    rf_vk_device *vk = &strategy->members.replicas[0].device->vk;
     const PFN_vkQueueSubmit real = vk->QueueSubmit;
     /* The first run was submitted, and nobody waits for a lost device: this one goes on computing. */
-    assert_int_equal(vk->DeviceWaitIdle(strategy->replicas[0].device->device), VK_SUCCESS);
+    assert_int_equal(vk->DeviceWaitIdle(strategy->members.replicas[0].device->device), VK_SUCCESS);
     vk->QueueSubmit = lose_submit;
     assert_int_equal(rf_variable_read(rf_model_variables(t.model).items[0], weights), RF_ERROR_DEVICE_LOST);
     vk->QueueSubmit = real;

@@ -3,7 +3,7 @@
 #include "../support/strategies.h"
 #include "tests/room.h"
 
-/* What a step computes with: its constants; `out` gets the results, as f32. */
+/* The numbers that a step computes with: its constants; `out` gets the results, as f32. */
 typedef struct numbers {
     const float *a, *b;
     rf_shape shape;
@@ -259,7 +259,7 @@ static void narrow_losses(rf_strategy *strategy)
 
 /* ---- layers ---- */
 
-/* Of a model whose layer is called without it. */
+/* The call of a model whose layer is called without it. */
 static rf_tensor never_called(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
 {
     (void)model, (void)mode, (void)user;
@@ -299,7 +299,7 @@ static void run_layer(rf_strategy *strategy, rf_layer *layer, uint32_t num_input
     rf_model_destroy(&c.model);
 }
 
-/* What f16 holds, of numbers that it holds, but by way of squares and sums that it does not. */
+/* Results that f16 holds, of numbers that it holds, but by way of squares and sums that it does not. */
 static void narrow_layers(rf_strategy *strategy)
 {
     static float a[12] = { 600, -600, 1200, 5, 6, 7, -904, 904, 0, 8, 9, 1 };
@@ -467,7 +467,7 @@ static void not_numbers(rf_strategy *strategy)
 
 /* ---- gradients of gradients ---- */
 
-/* Of mean times variance along axis 0 of [3], as the defining formula has it. */
+/* The gradient of mean times variance along axis 0 of [3], as the defining formula has it. */
 static rf_result second_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const numbers *n = user;

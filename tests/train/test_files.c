@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of every kind are written alike: under a temporary name, with the mode that the umask leaves, synced, renamed.
- * What killed writers left is removed by the next one, what others are writing is not. */
+ * Files that killed writers left are removed by the next one, what others are writing is not. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several fits of one model: what goes on from one to the next. What a fit needs is checked when it begins. Metrics
+/* Several fits of one model: what goes on from one to the next. The needs of a fit are checked when it begins. Metrics
  * beside losses of logits. */
 #include <sys/stat.h>
 #include <unistd.h>
@@ -354,8 +354,8 @@ static void examples_of_a_resumed_epoch(void **state)
 
 typedef enum ending { LOGITS, PROBABILITIES } ending;
 
-/* Of logits that the input is, or of their probabilities: values of all metrics of probabilities that a loss may have.
- */
+/* Takes logits, which the input is, or their probabilities: values of all metrics of probabilities that a loss may
+ * have. */
 static void evaluate(rf_strategy *strategy, bool binary, ending end, bool from_logits, double *values, uint32_t *count)
 {
     enum { ROWS = 4 };

@@ -254,7 +254,8 @@ static void compile_two_heads(rf_strategy *strategy, rf_model *model, rf_optimiz
     OK(rf_model_compile(model, &params));
 }
 
-/* What the model was compiled with comes back, too: training goes on as if it had not been interrupted. */
+/* The loss and optimizer that the model was compiled with come back, too: training goes on as if it had not been
+ * interrupted. */
 static void fit_save_fit(rf_strategy *strategy)
 {
     char folder[SCRATCH_PATH], path[128];

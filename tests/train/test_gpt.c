@@ -98,8 +98,8 @@ static uint64_t count_created(rf_strategy *strategy, const gpt_config *config)
     return created;
 }
 
-/* What is counted by hand is right for networks that differ in each number, and has the published value for the
- * published one, whose gigabytes are only allocated with "size". */
+/* The count by hand is right for networks that differ in each number, and has the published value for the published
+ * one, whose gigabytes are only allocated with "size". */
 static void sizes(rf_strategy *strategy)
 {
     assert_int_equal(count(&gpt_2_small), 124439808);

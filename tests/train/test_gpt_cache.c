@@ -84,7 +84,7 @@ static void read_on(rf_strategy *strategy, const reader *r, const int32_t *token
 {
     int32_t part[MOST_ROWS * BLOCK], places[BLOCK], number = (int32_t)last;
     for (int64_t i = 0; i < count; i++) places[i] = (int32_t)(place + i);
-    /* What comes after the last one is not read yet. */
+    /* Tokens after the last one are not read yet. */
     for (int64_t row = 0; row < r->rows; row++)
         for (int64_t i = 0; i < count; i++) part[row * count + i] = i <= last ? tokens[row * BLOCK + place + i] : 5;
     const rf_element batch = { 3,

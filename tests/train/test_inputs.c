@@ -174,7 +174,7 @@ static double logged(const rf_logs *logs, const char *name)
     return value;
 }
 
-/* What the logs should be, from the predictions. */
+/* Checks the logs by the predictions. */
 static void check_logs(const rf_logs *logs, const rf_array *outputs, bool weighted)
 {
     double squares = 0, absolute = 0, entropy = 0, hits = 0;

@@ -312,7 +312,7 @@ static void bombs(void **state)
     refuse_small(read_npy, path, RF_ERROR_CORRUPT_DATA, "the header is longer than the file");
 }
 
-/* What is written is read: many tensors, and names that make the header longer than their data. */
+/* Files that are written are read: many tensors, and names that make the header longer than their data. */
 static void many_safetensors(void **state)
 {
     (void)state;

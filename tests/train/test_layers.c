@@ -199,7 +199,7 @@ static rf_result noise_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     return rf_trace_status(t);
 }
 
-/* What a layer makes of ones in training; in inference, and once read from a file, it leaves them alone. */
+/* Makes of ones what a layer does in training; in inference, and once read from a file, it leaves them alone. */
 static void disturb(rf_strategy *strategy, rf_layer *layer, rf_shape shape, float *y)
 {
     static float ones[COUNT];
@@ -283,7 +283,7 @@ static void disturbs(rf_strategy *strategy)
 }
 ON_TWO(disturbs)
 
-/* What a layer makes of x, and its gradient. */
+/* Computes what a layer makes of x, and its gradient. */
 static rf_result slope_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     out[0] = rf_model_call(t, user, in[0], RF_TRAINING);

@@ -85,7 +85,7 @@ static void find_file(const char *folder, const char *begin, char path[512])
     assert_true(path[0]);
 }
 
-/* What a training writes, and a model that is read again. */
+/* Tests the files that a training writes, and a model that is read again. */
 static void writes_files(rf_strategy *strategy, const char *folder)
 {
     char pattern[96], path[512], line[96];

@@ -378,7 +378,7 @@ static void resumed(rf_strategy *strategy)
 
 /* ---- steps that are submitted together ---- */
 
-/* What a program does between two steps, each where a group has some of its runs. */
+/* Calls of a program between two steps, each where a group has some of its runs. */
 typedef struct between {
     linear l;
     rf_checkpoint *checkpoint;

@@ -107,7 +107,7 @@ static int judge_clause(const char *clause)
     return -1;
 }
 
-/* Of the clauses of a sentence, the one that has the say. */
+/* Judges a sentence by the clause that has the say. */
 static int judge_sentence(char *sentence)
 {
     char *rest = cut(sentence, ", but ");

@@ -44,7 +44,8 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* What the loss reads of the logits z: themselves, which stand behind probabilities of a crossentropy, or these. */
+/* The numbers that the loss reads of the logits z: themselves, which stand behind probabilities of a crossentropy, or
+ * these. */
 static double predict(const rf_loss *loss, double z)
 {
     return loss->kind == RF_LOSS_KL_DIVERGENCE ? sigmoid(z) : z;

@@ -128,7 +128,7 @@ ON_TWO(results)
 
 /* ---- gradients ---- */
 
-/* Of the sum of all elements of all outputs, by each input. */
+/* The gradient of the sum of all elements of all outputs, by each input. */
 static rf_result gradient_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     rf_tensor y[NUM_OUTPUTS], loss = rf_constant(t, 0);
@@ -137,7 +137,7 @@ static rf_result gradient_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     return rf_gradients(t, loss, in, NUM_INPUTS, out);
 }
 
-/* What one element of an input gets. */
+/* The gradient that one element of an input gets. */
 static double slope(uint32_t input, double a, double b, double c)
 {
     const double x[] = { a, b, c };
@@ -169,7 +169,7 @@ static void gradients(rf_strategy *strategy)
         for (uint32_t i = 0; i < WIDE; i++) {
             const uint32_t narrow = i / PER_EXAMPLE * COLUMNS + i % COLUMNS;
             const double a = (double)values[0][i], b = (double)values[1][i], c = (double)values[2][narrow];
-            /* Of the narrow input, once for each row, but for what was joined along rows. */
+            /* The narrow input gets it once for each row, but for what was joined along rows. */
             wanted[k < 2 ? i : narrow] += slope(k, a, b, c) - (k == 2 && i / COLUMNS % ROWS > 0 ? 1 : 0);
         }
         for (uint32_t i = 0; i < (k < 2 ? WIDE : NARROW); i++)

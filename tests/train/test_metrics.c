@@ -77,7 +77,7 @@ static rf_result metric_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     return rf_trace_status(t);
 }
 
-/* What is predicted to be 1 above a threshold: what of it is 1, and all of it. */
+/* Counts what is predicted to be 1 above a threshold: what of it is 1, and all of it. */
 static void count_above(const inputs *batches, bool weighted, double threshold, double *hits, double *positives)
 {
     *hits = *positives = 0;
@@ -302,7 +302,7 @@ static rf_result class_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     return rf_metric_update(t, user, in[0], in[1], (rf_tensor){ 0 });
 }
 
-/* What Keras' documentation of F1Score has, of labels with several classes each. */
+/* The example in Keras' documentation of F1Score, of labels with several classes each. */
 static void documented_scores(rf_strategy *strategy)
 {
     float labels[] = { 1, 1, 1, 1, 0, 0, 1, 1, 0 };

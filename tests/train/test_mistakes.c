@@ -169,7 +169,7 @@ static void loss_of_an_own_step(rf_strategy *strategy)
     rf_dataset_destroy(&p.data);
 }
 
-/* Of one column the largest is the first and the softmax 1, whatever the model says. */
+/* The largest of one column is the first and the softmax 1, whatever the model says. */
 static rf_result accuracy_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)out;
@@ -395,7 +395,8 @@ static void use_destroyed(const run_state *run, run_state *copies, victim v)
     rf_checkpoint_destroy(&other);
 }
 
-/* What a checkpoint would read of them is gone or will never change again: it says so, and leaves the file alone. */
+/* Everything that a checkpoint would read of them is gone or will never change again: it says so, and leaves the file
+ * alone. */
 static void destroyed_in_a_checkpoint(void **state)
 {
     (void)state;
@@ -489,7 +490,7 @@ static void shapes_are_those_passed(rf_strategy *strategy)
     }
 }
 
-/* What the message proposes can be done in the call that failed. */
+/* The fix that the message proposes can be done in the call that failed. */
 static void fixes_that_exist(rf_strategy *strategy)
 {
     char folder[SCRATCH_PATH], path[128];

@@ -157,7 +157,7 @@ static uint64_t bytes_of_step(rf_strategy *strategy, const rf_dtype_policy *poli
     return stats.slab_size;
 }
 
-/* What is kept for the way back takes half; beside it lies one operation's f32. */
+/* Memory that is kept for the way back takes half; beside it lies one operation's f32. */
 static void memory(rf_strategy *strategy)
 {
     const uint64_t plain = bytes_of_step(strategy, NULL), mixed = bytes_of_step(strategy, &brain);
@@ -288,7 +288,7 @@ static void refused(rf_strategy *strategy)
     scratch_remove(folder);
 }
 
-/* What is exported computes in f32, with the weights of the model. */
+/* An exported model computes in f32, with the weights of the model. */
 static void exported(rf_strategy *strategy)
 {
     char folder[64], path[128];

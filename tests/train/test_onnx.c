@@ -231,7 +231,7 @@ static rf_model *normalized_model(rf_strategy *strategy, bool turned)
     return model;
 }
 
-/* What comes out is what went in, or an image: names and layouts of outputs. */
+/* Outputs are what went in, or an image: names and layouts of outputs. */
 static void single_layers(rf_strategy *strategy)
 {
     rf_layer *layer;

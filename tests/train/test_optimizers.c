@@ -132,7 +132,7 @@ static void oracle_update(oracle *o, const rf_optimizer_params *p, const double 
     const double rho = pick(p->rho, 0.9), t = (double)++o->iteration;
     for (int i = 0; i < PARAMS; i++) {
         double *w = &o->w[i], *a = &o->slot[0][i], *b = &o->slot[1][i];
-        /* Of the tests' groups the first one has the bias, and a second one the kernel. */
+        /* The first of the tests' groups has the bias, and a second one the kernel. */
         const uint32_t group = i < WEIGHTS;
         const bool grouped = group < p->num_groups;
         const double rate = common_rate * (grouped ? pick(p->groups[group].rate_factor, 1) : 1);

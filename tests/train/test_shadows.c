@@ -109,13 +109,14 @@ static void check_shadow(const rf_strategy *s, uint32_t replica, const rf_variab
 {
     static float values[W];
     static uint16_t shadow[W];
-    if (!v->shadowed) return;
-    const rf_location at = rf_shadows_location(s, replica, v->offset);
-    OK(rf_gpu_buffer_read(s->trainable.values.buffers[replica], v->offset * sizeof(float), values,
+    if (!v->has_copy) return;
+    const rf_location at = rf_weight_copies_location(s, replica, v->offset);
+    OK(rf_gpu_buffer_read(s->store.trainable.values.buffers[replica], v->offset * sizeof(float), values,
                           v->count * sizeof(float)));
     OK(rf_gpu_buffer_read(at.buffer, at.offset, shadow, v->count * sizeof(uint16_t)));
     for (uint64_t i = 0; i < v->count; i++)
-        assert_int_equal(shadow[i], s->shadows.type == RF_F16 ? rf_f32_to_f16(values[i]) : rf_f32_to_bf16(values[i]));
+        assert_int_equal(shadow[i],
+                         s->store.weight_copies.type == RF_F16 ? rf_f32_to_f16(values[i]) : rf_f32_to_bf16(values[i]));
 }
 
 /* Shadows are those of the weights, unless it is known that they are not. */
@@ -123,8 +124,8 @@ static void check_shadows(const net *n)
 {
     rf_strategy *s = n->strategy;
     OK(rf_strategy_wait(s));
-    if (s->shadows.stale) return;
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    if (s->store.weight_copies.stale) return;
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         check_shadow(s, r, n->w);
         check_shadow(s, r, n->v);
     }
@@ -132,7 +133,7 @@ static void check_shadows(const net *n)
 
 /* ---- the same bits ---- */
 
-/* What else happens to weights, in front of step `at`. */
+/* Changes weights in other ways, in front of step `at`. */
 static void disturb(net *n, const rf_optimizer_params *params, uint32_t at, const char *path)
 {
     float other[W];
@@ -154,8 +155,8 @@ static void train_net(rf_strategy *strategy, const rf_optimizer_params *params, 
     char folder[64], path[128];
     net n;
     snprintf(path, sizeof(path), "%s/x.rfck", scratch(folder));
-    strategy->shadows.type = shadows ? RF_DTYPE_INVALID : type == RF_F16 ? RF_BF16 : RF_F16;
-    strategy->shadows.capacity = 0; /* of the type before */
+    strategy->store.weight_copies.type = shadows ? RF_DTYPE_INVALID : type == RF_F16 ? RF_BF16 : RF_F16;
+    strategy->store.weight_copies.capacity = 0; /* of the type before */
     open_net(strategy, params, type, type, &n);
     for (uint32_t step = 0; step < STEPS; step++) {
         disturb(&n, params, step, path);
@@ -165,7 +166,7 @@ static void train_net(rf_strategy *strategy, const rf_optimizer_params *params, 
             OK(rf_optimizer_loss_scale(n.optimizer, &scale));
             assert_int_equal(scale.skipped_steps, 1);
         }
-        assert_true(n.w->shadowed == shadows && n.v->shadowed == shadows && !n.b->shadowed);
+        assert_true(n.w->has_copy == shadows && n.v->has_copy == shadows && !n.b->has_copy);
         check_shadows(&n);
     }
     losses[STEPS] = run_step(n.predict, &n, 0, 1);
@@ -253,16 +254,18 @@ static uint32_t count_dispatches(rf_strategy *strategy, bool shadows)
 {
     net n;
     rf_program_stats step, update;
-    strategy->shadows.type = shadows ? RF_DTYPE_INVALID : RF_F16;
-    strategy->shadows.capacity = 0;
+    strategy->store.weight_copies.type = shadows ? RF_DTYPE_INVALID : RF_F16;
+    strategy->store.weight_copies.capacity = 0;
     open_net(strategy, &optimizers[2].params, RF_BF16, RF_BF16, &n);
     for (uint32_t i = 0; i < 3; i++) (void)run_step(n.train, &n, i, 1);
     const rf_signature *sig = n.train->signatures.items[0];
     OK(rf_program_stats_get(sig->programs[0], BATCH, &step));
-    OK(rf_program_stats_get(sig->updates.items[0].buckets[0].replicas[0].apply, 0, &update));
+    const rf_step_stage *apply =
+        rf_step_schedule_find(&sig->schedule, &rf_update_apply_action, &sig->updates.items[0], 0);
+    OK(rf_program_stats_get(apply->works[0].program, 0, &update));
     /* Step and update are one submission, and nothing was made anew behind it. */
     assert_int_equal(n.train->num_submissions, 1);
-    assert_false(shadows && strategy->shadows.stale);
+    assert_false(shadows && strategy->store.weight_copies.stale);
     close_net(&n);
     return step.num_dispatches + update.num_dispatches;
 }
@@ -295,14 +298,14 @@ static void plan(void **state)
     OK(rf_emit_cast(g, x[0], RF_F32, &x[4]));
     assert_true(g->values.count <= 32);
     /* Most elements are cast to f16: the others stay casts. */
-    assert_int_equal(rf_shadows_plan(g, updated, RF_DTYPE_INVALID, source), RF_F16);
+    assert_int_equal(rf_weight_copies_plan(g, updated, RF_DTYPE_INVALID, source), RF_F16);
     for (rf_value v = 0; v < g->values.count; v++) assert_int_equal(source[v], v == x[1] ? b : 0);
     /* There are some already. */
-    assert_int_equal(rf_shadows_plan(g, updated, RF_BF16, source), RF_BF16);
+    assert_int_equal(rf_weight_copies_plan(g, updated, RF_BF16, source), RF_BF16);
     for (rf_value v = 0; v < g->values.count; v++) assert_int_equal(source[v], v == x[0] ? a : 0);
     /* A step that updates nothing reads none. */
     const bool none[4] = { false };
-    assert_int_equal(rf_shadows_plan(g, none, RF_DTYPE_INVALID, source), RF_DTYPE_INVALID);
+    assert_int_equal(rf_weight_copies_plan(g, none, RF_DTYPE_INVALID, source), RF_DTYPE_INVALID);
     for (rf_value v = 0; v < g->values.count; v++) assert_int_equal(source[v], 0);
     rf_graph_destroy(&g);
 }
@@ -311,12 +314,12 @@ static void plan(void **state)
 static void two_types(rf_strategy *strategy)
 {
     net n;
-    strategy->shadows.type = RF_DTYPE_INVALID;
-    strategy->shadows.capacity = 0;
+    strategy->store.weight_copies.type = RF_DTYPE_INVALID;
+    strategy->store.weight_copies.capacity = 0;
     open_net(strategy, &optimizers[2].params, RF_BF16, RF_F16, &n);
     const float before = run_step(n.train, &n, 0, 1);
     for (uint32_t i = 0; i < 8; i++) (void)run_step(n.train, &n, 0, 1);
-    assert_true(n.w->shadowed && !n.v->shadowed && strategy->shadows.type == RF_BF16);
+    assert_true(n.w->has_copy && !n.v->has_copy && strategy->store.weight_copies.type == RF_BF16);
     check_shadows(&n);
     assert_true(run_step(n.train, &n, 0, 1) < before);
     close_net(&n);
@@ -327,14 +330,14 @@ static void growth(rf_strategy *strategy)
 {
     net n;
     rf_variable *large;
-    strategy->shadows.type = RF_DTYPE_INVALID;
-    strategy->shadows.capacity = 0;
+    strategy->store.weight_copies.type = RF_DTYPE_INVALID;
+    strategy->store.weight_copies.capacity = 0;
     open_net(strategy, &optimizers[0].params, RF_F16, RF_F16, &n);
     (void)run_step(n.train, &n, 0, 1);
-    const uint64_t capacity = strategy->shadows.capacity;
+    const uint64_t capacity = strategy->store.weight_copies.capacity;
     OK(rf_variable_create(strategy, &(rf_variable_params){ .name = "large", .shape = RF_SHAPE(100000) }, &large));
     for (uint32_t i = 1; i < 4; i++) (void)run_step(n.train, &n, i, 1);
-    assert_true(strategy->shadows.capacity > capacity);
+    assert_true(strategy->store.weight_copies.capacity > capacity);
     check_shadows(&n);
     rf_variable_destroy(&large);
     close_net(&n);

@@ -25,8 +25,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_some(VkDevice device, const VkMem
 
 static void watch_allocations(const rf_strategy *strategy)
 {
-    for (uint32_t r = 0; r < strategy->num_local; r++) {
-        rf_vk_device *vk = &strategy->replicas[r].device->vk;
+    for (uint32_t r = 0; r < strategy->members.num_local; r++) {
+        rf_vk_device *vk = &strategy->members.replicas[r].device->vk;
         allocate = vk->AllocateMemory; /* that of lavapipe's devices is one function */
         vk->AllocateMemory = allocate_some;
     }

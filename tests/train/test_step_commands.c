@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a training step makes a GPU do: lavapipe records the benchmark's CNN for the kernels that a GPU would choose.
- * The limits are what the step has now: whoever needs fewer lowers them.
+ * The commands that a training step makes a GPU do: lavapipe records the benchmark's CNN for the kernels that a GPU
+ * would choose. The limits are what the step has now: whoever needs fewer lowers them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/bench/net.h"
+#include "../../tools/net.h"
 #include "../support/expect.h"
 #include "bench/measure/measure.h"
 #include "exec/internal.h"
@@ -24,7 +24,7 @@ enum { BATCH = 64, MOST_DISPATCHES = 16, MOST_BARRIERS = 13, MOST_COPIES = 2 };
 /* A device's kernels as a GPU would choose them. */
 static void pretend_to_be_a_gpu(rf_strategy *strategy)
 {
-    rf_device_caps *caps = &strategy->replicas[0].exec->caps;
+    rf_device_caps *caps = &strategy->members.replicas[0].exec->caps;
     caps->driver = RF_DRIVER_OTHER;
     caps->is_cpu = caps->compiles_at_dispatch = caps->host_visible = false;
     caps->subgroup_size = 32; /* no kernel for lanes is eligible */
@@ -68,7 +68,7 @@ static void a_step_is_short(void **state)
     bench_net_destroy(&n);
 }
 
-/* What a step pays for state that it assigns, and for sums over all replicas. */
+/* The price of a step for state that it assigns, and for sums over all replicas. */
 typedef struct state_cost {
     uint64_t elements;                       /* room in all arrays for that */
     uint32_t recordings, parts, submissions; /* parts that end with a sum */
@@ -77,13 +77,16 @@ typedef struct state_cost {
 static state_cost cost_of(const bench_net *n)
 {
     const rf_strategy *s = n->strategy;
-    const rf_flat *const flats[] = { &s->assigned, &s->fixed_download, &s->fixed_upload, &s->summands,
-                                     &s->sums,     &s->sum_download,   &s->sum_upload };
+    const rf_flat *const flats[] = {
+        &s->store.assigned, &s->exchange.fixed_download, &s->exchange.fixed_upload, &s->store.summands,
+        &s->store.sums,     &s->exchange.sum_download,   &s->exchange.sum_upload
+    };
     const rf_signature *signature = n->step->signatures.items[0];
     state_cost cost = { .parts = signature->sums.num_parts, .submissions = n->step->num_submissions };
     for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) cost.elements += flats[i]->capacity;
     cost.elements += signature->sums.elements;
-    if (signature->assignments.replicas) cost.recordings = signature->assignments.replicas[0].copies.count;
+    const rf_step_stage *assign = rf_step_schedule_find(&signature->schedule, &rf_assign_action, NULL, 0);
+    if (assign) cost.recordings = assign->works[0].ring.count;
     return cost;
 }
 

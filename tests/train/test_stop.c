@@ -214,7 +214,7 @@ static rf_result evaluate(worker *w)
                      "stopped on request");
     EXPECT(rf_strategy_stop_agreed(w->strategy));
     EXPECT(!predicts || !predictions.data);
-    /* What is asked for afterwards is what the program wants in spite of it. */
+    /* A call that is made afterwards is what the program wants in spite of it. */
     GO(rf_model_evaluate(n.model, data, &logs));
     EXPECT(memcmp(logs.value, whole.value, logs.count * sizeof(logs.value[0])) == 0);
     GO(rf_model_predict(n.model, data, &predictions));

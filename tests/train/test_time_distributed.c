@@ -60,7 +60,7 @@ ON_TWO(compare)
 
 enum { N = 10, C = 4, COUNT = N * STEPS * C };
 
-/* Of x [N, STEPS, C]; `layer` is taken over. */
+/* Runs a layer on x [N, STEPS, C]; `layer` is taken over. */
 static void run_layer(rf_strategy *strategy, rf_layer *layer, float *y)
 {
     float x[COUNT];
@@ -139,7 +139,7 @@ static rf_tensor never_called(rf_trace *t, rf_model *model, rf_tensor x, rf_mode
     return x;
 }
 
-/* Of each inner sequence all after the first step is padding: what follows changes nothing. */
+/* Everything after the first step of each inner sequence is padding, which changes nothing. */
 static void passes_masks_on(rf_strategy *strategy)
 {
     float x[N * OUTER * INNER * C], mask[N * OUTER * INNER], outer[N * OUTER];

@@ -612,7 +612,7 @@ static void csv_log(void **state)
     unlink(path);
 }
 
-/* What there is of a log when fit begins, and what there is when it has trained two epochs. */
+/* A log as it is when fit begins, and what there is when it has trained two epochs. */
 static void csv_log_resumed(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an update leaves alone, and what it makes of numbers that are far from 1: rules that hold for every kind. */
+/* Values that an update leaves alone, and what it makes of numbers that are far from 1: rules that hold for every
+ * kind. */
 #include <unistd.h>
 
 #include "../support/strategies.h"

@@ -12,7 +12,7 @@ typedef struct examples {
     float x[N * C], y[N], weight[N];
 } examples;
 
-/* The halves of a batch, which two replicas get, have very different weights. Of the last batch they are all 0. */
+/* The halves of a batch, which two replicas get, have very different weights. Those of the last batch are all 0. */
 static void make_examples(examples *e)
 {
     fill_noise(e->x, N * C, 3);

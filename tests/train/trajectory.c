@@ -100,8 +100,8 @@ static double largest_gradient(const trajectory *t)
     return largest;
 }
 
-/* `scale` is the largest element of all gradients. What has no influence at all, as a bias of all scores that a softmax
- * takes, has a gradient of rounding errors, in any precision. */
+/* `scale` is the largest element of all gradients. A variable without any influence, as a bias of all scores that a
+ * softmax takes, has a gradient of rounding errors, in any precision. */
 static double check_gradient(const trajectory_variable *v, rf_variable *variable, double scale)
 {
     const int64_t count = rf_shape_count(v->shape);

@@ -21,7 +21,7 @@ typedef struct trajectory {
     double losses[TRAJECTORY_MAX_STEPS];
 } trajectory;
 
-/* What a program's groups of tests open as trajectory_reference. */
+/* The file that a program's groups of tests open as trajectory_reference. */
 extern const char *trajectory_file;
 extern trajectory trajectory_reference;
 int trajectory_open(void **state);
@@ -45,7 +45,7 @@ void trajectory_keep(rf_strategy *strategy, trajectory_train_fn train);
 /* Trains elsewhere: the losses agree with those that were kept. */
 void trajectory_compare(rf_strategy *strategy, trajectory_train_fn train);
 
-/* Of an example of the first component. */
+/* The shape of an example of the first component. */
 rf_shape trajectory_example_shape(const trajectory *t);
 /* A model that gives logits of component 0 follows the first `num_steps` steps with the mean crossentropy of the
  * labels, component 1. Replicas share the batch. */

@@ -5,7 +5,8 @@ A trajectory file is gzip of, little-endian and without padding:
 
     8 bytes   "RFTRAJ02"
     u32 x 3   number of variables V, of steps B, of components of a batch C
-    V times   u32 length and bytes of the name, u32 rank, u32 x rank dimensions, f32 x count initial value
+    V times   u32 length and bytes of the name, u32 rank, u32 x rank dimensions, f32 x count
+              initial value
     C times   u32 type (0: f32, 1: i32), u32 rank, u32 x rank dimensions, that of the batch included
     B times   the components' elements
     f64 x B   loss of each step, before its update
@@ -34,15 +35,18 @@ def adam(parameters):
 
 
 def follow(variables, batches, loss, create_optimizer):
-    """Trains `variables`, a dictionary of f32 arrays. loss(variables, *components) is a scalar tensor of double precision. Returns the losses and
-    the gradients of the first step."""
+    """Trains `variables`, a dictionary of f32 arrays. loss(variables, *components) is a scalar
+    tensor of double precision. Returns the losses and the gradients of the first step."""
     torch.manual_seed(0)
-    parameters = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in variables.items()}
+    parameters = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name,
+                  value in variables.items()}
     optimizer = create_optimizer(parameters.values())
     losses, first = [], None
     for batch in batches:
         optimizer.zero_grad()
-        value = loss(parameters, *(torch.tensor(c, dtype=torch.float64 if c.dtype == np.float32 else torch.int64) for c in batch))
+        value = loss(parameters,
+                     *(torch.tensor(c, dtype=torch.float64 if c.dtype == np.float32
+                                    else torch.int64) for c in batch))
         value.backward()
         first = first or {name: p.grad.numpy().copy() for name, p in parameters.items()}
         losses.append(value.item())
@@ -55,7 +59,8 @@ def write_results(path, variables, batches, losses, gradients):
     with open(path, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as f:
         f.write(b"RFTRAJ02" + struct.pack("<3I", len(variables), len(batches), len(batches[0])))
         for name, value in variables.items():
-            f.write(struct.pack("<I", len(name)) + name.encode() + dimensions(value) + value.astype("<f4").tobytes())
+            f.write(struct.pack("<I", len(name)) + name.encode() + dimensions(value)
+                    + value.astype("<f4").tobytes())
         for component in batches[0]:
             f.write(struct.pack("<I", TYPES[component.dtype]) + dimensions(component))
         for batch in batches:
@@ -64,7 +69,8 @@ def write_results(path, variables, batches, losses, gradients):
         f.write(struct.pack("<%dd" % len(losses), *losses))
         for name in variables:
             f.write(gradients[name].astype("<f4").tobytes())
-    print("%s: %d parameters, losses %.6f ... %.6f" % (path, sum(v.size for v in variables.values()), losses[0], losses[-1]))
+    print("%s: %d parameters, losses %.6f ... %.6f"
+          % (path, sum(v.size for v in variables.values()), losses[0], losses[-1]))
 
 
 def write(path, variables, batches, loss, create_optimizer=adam):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of channels share: jobs, connected pairs, raw connections that say what a test wants. */
+/* Helpers that the tests of channels share: jobs, connected pairs, raw connections that say what a test wants. */
 #ifndef RF_TESTS_CHANNEL_SUPPORT_H
 #define RF_TESTS_CHANNEL_SUPPORT_H
 

@@ -15,7 +15,7 @@
 
 typedef enum phase { PHASE_START, PHASE_JOINING, PHASE_TRAINING, PHASE_SAVING, PHASE_LEAVING, PHASE_DONE } phase;
 
-/* What a rank writes down. */
+/* The notes of a rank. */
 typedef struct trainee {
     _Atomic int phase;
     rf_result result; /* what ended its training */

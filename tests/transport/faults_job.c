@@ -194,7 +194,7 @@ static const char *judge(const training_job *job, const round_plan *p, uint32_t 
     case KILL_SAVING: return !blames(t, p->victim) ? "blames another" : ms > TOLD_MS ? "late" : NULL;
     case KILL_LEAVING: return t->result != RF_OK && !blames(t, p->victim) ? "blames another" : NULL;
     case HOLE_PATH:
-    case HOLE_ONE_WAY: /* Of two that no longer reach each other while others reach both the higher one goes. */
+    case HOLE_ONE_WAY: /* The higher of two goes that no longer reach each other while others reach both. */
         if (job->world > 2)
             return !blames(t, p->victim > p->other ? p->victim : p->other) ? "blames another"
                    : ms > SILENT_MS                                        ? "late"

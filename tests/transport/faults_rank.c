@@ -31,7 +31,7 @@ static void open_descriptors(bool open[MAX_DESCRIPTORS])
     if (directory) closedir(directory);
 }
 
-/* What libraries open once and keep: neither sockets nor what waits for them. */
+/* Descriptors that libraries open once and keep: neither sockets nor what waits for them. */
 static bool is_kept_by_libraries(const char *target)
 {
     return strncmp(target, "/dev/", 5) == 0 || strncmp(target, "/sys/", 5) == 0;

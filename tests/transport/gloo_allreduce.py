@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with `ringfire bench allreduce`, whose ranks share
+"""All-reduce with torch.distributed's gloo backend among forked ranks on loopback, in turns with
+`ringfire-bench allreduce`, whose ranks share
 memory. gloo allocates for each call: it runs with memory that glibc gives back and with memory that
 it keeps, and the faster counts for each size. Prints the medians of the rounds and of their ratios,
 and which won. Needs Debian's python3-torch.
 
-Usage: tests/transport/gloo_allreduce.py [--ringfire PATH] [--ranks N] [--rounds N] [MIB...] (default: 4 ranks, 3 rounds, 1 16 64)"""
+Usage: tests/transport/gloo_allreduce.py [--ringfire PATH] [--ranks N] [--rounds N] [MIB...]
+(default: 4 ranks, 3 rounds, 1 16 64)"""
 import argparse
 import json
 import os
@@ -90,16 +92,21 @@ def best_gloo(world, sizes):
 
 def ringfire(program, world, sizes):
     """The same of the library."""
-    command = [str(program), "bench", "allreduce", "--ranks", str(world), "--seconds", "0.5", "--json"]
+    command = [str(program), "allreduce", "--ranks", str(world), "--seconds", "0.5", "--json"]
     for mib in sizes:
         command += ["--size", "%dM" % mib]
-    results = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=ROUND_SECONDS).stdout)["results"]
-    return [next(r["seconds"] for r in results if r["bytes"] == mib << 20 and r["algorithm"] == "auto") for mib in sizes]
+    results = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE,
+                                        timeout=ROUND_SECONDS).stdout)["results"]
+    return [next(r["seconds"] for r in results if r["bytes"] == mib << 20
+                 and r["algorithm"] == "auto") for mib in sizes]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
-    parser.add_argument("--ringfire", type=pathlib.Path, default=ROOT / "build/release/tools/ringfire")
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("--ringfire", type=pathlib.Path,
+                        default=ROOT / "build/release/tools/ringfire-bench")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("sizes", type=int, nargs="*", default=[1, 16, 64], metavar="MIB")
@@ -113,8 +120,10 @@ def main():
         own, (other, names) = [r[0][i] for r in rounds], zip(*(r[1][i] for r in rounds))
         ratios = sorted(b / a for a, b in zip(own, other))
         own, other = statistics.median(own), statistics.median(other)
-        print("%d ranks, %d MiB: %.3f ms, %.2f GB/s; gloo %.3f ms, %.2f GB/s (%s); %.2f times as fast (%.2f to %.2f)" % (
-            o.ranks, mib, own * 1e3, mib * 1.048576e-3 / own, other * 1e3, mib * 1.048576e-3 / other, statistics.mode(names),
+        print("%d ranks, %d MiB: %.3f ms, %.2f GB/s; gloo %.3f ms, %.2f GB/s (%s); %.2f times as "
+              "fast (%.2f to %.2f)" % (
+            o.ranks, mib, own * 1e3, mib * 1.048576e-3 / own, other * 1e3,
+            mib * 1.048576e-3 / other, statistics.mode(names),
             statistics.median(ratios), ratios[0], ratios[-1]))
 
 

@@ -70,11 +70,11 @@ fleet *fleet_create(uint32_t world, rank_fn fn)
     return f;
 }
 
-void fleet_add_board(fleet *f)
+void fleet_add_liveness(fleet *f)
 {
-    rf_board board;
-    assert_int_equal(rf_board_create(f->world, &board, &f->board), RF_OK);
-    rf_board_close(&board);
+    rf_liveness_page liveness;
+    assert_int_equal(rf_liveness_create(f->world, &liveness, &f->liveness), RF_OK);
+    rf_liveness_close(&liveness);
     for (uint32_t r = 0; r < f->world; r++) {
         f->jobs[r].peer_timeout_ns = 3 * SECOND / 2;
         f->jobs[r].heartbeat_interval_ns = SECOND / 2;
@@ -163,7 +163,7 @@ void fleet_free(fleet *f)
     for (uint32_t r = 0; r < f->world; r++)
         if (f->pids[r]) kill(f->pids[r], SIGKILL);
     fleet_join(f);
-    if (f->board) close(f->board);
+    if (f->liveness) close(f->liveness);
     munmap(f, sizeof(*f));
 }
 
@@ -183,10 +183,10 @@ rf_mesh *rank_join(fleet *f, uint32_t rank, rf_mesh **mesh)
 {
     f->reports[rank].began = rf_now_ns();
     rf_result r = rf_mesh_create(&f->jobs[rank], mesh);
-    rf_board board;
-    if (r == RF_OK && f->board && !(f->boardless >> rank & 1) &&
-        (r = rf_board_open(f->world, f->board, &board)) == RF_OK)
-        rf_mesh_use_board(*mesh, &board);
+    rf_liveness_page liveness;
+    if (r == RF_OK && f->liveness && !(f->without_liveness >> rank & 1) &&
+        (r = rf_liveness_open(f->world, f->liveness, &liveness)) == RF_OK)
+        rf_mesh_use_liveness(*mesh, &liveness);
     rank_note(f, rank, *mesh, r);
     f->reports[rank].stage = r == RF_OK ? 1 : 3;
     return *mesh;

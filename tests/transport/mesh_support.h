@@ -13,7 +13,7 @@
 #define SECOND UINT64_C(1000000000)
 #define MS UINT64_C(1000000)
 
-/* What a rank writes down, in memory that all processes share. */
+/* The notes of a rank, in memory that all processes share. */
 typedef struct rank_report {
     _Atomic int stage;  /* 1: mesh created, 2: seen the end, 3: done */
     rf_result result;   /* of creating, or the status that ended it */
@@ -31,8 +31,8 @@ struct fleet { /* shared memory */
     uint32_t world;
     rf_job jobs[FLEET_MAX];
     rank_report reports[FLEET_MAX];
-    int board;                        /* memory of a board, 0: none */
-    uint32_t boardless;               /* ranks (bits) that do not use it */
+    int liveness;                     /* memory of a liveness page, 0: none */
+    uint32_t without_liveness;        /* ranks (bits) that do not use it */
     _Atomic bool stop;                /* the test's wish: leave in order */
     _Atomic uint32_t deaf[FLEET_MAX]; /* wish: drop all packets of these ranks (bits) from now on */
     rank_fn fn;
@@ -43,8 +43,8 @@ struct fleet { /* shared memory */
 
 /* Peer timeout 1 s, bootstrap 10 s, a key, a port of its own; tests change jobs[] before they start. */
 fleet *fleet_create(uint32_t world, rank_fn fn);
-/* Gives the ranks a board, a peer timeout of 1.5 s and, as large jobs have it, a third of that as interval. */
-void fleet_add_board(fleet *f);
+/* Gives the ranks a liveness page, a peer timeout of 1.5 s and, as large jobs have it, a third of that as interval. */
+void fleet_add_liveness(fleet *f);
 void fleet_start(fleet *f); /* as processes */
 void fleet_start_rank(fleet *f, uint32_t rank);
 void fleet_run_threads(fleet *f); /* as threads, until all have returned */

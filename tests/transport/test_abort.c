@@ -38,7 +38,7 @@ static int leave(rf_comm *comm, const plan *p)
     return 0;
 }
 
-/* What a rank hears that asks only for its status. */
+/* Waits for what a rank hears that asks only for its status. */
 static rf_result watch(rf_comm *comm)
 {
     while (rf_comm_status(comm) == RF_OK) usleep(1000);

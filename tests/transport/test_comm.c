@@ -53,7 +53,7 @@ static double load(rf_dtype type, const void *data, uint64_t i)
     }
 }
 
-/* What type holds of a value. */
+/* The part of a value that a type holds. */
 static double rounded(rf_dtype type, double value)
 {
     int64_t memory = 0;
@@ -321,7 +321,7 @@ static uint64_t bits_of(rf_dtype type, const void *data, uint64_t i)
     return bits;
 }
 
-/* What a sum has to be whatever the order: NaN where one is in it or infinities meet, else the infinity. -0 only where
+/* The result of a sum in whatever order: NaN where one is in it or infinities meet, else the infinity. -0 only where
  * all are -0. NaN is left to itself in maxima and minima. */
 static bool is_possible(rf_dtype type, rf_comm_op op, uint32_t world, uint64_t i, double got)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ranks say before their data connections stand: offers of providers, cards, tokens; honest ones pass and nothing
- * else. */
+/* Messages of ranks before their data connections stand: offers of providers, cards, tokens; honest ones pass and
+ * nothing else. */
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>

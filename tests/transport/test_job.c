@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker makes of parameters and environments: every launcher's, half-set ones, contradictions. */
+/* A worker's job by parameters and environments: every launcher's, half-set ones, contradictions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,7 +141,7 @@ static void test_own(void **state)
     assert_true(job.operation_timeout_ns == 7500000000u);
     assert_false(job.secure);
     assert_false(job.encrypt);
-    /* What the program gives goes first. */
+    /* The program's parameters go first. */
     const rf_comm_params params = { .world_size = 3,
                                     .rank = 1,
                                     .master_address = "host",

@@ -234,10 +234,10 @@ static void test_stopped(void **state)
 }
 
 /* A pause below half the timeout, of one; and of all for much longer, as when a machine is suspended. */
-static void pause_ranks(uint32_t world, bool board)
+static void pause_ranks(uint32_t world, bool liveness)
 {
     fleet *f = fleet_create(world, steady_rank);
-    if (board) fleet_add_board(f);
+    if (liveness) fleet_add_liveness(f);
     fleet_start(f);
     fleet_await(f, 1, 0, 10000);
     sleep_ms(200);
@@ -306,7 +306,7 @@ static void test_large_killed(void **state)
     (void)state;
     for (uint32_t culprit = 0; culprit < LARGE; culprit += 6) {
         fleet *f = fleet_create(LARGE, steady_rank);
-        if (culprit % 12 == 6) fleet_add_board(f);
+        if (culprit % 12 == 6) fleet_add_liveness(f);
         fleet_start(f);
         fleet_await(f, 1, 0, 10000);
         const uint64_t now = rf_now_ns();
@@ -319,18 +319,18 @@ static void test_large_killed(void **state)
 
 /* Rank 0, which is seen stopped by those who look at it, another, and the last: heartbeats, or what takes their place,
  * do not come any more. */
-static void stop_ranks(bool board)
+static void stop_ranks(bool liveness)
 {
     for (uint32_t culprit = 0; culprit < LARGE; culprit += 7) {
         fleet *f = fleet_create(LARGE, steady_rank);
-        if (board) fleet_add_board(f);
+        if (liveness) fleet_add_liveness(f);
         fleet_start(f);
         fleet_await(f, 1, 0, 10000);
-        if (board) sleep_ms(1200); /* until they lie idle */
+        if (liveness) sleep_ms(1200); /* until they lie idle */
         const uint64_t now = rf_now_ns();
         kill(f->pids[culprit], SIGSTOP);
         fleet_await(f, 2, 1u << culprit, 5000);
-        check_loss(f, culprit, now, board ? 2500 : 2000, "silent for");
+        check_loss(f, culprit, now, liveness ? 2500 : 2000, "silent for");
         kill(f->pids[culprit], SIGCONT);
         fleet_await(f, 3, 0, 5000);
         assert_int_equal(f->reports[culprit].result, RF_ERROR_PEER_LOST);
@@ -350,15 +350,15 @@ static void test_board_stopped(void **state)
     stop_ranks(true);
 }
 
-/* The board alone is enough: heartbeats between ranks 0 and 7 would not arrive. Of a rank that does not use it they are
- * still wanted, and it is lost when none come. */
-static void test_board_alone(void **state)
+/* The liveness page alone is enough: heartbeats between ranks 0 and 7 would not arrive. From a rank that does not use
+ * it they are still wanted, and it is lost when none come. */
+static void test_liveness_alone(void **state)
 {
     (void)state;
     for (int without = 0; without < 2; without++) {
         fleet *f = fleet_create(LARGE, steady_rank);
-        fleet_add_board(f);
-        f->boardless = without ? 1u << 7 : 0;
+        fleet_add_liveness(f);
+        f->without_liveness = without ? 1u << 7 : 0;
         fleet_start(f);
         fleet_await(f, 1, 0, 10000);
         sleep_ms(500);
@@ -414,9 +414,9 @@ static void large_leaver(fleet *f, uint32_t rank)
 static void test_large_goodbye(void **state)
 {
     (void)state;
-    for (int board = 0; board < 2; board++) {
+    for (int liveness = 0; liveness < 2; liveness++) {
         fleet *f = fleet_create(LARGE, large_leaver);
-        if (board) fleet_add_board(f);
+        if (liveness) fleet_add_liveness(f);
         for (uint32_t r = 0; r < LARGE; r++) f->jobs[r].peer_timeout_ns = 2 * SECOND;
         fleet_start(f);
         fleet_await(f, 3, 0, 10000);
@@ -678,11 +678,11 @@ TEST_PROGRAM(mesh)
         cmocka_unit_test(test_large_killed),
     };
     const struct CMUnitTest slow[] = {
-        cmocka_unit_test(test_long_stay),     cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_pauses),        cmocka_unit_test(test_black_holes),
-        cmocka_unit_test(test_large_stopped), cmocka_unit_test(test_large_black_holes),
-        cmocka_unit_test(test_large_goodbye), cmocka_unit_test(test_board_stopped),
-        cmocka_unit_test(test_board_alone),
+        cmocka_unit_test(test_long_stay),      cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_pauses),         cmocka_unit_test(test_black_holes),
+        cmocka_unit_test(test_large_stopped),  cmocka_unit_test(test_large_black_holes),
+        cmocka_unit_test(test_large_goodbye),  cmocka_unit_test(test_board_stopped),
+        cmocka_unit_test(test_liveness_alone),
     };
     const bool all = argc < 2;
     int failed = 0;

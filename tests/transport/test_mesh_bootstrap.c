@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong while a job comes together: each error has its name, arrives in time, and reaches everybody who
- * joined. */
+/* Failures while a job comes together: each error has its name, arrives in time, and reaches everybody who joined. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <signal.h>

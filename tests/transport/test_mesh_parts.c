@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "tests/room.h"
 #include "transport/job/host.h"
-#include "transport/mesh/board.h"
+#include "transport/mesh/liveness_page.h"
 #include "transport/mesh/message.h"
 #include "transport/mesh/operations.h"
 #include "transport/mesh/topology.h"
@@ -476,48 +476,50 @@ static void test_operations(void **state)
     rf_operations_destroy(&o);
 }
 
-/* ---- the board ---- */
+/* ---- the liveness page ---- */
 
-static void test_board(void **state)
+static void test_liveness_page(void **state)
 {
     (void)state;
-    rf_board first, second;
+    rf_liveness_page first, second;
     int fd;
-    assert_int_equal(rf_board_create(300, &first, &fd), RF_OK);
-    assert_int_equal(rf_board_open(300, fd, &second), RF_OK);
-    for (uint32_t r = 0; r < 300; r++) assert_int_equal(rf_board_read(&second.lines[r], 5 * S), 0);
+    assert_int_equal(rf_liveness_create(300, &first, &fd), RF_OK);
+    assert_int_equal(rf_liveness_open(300, fd, &second), RF_OK);
+    for (uint32_t r = 0; r < 300; r++) assert_int_equal(rf_liveness_read(&second.lines[r], 5 * S), 0);
     first.lines[299].begun = 7; /* their callers write these, and a sign of life leaves them alone */
     first.lines[299].finished = 6;
-    rf_board_write(&first.lines[299], 5 * S);
-    assert_true(rf_board_read(&second.lines[299], 5 * S) == 5 * S);
-    assert_true(rf_board_read(&second.lines[299], 9 * S) == 5 * S);
+    rf_liveness_write(&first.lines[299], 5 * S);
+    assert_true(rf_liveness_read(&second.lines[299], 5 * S) == 5 * S);
+    assert_true(rf_liveness_read(&second.lines[299], 9 * S) == 5 * S);
     assert_true(second.lines[299].begun == 7 && second.lines[299].finished == 6);
-    assert_int_equal(rf_board_read(&second.lines[298], 9 * S), 0);
+    assert_int_equal(rf_liveness_read(&second.lines[298], 9 * S), 0);
     /* Written while the reader had looked at its clock already; by a process whose clock is another. */
-    assert_true(rf_board_read(&second.lines[299], 5 * S - MS) == 5 * S - MS);
-    assert_int_equal(rf_board_read(&second.lines[299], 3 * S), 0);
-    rf_board_close(&second);
-    /* What is of another size, or could be made shorter while it is read, is not taken. */
-    assert_int_equal(rf_board_open(301, fd, &second), RF_ERROR_CORRUPT_DATA);
+    assert_true(rf_liveness_read(&second.lines[299], 5 * S - MS) == 5 * S - MS);
+    assert_int_equal(rf_liveness_read(&second.lines[299], 3 * S), 0);
+    rf_liveness_close(&second);
+    /* Memory of another size, or that could be made shorter while it is read, is not taken. */
+    assert_int_equal(rf_liveness_open(301, fd, &second), RF_ERROR_CORRUPT_DATA);
     assert_null(second.lines);
     assert_int_not_equal(ftruncate(fd, 64), 0);
     close(fd);
-    rf_board_close(&first);
+    rf_liveness_close(&first);
     const int open_file = memfd_create("test", MFD_CLOEXEC);
     assert_true(open_file >= 0);
-    assert_int_equal(ftruncate(open_file, 300 * (off_t)sizeof(rf_board_line)), 0);
-    assert_int_equal(rf_board_open(300, open_file, &second), RF_ERROR_CORRUPT_DATA);
+    assert_int_equal(ftruncate(open_file, 300 * (off_t)sizeof(rf_liveness_line)), 0);
+    assert_int_equal(rf_liveness_open(300, open_file, &second), RF_ERROR_CORRUPT_DATA);
     close(open_file);
 }
 
 TEST_PROGRAM(mesh_parts)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_join),       cmocka_unit_test(test_table),      cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_failure),    cmocka_unit_test(test_goodbye),    cmocka_unit_test(test_part),
-        cmocka_unit_test(test_relay),      cmocka_unit_test(test_missing),    cmocka_unit_test(test_topology),
-        cmocka_unit_test(test_hosts),      cmocka_unit_test(test_namespaces), cmocka_unit_test(test_settled_addresses),
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_board),
+        cmocka_unit_test(test_join),       cmocka_unit_test(test_table),
+        cmocka_unit_test(test_heartbeat),  cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_goodbye),    cmocka_unit_test(test_part),
+        cmocka_unit_test(test_relay),      cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_topology),   cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_namespaces), cmocka_unit_test(test_settled_addresses),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_liveness_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

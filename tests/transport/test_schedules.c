@@ -283,7 +283,7 @@ static void test_hierarchical_shards(void **state)
                 check_reduce_scatter(world, RF_COMM_HIERARCHICAL, how / 2, hosts);
                 check_all_gather(world, RF_COMM_HIERARCHICAL, how / 2, hosts);
             }
-    /* Of ranks that take turns the shards of a host are not in one piece. */
+    /* The shards of a host are not in one piece where ranks take turns. */
     const uint32_t rows[4] = { 0, 0, 1, 1 }, turns[4] = { 0, 1, 0, 1 };
     uint64_t counts[4] = { 1, 1, 1, 1 };
     for (int kind = RF_COLLECTIVE_REDUCE_SCATTER; kind <= RF_COLLECTIVE_ALL_GATHER; kind++) {
@@ -346,7 +346,7 @@ static void test_broadcast(void **state)
                 }
 }
 
-/* What happens to element `i` in `s`, in order: the ranks it goes to and comes from. */
+/* The story of element `i` in `s`, in order: the ranks it goes to and comes from. */
 static uint32_t story(const rf_collective_schedule *s, uint64_t i, int32_t events[4 * MAX_WORLD])
 {
     uint32_t n = 0;

@@ -90,7 +90,7 @@ static void test_messages(void **state)
     close_ends(&e);
 }
 
-/* What is read but still in use is not written over. */
+/* Memory that is read but still in use is not written over. */
 static void test_borrowed(void **state)
 {
     (void)state;
@@ -323,15 +323,16 @@ static int board_reader(rf_comm *comm, void *user)
     rf_shared *shared;
     EXPECT(rf_shared_create(&(rf_shared_params){ .job = &job, .mesh = mesh, .peers = peers, .depth = 4 }, &shared) ==
            RF_OK);
-    EXPECT(rf_mesh_wants_board(mesh) && mesh->has_board == (rank != 3));
+    EXPECT(rf_mesh_wants_liveness(mesh) && mesh->has_liveness == (rank != 3));
     rf_mesh_begin_operation(mesh, rank + 5, "test");
     rf_mesh_finish_operation(mesh, rank + 5);
     const double end = seconds_now() + 5;
-    for (uint32_t r = 0; mesh->has_board && r < world; r++)
+    for (uint32_t r = 0; mesh->has_liveness && r < world; r++)
         while (r != 3 && rf_mesh_peer_operation(mesh, r) != r + 5 && seconds_now() < end)
             nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
-    for (uint32_t r = 0; mesh->has_board && r < world; r++)
-        EXPECT((mesh->board.lines[r].beat_ns != 0) == (r != 3) && (r == 3 || rf_mesh_peer_operation(mesh, r) == r + 5));
+    for (uint32_t r = 0; mesh->has_liveness && r < world; r++)
+        EXPECT((mesh->liveness.lines[r].beat_ns != 0) == (r != 3) &&
+               (r == 3 || rf_mesh_peer_operation(mesh, r) == r + 5));
     uint8_t mine = 1, all[RANKS_MAX]; /* nobody leaves before all have looked */
     size_t sizes[RANKS_MAX];
     EXPECT(rf_mesh_exchange(mesh, &mine, 1, all, 1, sizes) == RF_OK);
@@ -340,7 +341,7 @@ static int board_reader(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_board(void **state)
+static void test_liveness_page(void **state)
 {
     (void)state;
     assert_int_equal(ranks_run_with_port(RANKS_MAX, board_reader), 0);
@@ -495,7 +496,7 @@ TEST_PROGRAM(shared)
         cmocka_unit_test(test_messages),        cmocka_unit_test(test_borrowed),
         cmocka_unit_test(test_lying_writer),    cmocka_unit_test(test_lying_reader),
         cmocka_unit_test(test_lying_memory),    cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_local_strangers), cmocka_unit_test(test_board),
+        cmocka_unit_test(test_local_strangers), cmocka_unit_test(test_liveness_page),
         cmocka_unit_test(test_chosen),          cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_lying_peer),
     };

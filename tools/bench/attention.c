@@ -15,9 +15,9 @@
 #include <ringfire/strategy.h>
 
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
+#include "net.h"
 #include "options.h"
 
 enum { MOST_ROUNDS = 99, FORMS = 2, LARGEST_LENGTH = 1 << 16 };

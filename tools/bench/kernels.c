@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
+#include "net.h"
 #include "options.h"
 
 typedef struct kernels_options {

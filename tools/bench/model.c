@@ -6,17 +6,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
+#include "net.h"
 #include "options.h"
+#include "replica/strategy.h"
 
 typedef struct model_options {
     const char *device, *json_path;
     uint32_t batch;
     double seconds;
-    bool profile;
+    bool profile, schedule;
     rf_dtype mixed; /* 0: f32 */
     uint32_t steps_per_execution;
 } model_options;
@@ -36,6 +38,7 @@ static const struct argp_option argp_options[] = {
     { "batch", 'b', "N", 0, "Examples per step (default: 64)", 0 },
     { "steps-per-execution", 'e', "N", 0, "Steps that are submitted together (default: 1)", 0 },
     { "profile", 'p', NULL, 0, "Add the time of each operation of the step", 0 },
+    { "schedule", 'S', NULL, 0, "Run one step and print its stages", 0 },
     { "mixed", 'x', "TYPE", 0, "Compute with f16 (and scaled losses) or bf16 where layers can", 0 },
     { "seconds", 's', "X", 0, "Time spent on measuring (default: 5)", 0 },
     JSON_OPTION,
@@ -52,6 +55,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->steps_per_execution = (uint32_t)option_number(state, "--steps-per-execution", text, 1, 1u << 20);
         return 0;
     case 'p': o->profile = true; return 0;
+    case 'S': o->schedule = true; return 0;
     case 'x': o->mixed = bench_narrow_type(state, "--mixed", text); return 0;
     case 's': o->seconds = option_seconds(state, "--seconds", text, 1e-6); return 0;
     case 'j': o->json_path = text ? text : "-"; return 0;
@@ -83,20 +87,6 @@ static double process_start(double fallback)
     return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-static rf_result net_create(const model_options *o, bench_net *n)
-{
-    const rf_shape image = RF_SHAPE(BENCH_SIDE, BENCH_SIDE, 1);
-    rf_layer *layers[BENCH_CNN_LAYERS] = { NULL };
-    n->steps_per_execution = o->steps_per_execution;
-    TRY(bench_net_create_strategy(n, o->device, o->mixed));
-    TRY(bench_cnn_layers(layers));
-    TRY(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));
-    TRY(bench_net_create_optimizer(n, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, o->mixed));
-    TRY(rf_metric_create(n->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &n->accuracy));
-    TRY(bench_net_create_step(n));
-    return bench_net_make_batch(n, o->batch, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
-}
-
 /* Steps for about `seconds`; the best of five slices, so that a busy moment of the machine does not count. */
 static rf_result net_measure(const model_options *o, bench_net *n, model_result *out)
 {
@@ -123,7 +113,9 @@ static rf_result net_measure(const model_options *o, bench_net *n, model_result 
 static rf_result run_model(const model_options *o, bench_net *n, model_result *out)
 {
     const double began = boot_seconds();
-    TRY(net_create(o, n));
+    n->steps_per_execution = o->steps_per_execution;
+    TRY(bench_net_create_strategy(n, o->device, o->mixed));
+    TRY(bench_net_create_cnn(n, o->batch, o->mixed));
     snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(n->strategy, 0));
     rf_per_replica *results[1];
     float loss;
@@ -173,6 +165,26 @@ static int model_report(const model_options *o, double memcpy_rate)
     return code;
 }
 
+static rf_result run_once(const model_options *o, bench_net *n, char **text)
+{
+    TRY(bench_net_create_strategy(n, o->device, o->mixed));
+    TRY(bench_net_create_cnn(n, o->batch, o->mixed));
+    TRY(rf_strategy_run(n->strategy, n->step, &n->batch, NULL));
+    *text = rf_function_schedule_text(n->step);
+    return *text ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static int print_schedule(const model_options *o)
+{
+    bench_net n = { 0 };
+    char *text = NULL;
+    const rf_result r = run_once(o, &n, &text);
+    if (r >= 0) fputs(text, stdout);
+    rf_free(text);
+    bench_net_destroy(&n);
+    return r < 0 ? command_fail() : CODE_OK;
+}
+
 int command_bench_model(int argc, char **argv)
 {
     model_options o = { .batch = 64, .seconds = 5 };
@@ -187,6 +199,7 @@ int command_bench_model(int argc, char **argv)
         NULL
     };
     command_parse(&parser, argc, argv, 0, &o);
+    if (o.schedule) return print_schedule(&o);
     if (!json_can_write(o.json_path)) return CODE_FAILED;
     return model_report(&o, rf_bench_memcpy(64u << 20));
 }

@@ -12,10 +12,10 @@
 #include <ringfire/profile.h>
 
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
 #include "folder.h"
+#include "net.h"
 #include "options.h"
 
 enum { PLAIN, TRACE, EVENTS_STEP, EVENTS_EPOCH, NUM_MODES, MAX_TURNS = 256 };

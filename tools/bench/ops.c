@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
+#include "net.h"
 #include "options.h"
 
 typedef struct ops_options {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/save.h"
 
-#include "bench/net.h"
 #include "clock.h"
+#include "net.h"
 
 #include <math.h>
 #include <stdio.h>

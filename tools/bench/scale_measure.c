@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
 #include "bench/scale.h"
 #include "bench/scale_net.h"
 #include "bench/units.h"
 #include "clock.h"
+#include "net.h"
 
 enum { PORT = 29400, MESSAGES = 60 }; /* the namespaces' own ports; the smallest all-reduces that are timed */
 

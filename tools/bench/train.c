@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "bench/commands.h"
-#include "bench/net.h"
 #include "bench/report.h"
 #include "clock.h"
+#include "net.h"
 #include "options.h"
 #include "ports.h"
 

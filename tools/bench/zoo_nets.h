@@ -3,7 +3,7 @@
 #ifndef RINGFIRE_BENCH_ZOO_NETS_H
 #define RINGFIRE_BENCH_ZOO_NETS_H
 
-#include "bench/net.h"
+#include "net.h"
 
 typedef struct zoo_net {
     bench_net net;

@@ -28,7 +28,7 @@ static bool is_part(const char *name)
     return fnmatch("*.part-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]-*", name, 0) == 0;
 }
 
-/* What should be readable, by its name. Files of other names are listed if they are archives. */
+/* Whether a file should be readable, by its name. Files of other names are listed if they are archives. */
 static bool has_known_name(const char *name)
 {
     return is_part(name) || path_ends_with(name, ".rfck") || is_safetensors(name);

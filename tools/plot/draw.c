@@ -133,7 +133,7 @@ static void draw_axes(plot_canvas *c, const frame *f, const char *x_title)
     c->text(c, f->left + f->width / 2, f->top + f->height + 36, 0, 12, false, FAINT, x_title);
 }
 
-/* What is not finite leaves a gap. A lone point is a dot; few are marked. */
+/* A point that is not finite leaves a gap. A lone point is a dot; few are marked. */
 static void draw_curve(plot_canvas *c, const frame *f, const plot_curve *curve, double *room)
 {
     const plot_series *s = curve->series;

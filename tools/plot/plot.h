@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- what there is (plot_data.c) ---- */
+/* ---- what there is (data.c) ---- */
 
 typedef struct plot_series {
     char *run, *tag; /* printable() */
@@ -28,7 +28,7 @@ bool plot_load_csv(plot_data *data, FILE *file, const char *run);
 void plot_sort(plot_data *data);
 void plot_data_free(plot_data *data);
 
-/* ---- what is drawn (plot.c) ---- */
+/* ---- what is drawn (axis.c) ---- */
 
 enum { PLOT_MAX_CURVES = 64, PLOT_MAX_CHARTS = 32 };
 
@@ -55,7 +55,7 @@ void plot_label(const plot_axis *axis, double value, char *text, size_t size);
 bool plot_range(const plot_chart *chart, double x[2], double y[2]);
 uint32_t plot_rgb(uint32_t color); /* 0xrrggbb */
 
-/* ---- how (plot_draw.c, plot_cairo.c, plot_terminal.c) ---- */
+/* ---- how it is drawn (draw.c, cairo.c, terminal.c) ---- */
 
 typedef struct plot_canvas plot_canvas;
 struct plot_canvas {

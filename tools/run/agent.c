@@ -192,7 +192,7 @@ static void read_commands(agent *a)
     if (got < 0) end_orphaned(a);
 }
 
-/* What a worker leaves behind in its process group ends with it. */
+/* Processes that a worker leaves behind in its group end with it. */
 static void reap_workers(agent *a)
 {
     for (uint32_t i = 0; i < a->order.count; i++) {

@@ -236,7 +236,7 @@ static bool take_frame(attempt *t, agent_link *l, const wire_frame *f)
     return true;
 }
 
-/* What login scripts print comes before an agent's first word; it is shown as the host's. */
+/* The output of login scripts comes before an agent's first word; it is shown as the host's. */
 static bool await_greeting(agent_link *l)
 {
     size_t noise = 0;

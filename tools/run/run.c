@@ -125,46 +125,6 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-static volatile sig_atomic_t pending[_NSIG];
-static sigset_t unblocked;
-static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-enum { NUM_PASSED_ON = sizeof(passed_on) / sizeof(passed_on[0]) };
-
-static void on_signal(int number)
-{
-    pending[number] = 1;
-}
-
-int run_take_signal(void)
-{
-    for (int i = 0; i < NUM_PASSED_ON; i++) {
-        if (!pending[passed_on[i]]) continue;
-        pending[passed_on[i]] = 0;
-        return passed_on[i];
-    }
-    return 0;
-}
-
-const sigset_t *run_unblocked(void)
-{
-    return &unblocked;
-}
-
-static void catch_signals(void)
-{
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (int i = 0; i < NUM_PASSED_ON; i++) sigaddset(&blocked, passed_on[i]);
-    sigprocmask(SIG_BLOCK, &blocked, &unblocked);
-    for (int i = 0; i < NUM_PASSED_ON; i++) {
-        struct sigaction old;
-        sigdelset(&unblocked, passed_on[i]);
-        if (sigaction(passed_on[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue; /* nohup */
-        sigaction(passed_on[i], &(struct sigaction){ .sa_handler = on_signal }, NULL);
-    }
-    signal(SIGPIPE, SIG_IGN);
-}
-
 /* Which hosts take part and with how many workers; 0 with a line in `error`. */
 static uint32_t place_workers(const run_options *o, placement *places, char error[512])
 {
@@ -224,13 +184,13 @@ static int fail_usage(const char *text)
     return CODE_FAILED;
 }
 
-/* What --json tells of the job. */
+/* The end of the job, for --json. */
 typedef struct job_end {
     uint32_t restarts;
     attempt_result last;
 } job_end;
 
-/* What went wrong before or between attempts. */
+/* Ends the job for a reason before or between attempts. */
 static int give_up(job_end *end, const char *error)
 {
     snprintf(end->last.cause, sizeof(end->last.cause), "%s", error);
@@ -244,7 +204,7 @@ static int run_job(run_options *o, job_end *end)
     const char *text = getenv("RINGFIRE_EPOCH");
     uint64_t epoch = text ? strtoull(text, NULL, 10) : 0;
     if (!check_hosts(o, error)) return give_up(end, error);
-    catch_signals();
+    run_catch_signals();
     for (;;) {
         const uint32_t count = place_workers(o, places, error);
         if (count == 0) return give_up(end, error);

@@ -50,6 +50,8 @@ void run_attempt(const run_options *o, const placement *places, uint32_t num_pla
 int run_agent(void);
 double run_now(void);
 
+/* Blocks the signals that are for the workers, and catches them. */
+void run_catch_signals(void);
 /* A signal for the workers that came since the last call, or 0. They arrive only while run_unblocked() is the mask. */
 int run_take_signal(void);
 const sigset_t *run_unblocked(void);

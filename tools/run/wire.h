@@ -49,7 +49,7 @@ int wire_read(wire_reader *reader, int fd);
 bool wire_skip_to_magic(wire_reader *reader, size_t *noise);
 /* The next complete frame: 1, none yet: 0, nonsense: -1. */
 int wire_next(wire_reader *reader, wire_frame *frame);
-/* What a frame says. False: something else. */
+/* These read what a frame says. False: it says something else. */
 bool wire_number(const wire_frame *frame, uint32_t most, uint32_t *out);        /* decimal, all of it */
 bool wire_hello(const wire_frame *frame, const char **version, uint16_t *port); /* port 0: the host has no free one */
 void wire_free(wire_reader *reader);

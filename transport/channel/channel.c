@@ -34,7 +34,8 @@ struct rf_channel {
     rf_hello peer;
     char address[RF_ADDRESS_TEXT];
     atomic_bool shut_down; /* by this side */
-    /* The sending thread's. What ended sending does not end receiving: the peer's last words may still be there. */
+    /* The sending thread's. A failure that ended sending does not end receiving: the peer's last words may still be
+     * there. */
     rf_result send_failed;
     rf_frame_seal seal;
     uint8_t *send_buffer; /* only for encryption */
@@ -286,7 +287,7 @@ rf_result rf_channel_receive(rf_channel *channel, uint16_t *type, const void **b
     const rf_result r = receive_frame(channel, timeout_ns);
     if (r < 0 && r != RF_ERROR_TIMEOUT) {
         channel->receive_failed = r;
-        /* What does not verify came from a stranger: nothing more is sent to it. */
+        /* A frame that does not verify came from a stranger: nothing more is sent to it. */
         if (r == RF_ERROR_CORRUPT_DATA) shutdown(channel->fd, SHUT_RDWR);
     }
     RF_TRY(r);

@@ -14,7 +14,7 @@
 typedef struct rf_channel rf_channel;
 typedef struct rf_listener rf_listener;
 
-/* What a side says of itself in the handshake; covered by the HMAC. */
+/* The words of a side about itself in the handshake; covered by the HMAC. */
 typedef struct rf_hello {
     char role[16]; /* "worker", "ps", ...: who speaks */
     uint32_t rank;

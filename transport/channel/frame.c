@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "transport/channel/wire.h"
 
-/* What a tag covers: part of the nonce, so that a frame's two tags have two. */
+/* The part that a tag covers. It is part of the nonce, so that a frame's two tags have two. */
 enum { PART_HEADER = 0, PART_BODY = 1 };
 /* Insecure frames: the size is anybody's claim, so memory follows the bytes that really come. */
 #define UNPROVEN_STEP ((size_t)64 << 10)

@@ -19,7 +19,7 @@
 
 /* Layout of handshake and frames. */
 #define RF_PROTOCOL_VERSION 1
-/* What the frames mean: raise it whenever a message of mesh, communicator or parameter server changes. */
+/* The version of the frames' meaning: raise it whenever a message of mesh, communicator or parameter server changes. */
 #define RF_WIRE_VERSION 8
 
 #define RF_NONCE_BYTES 32
@@ -89,14 +89,13 @@ typedef struct rf_handshake_verdict {
     size_t message_size;               /* 0: nothing to say */
 } rf_handshake_verdict;
 
-/* What the listener makes of a reply's first RF_HANDSHAKE_HEADER bytes: `accepted` when the rest is worth waiting for.
- */
+/* The listener judges a reply by its first RF_HANDSHAKE_HEADER bytes: `accepted` when the rest is worth waiting for. */
 void rf_handshake_screen(const rf_identity *mine, const char *who, const uint8_t *header, rf_handshake_verdict *out);
-/* What it makes of all RF_REPLY_SIZE bytes, the first of which passed rf_handshake_screen(). */
+/* The listener judges all RF_REPLY_SIZE bytes, the first of which passed rf_handshake_screen(). */
 rf_result rf_handshake_judge(const rf_identity *mine, const char *who, const uint8_t challenge[RF_CHALLENGE_SIZE],
                              const uint8_t reply[RF_REPLY_SIZE], rf_handshake_verdict *out);
 
-/* What the connector makes of the listener's last message: `size` bytes that rf_handshake_peek() let pass. */
+/* The connector judges the listener's last message: `size` bytes that rf_handshake_peek() let pass. */
 rf_result rf_handshake_conclude(const rf_identity *mine, const char *who, const uint8_t challenge[RF_CHALLENGE_SIZE],
                                 const uint8_t reply[RF_REPLY_SIZE], const uint8_t *message, size_t size, rf_hello *peer,
                                 rf_session *session);

@@ -27,7 +27,7 @@ rf_result rf_socket_listen(const char *address, uint16_t port, int *fd, uint16_t
 /* One try at one address. RF_ERROR_PEER_LOST: no listener (yet); RF_ERROR_TIMEOUT; RF_ERROR_IO: this side's trouble.
  */
 rf_result rf_socket_connect(const struct addrinfo *address, uint64_t deadline, int *fd);
-/* What each connection gets, accepted ones too. */
+/* Sets the options of a connection, of accepted ones too. */
 void rf_socket_tune(int fd);
 
 /* All bytes or an error that names `who`: RF_ERROR_PEER_LOST when the connection ends, RF_ERROR_TIMEOUT. */

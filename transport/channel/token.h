@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What proves a data connection between two ranks, and what its keys are made of: HMAC-SHA256, under the pair's link
- * key, of purpose, direction and nonces of both ranks. */
+/* The proof of a data connection between two ranks, of which its keys are made as well: HMAC-SHA256, under the pair's
+ * link key, of purpose, direction and nonces of both ranks. */
 #ifndef RF_TRANSPORT_CHANNEL_TOKEN_H
 #define RF_TRANSPORT_CHANNEL_TOKEN_H
 

@@ -19,7 +19,7 @@ enum {
     RF_ENGINE_EAGER = 16 << 10,            /* a first chunk up to this size travels behind its header */
 };
 
-/* What a rank says of its call, at the head of the first message to a peer. */
+/* The description of a rank's call, at the head of the first message to a peer. */
 typedef struct rf_call_header {
     uint32_t magic;
     uint32_t payload;              /* bytes that follow */
@@ -40,7 +40,7 @@ typedef struct rf_peer {
     uint8_t *in, *out; /* RF_HEADER_MESSAGE each */
     rf_call_header header;
     rf_fabric_op in_op, out_op;
-    /* Of the current call. */
+    /* The state of the current call. */
     rf_header_state in_state, out_state;
     bool in_merged, out_merged; /* the first chunk comes with the header */
     uint32_t in_payload;        /* its bytes */

@@ -57,7 +57,7 @@ int32_t rf_engine_awaited(const rf_engine *e)
 
 /* ---- what depends on what ---- */
 
-/* What is empty overlaps nothing, wherever it stands: nothing is ever received into it, for others to wait for. */
+/* An empty place overlaps nothing, wherever it stands: nothing is ever received into it, for others to wait for. */
 static bool places_overlap(rf_place a, uint64_t a_count, rf_place b, uint64_t b_count)
 {
     return a_count > 0 && b_count > 0 && a.space == b.space && a.begin < b.begin + b_count &&
@@ -149,7 +149,8 @@ static uint8_t *bounce_slot(const rf_engine *e, bool out, uint64_t slot)
     return e->bounce + (out ? RF_ENGINE_IN + slot % RF_ENGINE_OUT : slot % RF_ENGINE_IN) * RF_ENGINE_SLOT;
 }
 
-/* What travels: `parts` of the message, made ready in the slot's bounce buffer where memory and wire differ. */
+/* Prepares what travels: `parts` of the message, made ready in the slot's bounce buffer where memory and wire
+ * differ. */
 static rf_result chunk_prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, bool merged, struct iovec parts[2],
                                void *descriptors[2], uint32_t *num_parts)
 {
@@ -297,7 +298,7 @@ rf_result rf_engine_header_came(rf_engine *e, rf_peer *peer)
     return RF_OK;
 }
 
-/* What came, into place. */
+/* Brings what came into its place. */
 static rf_result use_chunk(rf_engine *e, rf_chunk *chunk)
 {
     const rf_collective_step *step = &e->schedule.items[chunk->step];

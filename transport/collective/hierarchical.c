@@ -93,7 +93,7 @@ static rf_result reduce_build(rf_collective_schedule *s, const hierarchy *h, uin
     rf_space source;
     RF_TRY(chain_sums(s, h, count, RF_SPACE_OUTPUT, &source));
     uint32_t round = h->longest - 1;
-    /* What the leaders do takes as many rounds on every rank. */
+    /* The leaders' part takes as many rounds on every rank. */
     rf_collective_schedule unused = { 0 }, *among = h->host.index == 0 ? s : &unused;
     const rf_result r = count <= FEW ? rf_doubling_all_reduce(among, &h->among, count, &source, &round)
                                      : rf_ring_all_reduce(among, &h->among, count, slice, &source, &round);
@@ -145,7 +145,7 @@ static uint64_t host_count(const shard_map *map, uint32_t host)
     return map->hosts[host + 1] - map->hosts[host];
 }
 
-/* Of host number `host`, the shard of its first rank. */
+/* The size of the shard of the first rank on host number `host`. */
 static uint64_t head_count(const hierarchy *h, const shard_map *map, uint32_t host)
 {
     const uint32_t first = h->leaders[host];
@@ -175,7 +175,7 @@ static rf_result ring_part(rf_collective_schedule *s, const rf_group *g, uint32_
 
 /* The ring of ring.c with a host's shards for a rank's, the sums of the host at `source`. In the last step, which is
  * two rounds, this rank's own shard comes straight into the output, and those of the ranks behind it in place of the
- * host's sums. What is on its way takes turns in two buffers, behind those sums where these are in scratch. */
+ * host's sums. Data on its way takes turns in two buffers, behind those sums where these are in scratch. */
 static rf_result ring_scatter(rf_collective_schedule *s, const hierarchy *h, const shard_map *map, rf_space source,
                               uint32_t round)
 {

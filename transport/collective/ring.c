@@ -92,7 +92,7 @@ static uint64_t *part_begins(const uint64_t *counts, uint32_t n, uint64_t *large
     return begins;
 }
 
-/* What is on its way is neither in the input, which is not ours to change, nor in the output, which has room for one
+/* Data on its way is neither in the input, which is not ours to change, nor in the output, which has room for one
  * shard: two buffers of scratch take turns. */
 rf_result rf_ring_reduce_scatter(rf_collective_schedule *s, const rf_group *g, const uint64_t *counts)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all algorithms make their schedules of. */
+/* Steps of which all algorithms make their schedules. */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which algorithm RF_COMM_AUTO takes: a table for small worlds and few bytes, and for many ranks, where the rounds of a
- * ring cost more than its bytes, what a model of the time says. The model is that of `ringfire bench scale`
+ * ring cost more than its bytes, what a model of the time says. The model is that of `ringfire-bench scale`
  * (tools/bench/scale_model.h), with its network; tests compare. It counts in whole numbers, because all ranks must come
  * to the same decision whatever their compilers make of fractions. */
 #include "transport/collective/schedule.h"
@@ -13,7 +13,7 @@ typedef struct selection {
 } selection;
 
 /* The first row that fits. Few bytes want few rounds, many want every link busy with a share. Measured on loopback with
- * `ringfire bench allreduce`. */
+ * `ringfire-bench allreduce`. */
 static const selection selections[] = {
     { RF_COLLECTIVE_BARRIER, UINT32_MAX, UINT64_MAX, RF_COMM_RECURSIVE_DOUBLING },
     { RF_COLLECTIVE_ALL_REDUCE, 4, 64u << 10, RF_COMM_RECURSIVE_DOUBLING },

@@ -62,7 +62,7 @@ static rf_result exchange_cards(rf_fabric *f, const rf_fabric_card *mine)
     return r;
 }
 
-/* What goes over the network: libfabric, and the connections to all ranks that do not share memory with this one. */
+/* Opens the network: libfabric, and the connections to all ranks that do not share memory with this one. */
 static rf_result open_network(rf_fabric *f, const bool *peers)
 {
     uint32_t num_links = 0;

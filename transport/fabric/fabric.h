@@ -69,7 +69,7 @@ rf_result rf_fabric_receive(rf_fabric *fabric, uint32_t peer, void *data, size_t
  * change it. It goes back with rf_fabric_return(), in the order in which messages came. */
 rf_result rf_fabric_borrow(rf_fabric *fabric, uint32_t peer, size_t size, rf_fabric_op *op);
 void rf_fabric_return(rf_fabric *fabric, rf_fabric_op *op);
-/* What has ended: up to `max`, also operations that failed (op->error). */
+/* Lists operations that have ended: up to `max`, also operations that failed (op->error). */
 rf_result rf_fabric_poll(rf_fabric *fabric, rf_fabric_op **done, uint32_t max, uint32_t *count);
 /* Sleeps until there may be something to poll, rf_fabric_wake() is called or the time is over. */
 rf_result rf_fabric_wait(rf_fabric *fabric, uint64_t timeout_ns);

@@ -35,7 +35,7 @@ static void remember_handlers(struct sigaction before[NUM_SIGNALS])
     for (size_t i = 0; i < NUM_SIGNALS; i++) sigaction(signals[i], NULL, &before[i]);
 }
 
-/* What such libraries installed makes way for what was there; handlers of anybody else stay. */
+/* Handlers that such libraries installed make way for those that were there; handlers of anybody else stay. */
 static void drop_foreign_handlers(const struct sigaction before[NUM_SIGNALS])
 {
     for (size_t i = 0; i < NUM_SIGNALS; i++) {

@@ -21,14 +21,14 @@ typedef struct rf_fabric_offer {
 } rf_fabric_offer;
 #define RF_FABRIC_BYTE_ORDER 0x01020304u
 
-/* What a rank tells all others before they connect. */
+/* The card that a rank gives to all others before they connect. */
 typedef struct rf_fabric_card {
     uint32_t address_size;
     uint8_t address[RF_FABRIC_ADDRESS];
     uint8_t nonce[RF_FABRIC_NONCE]; /* fresh: tokens and keys of a connection are never used twice */
 } rf_fabric_card;
 
-/* What comes with a connection request; those of verbs carry 56 bytes at most. */
+/* The token that comes with a connection request; requests of verbs carry 56 bytes at most. */
 typedef struct rf_fabric_token {
     uint32_t magic;
     uint16_t from, to;
@@ -46,8 +46,8 @@ rf_result rf_fabric_agree(const rf_fabric_offer *all, const size_t *sizes, uint3
  * `address_format` (libfabric's) says is in it. RF_ERROR_CORRUPT_DATA. */
 rf_result rf_fabric_check_card(const rf_fabric_card *card, size_t size, uint32_t address_format, uint32_t rank);
 
-/* The rank that says with these bytes that it connects to `to`, or UINT32_MAX when they are none: too few, to
- * another rank, from itself or from outside. The MAC is still to be compared. What follows a token is the provider's
+/* The rank that says with these bytes that it connects to `to`, or UINT32_MAX when they are none: too few, to another
+ * rank, from itself or from outside. The MAC is still to be compared. Bytes that follow a token are the provider's
  * padding. */
 uint32_t rf_fabric_token_read(const void *data, size_t size, uint32_t to, uint32_t world_size, rf_fabric_token *out);
 

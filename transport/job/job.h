@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker knows about its job before it contacts any other. */
+/* A worker's knowledge of its job before it contacts any other. */
 #ifndef RF_TRANSPORT_JOB_JOB_H
 #define RF_TRANSPORT_JOB_JOB_H
 

@@ -116,8 +116,8 @@ static rf_result find_master(const rf_job_env *env, rf_job *job)
                    "host:port of rank 0");
 }
 
-/* What srun starts is a step with a small number. A batch script and salloc's shell may have the number of one, too,
- * but of those that Slurm keeps for itself. */
+/* A step that srun starts has a small number. A batch script and salloc's shell may have the number of one, too, but of
+ * those that Slurm keeps for itself. */
 static bool is_step(const rf_job_env *env)
 {
     const char *step = step_id(env);

@@ -80,8 +80,8 @@ static uint64_t time_since(uint64_t then, uint64_t now)
     return now > then ? now - then : 0;
 }
 
-/* A process that was stopped finds every clock run down, though the others did send all the time. What they sent lies
- * in the sockets, but the newest may still be on its way: they get the lost time back. */
+/* A process that was stopped finds every clock run down, though the others did send all the time. Their messages lie in
+ * the sockets, but the newest may still be on its way: they get the lost time back. */
 void rf_detector_woke(rf_detector *d, uint64_t now, uint64_t planned)
 {
     const uint64_t late = time_since(planned, now);
@@ -158,7 +158,7 @@ static bool is_late(const rf_detector *d, uint32_t r, uint64_t now)
     return d->peers[r].state == CLOSED || (d->peers[r].state == ALIVE && is_silent(d, r, now));
 }
 
-/* Of witnesses that were not asked for long nothing is known: they are neither late nor fresh. */
+/* Nothing is known of witnesses that were not asked for long: they are neither late nor fresh. */
 static bool is_fresh(const rf_detector *d, uint32_t r, uint64_t now)
 {
     return d->peers[r].kind != REMOTE && d->peers[r].state == ALIVE && !is_late(d, r, now) &&
@@ -202,7 +202,8 @@ uint32_t rf_detector_late(const rf_detector *d, uint64_t now, uint32_t *ranks)
     return count;
 }
 
-/* What those we hear say of `rank`, if it is connected to them: how many speak (since `from`), how many miss it. */
+/* Counts what those we hear say of `rank`, if it is connected to them: how many speak (since `from`), how many miss
+ * it. */
 static void count_votes(const rf_detector *d, uint32_t rank, uint64_t from, uint64_t now, uint32_t *speak,
                         uint32_t *miss)
 {
@@ -279,8 +280,8 @@ static bool judge_silent(const rf_detector *d, uint64_t now, rf_finding *out)
         missed++;
         if (d->peers[r].state == CLOSED || d->peers[r].kind == WITNESS) continue;
         if (time > longest) longest = time;
-        /* Of several that fell silent together (their last heartbeats are up to an interval apart) the lowest, so that
-         * everybody names the same. */
+        /* The lowest of several that fell silent together (their last heartbeats are up to an interval apart) is named,
+         * so that everybody names the same. */
         if (silent == d->world && time + d->interval >= d->timeout) silent = r;
     }
     if (longest < d->timeout) return false;

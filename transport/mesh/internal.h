@@ -72,9 +72,9 @@ struct rf_mesh {
 
     pthread_t thread;
     int wake_fd;
-    rf_detector *detector; /* the thread's */
-    rf_board board;        /* does not change any more once has_board is set */
-    atomic_bool has_board;
+    rf_detector *detector;     /* the thread's */
+    rf_liveness_page liveness; /* does not change any more once has_liveness is set */
+    atomic_bool has_liveness;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -101,8 +101,8 @@ void rf_mesh_wake(rf_mesh *mesh);
 /* The last ones that a rank is known to have begun and finished. */
 void rf_mesh_peer_operations(const rf_mesh *mesh, uint32_t rank, uint64_t *begun, uint64_t *finished);
 /* rf_mesh_abort() without waiting until the reason has left. */
-void rf_mesh_end(rf_mesh *mesh, const rf_mesh_failure *failure);
-/* What the job was doing, to the log, once. */
+void rf_mesh_shut_down(rf_mesh *mesh, const rf_mesh_failure *failure);
+/* Tells the log once what the job was doing. */
 void rf_mesh_log_operations(rf_mesh *mesh);
 /* Puts a frame in the queues of all that are connected (or one: `only` >= 0). Lock held. Without memory nothing is
  * queued. */

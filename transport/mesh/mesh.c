@@ -57,7 +57,7 @@ static void mesh_free(rf_mesh *mesh)
     pthread_mutex_destroy(&mesh->callback_lock);
     pthread_cond_destroy(&mesh->changed);
     if (mesh->wake_fd >= 0) close(mesh->wake_fd);
-    rf_board_close(&mesh->board);
+    rf_liveness_close(&mesh->liveness);
     OPENSSL_cleanse(mesh->link_secret, sizeof(mesh->link_secret));
     rf_free(mesh);
 }
@@ -205,21 +205,21 @@ bool rf_mesh_link_key(const rf_mesh *mesh, uint32_t peer, const char *purpose, u
 
 /* ---- operations ---- */
 
-static rf_board_line *own_line(rf_mesh *mesh)
+static rf_liveness_line *own_line(rf_mesh *mesh)
 {
-    return atomic_load(&mesh->has_board) ? &mesh->board.lines[mesh->assembly.rank] : NULL;
+    return atomic_load(&mesh->has_liveness) ? &mesh->liveness.lines[mesh->assembly.rank] : NULL;
 }
 
 void rf_mesh_begin_operation(rf_mesh *mesh, uint64_t serial, const char *what)
 {
-    rf_board_line *line = own_line(mesh);
+    rf_liveness_line *line = own_line(mesh);
     rf_operations_begin(&mesh->operations, serial, what, rf_now_ns());
     if (line) atomic_store_explicit(&line->begun, serial, memory_order_relaxed);
 }
 
 void rf_mesh_finish_operation(rf_mesh *mesh, uint64_t serial)
 {
-    rf_board_line *line = own_line(mesh);
+    rf_liveness_line *line = own_line(mesh);
     rf_operations_finish(&mesh->operations, serial, rf_now_ns());
     if (line) atomic_store_explicit(&line->finished, serial, memory_order_relaxed);
 }
@@ -231,7 +231,7 @@ uint64_t rf_mesh_peer_operation(const rf_mesh *mesh, uint32_t rank)
     return finished;
 }
 
-bool rf_mesh_wants_board(const rf_mesh *mesh)
+bool rf_mesh_wants_liveness(const rf_mesh *mesh)
 {
     const rf_mesh_table *table = &mesh->assembly.table;
     if (rf_mesh_is_full(mesh->assembly.world)) return false;
@@ -240,11 +240,11 @@ bool rf_mesh_wants_board(const rf_mesh *mesh)
     return false;
 }
 
-void rf_mesh_use_board(rf_mesh *mesh, rf_board *board)
+void rf_mesh_use_liveness(rf_mesh *mesh, rf_liveness_page *liveness)
 {
-    mesh->board = *board;
-    *board = (rf_board){ 0 };
-    atomic_store(&mesh->has_board, true);
+    mesh->liveness = *liveness;
+    *liveness = (rf_liveness_page){ 0 };
+    atomic_store(&mesh->has_liveness, true);
     rf_mesh_wake(mesh);
 }
 

@@ -9,7 +9,7 @@
 #define RF_TRANSPORT_MESH_MESH_H
 
 #include "transport/job/job.h"
-#include "transport/mesh/board.h"
+#include "transport/mesh/liveness_page.h"
 
 typedef struct rf_mesh rf_mesh;
 
@@ -30,10 +30,10 @@ const char *rf_mesh_local_address(const rf_mesh *mesh);
 /* Nanoseconds; the master's word. */
 uint64_t rf_mesh_peer_timeout(const rf_mesh *mesh);
 
-/* Whether ranks on the host of rank 0 are to share a board (board.h): the same on every rank. */
-bool rf_mesh_wants_board(const rf_mesh *mesh);
+/* Whether ranks on the host of rank 0 are to share a liveness page (liveness_page.h): the same on every rank. */
+bool rf_mesh_wants_liveness(const rf_mesh *mesh);
 /* From now on signs of life go through it where they can. Takes it over. Once, before the first operation. */
-void rf_mesh_use_board(rf_mesh *mesh, rf_board *board);
+void rf_mesh_use_liveness(rf_mesh *mesh, rf_liveness_page *liveness);
 
 /* All-gather of small messages over the mesh, in order of calls; at most 60,000 bytes each, sizes may differ.
  * `all` takes world_size slots of `slot` bytes; sizes[r] says how much of slot r is used. One caller at a time. */

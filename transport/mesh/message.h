@@ -94,7 +94,7 @@ size_t rf_mesh_encode_table(const rf_mesh_table *table, uint8_t *data);
 size_t rf_mesh_encode_heartbeat(const rf_mesh_heartbeat *beat, const uint32_t *late, uint8_t *data);
 size_t rf_mesh_encode_failure(const rf_mesh_failure *failure, uint8_t *data);
 void rf_mesh_encode_goodbye(uint64_t begun, uint8_t data[RF_MESH_GOODBYE_BYTES]);
-/* What goes before the data. */
+/* Writes the head that goes before the data. */
 void rf_mesh_encode_part(uint64_t serial, uint8_t head[RF_MESH_PART_HEAD]);
 
 /* The body follows, as it was in the frame of its own. */

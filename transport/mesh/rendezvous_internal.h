@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rank 0's side and the others' side of the rendezvous share. */
+/* Declarations that rank 0's side and the others' side of the rendezvous share. */
 #ifndef RF_TRANSPORT_MESH_RENDEZVOUS_INTERNAL_H
 #define RF_TRANSPORT_MESH_RENDEZVOUS_INTERNAL_H
 

@@ -20,7 +20,8 @@ static uint64_t at_most(const rf_bootstrap *b, uint64_t slice)
     return left < slice ? left : slice;
 }
 
-/* What rank 0 says: RF_OK with `wanted`, RF_ERROR_TIMEOUT for nothing, its failure, or ours in understanding it. */
+/* Hears what rank 0 says: RF_OK with `wanted`, RF_ERROR_TIMEOUT for nothing, its failure, or ours in understanding
+ * it. */
 static rf_result hear_master(rf_bootstrap *b, uint64_t timeout_ns, uint16_t wanted, const void **body, size_t *size)
 {
     uint16_t type;

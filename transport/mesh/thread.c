@@ -37,11 +37,11 @@ typedef struct loop {
     uint64_t next_beat, probe_at, flush_at;
     uint32_t answers; /* to rank 0 since witnesses were last sent a heartbeat */
     bool leaving, stop;
-    bool relays;           /* rank 0 that passes on */
-    bool calm;             /* nothing but heartbeats came in the last turn */
-    const rf_board *board; /* NULL: none */
-    uint64_t write_at;     /* this rank's line of it */
-    int doze_fd;           /* an epoll of what `fds` has, -1: none */
+    bool relays;                      /* rank 0 that passes on */
+    bool calm;                        /* nothing but heartbeats came in the last turn */
+    const rf_liveness_page *liveness; /* NULL: none */
+    uint64_t write_at;                /* this rank's line of it */
+    int doze_fd;                      /* an epoll of what `fds` has, -1: none */
 } loop;
 
 static bool is_writable(const loop *l, uint32_t rank)
@@ -67,7 +67,7 @@ static void end_epoch(loop *l, const rf_mesh_failure *failure)
         (void)!rf_channel_send(l->mesh->assembly.channels[r], RF_MESH_ABORT, &part, 1, SEND_NS);
         peer->send_dead = true;
     }
-    rf_mesh_end(l->mesh, failure);
+    rf_mesh_shut_down(l->mesh, failure);
 }
 
 static void lose_peer(loop *l, uint32_t rank, rf_result result, const char *why)
@@ -94,7 +94,7 @@ static void beat_all(loop *l, bool answer)
     }
 }
 
-/* ---- the board ---- */
+/* ---- the liveness page ---- */
 
 /* All ranks of a host write at the same moments, so that it wakes once and what they need is in its caches; rank 0 half
  * an interval later, a little less, so that it is seen at once when it has left out one of three in a timeout. */
@@ -104,16 +104,17 @@ static uint64_t next_writing(const loop *l, uint64_t now)
     return now < phase ? phase : phase + ((now - phase) / interval + 1) * interval;
 }
 
-static void board_write(loop *l, uint64_t now)
+static void write_liveness(loop *l, uint64_t now)
 {
-    rf_board_write(&l->board->lines[l->rank], now);
+    rf_liveness_write(&l->liveness->lines[l->rank], now);
     l->write_at = next_writing(l, now);
 }
 
 /* Whether this sign of life makes a heartbeat unnecessary: a rank without is not missed yet. */
 static bool is_written(const loop *l, uint32_t rank, uint64_t now)
 {
-    return l->board && rf_board_read(&l->board->lines[rank], now) + l->mesh->assembly.table.peer_timeout_ns / 2 >= now;
+    return l->liveness &&
+           rf_liveness_read(&l->liveness->lines[rank], now) + l->mesh->assembly.table.peer_timeout_ns / 2 >= now;
 }
 
 /* A worker sleeps with this where it can: waking up it looks at no connection, which poll() does twice. Without it
@@ -131,22 +132,23 @@ static int open_doze(const loop *l)
     return fd;
 }
 
-static void board_look(loop *l, uint64_t now)
+static void watch_liveness(loop *l, uint64_t now)
 {
-    if (!l->board) {
-        if (!atomic_load(&l->mesh->has_board)) return;
-        l->board = &l->mesh->board;
+    if (!l->liveness) {
+        if (!atomic_load(&l->mesh->has_liveness)) return;
+        l->liveness = &l->mesh->liveness;
         l->write_at = now;
         l->doze_fd = open_doze(l);
     }
-    if (now >= l->write_at) board_write(l, now);
+    if (now >= l->write_at) write_liveness(l, now);
     for (uint32_t i = 0; i < l->num_links; i++)
         if (rf_detector_watches(l->mesh->detector, l->links[i]))
-            rf_detector_heard_at(l->mesh->detector, l->links[i], rf_board_read(&l->board->lines[l->links[i]], now));
+            rf_detector_heard_at(l->mesh->detector, l->links[i],
+                                 rf_liveness_read(&l->liveness->lines[l->links[i]], now));
 }
 
-/* Of its own accord, those who expect it and do not see it on the board. Rank 0 that passes on wants answers: then the
- * others need no clock. */
+/* Sends heartbeats unasked to those who expect them and do not see this rank on the liveness page. Rank 0 that passes
+ * on wants answers: then the others need no clock. */
 static void beat_watched(loop *l, uint64_t now)
 {
     for (uint32_t i = 0; i < l->num_links; i++) {
@@ -252,7 +254,7 @@ static void take_goodbye(loop *l, uint32_t from, uint32_t rank, const void *body
     if (passed < 0) lose_peer(l, l->rank, passed, NO_MEMORY);
 }
 
-/* What other ranks, and this one, have sent to rank 0 for all. */
+/* Takes what other ranks, and this one, have sent to rank 0 for all. */
 static void take_relay(loop *l, uint32_t from, const uint8_t *data, size_t size)
 {
     rf_mesh_entry entry;
@@ -427,7 +429,7 @@ static void wait_until(loop *l, uint64_t time, uint64_t now)
         for (uint32_t i = 0; i <= l->num_links; i++) l->fds[i].revents = 0;
 }
 
-/* Nothing has to be done but to write to the board and to see rank 0 do so. */
+/* Nothing has to be done but to write to the liveness page and to see rank 0 do so. */
 static bool may_doze(const loop *l, bool idle, uint64_t now)
 {
     return idle && l->doze_fd >= 0 && !l->stop && !l->leaving && !l->probe_at && is_written(l, 0, now) &&
@@ -440,8 +442,8 @@ static bool may_doze(const loop *l, bool idle, uint64_t now)
 typedef struct dozer {
     long (*volatile call)(long number, ...); /* volatile: else the compiler goes by way of the linker's table */
     int fd;
-    const rf_board_line *chief;
-    rf_board_line *own;
+    const rf_liveness_line *chief;
+    rf_liveness_line *own;
     uint64_t interval, patience;
 } dozer;
 
@@ -469,16 +471,17 @@ static uint64_t loop_doze(loop *l, uint64_t now)
     const rf_mesh_table *table = &l->mesh->assembly.table;
     const dozer d = { .call = syscall,
                       .fd = l->doze_fd,
-                      .chief = &l->board->lines[0],
-                      .own = &l->board->lines[l->rank],
+                      .chief = &l->liveness->lines[0],
+                      .own = &l->liveness->lines[l->rank],
                       .interval = table->heartbeat_interval_ns,
                       .patience = table->peer_timeout_ns / 2 };
     for (;;) {
         const uint64_t planned = l->write_at;
         const bool quiet = doze_until(&d, planned, now);
         now = doze_clock(&d);
-        if (!quiet || now > planned + d.interval / 2 || rf_board_read(d.chief, now) + d.patience < now) return planned;
-        rf_board_write(d.own, now);
+        if (!quiet || now > planned + d.interval / 2 || rf_liveness_read(d.chief, now) + d.patience < now)
+            return planned;
+        rf_liveness_write(d.own, now);
         l->write_at = now - now % d.interval + d.interval; /* next_writing(); no worker has a phase */
     }
 }
@@ -541,7 +544,7 @@ static void serve_clocks(loop *l, uint64_t now)
         beat_all(l, true);
     }
     if (now >= l->next_beat) {
-        l->next_beat = l->board ? l->write_at : now + mesh->assembly.table.heartbeat_interval_ns;
+        l->next_beat = l->liveness ? l->write_at : now + mesh->assembly.table.heartbeat_interval_ns;
         beat_watched(l, now);
     }
     pthread_mutex_lock(&mesh->lock);
@@ -570,7 +573,7 @@ static void run_loop(loop *l)
         if (l->probe_at && l->probe_at < wake) wake = l->probe_at;
         if (l->flush_at && l->flush_at < wake) wake = l->flush_at;
         if (flush_until && flush_until < wake) wake = flush_until;
-        if (l->board && l->write_at < wake) wake = l->write_at;
+        if (l->liveness && l->write_at < wake) wake = l->write_at;
         if (may_doze(l, idle, now)) {
             wake = loop_doze(l, now);
             more = true; /* what has come, if anything, is looked at without waiting */
@@ -580,7 +583,7 @@ static void run_loop(loop *l)
 
         now = rf_now_ns();
         rf_detector_woke(mesh->detector, now, wake);
-        board_look(l, now);
+        watch_liveness(l, now);
         take_wishes(l, now);
         serve_events(l, now);
         if (!mesh->ended && !l->stop) judge_peers(l, now);

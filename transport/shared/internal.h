@@ -6,7 +6,7 @@
 #include "transport/shared/segment.h"
 #include "transport/shared/shared.h"
 
-/* What a rank says of itself before ranks of one host meet. */
+/* The card by which a rank presents itself before ranks of one host pair up. */
 typedef struct rf_shared_card {
     uint8_t name[16];              /* of its local socket */
     uint8_t nonce[RF_TOKEN_NONCE]; /* fresh: tokens and keys of a pair are never used twice */
@@ -20,8 +20,8 @@ typedef struct rf_shared_token {
     uint16_t from, to;
     uint8_t mac[RF_TOKEN_MAC];
 } rf_shared_token;
-#define RF_SHARED_TOKEN_MAGIC 0x31536652u /* "RfS1" */
-#define RF_SHARED_BOARD_MAGIC 0x31426652u /* "RfB1": for the board of rank 0 (board.h) */
+#define RF_SHARED_TOKEN_MAGIC 0x31536652u    /* "RfS1" */
+#define RF_SHARED_LIVENESS_MAGIC 0x31426652u /* "RfB1": for the liveness page of rank 0 (liveness_page.h) */
 
 typedef struct rf_shared_pair {
     uint32_t rank;
@@ -52,7 +52,7 @@ struct rf_shared {
 };
 
 /* Makes the pairs, as far as both sides can. Collective. */
-rf_result rf_shared_meet(rf_shared *shared);
+rf_result rf_shared_pair_up(rf_shared *shared);
 /* The token that rank `from` shows to rank `to`, one of which is this one; for what, `magic` says. */
 void rf_shared_make_token(const rf_shared *shared, uint32_t magic, uint32_t from, uint32_t to, rf_shared_token *out);
 /* The rank that may show these bytes to this one, or UINT32_MAX: none. */

@@ -7,9 +7,9 @@
  * Counts are published, and looked at before a sleep, in one order for both sides (sequentially consistent), as wishes
  * to be woken are: no wake-up is lost.
  *
- * What the other side writes is not trusted. Each side works with counts of its own; those of the other side are read
- * once, checked (they never go back, nor further than the memory), and only then used. Bytes of a message may change
- * while they are read: what decides anything must be copied first.
+ * Numbers that the other side writes are not trusted. Each side works with counts of its own; those of the other side
+ * are read once, checked (they never go back, nor further than the memory), and only then used. Bytes of a message may
+ * change while they are read: what decides anything must be copied first.
  */
 #ifndef RF_TRANSPORT_SHARED_RING_H
 #define RF_TRANSPORT_SHARED_RING_H

@@ -15,7 +15,7 @@
 /* The beginning of the shared memory. Side 0 is the lower rank, whose ring 0 it writes. */
 typedef struct rf_shared_head {
     rf_ring_counts rings[2];
-    /* What side 0 and side 1 want to be woken for; RF_WISH_*. The side that fulfils it clears it. */
+    /* The events that side 0 and side 1 want to be woken for; RF_WISH_*. The side that fulfils it clears it. */
     struct {
         _Alignas(RF_RING_LINE) _Atomic uint32_t wish;
     } sides[2];

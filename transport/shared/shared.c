@@ -36,7 +36,7 @@ static rf_result shared_build(rf_shared *s)
     s->pairs = RF_NEW_ARRAY(rf_shared_pair *, s->world_size);
     s->near = RF_NEW_ARRAY(uint32_t, s->world_size);
     if (!s->cards || !s->pairs || !s->near) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(rf_shared_meet(s));
+    RF_TRY(rf_shared_pair_up(s));
     plan_spinning(s);
     return RF_OK;
 }

@@ -57,7 +57,7 @@ rf_result rf_shared_send(rf_shared *shared, uint32_t peer, const struct iovec *p
 rf_result rf_shared_receive(rf_shared *shared, uint32_t peer, void *data, size_t size, rf_shared_op *op);
 /* Gives back what was lent; in the order in which it came. */
 void rf_shared_return(rf_shared *shared, rf_shared_op *op);
-/* What has ended: up to `max`, also operations that failed (op->error). */
+/* Lists operations that have ended: up to `max`, also operations that failed (op->error). */
 uint32_t rf_shared_poll(rf_shared *shared, rf_shared_op **done, uint32_t max);
 
 /* Looks for a moment whether something comes; how long follows from how often that was worth it. */

@@ -3,9 +3,9 @@
 #ifndef RF_EXPONENTS_GLSL
 #define RF_EXPONENTS_GLSL
 
-// A number without the limits of a float's exponent: m * 2^e, where m is in [1, 2) by size, or 0, infinite or NaN. A
-// product that does not fit on the way may fit again, and the totals of blocks would make 0 times infinity of it.
-// Denormal numbers are 0.
+// A number without the limits of a float's exponent: m * 2^e, where m is in [1, 2) by size, or 0,
+// infinite or NaN. A product that does not fit on the way may fit again, and the totals of blocks
+// would make 0 times infinity of it. Denormal numbers are 0.
 struct Wide { float m; int e; };
 
 Wide wide_of(float v)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that the lanes of a subgroup hold in registers, on drivers that run these as the lanes of a SIMD register: each element is
- * read once, however often it is needed, where an invocation that walks a row by itself reads it in every pass. Lane l has the fours
- * l, l + LANES and so on, HELD of them. Fours are aligned in memory: with ODD rows begin and end within one, which they share with
- * their neighbours. A shader defines HELD_ID, the number of the constant, before; ODD is the next one.
+ * Rows that the lanes of a subgroup hold in registers, on drivers that run these as the lanes of a
+ * SIMD register: each element is read once, however often it is needed, where an invocation that
+ * walks a row by itself reads it in every pass. Lane l has the fours l, l + LANES and so on, HELD
+ * of them. Fours are aligned in memory: with ODD rows begin and end within one, which they share
+ * with their neighbours. A shader defines HELD_ID, the number of the constant, before; ODD is the
+ * next one.
  */
 #ifndef RF_HELD_ROWS_GLSL
 #define RF_HELD_ROWS_GLSL
@@ -20,11 +22,13 @@ layout(constant_id = HELD_ID + 1) const bool ODD = false; /* columns are no mult
 #define LANES gl_SubgroupSize /* 8 or 16 */
 
 /* DO(h) for each of a lane's fours; h are literals, so that arrays of fours need no memory. */
-#define FOUR_HELD(DO, h) ONE_HELD(DO, h) ONE_HELD(DO, h + 1u) ONE_HELD(DO, h + 2u) ONE_HELD(DO, h + 3u)
+#define FOUR_HELD(DO, h)                                                                           \
+    ONE_HELD(DO, h) ONE_HELD(DO, h + 1u) ONE_HELD(DO, h + 2u) ONE_HELD(DO, h + 3u)
 #define ONE_HELD(DO, h) if (h < HELD) { DO((h)) }
-#define EACH_HELD(DO)                                                                                                  \
-    FOUR_HELD(DO, 0u) FOUR_HELD(DO, 4u) FOUR_HELD(DO, 8u) FOUR_HELD(DO, 12u)                                           \
-    FOUR_HELD(DO, 16u) FOUR_HELD(DO, 20u) FOUR_HELD(DO, 24u) FOUR_HELD(DO, 28u)
+#define EACH_HELD(DO)                                                                              \
+    FOUR_HELD(DO, 0u)                                                                              \
+    FOUR_HELD(DO, 4u) FOUR_HELD(DO, 8u) FOUR_HELD(DO, 12u) FOUR_HELD(DO, 16u) FOUR_HELD(DO, 20u)   \
+        FOUR_HELD(DO, 24u) FOUR_HELD(DO, 28u)
 
 struct Row {
     uint columns, skip; /* elements of the first four that are those of the row before */
@@ -53,20 +57,21 @@ vec4 held_or(Row r, uint h, vec4 other, vec4 v)
     return mix(other, v, held_has(r, h));
 }
 
-/* Writes a lane's h-th four where `live`; `fours` and `ones` are the same buffer, of u64vec2 and of float. */
-#define HELD_WRITE(fours, ones, live, r, h, value)                                                                       \
-    {                                                                                                                  \
-        const vec4 held_x = value;                                                                                     \
-        const bvec4 held_real = held_middle(h) ? bvec4(true) : held_has(r, h);                                         \
-        const bool held_whole = (live) && all(held_real);                                                              \
-        RF_WRITE4(fours, held_whole, held_at(r, h), held_x)                                                            \
-        if (ODD && !held_middle(h)) {                                                                                  \
-            const bool held_part = (live) && !held_whole;                                                              \
-            if (held_part && held_real.x) ones[held_at(r, h) * 4u] = held_x.x;                                         \
-            if (held_part && held_real.y) ones[held_at(r, h) * 4u + 1u] = held_x.y;                                    \
-            if (held_part && held_real.z) ones[held_at(r, h) * 4u + 2u] = held_x.z;                                    \
-            if (held_part && held_real.w) ones[held_at(r, h) * 4u + 3u] = held_x.w;                                    \
-        }                                                                                                              \
+/* Writes a lane's h-th four where `live`; `fours` and `ones` are the same buffer, of u64vec2 and of
+ * float. */
+#define HELD_WRITE(fours, ones, live, r, h, value)                                                 \
+    {                                                                                              \
+        const vec4 held_x = value;                                                                 \
+        const bvec4 held_real = held_middle(h) ? bvec4(true) : held_has(r, h);                     \
+        const bool held_whole = (live) && all(held_real);                                          \
+        RF_WRITE4(fours, held_whole, held_at(r, h), held_x)                                        \
+        if (ODD && !held_middle(h)) {                                                              \
+            const bool held_part = (live) && !held_whole;                                          \
+            if (held_part && held_real.x) ones[held_at(r, h) * 4u] = held_x.x;                     \
+            if (held_part && held_real.y) ones[held_at(r, h) * 4u + 1u] = held_x.y;                \
+            if (held_part && held_real.z) ones[held_at(r, h) * 4u + 2u] = held_x.z;                \
+            if (held_part && held_real.w) ones[held_at(r, h) * 4u + 3u] = held_x.w;                \
+        }                                                                                          \
     }
 
 #define OTHER(v, distance) subgroupShuffle(v, LANE ^ distance)

@@ -16,7 +16,7 @@
 
 enum { FIELD_BYTES = 256, SHOWN_BYTES = 40 };
 
-/* Of a longer field only the beginning is kept: no number and no name that was asked for is as long. */
+/* Only the beginning of a longer field is kept: no number and no name that was asked for is as long. */
 typedef struct csv_field {
     char text[FIELD_BYTES]; /* without quotes; ends with 0 */
     size_t size;            /* of all of it */
@@ -239,7 +239,7 @@ static char *field_trim(csv_field *f)
     return begin;
 }
 
-/* Of what most tables hold: up to 7 digits, which f32 has exactly. */
+/* The numbers that most tables hold: up to 7 digits, which f32 has exactly. */
 static bool parse_few_digits(const char *text, float *out)
 {
     int32_t value = 0;

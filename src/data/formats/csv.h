@@ -21,7 +21,8 @@ typedef struct rf_csv_plan {
     double fill_value;
 } rf_csv_plan;
 
-/* Checks `params` but for the paths. What the plan holds is freed with rf_csv_plan_free(), also when this fails. */
+/* Checks `params` but for the paths. The contents of the plan are freed with rf_csv_plan_free(), also when this
+ * fails. */
 rf_result rf_csv_plan_make(const rf_csv_params *params, rf_csv_plan *out);
 void rf_csv_plan_free(rf_csv_plan *plan);
 

@@ -100,11 +100,11 @@ uint64_t rf_example_plan_hash(const rf_example_plan *plan)
 
 /* ---- a message ---- */
 
-/* Of unpacking: a list of small numbers that are not packed has two bytes for each, for which protobuf-c takes up to 64
- * while it reads them, and eight afterwards. */
+/* The cost of unpacking: a list of small numbers that are not packed has two bytes for each, for which protobuf-c takes
+ * up to 64 while it reads them, and eight afterwards. */
 enum { MOST_GROWTH = 40 };
 
-/* Of the entries with that key the last one counts, as in every map of a message; NULL: the feature is missing. A value
+/* The last of the entries with that key counts, as in every map of a message; NULL: the feature is missing. A value
  * without a kind is none. */
 static const RfTf__Feature *find_feature(const RfTf__Example *example, const char *name)
 {

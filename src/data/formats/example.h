@@ -17,10 +17,11 @@ typedef struct rf_example_plan {
     rf_example_use uses[RF_MAX_COMPONENTS]; /* one for each component */
 } rf_example_plan;
 
-/* Checks `params` but for the paths. What the plan holds is freed with rf_example_plan_free(), also when this fails. */
+/* Checks `params` but for the paths. The contents of the plan are freed with rf_example_plan_free(), also when this
+ * fails. */
 rf_result rf_example_plan_make(const rf_tfrecord_params *params, rf_example_plan *out);
 void rf_example_plan_free(rf_example_plan *plan);
-/* Of what decides which numbers are read from a message. */
+/* A hash of all that decides which numbers are read from a message. */
 uint64_t rf_example_plan_hash(const rf_example_plan *plan);
 
 /* Fills in an element that was laid out by the plan's spec (rf_element_place()). Unpacking takes no more memory than a

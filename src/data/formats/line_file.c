@@ -86,8 +86,8 @@ static rf_result line_append(const rf_line_reader *r, const uint8_t *bytes, size
     return RF_OK;
 }
 
-/* What the buffer has of the line: up to a line feed, or all. *whole: that was its end. A carriage return is kept back
- * until it is known whether a line feed follows. */
+/* Appends what the buffer has of the line: up to a line feed, or all. *whole: that was its end. A carriage return is
+ * kept back until it is known whether a line feed follows. */
 static rf_result line_extend(rf_line_reader *r, uint8_t *to, size_t most, size_t *size, bool *carriage, bool *whole)
 {
     static const uint8_t return_byte = '\r';

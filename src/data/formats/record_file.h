@@ -28,9 +28,8 @@ typedef struct rf_record_reader rf_record_reader;
 /* `path` and `index` are borrowed. */
 rf_result rf_record_reader_open(const char *path, const rf_record_index *index, rf_record_reader **out);
 void rf_record_reader_close(rf_record_reader **reader);
-/* The bytes of record `number` < index->count, which are valid until the next call; their checksum is right. Of a
- * compressed file the numbers ascend: going back begins again at the front. After a failure the same call tries
- * again. */
+/* The bytes of record `number` < index->count, which are valid until the next call; their checksum is right. Numbers
+ * ascend in a compressed file: going back begins again at the front. After a failure the same call tries again. */
 rf_result rf_record_read(rf_record_reader *reader, uint64_t number, const uint8_t **bytes, size_t *size);
 
 #endif

@@ -54,7 +54,7 @@ rf_result rf_image_convert(const char *path, uint32_t want, rf_array *image)
 
 /* ---- sizes ---- */
 
-/* What a row or column of the result is made of: (1 - part) of `low` and `part` of `high`. */
+/* The parts of a row or column of the result: (1 - part) of `low` and `part` of `high`. */
 typedef struct resize_tap {
     uint32_t low, high;
     float part;

@@ -57,7 +57,7 @@ static void on_jpeg_progress(j_common_ptr z)
     longjmp(in->jump, 1);
 }
 
-/* Of the forms that JPEG may have, those that no reader of photographs knows. */
+/* Whether this is one of JPEG's forms that no reader of photographs knows. */
 static bool is_other_form(int code)
 {
     return code == JERR_BAD_PRECISION || code == JERR_SOF_UNSUPPORTED || code == JERR_ARITH_NOTIMPL ||

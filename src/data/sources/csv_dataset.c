@@ -82,7 +82,7 @@ void rf_csv_plan_free(rf_csv_plan *plan)
     rf_free(plan->uses);
 }
 
-/* Of what decides which numbers are read from a file. */
+/* A hash of all that decides which numbers are read from a file. */
 static uint64_t hash_plan(const rf_csv_plan *plan)
 {
     const uint64_t numbers[] = { (unsigned char)plan->separator, plan->header, plan->fill_empty };

@@ -53,7 +53,7 @@ static size_t shared_directory(const char *const *paths, uint32_t count)
     return length;
 }
 
-/* Of a name without the ending that says how the file is compressed: the content is the same. */
+/* The length of a name without the ending that says how the file is compressed: the content is the same. */
 static size_t unpacked_length(const char *name)
 {
     static const char *const endings[] = { ".gz", ".gzip", ".zlib" };

@@ -29,8 +29,8 @@ uint64_t *rf_files_starts(const rf_dataset *d);
 /* The file that has example `index` < starts[num_files]. */
 uint32_t rf_files_find(const uint64_t *starts, uint32_t num_files, uint64_t index);
 int64_t rf_files_examples(const rf_dataset *d);
-/* Of the names and their order, below the directory that the files share: they may be moved together, and compressed.
- * Not 0. */
+/* A hash of the names and their order, below the directory that the files share: they may be moved together, and
+ * compressed. Not 0. */
 uint64_t rf_files_hash_names(const char *const *paths, uint32_t count);
 /* The `select_files` of every kind. */
 rf_result rf_files_select(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out);

@@ -46,7 +46,7 @@ static const char *text_at(mo_file *f, uint64_t table, uint32_t entry)
     return f->bytes + place;
 }
 
-/* Of the entry with the empty source, lines like those of a mail's head. */
+/* Reads the entry with the empty source, whose lines are like those of a mail's head. */
 static bool says_utf8(const char *description)
 {
     static const char *const names[] = { "UTF-8", "US-ASCII", "ASCII" };

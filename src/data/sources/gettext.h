@@ -11,8 +11,8 @@ typedef struct rf_gettext_pair {
 } rf_gettext_pair;
 
 /* The pairs of a catalogue whose texts have `most` bytes at most; they point into `bytes`. The caller frees `*pairs`
- * with rf_free(). Of plural forms it takes the first one, without their contexts. The entry that describes the file is
- * left out, and so are pairs that are not UTF-8 or lack a translation. */
+ * with rf_free(). It takes the first of plural forms, without their contexts. The entry that describes the file is left
+ * out, and so are pairs that are not UTF-8 or lack a translation. */
 rf_result rf_gettext_parse(const void *bytes, size_t size, uint32_t most, rf_gettext_pair **pairs, uint32_t *count);
 
 #endif

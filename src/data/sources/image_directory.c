@@ -210,7 +210,7 @@ const rf_dataset_kind rf_dataset_kind_images = {
 
 /* ---- creation ---- */
 
-/* Of the files' names below the directory, which may be moved. */
+/* A hash of the files' names below the directory, which may be moved. */
 static uint64_t hash_files(const char *directory, const image_folder *folder)
 {
     const size_t root = strlen(directory);
@@ -222,7 +222,7 @@ static uint64_t hash_files(const char *directory, const image_folder *folder)
     return h;
 }
 
-/* Of the first image that can be read; the first failure where none can. */
+/* Finds the shape of the first image that can be read; returns the first failure where none can. */
 static rf_result find_shape(const image_folder *folder, uint32_t channels, rf_shape *shape)
 {
     rf_error_record first;

@@ -30,7 +30,7 @@ typedef struct cache_store {
     uint64_t appended; /* elements filled in order */
 } cache_store;
 
-/* What a dataset keeps. */
+/* The elements that a dataset keeps. */
 typedef struct cache_data {
     pthread_mutex_t lock;
     cache_store shared;    /* over an indexed input */

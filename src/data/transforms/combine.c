@@ -97,7 +97,7 @@ static rf_result get_zipped(rf_stage *stage, uint64_t index, const rf_element **
     return RF_OK;
 }
 
-/* What one input gave before another failed is used by the next call. */
+/* An element that one input gave before another failed is used by the next call. */
 static rf_result next_zipped(rf_stage *stage, const rf_element **out)
 {
     input_set *set = stage->data;

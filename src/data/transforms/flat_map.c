@@ -60,7 +60,7 @@ static void begin_turn(const rf_stage *stage, cycle_state *c)
     c->current = c->current + 1 < length ? c->current + 1 : 0;
 }
 
-/* What the function makes of `in`, as it has to be. */
+/* Makes a dataset of `in` with the function, and checks it. */
 static rf_result make_dataset(const rf_stage *stage, const rf_element *in, rf_dataset **out)
 {
     const flat_step *step = stage->dataset->data;
@@ -137,7 +137,7 @@ static rf_result pass_over_one(rf_stage *stage)
     return next_of_cycle(stage, NULL);
 }
 
-/* What failed is the dataset whose turn it is, the function, which keeps its element, or the input. */
+/* The failure is that of the dataset whose turn it is, the function, which keeps its element, or the input. */
 static rf_result drop_of_cycle(rf_stage *stage)
 {
     const cycle_state *c = stage->data;

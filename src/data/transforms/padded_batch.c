@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * padded batch: elements of unequal length in batches of few shapes. An element waits in the bucket of the smallest
- * border that it fits in; a bucket that is full is the next batch. What is left at the end comes in order of the
- * borders. The order depends on the elements alone.
+ * border that it fits in; a bucket that is full is the next batch. The elements that are left at the end come in order
+ * of the borders. The order depends on the elements alone.
  */
 #include <math.h>
 #include <string.h>

@@ -51,7 +51,7 @@ static bool is_reordered(const rf_dataset *d)
     return reordered;
 }
 
-/* What the part is a part of: the nearest step below that is itself a part, or changes the order. */
+/* The whole that the part is taken from: the nearest step below that is itself a part, or changes the order. */
 static rf_dataset *find_whole(const rf_dataset *in)
 {
     const rf_dataset *d = in;

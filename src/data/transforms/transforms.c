@@ -201,7 +201,7 @@ static rf_result pass_over_windowed(rf_stage *stage)
     return r == RF_OK ? rf_stage_pass_over(stage->input) : r;
 }
 
-/* What failed may lie on the way to the next element, which stays the next one then. */
+/* The element that failed may lie on the way to the next one, which stays the next one then. */
 static rf_result drop_windowed(rf_stage *stage)
 {
     const rf_dataset *d = stage->dataset;
@@ -279,7 +279,7 @@ static rf_result get_batch(rf_stage *stage, uint64_t index, const rf_element **o
     return RF_OK;
 }
 
-/* What was gathered before a failure stays for the next call. */
+/* Elements that were gathered before a failure stay for the next call. */
 static rf_result next_batch(rf_stage *stage, const rf_element **out)
 {
     uint64_t *size = &stage->count; /* not indexed: the field is free */

@@ -98,7 +98,7 @@ static void look_at_manifest(rf_absence_facts *f, const char *path)
     if (strstr(why, "wrong ELF class")) f->num_manifests--; /* another architecture's, which the loader passes over */
 }
 
-/* Of what is in a folder the loader takes such files alone. */
+/* The loader takes such files alone from a folder. */
 static void look_at_entry(rf_absence_facts *f, const char *path, const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -174,7 +174,7 @@ static void look_at_node(rf_absence_facts *f, const char *path, const char *name
     if (n->denied && st.st_gid != 0) look_at_group(st.st_gid, n);
 }
 
-/* Of GPUs' kernel drivers: what Vulkan's drivers open. */
+/* Looks at a device of a GPU's kernel driver, which Vulkan's drivers open. */
 static void look_at_device(rf_absence_facts *f, const char *path, const char *name)
 {
     const bool nvidia =

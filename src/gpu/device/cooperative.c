@@ -73,7 +73,8 @@ static bool is_power(uint32_t x)
     return x > 0 && (x & (x - 1)) == 0;
 }
 
-/* What the kernels' tiles are made of: divides 16 x 16, 32 summands and whole vectors of four for each lane. */
+/* Whether the kernels' tiles can be made of it: it divides 16 x 16, 32 summands and whole vectors of four for each
+ * lane. */
 static bool is_usable(const rf_gpu_matrix *m, uint32_t type, uint32_t subgroup)
 {
     return m->a == type && m->b == type && m->c == VK_COMPONENT_TYPE_FLOAT32_KHR &&

@@ -93,8 +93,8 @@ static uint32_t count_compute_units(const rf_gpu *gpu, VkPhysicalDevice physical
     return nv.shaderSMCount + amd.activeComputeUnitCount + arm.shaderCoreCount; /* two of them are 0 */
 }
 
-/* Of host memory that buffers like ours can be made of. Some drivers have the extension and take such memory for images
- * alone. */
+/* The alignment of host memory that buffers like ours can be made of. Some drivers have the extension and take such
+ * memory for images alone. */
 static uint64_t find_import_alignment(const rf_gpu *gpu, VkPhysicalDevice physical)
 {
     if (!gpu->vk.GetPhysicalDeviceExternalBufferProperties) return 0;
@@ -138,8 +138,8 @@ static void take_features(const rf_gpu *gpu, VkPhysicalDevice physical, bool siz
     out->features11.pNext = out->features12.pNext = NULL;
 }
 
-/* AMD's processors take a lane out of a register of 512 bits that was just stored, whichever lane it is. Of those of
- * other makers this is not known. */
+/* AMD's processors take a lane out of a register of 512 bits that was just stored, whichever lane it is. It is not
+ * known of other makers' processors. */
 static bool processor_forwards_stores(void)
 {
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -42,8 +42,8 @@ static bool is_same_hardware(const rf_device_info *a, const rf_device_info *b)
     return strcmp(a->pci_address, b->pci_address) == 0 && (same_uuid || strcmp(a->driver_name, b->driver_name) != 0);
 }
 
-/* What the kernels were measured on goes before other drivers of the same GPU, a layer above another interface after
- * them. */
+/* The driver that the kernels were measured on goes before others of the same GPU, a layer above another interface
+ * after them. */
 static int driver_rank(const rf_device_info *info)
 {
     static const struct {
@@ -55,7 +55,7 @@ static int driver_rank(const rf_device_info *info)
     return text_contains(info->name, "(radv", 5) ? 1 : 0;
 }
 
-/* Of two drivers of one device, both in one list. */
+/* Compares two drivers of one device, both in one list. */
 static bool is_better_driver(const rf_device_info *a, const rf_device_info *b)
 {
     const int rank_a = driver_rank(a), rank_b = driver_rank(b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver says about a failure beyond its code, as the end of a message. Every text is "" where it says nothing.
- */
+/* Diagnoses: a driver's words about a failure beyond its code, as the end of a message. Every text is "" where it says
+ * nothing. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

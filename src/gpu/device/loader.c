@@ -11,7 +11,7 @@
 
 /* ---- entry points ---- */
 
-/* What the loader is called, in the order these are tried. MoltenVK is a driver that exports what a loader does. */
+/* The loader's names, in the order in which they are tried. MoltenVK is a driver that exports what a loader does. */
 static const char *const loader_names[] = {
     "libvulkan.so.1",    /* Linux, BSD */
     "libvulkan.so",      /* Android */

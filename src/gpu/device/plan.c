@@ -192,16 +192,16 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Of a middling device of its kind, where no extension tells. Software counts as a small GPU: kernels for GPUs are the
- * last choice there, and run as they do on one. */
+/* The figure of a middling device of its kind, where no extension tells it. Software counts as a small GPU: kernels for
+ * GPUs are the last choice there, and run as they do on one. */
 static uint32_t assumed_compute_units(const rf_gpu_snapshot *s)
 {
     const VkPhysicalDeviceType type = s->properties.deviceType;
     return type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 40;
 }
 
-/* What the compilers do not say and were seen to spill beyond: ANV in subgroups of the least size, Turnip on Adreno
- * 6xx, whose devices it numbers by generation. */
+/* A limit that compilers do not say, beyond which they were seen to spill: ANV in subgroups of the least size, Turnip
+ * on Adreno 6xx, whose devices it numbers by generation. */
 static uint32_t few_registers(const rf_gpu_snapshot *s)
 {
     const bool adreno6 = s->properties.vendorID == 0x5143 && s->properties.deviceID >> 24 == 6;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocking copies between the host and buffers. What the host cannot map is copied through a buffer of two halves:
- * while the device copies one, the host fills or empties the other.
+ * Blocking copies between the host and buffers. Memory that the host cannot map is copied through a buffer of two
+ * halves: while the device copies one, the host fills or empties the other.
  */
 #include <string.h>
 

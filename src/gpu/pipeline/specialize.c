@@ -9,16 +9,16 @@
  * Branches of selections on a known condition become jumps; loops and switches stay as they are. A module in which
  * something is not understood is left to the driver whole.
  *
- * What a loop's bounds are is plain now to whatever unrolls loops that ask for it. SwiftShader does so without a limit:
- * modules of a few kilobytes take gigabytes. There these loops ask for nothing: they stay the loops that they are for
- * it where a constant of specialization bounds them.
+ * A loop's bounds are plain now to whatever unrolls loops that ask for it. SwiftShader does so without a limit: modules
+ * of a few kilobytes take gigabytes. There these loops ask for nothing: they stay the loops that they are for it where
+ * a constant of specialization bounds them.
  */
 #include <string.h>
 
 #include "base/spirv.h"
 #include "gpu/internal.h"
 
-/* Of an id. */
+/* Knowledge of an id. */
 typedef struct id_known {
     uint32_t at;    /* where it is defined, in words; 0: nowhere */
     uint32_t value; /* where is_known: a boolean, or a constant of 32 bits */
@@ -139,7 +139,7 @@ static void constant_read(module *m, uint32_t at, bool is_word)
     }
 }
 
-/* Of booleans and numbers of 32 bits, whatever their kind. */
+/* True for booleans and numbers of 32 bits, whatever their kind. */
 static bool type_is_word(module *m, uint32_t type)
 {
     const uint32_t at = id_find(m, type)->at;
@@ -278,7 +278,7 @@ static void blocks_visit(module *m)
         uint32_t count = block_successors(m, block, labels, MOST_SUCCESSORS);
         for (uint32_t i = 0; i < count; i++) block_of(m, labels[i])->edges++;
         if (block->merge && !block->target) {
-            /* What a merge instruction names must be there. */
+            /* The label that a merge instruction names must be there. */
             labels[count++] = m->words[block->merge + 1];
             if (code_at(m, block->merge) == SPIRV_LOOP_MERGE) labels[count++] = m->words[block->merge + 2];
             for (uint32_t i = 0; i < (code_at(m, block->merge) == SPIRV_LOOP_MERGE ? 2u : 1u); i++)

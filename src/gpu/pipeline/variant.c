@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a recording dispatches that its driver has not compiled yet; precompile.c compiles it before the recording is
- * submitted. */
+/* Pipelines that a recording dispatches and its driver has not compiled yet; precompile.c compiles them before the
+ * recording is submitted. */
 #include <string.h>
 
 #include "gpu/internal.h"

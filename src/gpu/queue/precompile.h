@@ -3,8 +3,8 @@
  * Compiling ahead on drivers that compile a pipeline at its first dispatch, one after the other in the thread of the
  * queue (caps->compiles_at_dispatch). Before recordings are submitted whose pipelines were never dispatched, each of
  * these is dispatched once with an empty grid, the longest first. When this takes long, further devices of the same
- * kind do the same for some of them, each in a thread of its own. What those compile reaches the first device through
- * the driver's cache on disk. With a driver whose cache is warm no second device is opened.
+ * kind do the same for some of them, each in a thread of its own. Their results reach the first device through the
+ * driver's cache on disk. With a driver whose cache is warm no second device is opened.
  */
 #ifndef RF_GPU_PRECOMPILE_H
 #define RF_GPU_PRECOMPILE_H
@@ -21,7 +21,7 @@ typedef struct rf_gpu_texel_forms {
 } rf_gpu_texel_forms;
 /* Behind each buffer on such drivers. No kernel looks at what is beyond a tensor's end. */
 #define RF_GPU_TEXEL_SPARE UINT64_C(256)
-/* What is bound there, in a buffer of so many bytes. */
+/* Adds what is bound there, in a buffer of so many bytes. */
 void rf_gpu_texel_forms_add(rf_gpu_texel_forms *forms, uint32_t at, const rf_gpu_binding *binding,
                             uint64_t buffer_size);
 /* Devices to open besides the first, for so many variants on so many CPUs. */

@@ -12,7 +12,7 @@
 #define DEVICE_WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
 #define DEVICE_ACCESS (VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT | DEVICE_WRITES)
 
-/* Of what the device has done so far against what comes. */
+/* Orders what the device has done so far before what comes. */
 static void recording_barrier(rf_gpu_recording *rec, VkPipelineStageFlags to, VkAccessFlags to_access)
 {
     const VkMemoryBarrier memory = {
@@ -459,8 +459,8 @@ rf_result rf_gpu_recording_end(rf_gpu_recording *rec)
 {
     RF_TRY(check_open(rec));
     rf_gpu_device *device = rec->device;
-    /* Whatever the device does next comes after this, and sees what was written; so does the host. What the host has
-     * written is seen by all that is submitted later. */
+    /* Whatever the device does next comes after this, and sees what was written; so does the host. All that is
+     * submitted later sees what the host has written. */
     recording_barrier(rec, DEVICE_STAGES | VK_PIPELINE_STAGE_HOST_BIT, DEVICE_ACCESS | VK_ACCESS_HOST_READ_BIT);
     RF_VK_TRY(device, device->vk.EndCommandBuffer(rec->commands), "ending '%s'", rec->name);
     rec->ended = true;

@@ -8,24 +8,25 @@
 
 rf_result rf_balancing_create(rf_strategy *s, rf_balance_mode mode)
 {
-    rf_balancing *b = &s->balancing;
+    rf_balancing *b = &s->members.balancing;
     RF_TRY(rf_test_aid("RINGFIRE_TEST_MEMORY", &b->bounded, &b->bound));
-    b->automatic = mode == RF_BALANCE_AUTO && s->num_replicas > 1;
+    b->automatic = mode == RF_BALANCE_AUTO && s->members.num_replicas > 1;
     if (b->automatic) {
-        RF_TRY(rf_balance_create(s->num_replicas, s->shares, &b->balance));
-        b->examples = RF_NEW_ARRAY(uint32_t, s->num_replicas);
-        b->seconds = RF_NEW_ARRAY(double, s->num_replicas);
-        b->news = RF_NEW_ARRAY(rf_replica_news, s->num_local);
+        RF_TRY(rf_balance_create(s->members.num_replicas, s->members.shares, &b->balance));
+        b->examples = RF_NEW_ARRAY(uint32_t, s->members.num_replicas);
+        b->seconds = RF_NEW_ARRAY(double, s->members.num_replicas);
+        b->news = RF_NEW_ARRAY(rf_replica_news, s->members.num_local);
         if (!b->examples || !b->seconds || !b->news) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    if (b->automatic || rf_env("RINGFIRE_TEST_SLOW")) return rf_pace_create(s->first, s->num_local, &b->pace);
+    if (b->automatic || rf_env("RINGFIRE_TEST_SLOW"))
+        return rf_step_timing_create(s->members.first, s->members.num_local, &b->timing);
     return RF_OK;
 }
 
 void rf_balancing_free(rf_strategy *s)
 {
-    rf_balancing *b = &s->balancing;
-    rf_pace_destroy(&b->pace);
+    rf_balancing *b = &s->members.balancing;
+    rf_step_timing_destroy(&b->timing);
     rf_balance_free(&b->balance);
     rf_free(b->examples);
     rf_free(b->seconds);
@@ -36,22 +37,22 @@ void rf_balancing_free(rf_strategy *s)
 
 rf_result rf_balancing_split(const rf_strategy *s, uint64_t examples, uint32_t unit, uint32_t *counts)
 {
-    if (!s->balancing.automatic) {
-        rf_split_units(examples, unit, s->shares, s->num_replicas, counts);
+    if (!s->members.balancing.automatic) {
+        rf_split_units(examples, unit, s->members.shares, s->members.num_replicas, counts);
         return RF_OK;
     }
-    if (rf_balance_split(&s->balancing.balance, examples, unit, counts)) return RF_OK;
+    if (rf_balance_split(&s->members.balancing.balance, examples, unit, counts)) return RF_OK;
     uint64_t most = 0;
-    for (uint32_t r = 0; r < s->num_replicas; r++) most += counts[r];
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) most += counts[r];
     return RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY,
                    "the memory of all %u replicas together holds %llu examples of this step, not %llu; use smaller "
                    "batches",
-                   s->num_replicas, (unsigned long long)most, (unsigned long long)examples);
+                   s->members.num_replicas, (unsigned long long)most, (unsigned long long)examples);
 }
 
 void rf_balancing_spread(const rf_strategy *s, uint32_t rank, uint64_t rows, uint32_t unit, uint32_t *counts)
 {
-    const uint32_t first = s->world.first[rank], count = s->world.first[rank + 1] - first;
+    const uint32_t first = s->members.world.first[rank], count = s->members.world.first[rank + 1] - first;
     uint64_t planned = 0;
     for (uint32_t r = 0; r < count; r++) planned += counts[first + r];
     if (planned == rows) return;
@@ -63,7 +64,7 @@ void rf_balancing_spread(const rf_strategy *s, uint32_t rank, uint64_t rows, uin
 
 bool rf_balancing_refuse(rf_strategy *s, uint32_t index, uint32_t examples)
 {
-    rf_balancing *b = &s->balancing;
+    rf_balancing *b = &s->members.balancing;
     if (!b->automatic || examples == 0) return false;
     /* A quarter less each time: the limit is found soon, and little memory is left unused. */
     b->news[index].limit = examples - (examples + 3) / 4;
@@ -75,30 +76,30 @@ bool rf_balancing_refuse(rf_strategy *s, uint32_t index, uint32_t examples)
 
 void rf_balancing_measured(rf_strategy *s, const uint32_t *counts, uint32_t unit)
 {
-    if (!s->balancing.automatic) return;
-    s->balancing.unit = unit;
-    memcpy(s->balancing.examples, counts, s->num_replicas * sizeof(counts[0]));
-    s->balancing.measured = true;
+    if (!s->members.balancing.automatic) return;
+    s->members.balancing.unit = unit;
+    memcpy(s->members.balancing.examples, counts, s->members.num_replicas * sizeof(counts[0]));
+    s->members.balancing.measured = true;
 }
 
-void rf_balancing_tell(rf_strategy *s)
+void rf_balancing_make_news(rf_strategy *s)
 {
-    rf_balancing *b = &s->balancing;
+    rf_balancing *b = &s->members.balancing;
     if (!b->automatic) return;
     double *seconds = b->seconds; /* room */
     if (b->measured)
-        rf_pace_take(b->pace, seconds);
+        rf_step_timing_take(b->timing, seconds);
     else
-        memset(seconds, 0, s->num_local * sizeof(seconds[0]));
-    for (uint32_t r = 0; r < s->num_local; r++) b->news[r].seconds = seconds[r];
+        memset(seconds, 0, s->members.num_local * sizeof(seconds[0]));
+    for (uint32_t r = 0; r < s->members.num_local; r++) b->news[r].seconds = seconds[r];
 }
 
-void rf_balancing_hear(rf_strategy *s, const rf_replica_news *all, bool *again)
+void rf_balancing_take_news(rf_strategy *s, const rf_replica_news *all, bool *again)
 {
-    rf_balancing *b = &s->balancing;
+    rf_balancing *b = &s->members.balancing;
     *again = false;
     if (!b->automatic) return;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) {
         b->seconds[r] = all[r].seconds;
         if (!all[r].limited) continue;
         rf_balance_limit(&b->balance, r, all[r].limit);
@@ -109,26 +110,26 @@ void rf_balancing_hear(rf_strategy *s, const rf_replica_news *all, bool *again)
         rf_balance_decide(&b->balance);
         b->measured = false;
     }
-    memset(b->news, 0, s->num_local * sizeof(b->news[0]));
+    memset(b->news, 0, s->members.num_local * sizeof(b->news[0]));
 }
 
 /* ---- questions ---- */
 
 const double *rf_strategy_shares(const rf_strategy *s)
 {
-    return s->balancing.automatic ? s->balancing.balance.shares : s->shares;
+    return s->members.balancing.automatic ? s->members.balancing.balance.shares : s->members.shares;
 }
 
 bool rf_strategy_shares_move(const rf_strategy *s)
 {
-    return s->balancing.automatic;
+    return s->members.balancing.automatic;
 }
 
 RF_API double rf_strategy_share(const rf_strategy *strategy, uint32_t replica)
 {
-    if (!strategy || replica >= strategy->num_replicas) return 0;
+    if (!strategy || replica >= strategy->members.num_replicas) return 0;
     const double *shares = rf_strategy_shares(strategy);
     double total = 0;
-    for (uint32_t r = 0; r < strategy->num_replicas; r++) total += shares ? shares[r] : 1;
+    for (uint32_t r = 0; r < strategy->members.num_replicas; r++) total += shares ? shares[r] : 1;
     return (shares ? shares[replica] : 1) / total;
 }

@@ -6,7 +6,7 @@
 #include <ringfire/strategy.h>
 
 #include "replica/balance/balance.h"
-#include "replica/balance/pace.h"
+#include "replica/balance/step_timing.h"
 
 /* What a worker reports about each of its replicas before each run. */
 typedef struct rf_replica_news {
@@ -17,14 +17,14 @@ typedef struct rf_replica_news {
 /* Part of a strategy. All but `news` is the same on all workers. */
 typedef struct rf_balancing {
     bool automatic;
-    rf_balance balance;    /* only when automatic */
-    rf_pace *pace;         /* NULL: nothing to measure or to slow down */
-    bool measured;         /* of a step that has not been reported yet: */
-    uint32_t *examples;    /* [num_replicas], of that */
-    uint32_t unit;         /* of that */
-    double *seconds;       /* [num_replicas] */
-    rf_replica_news *news; /* [num_local] */
-    uint32_t bounded;      /* replica that acts as if its memory were small, for tests; UINT32_MAX: none */
+    rf_balance balance;     /* only when automatic */
+    rf_step_timing *timing; /* NULL: nothing to measure or to slow down */
+    bool measured;          /* of a step that has not been reported yet: */
+    uint32_t *examples;     /* [num_replicas], of that */
+    uint32_t unit;          /* of that */
+    double *seconds;        /* [num_replicas] */
+    rf_replica_news *news;  /* [num_local] */
+    uint32_t bounded;       /* replica that acts as if its memory were small, for tests; UINT32_MAX: none */
     double bound;
 } rf_balancing;
 
@@ -43,7 +43,7 @@ bool rf_balancing_refuse(rf_strategy *strategy, uint32_t index, uint32_t example
 void rf_balancing_measured(rf_strategy *strategy, const uint32_t *counts, uint32_t unit);
 /* Fills in `news` of this worker; then all workers take in those of all replicas. *again: a replica has a new limit, so
  * the run must be prepared anew. */
-void rf_balancing_tell(rf_strategy *strategy);
-void rf_balancing_hear(rf_strategy *strategy, const rf_replica_news *all, bool *again);
+void rf_balancing_make_news(rf_strategy *strategy);
+void rf_balancing_take_news(rf_strategy *strategy, const rf_replica_news *all, bool *again);
 
 #endif

@@ -4,13 +4,13 @@
 static rf_result create_staging(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint64_t capacity)
 {
     rf_flat grown = { .name = flat->name,
-                      .buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local),
+                      .buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->members.num_local),
                       .capacity = capacity };
     if (!grown.buffers) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < s->num_local; i++) {
-        if (!s->replicas[i].staged) continue;
-        const rf_result r = rf_gpu_buffer_create(s->replicas[i].device, memory, capacity * sizeof(float), flat->name,
-                                                 &grown.buffers[i]);
+    for (uint32_t i = 0; i < s->members.num_local; i++) {
+        if (!s->members.replicas[i].staged) continue;
+        const rf_result r = rf_gpu_buffer_create(s->members.replicas[i].device, memory, capacity * sizeof(float),
+                                                 flat->name, &grown.buffers[i]);
         if (r < 0) {
             rf_flat_free(s, &grown);
             return rf_error_context(r, "%s", flat->name);
@@ -23,35 +23,22 @@ static rf_result create_staging(rf_strategy *s, rf_flat *flat, rf_gpu_memory mem
 
 static rf_result staging_ensure(rf_strategy *s, uint64_t capacity, rf_flat *download, rf_flat *upload)
 {
-    if (s->num_replicas == 1 || (download->capacity == capacity && upload->capacity == capacity)) return RF_OK;
+    if (s->members.num_replicas == 1 || (download->capacity == capacity && upload->capacity == capacity)) return RF_OK;
     RF_TRY(create_staging(s, download, RF_GPU_MEMORY_READBACK, capacity));
     return create_staging(s, upload, RF_GPU_MEMORY_UPLOAD, capacity);
 }
 
 rf_result rf_staging_ensure(rf_strategy *s)
 {
-    return staging_ensure(s, s->trainable.values.capacity, &s->download, &s->upload);
+    return staging_ensure(s, s->store.trainable.values.capacity, &s->exchange.download, &s->exchange.upload);
 }
 
 rf_result rf_staging_ensure_fixed(rf_strategy *s)
 {
-    return staging_ensure(s, s->fixed.values.capacity, &s->fixed_download, &s->fixed_upload);
+    return staging_ensure(s, s->store.fixed.values.capacity, &s->exchange.fixed_download, &s->exchange.fixed_upload);
 }
 
 rf_result rf_staging_ensure_sums(rf_strategy *s)
 {
-    return staging_ensure(s, s->sums.capacity, &s->sum_download, &s->sum_upload);
-}
-
-rf_result rf_replica_record_copies(const rf_strategy *s, uint32_t index, const char *name, const rf_segment *segments,
-                                   uint32_t num_segments, const rf_flat *from, const rf_flat *to,
-                                   rf_gpu_recording **out)
-{
-    RF_TRY(rf_gpu_recording_begin(s->replicas[index].device, name, out));
-    for (uint32_t i = 0; i < num_segments; i++) {
-        const rf_range range = segments[i].range;
-        const uint64_t at = range.begin * sizeof(float), size = (range.end - range.begin) * sizeof(float);
-        RF_TRY(rf_gpu_record_copy(*out, from->buffers[index], at, to->buffers[index], at, size));
-    }
-    return rf_gpu_recording_end(*out);
+    return staging_ensure(s, s->store.sums.capacity, &s->exchange.sum_download, &s->exchange.sum_upload);
 }

@@ -13,17 +13,11 @@ rf_result rf_staging_ensure_fixed(rf_strategy *strategy);
 /* The same for sums over replicas within a step. */
 rf_result rf_staging_ensure_sums(rf_strategy *strategy);
 
-/* Copies of the segments, each to the same place, that the host can see when they are done. The caller destroys *out,
- * which may be set when this fails. */
-rf_result rf_replica_record_copies(const rf_strategy *strategy, uint32_t index, const char *name,
-                                   const rf_segment *segments, uint32_t num_segments, const rf_flat *from,
-                                   const rf_flat *to, rf_gpu_recording **out);
-
 /* Host addresses for the exchange: device memory itself where it is mapped, else staging. */
 static inline float *rf_replica_reachable(const rf_strategy *s, uint32_t index, const rf_flat *flat,
                                           const rf_flat *staging)
 {
-    return rf_flat_mapped(s->replicas[index].staged ? staging : flat, index);
+    return rf_flat_mapped(s->members.replicas[index].staged ? staging : flat, index);
 }
 
 #endif

@@ -78,7 +78,7 @@ rf_result rf_trace_weigh_assigned(rf_trace *t)
 {
     rf_graph *graph = t->signature->graph;
     rf_assignments *list = &t->signature->assignments;
-    for (uint32_t i = 0; i < list->count && t->strategy->num_replicas > 1; i++) {
+    for (uint32_t i = 0; i < list->count && t->strategy->members.num_replicas > 1; i++) {
         rf_assignment *a = &list->items[i];
         if (a->aggregation != RF_AGGREGATE_MEAN) continue;
         const rf_value weight = rf_trace_weight(t);

@@ -1,11 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures in the words of the call that the user made: many tracing functions are composed of others, of operations
  * with names of their own, of tensors in other shapes. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
+
+/* ---- failure ---- */
+
+rf_result rf_trace_keep_failure(rf_trace *t, rf_result result)
+{
+    if (result < 0 && t->status >= 0) {
+        t->status = result;
+        rf_error_save(&t->error);
+        rf_trace_name_failure(t, &t->error);
+    }
+    return result;
+}
+
+RF_API rf_result rf_trace_status(const rf_trace *t)
+{
+    if (!t) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_trace_status: the trace is NULL");
+    return t->status < 0 ? rf_error_restore(&t->error) : RF_OK;
+}
+
+RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format, ...)
+{
+    char message[900] = "rf_trace_fail: format is NULL";
+    va_list arguments;
+    va_start(arguments, format);
+    if (format) rf_number_vprint(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    if (result >= 0) result = RF_ERROR_INVALID_ARGUMENT;
+    RF_FAIL(result, "%s", message);
+    return t ? rf_trace_keep_failure(t, result) : result;
+}
+
+void rf_trace_context(rf_trace *t, const char *format, ...)
+{
+    char context[256];
+    va_list arguments;
+    va_start(arguments, format);
+    rf_number_vprint(context, sizeof(context), format, arguments);
+    va_end(arguments);
+    if (t->status >= 0) return;
+    (void)rf_error_restore(&t->error);
+    (void)rf_error_context(t->status, "%s", context);
+    rf_error_save(&t->error);
+}
+
+rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
+{
+    return v ? (rf_tensor){ v, t->serial } : (rf_tensor){ 0, 0 };
+}
+
+rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v)
+{
+    rf_trace_keep_failure(t, result);
+    return t->status < 0 ? (rf_tensor){ 0, 0 } : rf_trace_wrap(t, v);
+}
+
+/* ---- calls ---- */
 
 rf_trace *rf_trace_enter(rf_trace *t, const char *function)
 {

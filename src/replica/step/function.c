@@ -7,12 +7,12 @@
 
 static rf_result function_allocate(rf_function *f, const rf_function_params *params)
 {
-    const uint32_t all = f->strategy->num_replicas, local = f->strategy->num_local;
+    const uint32_t all = f->strategy->members.num_replicas, local = f->strategy->members.num_local;
     f->name = rf_strdup(params->name ? params->name : "function");
     f->examples = RF_NEW_ARRAY(uint32_t, all);
     f->frames = RF_NEW_ARRAY(rf_frame *, local);
     if (!f->name || !f->examples || !f->frames) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(rf_group_init(&f->group, f->strategy, params->steps_per_execution));
+    RF_TRY(rf_submission_batch_init(&f->group, f->strategy, params->steps_per_execution));
     for (uint32_t half = 0; half < 2; half++) {
         for (uint32_t i = 0; i < params->num_outputs; i++) {
             rf_per_replica *result = &f->results[half][i];
@@ -29,20 +29,20 @@ static rf_result function_allocate(rf_function *f, const rf_function_params *par
 static void free_signatures(rf_function *f)
 {
     for (uint32_t i = 0; i < f->signatures.count; i++)
-        rf_signature_free(f->signatures.items[i], f->strategy->num_local);
+        rf_signature_free(f->signatures.items[i], f->strategy->members.num_local);
     f->signatures.count = 0;
 }
 
 static void free_contents(rf_function *f)
 {
-    const uint32_t local = f->strategy->num_local;
+    const uint32_t local = f->strategy->members.num_local;
     free_signatures(f);
     rf_free(f->signatures.items);
     f->signatures.items = NULL;
     f->signatures.count = f->signatures.capacity = 0;
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t i = 0; i < RF_MAX_COMPONENTS; i++) rf_per_replica_free(&f->results[half][i], local);
-    rf_group_free(&f->group);
+    rf_submission_batch_free(&f->group);
     rf_free(f->examples);
     rf_free(f->frames);
 }
@@ -116,6 +116,13 @@ const rf_graph *rf_function_graph(const rf_function *function)
 {
     const uint32_t count = function->signatures.count;
     return count > 0 ? function->signatures.items[count - 1]->graph : NULL;
+}
+
+char *rf_function_schedule_text(const rf_function *function)
+{
+    const uint32_t count = function->signatures.count;
+    const rf_signature *latest = count > 0 ? function->signatures.items[count - 1] : NULL;
+    return latest && latest->prepared ? rf_step_schedule_text(&latest->schedule) : NULL;
 }
 
 uint64_t rf_function_step(const rf_function *function)

@@ -5,7 +5,7 @@
 
 #include "graph/examples.h"
 #include "replica/internal.h"
-#include "replica/step/group.h"
+#include "replica/step/batched_submission.h"
 #include "replica/step/signature.h"
 
 typedef struct rf_gradient_handle {
@@ -93,12 +93,19 @@ struct rf_function {
     } signatures;
     rf_per_replica results[2][RF_MAX_COMPONENTS];
     uint32_t parity; /* which half the next run fills */
-    rf_step_group group;
+    rf_submission_batch group;
     uint32_t *examples; /* [num_replicas], of the run being made */
     rf_frame **frames;  /* [num_local] */
 };
 
 rf_result rf_trace_run(rf_function *function, rf_signature *signature);
+/* A STATE value; `ref` (whose object the caller has not retained) is remembered under its slot. */
+rf_value rf_trace_state(rf_trace *t, const void *object, rf_tensor_desc desc, const char *name, rf_state_ref ref);
+/* The step may fail through the trace, by passing on the result of a failed call, or with a code of its own; `before`
+ * is rf_error_count() when it was called. */
+rf_result rf_trace_returned(rf_trace *t, rf_result returned, uint64_t before);
+/* The calling thread's record becomes the trace's, unless it has failed before. */
+rf_result rf_trace_keep_failure(rf_trace *t, rf_result result);
 /* An operand of the call; `argument` is "function: parameter". */
 void rf_trace_note_operand(rf_trace *t, rf_value v, const char *argument);
 /* What the graph's operations are said to be of, from here on. */

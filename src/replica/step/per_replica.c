@@ -16,7 +16,7 @@ static const void *value_bytes(const rf_replica_value *v, uint32_t output)
 rf_result rf_per_replica_detach(rf_per_replica *value)
 {
     const rf_strategy *s = value->function->strategy;
-    for (uint32_t r = 0; value->values && r < s->num_local; r++) {
+    for (uint32_t r = 0; value->values && r < s->members.num_local; r++) {
         rf_replica_value *v = &value->values[r];
         if (!v->frame) continue;
         const size_t size = (size_t)rf_tensor_bytes(&v->desc);
@@ -44,12 +44,12 @@ static rf_result per_replica_get(const rf_per_replica *value, uint32_t index, rf
     const rf_replica_value *v = &value->values[index];
     RF_TRY(rf_strategy_check_process(s));
     *out = (rf_array){ .dtype = v->desc.dtype, .shape = v->desc.shape };
-    if (value->examples[s->first + index] == 0) {
+    if (value->examples[s->members.first + index] == 0) {
         if (out->shape.rank > 0) out->shape.dim[0] = 0;
         return RF_OK;
     }
-    const rf_result r = rf_gpu_wait(s->replicas[index].device, v->ticket, RF_GPU_TIMEOUT_NS);
-    if (r < 0) return rf_strategy_stick(s, rf_replica_context(s, index, r));
+    const rf_result r = rf_gpu_wait(s->members.replicas[index].device, v->ticket, RF_GPU_TIMEOUT_NS);
+    if (r < 0) return rf_strategy_fail(s, rf_replica_context(s, index, r));
     out->data = (void *)value_bytes(v, value->output);
     return RF_OK;
 }
@@ -73,7 +73,7 @@ RF_API rf_result rf_per_replica_local(const rf_per_replica *value, uint32_t repl
 
 RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t replica)
 {
-    if (!value || !value->values || replica >= value->function->strategy->num_replicas) return 0;
+    if (!value || !value->values || replica >= value->function->strategy->members.num_replicas) return 0;
     return value->examples[replica];
 }
 
@@ -111,7 +111,7 @@ typedef struct term {
 
 static rf_result local_terms(const rf_strategy *s, const rf_per_replica *value, term *terms)
 {
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         rf_array array;
         RF_TRY(per_replica_get(value, r, &array));
         terms[r] = (term){ 0, array.data != NULL };
@@ -123,11 +123,11 @@ static rf_result local_terms(const rf_strategy *s, const rf_per_replica *value, 
 static rf_result per_replica_reduce(rf_strategy *s, rf_reduce_op op, const rf_per_replica *value, term *mine, term *all,
                                     float *out)
 {
-    RF_TRY(rf_strategy_stick_in_job(s, local_terms(s, value, mine)));
-    RF_TRY(rf_world_gather_replicas(&s->world, value->function->name, mine, all, sizeof(term)));
+    RF_TRY(rf_strategy_fail_in_job(s, local_terms(s, value, mine)));
+    RF_TRY(rf_world_gather_replicas(&s->members.world, value->function->name, mine, all, sizeof(term)));
     double total = 0;
     uint32_t active = 0;
-    for (uint32_t r = 0; r < s->num_replicas; r++) {
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) {
         if (!all[r].active) continue;
         total += all[r].value;
         active++;
@@ -149,9 +149,9 @@ RF_API rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce_op op, cons
                "use rf_strategy_gather()",
                value->output, value->function->name, rf_shape_format(*s, shape, sizeof(shape)));
     RF_TRY(rf_strategy_status(strategy));
-    term *terms = RF_NEW_ARRAY(term, (size_t)strategy->num_local + strategy->num_replicas);
-    if (!terms) return rf_strategy_stick_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = per_replica_reduce(strategy, op, value, terms, terms + strategy->num_local, out);
+    term *terms = RF_NEW_ARRAY(term, (size_t)strategy->members.num_local + strategy->members.num_replicas);
+    if (!terms) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_result r = per_replica_reduce(strategy, op, value, terms, terms + strategy->members.num_local, out);
     rf_free(terms);
     return r;
 }
@@ -164,12 +164,12 @@ static rf_result join_local(const rf_per_replica *value, rf_array *out)
     const rf_strategy *s = value->function->strategy;
     *out = (rf_array){ .dtype = value->values[0].desc.dtype, .shape = value->values[0].desc.shape };
     out->shape.dim[0] = 0;
-    for (uint32_t r = 0; r < s->num_local; r++)
-        if (value->examples[s->first + r] > 0) out->shape.dim[0] += value->values[r].desc.shape.dim[0];
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        if (value->examples[s->members.first + r] > 0) out->shape.dim[0] += value->values[r].desc.shape.dim[0];
     out->data = rf_calloc(1, (size_t)rf_tensor_bytes(&(rf_tensor_desc){ out->dtype, out->shape }));
     if (!out->data) return RF_ERROR_OUT_OF_HOST_MEMORY;
     size_t used = 0;
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         rf_array rows;
         RF_TRY(per_replica_get(value, r, &rows));
         const size_t size = (size_t)rf_tensor_bytes(&(rf_tensor_desc){ rows.dtype, rows.shape });
@@ -185,17 +185,17 @@ static rf_result join_local(const rf_per_replica *value, rf_array *out)
 static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *mine, uint64_t *sizes, rf_array *out)
 {
     const uint64_t rows = (uint64_t)mine->shape.dim[0];
-    RF_TRY(rf_world_gather(&s->world, name, &rows, sizes, sizeof(rows)));
+    RF_TRY(rf_world_gather(&s->members.world, name, &rows, sizes, sizeof(rows)));
     *out = *mine;
     out->data = NULL;
     out->shape.dim[0] = 1;
     const uint64_t row = rf_tensor_bytes(&(rf_tensor_desc){ out->dtype, out->shape });
     uint64_t total;
-    RF_TRY(rf_agree_rows(&s->world, name, row, sizes, &total));
+    RF_TRY(rf_agree_rows(&s->members.world, name, row, sizes, &total));
     out->shape.dim[0] = (int64_t)total;
     void *data = rf_calloc((size_t)total, (size_t)row);
-    if (!data) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = rf_world_gather_bytes(&s->world, name, mine->data, data, sizes);
+    if (!data) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_result r = rf_world_gather_bytes(&s->members.world, name, mine->data, data, sizes);
     if (r < 0)
         rf_free(data);
     else
@@ -206,10 +206,10 @@ static rf_result join_workers(rf_strategy *s, const char *name, const rf_array *
 static rf_result per_replica_gather(rf_strategy *s, const rf_per_replica *value, rf_array *out)
 {
     rf_array mine = { 0 };
-    uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->world.size);
+    uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->members.world.size);
     rf_result r = sizes ? join_local(value, &mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
-    if (r >= 0 && s->world.size > 1) {
+    rf_strategy_fail_in_job(s, r);
+    if (r >= 0 && s->members.world.size > 1) {
         r = join_workers(s, value->function->name, &mine, sizes, out);
     } else if (r >= 0) {
         *out = mine;

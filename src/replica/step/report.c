@@ -19,7 +19,7 @@
 /* The failure of the first rank that has one, in its words. */
 static rf_result share_failure(rf_strategy *s, const rf_step_report *all, rf_result prepared)
 {
-    rf_world *w = &s->world;
+    rf_world *w = &s->members.world;
     uint32_t culprit = 0;
     while (all[culprit].result >= 0) culprit++;
     char message[MESSAGE_SIZE] = "";
@@ -56,13 +56,13 @@ static rf_result gather_settings(rf_world *w, const rf_update_settings *mine, ui
 static rf_result find_difference(rf_strategy *s, const rf_step_intent *step)
 {
     rf_update_settings mine = { .wants_text = true };
-    uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->world.size);
+    uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->members.world.size);
     char *texts = NULL;
     describe_step(step, &mine);
     rf_result r = sizes ? mine.result : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
-    if (r >= 0) r = rf_strategy_stick_in_job(s, gather_settings(&s->world, &mine, sizes, &texts));
-    if (r >= 0) r = rf_agree_settings_differ(&s->world, texts, sizes);
+    rf_strategy_fail_in_job(s, r);
+    if (r >= 0) r = rf_strategy_fail_in_job(s, gather_settings(&s->members.world, &mine, sizes, &texts));
+    if (r >= 0) r = rf_agree_settings_differ(&s->members.world, texts, sizes);
     rf_free(mine.text.items);
     rf_free(sizes);
     rf_free(texts);
@@ -81,12 +81,12 @@ typedef struct mail {
 
 static rf_result mail_create(const rf_strategy *s, mail *m)
 {
-    const size_t news = s->balancing.automatic ? sizeof(rf_replica_news) : 0, size = s->world.size;
+    const size_t news = s->members.balancing.automatic ? sizeof(rf_replica_news) : 0, size = s->members.world.size;
     *m = (mail){ .news_size = news };
-    m->mine = RF_NEW_ARRAY(unsigned char, sizeof(rf_step_report) + s->num_local * news);
-    m->all = RF_NEW_ARRAY(unsigned char, size * sizeof(rf_step_report) + s->num_replicas * news);
+    m->mine = RF_NEW_ARRAY(unsigned char, sizeof(rf_step_report) + s->members.num_local * news);
+    m->all = RF_NEW_ARRAY(unsigned char, size * sizeof(rf_step_report) + s->members.num_replicas * news);
     m->reports = RF_NEW_ARRAY(rf_step_report, size);
-    m->news = RF_NEW_ARRAY(rf_replica_news, s->num_replicas);
+    m->news = RF_NEW_ARRAY(rf_replica_news, s->members.num_replicas);
     return m->mine && m->all && m->reports && m->news ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
@@ -100,9 +100,10 @@ static void mail_free(mail *m)
 
 static rf_result send_and_receive(rf_strategy *s, const rf_step_report *mine, mail *m)
 {
-    rf_world *w = &s->world;
+    rf_world *w = &s->members.world;
     memcpy(m->mine, mine, sizeof(*mine));
-    if (m->news_size > 0) memcpy(m->mine + sizeof(*mine), s->balancing.news, s->num_local * m->news_size);
+    if (m->news_size > 0)
+        memcpy(m->mine + sizeof(*mine), s->members.balancing.news, s->members.num_local * m->news_size);
     for (uint32_t r = 0; r < w->size; r++)
         w->counts[r] = sizeof(rf_step_report) + (w->first[r + 1] - w->first[r]) * m->news_size;
     RF_TRY(rf_world_gather_bytes(w, "report before a step", m->mine, m->all, w->counts));
@@ -117,7 +118,7 @@ static rf_result send_and_receive(rf_strategy *s, const rf_step_report *mine, ma
 
 static rf_result intents_compare(rf_strategy *s, const rf_step_intent *step, mail *m, rf_result prepared)
 {
-    rf_world *w = &s->world;
+    rf_world *w = &s->members.world;
     for (uint32_t r = 0; r < w->size; r++)
         if (m->reports[r].result < 0) return share_failure(s, m->reports, prepared);
     RF_TRY(rf_agree_step(w, m->reports));
@@ -134,21 +135,21 @@ static rf_result reports_exchange(rf_strategy *s, rf_step_intent *step, const rf
     if (prepared < 0) rf_error_save(&failure);
     RF_TRY(send_and_receive(s, mine, m));
     if (prepared < 0) rf_error_restore(&failure);
-    for (uint32_t r = 0; r < s->world.size; r++) s->stop_agreed |= m->reports[r].stop != 0;
+    for (uint32_t r = 0; r < s->members.world.size; r++) s->health.stop_agreed |= m->reports[r].stop != 0;
     const rf_result r = intents_compare(s, step, m, prepared);
-    rf_balancing_hear(s, m->news, &step->again); /* last: it may move shares, which apply from the next run on */
+    rf_balancing_take_news(s, m->news, &step->again); /* last: it may move shares, which apply from the next run on */
     return r;
 }
 
 rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result prepared)
 {
-    if (s->failed) return rf_strategy_status(s); /* while preparing; the others know of it */
-    const bool stop = atomic_load(&s->stop_requested);
+    if (s->health.failed) return rf_strategy_status(s); /* while preparing; the others know of it */
+    const bool stop = atomic_load(&s->health.stop_requested);
     step->again = false;
-    rf_balancing_tell(s);
-    if (s->world.size == 1) {
-        s->stop_agreed |= stop;
-        rf_balancing_hear(s, s->balancing.news, &step->again);
+    rf_balancing_make_news(s);
+    if (s->members.world.size == 1) {
+        s->health.stop_agreed |= stop;
+        rf_balancing_take_news(s, s->members.balancing.news, &step->again);
         return prepared;
     }
     rf_step_report mine;
@@ -169,7 +170,7 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
     if (r >= 0)
         r = reports_exchange(s, step, &mine, &m, prepared);
     else
-        rf_strategy_stick(s, r);
+        rf_strategy_fail(s, r);
     mail_free(&m);
     return r;
 }
@@ -178,29 +179,29 @@ rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
 {
     *any = mine;
     RF_TRY(rf_strategy_status(s));
-    if (s->world.size == 1) return RF_OK;
+    if (s->members.world.size == 1) return RF_OK;
     const uint8_t byte = mine;
-    uint8_t *all = RF_NEW_ARRAY(uint8_t, s->world.size);
-    if (!all) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = rf_world_gather(&s->world, "flag", &byte, all, 1);
-    for (uint32_t k = 0; r >= 0 && k < s->world.size; k++) *any |= all[k] != 0;
+    uint8_t *all = RF_NEW_ARRAY(uint8_t, s->members.world.size);
+    if (!all) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_result r = rf_world_gather(&s->members.world, "flag", &byte, all, 1);
+    for (uint32_t k = 0; r >= 0 && k < s->members.world.size; k++) *any |= all[k] != 0;
     rf_free(all);
     return r;
 }
 
 rf_result rf_strategy_give_up(rf_strategy *s, rf_result result)
 {
-    return rf_strategy_stick_in_job(s, result);
+    return rf_strategy_fail_in_job(s, result);
 }
 
 /* ---- public ---- */
 
 RF_API void rf_strategy_request_stop(rf_strategy *strategy)
 {
-    if (strategy) atomic_store(&strategy->stop_requested, true);
+    if (strategy) atomic_store(&strategy->health.stop_requested, true);
 }
 
 RF_API bool rf_strategy_stop_agreed(const rf_strategy *strategy)
 {
-    return strategy && strategy->stop_agreed;
+    return strategy && strategy->health.stop_agreed;
 }

@@ -7,6 +7,7 @@
 #include "base/params.h"
 #include "base/profiler.h"
 #include "replica/internal.h"
+#include "replica/schedule/runner.h"
 #include "replica/step/function.h"
 #include "replica/step/report.h"
 #include "replica/step/signature.h"
@@ -24,6 +25,7 @@ typedef struct run {
     uint64_t total;           /* examples of all */
     uint64_t origin;          /* row of the global batch that the batch here begins with */
     uint32_t active;          /* replicas that have some */
+    rf_per_replica **results; /* out; or NULL */
 } run;
 
 /* The batch is one worker's share of a global one. */
@@ -166,7 +168,8 @@ static rf_result run_acquire(const run *x, uint32_t index)
     rf_strategy *s = x->strategy;
     rf_program *program;
     rf_result r = rf_signature_program(x->function, x->signature, index, &program);
-    if (r >= 0 && s->first + index == s->balancing.bounded && x->examples[index] > s->balancing.bound)
+    if (r >= 0 && s->members.first + index == s->members.balancing.bounded &&
+        x->examples[index] > s->members.balancing.bound)
         r = RF_FAIL(RF_ERROR_OUT_OF_DEVICE_MEMORY, "RINGFIRE_TEST_MEMORY has no room for %u examples",
                     x->examples[index]);
     if (r >= 0) r = rf_program_acquire(program, x->examples[index], &x->function->frames[index]);
@@ -187,7 +190,7 @@ static void *acquire_in_thread(void *argument)
 /* The first time, every device compiles its kernels: side by side, each in a thread of its own. */
 static rf_result acquire_first(const run *x)
 {
-    const uint32_t count = x->strategy->num_local;
+    const uint32_t count = x->strategy->members.num_local;
     acquisition *list = RF_NEW_ARRAY(acquisition, count);
     if (!list) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < count; r++) {
@@ -209,34 +212,35 @@ static rf_result acquire_first(const run *x)
 static rf_result acquire_frames(const run *x)
 {
     uint32_t to_compile = 0;
-    for (uint32_t r = 0; r < x->strategy->num_local; r++) {
+    for (uint32_t r = 0; r < x->strategy->members.num_local; r++) {
         x->function->frames[r] = NULL;
         to_compile += x->examples[r] > 0 && !x->signature->programs[r];
     }
     if (to_compile > 1) return acquire_first(x);
-    for (uint32_t r = 0; r < x->strategy->num_local; r++)
+    for (uint32_t r = 0; r < x->strategy->members.num_local; r++)
         if (x->examples[r] > 0) RF_TRY(run_acquire(x, r));
     return RF_OK;
 }
 
 /* ---- submission ---- */
 
-static void set_results(const run *x, rf_per_replica **results)
+static void set_results(void *user)
 {
+    const run *x = user;
     rf_function *f = x->function;
     for (uint32_t i = 0; i < f->params.num_outputs; i++) {
         rf_per_replica *result = &f->results[f->parity][i];
-        memcpy(result->examples, f->examples, x->strategy->num_replicas * sizeof(f->examples[0]));
-        for (uint32_t r = 0; r < x->strategy->num_local; r++) {
+        memcpy(result->examples, f->examples, x->strategy->members.num_replicas * sizeof(f->examples[0]));
+        for (uint32_t r = 0; r < x->strategy->members.num_local; r++) {
             rf_replica_value *v = &result->values[r];
             rf_frame *frame = f->frames[r];
             rf_free(v->copy);
             *v = (rf_replica_value){ .frame = frame,
-                                     .ticket = x->strategy->replicas[r].ticket,
+                                     .ticket = x->strategy->members.replicas[r].ticket,
                                      .desc = frame ? *rf_frame_result_desc(frame, i)
                                                    : *rf_graph_desc(x->signature->graph, x->signature->outputs[i]) };
         }
-        if (results) results[i] = result;
+        if (x->results) x->results[i] = result;
     }
     f->parity ^= 1;
 }
@@ -245,82 +249,42 @@ static void set_results(const run *x, rf_per_replica **results)
 static uint64_t first_row(const run *x)
 {
     uint64_t first = 0;
-    for (uint32_t r = 0; r < x->strategy->first; r++) first += x->function->examples[r];
+    for (uint32_t r = 0; r < x->strategy->members.first; r++) first += x->function->examples[r];
     return first;
 }
 
-static void run_upload(const run *x, uint32_t index, uint64_t first)
+static void run_upload(void *user, uint32_t index)
 {
+    const run *x = user;
     const uint64_t begin = rf_span_begin();
+    uint64_t first = first_row(x);
+    for (uint32_t r = 0; r < index; r++) first += x->examples[r];
     fill_inputs(x, x->function->frames[index], first, x->examples[index]);
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         rf_update_fill_weight(&x->signature->updates.items[u], index, x->function->frames[index]);
-    rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->first + index },
+    rf_span_end_with(begin, "replica", "upload", (rf_span_arg){ "replica", x->strategy->members.first + index },
                      (rf_span_arg){ "examples", x->examples[index] });
 }
 
-/* Stage A, or what is left of it after its sums over replicas, and what goes with it. */
-static rf_result submit_replica(const run *x, uint32_t index)
+/* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
+static rf_result run_submit(run *x)
 {
     rf_signature *sig = x->signature;
-    rf_replica *replica = &x->strategy->replicas[index];
-    rf_frame *frame = x->function->frames[index];
-    uint32_t count = 0;
-    const uint64_t begin = rf_span_begin();
-    if (sig->sums.num_parts > 0)
-        RF_TRY(rf_frame_submit_part(replica->exec, frame, 0, &replica->ticket));
-    else
-        sig->submission[count++] = frame;
-    if (sig->updates.count > 0 && rf_strategy_is_copied(x->strategy)) {
-        /* The device computes meanwhile: only the update has to wait for the copy. */
-        RF_TRY(rf_replica_submit_frames(replica, sig->submission, count));
-        count = 0;
-        if (x->strategy->num_replicas == 1) RF_TRY(rf_strategy_await_copy(x->strategy));
-    }
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        RF_TRY(rf_update_join_submission(&sig->updates.items[u], index, sig->submission, &count));
-    RF_TRY(rf_replica_submit_frames(replica, sig->submission, count));
-    rf_span_end_with(begin, "replica", "submit", (rf_span_arg){ "replica", x->strategy->first + index },
-                     (rf_span_arg){ "programs", count });
-    return RF_OK;
-}
-
-/* Inputs of all replicas, and what of stage A comes before sums over them. */
-static rf_result submit_sums(const run *x)
-{
-    uint64_t first = first_row(x);
-    for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++])
-        if (x->examples[r] > 0) run_upload(x, r, first);
-    return rf_step_sums_run(&x->signature->sums, x->function->frames);
-}
-
-/* All replicas get their work before any is waited for; one computes while the inputs of the next are copied. */
-static rf_result run_submit(const run *x, rf_per_replica **results)
-{
-    uint64_t first = first_row(x);
-    const bool overlaps = x->signature->overlaps, sums = x->signature->sums.num_parts > 0;
+    rf_strategy *s = x->strategy;
     /* Replicas that wait for each other's sums all take as long as the slowest: no pace can be told. */
-    rf_pace *pace = x->signature->updates.count > 0 && !sums ? x->strategy->balancing.pace : NULL;
-    for (uint32_t u = 0; u < x->signature->updates.count; u++)
-        rf_update_begin_weight(&x->signature->updates.items[u], x->total);
-    if (sums) RF_TRY(submit_sums(x));
-    for (uint32_t r = 0; r < x->strategy->num_local; first += x->examples[r++]) {
-        if (x->examples[r] == 0) continue;
-        if (pace) rf_pace_begin(pace, r);
-        if (!sums) run_upload(x, r, first);
-        if (overlaps) continue; /* goes in parts */
-        RF_TRY(rf_replica_context(x->strategy, r, submit_replica(x, r)));
-        const rf_replica *replica = &x->strategy->replicas[r];
-        if (pace) rf_pace_submitted(pace, r, replica->device, replica->ticket);
-    }
-    if (!overlaps) set_results(x, results); /* they are there when stage A is, which was submitted */
-    for (uint32_t u = 0; u < x->signature->updates.count; u++)
-        RF_TRY(rf_update_run(&x->signature->updates.items[u], x->function->frames, x->examples));
-    if (overlaps) set_results(x, results);
-    RF_TRY(rf_assignments_run(&x->signature->assignments, x->function->examples));
-    if (pace) {
-        rf_balancing_measured(x->strategy, x->function->examples, x->signature->unit);
-        rf_pace_wait_for_slow(pace);
+    rf_step_timing *timing = sig->updates.count > 0 && sig->sums.num_parts == 0 ? s->members.balancing.timing : NULL;
+    const rf_step_schedule_run schedule_run = { .strategy = s,
+                                                .schedule = &sig->schedule,
+                                                .frames = x->function->frames,
+                                                .examples = x->function->examples,
+                                                .fill = run_upload,
+                                                .results = set_results,
+                                                .user = x,
+                                                .paced = timing != NULL };
+    RF_TRY(rf_step_schedule_carry_out(&sig->schedule, &schedule_run));
+    if (timing) {
+        rf_balancing_measured(s, x->function->examples, sig->unit);
+        rf_step_timing_wait_for_slow(timing);
     }
     if (x->function->params.training) x->function->step++;
     return RF_OK;
@@ -329,28 +293,22 @@ static rf_result run_submit(const run *x, rf_per_replica **results)
 /* Whether the run may wait for others to go with it. */
 static bool run_holds(const run *x)
 {
-    rf_strategy *s = x->strategy;
     const rf_signature *sig = x->signature;
-    rf_group_facts facts = { .wanted = x->function->group.wanted,
-                             .exchanges =
-                                 sig->sums.num_parts > 0 || (sig->assignments.count > 0 && s->num_replicas > 1),
-                             .paced = sig->updates.count > 0 && s->balancing.pace };
-    if (facts.wanted == 1) return false;
-    for (uint32_t u = 0; u < sig->updates.count; u++) {
-        const rf_update *update = &sig->updates.items[u];
-        if (!rf_update_is_due(update)) continue;
-        facts.num_updates++;
-        facts.num_joined += rf_update_joins(update);
-    }
-    facts.copied = rf_strategy_is_copied(s);
-    return rf_group_obstacle(&facts) == NULL;
+    rf_submission_batch_facts facts = { .wanted = x->function->group.wanted,
+                                        .waits = rf_step_schedule_waits(&sig->schedule),
+                                        .paced = sig->updates.count > 0 && x->strategy->members.balancing.timing };
+    for (uint32_t u = 0; u < sig->updates.count; u++) facts.updates = facts.updates || sig->updates.items[u].state.due;
+    facts.copied = rf_strategy_is_copied(x->strategy);
+    return rf_submission_batch_obstacle(&facts) == NULL;
 }
 
-static rf_result run_submit_held(const run *x, rf_per_replica **results)
+static rf_result run_submit_held(run *x)
 {
-    rf_step_group *group = &x->function->group;
-    rf_group_hold(group, x->strategy, x->function->frames, run_holds(x));
-    return rf_group_end(group, x->strategy, run_submit(x, results));
+    rf_submission_batch *group = &x->function->group;
+    for (uint32_t u = 0; u < x->signature->updates.count; u++)
+        rf_update_begin(&x->signature->updates.items[u], x->total);
+    rf_submission_batch_hold(group, x->strategy, x->function->frames, run_holds(x));
+    return rf_submission_batch_end(group, x->strategy, run_submit(x));
 }
 
 /* ---- the run ---- */
@@ -361,16 +319,16 @@ static rf_result run_split(run *x, uint32_t unit)
 {
     rf_strategy *s = x->strategy;
     uint32_t *examples = x->function->examples;
-    x->examples = examples + s->first;
+    x->examples = examples + s->members.first;
     x->total = (uint64_t)rf_element_global_rows(x->batch);
     x->origin = x->batch->first_row;
     RF_TRY(rf_balancing_split(s, x->total, unit, examples));
     if (!is_slice(x->batch)) return RF_OK;
     const uint64_t rows = (uint64_t)x->batch->component[0].shape.dim[0];
-    RF_REQUIRE(s->world.size > 1 || rows == x->total,
+    RF_REQUIRE(s->members.world.size > 1 || rows == x->total,
                "the batch has %llu rows of %llu, but there are no other workers with the rest",
                (unsigned long long)rows, (unsigned long long)x->total);
-    rf_balancing_spread(s, s->world.rank, rows, unit, examples);
+    rf_balancing_spread(s, s->members.world.rank, rows, unit, examples);
     return RF_OK;
 }
 
@@ -417,7 +375,7 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     rf_strategy *s = x->strategy;
     RF_TRY(check_batch(x->batch));
     RF_TRY(run_split(x, 1));
-    const uint32_t most = most_examples(x->function->examples, s->num_replicas);
+    const uint32_t most = most_examples(x->function->examples, s->members.num_replicas);
     const rf_result found = rf_signature_find(x->function, x->batch, most, &x->signature);
     if (found < 0) return rf_signature_explain(x->function, x->batch, most, (uint32_t)x->total, found);
     RF_TRY(check_indices(x));
@@ -427,19 +385,19 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     step->examples = x->total;
     step->first_row = x->batch->first_row;
     step->rows = 0;
-    for (uint32_t r = 0; !is_slice(x->batch) && r < s->first; r++) step->first_row += x->function->examples[r];
-    for (uint32_t r = 0; r < s->num_local; r++) step->rows += x->examples[r];
+    for (uint32_t r = 0; !is_slice(x->batch) && r < s->members.first; r++) step->first_row += x->function->examples[r];
+    for (uint32_t r = 0; r < s->members.num_local; r++) step->rows += x->examples[r];
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
-    for (uint32_t u = 0; u < x->signature->updates.count; u++) RF_TRY(rf_update_ready(&x->signature->updates.items[u]));
-    RF_TRY(rf_group_begin(&x->function->group, s));
+    RF_TRY(rf_step_schedule_ready(&x->signature->schedule));
+    RF_TRY(rf_submission_batch_begin(&x->function->group, s));
     RF_TRY(acquire_frames(x));
     rf_span_end(begin, "replica", "acquire"); /* waits for the run before the last; the first time compiles */
     return RF_OK;
 }
 
-static rf_result run_function(run *x, rf_per_replica **results)
+static rf_result run_function(run *x)
 {
     rf_strategy *s = x->strategy;
     rf_step_intent step = { .function = x->function->name,
@@ -447,12 +405,12 @@ static rf_result run_function(run *x, rf_per_replica **results)
                             .counts = x->function->examples };
     do RF_TRY(rf_strategy_report(s, &step, run_prepare(x, &step)));
     while (step.again);
-    for (uint32_t r = 0; r < s->num_replicas; r++) x->active += x->function->examples[r] > 0;
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) x->active += x->function->examples[r] > 0;
     if (x->signature->updates.count + x->signature->assignments.count > 0) RF_TRY(rf_strategy_check_if_due(s));
-    const uint64_t before = rf_gpu_num_submissions(s->replicas[0].device);
+    const uint64_t before = rf_gpu_num_submissions(s->members.replicas[0].device);
     /* From here on a failure may leave some replicas a step ahead of others: such a strategy must not go on. */
-    RF_TRY(rf_strategy_stick(s, run_submit_held(x, results)));
-    x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->replicas[0].device) - before);
+    RF_TRY(rf_strategy_fail(s, run_submit_held(x)));
+    x->function->num_submissions = (uint32_t)(rf_gpu_num_submissions(s->members.replicas[0].device) - before);
     return RF_OK;
 }
 
@@ -467,11 +425,12 @@ RF_API rf_result rf_strategy_run(rf_strategy *strategy, rf_function *function, c
     RF_REQUIRE(function->strategy == strategy,
                "rf_strategy_run: function '%s' was created on another strategy (%u replicas, "
                "first on %s)",
-               function->name, function->strategy->num_replicas, rf_strategy_device_name(function->strategy, 0));
+               function->name, function->strategy->members.num_replicas,
+               rf_strategy_device_name(function->strategy, 0));
     RF_TRY(rf_strategy_status(strategy));
-    run x = { .strategy = strategy, .function = function, .batch = batch };
+    run x = { .strategy = strategy, .function = function, .batch = batch, .results = results };
     const uint64_t begin = rf_span_begin();
-    const rf_result r = run_function(&x, results);
+    const rf_result r = run_function(&x);
     rf_span_end_with(begin, "run", function->name, (rf_span_arg){ "step", (int64_t)function->step },
                      (rf_span_arg){ "examples", (int64_t)x.total });
     return rf_error_context(r, "function '%s'", function->name);

@@ -8,7 +8,6 @@
 #include "replica/step/signature.h"
 #include "replica/store/local_state.h"
 #include "replica/store/variables.h"
-#include "replica/update/turns.h"
 #include "replica/update/update.h"
 #include "replica/update/updater.h"
 
@@ -50,7 +49,7 @@ static rf_result signature_trace(rf_function *f, const rf_element *batch, uint32
     if (r >= 0) r = rf_graph_find_lookups(sig->graph, sig->lookups, RF_MAX_COMPONENTS);
     if (r >= 0) r = RF_VEC_GROW(&f->signatures);
     if (r < 0) {
-        rf_signature_free(sig, f->strategy->num_local);
+        rf_signature_free(sig, f->strategy->members.num_local);
         return r;
     }
     f->signatures.items[f->signatures.count++] = sig;
@@ -81,7 +80,7 @@ rf_result rf_signature_explain(rf_function *f, const rf_element *batch, uint32_t
     if (failure != RF_ERROR_INVALID_ARGUMENT || traced_batch == whole_batch || whole_batch == 0) return failure;
     rf_error_save(&first);
     const rf_result r = signature_make(f, batch, whole_batch, &sig);
-    rf_signature_free(sig, f->strategy->num_local);
+    rf_signature_free(sig, f->strategy->members.num_local);
     if (r == failure) return failure;
     (void)rf_error_restore(&first);
     return rf_error_context(failure, "in a step that is traced with %u examples", traced_batch);
@@ -91,9 +90,11 @@ rf_result rf_signature_explain(rf_function *f, const rf_element *batch, uint32_t
 
 static void drop_programs(rf_signature *sig, uint32_t num_local)
 {
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        (void)rf_updater_settle(sig->updates.items[u].updater); /* frames that it waits for are of these programs */
     for (uint32_t r = 0; sig->programs && r < num_local; r++) rf_program_destroy(&sig->programs[r]);
+    rf_step_schedule_free(&sig->schedule);
     for (uint32_t u = 0; u < sig->updates.count; u++) rf_update_unprepare(&sig->updates.items[u]);
-    rf_assignments_unprepare(&sig->assignments);
     rf_step_sums_unprepare(&sig->sums);
     sig->prepared = false;
 }
@@ -112,14 +113,13 @@ void rf_signature_free(rf_signature *sig, uint32_t num_local)
     rf_free(sig->updates.items);
     rf_free(sig->states.items);
     rf_free(sig->programs);
-    rf_free(sig->submission);
     rf_free(sig);
 }
 
 /* Generations only rise, so equal sums mean that nothing moved. */
 static uint64_t buffer_generation(const rf_strategy *s, const rf_signature *sig)
 {
-    uint64_t sum = s->generation;
+    uint64_t sum = s->store.generation;
     for (uint32_t u = 0; u < sig->updates.count; u++) sum += sig->updates.items[u].updater->generation;
     return sum;
 }
@@ -128,10 +128,10 @@ static uint64_t buffer_generation(const rf_strategy *s, const rf_signature *sig)
 static rf_result ready_exchange(rf_strategy *s, const rf_signature *sig)
 {
     bool stages = false;
-    RF_TRY(rf_meeting_ensure(s));
+    RF_TRY(rf_imported_memory_ensure(s));
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         const rf_update *update = &sig->updates.items[u];
-        stages = stages || !rf_update_meets(update) || update->updater->params.whole;
+        stages = stages || !rf_update_facts_of(update).imported || update->updater->params.whole_matrix;
     }
     return stages ? rf_staging_ensure(s) : RF_OK;
 }
@@ -147,10 +147,45 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
         RF_TRY(rf_updater_ensure_directions(update->updater));
     }
-    RF_TRY(rf_shadows_ensure(s));
+    RF_TRY(rf_weight_copies_ensure(s));
     if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));
     if (sig->sums.elements > 0) RF_TRY(rf_step_sums_ensure(s, sig->sums.elements));
     return sig->updates.count > 0 ? ready_exchange(s, sig) : RF_OK;
+}
+
+/* ---- stages ---- */
+
+static rf_result hand_out(const rf_step_stage *stage, const rf_step_schedule_run *run)
+{
+    (void)stage;
+    run->results(run->user);
+    return RF_OK;
+}
+
+static rf_result append_sums(rf_function *f, rf_signature *sig)
+{
+    rf_program *program;
+    RF_TRY(rf_replica_context(f->strategy, 0, rf_signature_program(f, sig, 0, &program)));
+    return rf_step_sums_append(&sig->schedule, &sig->sums, program);
+}
+
+static rf_result append_step(rf_function *f, rf_signature *sig)
+{
+    static const rf_stage_action results = { .name = "results", .host = hand_out };
+    rf_step_schedule *schedule = &sig->schedule;
+    const rf_step_stage step = { .op = RF_STAGE_STEP,
+                                 .action = &rf_step_action,
+                                 .on = RF_ON_ACTIVE,
+                                 .piece = sig->sums.elements > 0 ? RF_PIECE_PART : RF_PIECE_WHOLE,
+                                 .after = RF_AFTER_NOTHING };
+    const rf_step_stage out = { .op = RF_STAGE_HOST, .action = &results };
+    if (sig->sums.elements > 0) RF_TRY(append_sums(f, sig));
+    if (!sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &step, NULL));
+    for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_append_joined(schedule, &sig->updates.items[u]));
+    if (!sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &out, NULL));
+    for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_append(schedule, &sig->updates.items[u]));
+    if (sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &out, NULL));
+    return rf_assignments_append(schedule, &sig->assignments);
 }
 
 static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
@@ -159,25 +194,21 @@ static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
     RF_TRY(rf_strategy_wait(s));
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
-    drop_programs(sig, s->num_local);
-    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->num_local);
-    if (!sig->submission) sig->submission = RF_NEW_ARRAY(rf_frame *, 1 + RF_UPDATE_FRAMES * (size_t)sig->updates.count);
-    if (!sig->programs || !sig->submission) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    drop_programs(sig, s->members.num_local);
+    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->members.num_local);
+    if (!sig->programs) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const bool by_bucket =
         sig->updates.count == 1 && sig->sums.elements == 0 && rf_update_can_overlap(&sig->updates.items[0]);
     const rf_traced_states traced = { sig->graph, sig->states.items, sig->states.count };
     sig->overlaps = false;
+    sig->schedule.strategy = s;
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         rf_update *update = &sig->updates.items[u];
-        RF_TRY(rf_update_prepare(update, by_bucket, rf_group_most(&f->group)));
-        RF_TRY(rf_turns_create(&traced, update, by_bucket));
-        sig->overlaps = update->turns->overlaps; /* only one that is alone does */
+        RF_TRY(rf_update_prepare(update, &traced, by_bucket, rf_submission_batch_most(&f->group)));
+        sig->overlaps = update->overlap.overlaps; /* only one that is alone does */
     }
-    RF_TRY(rf_assignments_prepare(&sig->assignments, s));
-    if (sig->sums.elements == 0) return RF_OK;
-    rf_program *program;
-    RF_TRY(rf_replica_context(s, 0, rf_signature_program(f, sig, 0, &program)));
-    return rf_step_sums_prepare(&sig->sums, s, program);
+    RF_TRY(append_step(f, sig));
+    return rf_step_schedule_build(&sig->schedule);
 }
 
 rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
@@ -187,19 +218,19 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
     if (!sig->prepared || sig->generation != now) {
         const rf_result r = signature_rebuild(f, sig);
         if (r < 0) {
-            drop_programs(sig, f->strategy->num_local);
+            drop_programs(sig, f->strategy->members.num_local);
             return r;
         }
         sig->generation = now;
         sig->prepared = true;
     }
-    return sig->reads_shadows ? rf_shadows_refresh(f->strategy) : RF_OK;
+    return sig->reads_weight_copies ? rf_weight_copies_refresh(f->strategy) : RF_OK;
 }
 
 static rf_location state_location(const rf_state_ref *ref, uint32_t index)
 {
     if (ref->local) return (rf_location){ ref->local->values.buffers[index], 0 };
-    if (ref->shadow) return rf_shadows_location(ref->variable->strategy, index, ref->variable->offset);
+    if (ref->shadow) return rf_weight_copies_location(ref->variable->strategy, index, ref->variable->offset);
     const rf_flat *flat = &rf_variable_store(ref->variable)->values;
     return (rf_location){ flat->buffers[index], ref->variable->offset * sizeof(float) };
 }
@@ -211,9 +242,9 @@ static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint3
         const rf_update *update = &sig->updates.items[u];
         for (uint32_t i = 0; i < update->count; i++)
             *placements++ = (rf_program_placement){ .value = update->gradients[i],
-                                                    .at = { s->gradients.buffers[index],
+                                                    .at = { s->store.gradients.buffers[index],
                                                             update->variables[i]->offset * sizeof(float) },
-                                                    .part = rf_turns_part(update->turns, i) };
+                                                    .part = update->overlap.plan.part[update->overlap.bucket_of[i]] };
     }
 }
 
@@ -221,12 +252,13 @@ static void place_gradients(const rf_strategy *s, const rf_signature *sig, uint3
 static void place_assigned(const rf_strategy *s, const rf_signature *sig, uint32_t index,
                            rf_program_placement *placements)
 {
-    const uint32_t last = sig->overlaps ? sig->updates.items[0].turns->plan.num_buckets - 1 : 0;
+    const uint32_t last = sig->overlaps ? sig->updates.items[0].num_buckets - 1 : 0;
     for (uint32_t i = 0; i < sig->assignments.count; i++) {
         const rf_assignment *a = &sig->assignments.items[i];
-        *placements++ = (rf_program_placement){
-            .value = a->value, .at = { s->assigned.buffers[index], a->variable->offset * sizeof(float) }, .part = last
-        };
+        *placements++ =
+            (rf_program_placement){ .value = a->value,
+                                    .at = { s->store.assigned.buffers[index], a->variable->offset * sizeof(float) },
+                                    .part = last };
     }
 }
 
@@ -245,9 +277,11 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t index
         for (uint32_t i = 0; i < sig->states.count; i++) states[i] = state_location(&sig->states.items[i], index);
         place_gradients(s, sig, index, placements);
         place_assigned(s, sig, index, placements + num_gradients);
-        const rf_program_sum_places sum_places = { { s->summands.buffers ? s->summands.buffers[index] : NULL, 0 },
-                                                   { s->sums.buffers ? s->sums.buffers[index] : NULL, 0 },
-                                                   s->alignment };
+        const rf_program_sum_places sum_places = {
+            { s->store.summands.buffers ? s->store.summands.buffers[index] : NULL, 0 },
+            { s->store.sums.buffers ? s->store.sums.buffers[index] : NULL, 0 },
+            s->store.alignment
+        };
         const rf_program_params params = { .name = f->name,
                                            .graph = sig->graph,
                                            .results = sig->outputs,
@@ -256,7 +290,7 @@ rf_result rf_signature_program(rf_function *f, rf_signature *sig, uint32_t index
                                            .placements = placements,
                                            .num_placements = num_placements,
                                            .sum_places = sig->sums.elements > 0 ? &sum_places : NULL };
-        r = rf_program_create(s->replicas[index].exec, &params, &sig->programs[index]);
+        r = rf_program_create(s->members.replicas[index].exec, &params, &sig->programs[index]);
     }
     rf_free(states);
     rf_free(placements);

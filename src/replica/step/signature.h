@@ -31,10 +31,10 @@ typedef struct rf_signature {
     char unit_of[64]; /* what wants that, for messages */
     rf_value hosts[RF_HOST_COUNT];        /* 0: not used */
     rf_lookup lookups[RF_MAX_COMPONENTS]; /* of each component of the batch */
-    bool reads_shadows;                   /* of variables; see shadows.h */
+    bool reads_weight_copies;             /* of variables; see shadows.h */
     bool overlaps;                        /* gradients are exchanged while the backward pass goes on */
     rf_program **programs;                /* [num_local], made when first needed */
-    rf_frame **submission;                /* room for the frames of one replica's submission */
+    rf_step_schedule schedule;            /* what a run does, once it is prepared */
     uint64_t generation;                  /* sum over the strategy and the updaters when the programs were made */
     bool prepared;
 } rf_signature;

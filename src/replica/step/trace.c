@@ -17,50 +17,6 @@
 
 static const rf_tensor invalid_tensor = { 0, 0 };
 
-/* ---- failure ---- */
-
-/* The calling thread's record becomes the trace's, unless it has failed before. */
-static rf_result keep_failure(rf_trace *t, rf_result result)
-{
-    if (result < 0 && t->status >= 0) {
-        t->status = result;
-        rf_error_save(&t->error);
-        rf_trace_name_failure(t, &t->error);
-    }
-    return result;
-}
-
-RF_API rf_result rf_trace_status(const rf_trace *t)
-{
-    if (!t) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_trace_status: the trace is NULL");
-    return t->status < 0 ? rf_error_restore(&t->error) : RF_OK;
-}
-
-RF_API rf_result rf_trace_fail(rf_trace *t, rf_result result, const char *format, ...)
-{
-    char message[900] = "rf_trace_fail: format is NULL";
-    va_list arguments;
-    va_start(arguments, format);
-    if (format) rf_number_vprint(message, sizeof(message), format, arguments);
-    va_end(arguments);
-    if (result >= 0) result = RF_ERROR_INVALID_ARGUMENT;
-    RF_FAIL(result, "%s", message);
-    return t ? keep_failure(t, result) : result;
-}
-
-void rf_trace_context(rf_trace *t, const char *format, ...)
-{
-    char context[256];
-    va_list arguments;
-    va_start(arguments, format);
-    rf_number_vprint(context, sizeof(context), format, arguments);
-    va_end(arguments);
-    if (t->status >= 0) return;
-    (void)rf_error_restore(&t->error);
-    (void)rf_error_context(t->status, "%s", context);
-    rf_error_save(&t->error);
-}
-
 /* ---- what the trace is ---- */
 
 rf_graph *rf_trace_graph(rf_trace *t)
@@ -77,7 +33,7 @@ RF_API bool rf_trace_training(const rf_trace *t)
 }
 RF_API uint32_t rf_trace_num_replicas(const rf_trace *t)
 {
-    return t ? t->strategy->num_replicas : 0;
+    return t ? t->strategy->members.num_replicas : 0;
 }
 uint32_t rf_trace_next_stream(rf_trace *t)
 {
@@ -94,8 +50,9 @@ rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out)
 bool rf_trace_is_share(const rf_trace *t, char *who, size_t size)
 {
     const rf_strategy *s = t->strategy;
-    snprintf(who, size, s->num_replicas > 1 ? "%u replicas" : "workers of parameter servers", s->num_replicas);
-    return s->num_replicas > 1 || s->remote;
+    snprintf(who, size, s->members.num_replicas > 1 ? "%u replicas" : "workers of parameter servers",
+             s->members.num_replicas);
+    return s->members.num_replicas > 1 || s->remote;
 }
 
 uint64_t rf_trace_rows(const rf_trace *t)
@@ -142,19 +99,8 @@ rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument)
         return 0;
     }
     rf_trace_note_operand(t, x.id, argument);
-    if (t->call.depth == 0 && keep_failure(t, rf_trace_label(t, argument)) < 0) return 0;
+    if (t->call.depth == 0 && rf_trace_keep_failure(t, rf_trace_label(t, argument)) < 0) return 0;
     return x.id;
-}
-
-rf_tensor rf_trace_wrap(rf_trace *t, rf_value v)
-{
-    return v ? (rf_tensor){ v, t->serial } : invalid_tensor;
-}
-
-rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v)
-{
-    keep_failure(t, result);
-    return t->status < 0 ? invalid_tensor : rf_trace_wrap(t, v);
 }
 
 static const rf_tensor_desc *handle_desc(const rf_trace *t, rf_tensor x)
@@ -181,7 +127,7 @@ static rf_value host_value(rf_trace *t, uint32_t which, rf_tensor_desc desc, con
 {
     if (t->status < 0) return 0;
     rf_value *v = &t->signature->hosts[which];
-    if (*v == 0 && keep_failure(t, rf_graph_host(t->signature->graph, v, desc, name, v)) < 0) *v = 0;
+    if (*v == 0 && rf_trace_keep_failure(t, rf_graph_host(t->signature->graph, v, desc, name, v)) < 0) *v = 0;
     return *v;
 }
 
@@ -205,13 +151,12 @@ rf_value rf_trace_weight(rf_trace *t)
     return host_value(t, RF_HOST_WEIGHT, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "weight");
 }
 
-/* A STATE value; `ref` (whose object the caller has not retained) is remembered under its slot. */
-static rf_value state_value(rf_trace *t, const void *object, rf_tensor_desc desc, const char *name, rf_state_ref ref)
+rf_value rf_trace_state(rf_trace *t, const void *object, rf_tensor_desc desc, const char *name, rf_state_ref ref)
 {
     rf_signature *sig = t->signature;
     rf_value v;
-    if (keep_failure(t, RF_VEC_GROW(&sig->states)) < 0) return 0;
-    if (keep_failure(t, rf_graph_state(sig->graph, object, desc, name, &v)) < 0) return 0;
+    if (rf_trace_keep_failure(t, RF_VEC_GROW(&sig->states)) < 0) return 0;
+    if (rf_trace_keep_failure(t, rf_graph_state(sig->graph, object, desc, name, &v)) < 0) return 0;
     if (sig->graph->values.items[v].slot < sig->states.count) return v;
     if (ref.variable) rf_variable_retain(ref.variable);
     if (ref.local) rf_local_state_retain(ref.local);
@@ -226,8 +171,8 @@ static rf_result check_home(const rf_trace *t, const rf_strategy *home, const ch
         RF_ERROR_INVALID_ARGUMENT,
         "%s '%s' belongs to another strategy (%u replicas, first on %s) than function '%s' (%u replicas, first on "
         "%s); create both on the same one",
-        kind, name, home->num_replicas, rf_strategy_device_name(home, 0), t->function->name, t->strategy->num_replicas,
-        rf_strategy_device_name(t->strategy, 0));
+        kind, name, home->members.num_replicas, rf_strategy_device_name(home, 0), t->function->name,
+        t->strategy->members.num_replicas, rf_strategy_device_name(t->strategy, 0));
 }
 
 const rf_trace_listener *rf_trace_listeners(const rf_trace *t)
@@ -247,18 +192,18 @@ rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
         rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "the variable is NULL");
         return 0;
     }
-    if (keep_failure(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
+    if (rf_trace_keep_failure(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
     for (const rf_trace_listener *l = t->listener; l; l = l->outer)
-        if (keep_failure(t, l->uses(l->user, variable)) < 0) return 0;
-    return state_value(t, variable, (rf_tensor_desc){ RF_F32, variable->shape }, variable->name,
-                       (rf_state_ref){ .variable = variable });
+        if (rf_trace_keep_failure(t, l->uses(l->user, variable)) < 0) return 0;
+    return rf_trace_state(t, variable, (rf_tensor_desc){ RF_F32, variable->shape }, variable->name,
+                          (rf_state_ref){ .variable = variable });
 }
 
 rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state)
 {
     if (t->status < 0) return 0;
-    if (keep_failure(t, check_home(t, state->strategy, "state", state->name)) < 0) return 0;
-    return state_value(t, state, state->desc, state->name, (rf_state_ref){ .local = state });
+    if (rf_trace_keep_failure(t, check_home(t, state->strategy, "state", state->name)) < 0) return 0;
+    return rf_trace_state(t, state, state->desc, state->name, (rf_state_ref){ .local = state });
 }
 
 static bool uses_local_state(const rf_signature *sig, const rf_local_state *state)
@@ -354,7 +299,7 @@ bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf)
 
 rf_result rf_trace_pass_over(rf_trace *t, rf_value value, rf_value loss)
 {
-    RF_TRY(keep_failure(t, RF_VEC_GROW(&t->passed_over)));
+    RF_TRY(rf_trace_keep_failure(t, RF_VEC_GROW(&t->passed_over)));
     t->passed_over.items[t->passed_over.count++] = (rf_passed_over){ value, loss };
     return RF_OK;
 }
@@ -387,22 +332,22 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
     for (uint32_t i = 0; i < count; i++) wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
     RF_TRY(rf_trace_status(t));
     rf_graph *graph = t->signature->graph;
-    RF_TRY(keep_failure(t, check_passed_over(t, at, wanted, count)));
-    RF_TRY(keep_failure(t, rf_graph_differentiate_reached(graph, at, wanted, count, found)));
+    RF_TRY(rf_trace_keep_failure(t, check_passed_over(t, at, wanted, count)));
+    RF_TRY(rf_trace_keep_failure(t, rf_graph_differentiate_reached(graph, at, wanted, count, found)));
     for (uint32_t i = 0; i < count; i++) {
         reached[i] = found[i] != 0;
-        if (!reached[i]) RF_TRY(keep_failure(t, graph->core->fill_like(graph, 0.0f, wanted[i], &found[i])));
+        if (!reached[i]) RF_TRY(rf_trace_keep_failure(t, graph->core->fill_like(graph, 0.0f, wanted[i], &found[i])));
     }
     /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
      * handle. */
     for (uint32_t i = 0; i < count; i++) {
-        RF_TRY(keep_failure(t, graph->core->alias(graph, found[i], &found[i])));
+        RF_TRY(rf_trace_keep_failure(t, graph->core->alias(graph, found[i], &found[i])));
         grads[i] = rf_trace_wrap(t, found[i]);
         const rf_value_info *target = &graph->values.items[wanted[i]];
         rf_variable *variable = target->kind == RF_VALUE_STATE ? rf_trace_slot_variable(t, target->slot) : NULL;
         if (!variable) continue;
         if (!reached[i]) variable = NULL;
-        RF_TRY(keep_failure(t, RF_VEC_GROW(&t->gradients)));
+        RF_TRY(rf_trace_keep_failure(t, RF_VEC_GROW(&t->gradients)));
         t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], at, variable };
     }
     return RF_OK;
@@ -420,21 +365,13 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
     bool *reached = RF_NEW_ARRAY(bool, num_targets);
     const rf_result r = values && reached ? loss_differentiate(t, loss, targets, num_targets, values, reached, grads)
-                                          : keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
+                                          : rf_trace_keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_free(values);
     rf_free(reached);
     return r;
 }
 
 /* ---- updates ---- */
-
-void rf_gradient_transform_free(rf_gradient_transform *transform)
-{
-    rf_graph_destroy(&transform->graph);
-    rf_free(transform->results);
-    rf_free(transform->states.items);
-    *transform = (rf_gradient_transform){ 0 };
-}
 
 static bool updated_before(const rf_signature *sig, const rf_variable *variable)
 {
@@ -514,205 +451,7 @@ rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *grad
                           rf_gradient_transform *transform)
 {
     rf_result r = rf_trace_status(t);
-    if (r >= 0) r = keep_failure(t, add_update(t, updater, gradients, variables, transform));
+    if (r >= 0) r = rf_trace_keep_failure(t, add_update(t, updater, gradients, variables, transform));
     if (transform) rf_gradient_transform_free(transform);
-    return r;
-}
-
-/* A transform runs after the updates that precede its own, but must read the values that the step began with. */
-static rf_result check_transforms(const rf_signature *sig)
-{
-    for (uint32_t u = 0; u < sig->updates.count; u++) {
-        const rf_update *update = &sig->updates.items[u];
-        for (uint32_t i = 0; i < update->transform.states.count; i++) {
-            const rf_transform_state *state = &update->transform.states.items[i];
-            for (uint32_t k = 0; k < u && !state->gradient; k++)
-                for (uint32_t v = 0; v < sig->updates.items[k].count; v++)
-                    RF_REQUIRE(sig->updates.items[k].variables[v] != state->variable,
-                               "gradients are computed with the value of '%s', which another optimizer has updated by "
-                               "then; apply that optimizer after this one",
-                               state->variable->name);
-        }
-    }
-    return RF_OK;
-}
-
-/* ---- running a step ---- */
-
-static rf_result add_inputs(rf_trace *t, rf_tensor *in)
-{
-    const rf_element_spec *spec = &t->signature->spec;
-    for (uint32_t i = 0; i < spec->num_components; i++) {
-        rf_value v;
-        RF_TRY(rf_graph_input(t->signature->graph, i, (rf_tensor_desc){ spec->dtype[i], spec->shape[i] }, &v));
-        in[i] = rf_trace_wrap(t, v);
-    }
-    return RF_OK;
-}
-
-/* The step may fail through the trace, by passing on the result of a failed call, or with a code of its own. */
-static rf_result step_result(rf_trace *t, rf_result returned, uint64_t before)
-{
-    if (t->status < 0) return rf_error_restore(&t->error);
-    if (returned > 0)
-        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                       "the step returned %d (%s); it must return rf_trace_status() or an error", (int)returned,
-                       rf_result_name(returned));
-    return rf_error_of_user(returned, before, "the step");
-}
-
-/* From here on equal expressions are one: what is differentiated has been. */
-static rf_result share_equal(rf_signature *sig, uint32_t num_outputs)
-{
-    rf_value *map = RF_NEW_ARRAY(rf_value, sig->graph->values.count);
-    if (!map) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = rf_graph_merge_common(sig->graph, map);
-    for (uint32_t i = 0; i < num_outputs; i++) sig->outputs[i] = map[sig->outputs[i]];
-    for (uint32_t u = 0; u < sig->updates.count; u++) {
-        const rf_update *update = &sig->updates.items[u];
-        for (uint32_t i = 0; i < update->count; i++) update->gradients[i] = map[update->gradients[i]];
-    }
-    for (uint32_t i = 0; i < sig->assignments.count; i++) {
-        rf_assignment *a = &sig->assignments.items[i];
-        a->value = map[a->value];
-    }
-    rf_free(map);
-    return r;
-}
-
-/* Variables that the step updates, by slot. */
-static void list_updated(const rf_signature *sig, bool *updated)
-{
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        for (uint32_t i = 0; i < sig->updates.items[u].count; i++)
-            for (uint32_t slot = 0; slot < sig->states.count; slot++)
-                if (sig->states.items[slot].variable == sig->updates.items[u].variables[i]) updated[slot] = true;
-}
-
-/* What is also read otherwise, as a result, is cast all the same. */
-static rf_result read_shadow(rf_trace *t, rf_value v, rf_value source)
-{
-    rf_signature *sig = t->signature;
-    rf_variable *variable = sig->states.items[sig->graph->values.items[source].slot].variable;
-    const rf_tensor_desc desc = *rf_graph_desc(sig->graph, v);
-    const rf_value shadow = state_value(t, &variable->shadowed, desc, variable->name,
-                                        (rf_state_ref){ .variable = variable, .shadow = true });
-    if (shadow == 0) return rf_trace_status(t);
-    rf_graph_substitute(sig->graph, v, shadow);
-    rf_shadows_add(t->strategy, variable);
-    sig->reads_shadows = true;
-    return RF_OK;
-}
-
-static rf_result use_shadows(rf_trace *t)
-{
-    rf_signature *sig = t->signature;
-    const rf_value count = sig->graph->values.count;
-    bool *updated = RF_NEW_ARRAY(bool, sig->states.count);
-    rf_value *source = RF_NEW_ARRAY(rf_value, count);
-    rf_result r = updated && source ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) {
-        list_updated(sig, updated);
-        t->strategy->shadows.type = rf_shadows_plan(sig->graph, updated, t->strategy->shadows.type, source);
-    }
-    for (rf_value v = 0; r >= 0 && v < count; v++)
-        if (source[v]) r = read_shadow(t, v, source[v]);
-    rf_free(updated);
-    rf_free(source);
-    return r;
-}
-
-/* Which batches all that the step is for fits. */
-static rf_result check_batches(const rf_signature *sig, uint32_t num_outputs)
-{
-    uint32_t count = num_outputs + sig->assignments.count;
-    for (uint32_t u = 0; u < sig->updates.count; u++) count += sig->updates.items[u].count;
-    rf_value *roots = RF_NEW_ARRAY(rf_value, count);
-    if (!roots) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    count = 0;
-    for (uint32_t i = 0; i < num_outputs; i++) roots[count++] = sig->outputs[i];
-    for (uint32_t i = 0; i < sig->assignments.count; i++) roots[count++] = sig->assignments.items[i].value;
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        for (uint32_t i = 0; i < sig->updates.items[u].count; i++) roots[count++] = sig->updates.items[u].gradients[i];
-    const rf_result r = rf_graph_check_batches(sig->graph, roots, count);
-    rf_free(roots);
-    return r;
-}
-
-static rf_result trace_step(rf_trace *t)
-{
-    rf_function *f = t->function;
-    rf_tensor in[RF_MAX_COMPONENTS] = { { 0 } }, out[RF_MAX_COMPONENTS] = { { 0 } };
-    RF_TRY(rf_graph_create(rf_exec_core_ops(), &t->signature->graph));
-    t->signature->graph->trace = t;
-    RF_TRY(add_inputs(t, in));
-    f->num_traces++;
-    const uint64_t before = rf_error_count();
-    RF_TRY(step_result(t, f->params.step(t, in, out, f->params.user), before));
-    for (uint32_t i = 0; i < f->params.num_outputs; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "out[%" PRIu32 "]", i);
-        t->signature->outputs[i] = rf_trace_value(t, out[i], name);
-        RF_TRY(rf_trace_status(t));
-    }
-    RF_TRY(check_transforms(t->signature));
-    RF_TRY(rf_trace_weigh_assigned(t));
-    RF_TRY(share_equal(t->signature, f->params.num_outputs));
-    RF_TRY(use_shadows(t));
-    rf_signature *sig = t->signature;
-    sig->sums.elements = rf_step_sums_elements(t->strategy, sig->graph);
-    RF_TRY(check_batches(sig, f->params.num_outputs));
-    RF_TRY(rf_trace_check_shapes(sig));
-    if (t->strategy->num_replicas == 1) sig->sums.elements = 0; /* nothing reads them */
-    return RF_OK;
-}
-
-rf_result rf_trace_run(rf_function *function, rf_signature *signature)
-{
-    rf_strategy *s = function->strategy;
-    rf_trace t = {
-        .serial = rf_strategy_next_serial(s), .strategy = s, .function = function, .signature = signature, .rows = 1
-    };
-    const rf_result r = trace_step(&t);
-    if (signature->graph) signature->graph->trace = NULL;
-    rf_free(t.gradients.items);
-    rf_free(t.passed_over.items);
-    rf_examples_map_free(&t.examples);
-    rf_free(t.divisors.items);
-    return r;
-}
-
-static rf_result trace_alone(rf_trace *t, rf_result (*body)(rf_trace *t, void *user), void *user)
-{
-    rf_signature *sig = t->signature;
-    RF_TRY(rf_graph_create(rf_exec_core_ops(), &sig->graph));
-    const uint64_t before = rf_error_count();
-    RF_TRY(step_result(t, body(t, user), before));
-    bool holds = sig->states.count > 0 || sig->updates.count > 0 || sig->assignments.count > 0;
-    for (uint32_t i = 0; i < RF_HOST_COUNT; i++) holds = holds || sig->hosts[i] != 0;
-    RF_REQUIRE(!holds, "it uses variables, random numbers or the batch of a step; it may use only its arguments");
-    return RF_OK;
-}
-
-rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*body)(rf_trace *t, void *user),
-                         void *user, rf_graph **out)
-{
-    rf_function function = { .strategy = strategy, .name = (char *)(uintptr_t)name };
-    rf_signature *signature = RF_NEW(rf_signature);
-    *out = NULL;
-    if (!signature) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_trace t = {
-        .serial = rf_strategy_next_serial(strategy), .strategy = strategy, .function = &function, .signature = signature
-    };
-    const rf_result r = trace_alone(&t, body, user);
-    if (r >= 0) {
-        *out = signature->graph;
-        signature->graph = NULL;
-    }
-    rf_free(t.gradients.items);
-    rf_free(t.passed_over.items);
-    rf_examples_map_free(&t.examples);
-    rf_free(t.divisors.items);
-    rf_signature_free(signature, 0);
     return r;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part that a trace has in weighing accumulated steps (../update/step_weight.c). */
+/* The part that a trace has in updates: weights of accumulated steps (../update/step_weight.c), and scales of losses.
+ */
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -44,4 +45,9 @@ rf_result rf_trace_weigh_step(rf_trace *t, rf_updater *u, const rf_step_divisor 
     RF_TRY(weighing_host(t, &u->weights.took_part, "keep", &out->keep, &w->keep_slot));
     out->state = rf_trace_local_state(t, u->weights.device);
     return rf_trace_status(t);
+}
+
+rf_value rf_trace_loss_scale(rf_trace *t, rf_updater *u)
+{
+    return rf_trace_local_state(t, u->scaling.scale);
 }

@@ -17,13 +17,13 @@
 
 static const rf_variable *variable_at(const rf_strategy *s, uint32_t i)
 {
-    const uint32_t trainable = s->trainable.variables.count;
-    return i < trainable ? s->trainable.variables.items[i] : s->fixed.variables.items[i - trainable];
+    const uint32_t trainable = s->store.trainable.variables.count;
+    return i < trainable ? s->store.trainable.variables.items[i] : s->store.fixed.variables.items[i - trainable];
 }
 
 static uint32_t num_variables(const rf_strategy *s)
 {
-    return s->trainable.variables.count + s->fixed.variables.count;
+    return s->store.trainable.variables.count + s->store.fixed.variables.count;
 }
 
 typedef struct layout {
@@ -45,12 +45,12 @@ static layout own_layout(const rf_strategy *s)
 
 static rf_result compare_layouts(rf_strategy *s)
 {
-    if (s->world.size == 1) return RF_OK;
+    if (s->members.world.size == 1) return RF_OK;
     const layout mine = own_layout(s);
-    layout *all = RF_NEW_ARRAY(layout, s->world.size);
-    if (!all) return rf_strategy_stick(s, RF_ERROR_OUT_OF_HOST_MEMORY);
-    rf_result r = rf_world_gather(&s->world, "variables", &mine, all, sizeof(mine));
-    for (uint32_t k = 1; r >= 0 && k < s->world.size; k++) {
+    layout *all = RF_NEW_ARRAY(layout, s->members.world.size);
+    if (!all) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    rf_result r = rf_world_gather(&s->members.world, "variables", &mine, all, sizeof(mine));
+    for (uint32_t k = 1; r >= 0 && k < s->members.world.size; k++) {
         if (all[k].num_variables != all[0].num_variables)
             r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                         "rank %u has %llu variables, but rank 0 has %llu; every rank must create the same variables", k,
@@ -81,7 +81,7 @@ static rf_result values_of(const rf_variable *v, uint32_t index, float *scratch,
 static rf_result hash_local(const rf_strategy *s, float *scratch, uint64_t *hashes)
 {
     const uint32_t count = num_variables(s);
-    for (uint32_t r = 0; r < s->num_local; r++) {
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
         for (uint32_t i = 0; i < count; i++) {
             const float *values;
             RF_TRY(values_of(variable_at(s, i), r, scratch, &values));
@@ -109,10 +109,10 @@ static uint32_t most_common(const uint64_t *hashes, uint32_t num_replicas, uint3
 /* "replica 3 (rank 1, llvmpipe)"; the rank only where there are several. */
 static const char *replica_describe(const rf_strategy *s, uint32_t replica, char *text, size_t size)
 {
-    if (s->world.size == 1)
+    if (s->members.world.size == 1)
         snprintf(text, size, "replica %u (%s)", replica, rf_strategy_device_name(s, replica));
     else
-        snprintf(text, size, "replica %u (rank %u, %s)", replica, rf_world_rank_of(&s->world, replica),
+        snprintf(text, size, "replica %u (rank %u, %s)", replica, rf_world_rank_of(&s->members.world, replica),
                  rf_strategy_device_name(s, replica));
     return text;
 }
@@ -124,7 +124,9 @@ static void describe_element(const rf_variable *v, uint32_t a, uint32_t b, float
     const float *x, *y;
     text[0] = '\0';
     if (!rf_strategy_is_local(s, a) || !rf_strategy_is_local(s, b)) return;
-    if (values_of(v, a - s->first, scratch, &x) < 0 || values_of(v, b - s->first, scratch + v->count, &y) < 0) return;
+    if (values_of(v, a - s->members.first, scratch, &x) < 0 ||
+        values_of(v, b - s->members.first, scratch + v->count, &y) < 0)
+        return;
     uint64_t at = 0;
     while (at < v->count && memcmp(&x[at], &y[at], sizeof(float)) == 0) at++;
     if (at == v->count) return;
@@ -142,9 +144,9 @@ static rf_result compare_hashes(const rf_strategy *s, const uint64_t *hashes, fl
     const uint32_t count = num_variables(s);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t other = 1;
-        while (other < s->num_replicas && hashes[(size_t)other * count + i] == hashes[i]) other++;
-        if (other >= s->num_replicas) continue;
-        const uint32_t usual = most_common(hashes, s->num_replicas, count, i);
+        while (other < s->members.num_replicas && hashes[(size_t)other * count + i] == hashes[i]) other++;
+        if (other >= s->members.num_replicas) continue;
+        const uint32_t usual = most_common(hashes, s->members.num_replicas, count, i);
         other = 0;
         while (hashes[(size_t)other * count + i] == hashes[(size_t)usual * count + i]) other++;
         *found = (finding){ other, variable_at(s, i) };
@@ -167,14 +169,15 @@ static uint64_t longest_variable(const rf_strategy *s)
 static rf_result compare_values(rf_strategy *s, finding *found)
 {
     const size_t count = num_variables(s);
-    uint64_t *mine = RF_NEW_ARRAY(uint64_t, s->num_local * count),
-             *all = RF_NEW_ARRAY(uint64_t, s->num_replicas * count);
+    uint64_t *mine = RF_NEW_ARRAY(uint64_t, s->members.num_local * count),
+             *all = RF_NEW_ARRAY(uint64_t, s->members.num_replicas * count);
     float *scratch = RF_NEW_ARRAY(float, 2 * longest_variable(s));
     rf_result r = mine && all && scratch ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = rf_strategy_wait(s);
     if (r >= 0) r = hash_local(s, scratch, mine);
-    rf_strategy_stick_in_job(s, r);
-    if (r >= 0) r = rf_world_gather_replicas(&s->world, "hashes of the variables", mine, all, count * sizeof(uint64_t));
+    rf_strategy_fail_in_job(s, r);
+    if (r >= 0)
+        r = rf_world_gather_replicas(&s->members.world, "hashes of the variables", mine, all, count * sizeof(uint64_t));
     if (r >= 0) r = compare_hashes(s, all, scratch, found);
     rf_free(mine);
     rf_free(all);
@@ -192,16 +195,16 @@ static rf_result store_check(rf_strategy *s, finding *found)
 
 rf_result rf_strategy_check_if_due(rf_strategy *s)
 {
-    if (s->num_replicas == 1) return RF_OK;
-    if (s->updates_to_check > 0 && s->variables_checked == s->variables_created) {
-        s->updates_to_check--;
+    if (s->members.num_replicas == 1) return RF_OK;
+    if (s->health.updates_to_check > 0 && s->health.variables_checked == s->store.variables_created) {
+        s->health.updates_to_check--;
         return RF_OK;
     }
     finding found = { 0 };
     const rf_result r = store_check(s, &found);
-    if (r < 0) return found.variable ? rf_strategy_stick_shared(s, r) : r;
-    s->variables_checked = s->variables_created;
-    s->updates_to_check = s->check_interval - 1;
+    if (r < 0) return found.variable ? rf_strategy_fail_shared(s, r) : r;
+    s->health.variables_checked = s->store.variables_created;
+    s->health.updates_to_check = s->health.check_interval - 1;
     return RF_OK;
 }
 

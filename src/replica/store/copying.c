@@ -23,15 +23,15 @@ void rf_copying_end(rf_copying *copying)
 
 bool rf_strategy_is_copied(rf_strategy *s)
 {
-    pthread_mutex_lock(&s->copying.mutex);
-    const bool under_way = s->copying.under_way;
-    pthread_mutex_unlock(&s->copying.mutex);
+    pthread_mutex_lock(&s->store.copying.mutex);
+    const bool under_way = s->store.copying.under_way;
+    pthread_mutex_unlock(&s->store.copying.mutex);
     return under_way;
 }
 
 rf_result rf_strategy_await_copy(rf_strategy *s)
 {
-    rf_copying *at = &s->copying;
+    rf_copying *at = &s->store.copying;
     if (!rf_strategy_is_copied(s)) return RF_OK;
     const uint64_t begin = rf_span_begin(), until = rf_now_ns() + 2 * RF_GPU_TIMEOUT_NS;
     pthread_mutex_lock(&at->mutex);

@@ -12,7 +12,7 @@ static void free_buffers(rf_gpu_buffer **buffers, uint32_t count)
 
 void rf_flat_free(const rf_strategy *s, rf_flat *flat)
 {
-    free_buffers(flat->buffers, s->num_local);
+    free_buffers(flat->buffers, s->members.num_local);
     flat->buffers = NULL;
     flat->capacity = 0;
 }
@@ -32,9 +32,9 @@ static rf_result fill_new(const rf_strategy *s, const rf_flat *from, rf_flat *to
     float *values = RF_NEW_ARRAY(float, used);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < s->num_local; i++) {
-        r = rf_gpu_buffer_create(s->replicas[i].device, RF_GPU_MEMORY_DEVICE, to->capacity * sizeof(float), to->name,
-                                 &to->buffers[i]);
+    for (uint32_t i = 0; r >= 0 && i < s->members.num_local; i++) {
+        r = rf_gpu_buffer_create(s->members.replicas[i].device, RF_GPU_MEMORY_DEVICE, to->capacity * sizeof(float),
+                                 to->name, &to->buffers[i]);
         if (r >= 0 && used > 0) r = rf_flat_read(from, i, 0, used, values);
         if (r >= 0 && used > 0) r = rf_flat_write(to, i, 0, used, values);
     }
@@ -46,7 +46,7 @@ rf_result rf_flat_grow(rf_strategy *s, rf_flat *flat, uint64_t capacity, uint64_
 {
     if (used > flat->capacity) used = flat->capacity;
     rf_flat grown = { .name = flat->name, .capacity = capacity };
-    grown.buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
+    grown.buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->members.num_local);
     if (!grown.buffers) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_result r = fill_new(s, flat, &grown, used);
     if (r < 0) {

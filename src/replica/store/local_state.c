@@ -53,7 +53,7 @@ rf_result rf_local_state_create_table(rf_strategy *s, const rf_array *array, con
     RF_TRY(rf_local_state_create(s, (uint32_t)words, name, out));
     (*out)->desc = desc;
     rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < s->num_local; i++)
+    for (uint32_t i = 0; r >= 0 && i < s->members.num_local; i++)
         r = rf_replica_context(s, i, rf_flat_write(&(*out)->values, i, 0, words, array->data));
     if (r < 0) rf_local_state_destroy(out);
     return r;
@@ -71,7 +71,7 @@ rf_result rf_local_state_read_local(rf_local_state *state, float *values)
     rf_strategy *s = state->strategy;
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(rf_strategy_status(s));
-    for (uint32_t r = 0; r < s->num_local; r++)
+    for (uint32_t r = 0; r < s->members.num_local; r++)
         RF_TRY(rf_flat_read(&state->values, r, 0, state->count, values + (size_t)r * state->count));
     return RF_OK;
 }
@@ -79,11 +79,12 @@ rf_result rf_local_state_read_local(rf_local_state *state, float *values)
 rf_result rf_local_state_read(rf_local_state *state, float *values)
 {
     rf_strategy *s = state->strategy;
-    if (s->world.size == 1) return rf_local_state_read_local(state, values);
-    float *mine = RF_NEW_ARRAY(float, (size_t)s->num_local * state->count);
+    if (s->members.world.size == 1) return rf_local_state_read_local(state, values);
+    float *mine = RF_NEW_ARRAY(float, (size_t)s->members.num_local * state->count);
     rf_result r = mine ? rf_local_state_read_local(state, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
-    if (r >= 0) r = rf_world_gather_replicas(&s->world, state->name, mine, values, state->count * sizeof(float));
+    rf_strategy_fail_in_job(s, r);
+    if (r >= 0)
+        r = rf_world_gather_replicas(&s->members.world, state->name, mine, values, state->count * sizeof(float));
     rf_free(mine);
     return r;
 }
@@ -95,7 +96,7 @@ rf_result rf_local_state_reset(rf_local_state *state)
     float *zeros = RF_NEW_ARRAY(float, state->count);
     if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result result = RF_OK;
-    for (uint32_t r = 0; result >= 0 && r < state->strategy->num_local; r++)
+    for (uint32_t r = 0; result >= 0 && r < state->strategy->members.num_local; r++)
         result = rf_flat_write(&state->values, r, 0, state->count, zeros);
     rf_free(zeros);
     return result;
@@ -111,7 +112,8 @@ rf_result rf_local_state_write(rf_local_state *state, const float *values)
     rf_strategy *s = state->strategy;
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(rf_strategy_status(s));
-    for (uint32_t r = 0; r < s->num_local; r++)
-        RF_TRY(rf_flat_write(&state->values, r, 0, state->count, values + (size_t)(s->first + r) * state->count));
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        RF_TRY(
+            rf_flat_write(&state->values, r, 0, state->count, values + (size_t)(s->members.first + r) * state->count));
     return RF_OK;
 }

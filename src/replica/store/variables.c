@@ -22,12 +22,12 @@ static rf_result variables_reserve(rf_strategy *s, rf_store *store, uint64_t cou
     uint64_t capacity = store->values.capacity + store->values.capacity / 2;
     if (capacity < SMALLEST_STORE) capacity = SMALLEST_STORE;
     if (capacity < need) capacity = need;
-    capacity = rf_align_up(capacity, s->alignment);
+    capacity = rf_align_up(capacity, s->store.alignment);
     RF_TRY(rf_strategy_wait(s));
     /* The gradients first: if the second step fails, gradients with too much room do no harm, while values with more
      * room than gradients would. */
-    if (store == &s->trainable) RF_TRY(rf_flat_grow(s, &s->gradients, capacity, store->used));
-    s->generation++;
+    if (store == &s->store.trainable) RF_TRY(rf_flat_grow(s, &s->store.gradients, capacity, store->used));
+    s->store.generation++;
     RF_TRY(rf_flat_grow(s, &store->values, capacity, store->used));
     return RF_OK;
 }
@@ -35,8 +35,8 @@ static rf_result variables_reserve(rf_strategy *s, rf_store *store, uint64_t cou
 static rf_result write_all(const rf_variable *v, const float *values, uint64_t count)
 {
     rf_store *store = rf_variable_store(v);
-    if (v->trainable) v->strategy->shadows.stale = true;
-    for (uint32_t r = 0; r < v->strategy->num_local; r++)
+    if (v->trainable) v->strategy->store.weight_copies.stale = true;
+    for (uint32_t r = 0; r < v->strategy->members.num_local; r++)
         RF_TRY(rf_flat_write(&store->values, r, v->offset, count, values));
     return RF_OK;
 }
@@ -60,7 +60,7 @@ static rf_result place_variable(rf_variable *v, const float *values)
 {
     rf_strategy *s = v->strategy;
     rf_store *store = rf_variable_store(v);
-    const uint64_t padded = rf_align_up(v->count, s->alignment);
+    const uint64_t padded = rf_align_up(v->count, s->store.alignment);
     uint32_t index;
     v->offset = find_place(store, padded, &index);
     if (v->offset + padded > store->used) RF_TRY(variables_reserve(s, store, v->offset + padded - store->used));
@@ -71,11 +71,12 @@ static rf_result place_variable(rf_variable *v, const float *values)
         float *zeros = RF_NEW_ARRAY(float, padded);
         if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_result r = RF_OK;
-        for (uint32_t i = 0; r >= 0 && i < s->num_local; i++)
-            r = rf_flat_write(&s->gradients, i, v->offset, padded, zeros);
+        for (uint32_t i = 0; r >= 0 && i < s->members.num_local; i++)
+            r = rf_flat_write(&s->store.gradients, i, v->offset, padded, zeros);
         rf_free(zeros);
         RF_TRY(r);
-        if (s->exchange->fns->forget) s->exchange->fns->forget(s->exchange, rf_variable_span(v));
+        if (s->exchange.between->fns->forget)
+            s->exchange.between->fns->forget(s->exchange.between, rf_variable_span(v));
     }
     if (store->used < v->offset + padded) store->used = v->offset + padded;
     rf_variable **place = &store->variables.items[index];
@@ -122,20 +123,20 @@ static rf_result initial_values(const rf_variable *v, const rf_variable_params *
         return RF_OK;
     }
     const uint64_t seed =
-        p->initializer.seed ? p->initializer.seed : rf_hash64(v->strategy->seed, v->strategy->variables_created);
+        p->initializer.seed ? p->initializer.seed : rf_hash64(v->strategy->seed, v->strategy->store.variables_created);
     return rf_initializer_fill(&p->initializer, v->shape, seed, values);
 }
 
 static rf_result set_up(rf_variable *v, const rf_variable_params *p)
 {
-    v->name = p->name ? rf_strdup(p->name) : rf_asprintf("variable_%" PRIu64, v->strategy->variables_created);
+    v->name = p->name ? rf_strdup(p->name) : rf_asprintf("variable_%" PRIu64, v->strategy->store.variables_created);
     if (!v->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const int64_t count = rf_shape_count(v->shape);
     char shape[96];
     RF_REQUIRE(count > 0, "rf_variable_create: '%s' has shape %s; give %d dimensions or less, each of at least 1",
                v->name, rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
     v->count = (uint64_t)count;
-    float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->alignment));
+    float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = initial_values(v, p, values);
     if (r >= 0) r = place_variable(v, values);
@@ -164,7 +165,7 @@ RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_par
         rf_free(v);
         return r;
     }
-    strategy->variables_created++;
+    strategy->store.variables_created++;
     *out = v;
     return RF_OK;
 }

@@ -13,7 +13,7 @@ struct rf_variable {
     rf_shape shape;
     uint64_t count, offset; /* elements */
     bool trainable;
-    bool shadowed; /* see shadows.h */
+    bool has_copy; /* see shadows.h */
     bool frozen;   /* by its layer: models leave it out of what they train */
     bool served;   /* parameter servers add up what steps assign to it */
     uint64_t run;  /* of the updater: the latest that updated it */
@@ -30,12 +30,12 @@ typedef struct rf_state_ref {
 
 static inline rf_store *rf_variable_store(const rf_variable *v)
 {
-    return v->trainable ? &v->strategy->trainable : &v->strategy->fixed;
+    return v->trainable ? &v->strategy->store.trainable : &v->strategy->store.fixed;
 }
 /* Elements that a variable takes in its store, padding included. */
 static inline rf_range rf_variable_span(const rf_variable *v)
 {
-    return (rf_range){ v->offset, v->offset + rf_align_up(v->count, v->strategy->alignment) };
+    return (rf_range){ v->offset, v->offset + rf_align_up(v->count, v->strategy->store.alignment) };
 }
 void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
 

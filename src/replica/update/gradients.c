@@ -22,7 +22,7 @@ static rf_result read_local_totals(const rf_updater *u, const rf_variable *v, fl
 {
     /* Variables that are younger than the sums have none. */
     if (v->offset + v->count > u->totals.capacity) return RF_OK;
-    for (uint32_t r = 0; r < u->strategy->num_local; r++)
+    for (uint32_t r = 0; r < u->strategy->members.num_local; r++)
         RF_TRY(rf_flat_read(&u->totals, r, v->offset, v->count, values + r * v->count));
     return RF_OK;
 }
@@ -31,11 +31,11 @@ rf_result rf_updater_read_totals(rf_updater *u, const rf_variable *variable, flo
 {
     rf_strategy *s = u->strategy;
     RF_TRY(check_totals(u, variable));
-    float *mine = RF_NEW_ARRAY(float, s->num_local * variable->count);
+    float *mine = RF_NEW_ARRAY(float, s->members.num_local * variable->count);
     rf_result r = mine ? read_local_totals(u, variable, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_stick_in_job(s, r);
+    rf_strategy_fail_in_job(s, r);
     if (r >= 0)
-        r = rf_world_gather_replicas(&s->world, "accumulated gradients", mine, values,
+        r = rf_world_gather_replicas(&s->members.world, "accumulated gradients", mine, values,
                                      (size_t)variable->count * sizeof(float));
     rf_free(mine);
     return r;
@@ -44,7 +44,7 @@ rf_result rf_updater_read_totals(rf_updater *u, const rf_variable *variable, flo
 rf_result rf_updater_read_own_totals(rf_updater *u, const rf_variable *variable, float *values)
 {
     RF_TRY(check_totals(u, variable));
-    memset(values, 0, u->strategy->num_local * variable->count * sizeof(float));
+    memset(values, 0, u->strategy->members.num_local * variable->count * sizeof(float));
     return read_local_totals(u, variable, values);
 }
 
@@ -58,8 +58,8 @@ rf_result rf_updater_write_totals(rf_updater *u, rf_variable *variable, const fl
     float *padded = RF_NEW_ARRAY(float, span.end - span.begin); /* gaps must be zero */
     if (!padded) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result result = RF_OK;
-    for (uint32_t r = 0; result >= 0 && r < s->num_local; r++) {
-        memcpy(padded, values + (s->first + r) * variable->count, variable->count * sizeof(float));
+    for (uint32_t r = 0; result >= 0 && r < s->members.num_local; r++) {
+        memcpy(padded, values + (s->members.first + r) * variable->count, variable->count * sizeof(float));
         result = rf_flat_write(&u->totals, r, span.begin, span.end - span.begin, padded);
     }
     rf_free(padded);
@@ -77,9 +77,9 @@ static rf_result read_gradient(rf_updater *u, const rf_segment *segment, rf_rang
     if (segment->owner == RF_OWNER_ALL) return rf_flat_read(gradients, 0, range.begin, count, values);
     rf_result r = RF_OK;
     if (rf_strategy_is_local(s, segment->owner))
-        r = rf_flat_read(gradients, segment->owner - s->first, range.begin, count, values);
-    RF_TRY(rf_strategy_stick_in_job(s, r));
-    return rf_world_broadcast(&s->world, "gradient", values, (size_t)count * sizeof(float), segment->owner);
+        r = rf_flat_read(gradients, segment->owner - s->members.first, range.begin, count, values);
+    RF_TRY(rf_strategy_fail_in_job(s, r));
+    return rf_world_broadcast(&s->members.world, "gradient", values, (size_t)count * sizeof(float), segment->owner);
 }
 
 bool rf_variable_is_updated(const rf_variable *variable)

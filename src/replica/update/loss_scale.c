@@ -14,7 +14,6 @@
  */
 #include <string.h>
 
-#include "replica/internal.h"
 #include "replica/store/flat.h"
 #include "replica/store/local_state.h"
 #include "replica/update/update.h"
@@ -24,7 +23,7 @@
 
 static rf_result write_all(rf_local_state *state, const float *values)
 {
-    const uint32_t replicas = state->strategy->num_replicas;
+    const uint32_t replicas = state->strategy->members.num_replicas;
     float *all = RF_NEW_ARRAY(float, (size_t)replicas * state->count);
     if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t r = 0; r < replicas; r++) memcpy(all + (size_t)r * state->count, values, state->count * sizeof(*all));
@@ -77,11 +76,6 @@ void rf_updater_free_scale(rf_updater *u)
     rf_local_state_destroy(&u->scaling.tally);
 }
 
-rf_value rf_trace_loss_scale(rf_trace *t, rf_updater *u)
-{
-    return rf_trace_local_state(t, u->scaling.scale);
-}
-
 /* ---- updates of which the host does not know whether they are made ---- */
 
 static void learn_skipped(rf_updater *u, float skipped)
@@ -99,9 +93,9 @@ static void forget_oldest(rf_updater *u)
     }
 }
 
-rf_result rf_updater_make_way(rf_updater *u, uint32_t most)
+rf_result rf_updater_learn_pending(rf_updater *u, uint32_t most)
 {
-    rf_gpu_device *device = u->strategy->replicas[0].device;
+    rf_gpu_device *device = u->strategy->members.replicas[0].device;
     while (u->scaling.pending > 0) {
         const uint64_t ticket = u->scaling.tickets[0];
         if (!rf_gpu_is_done(device, ticket)) {
@@ -180,50 +174,171 @@ void rf_update_fill_rows(const rf_update *update, rf_frame *frame)
 rf_dtype rf_update_wire(const rf_update *update)
 {
     const rf_strategy *s = update->updater->strategy;
-    if (s->world.size == 1) return RF_F32;
-    if (s->compression.kind == RF_COMPRESSION_F16) return RF_F16;
-    return s->compression.kind == RF_COMPRESSION_BF16 ? RF_BF16 : RF_F32;
+    if (s->members.world.size == 1) return RF_F32;
+    if (s->exchange.compression.kind == RF_COMPRESSION_F16) return RF_F16;
+    return s->exchange.compression.kind == RF_COMPRESSION_BF16 ? RF_BF16 : RF_F32;
 }
 
-rf_result rf_update_start_finding(rf_update *update, rf_frame *const *checks)
+/* ---- programs ---- */
+
+static rf_result list_tally(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *tally)
+{
+    rf_local_state *state = update->updater->scaling.tally;
+    return rf_range_graph_state(g, state, state->values.buffers[index], 0, RF_SCALE_TALLY, tally);
+}
+
+static rf_result list_scale(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *scale,
+                            rf_value *tally)
+{
+    rf_local_state *state = update->updater->scaling.scale;
+    RF_TRY(rf_range_graph_state(g, state, state->values.buffers[index], 0, 1, scale));
+    return list_tally(update, index, g, tally);
+}
+
+static rf_result list_gradients(const rf_update *update, uint32_t index, rf_range_graph *g, const rf_segment *segment,
+                                rf_value *out)
+{
+    return rf_range_graph_state(g, segment, rf_updater_gradients(update->updater)->buffers[index], segment->range.begin,
+                                segment->range.end - segment->range.begin, out);
+}
+
+/* Of all gradients that the replica adds to the sums. */
+static rf_result emit_check(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
+{
+    const rf_update *update = stage->user;
+    const float most = rf_loss_scale_most(rf_update_wire(update), update->updater->strategy->members.num_replicas);
+    rf_value tally, x;
+    RF_TRY(list_tally(update, index, g, &tally));
+    for (uint32_t i = 0; i < update->runs.count; i++) {
+        RF_TRY(list_gradients(update, index, g, &update->runs.items[i], &x));
+        RF_TRY(g->graph->core->update.overflow_check(g->graph, x, tally, most));
+    }
+    return rf_range_graph_result(g, tally);
+}
+
+/* All gradients where the replica has all, alone or because something is computed from whole gradients; else those that
+ * it owns. Nothing where it owns nothing. */
+static rf_result emit_unscale(const rf_update *update, uint32_t index, rf_range_graph *g)
 {
     const rf_strategy *s = update->updater->strategy;
-    const rf_collective_params params = { .name = "loss scale" };
-    update->found_here = 0;
-    for (uint32_t r = 0; r < s->num_local; r++)
-        if (checks[r] && ((const float *)rf_frame_result(checks[r], 0))[RF_SCALE_FOUND] != 0) update->found_here = 1;
-    update->found = update->found_here;
-    if (s->world.size == 1) return RF_OK;
-    return rf_comm_start_all_reduce(s->world.comm, &update->found_here, &update->found, 1, RF_F32, RF_COMM_MAX, &params,
-                                    &update->finding);
+    const bool all = s->members.num_replicas == 1 || update->transform.graph;
+    const rf_segment_list *segments = all ? &update->runs : &update->segments;
+    bool owns = false;
+    rf_value tally, x;
+    for (uint32_t i = 0; i < update->segments.count; i++)
+        owns = owns || rf_segment_is_owned(s, &update->segments.items[i], index);
+    RF_TRY(list_tally(update, index, g, &tally));
+    for (uint32_t i = 0; owns && i < segments->count; i++) {
+        if (!all && !rf_segment_is_owned(s, &segments->items[i], index)) continue;
+        RF_TRY(list_gradients(update, index, g, &segments->items[i], &x));
+        RF_TRY(g->graph->core->update.unscale(g->graph, x, tally));
+    }
+    return RF_OK;
 }
 
-void rf_update_stop_finding(rf_update *update)
+static rf_result emit_unscale_stage(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
+    return emit_unscale(stage->user, index, g);
+}
+
+/* Every replica is told of the decision, also those that own nothing. */
+static rf_result emit_decide(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
+{
+    const rf_update *update = stage->user;
+    rf_value scale, tally, found, decided;
+    RF_TRY(list_scale(update, index, g, &scale, &tally));
+    RF_TRY(rf_graph_host(g->graph, &update->found, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, "found", &found));
+    return g->graph->core->update.loss_scale(g->graph, &update->updater->params.scaling, scale, tally, found, &decided);
+}
+
+rf_result rf_update_emit_decided(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *decided)
+{
+    const float none = 0;
+    rf_value scale, tally, found;
+    RF_TRY(emit_unscale(update, index, g));
+    RF_TRY(list_scale(update, index, g, &scale, &tally));
+    RF_TRY(rf_graph_constant(g->graph, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, &none, &found));
+    return g->graph->core->update.loss_scale(g->graph, &update->updater->params.scaling, scale, tally, found, decided);
+}
+
+/* ---- stages ---- */
+
+/* Starts to tell the other workers what the checks of this worker's replicas found. Those without gradients have none.
+ */
+static rf_result tell_finding(const rf_step_stage *stage, const rf_step_schedule_run *run)
+{
+    rf_update *update = stage->user;
+    const rf_strategy *s = run->strategy;
+    const rf_collective_params params = { .name = "loss scale" };
+    update->found_here = 0;
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
+        rf_frame *check = rf_step_schedule_work(run->schedule, stage->reads, r)->frame;
+        if (check && ((const float *)rf_frame_result(check, 0))[RF_SCALE_FOUND] != 0) update->found_here = 1;
+    }
+    update->found = update->found_here;
+    if (s->members.world.size == 1) return RF_OK;
+    return rf_comm_start_all_reduce(s->members.world.comm, &update->found_here, &update->found, 1, RF_F32, RF_COMM_MAX,
+                                    &params, &update->finding);
+}
+
+static void abandon_finding(const rf_step_stage *stage)
+{
+    rf_update *update = stage->user;
     if (update->finding && rf_comm_wait(&update->finding) < 0) update->finding = NULL;
 }
 
-static rf_result submit_program(rf_update *update, uint32_t r, rf_program *program)
+/* All workers alike. */
+static rf_result decide_update(const rf_step_stage *stage, const rf_step_schedule_run *run)
 {
-    rf_strategy *s = update->updater->strategy;
-    rf_frame **frame = &update->frames[r];
-    RF_TRY(rf_program_acquire(program, 0, frame));
-    if (program == update->replicas[r].decide) *(float *)rf_frame_host(*frame, 0) = update->found;
-    return rf_replica_submit_frames(&s->replicas[r], frame, 1);
-}
-
-rf_result rf_update_unscale(rf_update *update)
-{
+    rf_update *update = stage->user;
     rf_updater *u = update->updater;
-    rf_strategy *s = u->strategy;
+    (void)run;
     RF_TRY(rf_updater_settle(u));
     if (update->finding) RF_TRY(rf_comm_wait(&update->finding));
-    update->skipped = update->found != 0;
-    if (update->skipped) u->scaling.skipped++;
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_update_replica *at = &update->replicas[r];
-        if (at->unscale) RF_TRY(rf_replica_context(s, r, submit_program(update, r, at->unscale)));
-        RF_TRY(rf_replica_context(s, r, submit_program(update, r, at->decide)));
-    }
+    update->state.skipped = update->found != 0;
+    if (update->state.skipped) u->scaling.skipped++;
     return RF_OK;
+}
+
+static rf_result fill_found(const rf_step_stage *stage, uint32_t index, rf_frame *frame)
+{
+    const rf_update *update = stage->user;
+    (void)index;
+    *(float *)rf_frame_host(frame, 0) = update->found;
+    return RF_OK;
+}
+
+static const rf_stage_action check_action = { .name = "overflow check", .emit = emit_check };
+
+rf_result rf_update_append_check(rf_step_schedule *schedule, rf_update *update, uint32_t departs)
+{
+    rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &check_action);
+    stage.on = update->facts.accumulates ? RF_ON_ALL : RF_ON_ACTIVE;
+    stage.departs = departs;
+    return rf_step_schedule_append(schedule, &stage, NULL);
+}
+
+rf_result rf_update_append_finding(rf_step_schedule *schedule, rf_update *update)
+{
+    static const rf_stage_action finding = { .name = "tell whether gradients are finite",
+                                             .host = tell_finding,
+                                             .abandon = abandon_finding };
+    rf_step_stage stage = rf_update_stage(update, RF_STAGE_HOST, &finding);
+    stage.reads = (uint32_t)(rf_step_schedule_find(schedule, &check_action, update, 0) - schedule->stages.items);
+    stage.after = RF_AFTER_ALL;
+    return rf_step_schedule_append(schedule, &stage, NULL);
+}
+
+rf_result rf_update_append_unscale(rf_step_schedule *schedule, rf_update *update)
+{
+    static const rf_stage_action decide = { .name = "decide whether there is an update", .host = decide_update },
+                                 unscale = { .name = "unscale", .emit = emit_unscale_stage },
+                                 scale = { .name = "loss scale", .emit = emit_decide, .fill = fill_found };
+    rf_step_stage stage = rf_update_stage(update, RF_STAGE_HOST, &decide);
+    RF_TRY(rf_step_schedule_append(schedule, &stage, NULL));
+    stage.op = RF_STAGE_PROGRAM;
+    stage.action = &unscale;
+    RF_TRY(rf_step_schedule_append(schedule, &stage, NULL));
+    stage.action = &scale;
+    return rf_step_schedule_append(schedule, &stage, NULL);
 }

@@ -3,31 +3,35 @@
 #include <math.h>
 #include <string.h>
 
-#include "replica/internal.h"
 #include "replica/update/update.h"
-#include "replica/update/updater.h"
 
-uint32_t rf_update_norm_reader(const rf_segment *segment)
+/* ---- sums of squares ---- */
+
+/* The replica whose sums of a segment count: the owner; of a segment that all have, the first, so that all use the same
+ * number. */
+static uint32_t norm_reader(const rf_segment *segment)
 {
     return segment->owner == RF_OWNER_ALL ? 0 : segment->owner;
 }
 
 uint64_t rf_update_num_blocks(const rf_update *update, const rf_segment *segment)
 {
-    const uint64_t block = update->updater->params.norm_block;
+    const uint64_t block = rf_updater_block(update->updater);
     return block > 0 ? rf_div_up(segment->range.end - segment->range.begin, block) : 1;
 }
 
-void rf_update_collect_sums(rf_update *update, uint32_t index, const uint32_t *segments, uint32_t count, uint32_t width)
+/* Results of a replica's program, one for each segment that it makes sums of, go to their places in update->sums. */
+static void collect_replica(const rf_update *update, rf_frame *frame, uint32_t index, uint32_t width,
+                            rf_sum_maker makes)
 {
-    const uint32_t mine = update->updater->strategy->first + index;
-    uint64_t to = 0;
+    const rf_strategy *s = update->updater->strategy;
+    float *to = update->sums;
     for (uint32_t i = 0, k = 0; i < update->segments.count; i++) {
         const rf_segment *segment = &update->segments.items[i];
         const uint64_t sums = width * rf_update_num_blocks(update, segment);
-        if (k < count && segments[k] == i) {
-            if (rf_update_norm_reader(segment) == mine)
-                memcpy(update->sums + to, rf_frame_result(update->frames[index], k), sums * sizeof(float));
+        if (makes(s, segment, index)) {
+            if (norm_reader(segment) == s->members.first + index)
+                memcpy(to, rf_frame_result(frame, k), sums * sizeof(float));
             k++;
         }
         to += sums;
@@ -35,15 +39,15 @@ void rf_update_collect_sums(rf_update *update, uint32_t index, const uint32_t *s
 }
 
 /* Each rank sends its own, in order of segments. */
-rf_result rf_update_share_sums(rf_update *update, uint32_t width)
+static rf_result share_sums(rf_update *update, uint32_t width)
 {
-    rf_world *w = &update->updater->strategy->world;
+    rf_world *w = &update->updater->strategy->members.world;
     const rf_segment_list *segments = &update->segments;
     if (w->size == 1) return RF_OK;
     uint64_t sent = 0, at = 0;
     memset(update->counts, 0, w->size * sizeof(update->counts[0]));
     for (uint32_t i = 0; i < segments->count; i++) {
-        const uint32_t rank = rf_world_rank_of(w, rf_update_norm_reader(&segments->items[i]));
+        const uint32_t rank = rf_world_rank_of(w, norm_reader(&segments->items[i]));
         const uint64_t sums = width * rf_update_num_blocks(update, &segments->items[i]);
         update->counts[rank] += sums * sizeof(float);
         if (rank == w->rank) memmove(update->sums + sent, update->sums + at, sums * sizeof(float));
@@ -56,7 +60,7 @@ rf_result rf_update_share_sums(rf_update *update, uint32_t width)
         at = 0;
         for (uint32_t i = 0; i < segments->count; i++) {
             const uint64_t sums = width * rf_update_num_blocks(update, &segments->items[i]);
-            if (rf_world_rank_of(w, rf_update_norm_reader(&segments->items[i])) == rank) {
+            if (rf_world_rank_of(w, norm_reader(&segments->items[i])) == rank) {
                 memcpy(update->sums + at, from, sums * sizeof(float));
                 from += sums;
             }
@@ -70,73 +74,111 @@ rf_result rf_update_share_sums(rf_update *update, uint32_t width)
 
 /* Squares leave the range of floats where numbers are beyond 1.8e19. Sums that have come out as infinite are taken
  * again, of numbers that are 2^-100 times as large. */
+enum { PASSES = 2 };
+
 float rf_update_pass_scale(uint32_t pass)
 {
     return pass == 0 ? 1.0f : 0x1p-100f;
 }
 
-rf_result rf_update_take_sums(rf_update *update, uint32_t width, rf_result (*run)(rf_update *update, uint32_t pass))
+rf_result rf_update_collect_sums(const rf_step_stage *stage, const rf_step_schedule_run *run, uint32_t width,
+                                 rf_sum_maker makes)
 {
+    rf_update *update = stage->user;
+    const double scale = (double)rf_update_pass_scale(stage->pass);
     uint64_t count = 0;
-    bool again = true;
+    for (uint32_t r = 0; r < run->strategy->members.num_local; r++) {
+        const rf_stage_work *work = rf_step_schedule_work(run->schedule, stage->reads, r);
+        if (work->frame) collect_replica(update, work->frame, r, width, makes);
+    }
+    RF_TRY(share_sums(update, width));
     for (uint32_t i = 0; i < update->segments.count; i++)
         count += width * rf_update_num_blocks(update, &update->segments.items[i]);
-    for (uint32_t pass = 0; again && pass < RF_UPDATE_PASSES; pass++) {
-        const double scale = (double)rf_update_pass_scale(pass);
-        RF_TRY(run(update, pass));
-        RF_TRY(rf_update_share_sums(update, width));
-        again = false;
-        for (uint64_t i = 0; i < count; i++) {
-            if (pass == 0 || isinf(update->exact[i])) update->exact[i] = (double)update->sums[i] / (scale * scale);
-            again = again || isinf(update->exact[i]);
-        }
+    update->state.overflowed = false;
+    for (uint64_t i = 0; i < count; i++) {
+        if (stage->pass == 0 || isinf(update->exact[i])) update->exact[i] = (double)update->sums[i] / (scale * scale);
+        update->state.overflowed = update->state.overflowed || isinf(update->exact[i]);
+    }
+    return RF_OK;
+}
+
+rf_result rf_update_append_sums(rf_step_schedule *schedule, const rf_step_stage *program,
+                                const rf_stage_action *collect)
+{
+    for (uint32_t pass = 0; pass < PASSES; pass++) {
+        rf_step_stage stage = *program;
+        stage.pass = pass;
+        stage.late = pass > 0;
+        if (pass > 0) stage.when |= RF_WHEN_OVERFLOWED;
+        RF_TRY(rf_step_schedule_append(schedule, &stage, &stage.reads));
+        stage.op = RF_STAGE_HOST;
+        stage.action = collect;
+        stage.changes = stage.late = false;
+        stage.after = RF_AFTER(stage.reads);
+        RF_TRY(rf_step_schedule_append(schedule, &stage, NULL));
     }
     return RF_OK;
 }
 
 /* ---- norms of gradients ---- */
 
-/* Of each variable, or of each segment's numbers; then of all. */
-static void add_squares(rf_update *update)
+static bool reads_norm(const rf_strategy *s, const rf_segment *segment, uint32_t index)
 {
-    const bool global = update->updater->params.global_norm;
+    return norm_reader(segment) == s->members.first + index;
+}
+
+/* Norms of segments that all replicas have are taken on the first alone, so that all use the same number. */
+static rf_result emit_norms(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
+{
+    const rf_update *update = stage->user;
+    const bool blocks = rf_updater_block(update->updater) > 0;
+    for (uint32_t i = 0; i < update->segments.count; i++) {
+        const rf_segment *segment = &update->segments.items[i];
+        rf_value x, sums;
+        if (!reads_norm(update->updater->strategy, segment, index)) continue;
+        RF_TRY(rf_range_graph_state(g, segment, rf_update_gradients(update)->buffers[index], segment->range.begin,
+                                    segment->range.end - segment->range.begin, &x));
+        RF_TRY(g->graph->core->update.sum_squares(g->graph, x, rf_update_pass_scale(stage->pass), blocks, &sums));
+        RF_TRY(rf_range_graph_result(g, sums));
+    }
+    return RF_OK;
+}
+
+static rf_result collect_norms(const rf_step_stage *stage, const rf_step_schedule_run *run)
+{
+    return rf_update_collect_sums(stage, run, 1, reads_norm);
+}
+
+/* Of each variable, or of each segment's numbers; then of all. */
+static rf_result add_squares(const rf_step_stage *stage, const rf_step_schedule_run *run)
+{
+    rf_update *update = stage->user;
+    const bool global = update->updater->params.norms == RF_NORMS_GLOBAL;
     const bool by_variable = rf_updater_by_variable(update->updater);
     const double *sum = update->exact;
     double total = 0;
+    (void)run;
     for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = 0;
     for (uint32_t i = 0; i < update->segments.count; i++) {
         const rf_segment *segment = &update->segments.items[i];
         const uint64_t count = rf_update_num_blocks(update, segment);
         for (uint64_t k = 0; k < count; k++) update->squares[global && !by_variable ? 0 : segment->hyper] += *sum++;
     }
-    if (!global) return;
+    if (!global) return RF_OK;
     for (uint32_t i = 0; i < update->num_hypers; i++) total += update->squares[i];
     for (uint32_t i = 0; i < update->num_hypers; i++) update->squares[i] = total;
-}
-
-static rf_result run_norms(rf_update *update, uint32_t pass)
-{
-    rf_strategy *s = update->updater->strategy;
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        rf_program *norms;
-        RF_TRY(rf_update_sums_program(update, r, false, pass, &norms));
-        if (!norms) continue;
-        RF_TRY(rf_program_acquire(norms, 0, &update->frames[r]));
-        RF_TRY(rf_replica_submit_frames(&s->replicas[r], &update->frames[r], 1));
-    }
-    for (uint32_t r = 0; r < s->num_local; r++) {
-        const rf_update_replica *at = &update->replicas[r];
-        if (at->num_norms == 0) continue;
-        RF_TRY(rf_strategy_wait_local(s, r));
-        rf_update_collect_sums(update, r, at->norm_segments, at->num_norms, 1);
-    }
     return RF_OK;
 }
 
-/* Sums of squares on their owners; the rest here, in double and in the order of the segments. */
-rf_result rf_update_reduce_norms(rf_update *update)
+rf_result rf_update_append_norms(rf_step_schedule *schedule, rf_update *update)
 {
-    RF_TRY(rf_update_take_sums(update, 1, run_norms));
-    add_squares(update);
-    return RF_OK;
+    static const rf_stage_action norms = { .name = "norms", .emit = emit_norms },
+                                 collect = { .name = "sums of squares", .host = collect_norms },
+                                 add = { .name = "norms of gradients", .host = add_squares };
+    rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &norms);
+    stage.when |= rf_update_when_made(update);
+    RF_TRY(rf_update_append_sums(schedule, &stage, &collect));
+    stage.op = RF_STAGE_HOST;
+    stage.action = &add;
+    return rf_step_schedule_append(schedule, &stage, NULL);
 }

@@ -31,7 +31,7 @@ rf_result rf_state_copy_create(rf_strategy *strategy, rf_state_copy **out)
     rf_state_copy *c = *out = RF_NEW(rf_state_copy);
     if (!c) return RF_ERROR_OUT_OF_HOST_MEMORY;
     c->strategy = strategy;
-    c->tickets = RF_NEW_ARRAY(uint64_t, strategy->num_local);
+    c->tickets = RF_NEW_ARRAY(uint64_t, strategy->members.num_local);
     if (c->tickets) return RF_OK;
     rf_state_copy_destroy(out);
     return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -74,7 +74,7 @@ rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slo
         const uint64_t end = p->range.end < wanted.end ? p->range.end : wanted.end;
         if (begin >= end) continue;
         if (p->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, p->owner)) break;
-        const rf_gpu_buffer *buffer = u->slots[slot][p->owner == RF_OWNER_ALL ? 0 : p->owner - s->first];
+        const rf_gpu_buffer *buffer = u->slots[slot][p->owner == RF_OWNER_ALL ? 0 : p->owner - s->members.first];
         const float *from = rf_gpu_buffer_mapped(buffer);
         if (!from) break;
         RF_TRY(state_copy_add(c, from + p->slot_offset + (begin - p->range.begin), to + (begin - wanted.begin),
@@ -91,16 +91,17 @@ rf_result rf_state_copy_begin(rf_state_copy *c)
     rf_strategy *s = c->strategy;
     RF_TRY(rf_strategy_status(s));
     RF_TRY(rf_strategy_await_copy(s));
-    for (uint32_t r = 0; r < s->num_local; r++)
-        RF_TRY(rf_replica_context(s, r, rf_gpu_submit_host_flush(s->replicas[r].device, &c->tickets[r])));
-    rf_copying_begin(&s->copying);
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        RF_TRY(rf_replica_context(s, r, rf_gpu_submit_host_flush(s->members.replicas[r].device, &c->tickets[r])));
+    rf_copying_begin(&s->store.copying);
     return RF_OK;
 }
 
 static rf_result state_copy_run(const rf_state_copy *c)
 {
-    for (uint32_t r = 0; r < c->strategy->num_local; r++) {
-        const rf_result waited = rf_gpu_watch(c->strategy->replicas[r].device, c->tickets[r], RF_GPU_TIMEOUT_NS);
+    for (uint32_t r = 0; r < c->strategy->members.num_local; r++) {
+        const rf_result waited =
+            rf_gpu_watch(c->strategy->members.replicas[r].device, c->tickets[r], RF_GPU_TIMEOUT_NS);
         if (waited < 0)
             return RF_FAIL(waited, "%s: the step before the save did not end in time",
                            rf_strategy_device_name(c->strategy, r));
@@ -117,6 +118,6 @@ rf_result rf_state_copy_run(rf_state_copy *c)
     const uint64_t begin = rf_span_begin();
     const rf_result r = state_copy_run(c);
     rf_span_end(begin, "replica", "copy state");
-    rf_copying_end(&c->strategy->copying);
+    rf_copying_end(&c->strategy->store.copying);
     return r;
 }

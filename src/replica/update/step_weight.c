@@ -20,7 +20,7 @@
 rf_result rf_updater_ensure_weights(rf_updater *u)
 {
     if (u->weights.device) return RF_OK;
-    if (!u->weights.took_part) u->weights.took_part = RF_NEW_ARRAY(bool, u->strategy->num_local);
+    if (!u->weights.took_part) u->weights.took_part = RF_NEW_ARRAY(bool, u->strategy->members.num_local);
     if (!u->weights.took_part) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(rf_local_state_create(u->strategy, 1, "weights of accumulated steps", &u->weights.device));
     u->generation++; /* updates do not go with stage A any more */
@@ -49,7 +49,7 @@ void rf_update_begin_weight(rf_update *update, uint64_t examples)
     update->factor = update->weighing.kind == RF_DIVISOR_NONE ? 1 : units / update->reference;
     update->weight = first ? 0 : u->weights.sum;
     if (update->weighing.kind != RF_DIVISOR_WEIGHTS) update->weight += update->factor;
-    if (first && u->weights.took_part) memset(u->weights.took_part, 0, u->strategy->num_local);
+    if (first && u->weights.took_part) memset(u->weights.took_part, 0, u->strategy->members.num_local);
 }
 
 void rf_update_fill_weight(const rf_update *update, uint32_t index, rf_frame *frame)
@@ -71,7 +71,7 @@ void rf_update_count_weight(rf_update *update, const uint32_t *examples)
     rf_updater *u = update->updater;
     u->weights.reference = update->reference;
     u->weights.sum = update->weight;
-    for (uint32_t r = 0; update->weighing.kind == RF_DIVISOR_WEIGHTS && r < u->strategy->num_local; r++)
+    for (uint32_t r = 0; update->weighing.kind == RF_DIVISOR_WEIGHTS && r < u->strategy->members.num_local; r++)
         u->weights.took_part[r] |= examples[r] > 0;
 }
 
@@ -81,7 +81,7 @@ void rf_update_count_weight(rf_update *update, const uint32_t *examples)
 static rf_result read_device(rf_updater *u, const uint32_t *also, double *sum)
 {
     *sum = 0;
-    for (uint32_t r = 0; r < u->strategy->num_local; r++) {
+    for (uint32_t r = 0; r < u->strategy->members.num_local; r++) {
         float own;
         if (!u->weights.took_part[r] && !(also && also[r] > 0)) continue;
         RF_TRY(rf_strategy_wait_local(u->strategy, r));
@@ -93,7 +93,7 @@ static rf_result read_device(rf_updater *u, const uint32_t *also, double *sum)
 
 static rf_result sum_device(rf_updater *u, const uint32_t *also, double *sum)
 {
-    rf_world *w = &u->strategy->world;
+    rf_world *w = &u->strategy->members.world;
     double mine;
     *sum = 0;
     if (!u->weights.device) return RF_OK;
@@ -104,7 +104,7 @@ static rf_result sum_device(rf_updater *u, const uint32_t *also, double *sum)
     }
     double *all = RF_NEW_ARRAY(double, w->size);
     if (r >= 0 && !all) r = RF_ERROR_OUT_OF_HOST_MEMORY;
-    r = rf_strategy_stick_in_job(u->strategy, r);
+    r = rf_strategy_fail_in_job(u->strategy, r);
     if (r >= 0) r = rf_world_gather(w, "weights of accumulated steps", &mine, all, sizeof(mine));
     for (uint32_t i = 0; r >= 0 && i < w->size; i++) *sum += all[i];
     rf_free(all);
@@ -145,5 +145,5 @@ void rf_updater_write_weight(rf_updater *u, double sum, double reference)
 {
     u->weights.sum = sum;
     u->weights.reference = reference;
-    if (u->weights.took_part) memset(u->weights.took_part, 0, u->strategy->num_local);
+    if (u->weights.took_part) memset(u->weights.took_part, 0, u->strategy->members.num_local);
 }

@@ -14,7 +14,7 @@
 static void free_slots(const rf_strategy *s, rf_gpu_buffer **slots[RF_MAX_SLOTS])
 {
     for (uint32_t k = 0; k < RF_MAX_SLOTS; k++) {
-        for (uint32_t r = 0; slots[k] && r < s->num_local; r++) rf_gpu_buffer_destroy(&slots[k][r]);
+        for (uint32_t r = 0; slots[k] && r < s->members.num_local; r++) rf_gpu_buffer_destroy(&slots[k][r]);
         rf_free(slots[k]);
         slots[k] = NULL;
     }
@@ -53,21 +53,10 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
     RF_REQUIRE(params->emit && params->hyper && params->hyper_count > 0,
                "updater: emit, hyper and hyper_count are needed");
     RF_REQUIRE(params->num_groups <= 1 || params->group, "updater: groups need group()");
-    RF_REQUIRE(!params->emit_norms || (params->norm_block > 0 && params->ratio),
-               "updater: emit_norms needs norm_block and ratio");
-    RF_REQUIRE(!params->whole || (params->emit_direction && params->emit_whole),
-               "updater: directions need emit_direction and emit_whole");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
-    RF_REQUIRE(params->accumulation_steps == 1 || params->emit_accumulate,
-               "updater: accumulation needs emit_accumulate");
-    RF_REQUIRE(!params->variable_norms || !params->global_norm, "updater: norms are per variable or global, not both");
-    RF_REQUIRE(!(params->variable_norms || params->global_norm) || params->emit_sum_squares,
-               "updater: norms need emit_sum_squares");
-    RF_REQUIRE(params->scaling.initial == 0 || (params->emit_unscale && params->emit_overflow_check &&
-                                                params->emit_loss_scale && params->emit_numbers),
-               "updater: loss scaling needs emit_unscale, emit_overflow_check, emit_loss_scale and emit_numbers");
-    if (params->scaling.initial != 0 && strategy->world.size > 1 && strategy->compression.kind == RF_COMPRESSION_TOP_K)
+    if (params->scaling.initial != 0 && strategy->members.world.size > 1 &&
+        strategy->exchange.compression.kind == RF_COMPRESSION_TOP_K)
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "losses cannot be scaled where only the largest gradients travel: what is kept for later steps "
                        "would be of another scale; leave out loss_scale, or use another compression");
@@ -182,15 +171,15 @@ static rf_result read_slot_range(const holding *h, const slot_range *p)
     if (p->segment->owner == RF_OWNER_ALL) return rf_gpu_buffer_read(h->buffers[0], p->at, p->host, p->size);
     rf_result r = RF_OK;
     if (rf_strategy_is_local(s, p->segment->owner))
-        r = rf_gpu_buffer_read(h->buffers[p->segment->owner - s->first], p->at, p->host, p->size);
-    RF_TRY(rf_strategy_stick_in_job(s, r));
-    return rf_world_broadcast(&s->world, "optimizer state", p->host, (size_t)p->size, p->segment->owner);
+        r = rf_gpu_buffer_read(h->buffers[p->segment->owner - s->members.first], p->at, p->host, p->size);
+    RF_TRY(rf_strategy_fail_in_job(s, r));
+    return rf_world_broadcast(&s->members.world, "optimizer state", p->host, (size_t)p->size, p->segment->owner);
 }
 
 static rf_result write_slot_range(const holding *h, const slot_range *p)
 {
-    for (uint32_t r = 0; r < h->strategy->num_local; r++)
-        if (p->segment->owner == RF_OWNER_ALL || p->segment->owner == h->strategy->first + r)
+    for (uint32_t r = 0; r < h->strategy->members.num_local; r++)
+        if (p->segment->owner == RF_OWNER_ALL || p->segment->owner == h->strategy->members.first + r)
             RF_TRY(rf_gpu_buffer_write(h->buffers[r], p->at, p->host, p->size));
     return RF_OK;
 }
@@ -233,13 +222,13 @@ static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gp
 {
     const rf_strategy *s = u->strategy;
     for (uint32_t k = 0; k < u->params.num_slots; k++) {
-        slots[k] = RF_NEW_ARRAY(rf_gpu_buffer *, s->num_local);
+        slots[k] = RF_NEW_ARRAY(rf_gpu_buffer *, s->members.num_local);
         if (!slots[k]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        for (uint32_t r = 0; r < s->num_local; r++) {
-            if (counts[s->first + r] == 0) continue;
-            RF_TRY(rf_gpu_buffer_create(s->replicas[r].device, RF_GPU_MEMORY_DEVICE,
-                                        counts[s->first + r] * sizeof(float), "optimizer state", &slots[k][r]));
-            RF_TRY(fill_slot(slots[k][r], u->params.initial[k], counts[s->first + r]));
+        for (uint32_t r = 0; r < s->members.num_local; r++) {
+            if (counts[s->members.first + r] == 0) continue;
+            RF_TRY(rf_gpu_buffer_create(s->members.replicas[r].device, RF_GPU_MEMORY_DEVICE,
+                                        counts[s->members.first + r] * sizeof(float), "optimizer state", &slots[k][r]));
+            RF_TRY(fill_slot(slots[k][r], u->params.initial[k], counts[s->members.first + r]));
         }
     }
     return RF_OK;
@@ -302,13 +291,13 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
     }
     const rf_update_plan_params params = { .spans = spans,
                                            .num_spans = count,
-                                           .num_replicas = s->num_replicas,
+                                           .num_replicas = s->members.num_replicas,
                                            .sharded = s->update_mode == RF_UPDATE_SHARDED,
                                            .central = s->central,
-                                           .bucket_elements = rf_bucket_size(s->bucket_elements, total),
-                                           .granularity = s->alignment,
+                                           .bucket_elements = rf_bucket_size(s->exchange.bucket_elements, total),
+                                           .granularity = s->store.alignment,
                                            .block = rf_updater_norm_block(u),
-                                           .max_segment = s->max_segment };
+                                           .max_segment = s->store.max_segment };
     const rf_result r = rf_update_plan_make(&params, plan, slot_counts);
     rf_free(spans);
     return r;
@@ -320,13 +309,13 @@ static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count
     rf_strategy *s = u->strategy;
     rf_segment_list plan = { 0 };
     rf_gpu_buffer **slots[RF_MAX_SLOTS] = { 0 };
-    uint64_t *slot_counts = RF_NEW_ARRAY(uint64_t, s->num_replicas);
+    uint64_t *slot_counts = RF_NEW_ARRAY(uint64_t, s->members.num_replicas);
     rf_result r = slot_counts ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = make_plan(u, all, count, &plan, slot_counts);
     if (r >= 0) r = create_slots(u, slot_counts, slots);
     if (r >= 0) r = move_slots(u, &plan, slots);
     if (r >= 0) r = copy_weights(u, all, count, &plan, slots);
-    if (u->plan.count > 0) r = rf_strategy_stick_in_job(s, r); /* state moves between workers */
+    if (u->plan.count > 0) r = rf_strategy_fail_in_job(s, r); /* state moves between workers */
     rf_free(slot_counts);
     if (r < 0) {
         free_slots(s, slots);
@@ -348,7 +337,7 @@ static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count
  * the same plans, may have let go of it at different times. */
 static bool is_gone(const rf_updater *u, const rf_variable *v)
 {
-    return v->references == 1 && u->strategy->world.size == 1;
+    return v->references == 1 && u->strategy->members.world.size == 1;
 }
 
 static void release_gone(rf_variable **variables, uint32_t count, const rf_updater *u)
@@ -387,7 +376,7 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
 
 rf_result rf_updater_ensure_totals(rf_updater *u)
 {
-    const rf_store *store = &u->strategy->trainable;
+    const rf_store *store = &u->strategy->store.trainable;
     if (u->params.accumulation_steps == 1 || u->totals.capacity == store->values.capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     return rf_flat_grow(u->strategy, &u->totals, store->values.capacity, u->totals.capacity);
@@ -395,7 +384,7 @@ rf_result rf_updater_ensure_totals(rf_updater *u)
 
 rf_result rf_updater_ensure_transformed(rf_updater *u)
 {
-    const rf_store *store = &u->strategy->trainable;
+    const rf_store *store = &u->strategy->store.trainable;
     if (u->transformed.capacity == store->values.capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     return rf_flat_grow(u->strategy, &u->transformed, store->values.capacity, u->transformed.capacity);
@@ -403,8 +392,8 @@ rf_result rf_updater_ensure_transformed(rf_updater *u)
 
 rf_result rf_updater_ensure_directions(rf_updater *u)
 {
-    const rf_store *store = &u->strategy->trainable;
-    if (!u->params.whole || u->directions.capacity == store->values.capacity) return RF_OK;
+    const rf_store *store = &u->strategy->store.trainable;
+    if (!u->params.whole_matrix || u->directions.capacity == store->values.capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
     return rf_flat_grow(u->strategy, &u->directions, store->values.capacity, u->directions.capacity);
 }

@@ -57,23 +57,28 @@ static inline bool rf_updater_scales(const rf_updater *u)
 /* Whether each variable has numbers of its own. */
 static inline bool rf_updater_by_variable(const rf_updater *u)
 {
-    return u->params.variable_norms || u->params.emit_norms;
+    return u->params.norms == RF_NORMS_VARIABLE || u->params.norm_ratio;
 }
 /* Numbers of one group or variable: those of the array, and scalars. */
 static inline uint32_t rf_updater_num_numbers(const rf_updater *u)
 {
     return u->params.hyper_count + u->params.num_scalars;
 }
-/* Elements of the blocks that norms are summed in: segments begin at whole ones, and where descriptors may. */
+/* Elements of the blocks that norms are summed in; 0: there are none. */
+static inline uint64_t rf_updater_block(const rf_updater *u)
+{
+    return u->params.norm_ratio ? u->params.norm_ratio->block : 0;
+}
+/* The same where segments may begin: at whole ones, and where descriptors do. */
 static inline uint64_t rf_updater_norm_block(const rf_updater *u)
 {
-    const uint64_t block = u->params.norm_block;
-    return block > 0 && block < u->strategy->alignment ? u->strategy->alignment : block;
+    const uint64_t block = rf_updater_block(u);
+    return block > 0 && block < u->strategy->store.alignment ? u->strategy->store.alignment : block;
 }
 /* The array that gradients are summed in and read from. */
 static inline rf_flat *rf_updater_gradients(rf_updater *u)
 {
-    return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->gradients;
+    return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->store.gradients;
 }
 
 /* ---- step_weight.c ---- */
@@ -84,7 +89,7 @@ rf_result rf_updater_ensure_weights(rf_updater *updater);
 rf_result rf_updater_create_scale(rf_updater *updater);
 void rf_updater_free_scale(rf_updater *updater);
 /* Learns what came of pending updates that have ended, and waits where there would be more than `most` with another. */
-rf_result rf_updater_make_way(rf_updater *updater, uint32_t most);
+rf_result rf_updater_learn_pending(rf_updater *updater, uint32_t most);
 void rf_updater_add_pending(rf_updater *updater, rf_frame *frame, uint64_t ticket);
 /* Nothing is pending after this, which waits; nor after a failure, whatever came of it. */
 rf_result rf_updater_settle(rf_updater *updater);

@@ -126,23 +126,6 @@ static void set_ratio(void *user, const double *norms, float *values)
     if (norms[0] > 0.0 && norms[1] > 0.0) values[RF_HYPER_RATIO] = (float)(norms[0] / norms[1]);
 }
 
-static rf_result emit_accumulate(rf_graph *g, rf_value total, rf_value x)
-{
-    return rf_emit_update(g, &rf_op_accumulate, NULL, (rf_value[]){ total, x }, 2);
-}
-
-static rf_result emit_sum_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
-{
-    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
-    return rf_emit_reduce(g, RF_REDUCE_KIND_SUM_SQUARES, x, NULL, 0, false, out);
-}
-
-static rf_result emit_block_squares(rf_graph *g, rf_value x, float scale, rf_value *out)
-{
-    if (scale != 1.0f) RF_TRY(rf_emit_unary(g, RF_FN_MUL_IMM, scale, x, &x));
-    return rf_emit_block_squares(g, x, out);
-}
-
 static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
 {
     const rf_optimizer *optimizer = user;
@@ -172,38 +155,31 @@ static rf_result make_updater(rf_optimizer *optimizer)
 {
     const rf_optimizer_params *p = &optimizer->config.params;
     const uint32_t num_slots = rf_optimizer_config_slots(&optimizer->config);
-    const bool lamb = p->kind == RF_OPTIMIZER_LAMB, muon = p->kind == RF_OPTIMIZER_MUON;
+    static const rf_norm_ratio_rule lamb = { emit_lamb_norms, set_ratio, RF_NORM_BLOCK };
+    static const rf_whole_matrix_rule muon = { is_whole, emit_direction, emit_whole };
+    const bool whole = p->kind == RF_OPTIMIZER_MUON;
     rf_updater_params updater = {
         .user = optimizer,
         .num_slots = num_slots + p->use_ema,
         .weights_slot = p->use_ema ? num_slots + 1 : 0,
         .accumulation_steps = p->accumulation_steps,
-        .variable_norms = p->clip_norm > 0.0,
-        .global_norm = p->global_clip_norm > 0.0,
+        .norms = p->clip_norm > 0.0          ? RF_NORMS_VARIABLE
+                 : p->global_clip_norm > 0.0 ? RF_NORMS_GLOBAL
+                                             : RF_NORMS_NONE,
+        .norm_ratio = p->kind == RF_OPTIMIZER_LAMB ? &lamb : NULL,
+        .whole_matrix = whole ? &muon : NULL,
         .emit = emit_update,
-        .whole = muon ? is_whole : NULL,
-        .emit_direction = emit_direction,
-        .emit_whole = emit_whole,
-        .emit_norms = lamb ? emit_lamb_norms : NULL,
-        .norm_block = lamb ? RF_NORM_BLOCK : 0,
-        .ratio = set_ratio,
-        .emit_accumulate = emit_accumulate,
-        .emit_sum_squares = lamb ? emit_block_squares : emit_sum_squares,
         .hyper_count = RF_HYPER_COUNT,
         .num_scalars = optimizer->custom ? rf_custom_num_scalars(optimizer->custom) : 0,
         .scale_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_GRAD_SCALE : RF_HYPER_GRAD_SCALE,
         .rate_hyper = optimizer->custom ? RF_HYPER_COUNT + RF_CUSTOM_RATE : RF_HYPER_RATE,
         .hyper = fill_hyper,
-        .num_groups = (p->num_groups + 1) * (muon ? 2 : 1),
+        .num_groups = (p->num_groups + 1) * (whole ? 2 : 1),
         .group = group_of,
         .describe = describe_optimizer,
         .scaling = { .initial = (float)optimizer->config.loss_scale.initial,
                      .growth_steps = optimizer->config.loss_scale.growth_steps,
                      .fixed = optimizer->config.loss_scale.fixed },
-        .emit_unscale = rf_emit_unscale,
-        .emit_overflow_check = rf_emit_overflow_check,
-        .emit_loss_scale = rf_emit_loss_scale,
-        .emit_numbers = rf_emit_update_numbers,
     };
     for (uint32_t i = 0; optimizer->custom && i < num_slots; i++)
         updater.initial[i] = optimizer->custom->slots[i].initial;

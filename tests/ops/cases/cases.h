@@ -51,6 +51,10 @@ const rf_case_table *rf_op_cases(const rf_op *op);
 /* clang-format off */
 #define RF_DESC(type, rank, ...) { (type), { (rank), { __VA_ARGS__ } } }
 #define RF_TENSOR(type, fill, a, b, ...) { RF_DESC(type, __VA_ARGS__), fill, a, b }
+#define RF_INTEGERS(low, end, ...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, low, end, __VA_ARGS__)
+/* The fields of a case with so many inputs, whose results differ by no more. */
+#define RF_CASE_WITHIN(text, count, tolerance, ...)                                                                    \
+    .name = text, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
 /* clang-format on */
 
 /* The table of the op that op_list.h names so: without one the tests do not link. */

@@ -65,7 +65,8 @@ rf_result rf_bench_count_commands(rf_function *function, uint32_t examples, rf_b
     for (uint32_t u = 0; u < signature->updates.count; u++) {
         const rf_update *update = &signature->updates.items[u];
         for (uint32_t b = 0; b < update->num_buckets; b++) {
-            rf_program *apply = update->buckets[b].replicas[0].apply;
+            rf_program *apply =
+                rf_step_schedule_find(&signature->schedule, &rf_update_apply_action, update, b)->works[0].program;
             if (apply) RF_TRY(count_program(apply, 0, &sum));
         }
     }

@@ -215,7 +215,7 @@ static const rf_kernel grad_kernels[] = {
 };
 static const rf_kernel_list common = RF_KERNEL_LIST(kernels), grad_common = RF_KERNEL_LIST(grad_kernels);
 
-/* From here on a training step is faster, though the gradient computes scores again (`ringfire bench attention`): where
+/* From here on a training step is faster, though the gradient computes scores again (`ringfire-bench attention`): where
  * order counts, the upper half is left out. On a GPU that is so in causal order alone: otherwise a forward pass is, by
  * a fifth to two fifths on an NVIDIA H200, and a step a tenth slower, so that what counts is the matrix of weights that
  * it does without. */

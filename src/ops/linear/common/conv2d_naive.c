@@ -170,47 +170,29 @@ static void naive_dispatch_finish(rf_dispatch *d, const rf_device_caps *caps, pu
     rf_dispatch_items(d, caps, total);
 }
 
-static rf_result plan_forward(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
+/* The convolution, or its gradient by the image. */
+static rf_result plan_taps(const rf_op_call *call, const rf_device_caps *caps, rf_linear_role role,
+                           rf_kernel_plan *plan)
 {
-    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FORWARD);
-    const rf_conv2d_attr *attr = call->attr;
-    const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
-    chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cig } };
-    if (!tap_steps(&g, caps, g.cig, &a.step))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "conv2d: one summand takes more iterations than the device allows");
+    const rf_conv_geometry g = rf_conv_geometry_of(call, role);
+    const bool forward = role == RF_ROLE_FORWARD, bias = forward && call->n_in == 3;
+    const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n, x = x_image(&g), y = y_image(&g);
+    chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)(forward ? g.cig : g.cog) } };
+    if (!tap_steps(&g, caps, forward ? g.cig : g.cog, &a.step))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: one summand takes more iterations than the device allows",
+                       forward ? "conv2d" : "conv2d_data_grad");
     for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
         push p;
-        rf_dispatch *d = naive_dispatch_add(plan, &rf_shader_conv2d_naive, &g, caps, &a, loops_of(a.step), &p);
+        rf_dispatch *d = naive_dispatch_add(plan, forward ? &rf_shader_conv2d_naive : &rf_shader_conv2d_data_grad_naive,
+                                            &g, caps, &a, loops_of(a.step), &p);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_dispatch_spec(d, attr->activation);
-        rf_dispatch_spec(d, call->n_in == 3);
-        bind_images(d, caps, RF_BIND_INPUT, 0, &a, x_image(&g));
+        if (forward) rf_dispatch_spec(d, ((const rf_conv2d_attr *)call->attr)->activation);
+        if (forward) rf_dispatch_spec(d, bias);
+        bind_images(d, caps, RF_BIND_INPUT, 0, &a, forward ? x : y);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
-        rf_bind_whole(d, RF_BIND_INPUT, call->n_in == 3 ? 2 : 1);
-        bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, y_image(&g));
-        naive_dispatch_finish(d, caps, &p, a.count * (uint64_t)(g.oh * g.ow * g.cout));
-        if (!chunk_next(&a, n, step)) break;
-    }
-    return RF_OK;
-}
-
-static rf_result plan_data(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_DATA);
-    const uint64_t step = images_per_dispatch(&g, caps), n = (uint64_t)g.n;
-    chunk a = { .end = { (uint64_t)g.kh, (uint64_t)g.kw, (uint64_t)g.cog } };
-    if (!tap_steps(&g, caps, g.cog, &a.step))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                       "conv2d_data_grad: one summand takes more iterations than the device allows");
-    for (a.count = rf_min(step, n); a.from.y < a.end.y;) {
-        push p;
-        rf_dispatch *d =
-            naive_dispatch_add(plan, &rf_shader_conv2d_data_grad_naive, &g, caps, &a, loops_of(a.step), &p);
-        if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        bind_images(d, caps, RF_BIND_INPUT, 0, &a, y_image(&g));
-        rf_bind_whole(d, RF_BIND_INPUT, 1);
-        bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, x_image(&g));
-        naive_dispatch_finish(d, caps, &p, a.count * (uint64_t)(g.h * g.w * g.cin));
+        if (forward) rf_bind_whole(d, RF_BIND_INPUT, bias ? 2 : 1);
+        bind_images(d, caps, RF_BIND_OUTPUT, 0, &a, forward ? y : x);
+        naive_dispatch_finish(d, caps, &p, a.count * (forward ? y : x));
         if (!chunk_next(&a, n, step)) break;
     }
     return RF_OK;
@@ -248,6 +230,5 @@ rf_result rf_conv2d_naive_plan(const rf_op_call *call, const rf_device_caps *cap
                                rf_kernel_plan *plan)
 {
     const rf_linear_role role = *(const rf_linear_role *)data;
-    if (role == RF_ROLE_FILTER) return plan_filter(call, caps, plan);
-    return role == RF_ROLE_DATA ? plan_data(call, caps, plan) : plan_forward(call, caps, plan);
+    return role == RF_ROLE_FILTER ? plan_filter(call, caps, plan) : plan_taps(call, caps, role, plan);
 }

@@ -15,25 +15,25 @@
 enum { SUMMANDS = 32, COLUMNS = 32, EIGHT = 8 /* of shaders/linear/cpu/register_resident.glsl */ };
 
 /* The convolution of conv2d, or that a data gradient is; of the kernel, in eights: its tap 0, from tap to tap. */
-typedef struct held_gather {
+typedef struct resident_gather {
     rf_conv_geometry conv;
     int64_t lines, b_base, b_tap;
     uint32_t activation;
     bool bias;
-} held_gather;
+} resident_gather;
 
-static held_gather gather_of(const rf_op_call *call, rf_linear_role role)
+static resident_gather gather_of(const rf_op_call *call, rf_linear_role role)
 {
     const bool forward = role == RF_ROLE_FORWARD;
     const rf_conv_geometry own = rf_conv_geometry_of(call, role), g = forward ? own : rf_conv_geometry_turned(&own);
     const int64_t tap = g.cin * g.cout / EIGHT;
-    return (held_gather){ .conv = g,
-                          .lines = g.n * g.oh,
-                          .b_base = forward ? 0 : (g.kh * g.kw - 1) * tap,
-                          .b_tap = forward ? tap : -tap,
-                          .activation =
-                              forward ? ((const rf_conv2d_attr *)call->attr)->activation : RF_ACTIVATION_LINEAR,
-                          .bias = forward && call->n_in == 3 };
+    return (resident_gather){ .conv = g,
+                              .lines = g.n * g.oh,
+                              .b_base = forward ? 0 : (g.kh * g.kw - 1) * tap,
+                              .b_tap = forward ? tap : -tap,
+                              .activation =
+                                  forward ? ((const rf_conv2d_attr *)call->attr)->activation : RF_ACTIVATION_LINEAR,
+                              .bias = forward && call->n_in == 3 };
 }
 
 /* The operand that is held is loaded anew for each pass over a workgroup's rows, which takes as long as some 25 of
@@ -49,19 +49,19 @@ static int64_t loop_limit(const rf_device_caps *caps)
 }
 
 /* Times that a workgroup of register_resident_gather.comp goes through its rows. */
-static int64_t count_passes(const held_gather *g)
+static int64_t count_passes(const resident_gather *g)
 {
     return g->conv.kh * g->conv.kw * (g->conv.cin / SUMMANDS);
 }
 
 /* Iterations of an invocation: the passes, and two more to begin and to end. */
-static int64_t gather_loops(const held_gather *g, int64_t lines)
+static int64_t gather_loops(const resident_gather *g, int64_t lines)
 {
     return (count_passes(g) + 2) * (lines * g->conv.ow + HOLD_LOOPS + 2);
 }
 
 /* Lines of a workgroup, and the most that the device can loop over. */
-static int64_t split_lines(const held_gather *g, const rf_device_caps *caps)
+static int64_t split_lines(const resident_gather *g, const rf_device_caps *caps)
 {
     const int64_t fewest = (FEWEST_ROWS + g->conv.ow - 1) / g->conv.ow;
     const int64_t longest = (loop_limit(caps) / (count_passes(g) + 2) - HOLD_LOOPS - 2) / g->conv.ow;
@@ -75,7 +75,7 @@ rf_result rf_register_resident_plan(const rf_op_call *call, const rf_device_caps
                                     rf_kernel_plan *plan)
 {
     const rf_piece_kernel *kernel = data;
-    const held_gather g = gather_of(call, kernel->role);
+    const resident_gather g = gather_of(call, kernel->role);
     rf_lanes_plan p = { kernel->set, call, caps, plan };
     rf_binding weights = rf_linear_input(call, 1);
     if (kernel->role == RF_ROLE_DATA)
@@ -180,8 +180,8 @@ rf_result rf_register_resident_filter_plan(const rf_op_call *call, const rf_devi
 
 /* ---- the choice ---- */
 
-static bool held_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
-                        const rf_conv_geometry *g)
+static bool resident_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
+                            const rf_conv_geometry *g)
 {
     return g->groups == 1 && g->cin % SUMMANDS == 0 && g->cout % COLUMNS == 0 &&
            rf_lanes_usable(set, call, caps, g->groups);
@@ -191,9 +191,9 @@ double rf_register_resident_seconds(const rf_op_call *call, const rf_device_caps
 {
     const rf_piece_kernel *kernel = data;
     const rf_conv_geometry g = rf_conv_geometry_of(call, kernel->role);
-    if (!held_usable(kernel->set, call, caps, &g)) return 0;
+    if (!resident_usable(kernel->set, call, caps, &g)) return 0;
     if (kernel->role == RF_ROLE_DATA && (g.sy != 1 || g.sx != 1)) return 0;
-    const held_gather product = gather_of(call, kernel->role);
+    const resident_gather product = gather_of(call, kernel->role);
     const int64_t split = split_lines(&product, caps);
     if (split == 0) return 0;
     const double passes = (double)count_passes(&product), rows = (double)(split * product.conv.ow);
@@ -204,7 +204,7 @@ double rf_register_resident_filter_seconds(const rf_op_call *call, const rf_devi
 {
     const rf_lanes_set *set = ((const rf_piece_kernel *)data)->set;
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
-    const int64_t split = held_usable(set, call, caps, &g) ? split_pixels(&g, caps) : 0;
+    const int64_t split = resident_usable(set, call, caps, &g) ? split_pixels(&g, caps) : 0;
     if (split == 0) return 0;
     const uint64_t parts = rf_div_up((uint64_t)(g.n * g.oh * g.ow), (uint64_t)split);
     const uint64_t count = rf_desc_count(&call->out[0]) + (uint64_t)g.cout;

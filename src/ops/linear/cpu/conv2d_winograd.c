@@ -26,14 +26,14 @@ static const block_tile block_tiles[] = {
 
 static int64_t count_blocks(const rf_winograd_product *g)
 {
-    return g->n * ((g->oh + 1) / 2) * ((g->ow + 1) / 2);
+    return g->conv.n * ((g->conv.oh + 1) / 2) * ((g->conv.ow + 1) / 2);
 }
 
 static double tile_seconds(const rf_winograd_product *g, const block_tile *t)
 {
     const uint64_t tiles =
-        rf_div_up((uint64_t)count_blocks(g), t->tile.rows) * rf_div_up((uint64_t)g->columns, t->tile.columns);
-    return rf_cpu_loop_seconds(t->loop, (double)tiles, (double)rf_lanes_fours(g->channels) * 4);
+        rf_div_up((uint64_t)count_blocks(g), t->tile.rows) * rf_div_up((uint64_t)g->conv.cout, t->tile.columns);
+    return rf_cpu_loop_seconds(t->loop, (double)tiles, (double)rf_lanes_fours(g->conv.cin) * 4);
 }
 
 static const block_tile *choose_tile(const rf_winograd_product *g)
@@ -44,7 +44,7 @@ static const block_tile *choose_tile(const rf_winograd_product *g)
 
 static uint64_t block_loops(const rf_winograd_product *g)
 {
-    return (uint64_t)rf_lanes_fours(g->channels) * 4 + 12;
+    return (uint64_t)rf_lanes_fours(g->conv.cin) * 4 + 12;
 }
 
 rf_result rf_winograd_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
@@ -57,27 +57,27 @@ rf_result rf_winograd_plan(const rf_op_call *call, const rf_device_caps *caps, c
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", call->op->name);
     const rf_lanes_tile *tile = &choose_tile(&g)->tile;
     rf_binding x = rf_linear_input(call, 0), weights = rf_linear_input(call, 1);
-    RF_TRY(rf_lanes_pad_rows(&p, &x, g.n * g.h * g.w, g.channels));
+    RF_TRY(rf_lanes_pad_rows(&p, &x, g.conv.n * g.conv.h * g.conv.w, g.conv.cin));
     RF_TRY(rf_winograd_add_kernels(&p, &g, &rf_shader_winograd_pack, tile->columns, SIDE, &weights));
     const uint64_t row_tiles = rf_div_up((uint64_t)count_blocks(&g), tile->rows);
-    const uint64_t total = row_tiles * rf_div_up((uint64_t)g.columns, tile->columns);
+    const uint64_t total = row_tiles * rf_div_up((uint64_t)g.conv.cout, tile->columns);
     rf_dispatch *d = rf_kernel_plan_add(plan, tile->shader, block_loops(&g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_winograd_bind(&p, d, &g, x, weights);
     const rf_push_lanes_winograd push = { .total = (int32_t)total,
                                           .row_tiles = (int32_t)row_tiles,
                                           .blocks = (int32_t)count_blocks(&g),
-                                          .columns = (int32_t)g.columns,
-                                          .channels = (int32_t)rf_lanes_fours(g.channels),
-                                          .h = (int32_t)g.h,
-                                          .w = (int32_t)g.w,
-                                          .out_h = (int32_t)g.oh,
-                                          .out_w = (int32_t)g.ow,
-                                          .block_lines = (int32_t)(g.oh + 1) / 2,
-                                          .block_line = (int32_t)(g.ow + 1) / 2,
-                                          .padding = rf_lanes_pair(g.pt, g.pl),
-                                          .a_pixel = (int32_t)rf_lanes_fours(g.channels),
-                                          .c_row = (int32_t)g.columns };
+                                          .columns = (int32_t)g.conv.cout,
+                                          .channels = (int32_t)rf_lanes_fours(g.conv.cin),
+                                          .h = (int32_t)g.conv.h,
+                                          .w = (int32_t)g.conv.w,
+                                          .out_h = (int32_t)g.conv.oh,
+                                          .out_w = (int32_t)g.conv.ow,
+                                          .block_lines = (int32_t)(g.conv.oh + 1) / 2,
+                                          .block_line = (int32_t)(g.conv.ow + 1) / 2,
+                                          .padding = rf_lanes_pair(g.conv.pt, g.conv.pl),
+                                          .a_pixel = (int32_t)rf_lanes_fours(g.conv.cin),
+                                          .c_row = (int32_t)g.conv.cout };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, caps, total);
     return RF_OK;
@@ -91,7 +91,7 @@ double rf_winograd_seconds(const rf_op_call *call, const rf_device_caps *caps, c
     rf_winograd_product g;
     if (!caps->is_cpu || !rf_winograd_product_of(call, &own, &g) || !rf_lanes_usable(kernel->set, call, caps, 1))
         return 0;
-    if (g.columns <= RF_WINOGRAD_FEW_COLUMNS) return 0;
+    if (g.conv.cout <= RF_WINOGRAD_FEW_COLUMNS) return 0;
     const block_tile *t = choose_tile(&g);
     const uint64_t fours = rf_winograd_kernel_fours(&g, t->tile.columns, SIDE);
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX ||

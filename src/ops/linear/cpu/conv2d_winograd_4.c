@@ -31,28 +31,28 @@ static int64_t count_up(int64_t pixels)
 
 static int64_t count_blocks(const rf_winograd_product *g)
 {
-    return g->n * count_up(g->oh) * count_up(g->ow);
+    return g->conv.n * count_up(g->conv.oh) * count_up(g->conv.ow);
 }
 
 static int64_t count_eights(const rf_winograd_product *g)
 {
-    return (g->channels + 7) / 8;
+    return (g->conv.cin + 7) / 8;
 }
 
 /* Eights of one of six matrices of lines; one line is of zeros. */
 static uint64_t plane_eights(const rf_winograd_product *g)
 {
-    return (uint64_t)((g->n * g->h + 1) * count_up(g->ow) * count_eights(g));
+    return (uint64_t)((g->conv.n * g->conv.h + 1) * count_up(g->conv.ow) * count_eights(g));
 }
 
 static uint64_t count_tiles(const rf_winograd_product *g)
 {
-    return rf_div_up((uint64_t)count_blocks(g), tile.rows) * rf_div_up((uint64_t)g->columns, tile.columns);
+    return rf_div_up((uint64_t)count_blocks(g), tile.rows) * rf_div_up((uint64_t)g->conv.cout, tile.columns);
 }
 
 static uint64_t block_loops(const rf_winograd_product *g)
 {
-    return (uint64_t)rf_lanes_fours(g->channels) * SIDE + 16;
+    return (uint64_t)rf_lanes_fours(g->conv.cin) * SIDE + 16;
 }
 
 /* d B of all lines of x. */
@@ -61,11 +61,11 @@ static rf_result add_lines(rf_lanes_plan *p, const rf_winograd_product *g, rf_bi
     const uint64_t total = plane_eights(g);
     const rf_push_winograd_lines push = { .total = (int32_t)total,
                                           .eights = (int32_t)count_eights(g),
-                                          .fours = (int32_t)rf_lanes_fours(g->channels),
-                                          .block_line = (int32_t)count_up(g->ow),
-                                          .lines = (int32_t)(g->n * g->h),
-                                          .w = (int32_t)g->w,
-                                          .pad_x = (int32_t)g->pl };
+                                          .fours = (int32_t)rf_lanes_fours(g->conv.cin),
+                                          .block_line = (int32_t)count_up(g->conv.ow),
+                                          .lines = (int32_t)(g->conv.n * g->conv.h),
+                                          .w = (int32_t)g->conv.w,
+                                          .pad_x = (int32_t)g->conv.pl };
     const rf_binding to = rf_linear_workspace(p->plan, p->caps, total * SIDE * 32);
     rf_dispatch *d = rf_kernel_plan_add(p->plan, &rf_shader_winograd_lines, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -87,7 +87,7 @@ rf_result rf_winograd_4_plan(const rf_op_call *call, const rf_device_caps *caps,
     if (!rf_winograd_product_of(call, &own, &g))
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", call->op->name);
     rf_binding x = rf_linear_input(call, 0), weights = rf_linear_input(call, 1);
-    RF_TRY(rf_lanes_pad_rows(&p, &x, g.n * g.h * g.w, g.channels));
+    RF_TRY(rf_lanes_pad_rows(&p, &x, g.conv.n * g.conv.h * g.conv.w, g.conv.cin));
     RF_TRY(rf_winograd_add_kernels(&p, &g, &rf_shader_winograd_pack_6, tile.columns, SIDE, &weights));
     RF_TRY(add_lines(&p, &g, &x));
     const uint64_t total = count_tiles(&g);
@@ -97,18 +97,18 @@ rf_result rf_winograd_4_plan(const rf_op_call *call, const rf_device_caps *caps,
     const rf_push_lanes_winograd_4 push = { .total = (int32_t)total,
                                             .row_tiles = (int32_t)rf_div_up((uint64_t)count_blocks(&g), tile.rows),
                                             .blocks = (int32_t)count_blocks(&g),
-                                            .columns = (int32_t)g.columns,
-                                            .channels = (int32_t)rf_lanes_fours(g.channels),
-                                            .lines = (int32_t)(g.n * g.h),
-                                            .h = (int32_t)g.h,
-                                            .out_h = (int32_t)g.oh,
-                                            .out_w = (int32_t)g.ow,
-                                            .block_lines = (int32_t)count_up(g.oh),
-                                            .block_line = (int32_t)count_up(g.ow),
-                                            .pad_y = (int32_t)g.pt,
+                                            .columns = (int32_t)g.conv.cout,
+                                            .channels = (int32_t)rf_lanes_fours(g.conv.cin),
+                                            .lines = (int32_t)(g.conv.n * g.conv.h),
+                                            .h = (int32_t)g.conv.h,
+                                            .out_h = (int32_t)g.conv.oh,
+                                            .out_w = (int32_t)g.conv.ow,
+                                            .block_lines = (int32_t)count_up(g.conv.oh),
+                                            .block_line = (int32_t)count_up(g.conv.ow),
+                                            .pad_y = (int32_t)g.conv.pt,
                                             .a_block = (int32_t)count_eights(&g) * 2,
                                             .a_plane = (int32_t)plane_eights(&g) * 2,
-                                            .c_row = (int32_t)g.columns };
+                                            .c_row = (int32_t)g.conv.cout };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_groups(d, caps, total);
     return RF_OK;
@@ -132,7 +132,7 @@ double rf_winograd_4_seconds(const rf_op_call *call, const rf_device_caps *caps,
     if (!caps->is_cpu || !rf_winograd_product_of(call, &own, &g) || !rf_lanes_usable(kernel->set, call, caps, 1) ||
         !rf_flat_texels(caps))
         return 0;
-    if (g.columns <= RF_WINOGRAD_FEW_COLUMNS || g.channels < FEWEST_CHANNELS || has_kink(call, own.role)) return 0;
+    if (g.conv.cout <= RF_WINOGRAD_FEW_COLUMNS || g.conv.cin < FEWEST_CHANNELS || has_kink(call, own.role)) return 0;
     const uint64_t weights = rf_winograd_kernel_fours(&g, tile.columns, SIDE), lines = plane_eights(&g) * SIDE * 2;
     const uint64_t most = weights > lines ? weights : lines;
     if (most * 16 > caps->max_storage_range || most > caps->max_texel_elements || most > INT32_MAX ||
@@ -141,6 +141,6 @@ double rf_winograd_4_seconds(const rf_op_call *call, const rf_device_caps *caps,
     const double transforms = rf_cpu_pass_seconds(RF_CPU_PASS_KERNELS_4, (double)weights * 16) +
                               rf_cpu_pass_seconds(RF_CPU_PASS_LINES, (double)plane_eights(&g)) + RF_CPU_ONCE_WINOGRAD_4;
     const double loop =
-        rf_cpu_loop_seconds(RF_CPU_LOOP_WINOGRAD_4, (double)count_tiles(&g), (double)rf_lanes_fours(g.channels) * SIDE);
+        rf_cpu_loop_seconds(RF_CPU_LOOP_WINOGRAD_4, (double)count_tiles(&g), (double)rf_lanes_fours(g.conv.cin) * SIDE);
     return rf_winograd_seconds_of(kernel->set, call, caps, &own, &g, loop * RF_CPU_MARGIN + transforms);
 }

@@ -11,21 +11,12 @@ bool rf_winograd_product_of(const rf_op_call *call, const rf_conv_geometry *own,
         return false;
     if (own->pt >= 32768 || own->pl >= 32768) return false; /* they travel in 16 bits */
     const int64_t tap = g.cin * g.cout;
-    *p = (rf_winograd_product){ .n = g.n,
-                                .h = g.h,
-                                .w = g.w,
-                                .oh = g.oh,
-                                .ow = g.ow,
-                                .pt = g.pt,
-                                .pl = g.pl,
-                                .channels = g.cin,
-                                .columns = g.cout,
+    *p = (rf_winograd_product){ .conv = g,
                                 .base = forward ? 0 : 8 * tap,
                                 .tap = forward ? tap : -tap,
                                 .row = forward ? g.cout : 1,
                                 .column = forward ? 1 : g.cin,
-                                .activation =
-                                    forward ? ((const rf_conv2d_attr *)call->attr)->activation : RF_ACTIVATION_LINEAR,
+                                .activation = forward ? ((const rf_conv2d_attr *)call->attr)->activation : 0,
                                 .bias = forward && call->n_in == 3 };
     return true;
 }
@@ -33,25 +24,26 @@ bool rf_winograd_product_of(const rf_op_call *call, const rf_conv_geometry *own,
 double rf_winograd_seconds_of(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
                               const rf_conv_geometry *own, const rf_winograd_product *p, double seconds)
 {
-    const double direct = rf_cpu_direct_3x3_loop_seconds(p->n * p->oh * p->ow, p->columns, p->channels);
+    const double direct =
+        rf_cpu_direct_3x3_loop_seconds(p->conv.n * p->conv.oh * p->conv.ow, p->conv.cout, p->conv.cin);
     return rf_cpu_seconds_beside(set, call, caps, own, seconds, direct);
 }
 
 uint64_t rf_winograd_kernel_fours(const rf_winograd_product *g, uint32_t tile_columns, uint32_t side)
 {
-    return (uint64_t)rf_lanes_fours(g->channels) * side * side * rf_align_up((uint64_t)g->columns, tile_columns);
+    return (uint64_t)rf_lanes_fours(g->conv.cin) * side * side * rf_align_up((uint64_t)g->conv.cout, tile_columns);
 }
 
 rf_result rf_winograd_add_kernels(rf_lanes_plan *p, const rf_winograd_product *g, const rf_shader *shader,
                                   uint32_t tile_columns, uint32_t side, rf_binding *io)
 {
     const uint64_t fours = rf_winograd_kernel_fours(g, tile_columns, side), total = fours / (side * side);
-    const int64_t tile_fours = tile_columns / 4, tile_channels = tile_fours * rf_lanes_fours(g->channels) * 4;
+    const int64_t tile_fours = tile_columns / 4, tile_channels = tile_fours * rf_lanes_fours(g->conv.cin) * 4;
     const rf_push_winograd_pack push = { .total = (int32_t)total,
                                          .tile = (int32_t)tile_fours,
                                          .tile_channels = (int32_t)tile_channels,
-                                         .channels = (int32_t)g->channels,
-                                         .columns = (int32_t)g->columns,
+                                         .channels = (int32_t)g->conv.cin,
+                                         .columns = (int32_t)g->conv.cout,
                                          .base = (int32_t)g->base,
                                          .tap = (int32_t)g->tap,
                                          .row = (int32_t)g->row,
@@ -75,7 +67,7 @@ void rf_winograd_bind(rf_lanes_plan *p, rf_dispatch *d, const rf_winograd_produc
     rf_dispatch_spec(d, p->set->lanes);
     rf_dispatch_spec(d, g->activation);
     rf_dispatch_spec(d, g->bias);
-    rf_dispatch_spec(d, rf_lanes_row_width(g->columns));
+    rf_dispatch_spec(d, rf_lanes_row_width(g->conv.cout));
     rf_linear_bind(d, images, RF_VIEW_TEXEL_RGBA32F, false);
     rf_linear_bind(d, kernels, RF_VIEW_TEXEL_RGBA32F, false);
     rf_linear_bind(d, g->bias ? rf_linear_input(p->call, 2) : kernels, RF_VIEW_STORAGE, false);

@@ -6,10 +6,10 @@
 #include "ops/linear/common/conv2d.h"
 #include "ops/linear/cpu/model.h"
 
-/* A convolution of images h w channels to oh ow columns; of the kernel: where tap 0 starts, elements from tap to tap,
- * from channel to channel, from column to column. */
+/* A convolution of images. Of the kernel: where tap 0 starts, elements from tap to tap, from channel to channel, from
+ * column to column. */
 typedef struct rf_winograd_product {
-    int64_t n, h, w, oh, ow, pt, pl, channels, columns;
+    rf_conv_geometry conv;
     int64_t base, tap, row, column;
     uint32_t activation;
     bool bias;

@@ -112,13 +112,12 @@ static double useful_taps(int64_t out, int64_t taps, int64_t step, int64_t dilat
  * there are many, and a tile has the same pixel of as many images as it has rows, or nearly. */
 static bool images_first(const rf_lanes_set *set, const rf_lanes_gather *g, const rf_lanes_tile *tile)
 {
-    const int64_t images = g->rows / (g->oh * g->ow);
     if (set->quad && !g->b_transposed) return false; /* quad_gather.comp does not */
     /* Images of one pixel come in the same order either way: a plain product shares the pipeline of data gradients. */
-    if (g->b_transposed && g->oh * g->ow * g->kh * g->kw == 1) return true;
-    if (g->scalar || g->kh * g->kw == 1 || images * 4 < tile->rows * 3) return false;
-    return useful_taps(g->oh, g->kh, g->sy, g->dy, g->pt, g->upy, g->h) *
-               useful_taps(g->ow, g->kw, g->sx, g->dx, g->pl, g->upx, g->w) <
+    if (g->b_transposed && g->conv.oh * g->conv.ow * g->conv.kh * g->conv.kw == 1) return true;
+    if (g->scalar || g->conv.kh * g->conv.kw == 1 || g->conv.n * 4 < tile->rows * 3) return false;
+    return useful_taps(g->conv.oh, g->conv.kh, g->conv.sy, g->conv.dy, g->conv.pt, g->upy, g->conv.h) *
+               useful_taps(g->conv.ow, g->conv.kw, g->conv.sx, g->conv.dx, g->conv.pl, g->upx, g->conv.w) <
            0.85;
 }
 
@@ -149,15 +148,16 @@ bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, in
 rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_binding a, rf_binding b)
 {
     const rf_lanes_set *set = p->set;
+    const int64_t rows = g->conv.n * g->conv.oh * g->conv.ow;
     const rf_lanes_tile *shapes = g->scalar         ? set->gather_scalar
                                   : g->b_transposed ? set->gather_transposed
                                                     : set->gather;
-    const rf_lanes_tile *tile = rf_lanes_choose(set, shapes, g->rows, g->columns);
-    const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)g->rows, tile->rows);
+    const rf_lanes_tile *tile = rf_lanes_choose(set, shapes, rows, g->columns);
+    const int64_t row_tiles = (int64_t)rf_div_up((uint64_t)rows, tile->rows);
     const int64_t column_tiles = (int64_t)rf_div_up((uint64_t)g->columns, tile->columns);
     const uint64_t tiles = (uint64_t)(row_tiles * column_tiles * g->z.count);
     const uint64_t count = rf_tensor_bytes(&p->call->out[0]) / sizeof(float), stride = rf_align_up(count, 8);
-    const int64_t taps = g->kh * g->kw;
+    const int64_t taps = g->conv.kh * g->conv.kw;
     const uint64_t longest = (uint64_t)longest_gather(p->caps, taps);
     int64_t parts = g->scalar   ? 1
                     : taps == 1 ? rf_linear_parts(tiles, 4, g->channels, 64, longest)
@@ -175,17 +175,17 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
     const rf_push_lanes_gather push = { .total = (int32_t)total,
                                         .row_tiles = (int32_t)row_tiles,
                                         .column_tiles = (int32_t)column_tiles,
-                                        .rows = (int32_t)g->rows,
+                                        .rows = (int32_t)rows,
                                         .columns = (int32_t)g->columns,
                                         .channels = (int32_t)g->channels,
-                                        .taps = rf_lanes_pair(g->kh, g->kw),
-                                        .h = (int32_t)g->h,
-                                        .w = (int32_t)g->w,
-                                        .pixels = (int32_t)(g->oh * g->ow),
-                                        .width = (int32_t)g->ow,
-                                        .steps = four_bytes(g->sy, g->sx, g->upy, g->upx),
-                                        .dilation = rf_lanes_pair(g->dy, g->dx),
-                                        .padding = rf_lanes_pair(g->pt, g->pl),
+                                        .taps = rf_lanes_pair(g->conv.kh, g->conv.kw),
+                                        .h = (int32_t)g->conv.h,
+                                        .w = (int32_t)g->conv.w,
+                                        .pixels = (int32_t)(g->conv.oh * g->conv.ow),
+                                        .width = (int32_t)g->conv.ow,
+                                        .steps = four_bytes(g->conv.sy, g->conv.sx, g->upy, g->upx),
+                                        .dilation = rf_lanes_pair(g->conv.dy, g->conv.dx),
+                                        .padding = rf_lanes_pair(g->conv.pt, g->conv.pl),
                                         .a_pixel = (int32_t)g->a_pixel,
                                         .b_base = (int32_t)g->b_base,
                                         .b_tap = (int32_t)g->b_tap,
@@ -218,8 +218,8 @@ rf_result rf_lanes_add_gather(rf_lanes_plan *p, const rf_lanes_gather *g, rf_bin
 rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding a, rf_binding b)
 {
     const rf_lanes_set *set = p->set;
-    const uint64_t rows = (uint64_t)(g->kh * g->kw * g->loads) * (g->scalar ? 1 : 4);
-    const int64_t pixels = g->n * g->oh * g->ow;
+    const uint64_t rows = (uint64_t)(g->conv.kh * g->conv.kw * g->loads) * (g->scalar ? 1 : 4);
+    const int64_t pixels = g->conv.n * g->conv.oh * g->conv.ow;
     const rf_lanes_tile *tile = g->scalar ? rf_lanes_choose(set, set->grad_scalar, (int64_t)rows, g->columns)
                                           : rf_lanes_choose_grad(set, (int64_t)rows, g->columns, pixels);
     const int64_t row_tiles = (int64_t)rf_div_up(rows, tile->rows);
@@ -243,18 +243,18 @@ rf_result rf_lanes_add_grad(rf_lanes_plan *p, const rf_lanes_grad *g, rf_binding
                                       .row_tiles = (int32_t)row_tiles,
                                       .column_tiles = (int32_t)column_tiles,
                                       .parts = (int32_t)parts,
-                                      .taps = rf_lanes_pair(g->kh, g->kw),
+                                      .taps = rf_lanes_pair(g->conv.kh, g->conv.kw),
                                       .loads = (int32_t)g->loads,
                                       .channels = (int32_t)g->channels,
                                       .columns = (int32_t)g->columns,
-                                      .h = (int32_t)g->h,
-                                      .w = (int32_t)g->w,
-                                      .oh = (int32_t)g->oh,
-                                      .ow = (int32_t)g->ow,
+                                      .h = (int32_t)g->conv.h,
+                                      .w = (int32_t)g->conv.w,
+                                      .oh = (int32_t)g->conv.oh,
+                                      .ow = (int32_t)g->conv.ow,
                                       .count = (int32_t)pixels,
-                                      .stride = rf_lanes_pair(g->sy, g->sx),
-                                      .dilation = rf_lanes_pair(g->dy, g->dx),
-                                      .padding = rf_lanes_pair(g->pt, g->pl),
+                                      .stride = rf_lanes_pair(g->conv.sy, g->conv.sx),
+                                      .dilation = rf_lanes_pair(g->conv.dy, g->conv.dx),
+                                      .padding = rf_lanes_pair(g->conv.pt, g->conv.pl),
                                       .a_pixel = (int32_t)g->a_pixel,
                                       .b_pixel = (int32_t)g->b_pixel,
                                       .c_row = (int32_t)g->c_row,

@@ -62,8 +62,9 @@ typedef struct rf_lanes_batch {
 
 /* Sizes of pixels in a are in loads, of b in fours, of c in elements: the push constants of lanes_gather.comp. */
 typedef struct rf_lanes_gather {
-    int64_t rows, columns, channels /* loads per tap */;
-    int64_t kh, kw, h, w, oh, ow, sy, sx, upy, upx, dy, dx, pt, pl;
+    rf_conv_geometry conv; /* a row is a pixel of its output */
+    int64_t upy, upx;      /* pixels of a are so many apart */
+    int64_t columns, channels /* loads per tap */;
     int64_t a_pixel, b_base, b_tap, b_row, b_last, c_row;
     bool b_transposed, scalar;
     rf_lanes_batch z;
@@ -79,8 +80,8 @@ bool rf_lanes_gather_fits(const rf_op_call *call, const rf_device_caps *caps, in
 
 /* lanes_grad.comp */
 typedef struct rf_lanes_grad {
-    int64_t kh, kw, loads, channels /* per tap */, columns;
-    int64_t n, h, w, oh, ow, sy, sx, dy, dx, pt, pl;
+    rf_conv_geometry conv; /* a summand is a pixel of its output */
+    int64_t loads, channels /* per tap */, columns;
     int64_t a_pixel, b_pixel, c_row;
     bool scalar;
     rf_lanes_batch z;

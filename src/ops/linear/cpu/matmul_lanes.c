@@ -22,6 +22,14 @@ static void batch_strides(const rf_matmul_geometry *g, int64_t a_matrix, int64_t
     }
 }
 
+/* A convolution of so many images of one pixel. */
+static rf_conv_geometry pixels_of(int64_t n)
+{
+    return (rf_conv_geometry){
+        .n = n, .h = 1, .w = 1, .oh = 1, .ow = 1, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1
+    };
+}
+
 /* op(a) has its rows in order: each row of c is a pixel. */
 static rf_result plan_rows(rf_lanes_plan *p, const rf_matmul_geometry *g)
 {
@@ -38,21 +46,11 @@ static rf_result plan_rows(rf_lanes_plan *p, const rf_matmul_geometry *g)
     else
         RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->k, g->n));
 
-    rf_lanes_gather product = { .rows = g->m,
-                                .columns = g->n,
-                                .channels = fours_k,
-                                .kh = 1,
-                                .kw = 1,
-                                .h = 1,
-                                .w = 1,
-                                .oh = 1,
-                                .ow = 1,
-                                .sy = 1,
-                                .sx = 1,
+    rf_lanes_gather product = { .conv = pixels_of(g->m),
                                 .upy = 1,
                                 .upx = 1,
-                                .dy = 1,
-                                .dx = 1,
+                                .columns = g->n,
+                                .channels = fours_k,
                                 .a_pixel = fours_k,
                                 .b_row = g->tb ? fours_k : fours_n,
                                 .b_last = g->k - 1,
@@ -72,20 +70,10 @@ static rf_result plan_summands(rf_lanes_plan *p, const rf_matmul_geometry *g)
     const int64_t fours_m = rf_lanes_fours(g->m), fours_n = rf_lanes_fours(g->n);
     RF_TRY(rf_lanes_pad_rows(p, &in_a, a.matrices * g->k, g->m));
     RF_TRY(rf_lanes_pad_rows(p, &in_b, b.matrices * g->k, g->n));
-    rf_lanes_grad product = { .kh = 1,
-                              .kw = 1,
+    rf_lanes_grad product = { .conv = pixels_of(g->k),
                               .loads = fours_m,
                               .channels = g->m,
                               .columns = g->n,
-                              .n = g->k,
-                              .h = 1,
-                              .w = 1,
-                              .oh = 1,
-                              .ow = 1,
-                              .sy = 1,
-                              .sx = 1,
-                              .dy = 1,
-                              .dx = 1,
                               .a_pixel = fours_m,
                               .b_pixel = fours_n,
                               .c_row = g->n,

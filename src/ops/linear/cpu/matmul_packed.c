@@ -11,26 +11,26 @@ enum { LANES = 8, ROW_BITS = 5, ROWS = 1 << ROW_BITS, FOUR_BITS = 4, COLUMNS = 4
 enum { SHORT_LOOPS = 9 };
 
 /* How a product is cut up: tiles of c and turns of four summands, and how many matrices either operand has. */
-typedef struct panels {
+typedef struct packing {
     int64_t row_tiles, column_tiles, turns, matrices_a, matrices_b;
-} panels;
+} packing;
 
-static panels panels_of(const rf_matmul_geometry *g, const rf_op_call *call)
+static packing packing_of(const rf_matmul_geometry *g, const rf_op_call *call)
 {
-    return (panels){ .row_tiles = (int64_t)rf_div_up((uint64_t)g->m, ROWS),
-                     .column_tiles = (int64_t)rf_div_up((uint64_t)g->n, COLUMNS),
-                     .turns = rf_lanes_fours(g->k),
-                     .matrices_a = rf_shape_count(call->in[0].shape) / (g->m * g->k),
-                     .matrices_b = rf_shape_count(call->in[1].shape) / (g->n * g->k) };
+    return (packing){ .row_tiles = (int64_t)rf_div_up((uint64_t)g->m, ROWS),
+                      .column_tiles = (int64_t)rf_div_up((uint64_t)g->n, COLUMNS),
+                      .turns = rf_lanes_fours(g->k),
+                      .matrices_a = rf_shape_count(call->in[0].shape) / (g->m * g->k),
+                      .matrices_b = rf_shape_count(call->in[1].shape) / (g->n * g->k) };
 }
 
 /* Fours of the copies. */
-static uint64_t size_a(const panels *s)
+static uint64_t size_a(const packing *s)
 {
     return (uint64_t)(s->matrices_a * s->row_tiles * s->turns) * ROWS;
 }
 
-static uint64_t size_b(const panels *s)
+static uint64_t size_b(const packing *s)
 {
     return (uint64_t)(s->matrices_b * s->column_tiles * s->turns) * COLUMNS;
 }
@@ -68,7 +68,7 @@ static rf_result add_pack(rf_lanes_plan *p, rf_binding *io, rf_push_panel_pack p
 }
 
 /* Lines of the copy are rows of op(a), their fours are of summands. */
-static rf_result pack_a(rf_lanes_plan *p, const rf_matmul_geometry *g, const panels *s, rf_binding *io)
+static rf_result pack_a(rf_lanes_plan *p, const rf_matmul_geometry *g, const packing *s, rf_binding *io)
 {
     const uint32_t tile = ROWS / 4, tiles = (uint32_t)s->row_tiles;
     const rf_push_panel_pack push = { .some = g->ta ? tiles * tile : tile,
@@ -85,7 +85,7 @@ static rf_result pack_a(rf_lanes_plan *p, const rf_matmul_geometry *g, const pan
 }
 
 /* Lines of the copy are summands, their fours are of columns. */
-static rf_result pack_b(rf_lanes_plan *p, const rf_matmul_geometry *g, const panels *s, rf_binding *io)
+static rf_result pack_b(rf_lanes_plan *p, const rf_matmul_geometry *g, const packing *s, rf_binding *io)
 {
     const uint32_t tile = 1u << FOUR_BITS, tiles = (uint32_t)s->column_tiles;
     const rf_push_panel_pack push = { .some = g->tb ? tile : tiles * tile,
@@ -108,7 +108,7 @@ double rf_matmul_packed_score(const rf_op_call *call, const rf_device_caps *caps
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (g.dim[0] > 1 || !rf_lanes_usable(&rf_lanes8_texel, call, caps, 1)) return RF_SCORE_NONE;
-    const panels s = panels_of(&g, call);
+    const packing s = packing_of(&g, call);
     const uint64_t a = size_a(&s), b = size_b(&s), fours = a > b ? a : b;
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX / 4)
         return RF_SCORE_NONE;
@@ -121,7 +121,7 @@ rf_result rf_matmul_packed_plan(const rf_op_call *call, const rf_device_caps *ca
                                 rf_kernel_plan *plan)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const panels s = panels_of(&g, call);
+    const packing s = packing_of(&g, call);
     rf_lanes_plan p = { &rf_lanes8_texel, call, caps, plan };
     rf_binding a = rf_linear_input(call, 0), b = rf_linear_input(call, 1);
     RF_TRY(pack_a(&p, &g, &s, &a));

@@ -231,8 +231,8 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define DENSE_32 (64, 32, 32, 48, 3, 3, 48, 12, 32, 32)
 #define DENSE_16 (64, 16, 16, 48, 3, 3, 48, 12, 16, 16)
 #define DENSE_8 (64, 8, 8, 48, 3, 3, 48, 12, 8, 8)
-/* Of a DenseNet: into a bottleneck, of few and of more channels, and out of a block; of ResNet-8: into smaller images.
- */
+/* Layers of a DenseNet: into a bottleneck, of few and of more channels, and out of a block; of ResNet-8: into smaller
+ * images. */
 #define POINTS_24 (64, 28, 28, 24, 1, 1, 24, 48, 28, 28)
 #define POINTS_36 (64, 28, 28, 36, 1, 1, 36, 48, 28, 28)
 #define POINTS_48 (64, 28, 28, 48, 1, 1, 48, 24, 28, 28)

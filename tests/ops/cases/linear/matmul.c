@@ -365,8 +365,8 @@ static const rf_op_case matmul_cases[] = {
       TOLERANCE(128) },
 };
 
-/* What a GPU's peak shows in: squares as libraries of vendors are measured with, a thin product, and a long sum. The
- * first of them names the kernels that they share where these are looked at. */
+/* Products that show a GPU's peak: squares as libraries of vendors are measured with, a thin product, and a long sum.
+ * The first of them names the kernels that they share where these are looked at. */
 static const rf_op_case matmul_gpu_cases[] = {
     { .name = "square_4096", .n_in = 2, .in = { MAT(4096, 4096), MAT(4096, 4096) } },
     { .name = "square_4096_tb", .attr = ATTR(0, 1, LINEAR), .n_in = 2, .in = { MAT(4096, 4096), MAT(4096, 4096) } },

@@ -86,8 +86,8 @@ PROGRAM(chain8, 8, { RF_FN_ADD, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 2, 3, 0, 0 }, { 
 /* (x - mean) * factor * gamma + beta: what normalisation is made of */
 PROGRAM(normalise, 4, { RF_FN_SUBTRACT, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 5, 2, 0, 0 }, { RF_FN_MULTIPLY, 6, 3, 0, 0 },
         { RF_FN_ADD, 7, 4, 0, 0 });
-/* Of dy, x, mean, scale, shift, slope and level: the gradient of batch normalization behind a ReLU. Eight steps over
- * seven inputs. */
+/* A program of dy, x, mean, scale, shift, slope and level: the gradient of batch normalization behind a ReLU. Eight
+ * steps over seven inputs. */
 PROGRAM(behind_relu, 8, { RF_FN_SUBTRACT, 1, 2, 0, 0 }, { RF_FN_MULTIPLY, 7, 3, 0, 0 }, { RF_FN_ADD, 8, 4, 0, 0 },
         { RF_FN_RELU_GRAD, 0, 9, 0, 0 }, { RF_FN_MULTIPLY, 7, 5, 0, 0 }, { RF_FN_ADD, 11, 6, 0, 0 },
         { RF_FN_MULTIPLY, 10, 3, 0, 0 }, { RF_FN_ADD, 13, 12, 0, 0 });
@@ -155,7 +155,7 @@ static const rf_op_case elementwise_cases[] = {
     ONE("gelu_slope_1021", p_GELU_ERF_SLOPE, NORMAL(1, 1021), LOOSE),
     ONE("gelu_slope_5", p_GELU_ERF_SLOPE, NORMAL(1, 5), LOOSE, GRADIENT),
     ONE("gelu_tanh_slope_1021", p_GELU_TANH_SLOPE, WIDE(1, 1021), LOOSE),
-    /* Of these, tests/ops/test_accuracy.c and derivatives in test_elementwise_host.c know more. */
+    /* tests/ops/test_accuracy.c and derivatives in test_elementwise_host.c know more of these. */
     ONE("sin_37", p_SIN, WIDE(1, 37), LOOSE),
     ONE("cos_37", p_COS, WIDE(1, 37), LOOSE),
     ONE("floor_257", p_FLOOR, WIDE(1, 257), EXACT),

@@ -63,7 +63,7 @@ static const rf_op_case loss_scale_cases[] = {
     SCALE_CASE("least", every_step, 0x1p-100f, NUMBERS(RF_SCALE_TALLY, 5, 6), 1),
 };
 
-/* What the host knew stands among the rows, so that it is a random one of these numbers too. */
+/* The host's number stands among the rows, so that it is a random one of these numbers too. */
 #define NUMBERS_CASE(label, rows, first)                                                                               \
     {                                                                                                                  \
         .name = label, .n_in = 2, .in = { NUMBERS((rows)*RF_HYPER_COUNT + 1, 4, 9), NUMBERS(2, first, first + 1) }     \

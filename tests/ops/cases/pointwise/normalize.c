@@ -5,8 +5,8 @@
 #define CASE(text, how, count, ...)                                                                                    \
     .name = text, .attr = &how, .n_in = count, .rtol = 1e-6, .atol = 1e-6, .in = { __VA_ARGS__ }
 #define C(n) X(1, n)
-/* What x is divided by is not known to a case, so that finite differences of one input say nothing of the gradient: a
- * test of the graph compares it with those of the whole normalization. */
+/* The divisor of x is not known to a case, so that finite differences of one input say nothing of the gradient: a test
+ * of the graph compares it with those of the whole normalization. */
 static const rf_normalize_attr both = { 1e-3f, 1, 1 }, plain = { 1e-3f, 0, 0 }, scaled_only = { 1e-3f, 1, 0 },
                                shifted_only = { 1e-3f, 0, 1 };
 static const rf_op_case cases[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/ops/cases/cases.h"
 
-/* Of one example for each row, or as the names say. */
+/* One example for each row, or as the names say. */
 static const rf_dropout_attr common = { 0.5f, 0, 0, 0, 0 }, half = { 0.5f, 0, 0, 1, 1 }, rows_5 = { 0.2f, 7, 0, 1, 5 },
                              rows_64 = { 0.2f, 7, 0, 1, 64 }, none = { 0, 1, 0, 1, 52 },
                              nearly_all = { 0.99999994f, 2, 0, 1, 52 },

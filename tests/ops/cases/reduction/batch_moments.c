@@ -2,33 +2,31 @@
 #include "tests/ops/cases/cases.h"
 
 #define X(mean, ...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, mean, 1, __VA_ARGS__)
-#define CASE(text, count, tolerance, ...)                                                                              \
-    .name = text, .n_in = count, .rtol = tolerance, .atol = tolerance, .in = { __VA_ARGS__ }
 static const rf_op_case moments_cases[] = {
-    { CASE("1x1", 1, 1e-6, X(0, 2, 1, 1)) },
-    { CASE("5", 1, 1e-6, X(0, 1, 5)) },
-    { CASE("3x5", 1, 1e-6, X(0, 2, 3, 5)), .check_gradient = true },
-    { CASE("2x3x4", 1, 1e-6, X(0, 3, 2, 3, 4)), .check_gradient = true },
-    { CASE("17x8", 1, 1e-5, X(0, 2, 17, 8)) },
-    { CASE("131x17", 1, 1e-5, X(0, 2, 131, 17)) },
-    { CASE("33x2048", 1, 1e-5, X(0, 2, 33, 2048)) },
-    { CASE("1201x516", 1, 1e-5, X(2, 2, 1201, 516)) },
+    { RF_CASE_WITHIN("1x1", 1, 1e-6, X(0, 2, 1, 1)) },
+    { RF_CASE_WITHIN("5", 1, 1e-6, X(0, 1, 5)) },
+    { RF_CASE_WITHIN("3x5", 1, 1e-6, X(0, 2, 3, 5)), .check_gradient = true },
+    { RF_CASE_WITHIN("2x3x4", 1, 1e-6, X(0, 3, 2, 3, 4)), .check_gradient = true },
+    { RF_CASE_WITHIN("17x8", 1, 1e-5, X(0, 2, 17, 8)) },
+    { RF_CASE_WITHIN("131x17", 1, 1e-5, X(0, 2, 131, 17)) },
+    { RF_CASE_WITHIN("33x2048", 1, 1e-5, X(0, 2, 33, 2048)) },
+    { RF_CASE_WITHIN("1201x516", 1, 1e-5, X(2, 2, 1201, 516)) },
     /* the mean is a thousand deviations */
-    { CASE("off_centre_1009x12", 1, 1e-5, X(1000, 2, 1009, 12)) },
-    { CASE("7x5x9x67", 1, 1e-5, X(1, 4, 7, 5, 9, 67)) },
-    { CASE("20011x3", 1, 1e-5, X(0, 2, 20011, 3)) },
-    { CASE("300007x4", 1, 1e-5, X(3, 2, 300007, 4)), .large = true },
-    { CASE("8500001x1", 1, 1e-5, X(3, 2, 8500001, 1)), .large = true },
-    { CASE("64x28x28x16", 1, 1e-5, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
-    { CASE("64x7x7x256", 1, 1e-5, X(0, 4, 64, 7, 7, 256)), .large = true, .benchmark = true },
+    { RF_CASE_WITHIN("off_centre_1009x12", 1, 1e-5, X(1000, 2, 1009, 12)) },
+    { RF_CASE_WITHIN("7x5x9x67", 1, 1e-5, X(1, 4, 7, 5, 9, 67)) },
+    { RF_CASE_WITHIN("20011x3", 1, 1e-5, X(0, 2, 20011, 3)) },
+    { RF_CASE_WITHIN("300007x4", 1, 1e-5, X(3, 2, 300007, 4)), .large = true },
+    { RF_CASE_WITHIN("8500001x1", 1, 1e-5, X(3, 2, 8500001, 1)), .large = true },
+    { RF_CASE_WITHIN("64x28x28x16", 1, 1e-5, X(0, 4, 64, 28, 28, 16)), .large = true, .benchmark = true },
+    { RF_CASE_WITHIN("64x7x7x256", 1, 1e-5, X(0, 4, 64, 7, 7, 256)), .large = true, .benchmark = true },
 };
 static const rf_batch_averages_attr moving = { 1e-3f, 0.75f, 0.25f, 0 }, moving_scaled = { 1e-3f, 0.9f, 0.1f, 1 };
 #define AVERAGES(text, tolerance, columns, ...)                                                                        \
-    .attr = &moving,                                                                                                   \
-    CASE(text, 3, tolerance, __VA_ARGS__, X(1, 1, columns), RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
+    .attr = &moving, RF_CASE_WITHIN(text, 3, tolerance, __VA_ARGS__, X(1, 1, columns),                                 \
+                                    RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
 #define SCALED_AVERAGES(text, tolerance, columns, ...)                                                                 \
-    .attr = &moving_scaled, CASE(text, 4, tolerance, __VA_ARGS__, X(1, 1, columns),                                    \
-                                 RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns), X(0, 1, columns))
+    .attr = &moving_scaled, RF_CASE_WITHIN(text, 4, tolerance, __VA_ARGS__, X(1, 1, columns),                          \
+                                           RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns), X(0, 1, columns))
 static const rf_op_case averages_cases[] = {
     { AVERAGES("1x1", 1e-6, 1, X(0, 2, 1, 1)) },
     { AVERAGES("3x5", 1e-5, 5, X(0, 2, 3, 5)) },
@@ -42,12 +40,12 @@ static const rf_op_case averages_cases[] = {
 };
 static const rf_batch_sums_attr usual = { 1e-3f, 0 }, behind_relu = { 1e-3f, 1 };
 #define SUMS(text, tolerance, columns, ...)                                                                            \
-    .attr = &usual, CASE(text, 5, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns), \
-                         RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
+    .attr = &usual, RF_CASE_WITHIN(text, 5, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns),         \
+                                   X(0, 1, columns), RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns))
 #define RELU_SUMS(text, tolerance, columns, ...)                                                                       \
     .attr = &behind_relu, .by_sign = true,                                                                             \
-    CASE(text, 6, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns),                 \
-         RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns), X(0, 1, columns))
+    RF_CASE_WITHIN(text, 6, tolerance, X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(1, 1, columns), X(0, 1, columns),       \
+                   RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.25, 4, 1, columns), X(0, 1, columns))
 static const rf_op_case sums_cases[] = {
     { SUMS("1x1", 1e-6, 1, 2, 1, 1) },
     { SUMS("3x5", 1e-5, 5, 2, 3, 5) },

@@ -4,10 +4,9 @@
 static const rf_top_k_attr k1 = { 1, 0 }, k3 = { 3, 0 }, k5 = { 5, 0 }, k8 = { 8, 0 }, k64 = { 64, 0 },
                            k100 = { 100, 0 }, k1009 = { 1009, 0 }, ascending = { 0, RF_TOP_K_ASCENDING },
                            descending = { 0, RF_TOP_K_DESCENDING }, smallest_3 = { 3, RF_TOP_K_ASCENDING };
-#define X(fill_, a_, b_, ...) RF_TENSOR(RF_F32, fill_, a_, b_, __VA_ARGS__)
-#define NORMAL(...) X(RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
-#define TIES(...) X(RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
-#define DISTINCT(...) X(RF_FILL_DISTINCT, 0, 0, __VA_ARGS__)
+#define NORMAL(...) RF_TENSOR(RF_F32, RF_FILL_NORMAL, 0, 1, __VA_ARGS__)
+#define TIES(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, -2, 3, __VA_ARGS__)
+#define DISTINCT(...) RF_TENSOR(RF_F32, RF_FILL_DISTINCT, 0, 0, __VA_ARGS__)
 #define CASE(text, attr_, ...) .name = text, .attr = &attr_, .n_in = 1, .in = { __VA_ARGS__ }
 static const rf_op_case top_k_cases[] = {
     { CASE("1_of_1", k1, NORMAL(1, 1)) },
@@ -16,7 +15,7 @@ static const rf_op_case top_k_cases[] = {
     { CASE("3_of_2x3x5", k3, DISTINCT(3, 2, 3, 5)), .check_gradient = true },
     { CASE("5_of_11", k5, DISTINCT(1, 11)), .check_gradient = true },
     { CASE("ties_5_of_33x17", k5, TIES(2, 33, 17)) },
-    { CASE("equal_8_of_7x31", k8, X(RF_FILL_ZERO, 0, 0, 2, 7, 31)) },
+    { CASE("equal_8_of_7x31", k8, RF_TENSOR(RF_F32, RF_FILL_ZERO, 0, 0, 2, 7, 31)) },
     { CASE("8_of_257x100", k8, NORMAL(2, 257, 100)) },
     { CASE("64_of_5x64", k64, NORMAL(2, 5, 64)) },
     { CASE("ties_64_of_9x1009", k64, TIES(2, 9, 1009)) },

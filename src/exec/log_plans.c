@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Log messages about plans: which kernels run, operations that only a slow kernel can run, and the memory that a
+ * program takes. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "base/platform.h"
+#include "exec/internal.h"
+
+/* A kernel whose score is this fraction of another's is no rival: it is there in case that the other one is not. */
+#define NO_RIVAL 1e-3
+/* Below this any kernel is as fast as its dispatch. */
+#define NOTICED_FLOPS 1e6
+
+const char *rf_call_format(const rf_op_call *call, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "%s(", call->op->name);
+    for (uint32_t i = 0; i < call->n_in && used < size; i++) {
+        char shape[64];
+        rf_shape_format(call->in[i].shape, shape, sizeof(shape));
+        used += (size_t)snprintf(text + used, size - used, "%s%s %s", i ? ", " : "", rf_dtype_name(call->in[i].dtype),
+                                 shape);
+    }
+    if (used < size) snprintf(text + used, size - used, ")");
+    return text;
+}
+
+static bool is_fallback(const rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel)
+{
+    if (!kernel->last_resort || !call->op->cost || call->op->cost(call).flops < NOTICED_FLOPS) return false;
+    const double own = rf_kernel_score(kernel, call, &exec->caps);
+    for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
+        const rf_kernel *other = rf_op_kernel(call->op, i);
+        if (other != kernel && rf_kernel_score(other, call, &exec->caps) > own * NO_RIVAL) return false;
+    }
+    return true;
+}
+
+/* True the first time that it is asked for this call on this device. Without memory to remember it in: false. */
+static bool is_news(rf_exec *exec, const char *text)
+{
+    const uint64_t hash = rf_hash_bytes(text, strlen(text), 0);
+    for (uint32_t i = 0; i < exec->logged.count; i++)
+        if (exec->logged.items[i] == hash) return false;
+    rf_error_record before;
+    rf_error_save(&before);
+    const bool kept = RF_VEC_GROW(&exec->logged) >= 0;
+    (void)rf_error_restore(&before); /* not a failure of the caller's */
+    if (kept) exec->logged.items[exec->logged.count++] = hash;
+    return kept;
+}
+
+void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
+                          const rf_kernel *kernel)
+{
+    char text[512];
+    const char *device = rf_gpu_info(exec->device)->name;
+    if (rf_log_wants(RF_LOG_WARN) && is_fallback(exec, call, kernel) &&
+        is_news(exec, rf_call_format(call, text, sizeof(text))))
+        rf_log_message(RF_LOG_WARN,
+                       "%s on %s: only the slow kernel '%s' can run these shapes; a smaller batch may be many times "
+                       "faster",
+                       text, device, kernel->name);
+    if (rf_log_wants(RF_LOG_DEBUG))
+        rf_log_message(RF_LOG_DEBUG, "%s, batch %" PRId64 ", %s: %s runs kernel '%s'", program, batch, device,
+                       rf_call_format(call, text, sizeof(text)), kernel->name);
+}
+
+void rf_log_instance_plan(const rf_instance *in)
+{
+    if (!rf_log_wants(RF_LOG_DEBUG)) return;
+    const double mib = 1.0 / (1u << 20);
+    rf_log_message(RF_LOG_DEBUG,
+                   "%s, batch %" PRId64 ", %s: %u kernels in %u dispatches, %u pipelines; %.2f MiB of intermediates "
+                   "(%.2f MiB without reuse), %.2f MiB of inputs, %.2f MiB of results",
+                   in->program->name, in->batch, rf_gpu_info(in->program->exec->device)->name, in->num_nodes,
+                   in->num_dispatches, in->program->pipelines.count, (double)in->memory.slab_size * mib,
+                   (double)in->memory.naive_size * mib, (double)in->input_size * mib, (double)in->result_size * mib);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replica/schedule/exchange_copies.h"
+
+#include "replica/exchange/staging.h"
+
+/* ---- copies ---- */
+
+typedef enum copied_segments { COPY_ALL, COPY_OWNED, COPY_OTHERS } copied_segments;
+
+typedef struct copies {
+    const char *name;
+    const rf_flat *from, *to;
+    uint64_t from_array, to_array; /* where the arrays begin in their buffers, in elements */
+    const rf_segment *segments;
+    uint32_t num_segments;
+    copied_segments which;
+} copies;
+
+static bool is_copied(const rf_strategy *s, const copies *c, const rf_segment *segment, uint32_t index)
+{
+    return c->which == COPY_ALL || rf_segment_is_owned(s, segment, index) == (c->which == COPY_OWNED);
+}
+
+static rf_result record_range(const copies *c, uint32_t index, rf_range range, rf_gpu_recording *rec)
+{
+    const uint64_t to = (c->to_array + range.begin) * sizeof(float), size = (range.end - range.begin) * sizeof(float);
+    if (!c->from) return rf_gpu_record_fill(rec, c->to->buffers[index], to, size, 0);
+    return rf_gpu_record_copy(rec, c->from->buffers[index], (c->from_array + range.begin) * sizeof(float),
+                              c->to->buffers[index], to, size);
+}
+
+/* *out stays NULL where there is nothing to copy, and may be set when this fails. */
+static rf_result record_copies(const rf_strategy *s, uint32_t index, const copies *c, rf_gpu_recording **out)
+{
+    for (uint32_t i = 0; i < c->num_segments; i++) {
+        if (!is_copied(s, c, &c->segments[i], index)) continue;
+        if (!*out) RF_TRY(rf_gpu_recording_begin(s->members.replicas[index].device, c->name, out));
+        RF_TRY(record_range(c, index, c->segments[i].range, *out));
+    }
+    return *out ? rf_gpu_recording_end(*out) : RF_OK;
+}
+
+rf_result rf_stage_record(const rf_strategy *s, const rf_step_stage *stage, uint32_t index, rf_gpu_recording **out)
+{
+    const copies c = { .name = stage->action->name,
+                       .from = stage->copy.from,
+                       .to = stage->copy.to,
+                       .segments = stage->copy.segments,
+                       .num_segments = stage->copy.num_segments };
+    *out = NULL;
+    return record_copies(s, index, &c, out);
+}
+
+/* ---- imported memory ---- */
+
+/* Of the owner's segments: values of all replicas but the first, added to that one's in their order. Nothing needs room
+ * beside what is added up. */
+static rf_result emit_sum(const rf_strategy *s, const rf_stage_exchange *x, uint32_t index, rf_range_graph *g)
+{
+    for (uint32_t i = 0; i < x->num_segments; i++) {
+        const rf_segment *segment = &x->segments[i];
+        const uint64_t begin = segment->range.begin, count = segment->range.end - begin;
+        rf_value total, v;
+        if (!rf_segment_is_owned(s, segment, index)) continue;
+        RF_TRY(rf_range_graph_state(g, segment, x->to.flat->buffers[index], begin, count, &total));
+        for (uint32_t r = 1; r < s->members.num_local; r++) {
+            const uint64_t at = rf_imported_memory_array(&s->exchange.imported, r) + begin;
+            RF_TRY(rf_range_graph_state(g, rf_imported_memory_mapped(&s->exchange.imported) + at,
+                                        s->exchange.imported.arrays.buffers[index], at, count, &v));
+            RF_TRY(g->graph->core->update.accumulate(g->graph, total, v));
+        }
+    }
+    return RF_OK;
+}
+
+static rf_result make_sum(const rf_strategy *s, const rf_stage_exchange *x, uint32_t index, rf_program **out)
+{
+    rf_range_graph g = { 0 };
+    rf_result r = rf_graph_create(rf_exec_core_ops(), &g.graph);
+    if (r >= 0) r = emit_sum(s, x, index, &g);
+    if (r >= 0) r = rf_range_graph_program(&g, s->members.replicas[index].exec, "sum in imported memory", false, out);
+    rf_range_graph_free(&g);
+    return r;
+}
+
+/* ---- the exchange ---- */
+
+/* The owner takes the first replica's values, and the program adds those of the others. */
+static rf_result build_imported(const rf_strategy *s, rf_stage_exchange *x, uint32_t index)
+{
+    const rf_flat *arrays = &s->exchange.imported.arrays;
+    const bool sums = x->verb != RF_EXCHANGE_GATHER;
+    const copies all = { .name = x->name, .segments = x->segments, .num_segments = x->num_segments };
+    copies down = all, up = all;
+    down.from = x->from.flat;
+    down.to = arrays;
+    down.to_array = rf_imported_memory_array(&s->exchange.imported, sums ? index : s->members.num_local);
+    down.which = sums ? COPY_ALL : COPY_OWNED;
+    up.from = arrays;
+    up.from_array = rf_imported_memory_array(&s->exchange.imported, sums ? 0 : s->members.num_local);
+    up.to = x->to.flat;
+    up.which = sums ? COPY_OWNED : COPY_OTHERS;
+    RF_TRY(record_copies(s, index, &down, &x->replicas[index].down));
+    RF_TRY(record_copies(s, index, &up, &x->replicas[index].up));
+    return sums ? make_sum(s, x, index, &x->replicas[index].sum) : RF_OK;
+}
+
+static rf_result build_staged(const rf_strategy *s, rf_stage_exchange *x, uint32_t index)
+{
+    const copies all = { .name = x->name, .segments = x->segments, .num_segments = x->num_segments };
+    copies down = all, up = all;
+    down.from = x->from.flat;
+    down.to = x->from.staging;
+    down.which = x->verb == RF_EXCHANGE_GATHER ? COPY_OWNED : COPY_ALL;
+    up.from = x->to.staging;
+    up.to = x->to.flat;
+    up.which = x->verb == RF_EXCHANGE_SUM ? COPY_OWNED : x->verb == RF_EXCHANGE_GATHER ? COPY_OTHERS : COPY_ALL;
+    RF_TRY(record_copies(s, index, &down, &x->replicas[index].down));
+    return record_copies(s, index, &up, &x->replicas[index].up);
+}
+
+rf_result rf_stage_exchange_build(rf_strategy *s, rf_stage_exchange *x)
+{
+    x->replicas = RF_NEW_ARRAY(rf_exchange_replica, s->members.num_local);
+    if (!x->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
+        rf_result result = RF_OK;
+        if (x->imported)
+            result = build_imported(s, x, r);
+        else if (s->members.replicas[r].staged)
+            result = build_staged(s, x, r);
+        RF_TRY(rf_replica_context(s, r, rf_error_context(result, "%s", x->name)));
+    }
+    if (x->imported || x->shares) return RF_OK;
+    return s->exchange.between->fns->open(s->exchange.between, x->segments, x->num_segments, x->gradients,
+                                          x->background, &x->handle);
+}
+
+void rf_stage_exchange_free(const rf_strategy *s, rf_stage_exchange *x)
+{
+    if (x->handle) s->exchange.between->fns->close(&x->handle);
+    for (uint32_t r = 0; x->replicas && r < s->members.num_local; r++) {
+        rf_gpu_recording_destroy(&x->replicas[r].down);
+        rf_gpu_recording_destroy(&x->replicas[r].up);
+        rf_program_destroy(&x->replicas[r].sum);
+    }
+    rf_free(x->replicas);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of stages, and what they need on each replica. */
+#include "replica/schedule/schedule.h"
+
+#include "replica/schedule/exchange_copies.h"
+
+const rf_stage_action rf_step_action = { .name = "step" };
+
+/* ---- planning ---- */
+
+rf_result rf_step_schedule_append(rf_step_schedule *s, const rf_step_stage *stage, uint32_t *number)
+{
+    RF_TRY(RF_VEC_GROW(&s->stages));
+    if (number) *number = s->stages.count;
+    s->stages.items[s->stages.count++] = *stage;
+    return RF_OK;
+}
+
+rf_result rf_step_schedule_add_exchange(rf_step_schedule *s, const rf_stage_exchange *exchange, uint32_t *number)
+{
+    RF_TRY(RF_VEC_GROW(&s->exchanges));
+    *number = s->exchanges.count++;
+    s->exchanges.items[*number] = *exchange;
+    s->exchanges.items[*number].number = *number;
+    return RF_OK;
+}
+
+rf_step_stage *rf_step_schedule_find(const rf_step_schedule *s, const rf_stage_action *action, const void *user,
+                                     uint32_t bucket)
+{
+    for (uint32_t i = 0; i < s->stages.count; i++) {
+        rf_step_stage *stage = &s->stages.items[i];
+        if (stage->action == action && stage->user == user && stage->bucket == bucket) return stage;
+    }
+    return NULL;
+}
+
+rf_result rf_step_schedule_append_exchange(rf_step_schedule *s, const rf_stage_exchange *exchange,
+                                           const rf_step_stage *like)
+{
+    rf_step_stage stage = {
+        .op = RF_STAGE_START, .user = like->user, .state = like->state, .when = like->when, .after = RF_AFTER_ALL
+    };
+    RF_TRY(rf_step_schedule_add_exchange(s, exchange, &stage.exchange));
+    RF_TRY(rf_step_schedule_append(s, &stage, NULL));
+    stage.op = RF_STAGE_FINISH;
+    stage.after = RF_AFTER_NOTHING;
+    return rf_step_schedule_append(s, &stage, NULL);
+}
+
+/* ---- programs ---- */
+
+static rf_result emit_program(const rf_strategy *s, const rf_step_stage *stage, uint32_t index, rf_program **out)
+{
+    rf_range_graph g = { 0 };
+    rf_result r = rf_graph_create(rf_exec_core_ops(), &g.graph);
+    if (r >= 0) r = stage->action->emit(stage, index, &g);
+    if (r >= 0)
+        r = rf_range_graph_program(&g, s->members.replicas[index].exec, stage->action->name, stage->picks_numbers, out);
+    rf_range_graph_free(&g);
+    return r;
+}
+
+rf_result rf_step_schedule_program(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index,
+                                   rf_program **out)
+{
+    rf_program **program = &stage->works[index].program;
+    rf_result r = RF_OK;
+    if (!*program)
+        r = stage->action->make ? stage->action->make(stage, index, program)
+                                : emit_program(s->strategy, stage, index, program);
+    *out = *program;
+    return r;
+}
+
+/* ---- building ---- */
+
+static rf_result build_stage(const rf_step_schedule *s, rf_step_stage *stage)
+{
+    stage->works = RF_NEW_ARRAY(rf_stage_work, s->strategy->members.num_local);
+    if (!stage->works) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t r = 0; stage->op == RF_STAGE_PROGRAM && !stage->late && r < s->strategy->members.num_local; r++) {
+        rf_program *program;
+        const rf_result result = rf_step_schedule_program(s, stage, r, &program);
+        RF_TRY(rf_error_context(result, "%s on replica %u", stage->action->name, s->strategy->members.first + r));
+    }
+    return RF_OK;
+}
+
+static rf_result make_room(rf_step_schedule *s)
+{
+    const uint32_t num_local = s->strategy->members.num_local;
+    s->from = RF_NEW_ARRAY(const float *, num_local);
+    s->to = RF_NEW_ARRAY(float *, num_local);
+    s->part_of = RF_NEW_ARRAY(uint32_t, s->num_parts);
+    s->last_use = RF_NEW_ARRAY(uint32_t, (size_t)num_local * s->num_parts);
+    s->next_part = RF_NEW_ARRAY(uint32_t, num_local);
+    s->known = RF_NEW_ARRAY(bool, num_local);
+    s->filled = RF_NEW_ARRAY(bool, num_local);
+    s->frames = RF_NEW_ARRAY(rf_frame *, s->stages.count);
+    return s->from && s->to && s->part_of && s->last_use && s->next_part && s->known && s->filled && s->frames
+               ? RF_OK
+               : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static bool is_part(const rf_step_schedule *s, const rf_step_stage *stage)
+{
+    return s->num_parts > 0 && stage->op == RF_STAGE_STEP && stage->piece == RF_PIECE_PART;
+}
+
+rf_result rf_step_schedule_build(rf_step_schedule *s)
+{
+    RF_TRY(make_room(s));
+    for (uint32_t i = 0; i < s->stages.count; i++) {
+        rf_step_stage *stage = &s->stages.items[i];
+        if (is_part(s, stage)) s->part_of[stage->part] = i;
+        RF_TRY(build_stage(s, stage));
+    }
+    for (uint32_t i = 0; i < s->exchanges.count; i++)
+        RF_TRY(rf_stage_exchange_build(s->strategy, &s->exchanges.items[i]));
+    return RF_OK;
+}
+
+void rf_step_schedule_free(rf_step_schedule *s)
+{
+    for (uint32_t i = 0; i < s->exchanges.count; i++) rf_stage_exchange_free(s->strategy, &s->exchanges.items[i]);
+    for (uint32_t i = 0; i < s->stages.count; i++) {
+        rf_step_stage *stage = &s->stages.items[i];
+        for (uint32_t r = 0; stage->works && r < s->strategy->members.num_local; r++) {
+            rf_program_destroy(&stage->works[r].program);
+            rf_recording_ring_free(&stage->works[r].ring);
+        }
+        rf_free(stage->works);
+    }
+    rf_free(s->stages.items);
+    rf_free(s->exchanges.items);
+    rf_free(s->from);
+    rf_free(s->to);
+    rf_free(s->part_of);
+    rf_free(s->last_use);
+    rf_free(s->next_part);
+    rf_free(s->known);
+    rf_free(s->filled);
+    rf_free(s->frames);
+    *s = (rf_step_schedule){ 0 };
+}
+
+rf_result rf_step_schedule_ready(const rf_step_schedule *s)
+{
+    for (uint32_t i = 0; i < s->stages.count; i++) {
+        const rf_step_stage *stage = &s->stages.items[i];
+        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
+            if (stage->works[r].program)
+                RF_TRY(rf_replica_context(s->strategy, r, rf_program_ready(stage->works[r].program, 0)));
+    }
+    for (uint32_t i = 0; i < s->exchanges.count; i++)
+        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
+            if (s->exchanges.items[i].replicas[r].sum)
+                RF_TRY(rf_replica_context(s->strategy, r, rf_program_ready(s->exchanges.items[i].replicas[r].sum, 0)));
+    return RF_OK;
+}

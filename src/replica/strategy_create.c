@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creation of strategies: device choice, opening; and their end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/params.h"
+#include "base/platform.h"
+#include "replica/internal.h"
+#include "replica/store/copying.h"
+#include "replica/store/flat.h"
+
+#define DEFAULT_TOP_K_SHARE 0.01
+
+/* ---- lifetime ---- */
+
+static void free_store(const rf_strategy *s, rf_store *store)
+{
+    rf_flat_free(s, &store->values);
+    rf_free(store->variables.items);
+}
+
+void rf_strategy_release(rf_strategy *s)
+{
+    if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
+    rf_weight_copies_free(s);
+    free_store(s, &s->store.trainable);
+    free_store(s, &s->store.fixed);
+    rf_flat_free(s, &s->store.gradients);
+    rf_imported_memory_free(s);
+    rf_flat_free(s, &s->exchange.download);
+    rf_flat_free(s, &s->exchange.upload);
+    rf_flat_free(s, &s->store.assigned);
+    rf_flat_free(s, &s->exchange.fixed_download);
+    rf_flat_free(s, &s->exchange.fixed_upload);
+    rf_flat_free(s, &s->store.summands);
+    rf_flat_free(s, &s->store.sums);
+    rf_flat_free(s, &s->exchange.sum_download);
+    rf_flat_free(s, &s->exchange.sum_upload);
+    rf_exchange_destroy(&s->exchange.between);
+    rf_balancing_free(s);
+    for (uint32_t r = 0; s->members.replicas && r < s->members.num_local; r++) {
+        rf_exec_destroy(&s->members.replicas[r].exec);
+        rf_gpu_device_close(&s->members.replicas[r].device);
+    }
+    rf_gpu_destroy(&s->gpu);
+    rf_free(s->members.replicas);
+    rf_free(s->members.identities);
+    rf_free(s->members.shares);
+    rf_world_free(&s->members.world);
+    rf_copying_free(&s->store.copying);
+    rf_free(s);
+}
+
+RF_API void rf_strategy_destroy(rf_strategy **strategy)
+{
+    if (!strategy || !*strategy) return;
+    (void)rf_strategy_wait(*strategy); /* a lost device cannot be waited for; closing it is all that is left */
+    /* Children keep the rest. They may never be destroyed, and a process that ends before it has said goodbye is a lost
+     * worker to those that are still busy. */
+    if ((*strategy)->references > 1) rf_world_leave(&(*strategy)->members.world);
+    rf_strategy_release(*strategy);
+    *strategy = NULL;
+}
+
+/* ---- creation ---- */
+
+static rf_result open_replica(rf_strategy *s, rf_replica *replica, uint32_t index, const rf_device_options *options,
+                              const rf_cache *cache)
+{
+    const rf_gpu_device_params device = { .index = index,
+                                          .clamp_limits = options->clamp_limits,
+                                          .shares_cpus = s->members.shares_cpus,
+                                          .cache_directory = cache->directory,
+                                          .cache_read_only = cache->read_only };
+    RF_TRY(rf_gpu_device_open(s->gpu, &device, &replica->device));
+    const rf_exec_params exec = { .device = replica->device,
+                                  .cache_directory = cache->directory,
+                                  .cache_read_only = cache->read_only };
+    RF_TRY(rf_exec_create(&exec, &replica->exec));
+    replica->staged = !rf_gpu_caps(replica->device)->host_visible;
+    return RF_OK;
+}
+
+static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t count,
+                               const rf_device_options *options)
+{
+    s->members.replicas = RF_NEW_ARRAY(rf_replica, count);
+    if (!s->members.replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    s->members.num_local = count;
+    rf_cache cache = { 0 };
+    rf_result r = options->no_cache ? RF_OK : rf_cache_open(options->cache_directory, false, &cache);
+    for (uint32_t i = 0; r >= 0 && i < count; i++)
+        r = open_replica(s, &s->members.replicas[i], indices[i], options, &cache);
+    rf_free(cache.directory);
+    return r;
+}
+
+static rf_result create_exchange(rf_strategy *s)
+{
+    return s->members.world.size > 1 ? rf_comm_exchange_create(&s->members.world, s->members.num_local,
+                                                               s->exchange.compression, &s->exchange.between)
+                                     : rf_local_exchange_create(s->members.num_local, &s->exchange.between);
+}
+
+static rf_strategy *strategy_allocate(void)
+{
+    rf_strategy *s = RF_NEW(rf_strategy);
+    if (!s) return NULL;
+    if (rf_copying_init(&s->store.copying) < 0) {
+        rf_free(s);
+        return NULL;
+    }
+    s->references = 1;
+    s->process = rf_process_id();
+    s->store.generation = 1;
+    /* Start at a different number in each strategy, so that its traces are not mistaken for another strategy's. */
+    s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;
+    s->store.trainable.values.name = "variables";
+    s->store.fixed.values.name = "fixed variables";
+    s->store.gradients.name = "gradients";
+    s->exchange.download.name = "download";
+    s->exchange.upload.name = "upload";
+    s->exchange.imported.arrays.name = "imported memory";
+    s->store.assigned.name = "assigned values";
+    s->exchange.fixed_download.name = "download of assigned values";
+    s->exchange.fixed_upload.name = "upload of assigned values";
+    s->store.summands.name = "summands";
+    s->store.sums.name = "sums over replicas";
+    s->exchange.sum_download.name = "download of summands";
+    s->exchange.sum_upload.name = "upload of sums";
+    const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
+    s->health.perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
+    return s;
+}
+
+static rf_result create_gpu(rf_strategy *s, const rf_device_options *options)
+{
+    return rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &s->gpu);
+}
+
+/* Different devices among these that compute on the host's processors. */
+static uint32_t count_software(const rf_device_info *infos, const uint32_t *indices, uint32_t count)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool counts = infos[indices[i]].type == RF_DEVICE_TYPE_CPU;
+        for (uint32_t k = 0; k < i; k++) counts = counts && indices[k] != indices[i];
+        found += counts;
+    }
+    return found;
+}
+
+static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
+{
+    RF_REQUIRE(p->update_mode == RF_UPDATE_SHARDED || p->update_mode == RF_UPDATE_LOCAL,
+               "update_mode %d does not exist", (int)p->update_mode);
+    RF_REQUIRE(p->balance == RF_BALANCE_OFF || p->balance == RF_BALANCE_AUTO, "balance %d does not exist",
+               (int)p->balance);
+    RF_REQUIRE(p->shares || p->num_shares == 0, "num_shares is %u but shares is NULL", p->num_shares);
+    RF_TRY(create_gpu(s, &p->device));
+    rf_device_info *infos;
+    uint32_t num_infos, *indices, count;
+    rf_result r = rf_gpu_choose(s->gpu, p->devices, &infos, &num_infos, &indices, &count);
+    if (r >= 0) {
+        s->members.shares_cpus =
+            rf_comm_local_size(s->members.world.comm) > 1 || count_software(infos, indices, count) > 1;
+        r = open_replicas(s, indices, count, &p->device);
+    }
+    rf_free(infos);
+    rf_free(indices);
+    RF_TRY(r);
+    RF_REQUIRE(!p->shares || p->num_shares == count, "%u shares for %u replicas; give one share per replica",
+               p->num_shares, count);
+    return RF_OK;
+}
+
+static const rf_exchange_compression uncompressed = { RF_COMPRESSION_NONE, 0 };
+
+static rf_result choose_compression(const rf_multi_worker_params *p, rf_exchange_compression *out)
+{
+    RF_REQUIRE(p->compression >= RF_COMPRESSION_NONE && p->compression <= RF_COMPRESSION_TOP_K,
+               "compression %d does not exist", (int)p->compression);
+    RF_REQUIRE(p->top_k_share >= 0 && p->top_k_share <= 1,
+               "top_k_share is %g; it is a part of all, above 0 and up to 1", p->top_k_share);
+    RF_REQUIRE(p->top_k_share == 0 || p->compression == RF_COMPRESSION_TOP_K,
+               "top_k_share is set, but compression is not RF_COMPRESSION_TOP_K");
+    *out = (rf_exchange_compression){ .kind = p->compression, .share = p->top_k_share };
+    if (p->compression == RF_COMPRESSION_TOP_K && p->top_k_share == 0) out->share = DEFAULT_TOP_K_SHARE;
+    return RF_OK;
+}
+
+RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, double *share)
+{
+    static const char *const names[] = { "none", "f16", "bf16", "top-k" }; /* by rf_compression */
+    RF_REQUIRE(text && kind && share, "rf_compression_parse: an argument is NULL");
+    const size_t length = strcspn(text, "=");
+    int32_t found = RF_COMPRESSION_TOP_K;
+    while (found >= 0 && (strlen(names[found]) != length || strncmp(text, names[found], length) != 0)) found--;
+    RF_REQUIRE(found >= 0, "compression '%s' does not exist; use none, f16, bf16 or top-k", text);
+    char *end = NULL;
+    const double given = text[length] ? rf_number_read(text + length + 1, &end) : 0;
+    RF_REQUIRE(!end || (found == RF_COMPRESSION_TOP_K && *end == '\0' && given > 0 && given <= 1),
+               "compression '%s': only top-k takes a share, above 0 and up to 1", text);
+    *kind = (rf_compression)found;
+    *share = given;
+    return RF_OK;
+}
+
+/* `comm` (NULL: none) belongs to the strategy from here on. */
+static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression, rf_comm *comm,
+                                 rf_strategy **out)
+{
+    rf_strategy *s = *out = strategy_allocate();
+    if (!s) {
+        rf_comm_destroy(&comm);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    s->exchange.compression = compression;
+    rf_result r = rf_world_create(comm, &s->members.world);
+    if (r >= 0) r = open_devices(s, p);
+    RF_TRY(rf_strategy_fail_in_job(s, r));
+    RF_TRY(rf_strategy_agree(s, p));
+    return create_exchange(s);
+}
+
+RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out)
+{
+    RF_REQUIRE(out, "rf_strategy_create_mirrored: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_mirrored_params, params));
+    static const rf_mirrored_params defaults = { 0 };
+    rf_strategy *s = NULL;
+    const rf_result r = create_mirrored(params ? params : &defaults, uncompressed, NULL, &s);
+    if (r < 0) {
+        rf_strategy_release(s);
+        return rf_error_context(r, "rf_strategy_create_mirrored");
+    }
+    *out = s;
+    return RF_OK;
+}
+
+RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out)
+{
+    RF_REQUIRE(out, "rf_strategy_create_multi_worker: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_multi_worker_params, params));
+    static const rf_multi_worker_params defaults = { 0 };
+    if (!params) params = &defaults;
+    rf_exchange_compression compression;
+    rf_comm *comm;
+    RF_TRY(rf_error_context(choose_compression(params, &compression), "rf_strategy_create_multi_worker"));
+    /* The job comes before the devices: a worker that cannot open its devices can then tell the others. */
+    RF_TRY(rf_comm_create(&params->comm, &comm));
+    rf_strategy *s = NULL;
+    const rf_result r = create_mirrored(&params->mirrored, compression, comm, &s);
+    if (r < 0) {
+        rf_strategy_release(s);
+        return rf_error_context(r, "rf_strategy_create_multi_worker");
+    }
+    *out = s;
+    return RF_OK;
+}
+
+RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_strategy **out)
+{
+    RF_REQUIRE(out, "rf_strategy_create_central_storage: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_central_storage_params, params));
+    static const rf_central_storage_params defaults = { 0 };
+    if (!params) params = &defaults;
+    RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
+               "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
+    rf_strategy *s = NULL;
+    const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, &s);
+    if (r < 0) {
+        rf_strategy_release(s);
+        return rf_error_context(r, "rf_strategy_create_central_storage");
+    }
+    s->central = true;
+    *out = s;
+    return RF_OK;
+}
+
+static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
+{
+    RF_TRY(create_gpu(s, &p->options));
+    uint32_t index;
+    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
+    return open_replicas(s, &index, 1, &p->options);
+}
+
+static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
+{
+    rf_strategy *s = *out = strategy_allocate();
+    if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_world_create(NULL, &s->members.world));
+    RF_TRY(open_one_device(s, p));
+    RF_TRY(rf_strategy_agree(s, &(rf_mirrored_params){ 0 }));
+    return create_exchange(s);
+}
+
+RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *params, rf_strategy **out)
+{
+    RF_REQUIRE(out, "rf_strategy_create_one_device: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_one_device_params, params));
+    static const rf_one_device_params defaults = { 0 };
+    rf_strategy *s = NULL;
+    const rf_result r = create_one_device(params ? params : &defaults, &s);
+    if (r < 0) {
+        rf_strategy_release(s);
+        return r;
+    }
+    *out = s;
+    return RF_OK;
+}

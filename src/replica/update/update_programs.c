@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs of an update over flat ranges: accumulation, sums in imported memory, transforms, and the update itself. */
+#include "replica/store/variables.h"
+#include "replica/store/weight_copies_16bit.h"
+#include "replica/update/update.h"
+
+/* Places in a graph are told apart by address: byte `k` of the segment stands for its k-th array. */
+static const void *place_identity(const void *segment, uint32_t k)
+{
+    return (const char *)segment + k;
+}
+
+/* ---- sums of gradients ---- */
+
+static rf_result emit_accumulate(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
+{
+    const rf_update *update = stage->user;
+    const rf_updater *u = update->updater;
+    for (uint32_t i = 0; i < update->runs.count; i++) {
+        const rf_segment *run = &update->runs.items[i];
+        const uint64_t count = run->range.end - run->range.begin;
+        rf_value total, x;
+        RF_TRY(
+            rf_range_graph_state(g, place_identity(run, 0), u->totals.buffers[index], run->range.begin, count, &total));
+        RF_TRY(rf_range_graph_state(g, place_identity(run, 1), u->strategy->store.gradients.buffers[index],
+                                    run->range.begin, count, &x));
+        RF_TRY(g->graph->core->update.accumulate(g->graph, total, x));
+    }
+    return RF_OK;
+}
+
+/* ---- what is updated in a segment ---- */
+
+rf_result rf_segment_values_init(rf_segment_values *values, const rf_update *update)
+{
+    *values = (rf_segment_values){ .hyper = RF_NEW_ARRAY(rf_value, 1 + update->updater->params.num_scalars) };
+    return values->hyper ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* Behind several rows of them stands what the host knew when it made them. */
+rf_result rf_update_list_numbers(const rf_update *update, rf_range_graph *g, uint32_t hyper, rf_value *out)
+{
+    const rf_updater_params *p = &update->updater->params;
+    const uint32_t first = hyper * (1 + p->num_scalars), rows = update->num_rows;
+    const rf_tensor_desc all = { RF_F32, RF_SHAPE((int64_t)rows * p->hyper_count + (rows > 1)) };
+    const rf_tensor_desc one = { RF_F32, RF_SCALAR_SHAPE };
+    for (uint32_t k = 0; k <= p->num_scalars; k++)
+        RF_TRY(
+            rf_graph_host(g->graph, place_identity(update->hypers, first + k), k == 0 ? all : one, "hyper", &out[k]));
+    return RF_OK;
+}
+
+rf_result rf_update_list_hosts(const rf_update *update, rf_range_graph *g, rf_segment_values *v)
+{
+    for (uint32_t i = 0; i < update->num_hypers; i++) RF_TRY(rf_update_list_numbers(update, g, i, v->hyper));
+    return RF_OK;
+}
+
+rf_result rf_update_list_values(const rf_update *update, uint32_t index, rf_range_graph *g, const rf_segment *segment,
+                                rf_segment_values *v)
+{
+    const rf_updater *u = update->updater;
+    const uint64_t begin = segment->range.begin, count = segment->range.end - begin;
+    RF_TRY(rf_range_graph_state(g, place_identity(segment, 0), u->strategy->store.trainable.values.buffers[index],
+                                begin, count, &v->param));
+    RF_TRY(rf_range_graph_state(g, place_identity(segment, 1), rf_update_gradients(update)->buffers[index], begin,
+                                count, &v->grad));
+    if (rf_update_is_whole(update, segment->hyper))
+        RF_TRY(rf_range_graph_state(g, place_identity(segment, 2), u->directions.buffers[index], begin, count,
+                                    &v->direction));
+    for (uint32_t k = 0; k < u->params.num_slots; k++)
+        RF_TRY(rf_range_graph_state(g, place_identity(segment, 3 + k), u->slots[k][index], segment->slot_offset, count,
+                                    &v->slots[k]));
+    return update->facts.device_decides ? RF_OK : rf_update_list_numbers(update, g, segment->hyper, v->hyper);
+}
+
+/* What is written beside the segment's values; 0: nothing. */
+static rf_result shadow_state(const rf_strategy *s, uint32_t index, rf_range_graph *g, const rf_segment *segment,
+                              rf_value *out)
+{
+    *out = 0;
+    if (!rf_weight_copies_are_written(s, segment->range)) return RF_OK;
+    const rf_tensor_desc desc = { s->store.weight_copies.type,
+                                  RF_SHAPE((int64_t)(segment->range.end - segment->range.begin)) };
+    return rf_range_graph_located(g, place_identity(segment, 3 + RF_MAX_SLOTS),
+                                  rf_weight_copies_location(s, index, segment->range.begin), desc, out);
+}
+
+/* ---- the update ---- */
+
+/* numbers[num_hypers]: those that the device has chosen; NULL: the host has. */
+static rf_result emit_segments(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_segment_values *v,
+                               const rf_value *numbers)
+{
+    const rf_update *update = stage->user;
+    const rf_updater *u = update->updater;
+    const rf_update_bucket *bucket = &update->buckets[stage->bucket];
+    if (!numbers) RF_TRY(rf_update_list_hosts(update, g, v));
+    for (uint32_t i = 0; i < bucket->num_segments; i++) {
+        const rf_segment *segment = &bucket->segments[i];
+        rf_value shadow;
+        if (!rf_segment_is_owned(u->strategy, segment, index)) continue;
+        RF_TRY(rf_update_list_values(update, index, g, segment, v));
+        if (numbers) v->hyper[0] = numbers[segment->hyper];
+        const rf_value along = rf_update_is_whole(update, segment->hyper) ? v->direction : v->grad;
+        RF_TRY(shadow_state(u->strategy, index, g, segment, &shadow));
+        RF_TRY(u->params.emit(u->params.user, g->graph, update->hyper_groups[segment->hyper], v->param, along, v->slots,
+                              v->hyper, shadow));
+    }
+    return RF_OK;
+}
+
+/* In one program with the update: the device decides, and takes the numbers from the rows. What it decided is the
+ * result. */
+static rf_result emit_numbers(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *numbers)
+{
+    rf_value decided;
+    RF_TRY(rf_update_emit_decided(update, index, g, &decided));
+    for (uint32_t i = 0; i < update->num_hypers; i++) {
+        rf_value rows;
+        RF_TRY(rf_update_list_numbers(update, g, i, &rows));
+        RF_TRY(g->graph->core->update.numbers(g->graph, rows, decided, &numbers[i]));
+    }
+    return rf_range_graph_result(g, decided);
+}
+
+static rf_result emit_apply(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
+{
+    const rf_update *update = stage->user;
+    const bool decides = update->facts.device_decides;
+    rf_segment_values v;
+    rf_value *numbers = decides ? RF_NEW_ARRAY(rf_value, update->num_hypers) : NULL;
+    rf_result r = rf_segment_values_init(&v, update);
+    if (r >= 0 && decides) r = numbers ? emit_numbers(update, index, g, numbers) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = emit_segments(stage, index, g, &v, numbers);
+    rf_free(v.hyper);
+    rf_free(numbers);
+    return r;
+}
+
+static rf_result fill_apply(const rf_step_stage *stage, uint32_t index, rf_frame *frame)
+{
+    rf_update *update = stage->user;
+    if (update->facts.joins) {
+        /* The frame may be that of a pending update: it has ended, and its results are there until the next submission.
+         */
+        if (update->facts.device_decides) RF_TRY(rf_updater_learn_pending(update->updater, update->num_rows));
+        RF_TRY(rf_update_compute_numbers(update, NULL));
+    }
+    return rf_update_fill_numbers(stage, index, frame);
+}
+
+/* ---- transforms ---- */
+
+static rf_location transform_state(const rf_update *update, uint32_t index, const rf_transform_state *state)
+{
+    const rf_variable *v = state->variable;
+    const rf_flat *flat = state->gradient ? rf_updater_gradients(update->updater) : &rf_variable_store(v)->values;
+    return (rf_location){ flat->buffers[index], v->offset * sizeof(float) };
+}
+
+static bool owns_some(const rf_update *update, uint32_t index)
+{
+    for (uint32_t i = 0; i < update->segments.count; i++)
+        if (rf_segment_is_owned(update->updater->strategy, &update->segments.items[i], index)) return true;
+    return false;
+}
+
+/* Of whole gradients, on every replica that updates something: so each value is transformed and used by one device. */
+static rf_result make_transform(const rf_step_stage *stage, uint32_t index, rf_program **out)
+{
+    const rf_update *update = stage->user;
+    const rf_gradient_transform *t = &update->transform;
+    if (!owns_some(update, index)) return RF_OK;
+    rf_location *states = RF_NEW_ARRAY(rf_location, t->states.count);
+    rf_program_placement *placements = RF_NEW_ARRAY(rf_program_placement, update->count);
+    rf_result r = states && placements ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < t->states.count; i++)
+        states[i] = transform_state(update, index, &t->states.items[i]);
+    for (uint32_t i = 0; r >= 0 && i < update->count; i++)
+        placements[i] = (rf_program_placement){ .value = t->results[i],
+                                                .at = { update->updater->transformed.buffers[index],
+                                                        update->variables[i]->offset * sizeof(float) } };
+    const rf_program_params params = { .name = "transform",
+                                       .graph = t->graph,
+                                       .states = states,
+                                       .placements = placements,
+                                       .num_placements = update->count };
+    if (r >= 0) r = rf_program_create(update->updater->strategy->members.replicas[index].exec, &params, out);
+    rf_free(states);
+    rf_free(placements);
+    return r;
+}
+
+/* Sums to means, and back: what transforms compute with, and what updates take. */
+static rf_result fill_transform(const rf_step_stage *stage, uint32_t index, rf_frame *frame)
+{
+    const rf_update *update = stage->user;
+    float *mean = update->transform.weighs ? rf_frame_host(frame, 0) : NULL;
+    float *sum = update->transform.weighs ? rf_frame_host(frame, 1) : NULL;
+    (void)index;
+    if (mean) *mean = (float)(1 / update->divisor);
+    if (sum) *sum = (float)update->divisor;
+    return RF_OK;
+}
+
+const rf_stage_action rf_update_accumulate_action = { .name = "accumulate", .emit = emit_accumulate };
+const rf_stage_action rf_update_apply_action = { .name = "update", .emit = emit_apply, .fill = fill_apply };
+const rf_stage_action rf_update_transform_action = { .name = "transform",
+                                                     .make = make_transform,
+                                                     .fill = fill_transform };
