@@ -281,7 +281,7 @@ uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns)
 {
     const uint64_t most = 32; /* MOST_HELD */
     if (!rf_flat_texels(caps) || columns < 4ull * caps->subgroup_size) return 0;
-    /* Of others than multiples of four a row may begin with the last element of one. */
+    /* Where columns are no multiple of four, a row may begin with the last element of one. */
     const uint64_t held = rf_div_up(columns % 4 == 0 ? columns : columns + 3, 4ull * caps->subgroup_size);
     return held <= most ? (uint32_t)held : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of ops are made of: literals for their tables, checks of shapes, costs, scores, and what
- * kernel plans are made of: workgroups, grids, bindings, and the two jobs that most plans are. A flat job walks tensors
+ * Files of ops are made of these: literals for their tables, checks of shapes, costs, scores, and for
+ * kernel plans workgroups, grids, bindings, and the two jobs that most plans are. A flat job walks tensors
  * element by element; a row job walks them by rows, whatever the op takes for one: a vector along the last axis, an
  * image.
  */
@@ -200,7 +200,7 @@ static inline uint64_t rf_row_bytes(const rf_tensor_desc *desc)
         rf_row_job_push((job), &(values), sizeof(values));                                                             \
     } while (0)
 void rf_row_job_push(rf_row_job *job, const void *values, size_t size);
-/* What shaders/include/stored.glsl calls TYPES. */
+/* The constant that shaders/include/stored.glsl calls TYPES. */
 uint32_t rf_row_job_types(const rf_row_job *job, const rf_op_call *call, const rf_device_caps *caps);
 /* Rows that one dispatch may take, so that every tensor's chunk fits a descriptor and starts where descriptors may, and
  * the grid fits; 0 when not even one may. */
@@ -264,16 +264,16 @@ typedef struct rf_cast_side {
 } rf_cast_side;
 rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_side from, rf_cast_side to,
                       uint64_t count, bool concurrent);
-/* Of an op: converts before and after kernels that know f32 alone (rf_op.widen). */
+/* An op's rf_op.widen: converts before and after kernels that know f32 alone. */
 rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
 /* rf_kernel.narrow of kernels that take all such calls, and of those that read other bits through texels of floats:
  * what drivers do to these is not said, but that lavapipe leaves them alone. */
 bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps);
 bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
-/* Of a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each of
- * which holds two. Of another call that call. */
+/* For a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each
+ * of which holds two. Any other call comes back as it is. */
 rf_op_call rf_call_in_words(const rf_op_call *call);
-/* Whether that is another one: rf_kernel.narrow of kernels that plan it, without texels and with them. */
+/* Whether that is another call: rf_kernel.narrow of kernels that plan it, without texels and with them. */
 bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps);
 bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 /* The outputs that are stored in the type of the inputs. */
@@ -287,7 +287,7 @@ typedef struct rf_plan_tensor {
     uint32_t index;
     uint64_t offset, size; /* in the workspace */
 } rf_plan_tensor;
-/* What rf_op.finish is made of: appends the best plan for `call`, a call of another op whose inputs and outputs are
+/* For rf_op.finish: appends the best plan for `call`, a call of another op whose inputs and outputs are
  * these tensors of the plan's own. */
 rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
                          const rf_plan_tensor *in, const rf_plan_tensor *out);

@@ -20,7 +20,7 @@ static rf_result check_axis(const rf_op_call *call, uint32_t input, uint32_t axi
                    rf_shape_format(x->shape, shape, sizeof(shape)), axis);
 }
 
-/* What the inputs from `first` on come to along the axis. */
+/* The shape of the inputs from `first` on, joined along the axis. */
 static rf_result infer_joined(const rf_op_call *call, uint32_t first, uint32_t axis, rf_tensor_desc *out)
 {
     char a[96], b[96];

@@ -340,7 +340,7 @@ static bool finish_program(builder *b, int result)
     return !has_lone_step(&b->attr);
 }
 
-/* What a node does to its first *n_in inputs, NULL where that is no program. */
+/* The program of a node for its first *n_in inputs; NULL where it has none. */
 static const rf_elementwise_attr *program_of(const rf_node_info *node, uint32_t *n_in)
 {
     *n_in = node->op == &rf_op_broadcast_like ? 1 : node->n_in;

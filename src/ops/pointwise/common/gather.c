@@ -54,7 +54,7 @@ rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const
     return RF_OK;
 }
 
-/* What can be rounded on the way: fours of f32. */
+/* Fours of f32 can be rounded on the way. */
 static bool takes_type(const rf_gather_attr *attr, const rf_tensor_desc *x, const rf_tensor_desc *indices)
 {
     return x->dtype == RF_F32 && rf_dtype_is_narrow((rf_dtype)attr->dtype) &&
@@ -128,7 +128,7 @@ static rf_result gather_gradient(rf_grad_context *ctx)
     return rf_graph_add(ctx->graph, &rf_op_gather_grad, &attr, in, 3, &ctx->din[0]);
 }
 
-/* What is cast as it is taken from f32; rows that would be rounded and cast back are not rounded. */
+/* Casts from f32 happen as rows are taken; rows that would be rounded and cast back are not rounded. */
 static bool gather_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     const rf_node_info *g = &graph->nodes.items[producer], *c = &graph->nodes.items[consumer];
@@ -184,7 +184,7 @@ static rf_result gather_reference(const rf_op_call *call, void *const *in, void 
     return RF_OK;
 }
 
-/* Of x only what is taken is read. */
+/* Only those rows of x are read that are taken. */
 static rf_cost gather_cost(const rf_op_call *call)
 {
     return (rf_cost){ 0, 2.0 * (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[1]) };
@@ -205,7 +205,7 @@ static bool gather_narrow(const rf_op_call *call, const rf_device_caps *caps)
     return rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape).inner % 2 == 0;
 }
 
-/* What stands where an index names nothing: NaN of each element of a word. */
+/* The word where an index names nothing: NaN of each element of a word. */
 static uint32_t mark_of(rf_dtype type)
 {
     return type == RF_F16 ? 0x7e007e00u : type == RF_BF16 ? 0x7fc07fc0u : 0x7fc00000u;
@@ -232,7 +232,7 @@ static const rf_shader *choose_shader(const rf_device_caps *caps, uint32_t width
 static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = words_of(call);
-    /* Of which y has half as many words as x. */
+    /* Then y has half as many words as x. */
     const bool rounds = call->in[0].dtype == RF_F32 && rf_dtype_is_narrow(call->out[0].dtype);
     rf_gather_shape taken = all;
     if (rounds) taken.inner /= 2;

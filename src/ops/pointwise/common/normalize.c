@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What batch normalization does to each channel once its moments are known: (x - mean) * scale + shift. An op of its
+ * Batch normalization of each channel once its moments are known: (x - mean) * scale + shift. An op of its
  * own for the sake of its gradient, which takes one walk for all that is added up, and knows how mean and scale follow
  * from x and gamma; it runs by the element-wise kernels, and fuses like them.
  */

@@ -200,7 +200,7 @@ const rf_op rf_op_squeeze = {
     .cost = cost_none,
 };
 
-/* Of `rank` axes. */
+/* The axis is one of `rank`. */
 static rf_result emit_axis(rf_graph *g, const rf_op *op, rf_value x, int32_t axis, int32_t rank, rf_value *out)
 {
     char shape[96];

@@ -9,8 +9,8 @@
  * part of the step. So is Muon (Jordan et al. 2024): between its momentum and its step whole matrices are made
  * orthogonal. Averages of parameters are updated after the parameters.
  *
- * What changes parameters takes one tensor more, behind all others: the parameter's shadow, f16 or bf16, which the same
- * dispatch writes.
+ * Ops that change parameters take one tensor more, behind all others: the parameter's shadow, f16 or bf16, which the
+ * same dispatch writes.
  */
 #include <math.h>
 

@@ -20,7 +20,7 @@ typedef struct listing {
     uint64_t next, end;   /* offsets; heads stand first */
 } listing;
 
-/* Of so many rows that have invocations. */
+/* The form for so many rows that have invocations. */
 static list_form form_of(uint64_t rows, const listing *l, uint64_t outer, const rf_device_caps *caps,
                          const rf_gather_shape *all)
 {

@@ -5,8 +5,8 @@
 #include "ops/pointwise/gpu/kernels.h"
 #include "rf_shaders.h"
 
-/* Of the shader: invocations, shared words of marks, words that say which of these have any, choices, and places of a
- * choice that one invocation adds. */
+/* Sizes of the shader: invocations, shared words of marks, words that say which of these have any, choices, and places
+ * of a choice that one invocation adds. */
 enum { LANES = 256, MOST_WORDS = 4096, MOST_HEADS = 256, MOST_ROWS = 64, FEW = 16 };
 enum { MOST_PLACES = 16384, MOST_COLUMNS = 64, PLACES_ABREAST = 8 * LANES };
 #define SHARED_BYTES ((MOST_WORDS + MOST_HEADS + MOST_ROWS * (1 + FEW) + 4 * LANES) * sizeof(uint32_t))

@@ -93,7 +93,7 @@ static rf_result emit_share(const rf_grad_context *ctx, rf_value rows, rf_value 
     return rf_graph_add(ctx->graph, &rf_op_mean_scale, NULL, (rf_value[]){ rows, ctx->in[0] }, 2, out);
 }
 
-/* What comes through the mean and through the inverse deviation, which losses hardly ever read. */
+/* The gradient that comes through the mean and through the inverse deviation, which losses hardly ever read. */
 static rf_result statistics_gradient(rf_grad_context *ctx)
 {
     const rf_layer_norm_attr *attr = ctx->attr;

@@ -15,7 +15,7 @@
 #define CLIP_LOW 1e-7f
 #define CLIP_HIGH (1.0f - 1e-7f)
 
-/* What flows into the row's loss. */
+/* The gradient that flows into the row's loss. */
 static double dloss_of(const rf_op_call *call, const float *dloss, uint64_t row)
 {
     const rf_loss_attr *attr = rf_loss_attr_of(call);

@@ -126,7 +126,7 @@ static window_range window_of(const rf_pool_geometry *p, int64_t out_row, int64_
                            right > p->width ? p->width : right };
 }
 
-/* What is done with one window of one image and channel, whose pooled element is number out_at. */
+/* A visit of one window of one image and channel, whose pooled element is number out_at. */
 typedef void (*window_visit)(const rf_pool_geometry *p, window_range w, int64_t image, int64_t channel, int64_t out_at,
                              void *const *in, float *out);
 

@@ -79,7 +79,7 @@ static rf_result reduce_unsqueeze(const rf_grad_context *ctx, uint32_t axes, rf_
     return RF_OK;
 }
 
-/* Of a maximum or minimum. */
+/* The gradient of a maximum or minimum. */
 static rf_result reduce_extreme_gradient(rf_grad_context *ctx, uint32_t axes)
 {
     const rf_reduce_attr *attr = ctx->attr;

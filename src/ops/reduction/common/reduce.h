@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the reduce op share: reduce.c (host side), reduce_kernels.c. */
+/* Kernels of the reduce op (reduce_kernels.c), which sum_to_like has as well. */
 #ifndef RF_OPS_REDUCTION_COMMON_REDUCE_H
 #define RF_OPS_REDUCTION_COMMON_REDUCE_H
 

@@ -189,7 +189,8 @@ static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, 
     return RF_OK;
 }
 
-/* What adds `slices` of n_out results up: where texels are fast the kernel that has made the slices, as a rule. */
+/* The form that adds `slices` of n_out results up: where texels are fast the kernel that has made the slices, as a
+ * rule. */
 static const rf_reduce_form *combine_variant(const rf_device_caps *caps, uint64_t slices, uint64_t n_out)
 {
     if (slices > rf_loop_limit(caps) / 2 || (!caps->is_cpu && slices >= 64)) return &rf_reduce_tree;

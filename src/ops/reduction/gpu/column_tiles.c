@@ -77,7 +77,7 @@ void rf_column_tiles_plan(const rf_device_caps *caps, rf_kernel_plan *plan, rf_d
         rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, workspace);
         rf_bind_whole(d, RF_BIND_COUNTERS, 0);
     } else {
-        /* What is never used. */
+        /* The shader names them, and never uses them. */
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     }

@@ -16,8 +16,8 @@ typedef struct rf_column_tiles {
     uint64_t loops; /* of an invocation */
 } rf_column_tiles;
 
-/* Of so many matrices, whose columns count vectors of `vector` elements. Depends on these and the device only, and so
- * does the order of additions. */
+/* Tiles for so many matrices, whose columns count vectors of `vector` elements. They depend on these and the device
+ * only, and so does the order of additions. */
 rf_column_tiles rf_column_tiles_make(const rf_device_caps *caps, uint64_t matrices, uint64_t rows, uint64_t columns,
                                      uint32_t vector);
 /* The device can run them, where the parts leave so many bytes to be merged. */
