@@ -342,7 +342,7 @@ rf_op_call rf_call_widened(const rf_op_call *call);
 rf_result rf_call_infer(rf_op_call *call);
 rf_result rf_op_reference(const rf_op_call *call, void *const *in, void *const *out);
 
-/* What updates of variables are made of, beside an optimizer's own rule (src/replica/update/). The functions of
+/* Updates of variables are made of these, beside an optimizer's own rule (src/replica/update/). The functions of
  * src/ops/ops.h with these names say what they append. */
 typedef struct rf_update_ops {
     rf_result (*accumulate)(rf_graph *g, rf_value total, rf_value x); /* total [n] (mutated) += x [n] */
