@@ -52,6 +52,17 @@ static bool is_news(rf_exec *exec, const char *text)
     return kept;
 }
 
+/* Why a slow kernel runs, or how not to need it. */
+static const char *find_advice(const rf_exec *exec)
+{
+#ifdef RF_NO_SOFTWARE_KERNELS
+    if (exec->caps.is_cpu) return "the library was built without kernels for software drivers (-Dsoftware_kernels)";
+#else
+    (void)exec;
+#endif
+    return "a smaller batch may be many times faster";
+}
+
 void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
                           const rf_kernel *kernel)
 {
@@ -59,10 +70,8 @@ void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, con
     const char *device = rf_gpu_info(exec->device)->name;
     if (rf_log_wants(RF_LOG_WARN) && is_fallback(exec, call, kernel) &&
         is_news(exec, rf_call_format(call, text, sizeof(text))))
-        rf_log_message(RF_LOG_WARN,
-                       "%s on %s: only the slow kernel '%s' can run these shapes; a smaller batch may be many times "
-                       "faster",
-                       text, device, kernel->name);
+        rf_log_message(RF_LOG_WARN, "%s on %s: only the slow kernel '%s' can run these shapes; %s", text, device,
+                       kernel->name, find_advice(exec));
     if (rf_log_wants(RF_LOG_DEBUG))
         rf_log_message(RF_LOG_DEBUG, "%s, batch %" PRId64 ", %s: %s runs kernel '%s'", program, batch, device,
                        rf_call_format(call, text, sizeof(text)), kernel->name);

@@ -21,8 +21,12 @@
 #define RF_KERNELS_AND(table, ...) .families = { &(const rf_kernel_list)RF_KERNEL_LIST(table), __VA_ARGS__ }
 /* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
 #define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
-/* A list of kernels that only software drivers run. */
+/* A list of kernels that only software drivers run: they are left out of builds for GPUs (-Dsoftware_kernels=false). */
+#ifdef RF_NO_SOFTWARE_KERNELS
+#define RF_SOFTWARE(list) NULL
+#else
 #define RF_SOFTWARE(list) list
+#endif
 /* clang-format on */
 
 /* Functions of kernels, for declarations. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a job agree on when a strategy is created (whose replicas are which, and limits that suit all of
+/* The workers of a job agree on this when a strategy is created (whose replicas are which, and limits that suit all of
  * them), and what they check about each other later. */
 #include <math.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@ typedef struct rf_settings {
     double top_k_share;
 } rf_settings;
 
-/* Of one replica. */
+/* One replica's offer. */
 typedef struct rf_offer {
     rf_replica_identity identity;
     uint64_t alignment, range; /* bytes */
@@ -32,7 +32,7 @@ typedef struct rf_offer {
     uint32_t has_share;
 } rf_offer;
 
-/* Of one worker, before a step. */
+/* One worker's report, before a step. */
 typedef struct rf_step_report {
     uint64_t number, examples, first_row, rows;
     int32_t result;

@@ -32,7 +32,7 @@ typedef struct rf_replica {
     bool staged;     /* the host reaches device memory only through copies */
 } rf_replica;
 
-/* What is known of replicas on all workers. */
+/* The identity of a replica is known on all workers. */
 typedef struct rf_replica_identity {
     char name[256], driver_name[256]; /* as in rf_device_info */
     uint32_t driver_version;
@@ -51,7 +51,7 @@ typedef struct rf_strategy_members {
     bool shares_cpus; /* more than one device or worker computes on this host's processors */
 } rf_strategy_members;
 
-/* What replicas keep. */
+/* State that replicas keep. */
 typedef struct rf_strategy_store {
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
     rf_flat gradients;         /* places as in `trainable` */

@@ -57,10 +57,10 @@ uint64_t rf_function_step(const rf_function *function);
 /* Drops all traces, and with them what they hold; the next run traces anew. Waits. */
 rf_result rf_function_forget(rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
-/* What the next run computes is a share of step `step`, and begins with row `row` of it: for random numbers. */
+/* The next run computes a share of step `step`, and begins with row `row` of it: for random numbers. */
 void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row);
-/* What a run of a function's latest trace does, in words, once it has run; NULL before, and without memory. Freed with
- * rf_free(). */
+/* The stages of a run of a function's latest trace, in words, once it has run; NULL before, and without memory. Freed
+ * with rf_free(). */
 char *rf_function_schedule_text(const rf_function *function);
 /* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
@@ -107,7 +107,7 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
 rf_variable *rf_variable_retain(rf_variable *variable);
 void rf_variable_release(rf_variable *variable);
 
-/* What the variable becomes after the step as it is traced so far; its value where nothing has assigned it. */
+/* The value that the variable has after the step as it is traced so far; its value where nothing has assigned it. */
 rf_tensor rf_trace_assigned(rf_trace *t, rf_variable *variable);
 /* rf_variable_update() that may replace what was assigned before: for layers that are called several times. */
 rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation);
@@ -144,8 +144,8 @@ uint32_t rf_local_state_count(const rf_local_state *state);
 
 /* ---- updates: what an optimizer plugs into a strategy ---- */
 
-/* What updates are made with, one setting after the other: a hash, which workers compare before each step, and where it
- * is wanted a line of each, "name value", by which they find out what differs. */
+/* The settings that updates are made with, one after the other: a hash, which workers compare before each step, and
+ * where it is wanted a line of each, "name value", by which they find out what differs. */
 typedef struct rf_update_settings {
     uint64_t hash;
     bool wants_text;
@@ -193,7 +193,8 @@ typedef enum rf_gradient_norms {
     RF_NORMS_GLOBAL    /* hyper() is called once for each group, with the norm over all variables of the update */
 } rf_gradient_norms;
 
-/* What an optimizer is. Each rule, kind of norms and way to scale losses appends its stages to the steps that update
+/* An optimizer, as strategies see it. Each rule, kind of norms and way to scale losses appends its stages to the steps
+ * that update
  * (../replica/update/update_plan.c). */
 typedef struct rf_updater_params {
     void *user;
@@ -330,14 +331,14 @@ rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v);
 rf_result rf_trace_pass_over(rf_trace *t, rf_value value, rf_value loss);
 /* The loss of which rf_gradients() gave gradients for one of them; 0: it did not. */
 rf_value rf_trace_loss_of(const rf_trace *t, rf_variable_list variables);
-/* What rf_gradients() gave for a variable that has no influence on the loss: zeros. */
+/* Whether rf_gradients() gave this for a variable that has no influence on the loss: zeros. */
 bool rf_trace_is_unreached(const rf_trace *t, rf_value v);
 /* Variable behind a STATE slot of the trace's graph; NULL: state of each replica. */
 rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot);
 /* A leaf of the trace's graph that all replicas have alike: variables, constants, numbers of the whole batch. */
 bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf);
 
-/* What the loss of a step was divided by, for steps whose gradients are accumulated (step_weight.c). */
+/* The divisor of a step's loss, for steps whose gradients are accumulated (step_weight.c). */
 typedef enum rf_divisor_kind {
     RF_DIVISOR_NONE,   /* nothing that is known: each step counts 1 */
     RF_DIVISOR_BATCH,  /* the examples of all replicas */
@@ -354,13 +355,13 @@ rf_result rf_trace_note_divisor(rf_trace *t, rf_value loss, const rf_step_diviso
 const rf_step_divisor *rf_trace_noted_divisor(const rf_trace *t, rf_value loss);
 /* Whether it is what rf_trace_global_batch() gives. */
 bool rf_trace_is_batch_size(const rf_trace *t, rf_value v);
-/* What a step reads and changes to be weighed; 0 where it is not needed. */
+/* Values that a step reads and changes to be weighed; 0 where it is not needed. */
 typedef struct rf_step_weighing {
     rf_value unit;  /* f32 scalar. BATCH: the step's factor. WEIGHTS: what makes one of the sum of weights */
     rf_value keep;  /* WEIGHTS: f32 scalar, 0 where `state` is of an update before, else 1 */
     rf_value state; /* WEIGHTS: STATE f32 [1], to which the replica's own sum is to be added */
 } rf_step_weighing;
-/* Of the update that is registered next, by an updater that accumulates. */
+/* For the update that is registered next, by an updater that accumulates. */
 rf_result rf_trace_weigh_step(rf_trace *t, rf_updater *updater, const rf_step_divisor *divisor, rf_step_weighing *out);
 /* Sum and unit of what the accumulated steps count: reading is collective. */
 rf_result rf_updater_read_weight(rf_updater *updater, double *sum, double *reference);

@@ -9,7 +9,7 @@
 #include "base/profiler.h"
 #include "transport/collective/comm_internal.h"
 
-/* Of a process that is no job by itself; a job's communicator has begun its trace. */
+/* The epoch of a process that is no job by itself; a job's communicator has begun its trace. */
 static uint64_t epoch_of_launcher(void)
 {
     const char *text = rf_env("RINGFIRE_EPOCH");

@@ -10,6 +10,17 @@
 
 static const char *directory, *expected;
 
+/* Whether the library has the kernels of the device that a name or a line begins with. */
+static bool has_kernels(const char *device)
+{
+#ifdef RF_NO_SOFTWARE_KERNELS
+    return strncmp(device, "lavapipe", 8) != 0 && strncmp(device, "swiftshader", 11) != 0;
+#else
+    (void)device;
+    return true;
+#endif
+}
+
 static void same_as_before(void **state)
 {
     (void)state;
@@ -18,11 +29,13 @@ static void same_as_before(void **state)
     FILE *now = open_memstream(&text, &size), *before = fopen(expected, "r");
     assert_non_null(now);
     assert_non_null(before);
-    for (int i = 0; i < NUM_PLANNED_DEVICES; i++) write_plan_table(directory, planned_devices[i], true, now);
+    for (int i = 0; i < NUM_PLANNED_DEVICES; i++)
+        if (has_kernels(planned_devices[i])) write_plan_table(directory, planned_devices[i], true, now);
     fclose(now);
     char line[256], *rest = text;
     uint32_t different = 0;
     while (fgets(line, sizeof(line), before)) {
+        if (!has_kernels(line)) continue;
         char *end = strchr(rest, '\n');
         const size_t length = end ? (size_t)(end - rest) + 1 : strlen(rest);
         if (length != strlen(line) || memcmp(line, rest, length) != 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * c[row][column] = activation(sum of a[row's pixel of each tap][channel] * b[tap][channel][column]
- * + bias), as lanes_gather.comp, in the way of register_resident.glsl: for 32 channels of one tap after
- * the other a workgroup adds to what it has left in c. Taps in the padding are left out.
+ * + bias), as lanes_gather.comp, in the way of register_resident.glsl: for 32 channels of one tap
+ * after the other a workgroup adds to what it has left in c. Taps in the padding are left out.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * c[tap, channel][column] = sum over pixels of a[pixel moved by the tap][channel] *
- * b[pixel][column], as lanes_grad.comp, in the way of register_resident.glsl: for 32 pixels after the
- * other a workgroup adds to what it has left in c.
+ * b[pixel][column], as lanes_grad.comp, in the way of register_resident.glsl: for 32 pixels after
+ * the other a workgroup adds to what it has left in c.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolution and its gradient by the image, as implicit products for devices with shared memory. Build variants:
+ * Convolution and its gradient by the image, as implicit products for devices with shared memory.
+ * Build variants:
  *   FORWARD rows are output pixels, columns output channels, summands (tap, input channel)
- *   DATA    rows are input pixels of one phase, columns input channels, summands (tap, output channel)
- * A phase is what is congruent by the strides: the taps that meet its pixels are the same for all, so that a strided gradient
- * is made of plain ones and multiplies no zeros.
- * With POOL, four rows after each other are a window of 2 x 2 output pixels, whose maximum is a second result; the pixels that
- * are in no window come last.
+ *   DATA    rows are input pixels of one phase, columns input channels, summands (tap, output
+ *           channel)
+ * A phase is what is congruent by the strides: the taps that meet its pixels are the same for all,
+ * so that a strided gradient is made of plain ones and multiplies no zeros.
+ * With POOL, four rows after each other are a window of 2 x 2 output pixels, whose maximum is a
+ * second result; the pixels that are in no window come last.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
-layout(constant_id = 5) const int VECTOR_A = 0; /* the channels of a group are a multiple of four: summands, */
+/* the channels of a group are a multiple of four: summands, */
+layout(constant_id = 5) const int VECTOR_A = 0;
 layout(constant_id = 6) const int VECTOR_C = 0; /* columns */
-#if !defined(DATA) && !defined(COOPERATIVE) && !defined(GROUPS) /* the latter's invocations do not have whole windows */
+/* the latter's invocations do not have whole windows */
+#if !defined(DATA) && !defined(COOPERATIVE) && !defined(GROUPS)
 #define POOLS
 layout(constant_id = 7) const int POOL = 0;
 #endif
@@ -51,14 +55,15 @@ layout(std430, binding = 6) writeonly buffer Pooled { float pooled[]; };
 layout(std430, binding = 6) writeonly buffer Pooled4 { vec4 pooled4[]; };
 #define PUT_POOLED(at, x) pooled[at] = x;
 layout(std430, binding = 6) writeonly buffer NarrowPooled { uvec2 narrow_pooled[]; };
-#define PUT_POOLED4(at, x) { if (NARROW_C) narrow_pooled[at] = rf_narrow(TYPE, x); else pooled4[at] = x; }
+#define PUT_POOLED4(at, x) { if (NARROW_C) narrow_pooled[at] = rf_narrow(TYPE, x);                 \
+    else pooled4[at] = x; }
 #endif
 #include "include/linear_block_end.glsl"
 
 /* The taps that count: so many, from each to the next in the kernel and in the image. */
 int taps_y, taps_x, first_y, first_x, step_y, step_x;
 
-/* Of this invocation's loads: where its rows begin, and the tap and channel of the next slice. */
+/* Where the rows of this invocation's loads begin, and the tap and channel of the next slice. */
 #define STATES (VECTOR_A != 0 ? 1 : 4)
 int at[LOADS_A], y_at[LOADS_A], x_at[LOADS_A];
 int channel[4], ky[4], kx[4], slice_channel, slice_y, slice_x;
@@ -68,14 +73,17 @@ ivec4 source[LOADS_A];
 
 OPERAND4 staged_a(int i)
 {
-    return mix(OPERAND4(0), ra[i], VECTOR_A != 0 ? bvec4(source[i].x >= 0) : greaterThanEqual(source[i], ivec4(0)));
+    return mix(OPERAND4(0), ra[i],
+        VECTOR_A != 0 ? bvec4(source[i].x >= 0) : greaterThanEqual(source[i], ivec4(0)));
 }
 
 #ifdef POOLS
-/* Image, y and x of a row that is in no window: in the last line, where lines are odd in number, or column. */
+/* Image, y and x of a row that is in no window: in the last line, where lines are odd in number,
+ * or column. */
 ivec3 rest_of(int row)
 {
-    int line = (to_h & 1) * to_w, rest = to_h * to_w - 4 * grid_h * grid_w, image = row / rest, i = row - image * rest;
+    int line = (to_h & 1) * to_w, rest = to_h * to_w - 4 * grid_h * grid_w, image = row / rest,
+        i = row - image * rest;
     return i < line ? ivec3(image, to_h - 1, i) : ivec3(image, i - line, to_w - 1);
 }
 #endif
@@ -89,7 +97,8 @@ ivec3 pixel_of(int row) /* image, y and x in the grid; POOL: in c */
         row >>= 2;
     }
 #endif
-    int line = int(rf_divide(uint(row), grid_w_magic, shifts & 255u)), image = int(rf_divide(uint(line), grid_h_magic, shifts >> 8 & 255u));
+    int line = int(rf_divide(uint(row), grid_w_magic, shifts & 255u)),
+        image = int(rf_divide(uint(line), grid_h_magic, shifts >> 8 & 255u));
     ivec3 p = ivec3(image, line - image * grid_h, row - line * grid_w);
 #ifdef POOLS
     if (POOL != 0) p.yz = 2 * p.yz + ivec2(corner >> 1, corner & 1);
@@ -113,7 +122,8 @@ void start(int first_row, int group, int from)
     slice_x = BK / channels % taps_x;
     slice_y = BK / channels / taps_x;
     [[unroll]] for (int j = 0; j < 4; j++) {
-        int k = from + K_OF(0, true, BM) + j, tap = int(rf_divide(uint(k), channels_magic, shifts >> 16 & 255u));
+        int k = from + K_OF(0, true, BM) + j,
+            tap = int(rf_divide(uint(k), channels_magic, shifts >> 16 & 255u));
         channel[j] = k - tap * channels;
         ky[j] = tap / taps_x;
         kx[j] = tap - ky[j] * taps_x;
@@ -136,7 +146,8 @@ void load_a(int k, int to)
     [[unroll]] for (int j = 0; j < STATES; j++) {
         int y = ky[j] * step_y, x = kx[j] * step_x, tap_at = (y * w + x) * pixel + channel[j];
         [[unroll]] for (int i = 0; i < LOADS_A; i++) {
-            bool inside = uint(y_at[i] + y) < uint(h) && uint(x_at[i] + x) < uint(w) && ky[j] < taps_y;
+            bool inside = uint(y_at[i] + y) < uint(h) && uint(x_at[i] + x) < uint(w) &&
+                ky[j] < taps_y;
             source[i][j] = inside ? at[i] + tap_at : -1;
             int from = max(source[i][j], 0);
             if (VECTOR_A != 0) ra[i] = BLOCK_VECTOR(a, NARROW_A, from >> 2);
@@ -203,7 +214,8 @@ void main()
     int first_row = place.x * BM, first_column = place.y * BN, from = part * split;
 #ifdef DATA
     int group = z / (sy * sx), phase = z % (sy * sx), phase_y = phase / sx, phase_x = phase % sx;
-    int tap_of_y = first_tap(phase_y + pt, sy, dy, kh), tap_of_x = first_tap(phase_x + pl, sx, dx, kw);
+    int tap_of_y = first_tap(phase_y + pt, sy, dy, kh),
+        tap_of_x = first_tap(phase_x + pl, sx, dx, kw);
     taps_y = (kh - tap_of_y + period_y - 1) / period_y;
     taps_x = (kw - tap_of_x + period_x - 1) / period_x;
     first_y = (phase_y + pt - tap_of_y * dy) / sy;
@@ -230,7 +242,8 @@ void main()
     start(first_row, group, from);
     vec4 sum[TM][TN4];
     block_multiply(from, to, sum);
-    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
+    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum))
+        return;
     block_end(sum, group * columns + first_column, (group + 1) * columns);
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r), to_at = row * to_pixel;
@@ -247,7 +260,8 @@ void main()
             to_at = ((p.x * to_h + p.y) * to_w + p.z) * to_pixel;
         }
 #endif
-        if (inside) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], to_at + group * columns, first_column, columns)
+        if (inside) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], to_at + group * columns,
+            first_column, columns)
     }
 #ifdef POOLS
     if (POOL != 0)
@@ -255,9 +269,11 @@ void main()
             int row = first_row + block_row(r);
             vec4 most[TN4];
             [[unroll]] for (int s = 0; s < TN4; s++)
-                most[s] = rf_larger(rf_larger(sum[r][s], sum[r + 1][s]), rf_larger(sum[r + 2][s], sum[r + 3][s]));
+                most[s] = rf_larger(rf_larger(sum[r][s], sum[r + 1][s]),
+                    rf_larger(sum[r + 2][s], sum[r + 3][s]));
             if (row < windowed)
-                BLOCK_STORE_ROW(PUT_POOLED, PUT_POOLED4, VECTOR_C != 0, most, row / 4 * to_pixel + group * columns, first_column, columns)
+                BLOCK_STORE_ROW(PUT_POOLED, PUT_POOLED4, VECTOR_C != 0, most,
+                    row / 4 * to_pixel + group * columns, first_column, columns)
         }
 #endif
 }

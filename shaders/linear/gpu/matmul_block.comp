@@ -8,9 +8,11 @@ layout(constant_id = 7) const int VECTOR_A = 0; /* lines start at multiples of f
 layout(constant_id = 8) const int VECTOR_B = 0;
 layout(constant_id = 9) const int VECTOR_C = 0;
 #ifndef COOPERATIVE /* which leaves it to what follows */
-layout(constant_id = 11) const int MASK = 0; /* what lies in place of biases is like c, which counts where that is positive */
+/* what lies in place of biases is like c, which counts where that is positive */
+layout(constant_id = 11) const int MASK = 0;
 #endif
-layout(constant_id = 10) const int SUMS = 0; /* of b's rows, too: the product of one more line of a, of ones */
+/* of b's rows, too: the product of one more line of a, of ones */
+layout(constant_id = 10) const int SUMS = 0;
 #define A_ALONG_K (TRANSPOSED_A == 0)
 #define B_ALONG_K (TRANSPOSED_B != 0)
 #define WIDEN_A (NARROW_A && VECTOR_A != 0)
@@ -40,7 +42,7 @@ BLOCK_MATRIX(b, b, NARROW_B, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
 
 int first_row;
 
-/* Of what load_a() left: a one or a zero. */
+/* A one or a zero, in place of what load_a() left. */
 void set_element(int i, int j, bool one)
 {
 #ifndef COOPERATIVE
@@ -80,7 +82,8 @@ void mask_row(inout vec4 values[TN4], int at, int first)
             if (column < n) values[s] = rf_relu_grad(values[s], mask_vector(at + column >> 2));
         } else {
             [[unroll]] for (int j = 0; j < 4; j++)
-                if (column + j < n) values[s][j] = rf_relu_grad(values[s][j], bias_at(at + column + j));
+                if (column + j < n) values[s][j] =
+                    rf_relu_grad(values[s][j], bias_at(at + column + j));
         }
     }
 }
@@ -106,14 +109,17 @@ void main()
     b_start(b_first, b_line, first_column, n, from);
     vec4 sum[TM][TN4];
     block_multiply(from, to, sum);
-    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum)) return;
+    if (SPLIT != 0 && !block_add_parts(z * tiles + id % tiles, part, parts, parts_of_group, sum))
+        return;
     block_end(sum, first_column, n);
     [[unroll]] for (int r = 0; r < TM; r++) {
         int row = first_row + block_row(r);
 #ifndef COOPERATIVE
         if (MASK != 0 && row < m) mask_row(sum[r], (z * m + row) * n, first_column);
 #endif
-        if (row < m) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], (z * m + row) * n, first_column, n)
-        if (SUMS != 0 && row == m) BLOCK_STORE_ROW(PUT_SUM, PUT_C4, false, sum[r], 0, first_column, n)
+        if (row < m) BLOCK_STORE_ROW(PUT_C, PUT_C4, VECTOR_C != 0, sum[r], (z * m + row) * n,
+            first_column, n)
+        if (SUMS != 0 && row == m)
+            BLOCK_STORE_ROW(PUT_SUM, PUT_C4, false, sum[r], 0, first_column, n)
     }
 }

@@ -8,7 +8,7 @@
 #include "replica/balance/balance.h"
 #include "replica/balance/step_timing.h"
 
-/* What a worker reports about each of its replicas before each run. */
+/* The news that a worker reports about each of its replicas before each run. */
 typedef struct rf_replica_news {
     double seconds;          /* of the latest step that was measured; 0: none */
     uint32_t limit, limited; /* limited: it could not get memory for what it was given, but may take so many */

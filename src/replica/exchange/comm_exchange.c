@@ -28,7 +28,7 @@ typedef struct comm_exchange {
     uint64_t num_kept;
 } comm_exchange;
 
-/* What a bucket sends where only the largest gradients travel. */
+/* The entries that a bucket sends where only the largest gradients travel. */
 typedef struct sparse_exchange {
     rf_sparse_entry *sent, *all; /* this process'; those of all, in order of rank */
     uint64_t capacity;           /* entries of `sent` */
@@ -54,7 +54,7 @@ struct rf_bucket_exchange {
     uint64_t *counts;  /* [world size]: elements of each rank */
     float *packed;
     uint64_t capacity; /* of `packed` in elements */
-    /* What is under way: */
+    /* under way: */
     bool reduces, gathers;
     rf_comm_request *request; /* NULL: done already */
     float **to;               /* [num_local] */
@@ -342,7 +342,7 @@ static rf_result begin_reduce(rf_bucket_exchange *b, const float *const *contrib
 
 /* ---- all-gather ---- */
 
-/* What this process has to give goes to its own range of `packed`. */
+/* The values that this process has to give go to its own range of `packed`. */
 static rf_result pack_values(rf_bucket_exchange *b, const float *const *from)
 {
     const comm_exchange *x = b->exchange;

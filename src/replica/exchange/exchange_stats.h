@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the exchange of gradients and values took. */
+/* Time and bytes that the exchange of gradients and values took. */
 #ifndef RF_REPLICA_EXCHANGE_EXCHANGE_STATS_H
 #define RF_REPLICA_EXCHANGE_EXCHANGE_STATS_H
 

@@ -53,8 +53,8 @@ rf_result rf_stage_record(const rf_strategy *s, const rf_step_stage *stage, uint
 
 /* ---- imported memory ---- */
 
-/* Of the owner's segments: values of all replicas but the first, added to that one's in their order. Nothing needs room
- * beside what is added up. */
+/* For the owner's segments: values of all replicas but the first, added to that one's in their order. Nothing needs
+ * room beside what is added up. */
 static rf_result emit_sum(const rf_strategy *s, const rf_stage_exchange *x, uint32_t index, rf_range_graph *g)
 {
     for (uint32_t i = 0; i < x->num_segments; i++) {

@@ -65,7 +65,7 @@ static bool devices_busy(const rf_strategy *s)
     return false;
 }
 
-/* What the host has done for the exchange since `begin` was hidden if the devices are still busy. If they are not, all
+/* The host's work for the exchange since `begin` was hidden if the devices are still busy. If they are not, all
  * of it counts, because it is not known when they became idle. */
 static void count_exposed(rf_step_schedule *s, uint64_t begin)
 {
@@ -74,7 +74,7 @@ static void count_exposed(rf_step_schedule *s, uint64_t begin)
 
 /* ---- work for one replica ---- */
 
-/* What a replica is given at once. */
+/* The work that a replica is given at once. */
 typedef struct submission {
     uint32_t count; /* frames that are to be submitted */
     bool any;       /* was submitted */
@@ -185,7 +185,8 @@ static rf_result submit_group(rf_step_schedule *s, const rf_step_schedule_run *r
         x->departed = true;
         at.any = at.any || x->replicas[index].down;
     }
-    /* Of the step also where a replica has nothing to do in it: what it was given before may still use its arrays. */
+    /* A step's stages have one also where a replica has nothing to do in them: what it was given before may still use
+     * its arrays. */
     for (uint32_t i = head; i < end; i++)
         if (at.any || s->stages.items[i].op == RF_STAGE_STEP) s->stages.items[i].works[index].ticket = replica->ticket;
     return RF_OK;

@@ -8,7 +8,7 @@
  * the list can be printed, and tests compare it.
  *
  * The devices of several replicas work side by side, each in the order of the list. The host waits where a stage says
- * `after`, and nowhere else.
+ * `after`, and for the end of exchanges.
  *
  * Designs that are to come, as lists of the same stages:
  *
@@ -17,15 +17,13 @@
  *         finish gather; values up; part k of the step
  *         (backward) gather again; part; gradients down; start reduce of layer k's gradients to owners
  *         update of layer k on its owner                 no gather follows: the next step begins with it
- *       New: ranges of the values that a part uses, as rf_stage_exchange has those of a bucket, and room for two
- * layers.
+ *       New: ranges of the values that a part uses, as an exchange has those of a bucket, and room for two layers.
  *
  *     low communication (H local steps, then one that replicas make together):
  *         step; update on all replicas                   in each step
  *         values down; start reduce "outer difference"   when RF_WHEN_OUTER, in the background of the next step
  *         finish reduce; outer update; values up         when RF_WHEN_OUTER, one step later
- *       New: a bit of `when` for the H-th step; a stage that is left to the next run, whose `after` is of the run
- * before.
+ *       New: a bit of `when` for the H-th step; a stage that is left to the next run.
  *
  *     workers that join a running job:
  *         host "members agree"                           first stage of a step in which the coordinator has news
@@ -59,7 +57,7 @@ enum {
     RF_WHEN_OVERFLOWED = 16 /* squares have left the range of floats */
 };
 
-/* What is known of a step's part when a stage's turn comes. */
+/* The state of an update when a stage's turn comes. */
 typedef struct rf_stage_state {
     bool first, due, skipped, overflowed;
 } rf_stage_state;
@@ -78,7 +76,7 @@ typedef enum rf_stage_piece {
     RF_PIECE_PART /* number rf_step_stage::part of what follows */
 } rf_stage_piece;
 
-/* What the host waits for before a stage. */
+/* Before a stage the host waits for one of these. */
 #define RF_AFTER_NOTHING 0u
 #define RF_AFTER(stage) ((stage) + 1) /* a stage before it */
 #define RF_AFTER_ALL UINT32_MAX       /* everything that was submitted to this worker's replicas */
@@ -118,7 +116,7 @@ typedef struct rf_stage_array {
     const rf_flat *flat, *staging;
 } rf_stage_array;
 
-/* What a stage has on each replica. */
+/* The part of a stage that each replica has. */
 typedef struct rf_stage_work {
     rf_program *program;
     rf_recording_ring ring; /* of copies */
@@ -168,8 +166,8 @@ typedef struct rf_exchange_replica {
     rf_frame *frame;             /* of that, in the run under way */
 } rf_exchange_replica;
 
-/* What replicas exchange: through the host's hands, from and to the devices' memory or staging, or in memory that all
- * devices have imported. */
+/* An exchange between replicas: through the host's hands, from and to the devices' memory or staging, or in memory that
+ * all devices have imported. */
 typedef struct rf_stage_exchange {
     const char *name;
     rf_exchange_verb verb;
@@ -231,7 +229,7 @@ rf_result rf_step_schedule_append_exchange(rf_step_schedule *schedule, const rf_
 /* The list in words, one line for each stage; NULL: no memory. Freed with rf_free(). */
 char *rf_step_schedule_text(const rf_step_schedule *schedule);
 
-/* What a replica has of the stage in the run under way. */
+/* The part that a replica has of a stage in the run under way. */
 static inline const rf_stage_work *rf_step_schedule_work(const rf_step_schedule *s, uint32_t stage, uint32_t index)
 {
     return &s->stages.items[stage].works[index];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a step assigns to variables that no optimizer updates, while it is traced. */
+/* Values that a step assigns to variables that no optimizer updates, while it is traced. */
 #include "graph/batch_dims.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"

@@ -15,7 +15,7 @@
 
 #define RF_BATCHES_UNDER_WAY 2
 
-/* What decides whether a run may be held back. */
+/* These facts decide whether a run may be held back. */
 typedef struct rf_submission_batch_facts {
     uint32_t wanted; /* runs that are to go together */
     bool updates;    /* variables */

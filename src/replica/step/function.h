@@ -108,7 +108,7 @@ rf_result rf_trace_returned(rf_trace *t, rf_result returned, uint64_t before);
 rf_result rf_trace_keep_failure(rf_trace *t, rf_result result);
 /* An operand of the call; `argument` is "function: parameter". */
 void rf_trace_note_operand(rf_trace *t, rf_value v, const char *argument);
-/* What the graph's operations are said to be of, from here on. */
+/* The call that the graph's operations are said to be of, from here on. */
 rf_result rf_trace_label(rf_trace *t, const char *call);
 /* Makes the message of a failure one of the call, with the shapes of its operands, in the thread's record, too. */
 void rf_trace_name_failure(const rf_trace *t, rf_error_record *record);

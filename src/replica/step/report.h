@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers tell each other before each run. */
+/* Workers tell each other this before each run. */
 #ifndef RF_REPLICA_STEP_REPORT_H
 #define RF_REPLICA_STEP_REPORT_H
 
 #include "replica/strategy.h"
 
-/* What a worker is about to run. */
+/* The run that a worker is about to make. */
 typedef struct rf_step_intent {
     const char *function;
     uint64_t number;                      /* runs of the function before */

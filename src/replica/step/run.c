@@ -15,7 +15,7 @@
 #include "replica/store/copying.h"
 #include "replica/update/update.h"
 
-/* What all replicas of a run share. */
+/* All replicas of a run share this. */
 typedef struct run {
     rf_strategy *strategy;
     rf_function *function;
@@ -332,7 +332,7 @@ static rf_result run_split(run *x, uint32_t unit)
     return RF_OK;
 }
 
-/* What stays together is known once the step is traced. */
+/* Which examples stay together is known once the step is traced. */
 static rf_result split_together(run *x, rf_step_intent *step)
 {
     const rf_signature *sig = x->signature;
@@ -348,8 +348,8 @@ static rf_result split_together(run *x, rf_step_intent *step)
     return run_split(x, sig->unit);
 }
 
-/* What a step assigns stays with this worker, which computes a share of the batch or none, but for what servers hold:
- * they take the change, of which they make a mean over the shares. */
+/* A value that a step assigns stays with this worker, which computes a share of the batch or none, but for what servers
+ * hold: they take the change, of which they make a mean over the shares. */
 static rf_result check_assigned(const run *x)
 {
     const rf_assignments *a = &x->signature->assignments;

@@ -143,9 +143,7 @@ static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
         RF_REQUIRE(!update->updater->destroyed, "the optimizer that the function uses has been destroyed");
         RF_REQUIRE(!update->updater->suspended, "%s", update->updater->suspended);
         if (!sig->prepared) RF_TRY(rf_updater_learn(update->updater, update->variables, update->count));
-        RF_TRY(rf_updater_ensure_totals(update->updater));
-        if (update->transform.graph) RF_TRY(rf_updater_ensure_transformed(update->updater));
-        RF_TRY(rf_updater_ensure_directions(update->updater));
+        RF_TRY(rf_updater_ensure_arrays(update->updater, update->transform.graph != NULL));
     }
     RF_TRY(rf_weight_copies_ensure(s));
     if (sig->assignments.count > 0) RF_TRY(rf_assignments_ensure(s));

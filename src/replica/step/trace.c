@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a step sees while it is traced. */
+/* The view that a step has while it is traced. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

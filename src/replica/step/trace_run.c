@@ -75,7 +75,7 @@ static void list_updated(const rf_signature *sig, bool *updated)
                 if (sig->states.items[slot].variable == sig->updates.items[u].variables[i]) updated[slot] = true;
 }
 
-/* What is also read otherwise, as a result, is cast all the same. */
+/* A variable that is also read otherwise, as a result, is cast all the same. */
 static rf_result read_weight_copy(rf_trace *t, rf_value v, rf_value source)
 {
     rf_signature *sig = t->signature;

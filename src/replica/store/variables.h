@@ -21,7 +21,7 @@ struct rf_variable {
         *updater; /* the last one that updated it; not a counted reference: an updater that is destroyed clears it */
 };
 
-/* What stands behind a STATE slot of a graph: a variable or a local state. */
+/* The state behind a STATE slot of a graph: a variable or a local state. */
 typedef struct rf_state_ref {
     rf_variable *variable;
     rf_local_state *local;

@@ -37,7 +37,7 @@ rf_result rf_weight_copies_refresh(rf_strategy *strategy);
 /* Whether the update of a range has shadows to write. Where owners hand values on, the pass that makes those of all
  * does. */
 bool rf_weight_copies_are_written(const rf_strategy *strategy, rf_range range);
-/* Of element `offset` of the trainable variables. */
+/* The place of element `offset` of the trainable variables. */
 rf_location rf_weight_copies_location(const rf_strategy *strategy, uint32_t index, uint64_t offset);
 void rf_weight_copies_free(rf_strategy *strategy);
 

@@ -53,7 +53,7 @@ rf_result rf_updater_write_totals(rf_updater *u, rf_variable *variable, const fl
     rf_strategy *s = u->strategy;
     RF_TRY(check_totals(u, variable));
     RF_TRY(rf_updater_learn(u, &variable, 1));
-    RF_TRY(rf_updater_ensure_totals(u));
+    RF_TRY(rf_updater_ensure_arrays(u, false));
     const rf_range span = rf_variable_span(variable);
     float *padded = RF_NEW_ARRAY(float, span.end - span.begin); /* gaps must be zero */
     if (!padded) return RF_ERROR_OUT_OF_HOST_MEMORY;

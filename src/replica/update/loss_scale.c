@@ -202,7 +202,7 @@ static rf_result list_gradients(const rf_update *update, uint32_t index, rf_rang
                                 segment->range.end - segment->range.begin, out);
 }
 
-/* Of all gradients that the replica adds to the sums. */
+/* The check covers all gradients that the replica adds to the sums. */
 static rf_result emit_check(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
     const rf_update *update = stage->user;

@@ -149,7 +149,7 @@ static rf_result collect_norms(const rf_step_stage *stage, const rf_step_schedul
     return rf_update_collect_sums(stage, run, 1, reads_norm);
 }
 
-/* Of each variable, or of each segment's numbers; then of all. */
+/* Squares are added up for each variable, or for each segment's numbers; then all of them. */
 static rf_result add_squares(const rf_step_stage *stage, const rf_step_schedule_run *run)
 {
     rf_update *update = stage->user;

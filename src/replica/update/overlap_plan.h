@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* Of one bucket, in positions of nodes in the step's graph. */
+/* The life of one bucket, in positions of nodes in the step's graph. */
 typedef struct rf_bucket_life {
     uint32_t ready;    /* after this node its gradients are there */
     uint32_t last_use; /* the last node that reads one of its variables */

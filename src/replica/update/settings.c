@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an update is made with, as workers compare it: whoever owns a shard updates it for all. */
+/* The settings that an update is made with, as workers compare it: whoever owns a shard updates it for all. */
 #include <stdio.h>
 #include <string.h>
 

@@ -77,7 +77,7 @@ void rf_update_count_weight(rf_update *update, const uint32_t *examples)
 
 /* ---- what they add up to ---- */
 
-/* Of this worker's replicas: `also` marks those that take part in the step under way. */
+/* The sum over this worker's replicas: `also` marks those that take part in the step under way. */
 static rf_result read_device(rf_updater *u, const uint32_t *also, double *sum)
 {
     *sum = 0;

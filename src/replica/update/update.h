@@ -14,7 +14,7 @@ typedef struct rf_update_weighing {
     uint32_t factor_slot, keep_slot;
 } rf_update_weighing;
 
-/* What decides which stages an update has. */
+/* These facts decide which stages an update has. */
 typedef struct rf_update_facts {
     bool accumulates;    /* gradients of several steps */
     bool exchanges;      /* there are several replicas */
@@ -74,7 +74,7 @@ typedef struct rf_update {
     uint64_t *counts;         /* [world size] */
 } rf_update;
 
-/* What the update is made with, once it is reduced. */
+/* The array that the update is made with, once it is reduced. */
 static inline rf_flat *rf_update_gradients(const rf_update *update)
 {
     return update->transform.graph ? &update->updater->transformed : rf_updater_gradients(update->updater);
@@ -90,7 +90,7 @@ static inline rf_step_stage rf_update_stage(rf_update *update, rf_stage_op op, c
                             .when = update->facts.accumulates ? RF_WHEN_DUE : 0 };
 }
 
-/* What the stages are told that come after the decision whether there is an update. */
+/* The condition of stages that come after the decision whether there is an update. */
 static inline uint32_t rf_update_when_made(const rf_update *update)
 {
     return update->facts.host_decides ? RF_WHEN_MADE : 0;
@@ -123,7 +123,7 @@ rf_result rf_update_append(rf_step_schedule *schedule, rf_update *update);
 
 /* ---- update_programs.c ---- */
 extern const rf_stage_action rf_update_accumulate_action, rf_update_transform_action, rf_update_apply_action;
-/* What is updated in one segment. */
+/* The values that an update of one segment reads and changes. */
 typedef struct rf_segment_values {
     rf_value param, grad, direction, slots[RF_MAX_SLOTS];
     rf_value *hyper; /* [1 + num_scalars] */
@@ -149,11 +149,11 @@ void rf_update_begin(rf_update *update, uint64_t examples);
 extern const rf_stage_action rf_update_count_action;
 
 /* ---- settings.c ---- */
-/* What it updates, and with which settings. */
+/* Says which variables it updates, and with which settings. */
 void rf_update_describe(const rf_update *update, rf_update_settings *settings);
 
 /* ---- loss_scale.c ---- */
-/* What the sums are rounded to on their way. */
+/* The type that sums are rounded to on their way. */
 rf_dtype rf_update_wire(const rf_update *update);
 /* Before gradients are exchanged: replicas check what they have; once that has ended: tells the other workers what was
  * found; and once gradients are exchanged: decides, divides the sums by the scale, changes the scale. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stages of an update are about: its ranges, segments and buckets, and room. */
+/* Ranges, segments and buckets that the stages of an update are about, and room. */
 #include <string.h>
 
 #include "replica/store/variables.h"

@@ -53,7 +53,7 @@ static rf_exchange_verb reduce_verb(const rf_update_facts *f)
     return f->transform && f->hands_on && !f->central ? RF_EXCHANGE_SUM_TO_ALL : RF_EXCHANGE_SUM;
 }
 
-/* Of each bucket one that sums gradients, and one that gathers values. */
+/* Each bucket has one that sums gradients, and one that gathers values. */
 static rf_result add_exchanges(plan *p)
 {
     const rf_update_facts *f = &p->update->facts;

@@ -74,7 +74,7 @@ rf_result rf_update_list_values(const rf_update *update, uint32_t index, rf_rang
     return update->facts.device_decides ? RF_OK : rf_update_list_numbers(update, g, segment->hyper, v->hyper);
 }
 
-/* What is written beside the segment's values; 0: nothing. */
+/* The copy in 16 bits that is written beside the segment's values; 0: none. */
 static rf_result shadow_state(const rf_strategy *s, uint32_t index, rf_range_graph *g, const rf_segment *segment,
                               rf_value *out)
 {
@@ -166,7 +166,8 @@ static bool owns_some(const rf_update *update, uint32_t index)
     return false;
 }
 
-/* Of whole gradients, on every replica that updates something: so each value is transformed and used by one device. */
+/* Every replica that updates something transforms whole gradients: so each value is transformed and used by one device.
+ */
 static rf_result make_transform(const rf_step_stage *stage, uint32_t index, rf_program **out)
 {
     const rf_update *update = stage->user;

@@ -374,28 +374,19 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
     return RF_OK;
 }
 
-rf_result rf_updater_ensure_totals(rf_updater *u)
+static rf_result ensure_array(const rf_updater *u, rf_flat *flat, bool wanted)
 {
-    const rf_store *store = &u->strategy->store.trainable;
-    if (u->params.accumulation_steps == 1 || u->totals.capacity == store->values.capacity) return RF_OK;
+    const uint64_t capacity = u->strategy->store.trainable.values.capacity;
+    if (!wanted || flat->capacity == capacity) return RF_OK;
     RF_TRY(rf_strategy_wait(u->strategy));
-    return rf_flat_grow(u->strategy, &u->totals, store->values.capacity, u->totals.capacity);
+    return rf_flat_grow(u->strategy, flat, capacity, flat->capacity);
 }
 
-rf_result rf_updater_ensure_transformed(rf_updater *u)
+rf_result rf_updater_ensure_arrays(rf_updater *u, bool transforms)
 {
-    const rf_store *store = &u->strategy->store.trainable;
-    if (u->transformed.capacity == store->values.capacity) return RF_OK;
-    RF_TRY(rf_strategy_wait(u->strategy));
-    return rf_flat_grow(u->strategy, &u->transformed, store->values.capacity, u->transformed.capacity);
-}
-
-rf_result rf_updater_ensure_directions(rf_updater *u)
-{
-    const rf_store *store = &u->strategy->store.trainable;
-    if (!u->params.whole_matrix || u->directions.capacity == store->values.capacity) return RF_OK;
-    RF_TRY(rf_strategy_wait(u->strategy));
-    return rf_flat_grow(u->strategy, &u->directions, store->values.capacity, u->directions.capacity);
+    RF_TRY(ensure_array(u, &u->totals, u->params.accumulation_steps > 1));
+    RF_TRY(ensure_array(u, &u->transformed, transforms));
+    return ensure_array(u, &u->directions, u->params.whole_matrix != NULL);
 }
 
 /* ---- slots for checkpoints ---- */

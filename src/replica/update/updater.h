@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an optimizer keeps between steps. */
+/* State that an optimizer keeps between steps. */
 #ifndef RF_REPLICA_UPDATE_UPDATER_H
 #define RF_REPLICA_UPDATE_UPDATER_H
 
@@ -44,12 +44,8 @@ struct rf_updater {
 
 rf_updater *rf_updater_retain(rf_updater *updater);
 void rf_updater_release(rf_updater *updater);
-/* Room for accumulated gradients where they are needed. */
-rf_result rf_updater_ensure_totals(rf_updater *updater);
-/* Room for transformed gradients. */
-rf_result rf_updater_ensure_transformed(rf_updater *updater);
-/* Room for directions, where the updater has them. */
-rf_result rf_updater_ensure_directions(rf_updater *updater);
+/* Room for accumulated and transformed gradients, and for directions, where there are any. */
+rf_result rf_updater_ensure_arrays(rf_updater *updater, bool transforms);
 static inline bool rf_updater_scales(const rf_updater *u)
 {
     return u->params.scaling.initial > 0;

@@ -29,7 +29,7 @@ static rf_result emit_ranges(const rf_step_stage *stage, uint32_t index, rf_rang
     return r;
 }
 
-/* Of its direction, some. */
+/* A part of the direction that the variable in `span` has. */
 static bool owns_some(const rf_update *update, rf_range span, uint32_t index)
 {
     for (uint32_t k = 0; k < update->wholes.count; k++) {

@@ -71,8 +71,7 @@ static int64_t split_lines(const resident_gather *g, const rf_device_caps *caps)
     return (g->lines + parts - 1) / parts;
 }
 
-rf_result rf_register_resident_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                                    rf_kernel_plan *plan)
+rf_result rf_resident_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_piece_kernel *kernel = data;
     const resident_gather g = gather_of(call, kernel->role);
@@ -133,8 +132,8 @@ static int64_t split_pixels(const rf_conv_geometry *g, const rf_device_caps *cap
     return (int64_t)rf_align_up(rf_div_up((uint64_t)pixels, (uint64_t)parts), SUMMANDS);
 }
 
-rf_result rf_register_resident_filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                                           rf_kernel_plan *plan)
+rf_result rf_resident_filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                  rf_kernel_plan *plan)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     const int64_t tiles = g.cout / COLUMNS, pixels = g.n * g.oh * g.ow, split = split_pixels(&g, caps);
@@ -187,7 +186,7 @@ static bool resident_usable(const rf_lanes_set *set, const rf_op_call *call, con
            rf_lanes_usable(set, call, caps, g->groups);
 }
 
-double rf_register_resident_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_resident_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_piece_kernel *kernel = data;
     const rf_conv_geometry g = rf_conv_geometry_of(call, kernel->role);
@@ -200,7 +199,7 @@ double rf_register_resident_seconds(const rf_op_call *call, const rf_device_caps
     return rf_cpu_resident_seconds(kernel->set, call, caps, &g, rows, passes, passes, true);
 }
 
-double rf_register_resident_filter_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_resident_filter_seconds(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_lanes_set *set = ((const rf_piece_kernel *)data)->set;
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);

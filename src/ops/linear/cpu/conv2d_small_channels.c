@@ -49,7 +49,7 @@ static bool filter_push_make(const rf_op_call *call, const rf_device_caps *caps,
     const int64_t split = (int64_t)rf_div_up((uint64_t)windows, (uint64_t)(*parts * abreast));
     *parts = (int64_t)rf_div_up((uint64_t)windows, (uint64_t)(split * abreast));
     const uint64_t total = (uint64_t)*parts * tap_units * column_units;
-    const int64_t size = rf_align_up((uint64_t)((summands + (call->n_out > 1)) * g.cout), 4);
+    const int64_t size = (int64_t)rf_align_up((uint64_t)((summands + (call->n_out > 1)) * g.cout), 4);
     if (total > INT32_MAX || (uint64_t)(*parts * size) * sizeof(float) > caps->max_storage_range) return false;
     const rf_magic by_line = rf_magic_make((uint32_t)line), by_lines = rf_magic_make((uint32_t)lines);
     *p = (rf_push_conv2d_small_channels_filter){ .total = (int32_t)total,

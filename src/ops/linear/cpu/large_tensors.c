@@ -98,7 +98,7 @@ static double piece_seconds(const rf_op_call *call, const rf_device_caps *caps, 
 {
     rf_matmul_attr plain;
     const rf_op_call piece = piece_of(call, kernel->role, c, rows, &plain);
-    return kernel->seconds(&piece, caps, kernel);
+    return kernel->form->seconds(&piece, caps, kernel);
 }
 
 /* Lists of partial sums, each at an aligned offset, fit a descriptor. */
@@ -135,7 +135,7 @@ static double cut_up(const rf_op_call *call, const rf_device_caps *caps, const r
 double rf_pieces_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_piece_kernel *kernel = data;
-    double seconds = kernel->seconds(call, caps, kernel);
+    double seconds = kernel->form->seconds(call, caps, kernel);
     cuts c;
     if (seconds <= 0) seconds = cut_up(call, caps, kernel, &c);
     return seconds > 0 ? rf_score_of_time(seconds) : RF_SCORE_NONE;
@@ -177,7 +177,7 @@ static rf_result add_piece(const rf_op_call *call, const rf_device_caps *caps, c
     const int64_t left = c->length - index * c->rows;
     const rf_op_call piece = piece_of(call, kernel->role, c, left < c->rows ? left : c->rows, &plain);
     rf_kernel_plan own = { 0 };
-    rf_result r = kernel->plan(&piece, caps, kernel, &own);
+    rf_result r = kernel->form->plan(&piece, caps, kernel, &own);
     for (uint32_t i = 0; r >= 0 && i < own.count; i++) {
         rf_dispatch *d = rf_kernel_plan_add(plan, own.items[i].shader, own.items[i].loops);
         if (!d) {
@@ -219,7 +219,7 @@ rf_result rf_pieces_plan(const rf_op_call *call, const rf_device_caps *caps, con
 {
     const rf_piece_kernel *kernel = data;
     cuts c;
-    if (kernel->seconds(call, caps, kernel) > 0) return kernel->plan(call, caps, kernel, plan);
+    if (kernel->form->seconds(call, caps, kernel) > 0) return kernel->form->plan(call, caps, kernel, plan);
     if (cut_up(call, caps, kernel, &c) <= 0)
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: no piece of it fits the device's descriptors", call->op->name);
     scratch s = { 0 };

@@ -9,10 +9,14 @@
 
 #include "ops/linear/common/linear.h"
 
-/* A kernel of pieces, which is the data of a kernel of whole calls; its own functions get it as their data. */
-typedef struct rf_piece_kernel {
+/* How pieces are computed. */
+typedef struct rf_piece_form {
     rf_score_fn *seconds; /* 0: it does not take the piece */
     rf_plan_fn *plan;
+} rf_piece_form;
+/* A kernel of pieces, which is the data of a kernel of whole calls; its form's functions get it as their data. */
+typedef struct rf_piece_kernel {
+    const rf_piece_form *form;
     rf_linear_role role;
     const struct rf_lanes_set *set;
     bool option; /* which of two forms, where a file has two */

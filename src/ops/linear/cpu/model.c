@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unless a line says otherwise, times were measured with lavapipe on two cores of a processor with AVX2, as the median
- * of `ringfire-bench ops` and of the networks of its `zoo`; SwiftShader's on the same cores.
+ * Times were measured with lavapipe, or with SwiftShader where a line names it, on the two cores that docs/benchmarks.md
+ * is about; those of loops beside other work.
  */
 #include "ops/linear/cpu/model.h"
 
