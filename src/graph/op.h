@@ -269,6 +269,7 @@ struct rf_op {
     uint32_t
         shape_only;   /* bit i: only the shape of input i matters, its bytes are never read (no lifetime, no binding) */
     uint32_t mutates; /* bit i: input i is updated in place; such nodes are never removed */
+    uint32_t role;    /* which one the op is of several that share kernels and functions, as these number them */
     /* Bit i: dimension 0 of input or output i counts no examples, but is something of its own (weights and their
      * gradients). In all others it does where it is as large as that of input 0: that is where kernels cut tensors that
      * are larger than a descriptor. */

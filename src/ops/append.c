@@ -2,7 +2,7 @@
 /* Plans that are followed by another op's. */
 #include "ops/kit.h"
 
-/* Room of one kind behind what a plan has; where it begins. What was bound to the end of that keeps its size. */
+/* Room of one kind behind what a plan has; where it begins. Bindings to the end of that keep their size. */
 static uint64_t extend_room(rf_kernel_plan *plan, rf_bind_kind kind, uint64_t size, uint64_t alignment)
 {
     uint64_t *own = kind == RF_BIND_COUNTERS ? &plan->counters : &plan->workspace;

@@ -78,6 +78,13 @@ bool rf_fits_storage(const rf_op_call *call, const rf_device_caps *caps)
     return true;
 }
 
+/* ---- scores ---- */
+
+double rf_score_any(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    return RF_SCORE_ANY;
+}
+
 /* ---- workgroups and grids ---- */
 
 uint32_t rf_local_size(const rf_device_caps *caps, uint32_t wanted)
@@ -235,12 +242,17 @@ uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_
     return size;
 }
 
+double rf_row_group_score(const rf_device_caps *caps, uint64_t columns)
+{
+    return caps->is_cpu || columns < 64 ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
+}
+
 void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
                       uint32_t passes)
 {
     job->shader = shader;
     job->grid = RF_GRID_GROUPS;
-    job->columns = columns;
+    job->score = rf_row_group_score(caps, columns);
     job->local = rf_row_group_size(caps, columns, passes);
     job->loops = rf_row_loops(columns, job->local, passes);
 }
@@ -259,22 +271,17 @@ void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t step
 {
     const uint32_t lanes = rf_row_lanes(caps, steps);
     job->threads_per_row = lanes;
+    job->score = steps > MOST_TURNS * lanes ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
     job->local = rf_local_size(caps, ROW_LANES_LOCAL);
     job->loops = rf_row_loops(steps, lanes > 0 ? lanes : 1, passes);
     job->spec[job->n_spec++] = lanes;
-}
-
-double rf_row_job_lanes_score(const rf_row_job *job, const rf_device_caps *caps, uint64_t steps)
-{
-    if (job->threads_per_row == 0 || rf_row_job_score(job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
-    return caps->is_cpu || steps > MOST_TURNS * job->threads_per_row ? RF_SCORE_RESERVE : RF_SCORE_EXACT;
 }
 
 uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns)
 {
     const uint64_t most = 32; /* MOST_HELD */
     if (!rf_flat_texels(caps) || columns < 4ull * caps->subgroup_size) return 0;
-    /* Of others than multiples of four a row may begin with the last element of one. */
+    /* Where columns are no multiple of four, a row may begin with the last element of one. */
     const uint64_t held = rf_div_up(columns % 4 == 0 ? columns : columns + 3, 4ull * caps->subgroup_size);
     return held <= most ? (uint32_t)held : 0;
 }
@@ -291,8 +298,29 @@ void rf_row_job_hold(rf_row_job *job, const rf_device_caps *caps, uint64_t colum
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps)
 {
     if (job->loops > rf_loop_limit(caps) || rf_row_job_chunk(job, caps) == 0) return RF_SCORE_NONE;
-    if (job->grid != RF_GRID_GROUPS) return RF_SCORE_ANY;
-    return caps->is_cpu || job->columns < 64 ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
+    return job->score > 0 ? job->score : RF_SCORE_ANY;
+}
+
+void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score)
+{
+    const bool whole = rf_row_job_chunk(job, caps) >= job->rows;
+    job->score = caps->driver == RF_DRIVER_LAVAPIPE && whole ? score : RF_SCORE_RESERVE;
+}
+
+double rf_row_kernel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    const rf_row_kernel *kernel = data;
+    rf_row_job job;
+    return kernel->make(call, caps, kernel->form, &job) ? rf_row_job_score(&job, caps) : RF_SCORE_NONE;
+}
+
+rf_result rf_row_kernel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+{
+    const rf_row_kernel *kernel = data;
+    rf_row_job job;
+    if (!kernel->make(call, caps, kernel->form, &job))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the kernel does not take such tensors", call->op->name);
+    return rf_row_job_plan(&job, caps, plan);
 }
 
 void rf_row_job_tensor(rf_row_job *job, rf_bind_kind kind, uint32_t index, uint64_t row_bytes)

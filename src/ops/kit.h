@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of ops are made of: literals for their tables, checks of shapes, costs, scores, and what
- * kernel plans are made of: workgroups, grids, bindings, and the two jobs that most plans are. A flat job walks tensors
+ * Files of ops are made of these: literals for their tables, checks of shapes, costs, scores, and for
+ * kernel plans workgroups, grids, bindings, and the two jobs that most plans are. A flat job walks tensors
  * element by element; a row job walks them by rows, whatever the op takes for one: a vector along the last axis, an
  * image.
  */
@@ -16,8 +16,9 @@
 
 #define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 /* clang-format off */
-/* Of an op: its table. */
-#define RF_KERNELS(table) .kernels = table, .num_kernels = RF_LENGTH(table)
+/* An op's fields for its kernels: those that every device runs. _AND: further lists, for software and for GPUs. */
+#define RF_KERNELS(table) .families = { &(const rf_kernel_list)RF_KERNEL_LIST(table) }
+#define RF_KERNELS_AND(table, ...) .families = { &(const rf_kernel_list)RF_KERNEL_LIST(table), __VA_ARGS__ }
 /* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
 #define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
 /* A list of kernels that only software drivers run: they are left out of builds for GPUs (-Dsoftware_kernels=false). */
@@ -27,6 +28,12 @@
 #define RF_SOFTWARE(list) list
 #endif
 /* clang-format on */
+
+/* Functions of kernels, for declarations. */
+typedef double rf_score_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+typedef rf_result rf_plan_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                             rf_kernel_plan *plan);
+typedef bool rf_narrow_fn(const rf_op_call *call, const rf_device_caps *caps);
 
 static inline uint64_t rf_min(uint64_t a, uint64_t b)
 {
@@ -80,8 +87,7 @@ static inline double rf_score_of_time(double seconds)
 {
     return 1e-3 / seconds;
 }
-/* Multiplies the score of a kernel on a device that it was not made for: it comes after all kernels that were. */
-#define RF_SCORE_FOREIGN 1e-9
+rf_score_fn rf_score_any; /* of kernels that take every call on every device */
 
 /* ---- workgroups and grids ---- */
 
@@ -149,8 +155,11 @@ typedef struct rf_flat_job {
 void rf_flat_job_push(rf_flat_job *job, const void *values, size_t size);
 rf_result rf_flat_job_plan(const rf_flat_job *job, uint64_t count, const rf_device_caps *caps, rf_kernel_plan *plan);
 
-/* Output 0, in f32: one value everywhere (broadcast.c). */
+/* Output 0, in f32: one value everywhere (fill.c), by the driver where that is faster. */
 rf_result rf_fill_plan(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan);
+rf_result rf_fill_plan_by_shader(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan);
+rf_result rf_fill_plan_by_driver(float value, rf_kernel_plan *plan);
+rf_score_fn rf_fill_driver_score;
 
 /* The greatest one of both; that of 0 and b is b. */
 uint64_t rf_common_divisor(uint64_t a, uint64_t b);
@@ -175,8 +184,8 @@ typedef struct rf_row_job {
     rf_row_grid grid;
     uint32_t local; /* workgroup size: spec[0] */
     uint64_t rows, threads_per_row;
-    uint64_t loops;   /* see rf_dispatch: RF_NO_LOOPS where no loop depends on sizes */
-    uint64_t columns; /* of a row that a workgroup walks; set by rf_row_job_group() */
+    uint64_t loops; /* see rf_dispatch: RF_NO_LOOPS where no loop depends on sizes */
+    double score;   /* where the device can run it; 0: RF_SCORE_ANY */
     uint32_t n_tensors, n_push, n_spec;
     rf_row_tensor tensors[RF_MAX_BINDINGS];
     uint32_t spec[6];               /* spec[1] and on */
@@ -195,7 +204,7 @@ static inline uint64_t rf_row_bytes(const rf_tensor_desc *desc)
         rf_row_job_push((job), &(values), sizeof(values));                                                             \
     } while (0)
 void rf_row_job_push(rf_row_job *job, const void *values, size_t size);
-/* What shaders/include/stored.glsl calls TYPES. */
+/* The constant that shaders/include/stored.glsl calls TYPES. */
 uint32_t rf_row_job_types(const rf_row_job *job, const rf_op_call *call, const rf_device_caps *caps);
 /* Rows that one dispatch may take, so that every tensor's chunk fits a descriptor and starts where descriptors may, and
  * the grid fits; 0 when not even one may. */
@@ -204,37 +213,53 @@ uint64_t rf_row_job_chunk(const rf_row_job *job, const rf_device_caps *caps);
 rf_result rf_row_job_plan(const rf_row_job *job, const rf_device_caps *caps, rf_kernel_plan *plan);
 /*
  * Row operations come in three ways: one invocation walks a row, or a workgroup does, whose invocations take turns
- * with the columns (GROUP of shaders/reduction/common/row_group.glsl), or some neighbouring lanes of a subgroup do (LANES
- * there). `passes`: how often a row is walked, in blocks of 64 or not; `steps`: columns, or fours of them.
+ * with the columns (GROUP of shaders/reduction/common/row_group.glsl), or some neighbouring lanes of a subgroup do
+ * (LANES there). `passes`: how often a row is walked, in blocks of 64 or not; `steps`: columns, or fours of them.
  */
 /* Iterations for `columns` steps shared by `lanes` invocations. */
 uint64_t rf_row_loops(uint64_t columns, uint32_t lanes, uint32_t passes);
 /* Invocations of a workgroup that walks a row: 128, more where these would loop longer than the device lets them. */
 uint32_t rf_row_group_size(const rf_device_caps *caps, uint64_t columns, uint32_t passes);
-/* Makes the job one of workgroups: its grid, local size and loops. */
+/* Workgroups are for GPUs, and for rows that occupy one. */
+double rf_row_group_score(const rf_device_caps *caps, uint64_t columns);
+/* Makes the job one of workgroups: its grid, local size, loops and score. */
 void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shader *shader, uint64_t columns,
                       uint32_t passes);
 /* Lanes that share a row: a power of two; 0: the device has no whole subgroups that shuffle. */
 uint32_t rf_row_lanes(const rf_device_caps *caps, uint64_t steps);
-/* Makes the job one of such lanes: invocations, local size, loops and the shader's next constant. */
+/* Makes the job one of such lanes: invocations, local size, loops, score and the shader's next constant. */
 void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t steps, uint32_t passes);
-/* Of such a job, in place of rf_row_job_score(). */
-double rf_row_job_lanes_score(const rf_row_job *job, const rf_device_caps *caps, uint64_t steps);
 /* How many fours of a row each lane of a subgroup holds, where a subgroup reads every element once (shaders/include/
  * held_rows.glsl); 0: the device has no such subgroups, or rows are too short or too long for them. */
 uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns);
 /* Makes the job one of such subgroups, a row each: local size, invocations and the shader's next constants. */
 void rf_row_job_hold(rf_row_job *job, const rf_device_caps *caps, uint64_t columns);
-/* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors. Otherwise the score of
- * one of the two ways: rows for software devices, workgroups for GPUs. */
+/* Scores a complete job that reads by texels: `score` where drivers fetch these at once and one dispatch takes all
+ * rows, RF_SCORE_RESERVE elsewhere. */
+void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score);
+/* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors. Otherwise the job's. */
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
+/* Makes the job of a kernel; false: it cannot do the call. */
+typedef bool rf_row_make_fn(const rf_op_call *call, const rf_device_caps *caps, const void *form, rf_row_job *job);
+/* A kernel that is one row job: the data of a kernel with these functions. */
+typedef struct rf_row_kernel {
+    rf_row_make_fn *make;
+    const void *form; /* handed to it: how this kernel differs from others that share it */
+} rf_row_kernel;
+rf_score_fn rf_row_kernel_score;
+rf_plan_fn rf_row_kernel_plan;
+/* Rows of tables begin so: RF_ROW_KERNEL("row", make, form) */
+#define RF_ROW_KERNEL(text, ...)                                                                                       \
+    text, rf_row_kernel_score, rf_row_kernel_plan, &(const rf_row_kernel)                                              \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 
 /* ---- types of 16 bits ---- */
 
 /* A type as shaders/include/narrow.glsl numbers it. */
 uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps);
-/* What one dispatch after another converts (cast.c): `count` elements at a byte offset. `concurrent`: the first needs
- * no barrier either. */
+/* Converts `count` elements at byte offsets (cast.c). `concurrent`: the first dispatch needs no barrier either. */
 typedef struct rf_cast_side {
     rf_bind_kind kind;
     uint32_t index;
@@ -243,16 +268,16 @@ typedef struct rf_cast_side {
 } rf_cast_side;
 rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_side from, rf_cast_side to,
                       uint64_t count, bool concurrent);
-/* Of an op: converts before and after kernels that know f32 alone (rf_op.widen). */
+/* An op's rf_op.widen: converts before and after kernels that know f32 alone. */
 rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
 /* rf_kernel.narrow of kernels that take all such calls, and of those that read other bits through texels of floats:
  * what drivers do to these is not said, but that lavapipe leaves them alone. */
 bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps);
 bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
-/* Of a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each of
- * which holds two. Of another call that call. */
+/* For a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each
+ * of which holds two. Any other call comes back as it is. */
 rf_op_call rf_call_in_words(const rf_op_call *call);
-/* Whether that is another one: rf_kernel.narrow of kernels that plan it, without texels and with them. */
+/* Whether that is another call: rf_kernel.narrow of kernels that plan it, without texels and with them. */
 bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps);
 bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 /* The outputs that are stored in the type of the inputs. */
@@ -266,44 +291,9 @@ typedef struct rf_plan_tensor {
     uint32_t index;
     uint64_t offset, size; /* in the workspace */
 } rf_plan_tensor;
-/* What rf_op.finish is made of: appends the best plan for `call`, a call of another op whose inputs and outputs are
+/* For rf_op.finish: appends the best plan for `call`, a call of another op whose inputs and outputs are
  * these tensors of the plan's own. */
 rf_result rf_plan_append(rf_kernel_plan *plan, const rf_op_call *call, const rf_device_caps *caps,
                          const rf_plan_tensor *in, const rf_plan_tensor *out);
-
-/* Defines a kernel whose functions take one more argument. `linkage`: static or nothing. _THAT: with further
- * fields. */
-#define RF_VARIANT(linkage, id, text, score_of, plan_of, variant)                                                      \
-    RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .last_resort = false)
-/* The same with rf_kernel.narrow. */
-#define RF_NARROW_VARIANT(linkage, id, text, score_of, plan_of, variant, narrow_of)                                    \
-    RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, .narrow = narrow_of)
-#define RF_VARIANT_THAT(linkage, id, text, score_of, plan_of, variant, ...)                                            \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
-    {                                                                                                                  \
-        return score_of(call, caps, variant);                                                                          \
-    }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
-                               rf_kernel_plan *plan)                                                                   \
-    {                                                                                                                  \
-        return plan_of(call, caps, variant, plan);                                                                     \
-    }                                                                                                                  \
-    linkage const rf_kernel id = { text, id##_score, id##_plan, __VA_ARGS__ }
-/* Defines a kernel that is one row job: an expression in which `call` and `caps` stand for those of the kernel. */
-#define RF_ROW_KERNEL(id, text, make_job) RF_NARROW_ROW_KERNEL(id, text, make_job, NULL)
-/* The same with rf_kernel.narrow. */
-#define RF_NARROW_ROW_KERNEL(id, text, make_job, narrow_of)                                                            \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
-    {                                                                                                                  \
-        const rf_row_job job = make_job;                                                                               \
-        return rf_row_job_score(&job, caps);                                                                           \
-    }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
-                               rf_kernel_plan *plan)                                                                   \
-    {                                                                                                                  \
-        const rf_row_job job = make_job;                                                                               \
-        return rf_row_job_plan(&job, caps, plan);                                                                      \
-    }                                                                                                                  \
-    static const rf_kernel id = { text, id##_score, id##_plan, .narrow = narrow_of }
 
 #endif

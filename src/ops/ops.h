@@ -314,7 +314,7 @@ typedef struct rf_batch_averages {
 /* in: x, the averages of mean and variance, and with scaled gamma. */
 rf_result rf_emit_batch_averages(rf_graph *g, const rf_value in[4], const rf_batch_averages_attr *attr,
                                  rf_batch_averages *averages);
-/* What batch normalization's gradient has for each channel: gamma's and the shift's, and x's beside dy * scale, which
+/* Batch normalization's gradient has these for each channel: gamma's and the shift's, and x's beside dy * scale, which
  * is (x - mean) * slope + level. */
 typedef struct rf_batch_sums_attr {
     float epsilon;
@@ -337,7 +337,7 @@ typedef struct rf_normalize_values {
 rf_result rf_emit_normalize(rf_graph *g, const rf_normalize_values *v, float epsilon, rf_value *out);
 
 /* ---- layer_norm.c ---- */
-/* `rms`: by the root mean square, without taking the mean off. Of the gradient `center` is always 0. */
+/* `rms`: by the root mean square, without taking the mean off. The gradient's `center` is always 0. */
 typedef struct rf_layer_norm_attr {
     float epsilon;
     uint32_t rms, scale, center;
@@ -347,7 +347,7 @@ rf_result rf_emit_layer_norm(rf_graph *g, rf_value x, rf_value gamma, rf_value b
                              rf_value *out);
 
 /* ---- softmax.c, loss.c, one_hot.c ---- */
-/* What flows into the losses, the third input of their gradients. */
+/* The gradient that flows into the losses, the third input of their gradients. */
 enum { RF_DLOSS_ROWS /* a number for each row */, RF_DLOSS_SCALAR, RF_DLOSS_QUOTIENT /* numerator / it */ };
 typedef struct rf_loss_attr {
     uint32_t from_logits;
@@ -385,7 +385,7 @@ rf_result rf_emit_random_uniform(rf_graph *g, rf_value like, rf_value random, co
 rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out);
 
 /* ---- update.c: flat ranges of parameters ---- */
-/* Of momentum_update and muon_momentum. */
+/* The attributes of momentum_update and muon_momentum. */
 typedef struct rf_update_attr {
     uint32_t nesterov;
 } rf_update_attr;

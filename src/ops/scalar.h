@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What references do with NaN; the rule is in shaders/include/scalar_fns.h. */
+/* Functions of references that treat NaN as shaders do; the rule is in shaders/include/scalar_fns.h. */
 #ifndef RF_OPS_SCALAR_H
 #define RF_OPS_SCALAR_H
 

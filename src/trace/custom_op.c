@@ -288,8 +288,8 @@ static rf_result plan_custom(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static const rf_kernel custom_kernel = { .name = "shader", .score = score_custom, .plan = plan_custom };
-static const rf_kernel *const custom_kernels[] = { &custom_kernel };
+static const rf_kernel custom_kernel = { "shader", score_custom, plan_custom };
+static const rf_kernel_list custom_kernels = { &custom_kernel, 1 };
 
 /* ---- the gradient ---- */
 
@@ -385,7 +385,7 @@ static rf_result make_custom(const rf_custom_op_params *p, rf_custom_op *op)
                       .cost = cost_custom,
                       .retain = retain_custom,
                       .release = release_custom,
-                      RF_KERNELS(custom_kernels) };
+                      .families = { &custom_kernels } };
     op->params = *p;
     op->params.name = op->op.name;
     op->params.spirv = NULL;

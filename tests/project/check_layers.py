@@ -44,7 +44,7 @@ ROOMS = {
 # says what they are for.
 FAMILIES = {"common": {"common"}, "cpu": {"common", "cpu"}, "gpu": {"common", "gpu"}}
 FAMILY_LISTS = {"cpu/cpu.h", "gpu/gpu.h"}
-FENCED_ROOMS = {"linear", "pointwise"}
+FENCED_ROOMS = {"linear", "pointwise", "reduction"}
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc",
              "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg",

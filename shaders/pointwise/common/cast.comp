@@ -1,8 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts between f32, f16, bf16, i32 and u8, four elements an invocation. Small types are packed in words here, so no
- * 8 or 16 bit storage is needed. Types are numbered as in include/narrow.glsl.
+ * Converts between f32, f16, bf16, i32 and u8, four elements an invocation. Small types are packed
+ * in words here, so no 8 or 16 bit storage is needed. Types are numbered as in include/narrow.glsl.
  */
 #extension GL_GOOGLE_include_directive : require
 #define W 1

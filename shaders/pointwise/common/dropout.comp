@@ -1,11 +1,12 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UNIFORM: y is the number's 23 upper bits, in the middle of steps of 2^-23 between 0 and 1. Else:
- * y = x * scale where the element's random number says "keep", else 0. The number is word (position & 3) of the Philox
- * block (position >> 2), position being the element's place in the global batch, counted as if the batch were the first
- * dimension. An invocation handles one block of four elements; ALIGNED says that blocks start at multiples of four
- * elements, which may then be stored in 16 bits. SCATTERED: the batch is another dimension, so that positions jump from
- * row to row; where they are not ALIGNED an invocation handles one element. */
+ * y = x * scale where the element's random number says "keep", else 0. The number is word (position
+ * & 3) of the Philox block (position >> 2), position being the element's place in the global batch,
+ * counted as if the batch were the first dimension. An invocation handles one block of four
+ * elements; ALIGNED says that blocks start at multiples of four elements, which may then be stored
+ * in 16 bits. SCATTERED: the batch is another dimension, so that positions jump from row to row;
+ * where they are not ALIGNED an invocation handles one element. */
 #extension GL_GOOGLE_include_directive : require
 #define W 4
 #include "include/wide.glsl"
@@ -20,7 +21,8 @@ layout(push_constant) uniform Push {
     uint per_example, threshold, stream;
     float scale;
     uint seed_low, seed_high; /* both 0: the seed of the host value */
-    /* SCATTERED: rows of `inner` elements, `examples` of them for each place before the batch; the first element's place */
+    /* SCATTERED: rows of `inner` elements, `examples` of them for each place before the batch; the
+     * first element's place */
     uint inner, examples, outer_at, example_at, inner_at;
 } p;
 #ifdef UNIFORM
@@ -33,7 +35,8 @@ RF_STORED4(0, x, readonly)
 layout(std430, binding = 0) readonly buffer InS { float xs[]; };
 vec4 result4(uint t, uvec4 bits)
 {
-    return mix(vec4(0), RF_LOAD4(0, x, t) * p.scale, greaterThanEqual(bits >> 8, uvec4(p.threshold)));
+    return mix(vec4(0), RF_LOAD4(0, x, t) * p.scale,
+        greaterThanEqual(bits >> 8, uvec4(p.threshold)));
 }
 float result(uint at, uint bits) { return bits >> 8 >= p.threshold ? xs[at] * p.scale : 0.0; }
 #endif
@@ -41,7 +44,7 @@ layout(std430, binding = FIRST) readonly buffer Random { uint random[]; };
 RF_STORED4(FIRST + 1, y, writeonly)
 layout(std430, binding = FIRST + 1) writeonly buffer OutS { float ys[]; };
 
-/* Of element t of this dispatch, 64 bits: (high, low). */
+/* The position of element t of this dispatch, 64 bits: (high, low). */
 uvec2 position_of(uint t)
 {
     uint high, low, carry;
@@ -52,7 +55,8 @@ uvec2 position_of(uint t)
         low = uaddCarry(low, t, carry);
         return uvec2(high + carry, low);
     }
-    uint i = p.inner_at + t, example = p.example_at + i / p.inner, outer = p.outer_at + example / p.examples;
+    uint i = p.inner_at + t, example = p.example_at + i / p.inner,
+        outer = p.outer_at + example / p.examples;
     umulExtended(random[4] + example % p.examples, p.per_example, high, low);
     low = uaddCarry(low, outer * p.inner + i % p.inner, carry);
     return uvec2(high + carry, low);
@@ -60,9 +64,11 @@ uvec2 position_of(uint t)
 
 uvec4 random_block(uvec2 position)
 {
-    uvec2 seed = (p.seed_low | p.seed_high) != 0u ? uvec2(p.seed_low, p.seed_high) : uvec2(random[0], random[1]);
+    uvec2 seed = (p.seed_low | p.seed_high) != 0u ? uvec2(p.seed_low, p.seed_high) :
+        uvec2(random[0], random[1]);
     return rf_philox(uvec2(seed.x, seed.y ^ random[3]),
-                     uvec4(position.y >> 2 | position.x << 30, position.x >> 2, random[2], p.stream));
+                     uvec4(position.y >> 2 | position.x << 30, position.x >> 2, random[2],
+                         p.stream));
 }
 
 void main()

@@ -1,9 +1,10 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y [batch, outer, places, inner]: of x [batch, outer, choices, inner] what the indices [batch, places] name, SPAN times W neighbours
- * an invocation (8: read as texels of four). A dispatch may have only some of the choices: it leaves the places of others
- * alone. One of them marks the places of indices that name nothing with NaN. Elements of 16 bits are copied as words of
- * two. Where TYPES has bit 2, those of x are f32, and rounded to 16 bits. */
+/* y [batch, outer, places, inner]: of x [batch, outer, choices, inner] what the indices [batch,
+ * places] name, SPAN times W neighbours an invocation (8: read as texels of four). A dispatch may
+ * have only some of the choices: it leaves the places of others alone. One of them marks the places
+ * of indices that name nothing with NaN. Elements of 16 bits are copied as words of two. Where
+ * TYPES has bit 2, those of x are f32, and rounded to 16 bits. */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if W == 8
@@ -25,7 +26,8 @@
 #endif
 
 layout(push_constant) uniform Push {
-    uint count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic, outer_shift;
+    uint count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic,
+        outer_shift;
     uint first, choices, all_choices; /* this dispatch has `choices` of them from `first` on */
     uint x_offset, indices_offset, y_offset;
     uint mark; /* a word of NaN; 0: another dispatch marks */
@@ -56,10 +58,12 @@ void main()
     const uint slab = rf_divide(row, p.places_magic, p.places_shift), place = row - slab * p.places;
     const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift);
     /* As unsigned numbers negative ones are too large. */
-    const uint index = indices[p.indices_offset + batch * p.places + place], choice = index - p.first;
+    const uint index = indices[p.indices_offset + batch * p.places + place],
+        choice = index - p.first;
     const bool known = choice < p.choices, marked = p.mark != 0u && index >= p.all_choices;
 #if W == 8
-    const uint from = known ? 2 * (p.x_offset + ((slab * p.choices + choice) * p.inner + k) * SPAN) : 0u;
+    const uint from = known ? 2 * (p.x_offset + ((slab * p.choices + choice) * p.inner + k) *
+        SPAN) : 0u;
     const vec4 nothing = uintBitsToFloat(uvec4(p.mark));
     const bool writes = t < p.count && (known || marked);
     [[unroll]] for (uint i = 0; i < SPAN; i++) {
@@ -67,7 +71,8 @@ void main()
         const Reg r = Reg(known ? lo : nothing, known ? hi : nothing);
         const uint to = writes ? p.y_offset + t * SPAN + i : ~0u;
         if (RF_NARROW(2)) {
-            const uvec2 low = rf_narrow(RF_STORED_TYPE, r.lo), high = rf_narrow(RF_STORED_TYPE, r.hi);
+            const uvec2 low = rf_narrow(RF_STORED_TYPE, r.lo),
+                high = rf_narrow(RF_STORED_TYPE, r.hi);
             RF_WRITE_NARROW(halves, ~0u, to, uvec4(low, high))
         } else {
             RF_WRITE(y, ~0u, to, r)

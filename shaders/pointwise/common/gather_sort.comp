@@ -1,9 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorts the places of a gather by what they take, stably: by the digits of their keys, lowest first (Knuth, TAOCP 3, 5.2.5),
- * each digit in three steps. Integers only: the result is the same whatever runs first.
- * KEYS: a key for each place, and empty spans. COUNT: for each part of the places how often it has each digit. SCAN: where a
- * part's first place of each digit goes. SCATTER: moves the places there. MARK: the span of each key among the sorted. */
+/* Sorts the places of a gather by what they take, stably: by the digits of their keys, lowest first
+ * (Knuth, TAOCP 3, 5.2.5), each digit in three steps. Integers only: the result is the same
+ * whatever runs first.
+ * KEYS: a key for each place, and empty spans. COUNT: for each part of the places how often it has
+ * each digit. SCAN: where a part's first place of each digit goes. SCATTER: moves the places there.
+ * MARK: the span of each key among the sorted. */
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
 #include "include/division.glsl"
@@ -11,9 +13,11 @@
 layout(push_constant) uniform Push {
     uint count;                            /* of all places */
     uint places, places_magic, places_shift; /* of one batch */
-    uint first, choices, unknown;          /* this dispatch has `choices` of them from `first` on; the key of others */
+    /* this dispatch has `choices` of them from `first` on; the key of others */
+    uint first, choices, unknown;
     uint indices_offset;
-    uint parts, part_size, shift, digits;  /* of places; in places; of the digit, and how many there are */
+    /* of places; in places; of the digit, and how many there are */
+    uint parts, part_size, shift, digits;
 } p;
 
 #ifdef KEYS
@@ -27,7 +31,8 @@ void main()
     if (t < p.unknown) spans[t] = uvec2(0u);
     if (t >= p.count) return;
     const uint choice = indices[p.indices_offset + t] - p.first;
-    sorted[t] = uvec2(choice < p.choices ? rf_divide(t, p.places_magic, p.places_shift) * p.choices + choice : p.unknown, t);
+    sorted[t] = uvec2(choice < p.choices ? rf_divide(t, p.places_magic, p.places_shift) *
+        p.choices + choice : p.unknown, t);
 }
 #endif
 
@@ -41,7 +46,8 @@ void main()
     if (part >= p.parts) return;
     const uint first = part * p.part_size, end = min(first + p.part_size, p.count);
     for (uint digit = 0; digit < p.digits; digit++) counts[digit * p.parts + part] = 0u;
-    for (uint i = first; i < end; i++) counts[(from[i].x >> p.shift & (p.digits - 1)) * p.parts + part]++;
+    for (uint i = first; i < end; i++) counts[(from[i].x >> p.shift & (p.digits - 1)) * p.parts +
+        part]++;
 }
 #endif
 
@@ -53,7 +59,8 @@ shared uint sums[1024]; /* SCAN_LOCAL of src/ops/pointwise/common/gather_grad.c 
 void main()
 {
     const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, all = p.digits * p.parts;
-    const uint length = (all + lanes - 1) / lanes, first = min(lane * length, all), end = min(first + length, all);
+    const uint length = (all + lanes - 1) / lanes, first = min(lane * length, all),
+        end = min(first + length, all);
     uint own = 0u;
     for (uint i = first; i < end; i++) own += counts[i];
     sums[lane] = own;

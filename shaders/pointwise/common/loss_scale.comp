@@ -1,7 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a step's gradients make of the loss scale: one invocation. Powers of two change a number exactly, so the inverse
- * stays what it is without a division. */
+/* The loss scale after a step's gradients: one invocation. Powers of two change a number exactly,
+ * so the inverse stays what it is without a division. */
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Push { uint growth_steps, is_fixed; float least, most; } p;

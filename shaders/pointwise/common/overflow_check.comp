@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a gradient, as it is or divided by the loss scale, is larger than MOST, or no number: the tally takes note, as in
- * unscale.comp. Bits are compared: a device need not know what infinities are. */
+/* Whether a gradient, as it is or divided by the loss scale, is larger than MOST, or no number: the
+ * tally takes note, as in unscale.comp. Bits are compared: a device need not know what infinities
+ * are. */
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 

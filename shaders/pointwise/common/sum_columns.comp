@@ -1,6 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of columns of a matrix, W columns an invocation; each slice of rows makes one row of the output. */
+/* Sums of columns of a matrix, W columns an invocation; each slice of rows makes one row of the
+ * output. */
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 
@@ -17,7 +18,8 @@ void main()
     uint slice = t / p.columns, column = t - slice * p.columns;
     if (slice >= p.slices) return;
     uint row = slice * p.rows_per_slice, end = min(row + p.rows_per_slice, p.rows);
-    /* Two accumulators halve the chain of dependent additions; their number is fixed, so sums are reproducible. */
+    /* Two accumulators halve the chain of dependent additions; their number is fixed, so sums are
+     * reproducible. */
     VEC even = VEC(0), odd = VEC(0);
     uint at = p.in_offset + row * p.columns + column;
     for (; row + 1 < end; row += 2) {

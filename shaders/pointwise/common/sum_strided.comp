@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over some dimensions of a tensor, one invocation for each output element and slice of the elements to be summed. The slices
- * of one output element are summed by sum_columns.comp. Dimensions are collapsed: at most three are kept, three are summed. */
+/* Sums over some dimensions of a tensor, one invocation for each output element and slice of the
+ * elements to be summed. The slices of one output element are summed by sum_columns.comp.
+ * Dimensions are collapsed: at most three are kept, three are summed. */
 #extension GL_GOOGLE_include_directive : require
 #define W 1
 #include "include/wide.glsl"
@@ -12,7 +13,8 @@ layout(push_constant) uniform Push {
     uint kept_size[3], kept_stride[3];     /* innermost first */
     uint summed_size[3], summed_stride[3];
     uint in_offset, out_offset, out_stride; /* out_stride: from slice to slice */
-    uint inner[2], middle[2];               /* what divides by summed_size[0] and [1]: magic, shift */
+    /* what divides by summed_size[0] and [1]: magic, shift */
+    uint inner[2], middle[2];
 } p;
 layout(std430, binding = 0) readonly buffer In { float x[]; };
 layout(std430, binding = 1) writeonly buffer Out { float y[]; };
@@ -31,9 +33,11 @@ void main()
         for (uint e = slice; e < p.elements; e += p.slices) sum += x[base + e * p.summed_stride[0]];
     } else {
         for (uint e = slice; e < p.elements; e += p.slices) {
-            uint outer = rf_divide(e, p.inner[0], p.inner[1]), last = rf_divide(outer, p.middle[0], p.middle[1]);
+            uint outer = rf_divide(e, p.inner[0], p.inner[1]),
+                last = rf_divide(outer, p.middle[0], p.middle[1]);
             uint at = base + (e - outer * p.summed_size[0]) * p.summed_stride[0];
-            at += (outer - last * p.summed_size[1]) * p.summed_stride[1] + last * p.summed_stride[2];
+            at += (outer - last * p.summed_size[1]) * p.summed_stride[1] + last *
+                p.summed_stride[2];
             sum += x[at];
         }
     }

@@ -1,11 +1,13 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transposes a batch of matrices whose sides are multiples of four, one 4 x 4 block an invocation. A workgroup's blocks form a
- * square, so that it reads and writes whole cache lines. TEXEL: for drivers that fetch texels at once and write lane by lane; the blocks
- * of a subgroup are below each other, so that it writes what is side by side: in 32 bits, which any processor loads again from registers
- * that were stored to get at a lane. */
+/* Transposes a batch of matrices whose sides are multiples of four, one 4 x 4 block an invocation.
+ * A workgroup's blocks form a square, so that it reads and writes whole cache lines. TEXEL: for
+ * drivers that fetch texels at once and write lane by lane; the blocks of a subgroup are below each
+ * other, so that it writes what is side by side: in 32 bits, which any processor loads again from
+ * registers that were stored to get at a lane. */
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SIDE = 8; /* blocks: side of the workgroup's square along the input's rows */
+/* blocks: side of the workgroup's square along the input's rows */
+layout(constant_id = 1) const uint SIDE = 8;
 layout(push_constant) uniform Push { uint rows, columns /* of the input, in blocks */; } p;
 #ifdef TEXEL
 layout(binding = 0) uniform samplerBuffer x;
@@ -21,7 +23,8 @@ void main()
     uint base = matrix * p.rows * p.columns * 4u;
     uint from = base + min(row, p.rows - 1u) * 4u * p.columns + min(column, p.columns - 1u);
     mat4 block = transpose(mat4(texelFetch(x, int(from)), texelFetch(x, int(from + p.columns)),
-                                texelFetch(x, int(from + 2u * p.columns)), texelFetch(x, int(from + 3u * p.columns))));
+                                texelFetch(x, int(from + 2u * p.columns)),
+                                    texelFetch(x, int(from + 3u * p.columns))));
     uint to = base + column * 4u * p.rows + row;
     if (has) {
         y[to] = block[0];
@@ -42,7 +45,8 @@ void main()
     if (column >= p.columns || row >= p.rows) return;
     uint base = matrix * p.rows * p.columns * 4u;
     uint from = base + row * 4u * p.columns + column;
-    mat4 block = mat4(x[from], x[from + p.columns], x[from + 2u * p.columns], x[from + 3u * p.columns]);
+    mat4 block = mat4(x[from], x[from + p.columns], x[from + 2u * p.columns],
+        x[from + 3u * p.columns]);
     block = transpose(block);
     uint to = base + column * 4u * p.rows + row;
     y[to] = block[0];

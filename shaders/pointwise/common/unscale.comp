@@ -1,7 +1,7 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients times the inverse of the loss scale, in place. Of one that is not finite afterwards the tally takes note: any
- * number of invocations may, in any order, because all write the same. */
+/* Gradients times the inverse of the loss scale, in place. The tally takes note of one that is not
+ * finite afterwards: any number of invocations may, in any order, because all write the same. */
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 #include "include/scalar_math.glsl"

@@ -1,13 +1,15 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation, 5 Adagrad,
- * 6 Lion, 7 Nadam, 8 LAMB's moments (m in the place of the parameter, v in that of a slot), 9 LAMB's step (m in the
- * place of the gradient, v in that of a slot), 10 average of the parameter (in its place), which stands where gradients
- * do, 11 the average into the parameter, 12 assignment, 13 Muon's momentum (in the place of a slot) and what it makes of the gradient
- * (in the place of the parameter), 14 Muon's step along what has become of that (in the place of the gradient). `precise` keeps the
- * compiler from contracting, so that an element's result does not depend on whether it fell into a vector or into the tail. -DTEXEL: what
- * is read is read through texel buffers; tensors that are written are bound once more. Where SHADOW is a type of 16 bits the parameter
- * is also written in that. */
+/* Optimizer updates, in place: RULE 0 SGD, 1 momentum, 2 Adam, 3 RMSprop, 4 accumulation, 5
+ * Adagrad, 6 Lion, 7 Nadam, 8 LAMB's moments (m in the place of the parameter, v in that of a
+ * slot), 9 LAMB's step (m in the place of the gradient, v in that of a slot), 10 average of the
+ * parameter (in its place), which stands where gradients do, 11 the average into the parameter, 12
+ * assignment, 13 Muon's momentum (in the place of a slot) and what it makes of the gradient (in the
+ * place of the parameter), 14 Muon's step along what has become of that (in the place of the
+ * gradient). `precise` keeps the compiler from contracting, so that an element's result does not
+ * depend on whether it fell into a vector or into the tail. -DTEXEL: what is read is read through
+ * texel buffers; tensors that are written are bound once more. Where SHADOW is a type of 16 bits
+ * the parameter is also written in that. */
 #extension GL_GOOGLE_include_directive : require
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -45,8 +47,8 @@ TENSOR(2, slot0)
 #if SLOTS >= 2
 TENSOR(3, slot1)
 #endif
-#define WRITTEN(i, name)                                                                                               \
-    layout(std430, binding = SLOTS + 2 + i) writeonly buffer name##V { VEC v[]; } name##_v;                            \
+#define WRITTEN(i, name)                                                                           \
+    layout(std430, binding = SLOTS + 2 + i) writeonly buffer name##V { VEC v[]; } name##_v;        \
     layout(std430, binding = SLOTS + 2 + i) writeonly buffer name##S { float s[]; } name##_s;
 WRITTEN(0, param)
 #if SLOTS_WRITTEN >= 1
@@ -57,8 +59,8 @@ WRITTEN(2, slot1)
 #endif
 #define TENSORS (SLOTS + SLOTS_WRITTEN + 3)
 #else
-#define TENSOR(i, name, access)                                                                                        \
-    layout(std430, binding = i) access buffer name##V { VEC v[]; } name##_v;                                           \
+#define TENSOR(i, name, access)                                                                    \
+    layout(std430, binding = i) access buffer name##V { VEC v[]; } name##_v;                       \
     layout(std430, binding = i) access buffer name##S { float s[]; } name##_s;
 TENSOR(0, param, )
 TENSOR(1, grad, readonly)
@@ -84,21 +86,23 @@ layout(std430, binding = TENSORS) writeonly buffer ShadowV { uvec2 v[]; } shadow
 #endif
 layout(std430, binding = TENSORS) buffer ShadowW { uint w[]; } shadow_w;
 #if defined(TEXEL)
-#define WRITE_SHADOW(n_vec, t, x)                                                                                       \
-    if (SHADOW != 0u) RF_WRITE_NARROW(shadow_v.v, n_vec, t, uvec4(rf_narrow(SHADOW, x.lo), rf_narrow(SHADOW, x.hi)))
+#define WRITE_SHADOW(n_vec, t, x)                                                                  \
+    if (SHADOW != 0u) RF_WRITE_NARROW(shadow_v.v, n_vec, t,                                        \
+        uvec4(rf_narrow(SHADOW, x.lo), rf_narrow(SHADOW, x.hi)))
 #elif W == 8
-#define WRITE_SHADOW(n_vec, t, x)                                                                                       \
-    if (SHADOW != 0u)                                                                                                  \
+#define WRITE_SHADOW(n_vec, t, x)                                                                  \
+    if (SHADOW != 0u)                                                                              \
         shadow_v.v[t] = u64vec2(pack64(rf_narrow(SHADOW, x.lo)), pack64(rf_narrow(SHADOW, x.hi)));
 #else
-#define WRITE_SHADOW(n_vec, t, x)                                                                                       \
+#define WRITE_SHADOW(n_vec, t, x)                                                                  \
     if (SHADOW != 0u) shadow_v.v[t] = rf_narrow(SHADOW, x.lo);
 #endif
 #endif
 
 #if RULE != 4 && RULE != 12
 layout(std430, binding = HYPER) readonly buffer Hyper {
-    float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon, momentum, rho, gradient;
+    float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2,
+        epsilon, momentum, rho, gradient;
     float ratio, average, overwrite, skip;
 } h;
 /* The whole dispatch: nothing is written. */
@@ -113,7 +117,8 @@ void update(inout vec4 param, vec4 grad, inout vec4 slot0, inout vec4 slot1)
     precise vec4 sum = param + grad;
     param = sum;
 #elif RULE == 9
-    precise vec4 u = (grad * h.correction_1) / (sqrt(slot0 * h.correction_2) + h.epsilon) + h.weight_decay * param;
+    precise vec4 u = (grad * h.correction_1) / (sqrt(slot0 * h.correction_2) + h.epsilon) +
+        h.weight_decay * param;
     precise vec4 stepped = param - (h.rate * h.ratio) * u;
     param = stepped;
 #elif RULE == 10
@@ -205,7 +210,8 @@ void main()
 {
     /* No return where it skips: behind one, lavapipe loads each of the numbers lane by lane. */
     uint t = rf_invocation(), n_vec = SKIPS ? 0u : p.n_vec;
-    bool whole = t < p.n_vec, tail = HAS_TAIL != 0u && !whole && t - p.n_vec < (SKIPS ? 0u : p.n_tail);
+    bool whole = t < p.n_vec, tail = HAS_TAIL != 0u && !whole &&
+        t - p.n_vec < (SKIPS ? 0u : p.n_tail);
     uint first = whole ? t * W : p.n_vec * W + (t - p.n_vec);
     first = whole || tail ? first : 0u; /* all invocations take part in what follows */
     whole = whole || HAS_TAIL == 0u;    /* for the compiler */
@@ -235,7 +241,8 @@ void main()
     if (SKIPS) return;
     uint t = rf_invocation();
     if (t < p.n_vec) {
-        Reg x = rf_unpack(param_v.v[t]), g = rf_unpack(grad_v.v[t]), a = rf_splat(0.0), b = rf_splat(0.0);
+        Reg x = rf_unpack(param_v.v[t]), g = rf_unpack(grad_v.v[t]), a = rf_splat(0.0),
+            b = rf_splat(0.0);
 #if SLOTS >= 1
         a = rf_unpack(slot0_v.v[t]);
 #endif

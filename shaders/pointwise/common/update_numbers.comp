@@ -1,7 +1,8 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of rows of numbers for an update, the one for the steps that were skipped since the host last knew; after the rows stands
- * how many were skipped by then. One of the numbers says whether this step is skipped. */
+/* Among rows of numbers for an update, the one for the steps that were skipped since the host last
+ * knew; after the rows stands how many were skipped by then. One of the numbers says whether this
+ * step is skipped. */
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Push { uint count, last_row, skip_at; } p;

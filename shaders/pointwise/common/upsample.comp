@@ -1,9 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images enlarged by whole factors. Forward, an invocation makes an element of the result out of the element it lies on and, bilinearly,
- * the nearest neighbour along each axis. GRAD: an invocation adds up what all results took from its element, in their order. W 4:
- * channels, and so elements, count in fours. TEXEL: reads texels, of four elements or (W 1) of one, and writes four elements.
+ * Images enlarged by whole factors. Forward, an invocation makes an element of the result out of
+ * the element it lies on and, bilinearly, the nearest neighbour along each axis. GRAD: an
+ * invocation adds up what all results took from its element, in their order. W 4: channels, and so
+ * elements, count in fours. TEXEL: reads texels, of four elements or (W 1) of one, and writes four
+ * elements.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -40,21 +42,25 @@ layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
 #define FROM(i) from[i]
 #endif
 
-/* Where result r of an element's `factor` results lies, from its middle, in steps of 1 / 2 factor. */
+/* Where result r of an element's `factor` results lies, from its middle, in steps of 1 / 2
+ * factor. */
 int from_middle(uint r, uint factor) { return 2 * int(r) + 1 - int(factor); }
 
-/* The neighbour on that side along an axis of n elements; at the end there is none but the element itself. */
+/* The neighbour on that side along an axis of n elements; at the end there is none but the element
+ * itself. */
 uint neighbour(uint at, int offset, uint n)
 {
     return offset < 0 ? at - uint(at > 0u) : at + uint(offset > 0 && at + 1u < n);
 }
 
 #ifdef GRAD
-/* The results that take from an element: its own and, bilinearly, those of its neighbours that lie on its side. */
+/* The results that take from an element: its own and, bilinearly, those of its neighbours that lie
+ * on its side. */
 uvec2 results_of(uint at, uint factor, uint n)
 {
     uint beyond = BILINEAR != 0u ? factor / 2u : 0u;
-    return uvec2(at * factor - (at > 0u ? beyond : 0u), (at + 1u) * factor + (at + 1u < n ? beyond : 0u));
+    return uvec2(at * factor - (at > 0u ? beyond : 0u),
+        (at + 1u) * factor + (at + 1u < n ? beyond : 0u));
 }
 
 /* How much result number `result` took from element `at`. */
@@ -71,7 +77,8 @@ float weight(uint result, uint at, uint factor, float per, uint n)
 VEC result_of(uint i)
 {
     uint pixel = rf_divide(i, p.channels_magic, p.channels_shift), channel = i - pixel * p.channels;
-    uint line = rf_divide(pixel, p.columns_magic, p.columns_shift), column = pixel - line * p.columns;
+    uint line = rf_divide(pixel, p.columns_magic, p.columns_shift),
+        column = pixel - line * p.columns;
     uint image = rf_divide(line, p.height_magic, p.height_shift), row = line - image * p.height;
     uvec2 ys = results_of(row, p.factor_y, p.height), xs = results_of(column, p.factor_x, p.width);
     uint first_line = image * p.height * p.factor_y, out_width = p.width * p.factor_x;
@@ -89,7 +96,8 @@ VEC result_of(uint i)
 /* Where the neighbour has no part, an infinity there makes no NaN. */
 VEC between(VEC own, VEC other, float t) { return t > 0.0 ? (1.0 - t) * own + t * other : own; }
 
-/* What a line of results is made of: two lines of the image, and how far it is on the way to the second. */
+/* A line of results is made of these: two lines of the image, and how far it is on the way to the
+ * second. */
 struct Line { uint own, other; float way; };
 
 Line line_of(uint out_line)
@@ -109,7 +117,8 @@ VEC result_in(Line line, uint out_column, uint channel)
     int right = from_middle(out_column - column * p.factor_x, p.factor_x);
     uint other_column = neighbour(column, right, p.width);
     float way = float(abs(right)) * p.per_x;
-    VEC own = between(result, FROM((line.own * p.width + other_column) * p.channels + channel), way);
+    VEC own = between(result, FROM((line.own * p.width + other_column) * p.channels + channel),
+        way);
     VEC other = between(FROM((line.other * p.width + column) * p.channels + channel),
                         FROM((line.other * p.width + other_column) * p.channels + channel), way);
     return between(own, other, line.way);
@@ -117,7 +126,8 @@ VEC result_in(Line line, uint out_column, uint channel)
 
 VEC result_of(uint i)
 {
-    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift), out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
+    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift),
+        out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
     return result_in(line_of(out_line), pixel - out_line * p.columns, i - pixel * p.channels);
 }
 
@@ -125,14 +135,16 @@ VEC result_of(uint i)
 /* Elements i to i + 3 of n; lines have four at least, so that these are of two lines at most. */
 vec4 four_of(uint i, uint n)
 {
-    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift), out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
+    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift),
+        out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
     uint length = p.columns * p.channels, end = (out_line + 1) * length;
     Line here = line_of(out_line), below = line_of(end < n ? out_line + 1 : out_line);
     vec4 v;
     [[unroll]] for (uint k = 0; k < 4; k++) {
         uint at = min(i + k, n - 1), column = at - (at < end ? end - length : end);
         pixel = rf_divide(column, p.channels_magic, p.channels_shift);
-        Line line = Line(at < end ? here.own : below.own, at < end ? here.other : below.other, at < end ? here.way : below.way);
+        Line line = Line(at < end ? here.own : below.own, at < end ? here.other : below.other,
+            at < end ? here.way : below.way);
         v[k] = result_in(line, pixel, column - pixel * p.channels);
     }
     return v;

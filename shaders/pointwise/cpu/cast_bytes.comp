@@ -20,7 +20,8 @@ vec4 four_of(uint w)
 /* Texels that follow each other go to lanes that do; all invocations take part in writing. */
 void main()
 {
-    const uint lane = gl_SubgroupInvocationID, first = (rf_invocation() - lane) * TEXELS + lane, n = p.count / 16u;
+    const uint lane = gl_SubgroupInvocationID, first = (rf_invocation() - lane) * TEXELS + lane,
+        n = p.count / 16u;
     uvec4 texel[TEXELS];
     [[unroll]] for (uint i = 0; i < TEXELS; i++)
         texel[i] = floatBitsToUint(texelFetch(x, int(min(first + i * gl_SubgroupSize, n - 1u))));

@@ -1,10 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of the places of a gather that take the same, in order: for devices on which one invocation is fast. Places are split
- * into parts, whose lists nobody else touches. CLEAR: lists without places. Otherwise an invocation makes the lists of a part
- * and begins with its last place, so that the first one becomes the head. FEW: one part, whose lists nobody has cleared; those
- * of choices without places hold anything afterwards. LANES: a subgroup makes the lists of a part, of a lane's width of places at
- * once: each looks first for what it takes among those after it there. */
+/* Lists of the places of a gather that take the same, in order: for devices on which one invocation
+ * is fast. Places are split into parts, whose lists nobody else touches. CLEAR: lists without
+ * places. Otherwise an invocation makes the lists of a part and begins with its last place, so that
+ * the first one becomes the head. FEW: one part, whose lists nobody has cleared; those of choices
+ * without places hold anything afterwards. LANES: a subgroup makes the lists of a part, of a lane's
+ * width of places at once: each looks first for what it takes among those after it there. */
 #extension GL_GOOGLE_include_directive : require
 #ifdef LANES
 #extension GL_EXT_control_flow_attributes : require
@@ -17,7 +18,8 @@
 layout(push_constant) uniform Push {
     uint count;                              /* of all places; CLEAR: of heads */
     uint places, places_magic, places_shift; /* of one batch */
-    uint first, choices, keys;               /* this dispatch has `choices` of them from `first` on, in all batches `keys` */
+    /* this dispatch has `choices` of them from `first` on, in all batches `keys` */
+    uint first, choices, keys;
     uint indices_offset;
     uint parts, part_size;                   /* in places */
 } p;
@@ -31,11 +33,12 @@ layout(std430, binding = 1) buffer Heads { uint heads[]; };
 #endif
 layout(std430, binding = 2) writeonly buffer Next { uint next[]; };
 
-/* Of a place: the number of its list in a part; `keys` where this dispatch has not got its choice. */
+/* The number of a place's list in a part; `keys` where this dispatch has not got its choice. */
 uint key_of(uint place)
 {
     const uint choice = indices[p.indices_offset + place] - p.first;
-    return choice < p.choices ? rf_divide(place, p.places_magic, p.places_shift) * p.choices + choice : p.keys;
+    return choice < p.choices ? rf_divide(place, p.places_magic, p.places_shift) * p.choices +
+        choice : p.keys;
 }
 
 void main()
@@ -79,7 +82,8 @@ void main()
         if (key == p.keys) continue;
         uint head = heads[at];
 #ifdef FEW
-        /* Whatever was there before cannot be a later place of this choice: such a place would have put its own number there. */
+        /* Whatever was there before cannot be a later place of this choice: such a place would have
+         * put its own number there. */
         if (head <= after || head > end || key_of(head - 1) != key) head = 0u;
 #endif
         next[after - 1] = head;

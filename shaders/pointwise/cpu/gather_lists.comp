@@ -1,10 +1,12 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dx [batch, outer, choices, inner]: the sum of dy [batch, outer, places, inner] over the places whose index [batch, places] is this
- * choice, in the order of the places, which stand in lists (gather_list.comp). An invocation has SPAN vectors of W elements of a row: what
- * a list holds is looked up once for all of them. They are `inner` apart, so that neighbours read and write neighbours. Without FEW
- * each choice has its invocations; with it, where places are fewer, each place has, of which the first of its choice adds and the
- * others rest: dx is zeros before. FEW takes lists of one part. */
+/* dx [batch, outer, choices, inner]: the sum of dy [batch, outer, places, inner] over the places
+ * whose index [batch, places] is this choice, in the order of the places, which stand in lists
+ * (gather_list.comp). An invocation has SPAN vectors of W elements of a row: what a list holds is
+ * looked up once for all of them. They are `inner` apart, so that neighbours read and write
+ * neighbours. Without FEW each choice has its invocations; with it, where places are fewer, each
+ * place has, of which the first of its choice adds and the others rest: dx is zeros before. FEW
+ * takes lists of one part. */
 #if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_vote : require
@@ -15,7 +17,8 @@
 
 layout(constant_id = 1) const uint CONTINUES = 0; /* whether dx holds the sum of places before */
 layout(push_constant) uniform Push {
-    uint count, inner, inner_magic, inner_shift, outer, outer_magic, outer_shift; /* inner: invocations for a row */
+    /* inner: invocations for a row */
+    uint count, inner, inner_magic, inner_shift, outer, outer_magic, outer_shift;
     uint places, places_magic, places_shift, choices, choices_magic, choices_shift;
     uint parts, keys;      /* lists of a choice; choices of all batches */
     uint first;            /* choice of this dispatch */
@@ -36,25 +39,32 @@ layout(binding = 4) uniform samplerBuffer next;
 #else
 layout(std430, binding = 0) readonly buffer Dy { VEC dy[]; };
 layout(std430, binding = 1) readonly buffer Indices { uint indices[]; };
-layout(std430, binding = 3) readonly buffer Heads { uint heads[]; }; /* of each key in each part: a place + 1, 0: none */
-layout(std430, binding = 4) readonly buffer Next { uint next[]; };   /* of each place: the next one + 1 */
+/* of each key in each part: a place + 1, 0: none */
+layout(std430, binding = 3) readonly buffer Heads { uint heads[]; };
+/* of each place: the next one + 1 */
+layout(std430, binding = 4) readonly buffer Next { uint next[]; };
 #define WORD(buffer, i) buffer[i]
 #endif
 
 #ifdef TEXEL
 void main()
 {
-    const uint t = rf_invocation(), item = min(t, p.count - 1); /* all invocations take part in writing */
-    const uint row = rf_divide(item, p.inner_magic, p.inner_shift), k = item - row * p.inner, pitch = p.inner * SPAN;
+    /* all invocations take part in writing */
+    const uint t = rf_invocation(), item = min(t, p.count - 1);
+    const uint row = rf_divide(item, p.inner_magic, p.inner_shift), k = item - row * p.inner,
+        pitch = p.inner * SPAN;
 #ifdef FEW
     const uint at = rf_divide(row, p.outer_magic, p.outer_shift), outer = row - at * p.outer;
-    const uint choice = WORD(indices, p.indices_offset + at) - p.first, batch = rf_divide(at, p.places_magic, p.places_shift);
+    const uint choice = WORD(indices, p.indices_offset + at) - p.first,
+        batch = rf_divide(at, p.places_magic, p.places_shift);
     const uint key = batch * p.choices + min(choice, p.choices - 1);
     const bool has = t < p.count && choice < p.choices && WORD(heads, key) == at + 1;
     const uint goal = p.dx_offset + (key + (batch * (p.outer - 1) + outer) * p.choices) * pitch + k;
 #else
-    const uint at = 0u, slab = rf_divide(row, p.choices_magic, p.choices_shift), choice = row - slab * p.choices;
-    const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift), outer = slab - batch * p.outer;
+    const uint at = 0u, slab = rf_divide(row, p.choices_magic, p.choices_shift),
+        choice = row - slab * p.choices;
+    const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift),
+        outer = slab - batch * p.outer;
     const uint key = batch * p.choices + choice, goal = p.dx_offset + row * pitch + k;
     const bool has = t < p.count;
 #endif
@@ -70,11 +80,13 @@ void main()
 #else
         uint after = WORD(heads, part * p.keys + key);
 #endif
-        /* All leave at once, after as many turns as the longest list has places. A loop that each leaves by itself takes one turn more,
-         * in which software devices do all the work for nobody. */
+        /* All leave at once, after as many turns as the longest list has places. A loop that each
+         * leaves by itself takes one turn more, in which software devices do all the work for
+         * nobody. */
         for (;;) {
             const bool counts = after != 0;
-            const uint place = counts ? after - 1 : at, from = p.dy_offset + (place + skipped) * pitch + k;
+            const uint place = counts ? after - 1 : at,
+                from = p.dy_offset + (place + skipped) * pitch + k;
             for (uint j = 0; j < SPAN; j++) {
                 const int low = int(2 * (from + j * p.inner));
                 const vec4 one = texelFetch(dy, low), other = texelFetch(dy, low + 1);
@@ -96,17 +108,21 @@ void main()
 {
     const uint t = rf_invocation();
     if (t >= p.count) return;
-    const uint row = rf_divide(t, p.inner_magic, p.inner_shift), k = t - row * p.inner, pitch = p.inner * SPAN;
+    const uint row = rf_divide(t, p.inner_magic, p.inner_shift), k = t - row * p.inner,
+        pitch = p.inner * SPAN;
 #ifdef FEW
     const uint at = rf_divide(row, p.outer_magic, p.outer_shift), outer = row - at * p.outer;
     const uint choice = WORD(indices, p.indices_offset + at) - p.first;
     if (choice >= p.choices) return;
-    const uint batch = rf_divide(at, p.places_magic, p.places_shift), key = batch * p.choices + choice;
+    const uint batch = rf_divide(at, p.places_magic, p.places_shift),
+        key = batch * p.choices + choice;
     if (WORD(heads, key) != at + 1) return;
     const uint goal = p.dx_offset + (key + (batch * (p.outer - 1) + outer) * p.choices) * pitch + k;
 #else
-    const uint slab = rf_divide(row, p.choices_magic, p.choices_shift), choice = row - slab * p.choices;
-    const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift), outer = slab - batch * p.outer;
+    const uint slab = rf_divide(row, p.choices_magic, p.choices_shift),
+        choice = row - slab * p.choices;
+    const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift),
+        outer = slab - batch * p.outer;
     const uint key = batch * p.choices + choice, goal = p.dx_offset + row * pitch + k;
 #endif
     const uint skipped = batch * (p.outer - 1) * p.places + outer * p.places;
@@ -115,7 +131,8 @@ void main()
     if (CONTINUES != 0u)
         for (uint j = 0; j < SPAN; j++) sum[j] = rf_unpack(dx[goal + j * p.inner]);
     for (uint part = 0; part < p.parts; part++)
-        for (uint after = WORD(heads, part * p.keys + key); after != 0; after = WORD(next, after - 1)) {
+        for (uint after = WORD(heads, part * p.keys + key); after != 0;
+            after = WORD(next, after - 1)) {
             const uint from = p.dy_offset + (after - 1 + skipped) * pitch + k;
             for (uint j = 0; j < SPAN; j++) {
                 sum[j].lo += rf_unpack(dy[from + j * p.inner]).lo;

@@ -1,10 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of images enlarged bilinearly by factors of at most MOST, for drivers that fetch texels at once: an invocation has one
- * texel of each pixel in a column of the image, of FOURS four channels, and walks down a strip of it. What it loads of a line of
- * results it adds up along the line, and that once to the element the line belongs to and once to that element's neighbour.
- * Loops test at their end: lavapipe would run the body of others once more.
+ * The gradient of images enlarged bilinearly by factors of at most MOST, for drivers that fetch
+ * texels at once: an invocation has one texel of each pixel in a column of the image, of FOURS four
+ * channels, and walks down a strip of it. Loads from a line of results it adds up along the line,
+ * and that once to the element the line belongs to and once to that element's neighbour. Loops test
+ * at their end: lavapipe would run the body of others once more.
  */
 #extension GL_EXT_control_flow_attributes : require
 #define MOST 4
@@ -28,25 +29,31 @@ layout(binding = 0) uniform samplerBuffer from;
 #endif
 layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
 
-/* How far from its element's middle result k lies, as a part of the way to the neighbour: so much of it is the neighbour's. */
+/* How far from its element's middle result k lies, as a part of the way to the neighbour: so much
+ * of it is the neighbour's. */
 #define WAY(k, factor) abs(float(2 * (k) + 1 - (factor)) / float(2 * (factor)))
 
-/* Beyond an end of the image, results are those of the element there once more, which took itself for the neighbour it lacks. */
+/* Beyond an end of the image, results are those of the element there once more, which took itself
+ * for the neighbour it lacks. */
 int mirrored(int at, int n) { return at < 0 ? -1 - at : at >= n ? 2 * n - 1 - at : at; }
 
 void main()
 {
-    const int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y), across = width * channels;
+    const int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y),
+        across = width * channels;
     const int strip = t / across, place = t - strip * across, column = place / channels;
-    const bool live = strip < strips; /* all invocations take part: those beyond the end go with the last strip */
+    /* all invocations take part: those beyond the end go with the last strip */
+    const bool live = strip < strips;
     const int begin = min(strip, strips - 1) * lines, end = min(begin + lines, height);
     const int pitch = across * FACTOR_X; /* of results */
     const int first = image * height * FACTOR_Y * pitch;
     int at[2 * MOST];
     [[unroll]] for (int k = 0; k < 2 * MOST; k++)
-        at[k] = mirrored(column * FACTOR_X + k - REACH, width * FACTOR_X) * channels + place - column * channels;
+        at[k] = mirrored(column * FACTOR_X + k - REACH, width * FACTOR_X) * channels + place -
+            column * channels;
     int line = begin - 1;
-    VEC whole = VEC(0.0), next = VEC(0.0); /* what the lines before gave to the element above `line`, and to that on it */
+    /* what the lines before gave to the element above `line`, and to that on it */
+    VEC whole = VEC(0.0), next = VEC(0.0);
     do {
         VEC above = VEC(0.0), own = VEC(0.0), below = VEC(0.0);
         [[unroll]] for (int j = 0; j < MOST; j++)
@@ -55,16 +62,19 @@ void main()
                 VEC along = VEC(0.0);
                 [[unroll]] for (int k = 0; k < 2 * MOST; k++)
                     if (k < FACTOR_X + 2 * REACH) {
-                        const int beyond = k < REACH ? k - REACH + FACTOR_X : k - REACH - FACTOR_X; /* of which neighbour's results */
+                        /* of which neighbour's results */
+                        const int beyond = k < REACH ? k - REACH + FACTOR_X : k - REACH - FACTOR_X;
                         const bool is_own = k >= REACH && k < REACH + FACTOR_X;
-                        along += (is_own ? 1.0 - WAY(k - REACH, FACTOR_X) : WAY(beyond, FACTOR_X)) * LOAD(row + at[k]);
+                        along += (is_own ? 1.0 - WAY(k - REACH, FACTOR_X) :
+                            WAY(beyond, FACTOR_X)) * LOAD(row + at[k]);
                     }
                 own += (1.0 - WAY(j, FACTOR_Y)) * along;
                 if (2 * j + 1 < FACTOR_Y) above += WAY(j, FACTOR_Y) * along;
                 if (2 * j + 1 > FACTOR_Y) below += WAY(j, FACTOR_Y) * along;
             }
         const int done = line - 1;
-        if (live && done >= begin && done < end) to[(image * height + done) * across + place] = whole + above;
+        if (live && done >= begin && done < end) to[(image * height + done) * across + place] =
+            whole + above;
         whole = next + own;
         next = below;
         line++;

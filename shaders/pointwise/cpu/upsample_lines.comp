@@ -1,9 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Enlarged images along lines, for drivers that fetch texels at once: an invocation has eight neighbouring results of all lines that some
- * lines of the image become. It makes them between columns once for each line of the image, of which the last three stay in registers, and
- * then between those. PIECE of the eight are of one pixel for sure: 8 (of so many channels or a multiple), 4, or 1.
+ * Enlarged images along lines, for drivers that fetch texels at once: an invocation has eight
+ * neighbouring results of all lines that some lines of the image become. It makes them between
+ * columns once for each line of the image, of which the last three stay in registers, and then
+ * between those. PIECE of the eight are of one pixel for sure: 8 (of so many channels or a
+ * multiple), 4, or 1.
  */
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
@@ -11,7 +13,8 @@
 #include "include/wide.glsl"
 #include "include/division.glsl"
 
-/* Along each axis: whether results lie between two elements, and whether one of them lies in the middle of its own. */
+/* Along each axis: whether results lie between two elements, and whether one of them lies in the
+ * middle of its own. */
 const uint REPEATED = 0u, BETWEEN = 1u, BETWEEN_OR_MIDDLE = 2u;
 layout(constant_id = 1) const uint LINES = REPEATED;
 layout(constant_id = 2) const uint COLUMNS = REPEATED;
@@ -19,7 +22,8 @@ layout(constant_id = 3) const uint FACTOR_Y = 2;
 layout(push_constant) uniform Push {
     uint images;
     uint height, width, strips, strip; /* of an image, and lines of a strip */
-    uint line, line_magic, line_shift;             /* eights of a line of results and the division by them */
+    /* eights of a line of results and the division by them */
+    uint line, line_magic, line_shift;
     uint channels, channels_magic, channels_shift; /* pieces of a pixel */
     uint factor_x, factor_x_magic, factor_x_shift;
     float per_y, per_x; /* 1 / 2 factors */
@@ -27,7 +31,8 @@ layout(push_constant) uniform Push {
 layout(binding = 0) uniform samplerBuffer from;
 layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
 
-/* Where result r of an element's `factor` results lies, from its middle, in steps of 1 / 2 factor. */
+/* Where result r of an element's `factor` results lies, from its middle, in steps of 1 / 2
+ * factor. */
 int from_middle(uint r, uint factor) { return 2 * int(r) + 1 - int(factor); }
 
 /* In the middle the neighbour has no part, and an infinity there makes no NaN. */
@@ -46,16 +51,20 @@ Reg between(uint kind, Reg own, Reg other, float t)
     return Reg(between(kind, own.lo, other.lo, t), between(kind, own.hi, other.hi, t));
 }
 
-/* Pieces of a line of the image, and how far a piece of results is on the way from the first to the second. */
+/* Pieces of a line of the image, and how far a piece of results is on the way from the first to the
+ * second. */
 struct Piece { uint own, other; float way; };
 
 Piece piece_of(uint at)
 {
-    const uint out_column = rf_divide(at, channels_magic, channels_shift), channel = at - out_column * channels;
-    const uint column = rf_divide(out_column, factor_x_magic, factor_x_shift), own = column * channels + channel;
+    const uint out_column = rf_divide(at, channels_magic, channels_shift),
+        channel = at - out_column * channels;
+    const uint column = rf_divide(out_column, factor_x_magic, factor_x_shift),
+        own = column * channels + channel;
     if (COLUMNS == REPEATED) return Piece(own, own, 0.0);
     const int right = from_middle(out_column - column * factor_x, factor_x);
-    const uint before = column > 0u ? own - channels : own, behind = column + 1u < width ? own + channels : own;
+    const uint before = column > 0u ? own - channels : own,
+        behind = column + 1u < width ? own + channels : own;
     return Piece(own, right < 0 ? before : right > 0 ? behind : own, float(abs(right)) * per_x);
 }
 
@@ -66,9 +75,10 @@ Piece piece_of(uint at)
 #else
 #define FETCH(at) texelFetch(from, int(at)).x
 #endif
-#define MADE(i)                                                                                                        \
-    (COLUMNS == REPEATED ? FETCH(begin + piece[i].own)                                                                 \
-                         : between(COLUMNS, FETCH(begin + piece[i].own), FETCH(begin + piece[i].other), piece[i].way))
+#define MADE(i)                                                                                    \
+    (COLUMNS == REPEATED ? FETCH(begin + piece[i].own)                                             \
+                         : between(COLUMNS, FETCH(begin + piece[i].own),                           \
+                             FETCH(begin + piece[i].other), piece[i].way))
 
 Reg results_in(uint begin, Piece piece[8 / PIECE])
 {
@@ -81,12 +91,15 @@ Reg results_in(uint begin, Piece piece[8 / PIECE])
 #endif
 }
 
-/* All invocations take part throughout: those beyond the end go with the last one. Loops test at their end, since lavapipe would run the
- * body of others once more, and read no push constants, which it would look up lane by lane there. */
+/* All invocations take part throughout: those beyond the end go with the last one. Loops test at
+ * their end, since lavapipe would run the body of others once more, and read no push constants,
+ * which it would look up lane by lane there. */
 void main()
 {
-    const uint t = gl_GlobalInvocationID.x, n = strips * line, item = min(t, n - 1u), part = rf_divide(item, line_magic, line_shift);
-    const uint eight = item - part * line, first = part * strip, last = height - 1u, lines = strip, pitch = line;
+    const uint t = gl_GlobalInvocationID.x, n = strips * line, item = min(t, n - 1u),
+        part = rf_divide(item, line_magic, line_shift);
+    const uint eight = item - part * line, first = part * strip, last = height - 1u, lines = strip,
+        pitch = line;
     const uint image_line = gl_WorkGroupID.y * height, from_pitch = width * channels;
     const float per_turn = per_y;
     Piece piece[8 / PIECE];

@@ -1,11 +1,13 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dx [batch, outer, choices, inner]: the sum of dy [batch, outer, places, inner] over the places whose index [batch, places] is this
- * choice; W neighbours a vector. A workgroup has a few choices and up to `columns` vectors of their rows. It reads all indices and
- * marks in shared memory, for each of its choices, the places that take it: a bit each. Marks are set in any order and read in the
- * order of the places, so sums are the same bits each time. Choices of few places are added side by side, each by `columns`
- * invocations; for one of many places all invocations share the places, and the sums of these slices are added in pairs.
+ * dx [batch, outer, choices, inner]: the sum of dy [batch, outer, places, inner] over the places
+ * whose index [batch, places] is this choice; W neighbours a vector. A workgroup has a few choices
+ * and up to `columns` vectors of their rows. It reads all indices and marks in shared memory, for
+ * each of its choices, the places that take it: a bit each. Marks are set in any order and read in
+ * the order of the places, so sums are the same bits each time. Choices of few places are added
+ * side by side, each by `columns` invocations; for one of many places all invocations share the
+ * places, and the sums of these slices are added in pairs.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -16,7 +18,8 @@ layout(push_constant) uniform Push {
     uint outer, choices, places, inner; /* inner: in vectors */
     uint rows, columns;                 /* of a workgroup: choices; vectors, a power of two */
     uint words, heads;                  /* of marks for a choice; of marks of these words */
-    uint first, adds;                   /* first choice of this dispatch; whether dx holds the sum of places before */
+    /* first choice of this dispatch; whether dx holds the sum of places before */
+    uint first, adds;
     uint dy_offset, indices_offset, dx_offset;
 } p;
 
@@ -53,7 +56,8 @@ void mark_places(uint lane, uint rows, uint low, uint from)
     barrier();
     for (uint first = lane; first < p.places; first += 8 * LANES) {
         uint taken[8];
-        [[unroll]] for (uint j = 0; j < 8; j++) taken[j] = indices[from + min(first + j * LANES, p.places - 1)];
+        [[unroll]] for (uint j = 0; j < 8; j++) taken[j] =
+            indices[from + min(first + j * LANES, p.places - 1)];
         [[unroll]] for (uint j = 0; j < 8; j++) {
             uint place = first + j * LANES, row = taken[j] - low;
             if (place < p.places && row < rows) {
@@ -83,7 +87,8 @@ VEC add_few(VEC sum, uint row, uint from)
     uint count = counts[row];
     for (uint i = 0; i < count; i += 4) {
         VEC v[4];
-        [[unroll]] for (uint j = 0; j < 4; j++) v[j] = DY(from + few_places[row * FEW + min(i + j, count - 1)] * p.inner);
+        [[unroll]] for (uint j = 0; j < 4; j++) v[j] =
+            DY(from + few_places[row * FEW + min(i + j, count - 1)] * p.inner);
         [[unroll]] for (uint j = 0; j < 4; j++)
             if (i + j < count) sum += v[j];
     }
@@ -114,15 +119,19 @@ VEC add_slice(uint row, uint slice, uint slices, uint from)
 
 void main()
 {
-    const uint id = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+    const uint id = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x,
+        lane = gl_LocalInvocationID.x;
     if (id >= p.groups) return;
-    const uint block = id / p.column_blocks, slab = block / p.row_blocks, first_row = (block - slab * p.row_blocks) * p.rows;
-    const uint rows = min(p.rows, p.choices - first_row), slice = lane / p.columns, slices = LANES / p.columns;
+    const uint block = id / p.column_blocks, slab = block / p.row_blocks,
+        first_row = (block - slab * p.row_blocks) * p.rows;
+    const uint rows = min(p.rows, p.choices - first_row), slice = lane / p.columns,
+        slices = LANES / p.columns;
     const uint column = (id - block * p.column_blocks) * p.columns + lane % p.columns;
     mark_places(lane, rows, p.first + first_row, p.indices_offset + slab / p.outer * p.places);
     if (lane < rows && counts[lane] <= FEW) list_places(lane);
     barrier();
-    const uint from = p.dy_offset + slab * p.places * p.inner + column, to = p.dx_offset + (slab * p.choices + first_row) * p.inner + column;
+    const uint from = p.dy_offset + slab * p.places * p.inner + column,
+        to = p.dx_offset + (slab * p.choices + first_row) * p.inner + column;
     if (column < p.inner)
         for (uint row = slice; row < rows; row += slices) {
             if (counts[row] > FEW) continue;

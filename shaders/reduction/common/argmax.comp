@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the first maximum of each row is: one invocation a row, or (GROUP) one workgroup. With ACCURACY_CLASSES or
+// Where the first maximum of each row is: one invocation a row, or (GROUP) one workgroup. With
+// ACCURACY_CLASSES or
 // ACCURACY_ONE_HOT, whether that is where the label points.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -21,7 +22,7 @@ layout(push_constant) uniform Push { uint rows, columns; };
 #ifdef GROUP
 shared int places[MAX_GROUP];
 
-// Of all candidates the one that none beats; of equals the first.
+// The candidate that none beats; the first among equals.
 int first_of(float best, int at)
 {
     const uint lane = gl_LocalInvocationID.x;
@@ -48,19 +49,19 @@ int first_of(float best, int at)
 }
 #endif
 
-#define FIRST_MAXIMUM(name, values)                                                                                    \
-    int name(uint base)                                                                                                \
-    {                                                                                                                  \
-        float best = values[base];                                                                                     \
-        int at = 0;                                                                                                    \
-        for (uint c = FIRST; c < columns; c += STEP) {                                                                 \
-            const float v = values[base + c];                                                                          \
-            if (rf_exceeds(v, best)) {                                                                                      \
-                best = v;                                                                                              \
-                at = int(c);                                                                                           \
-            }                                                                                                          \
-        }                                                                                                              \
-        return first_of(best, at);                                                                                     \
+#define FIRST_MAXIMUM(name, values)                                                                \
+    int name(uint base)                                                                            \
+    {                                                                                              \
+        float best = values[base];                                                                 \
+        int at = 0;                                                                                \
+        for (uint c = FIRST; c < columns; c += STEP) {                                             \
+            const float v = values[base + c];                                                      \
+            if (rf_exceeds(v, best)) {                                                             \
+                best = v;                                                                          \
+                at = int(c);                                                                       \
+            }                                                                                      \
+        }                                                                                          \
+        return first_of(best, at);                                                                 \
     }
 FIRST_MAXIMUM(first_maximum, x)
 #ifdef ACCURACY_ONE_HOT

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums down the columns of [rows, columns], W columns an invocation, over a slice of the rows. batch_total.comp puts slices together.
+// Sums down the columns of [rows, columns], W columns an invocation, over a slice of the rows.
+// batch_total.comp puts slices together.
 //   without a definition: of x, to its sum, its mean, and the sum of squared deviations from that
-//   PRODUCTS: to the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU behind the normalization leaves of dy
-//   JOINED: the workgroup that comes last puts slices together (reduce_whole.glsl); AVERAGES as in batch_total.glsl
+//   PRODUCTS: to the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU
+//   behind the normalization leaves of dy
+//   JOINED: the workgroup that comes last puts slices together (reduce_whole.glsl); AVERAGES as in
+//   batch_total.glsl
 // Tensors may be stored in 16 bits, but not with TEXEL, which reads through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -76,7 +79,8 @@ void sum_slice(uint t)
         offset = shift[column];
     }
     for (; left >= 4; left -= 4, at += 4 * step) {
-        const VEC xa = X(at) - centre, xb = X(at + step) - centre, xc = X(at + 2 * step) - centre, xd = X(at + 3 * step) - centre;
+        const VEC xa = X(at) - centre, xb = X(at + step) - centre, xc = X(at + 2 * step) - centre,
+            xd = X(at + 3 * step) - centre;
         VEC a = DY(at), b = DY(at + step), c = DY(at + 2 * step), d = DY(at + 3 * step);
         if (RELU != 0u) {
             a = rf_relu_grad(a, xa * factor + offset);
@@ -97,7 +101,8 @@ void sum_slice(uint t)
     lists[to] = product;
     lists[list + to] = sum;
 #else
-    // Deviations from the first row are small where the mean is large: little is lost when its square is taken off.
+    // Deviations from the first row are small where the mean is large: little is lost when its
+    // square is taken off.
     const VEC origin = X(at);
     VEC sum = VEC(0), deviation = VEC(0), squares = VEC(0);
     for (; left >= 4; left -= 4, at += 4 * step) {

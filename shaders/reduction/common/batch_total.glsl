@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts together what batch_sums.comp found in slices of the rows, for one column or, where TOTAL is vec4, four: mean and variance by the
-// formula of Chan, Golub and LeVeque (1979), with AVERAGES also what normalization makes of them, or (PRODUCTS) from two sums what its
-// gradient has for each channel. Includers have lists[], with PRODUCTS scale[] and with AVERAGES the constant SCALED, and push constants
+// Puts together what batch_sums.comp found in slices of the rows, for one column or, where TOTAL is
+// vec4, four: mean and variance by the
+// formula of Chan, Golub and LeVeque (1979), with AVERAGES also what normalization makes of them,
+// or (PRODUCTS) from two sums what its
+// gradient has for each channel. Includers have lists[], with PRODUCTS scale[] and with AVERAGES
+// the constant SCALED, and push constants
 // epsilon, keep and take. Bindings begin at TOTAL_BINDING.
 #ifndef RF_BATCH_TOTAL_GLSL
 #define RF_BATCH_TOTAL_GLSL
@@ -17,9 +20,11 @@ layout(std430, binding = TOTAL_BINDING + 4) readonly buffer Variance { TOTAL var
 #ifdef AVERAGES
 layout(std430, binding = TOTAL_BINDING + 2) writeonly buffer ScaleOut { TOTAL scale_out[]; };
 layout(std430, binding = TOTAL_BINDING + 3) writeonly buffer NextMean { TOTAL next_mean[]; };
-layout(std430, binding = TOTAL_BINDING + 4) writeonly buffer NextVariance { TOTAL next_variance[]; };
+layout(std430, binding = TOTAL_BINDING + 4) writeonly buffer NextVariance { TOTAL next_variance[];
+    };
 layout(std430, binding = TOTAL_BINDING + 5) readonly buffer AverageMean { TOTAL average_mean[]; };
-layout(std430, binding = TOTAL_BINDING + 6) readonly buffer AverageVariance { TOTAL average_variance[]; };
+layout(std430, binding = TOTAL_BINDING + 6) readonly buffer AverageVariance {
+    TOTAL average_variance[]; };
 layout(std430, binding = TOTAL_BINDING + 7) readonly buffer Gamma { TOTAL gamma[]; };
 #endif
 
@@ -40,11 +45,13 @@ void total_column(uint column, uint step, uint rows, uint slice_length, uint sli
     fourth[column] = per_row * sum;
 #else
     // All slices but the last have the same length. Distances are from the first one's mean.
-    const float all = float(rows), length = float(slice_length), last = float(rows - (slices - 1) * slice_length);
+    const float all = float(rows), length = float(slice_length),
+        last = float(rows - (slices - 1) * slice_length);
     const TOTAL origin = lists[list + column];
     TOTAL away = TOTAL(0), squares = TOTAL(0);
     for (uint at = column; at < list; at += step) {
-        const TOTAL distance = lists[list + at] - origin, part = distance * (at + step < list ? length : last);
+        const TOTAL distance = lists[list + at] - origin,
+            part = distance * (at + step < list ? length : last);
         away += part;
         squares += lists[2 * list + at] + distance * part;
     }

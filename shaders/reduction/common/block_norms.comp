@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of squares over blocks of BLOCK elements; -DLAMB: of parameters and of LAMB's step. A workgroup of LANES sums one block:
-// each lane what stands LANES apart, a tree in shared memory the sums of the lanes. Both sizes are fixed, and `precise`
+// Sums of squares over blocks of BLOCK elements; -DLAMB: of parameters and of LAMB's step. A
+// workgroup of LANES sums one block:
+// each lane what stands LANES apart, a tree in shared memory the sums of the lanes. Both sizes are
+// fixed, and `precise`
 // keeps the compiler from contracting, so that the order of additions is the same everywhere.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -15,7 +17,8 @@ layout(std430, binding = 0) readonly buffer Param { float param[]; };
 layout(std430, binding = 1) readonly buffer M { float m[]; };
 layout(std430, binding = 2) readonly buffer V { float v[]; };
 layout(std430, binding = 3) readonly buffer Hyper {
-    float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2, epsilon;
+    float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2,
+        epsilon;
 } h;
 layout(std430, binding = 4) writeonly buffer Sums { float sums[]; };
 // Where the first element of each tensor stands in what is bound.
@@ -25,7 +28,8 @@ SUM squares(uint at)
 {
     const float x = param[param_base + at];
     // As in update.comp.
-    precise float u = (m[m_base + at] * h.correction_1) / (sqrt(v[v_base + at] * h.correction_2) + h.epsilon) +
+    precise float u = (m[m_base + at] * h.correction_1) /
+        (sqrt(v[v_base + at] * h.correction_2) + h.epsilon) +
                       h.weight_decay * x;
     precise SUM both = vec2(x * x, u * u);
     return both;
@@ -62,10 +66,12 @@ void main()
     if (block >= blocks) return;
     const uint lane = gl_LocalInvocationID.x;
     precise SUM sum = SUM(0);
-    // Four loads are under way at once. What is not there adds 0, which changes no sum of squares.
+    // Four loads are under way at once. Elements beyond the end add 0, which changes no sum of
+    // squares.
     for (uint i = lane; i < BLOCK; i += 4 * LANES) {
         SUM four[4];
-        [[unroll]] for (uint k = 0; k < 4; k++) four[k] = squares(min(block * BLOCK + i + k * LANES, count - 1));
+        [[unroll]] for (uint k = 0; k < 4; k++) four[k] =
+            squares(min(block * BLOCK + i + k * LANES, count - 1));
         [[unroll]] for (uint k = 0; k < 4; k++)
             sum += block * BLOCK + i + k * LANES < count ? four[k] : SUM(0);
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy of each row, or (GRAD) its gradient, or (GRAD, WITH_LOSS) both; labels are one class number a row or (DENSE) a weight for each class.
-// Predictions are logits, or probabilities, which are normalised and clipped; they, weights and gradients may be stored in 16 bits,
-// gradients where rows have even lengths. One invocation a row, or (GROUP) one workgroup. TOTAL: one workgroup takes all rows, one an invocation at a time, and adds up their losses.
+// Cross-entropy of each row, or (GRAD) its gradient, or (GRAD, WITH_LOSS) both; labels are one
+// class number a row or (DENSE) a weight for each class.
+// Predictions are logits, or probabilities, which are normalised and clipped; they, weights and
+// gradients may be stored in 16 bits,
+// gradients where rows have even lengths. One invocation a row, or (GROUP) one workgroup. TOTAL:
+// one workgroup takes all rows, one an invocation at a time, and adds up their losses.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "row_group.glsl"
@@ -37,7 +40,8 @@ const uint MAX_LOCAL = 64;
 shared float sums[MAX_LOCAL];
 #endif
 layout(push_constant) uniform Push { uint rows, columns; float numerator; };
-layout(constant_id = 2) const uint DLOSS = 0; // a number for each row, 1: one for all, 2: numerator by it
+// a number for each row, 1: one for all, 2: numerator by it
+layout(constant_id = 2) const uint DLOSS = 0;
 #else
 #define WITH_LOSS
 layout(std430, binding = 2) writeonly buffer Loss { float loss[]; };
@@ -53,18 +57,18 @@ float log_of_clipped(float q) { return rf_keep_nan(log(clamp(q, LOW, HIGH)), q);
 
 #ifdef GRAD
 // The gradient of each column c of a row, or of two columns at a time.
-#define PUT_ROW(gradient)                                                                                              \
-    if (!RF_NARROW(3)) {                                                                                               \
-        for (uint c = FIRST; c < columns; c += STEP) dx[base + c] = gradient;                                          \
-    } else {                                                                                                           \
-        for (uint pair = FIRST; 2 * pair < columns; pair += STEP) {                                                    \
-            vec4 both = vec4(0.0);                                                                                     \
-            for (uint i = 0; i < 2; i++) {                                                                             \
-                const uint c = 2 * pair + i;                                                                           \
-                both[i] = gradient;                                                                                    \
-            }                                                                                                          \
-            dx_words[base / 2 + pair] = rf_narrow(RF_STORED_TYPE, both).x;                                             \
-        }                                                                                                              \
+#define PUT_ROW(gradient)                                                                          \
+    if (!RF_NARROW(3)) {                                                                           \
+        for (uint c = FIRST; c < columns; c += STEP) dx[base + c] = gradient;                      \
+    } else {                                                                                       \
+        for (uint pair = FIRST; 2 * pair < columns; pair += STEP) {                                \
+            vec4 both = vec4(0.0);                                                                 \
+            for (uint i = 0; i < 2; i++) {                                                         \
+                const uint c = 2 * pair + i;                                                       \
+                both[i] = gradient;                                                                \
+            }                                                                                      \
+            dx_words[base / 2 + pair] = rf_narrow(RF_STORED_TYPE, both).x;                         \
+        }                                                                                          \
     }
 
 #ifdef DENSE
@@ -141,7 +145,8 @@ float row_make(uint row)
     for (uint c = FIRST; c < columns; c += STEP) {
         const float l = WEIGHT(base + c), v = X(base + c);
         // A class of weight 0 has no part in the loss even where its logarithm is infinite.
-        if (l != 0.0) result -= l * (FROM_LOGITS ? v - shift - log_total : log_of_clipped(v * scale));
+        if (l != 0.0) result -= l * (FROM_LOGITS ? v - shift - log_total :
+            log_of_clipped(v * scale));
     }
     result = rf_row_sum(result);
     if (FIRST == 0) loss[row] = result;

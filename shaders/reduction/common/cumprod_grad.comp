@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient of cumulative products along rows. An element's is the product of those before it times what follows: with u, from
-// the other end, dy + x * u of the next element (of exclusive products), or x * (dy + u). Both factors keep exponents of their
-// own, and only what they make together has to be a float. Rows are cut into blocks of one invocation each, in the order of
-// the products: TOTALS makes what a block is for those before it and behind it, and then each walks its own both ways.
+// Gradient of cumulative products along rows. An element's is the product of those before it times
+// what follows: with u, from
+// the other end, dy + x * u of the next element (of exclusive products), or x * (dy + u). Both
+// factors keep exponents of their
+// own, and only what they make together has to be a float. Rows are cut into blocks of one
+// invocation each, in the order of
+// the products: TOTALS makes what a block is for those before it and behind it, and then each walks
+// its own both ways.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "exponents.glsl"
@@ -18,7 +22,8 @@ layout(std430, binding = 3) buffer Kept { int kept[]; };
 #endif
 layout(push_constant) uniform Push { uint rows, columns, blocks, block_len, exclusive, reverse; };
 
-// `kept` holds for each row a product and a sum of every block, then the products before every element.
+// `kept` holds for each row a product and a sum of every block, then the products before every
+// element.
 #define WORDS (4 * blocks + 2 * columns)
 
 void keep(uint at, Wide a)
@@ -51,7 +56,8 @@ void main()
     const uint start = block * block_len, len = min(block_len, columns - start);
     const uint totals = WORDS * row, products = totals + 4 * blocks;
     // Element i of the block is at first + i * step.
-    const uint first = row * columns + (reverse != 0 ? columns - 1 - start : start), step = reverse != 0 ? ~0u : 1u;
+    const uint first = row * columns + (reverse != 0 ? columns - 1 - start : start),
+        step = reverse != 0 ? ~0u : 1u;
     Wide product = Wide(1.0, 0), u = Wide(0.0, 0);
 #if defined(TOTALS)
     for (uint i = len; i > 0; i--) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer or (RMS) root mean square normalisation of rows, or (GRAD) the gradient of x. The variance is the mean of squares of
-// centred values. One invocation a row; VEC4: four columns at a time, in types of 16 bits, too, or with TEXEL through texel
+// Layer or (RMS) root mean square normalisation of rows, or (GRAD) the gradient of x. The variance
+// is the mean of squares of
+// centred values. One invocation a row; VEC4: four columns at a time, in types of 16 bits, too, or
+// with TEXEL through texel
 // buffers; GROUP: one workgroup a row, and LANES: some lanes of a subgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -34,7 +36,7 @@ layout(constant_id = 2) const bool SCALE = true;
 layout(constant_id = 3) const bool CENTER = true;
 layout(push_constant) uniform Push { uint rows, columns; float epsilon; };
 
-// What there is no gamma or beta for is bound to other inputs, which are not read.
+// Where there is no gamma or beta, other inputs are bound, which are not read.
 #ifdef GRAD
 #ifdef STORED
 RF_STORED4(0, dy, readonly)
@@ -98,18 +100,20 @@ layout(std430, binding = 5) writeonly buffer OutputInverse { float inverse_of[];
 #define PUT(tensor, i, v) tensor[i] = v;
 #endif
 
-// Sums `term`, which depends on the column c, in blocks of 64: the rounding error of one long sum would show.
-#define SUM(total, term)                                                                                               \
-    for (uint block = FIRST; block < n; block += 64 * STEP) {                                                          \
-        T part = T(0.0);                                                                                               \
-        for (uint c = block; c < min(block + 64 * STEP, n); c += STEP) part += term;                                   \
-        total += part;                                                                                                 \
+// Sums `term`, which depends on the column c, in blocks of 64: the rounding error of one long sum
+// would show.
+#define SUM(total, term)                                                                           \
+    for (uint block = FIRST; block < n; block += 64 * STEP) {                                      \
+        T part = T(0.0);                                                                           \
+        for (uint c = block; c < min(block + 64 * STEP, n); c += STEP) part += term;               \
+        total += part;                                                                             \
     }
 
 void main()
 {
 #ifdef TEXEL
-    const bool live = rf_row() < rows; // all invocations take part: those beyond the end go with the last row
+    // all invocations take part: those beyond the end go with the last row
+    const bool live = rf_row() < rows;
     const uint row = min(rf_row(), rows - 1);
 #else
     const bool live = true;
@@ -127,7 +131,8 @@ void main()
     const float level = RMS ? 0.0 : ALL_SUM(sum) / count;
     SUM(product, SCALED(c) * NORMAL(c))
     const float slope = ALL_SUM(product) / count;
-    for (uint c = FIRST; c < n; c += STEP) PUT(dx, base + c, inverse * (SCALED(c) - level - NORMAL(c) * slope))
+    for (uint c = FIRST; c < n; c += STEP) PUT(dx, base + c,
+        inverse * (SCALED(c) - level - NORMAL(c) * slope))
 #else
     T sum = T(0.0), squares = T(0.0);
     if (!RMS) SUM(sum, AT(x, base + c))

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds weighted values to a metric's state by Neumaier's compensated summation (A. Neumaier, "Rundungsfehleranalyse einiger
-// Verfahren zur Summation endlicher Summen", ZAMM 54, 1974). One workgroup for each column: each invocation adds up a run of
-// rows, the first one adds up theirs. Where there are many, halves of them take over the others' before.
+// Adds weighted values to a metric's state by Neumaier's compensated summation (A. Neumaier,
+// "Rundungsfehleranalyse einiger
+// Verfahren zur Summation endlicher Summen", ZAMM 54, 1974). One workgroup for each column: each
+// invocation adds up a run of
+// rows, the first one adds up theirs. Where there are many, halves of them take over the others'
+// before.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
 #include "include/scalar_math.glsl"
 
-layout(std430, binding = 0) buffer State { float state[]; }; // of each column: total, compensation, weight, compensation
+// of each column: total, compensation, weight, compensation
+layout(std430, binding = 0) buffer State { float state[]; };
 layout(std430, binding = 1) readonly buffer X { float x[]; };
 #ifdef WEIGHTED
 layout(std430, binding = 2) readonly buffer W { float w[]; };
 #endif
-layout(push_constant) uniform Push { uint count, columns, halves; }; // half of the invocations, or 0
+// half of the invocations, or 0
+layout(push_constant) uniform Push { uint count, columns, halves; };
 
 shared float totals[128], rests[128], weights[128], weight_rests[128];
 
-// Without `precise` a compiler may cancel the compensation away. An infinite sum has none: infinity less infinity is NaN.
+// Without `precise` a compiler may cancel the compensation away. An infinite sum has none: infinity
+// less infinity is NaN.
 void add(inout float total, inout float rest, float v)
 {
     precise const float sum = total + v;

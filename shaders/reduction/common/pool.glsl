@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pooling kernels share: sizes, and the place of an invocation in an image of rows x columns x channels. Workgroups
+// What the pooling kernels share: sizes, and the place of an invocation in an image of rows x
+// columns x channels. Workgroups
 // run along one image in x and over images in y. VEC4: sizes, channels and elements count in fours.
 #ifndef RF_POOL_GLSL
 #define RF_POOL_GLSL
@@ -9,7 +10,8 @@
 
 layout(local_size_x_id = 0) in;
 #ifdef FIXED
-// Window and stride are part of the pipeline, so that loops have fixed lengths and divisions are multiplications. Zeros leave them to the
+// Window and stride are part of the pipeline, so that loops have fixed lengths and divisions are
+// multiplications. Zeros leave them to the
 // push constants: a driver that unrolls a loop over a large window runs out of registers.
 layout(constant_id = 1) const int fixed_window_height = 0;
 layout(constant_id = 2) const int fixed_window_width = 0;
@@ -41,43 +43,50 @@ layout(constant_id = 4) const int fixed_stride_width = 0;
 #define OR(a, b) ((a) || (b))
 #endif
 
-// A tensor that is read, and an element of it. TEXEL, which goes with VEC4: through a texel buffer. With VEC4 all tensors may be stored
+// A tensor that is read, and an element of it. TEXEL, which goes with VEC4: through a texel buffer.
+// With VEC4 all tensors may be stored
 // in 16 bits; their texels hold two fours.
 #ifdef VEC4
 layout(constant_id = 5) const uint TYPE = 0;
 #endif
 #ifdef TEXEL
 #define POOL_INPUT(number, block, name) layout(binding = number) uniform samplerBuffer name;
-#define POOL_READ(name, i) (TYPE == 0u ? texelFetch(name, i) : rf_half_texel(texelFetch(name, (i) >> 1), i))
-vec4 rf_half_texel(vec4 texel, int i) { return rf_widen(TYPE, floatBitsToUint((i & 1) == 0 ? texel.xy : texel.zw)); }
+#define POOL_READ(name, i) (TYPE == 0u ? texelFetch(name, i) : \
+    rf_half_texel(texelFetch(name, (i) >> 1), i))
+vec4 rf_half_texel(vec4 texel, int i) { return rf_widen(TYPE,
+    floatBitsToUint((i & 1) == 0 ? texel.xy : texel.zw)); }
 #elif defined(VEC4)
-#define POOL_INPUT(number, block, name)                                                                                \
-    layout(std430, binding = number) readonly buffer block { vec4 name[]; };                                           \
+#define POOL_INPUT(number, block, name)                                                            \
+    layout(std430, binding = number) readonly buffer block { vec4 name[]; };                       \
     layout(std430, binding = number) readonly buffer block##Halves { uvec2 name##_h[]; };
 #define POOL_READ(name, i) (TYPE == 0u ? name[i] : rf_widen(TYPE, name##_h[i]))
 #else
-#define POOL_INPUT(number, block, name) layout(std430, binding = number) readonly buffer block { float name[]; };
+#define POOL_INPUT(number, block, name) layout(std430, \
+    binding = number) readonly buffer block { float name[]; };
 #define POOL_READ(name, i) name[i]
 #endif
 // The one that is written.
 #ifdef VEC4
-#define POOL_OUTPUT(number, name)                                                                                      \
-    layout(std430, binding = number) writeonly buffer Output { vec4 name[]; };                                         \
+#define POOL_OUTPUT(number, name)                                                                  \
+    layout(std430, binding = number) writeonly buffer Output { vec4 name[]; };                     \
     layout(std430, binding = number) writeonly buffer OutputHalves { uvec2 name##_h[]; };
-#define POOL_WRITE(name, i, value)                                                                                     \
-    {                                                                                                                  \
-        if (TYPE == 0u) name[i] = value;                                                                               \
-        else name##_h[i] = rf_narrow(TYPE, value);                                                                     \
+#define POOL_WRITE(name, i, value)                                                                 \
+    {                                                                                              \
+        if (TYPE == 0u) name[i] = value;                                                           \
+        else name##_h[i] = rf_narrow(TYPE, value);                                                 \
     }
 #else
-#define POOL_OUTPUT(number, name) layout(std430, binding = number) writeonly buffer Output { float name[]; };
+#define POOL_OUTPUT(number, name) layout(std430, binding = number) writeonly buffer Output { \
+    float name[]; };
 #define POOL_WRITE(name, i, value) name[i] = value;
 #endif
 
-// Whether v takes the place of the maximum so far: it is greater, or NaN; of several NaN the last does.
+// Whether v takes the place of the maximum so far: it is greater, or NaN; of several NaN the last
+// does.
 BOOL rf_takes_place(T v, T best)
 {
-    const BOOL is_greater = GT(v, best), is_nan = GT(floatBitsToInt(v) & INT(0x7fffffff), INT(0x7f800000));
+    const BOOL is_greater = GT(v, best), is_nan = GT(floatBitsToInt(v) & INT(0x7fffffff),
+        INT(0x7f800000));
     return OR(is_greater, is_nan);
 }
 
@@ -87,11 +96,13 @@ layout(push_constant) uniform Push {
     float per_channels, per_columns; // 1 / channels, 1 / columns of what invocations stand for
     uint relu_mask;
 #ifdef PARTS
-    int first_line, end_line; // of the windows that cover an element: those that this dispatch takes
+    // of the windows that cover an element: those that this dispatch takes
+    int first_line, end_line;
 #endif
 };
 
-// n / d. With VEC4 n is below 2^22: then rounding puts the product at most one off, and no slow integer division is needed.
+// n / d. With VEC4 n is below 2^22: then rounding puts the product at most one off, and no slow
+// integer division is needed.
 uint rf_quotient(uint n, uint d, float per_d)
 {
 #ifdef VEC4
@@ -140,7 +151,8 @@ bool rf_covers(int i, int at, int pad, int window, int stride, int count)
     return i >= 0 && i < count && at < i * stride - pad + window;
 }
 
-// The lines of a window, counted from its begin, that are walked. With FIXED all are, and what lies in the padding is read from the edge:
+// The lines of a window, counted from its begin, that are walked. With FIXED all are, and what lies
+// in the padding is read from the edge:
 // no branch, and the same element is not greater than itself.
 #ifdef FIXED
 #define RF_LINES(begin, window, size) ivec2(0, window)

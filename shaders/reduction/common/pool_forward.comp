@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maximum or (AVERAGE) mean of each window; padding does not count. One invocation per output element.
+// Maximum or (AVERAGE) mean of each window; padding does not count. One invocation per output
+// element.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "pool.glsl"
@@ -12,7 +13,8 @@ void main()
     const Place p = rf_place(out_height, out_width);
     if (!p.inside) return;
     const int top = p.row * stride_height - pad_top, left = p.column * stride_width - pad_left;
-    const ivec2 lines = RF_LINES(top, window_height, height), columns = RF_LINES(left, window_width, width);
+    const ivec2 lines = RF_LINES(top, window_height, height),
+        columns = RF_LINES(left, window_width, width);
 #ifdef AVERAGE
     T result = T(0.0);
 #else
@@ -31,7 +33,8 @@ void main()
         }
     }
 #ifdef AVERAGE
-    result /= float((min(top + window_height, height) - max(top, 0)) * (min(left + window_width, width) - max(left, 0)));
+    result /= float((min(top + window_height, height) - max(top, 0)) *
+        (min(left + window_width, width) - max(left, 0)));
 #endif
     POOL_WRITE(y, rf_out_at(p.row, p.column, p.channel), result)
 }

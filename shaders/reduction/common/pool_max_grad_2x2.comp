@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient of pool_max_2x2: one invocation per 2 x 2 elements, among them the odd last row and column that no window covers.
-// TEXEL: reads through texel buffers and writes 64 bits at once, in which all invocations take part. EIGHTS: the same with eight channels, in
+// Gradient of pool_max_2x2: one invocation per 2 x 2 elements, among them the odd last row and
+// column that no window covers.
+// TEXEL: reads through texel buffers and writes 64 bits at once, in which all invocations take
+// part. EIGHTS: the same with eight channels, in
 // which sizes count then.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -17,21 +19,24 @@
 POOL_INPUT(0, Gradients, dy)
 POOL_INPUT(1, Images, x)
 #ifdef EIGHTS
-#define FETCH(name, i)                                                                                                 \
-    (TYPE == 0u ? Reg(texelFetch(name, 2 * (i)), texelFetch(name, 2 * (i) + 1)) : halves_of(texelFetch(name, i)))
+#define FETCH(name, i)                                                                             \
+    (TYPE == 0u ? Reg(texelFetch(name, 2 * (i)), texelFetch(name, 2 * (i) + 1)) :                  \
+        halves_of(texelFetch(name, i)))
 Reg halves_of(vec4 texel)
 {
-    return Reg(rf_widen(TYPE, floatBitsToUint(texel.xy)), rf_widen(TYPE, floatBitsToUint(texel.zw)));
+    return Reg(rf_widen(TYPE, floatBitsToUint(texel.xy)),
+        rf_widen(TYPE, floatBitsToUint(texel.zw)));
 }
 layout(std430, binding = 2) writeonly buffer Output { VEC dx[]; };
 layout(std430, binding = 2) writeonly buffer OutputHalves { u64vec2 dx_h[]; };
 #define VALUE Reg
-#define WRITE(has, i, k)                                                                                               \
-    {                                                                                                                  \
-        const uint goal = has ? uint(i) : ~0u;                                                                         \
-        const Reg r = Reg(low.at[k], high.at[k]);                                                                      \
-        if (TYPE != 0u) RF_WRITE_NARROW(dx_h, ~0u, goal, uvec4(rf_narrow(TYPE, r.lo), rf_narrow(TYPE, r.hi)))          \
-        else RF_WRITE(dx, ~0u, goal, r)                                                                                \
+#define WRITE(has, i, k)                                                                           \
+    {                                                                                              \
+        const uint goal = has ? uint(i) : ~0u;                                                     \
+        const Reg r = Reg(low.at[k], high.at[k]);                                                  \
+        if (TYPE != 0u) RF_WRITE_NARROW(dx_h, ~0u, goal,                                           \
+            uvec4(rf_narrow(TYPE, r.lo), rf_narrow(TYPE, r.hi)))                                   \
+        else RF_WRITE(dx, ~0u, goal, r)                                                            \
     }
 #else
 #define FETCH(name, i) POOL_READ(name, i)
@@ -39,9 +44,9 @@ layout(std430, binding = 2) writeonly buffer OutputHalves { u64vec2 dx_h[]; };
 #ifdef TEXEL
 layout(std430, binding = 2) writeonly buffer Output { u64vec2 dx[]; };
 layout(std430, binding = 2) writeonly buffer OutputHalves { uvec2 dx_h[]; };
-#define WRITE(has, i, k)                                                                                               \
-    if (TYPE != 0u) {                                                                                                  \
-        if (has) dx_h[i] = rf_narrow(TYPE, four.at[k]);                                                                \
+#define WRITE(has, i, k)                                                                           \
+    if (TYPE != 0u) {                                                                              \
+        if (has) dx_h[i] = rf_narrow(TYPE, four.at[k]);                                            \
     } else RF_WRITE4(dx, has, uint(i), four.at[k])
 #else
 POOL_OUTPUT(2, dx)
@@ -49,7 +54,8 @@ POOL_OUTPUT(2, dx)
 #endif
 #endif
 
-// What goes to the elements of a window, line by line: the last that took the place of those before it gets g, the others zero.
+// The gradients of a window's elements, line by line: the last that took the place of those before
+// it gets g, the others zero.
 struct Quad { vec4 at[4]; };
 Quad gradients_of(vec4 v0, vec4 v1, vec4 v2, vec4 v3, vec4 g, bool whole)
 {
@@ -81,12 +87,15 @@ void main()
     const bool inside = true;
     if (!p.inside) return;
 #endif
-    // Software drivers execute both sides of every branch: so no branch but round the stores, and valid addresses for all.
+    // Software drivers execute both sides of every branch: so no branch but round the stores, and
+    // valid addresses for all.
     const bool right = 2 * p.column + 1 < width, below = 2 * p.row + 1 < height;
     const int to_right = right ? channels : 0, to_below = below ? width * channels : 0;
     const int at = rf_in_at(2 * p.row, 2 * p.column, p.channel);
-    const VALUE v0 = FETCH(x, at), v1 = FETCH(x, at + to_right), v2 = FETCH(x, at + to_below), v3 = FETCH(x, at + to_below + to_right);
-    const int out_at = rf_out_at(min(p.row, out_height - 1), min(p.column, out_width - 1), p.channel);
+    const VALUE v0 = FETCH(x, at), v1 = FETCH(x, at + to_right), v2 = FETCH(x, at + to_below),
+        v3 = FETCH(x, at + to_below + to_right);
+    const int out_at = rf_out_at(min(p.row, out_height - 1), min(p.column, out_width - 1),
+        p.channel);
     const VALUE g = FETCH(dy, out_at);
 #ifdef EIGHTS
     const Quad low = gradients_of(v0.lo, v1.lo, v2.lo, v3.lo, g.lo, right && below),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient of maxima over windows that do not overlap. One invocation per window fills in its cell: the window, what lies
+// Gradient of maxima over windows that do not overlap. One invocation per window fills in its cell:
+// the window, what lies
 // between it and the next, and at the image's edges what no window covers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -30,14 +31,16 @@ void main()
     T g = POOL_READ(dy, rf_out_at(p.row, p.column, p.channel));
     if (relu_mask != 0) g = rf_relu_grad(g, best);
 
-    const int cell_top = p.row == 0 ? 0 : top, cell_end_row = p.row == out_height - 1 ? height : top + stride_height;
+    const int cell_top = p.row == 0 ? 0 : top, cell_end_row = p.row == out_height - 1 ? height :
+        top + stride_height;
     const int cell_left = p.column == 0 ? 0 : left;
     const int cell_end_column = p.column == out_width - 1 ? width : left + stride_width;
     at = 0;
     for (int row = cell_top; row < cell_end_row; row++) {
         for (int column = cell_left; column < cell_end_column; column++) {
             T value = T(0.0);
-            if (row >= first_row && row < end_row && column >= first_column && column < end_column) {
+            if (row >= first_row && row < end_row && column >= first_column &&
+                column < end_column) {
                 value = mix(value, g, EQ(best_at, T(float(at))));
                 at++;
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient of maxima over any windows. One invocation per input element looks for the first maximum of every window that
+// Gradient of maxima over any windows. One invocation per input element looks for the first maximum
+// of every window that
 // covers the element, and adds up the gradients of those where it is the element.
 #version 450
 #extension GL_GOOGLE_include_directive : require

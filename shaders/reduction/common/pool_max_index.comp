@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient of maxima over large windows, in three steps of one invocation per result, so that loops grow with the sides
+// Gradient of maxima over large windows, in three steps of one invocation per result, so that loops
+// grow with the sides
 // of windows and not with their areas:
-//   LINES    where the first maximum of each line of a window is: its column, for every line of the image
-//   WINDOWS  where the first maximum of each window is, from those of its lines: its place in the image
-//   else     each input element adds up the gradients of the windows whose maximum it is, some lines of windows at a time
+//   LINES    where the first maximum of each line of a window is: its column, for every line of the
+//            image
+//   WINDOWS  where the first maximum of each window is, from those of its lines: its place in the
+//            image
+//   else each input element adds up the gradients of the windows whose maximum it is, some lines of
+//   windows at a time
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARTS
@@ -48,7 +52,8 @@ void main()
     int at = 0;
     float best = 0.0;
     for (int row = first; row < end; row++) {
-        const int column = column_at[((rf_image() * height + row) * out_width + p.column) * channels + p.channel];
+        const int column = column_at[((rf_image() * height + row) * out_width + p.column) *
+            channels + p.channel];
         const float v = x[rf_in_at(row, column, p.channel)];
         if (row == first || rf_takes_place(v, best)) {
             best = v;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reduction kernels share. Outputs are numbered over up to three groups of kept dimensions, reduced elements over
-// up to three groups of reduced ones (group 2 is the innermost; the size of group 0 is implied). The reduced elements
-// are cut into slices; slice s of output o goes to result[(first_slice + s) * n_out + o]. A second dispatch adds slices up.
+// What the reduction kernels share. Outputs are numbered over up to three groups of kept
+// dimensions, reduced elements over
+// up to three groups of reduced ones (group 2 is the innermost; the size of group 0 is implied).
+// The reduced elements
+// are cut into slices; slice s of output o goes to result[(first_slice + s) * n_out + o]. A second
+// dispatch adds slices up.
 #ifndef RF_REDUCE_GLSL
 #define RF_REDUCE_GLSL
 
@@ -20,7 +23,8 @@ layout(push_constant) uniform Push {
 };
 #endif
 
-// Additions run in blocks of this many, so that rounding errors grow with the number of blocks and not of elements.
+// Additions run in blocks of this many, so that rounding errors grow with the number of blocks and
+// not of elements.
 const uint BLOCK = 64;
 // Loads in a turn of a loop.
 #ifdef TEXEL
@@ -31,7 +35,8 @@ const uint TURN = 1;
 
 float rf_start()
 {
-    return KIND == KIND_MAX ? uintBitsToFloat(0xff800000u) : KIND == KIND_MIN ? uintBitsToFloat(0x7f800000u) : 0.0;
+    return KIND == KIND_MAX ? uintBitsToFloat(0xff800000u) : KIND == KIND_MIN ?
+        uintBitsToFloat(0x7f800000u) : 0.0;
 }
 
 float rf_combine(float a, float b)

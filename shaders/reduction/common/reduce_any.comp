@@ -23,7 +23,8 @@ void main()
         const uint block_end = min(block + BLOCK, end);
         float part = rf_start();
         for (uint r = block; r < block_end; r++) {
-            part = rf_combine(part, rf_apply(X(base + r0 * red_stride0 + r1 * red_stride1 + r2 * red_stride2)));
+            part = rf_combine(part, rf_apply(X(base + r0 * red_stride0 + r1 * red_stride1 + r2 *
+                red_stride2)));
             if (++r2 == red2) {
                 r2 = 0;
                 if (++r1 == red1) {

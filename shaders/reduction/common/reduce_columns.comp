@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduces the middle of [outer, rows, columns], columns a multiple of 4: one invocation reduces a slice of four columns.
-// WHOLE: the workgroup that comes last adds all slices up (reduce_whole.glsl). TEXEL: reads through a texel buffer, for a driver that spends as much on a turn of a loop as on a load.
+// Reduces the middle of [outer, rows, columns], columns a multiple of 4: one invocation reduces a
+// slice of four columns.
+// WHOLE: the workgroup that comes last adds all slices up (reduce_whole.glsl). TEXEL: reads through
+// a texel buffer, for a driver that spends as much on a turn of a loop as on a load.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -46,7 +48,8 @@ void main()
         vec4 part = vec4(rf_start());
         uint r = block;
         for (; r + TURN <= block_end; r += TURN, at += TURN * columns4)
-            [[unroll]] for (uint k = 0; k < TURN; k++) part = rf_combine(part, rf_apply(X(at + k * columns4)));
+            [[unroll]] for (uint k = 0; k < TURN; k++) part =
+                rf_combine(part, rf_apply(X(at + k * columns4)));
         if (TURN > 1)
             for (; r < block_end; r++, at += columns4) part = rf_combine(part, rf_apply(X(at)));
         result = rf_combine(result, part);

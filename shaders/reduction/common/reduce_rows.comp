@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduces the last dimension: one invocation reduces a slice of a row, four neighbours at a time. Rows are multiples of 4
-// long, except when there is only one; its last few elements come through the second view of the input.
+// Reduces the last dimension: one invocation reduces a slice of a row, four neighbours at a time.
+// Rows are multiples of 4
+// long, except when there is only one; its last few elements come through the second view of the
+// input.
 // WHOLE, of one row: the workgroup that comes last adds all slices up (reduce_whole.glsl).
-// TEXEL: reads through a texel buffer, for a driver that spends as much on a turn of a loop as on a load.
-// LANES, of many rows: the lanes of a subgroup share each of their rows, so that they read what lies side by side. Rows are multiples of
+// TEXEL: reads through a texel buffer, for a driver that spends as much on a turn of a loop as on a
+// load.
+// LANES, of many rows: the lanes of a subgroup share each of their rows, so that they read what
+// lies side by side. Rows are multiples of
 // what they take in a turn, 32 each.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -33,7 +37,7 @@ layout(std430, binding = 3) writeonly buffer Result { float result_of[]; };
 layout(std430, binding = 1) writeonly buffer Y { float y[]; };
 #endif
 #if defined(WHOLE) || defined(LANES)
-// Of all lanes.
+// The result of all lanes.
 float of_lanes(float v)
 {
     for (uint distance = 1; distance < gl_SubgroupSize; distance *= 2)
@@ -51,10 +55,12 @@ RF_STORED1(2, x_tail)
 #endif
 
 #ifdef LANES
-// Those beyond the last row take part with it. Loops test at their end: lavapipe would run the body of others once more.
+// Those beyond the last row take part with it. Loops test at their end: lavapipe would run the body
+// of others once more.
 void main()
 {
-    const uint t = rf_thread(), lane = gl_SubgroupInvocationID, lanes = gl_SubgroupSize, fours = total / 4, rows = n_out;
+    const uint t = rf_thread(), lane = gl_SubgroupInvocationID, lanes = gl_SubgroupSize,
+        fours = total / 4, rows = n_out;
     const float factor = scale;
     float own = 0.0;
     uint row = 0;
@@ -66,12 +72,14 @@ void main()
             const uint block_end = min(r + BLOCK * lanes, fours);
             vec4 part = vec4(rf_start());
             do {
-                [[unroll]] for (uint k = 0; k < TURN; k++) part = rf_combine(part, rf_apply(X(base + r + k * lanes)));
+                [[unroll]] for (uint k = 0; k < TURN; k++) part =
+                    rf_combine(part, rf_apply(X(base + r + k * lanes)));
                 r += TURN * lanes;
             } while (r < block_end);
             result = rf_combine(result, part);
         } while (r < fours);
-        const float whole = of_lanes(rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w)));
+        const float whole = of_lanes(rf_combine(rf_combine(result.x, result.y),
+            rf_combine(result.z, result.w)));
         own = row == lane ? whole : own;
         row++;
     } while (row < lanes);
@@ -97,19 +105,22 @@ void main()
         vec4 part = vec4(rf_start());
         uint r = block;
         for (; r + TURN <= block_end; r += TURN)
-            [[unroll]] for (uint k = 0; k < TURN; k++) part = rf_combine(part, rf_apply(X(base + r + k)));
+            [[unroll]] for (uint k = 0; k < TURN; k++) part =
+                rf_combine(part, rf_apply(X(base + r + k)));
         if (TURN > 1)
             for (; r < block_end; r++) part = rf_combine(part, rf_apply(X(base + r)));
         result = rf_combine(result, part);
     }
     float whole = rf_combine(rf_combine(result.x, result.y), rf_combine(result.z, result.w));
-    for (uint r = max(end / 4 * 4, first); r < end; r++) whole = rf_combine(whole, rf_apply(TAIL(r)));
+    for (uint r = max(end / 4 * 4, first); r < end; r++) whole =
+        rf_combine(whole, rf_apply(TAIL(r)));
 #ifdef WHOLE
     const float found = of_lanes(whole);
     if (gl_SubgroupInvocationID == 0) y[rf_group()] = found;
     if (!rf_comes_last(groups)) return;
     whole = rf_start();
-    for (uint i = gl_SubgroupInvocationID; i < groups; i += gl_SubgroupSize) whole = rf_combine(whole, y[i]);
+    for (uint i = gl_SubgroupInvocationID; i < groups; i += gl_SubgroupSize) whole =
+        rf_combine(whole, y[i]);
     whole = of_lanes(whole);
     if (gl_SubgroupInvocationID == 0) result_of[0] = whole * scale;
 #else

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One group of reduced dimensions, for GPUs: a workgroup reduces one slice of one output, neighbouring invocations read
+// One group of reduced dimensions, for GPUs: a workgroup reduces one slice of one output,
+// neighbouring invocations read
 // neighbouring elements, and a tree in shared memory adds up theirs.
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans along rows: cumulative sums, cumulative products (PRODUCT) and linear recurrences (RECURRENCE). One invocation a
-// row; or rows cut into blocks of one invocation each: TOTALS makes the total of every block, then BLOCKED starts each
-// block from the totals of those before it (reduce, then scan: Blelloch, "Prefix sums and their applications", 1990).
-// "Before" is in the order of the scan, which `reverse` turns round. FOURS: four columns at a time, read as texels; rows are
-// multiples of four long, except when there is only one, whose last few elements come through a second view. GROUP, with FOURS: both steps in one
+// Scans along rows: cumulative sums, cumulative products (PRODUCT) and linear recurrences
+// (RECURRENCE). One invocation a
+// row; or rows cut into blocks of one invocation each: TOTALS makes the total of every block, then
+// BLOCKED starts each
+// block from the totals of those before it (reduce, then scan: Blelloch, "Prefix sums and their
+// applications", 1990).
+// "Before" is in the order of the scan, which `reverse` turns round. FOURS: four columns at a time,
+// read as texels; rows are
+// multiples of four long, except when there is only one, whose last few elements come through a
+// second view. GROUP, with FOURS: both steps in one
 // dispatch, by a subgroup for each row, whose lanes have a block each and hand their totals on.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -65,7 +70,8 @@ void take_totals(uint block)
 }
 #endif
 #if defined(BLOCKED)
-void take_total(uint b, uint at) { product = times(product, Wide(intBitsToFloat(totals[at]), totals[at + 1])); }
+void take_total(uint b, uint at) { product = times(product,
+    Wide(intBitsToFloat(totals[at]), totals[at + 1])); }
 void start_block() {}
 #endif
 #if defined(TOTALS)
@@ -112,7 +118,8 @@ void write_total(uint at)
 #endif
 
 #else
-// The sum so far is whole + part. Parts have 64 addends: the rounding error of one long sum would show.
+// The sum so far is whole + part. Parts have 64 addends: the rounding error of one long sum would
+// show.
 #define WORDS 1
 float whole = 0.0, part = 0.0;
 float value() { return whole + part; }
@@ -181,9 +188,11 @@ void tail(bool writes)
 // Lanes beyond the end of a short row have nothing.
 void main()
 {
-    const uint row = rf_group(), block = gl_SubgroupInvocationID, there = reverse != 0 ? blocks - 1 - block : block;
+    const uint row = rf_group(), block = gl_SubgroupInvocationID,
+        there = reverse != 0 ? blocks - 1 - block : block;
     if (row >= rows) return;
-    const uint fours = columns / 4, start = min(there * (block_len / 4), fours), len = min(block_len / 4, fours - start);
+    const uint fours = columns / 4, start = min(there * (block_len / 4), fours),
+        len = min(block_len / 4, fours - start);
     const uint each = block_len / 4, base = row * fours + start;
     const bool has_tail = columns % 4 != 0 && there == blocks - 1;
     const bool back = reverse != 0;
@@ -209,14 +218,17 @@ void main()
     if (has_tail && !back) tail(true);
 }
 #else
-// All invocations take part throughout: those beyond the end go with the last one. Blocks lie in memory as in a scan that
+// All invocations take part throughout: those beyond the end go with the last one. Blocks lie in
+// memory as in a scan that
 // goes forward, and `block` counts them in the order of the scan.
 void main()
 {
     const bool live = rf_thread() < rows * blocks;
-    const uint thread = min(rf_thread(), rows * blocks - 1), row = thread / blocks, block = thread % blocks;
+    const uint thread = min(rf_thread(), rows * blocks - 1), row = thread / blocks,
+        block = thread % blocks;
     const uint there = reverse != 0 ? blocks - 1 - block : block;
-    const uint fours = columns / 4, each = block_len / 4, start = there * each, len = min(each, fours - start);
+    const uint fours = columns / 4, each = block_len / 4, start = there * each,
+        len = min(each, fours - start);
     const bool has_tail = live && columns % 4 != 0 && there == blocks - 1;
 #if defined(BLOCKED)
     for (uint b = 0; b < block; b++) take_total(b, WORDS * (row * blocks + b));

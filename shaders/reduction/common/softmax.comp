@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax or (LOG) its logarithm along rows, or (GRAD) the gradient of either from dy and y. One invocation a row; VEC4:
-// four columns at a time, in types of 16 bits, too, or with TEXEL through texel buffers; GROUP: one workgroup a row, and LANES: some
+// Softmax or (LOG) its logarithm along rows, or (GRAD) the gradient of either from dy and y. One
+// invocation a row; VEC4:
+// four columns at a time, in types of 16 bits, too, or with TEXEL through texel buffers; GROUP: one
+// workgroup a row, and LANES: some
 // lanes of a subgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -78,12 +80,13 @@ layout(push_constant) uniform Push { uint rows, columns; };
 #define ALL_MAX(v) rf_row_max(v)
 #endif
 
-// Sums `term`, which depends on the column c, in blocks of 64: the rounding error of one long sum would show in logarithms.
-#define SUM(total, term)                                                                                               \
-    for (uint block = FIRST; block < n; block += 64 * STEP) {                                                          \
-        T part = T(0.0);                                                                                               \
-        for (uint c = block; c < min(block + 64 * STEP, n); c += STEP) part += term;                                   \
-        total += part;                                                                                                 \
+// Sums `term`, which depends on the column c, in blocks of 64: the rounding error of one long sum
+// would show in logarithms.
+#define SUM(total, term)                                                                           \
+    for (uint block = FIRST; block < n; block += 64 * STEP) {                                      \
+        T part = T(0.0);                                                                           \
+        for (uint c = block; c < min(block + 64 * STEP, n); c += STEP) part += term;               \
+        total += part;                                                                             \
     }
 
 void main()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crossentropy.comp for rows of logits that a subgroup holds in registers, with one class number a row. */
+/* crossentropy.comp for rows of logits that a subgroup holds in registers, with one class number a
+ * row. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define HELD_ID 4
@@ -35,21 +36,22 @@ void main()
     const vec4 least = vec4(uintBitsToFloat(0xff800000u));
     vec4 v[MOST_HELD], w[MOST_HELD], top = least, sum = vec4(0.0), own_sum = vec4(0.0);
 #define IS_WANTED(h) equal(held_columns(r, h), uvec4(wanted))
-#define READ(h)                                                                                                        \
-    v[h] = texelFetch(x, held_texel(r, h));                                                                            \
-    top = rf_larger(top, held_or(r, h, least, v[h]));                                                                  \
+#define READ(h)                                                                                    \
+    v[h] = texelFetch(x, held_texel(r, h));                                                        \
+    top = rf_larger(top, held_or(r, h, least, v[h]));                                              \
     own_sum += mix(vec4(0.0), v[h], IS_WANTED(h));
     EACH_HELD(READ)
     const float shift = lanes_max(top), own_x = lanes_sum(own_sum); // all but one summand are zeros
-#define ADD(h)                                                                                                         \
-    w[h] = exp(v[h] - shift);                                                                                          \
+#define ADD(h)                                                                                     \
+    w[h] = exp(v[h] - shift);                                                                      \
     sum += held_or(r, h, vec4(0.0), w[h]);
     EACH_HELD(ADD)
     const float total = rf_if_finite(lanes_sum(sum), shift), nan = uintBitsToFloat(0x7fc00000u);
 #ifdef GRAD
     const float scale = 1.0 / total, given = dloss[DLOSS == 0 ? row : 0];
     const float g = valid ? DLOSS == 2 ? numerator / given : given : nan;
-#define WRITE(h) HELD_WRITE(dx4, dx1, live, r, h, g * (w[h] * scale - mix(vec4(0.0), vec4(1.0), IS_WANTED(h))))
+#define WRITE(h) HELD_WRITE(dx4, dx1, live, r, h, g * \
+    (w[h] * scale - mix(vec4(0.0), vec4(1.0), IS_WANTED(h))))
     EACH_HELD(WRITE)
 #endif
 #ifdef WITH_LOSS
@@ -57,16 +59,16 @@ void main()
 #ifdef GRAD
     if (WITH_HITS) {
         vec4 before = vec4(0.0); // that come before the wanted one among the largest
-#define COUNT_ONE(h, i)                                                                                                \
-        {                                                                                                              \
-            const bool earlier = held_columns(r, h)[i] < uint(wanted);                                                 \
-            if (earlier ? !rf_exceeds(own_x, v[h][i]) : rf_exceeds(v[h][i], own_x)) ones[i] = 1.0;                     \
+#define COUNT_ONE(h, i)                                                                            \
+        {                                                                                          \
+            const bool earlier = held_columns(r, h)[i] < uint(wanted);                             \
+            if (earlier ? !rf_exceeds(own_x, v[h][i]) : rf_exceeds(v[h][i], own_x)) ones[i] = 1.0; \
         }
-#define COUNT(h)                                                                                                       \
-        {                                                                                                              \
-            vec4 ones = vec4(0.0);                                                                                     \
-            COUNT_ONE(h, 0) COUNT_ONE(h, 1) COUNT_ONE(h, 2) COUNT_ONE(h, 3)                                            \
-            before += held_or(r, h, vec4(0.0), ones);                                                                  \
+#define COUNT(h)                                                                                   \
+        {                                                                                          \
+            vec4 ones = vec4(0.0);                                                                 \
+            COUNT_ONE(h, 0) COUNT_ONE(h, 1) COUNT_ONE(h, 2) COUNT_ONE(h, 3)                        \
+            before += held_or(r, h, vec4(0.0), ones);                                              \
         }
         EACH_HELD(COUNT)
         const float others = lanes_sum(before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_norm.comp for rows of whole fours that a subgroup holds in registers. It takes `rows_each` of them, one after the other, and reads
- * gamma and beta once for all. */
+/* layer_norm.comp for rows of whole fours that a subgroup holds in registers. It takes `rows_each`
+ * of them, one after the other, and reads gamma and beta once for all. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define HELD_ID 4
@@ -11,7 +11,7 @@ layout(constant_id = 2) const bool SCALE = true;
 layout(constant_id = 3) const bool CENTER = true;
 layout(push_constant) uniform Push { uint rows, columns; float epsilon; uint rows_each; };
 
-/* What there is no gamma or beta for is bound to other inputs, which are not read. */
+/* Where there is no gamma or beta, other inputs are bound, which are not read. */
 #ifdef GRAD
 layout(binding = 0) uniform samplerBuffer dy;
 layout(binding = 1) uniform samplerBuffer x;
@@ -51,31 +51,31 @@ void main()
         vec4 sum = vec4(0.0), other = vec4(0.0);
 #ifdef GRAD
         const float mean = mean_of[row], inverse = inverse_of[row];
-#define READ(h)                                                                                                        \
-        v[h] = texelFetch(dy, held_texel(r, h));                                                                       \
-        w[h] = (texelFetch(x, held_texel(r, h)) - mean) * inverse;                                                     \
-        if (SCALE) v[h] *= scale[h];                                                                                   \
-        sum += held_or(r, h, vec4(0.0), v[h]);                                                                         \
+#define READ(h)                                                                                    \
+        v[h] = texelFetch(dy, held_texel(r, h));                                                   \
+        w[h] = (texelFetch(x, held_texel(r, h)) - mean) * inverse;                                 \
+        if (SCALE) v[h] *= scale[h];                                                               \
+        sum += held_or(r, h, vec4(0.0), v[h]);                                                     \
         other += held_or(r, h, vec4(0.0), v[h] * w[h]);
         EACH_HELD(READ)
         const float level = RMS ? 0.0 : lanes_sum(sum) / count, slope = lanes_sum(other) / count;
 #define WRITE(h) HELD_WRITE(out4, out1, live, r, h, inverse * (v[h] - level - w[h] * slope))
         EACH_HELD(WRITE)
 #else
-#define READ(h)                                                                                                        \
-        v[h] = texelFetch(x, held_texel(r, h));                                                                        \
+#define READ(h)                                                                                    \
+        v[h] = texelFetch(x, held_texel(r, h));                                                    \
         sum += held_or(r, h, vec4(0.0), v[h]);
         EACH_HELD(READ)
         const float mean = RMS ? 0.0 : lanes_sum(sum) / count;
-#define SQUARE(h)                                                                                                      \
-        v[h] -= mean;                                                                                                  \
+#define SQUARE(h)                                                                                  \
+        v[h] -= mean;                                                                              \
         other += held_or(r, h, vec4(0.0), v[h] * v[h]);
         EACH_HELD(SQUARE)
         const float inverse = 1.0 / sqrt(lanes_sum(other) / count + epsilon);
-#define WRITE(h)                                                                                                       \
-        v[h] *= inverse;                                                                                               \
-        if (SCALE) v[h] *= scale[h];                                                                                   \
-        if (CENTER) v[h] += w[h];                                                                                      \
+#define WRITE(h)                                                                                   \
+        v[h] *= inverse;                                                                           \
+        if (SCALE) v[h] *= scale[h];                                                               \
+        if (CENTER) v[h] += w[h];                                                                  \
         HELD_WRITE(out4, out1, live, r, h, v[h])
         EACH_HELD(WRITE)
         if (live && LANE == 0u) {

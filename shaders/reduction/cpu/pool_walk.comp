@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling over windows of K x K in steps of STRIDE, for drivers that fetch texels at once: an invocation has 8 channels of TILE neighbouring
-// lines and walks along them, so that it loads each pixel once and reads and writes memory in order.
-//   MAX, AVERAGE  x -> y: lines of windows. What windows take from a column stays in registers until the last that has it.
-//   MAX_GRAD, AVERAGE_GRAD  lines of dx: the gradients of windows are added up in columns that are begun. Lines and columns are
-//   counted from where a step begins, which may lie outside of dx; a column of windows finishes STRIDE columns.
-// Tensors of 16 bits have a vector in a texel. Loops test at their end: lavapipe would run the body of others once more.
+// Pooling over windows of K x K in steps of STRIDE, for drivers that fetch texels at once: an
+// invocation has 8 channels of TILE neighbouring
+// lines and walks along them, so that it loads each pixel once and reads and writes memory in
+// order.
+//   MAX, AVERAGE  x -> y: lines of windows. Values that windows take from a column stay in
+//                 registers until the last that has it.
+//   MAX_GRAD, AVERAGE_GRAD  lines of dx: the gradients of windows are added up in columns that are
+//                           begun. Lines and columns are
+//   counted from where a step begins, which may lie outside of dx; a column of windows finishes
+//   STRIDE columns.
+// Tensors of 16 bits have a vector in a texel. Loops test at their end: lavapipe would run the body
+// of others once more.
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
@@ -26,22 +32,26 @@ layout(push_constant) uniform Push {
 
 Reg widened(vec4 texel)
 {
-    return Reg(rf_widen(TYPE, floatBitsToUint(texel.xy)), rf_widen(TYPE, floatBitsToUint(texel.zw)));
+    return Reg(rf_widen(TYPE, floatBitsToUint(texel.xy)),
+        rf_widen(TYPE, floatBitsToUint(texel.zw)));
 }
-#define LOAD(name, at)                                                                                                 \
-    (TYPE == 0u ? Reg(texelFetch(name, 2 * (at)), texelFetch(name, 2 * (at) + 1)) : widened(texelFetch(name, at)))
-#define STORE(name, goal, value)                                                                                       \
-    {                                                                                                                  \
-        if (TYPE == 0u) RF_WRITE(name, ~0u, goal, value)                                                               \
-        else RF_WRITE_NARROW(name##_h, ~0u, goal, uvec4(rf_narrow(TYPE, value.lo), rf_narrow(TYPE, value.hi)))         \
+#define LOAD(name, at)                                                                             \
+    (TYPE == 0u ? Reg(texelFetch(name, 2 * (at)), texelFetch(name, 2 * (at) + 1)) :                \
+        widened(texelFetch(name, at)))
+#define STORE(name, goal, value)                                                                   \
+    {                                                                                              \
+        if (TYPE == 0u) RF_WRITE(name, ~0u, goal, value)                                           \
+        else RF_WRITE_NARROW(name##_h, ~0u, goal, uvec4(rf_narrow(TYPE, value.lo),                 \
+            rf_narrow(TYPE, value.hi)))                                                            \
     }
 #define EACH_HALF(statement) statement(lo) statement(hi)
 // `other` where not `inside`.
-#define LOAD_INSIDE(to, name, inside, at, other)                                                                       \
-    {                                                                                                                  \
-        bool within = inside;                                                                                          \
-        Reg loaded = LOAD(name, within ? at : 0);                                                                      \
-        to = Reg(mix(vec4(other), loaded.lo, bvec4(within)), mix(vec4(other), loaded.hi, bvec4(within)));              \
+#define LOAD_INSIDE(to, name, inside, at, other)                                                   \
+    {                                                                                              \
+        bool within = inside;                                                                      \
+        Reg loaded = LOAD(name, within ? at : 0);                                                  \
+        to = Reg(mix(vec4(other), loaded.lo, bvec4(within)),                                       \
+            mix(vec4(other), loaded.hi, bvec4(within)));                                           \
     }
 #define LOWEST uintBitsToFloat(0xff800000u)
 
@@ -50,7 +60,8 @@ bvec4 takes_place(vec4 v, vec4 best)
 {
     const bvec4 is_greater = greaterThan(v, best);
     const bvec4 is_nan = greaterThan(floatBitsToInt(v) & ivec4(0x7fffffff), ivec4(0x7f800000));
-    return bvec4(is_greater.x || is_nan.x, is_greater.y || is_nan.y, is_greater.z || is_nan.z, is_greater.w || is_nan.w);
+    return bvec4(is_greater.x || is_nan.x, is_greater.y || is_nan.y, is_greater.z || is_nan.z,
+        is_greater.w || is_nan.w);
 }
 
 // Elements that a window, which begins at `at`, has along an axis.
@@ -78,9 +89,12 @@ layout(std430, binding = 1) writeonly buffer OutputHalves { u64vec2 result_h[]; 
 void main()
 {
     const int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y);
-    const int unit = t / vectors, channel = t - unit * vectors, tile = unit / strips, strip = unit - tile * strips;
-    const bool live = tile < tiles; // all invocations take part: those beyond the end go with the last tile
-    const int line = min(tile, tiles - 1) * TILE, y = line * STRIDE - pad_top, begin = strip * columns;
+    const int unit = t / vectors, channel = t - unit * vectors, tile = unit / strips,
+        strip = unit - tile * strips;
+    // all invocations take part: those beyond the end go with the last tile
+    const bool live = tile < tiles;
+    const int line = min(tile, tiles - 1) * TILE, y = line * STRIDE - pad_top,
+        begin = strip * columns;
     const int end = min(begin + columns, out_width);
     int column = begin - WARM, x = column * STRIDE + KEPT - pad_left;
     int at = ((image * height + y) * width + x) * vectors + channel;
@@ -94,7 +108,8 @@ void main()
             const bool inside_x = uint(x) < uint(width);
             Reg lines[LINES];
             [[unroll]] for (int i = 0; i < LINES; i++)
-                LOAD_INSIDE(lines[i], x_in, all(bvec2(inside_x, uint(y + i) < uint(height))), at + i * width * vectors, NOTHING)
+                LOAD_INSIDE(lines[i], x_in, all(bvec2(inside_x, uint(y + i) < uint(height))),
+                    at + i * width * vectors, NOTHING)
             [[unroll]] for (int i = 0; i < TILE; i++) {
                 Reg sum = lines[i * STRIDE];
                 [[unroll]] for (int r = 1; r < K; r++) {
@@ -114,10 +129,12 @@ void main()
                 EACH_HALF(JOIN)
             }
 #ifdef AVERAGE
-            const float share = 1.0 / float(covered(column * STRIDE - pad_left, width) * covered(y + i * STRIDE, height));
+            const float share = 1.0 / float(covered(column * STRIDE - pad_left, width) *
+                covered(y + i * STRIDE, height));
             sum = Reg(sum.lo * share, sum.hi * share);
 #endif
-            const uint goal = writes && line + i < out_height ? uint(to + i * out_width * vectors) : ~0u;
+            const uint goal = writes && line + i < out_height ?
+                uint(to + i * out_width * vectors) : ~0u;
             STORE(result, goal, sum)
         }
         [[unroll]] for (int k = 0; k < KEPT; k++)
@@ -151,11 +168,13 @@ layout(std430, binding = NUMBER) writeonly buffer OutputHalves { u64vec2 dx_h[];
 void main()
 {
     const int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y);
-    const int unit = t / vectors, channel = t - unit * vectors, tile = unit / strips, strip = unit - tile * strips;
+    const int unit = t / vectors, channel = t - unit * vectors, tile = unit / strips,
+        strip = unit - tile * strips;
     const bool live = tile < tiles;
     const int skip_y = pad_top % STRIDE, skip_x = pad_left % STRIDE;
     const int line = min(tile, tiles - 1) * TILE - skip_y, top = line - BEFORE * STRIDE;
-    const int first_window = (top + pad_top) / STRIDE; // of those lines; a whole number, perhaps below 0
+    // of those lines; a whole number, perhaps below 0
+    const int first_window = (top + pad_top) / STRIDE;
     int begin = strip * columns * STRIDE - skip_x;
     int column = begin - WARM * STRIDE, window = (column + pad_left) / STRIDE, turn = 0;
     const int end = min(begin + columns * STRIDE, width);
@@ -176,26 +195,30 @@ void main()
         [[unroll]] for (int k = KEPT; k < K; k++) {
             const bool inside_x = uint(x) < uint(width);
             [[unroll]] for (int i = 0; i < LINES; i++)
-                LOAD_INSIDE(seen[k][i], x_in, all(bvec2(inside_x, uint(top + i) < uint(height))), at + i * width * vectors, LOWEST)
+                LOAD_INSIDE(seen[k][i], x_in, all(bvec2(inside_x, uint(top + i) < uint(height))),
+                    at + i * width * vectors, LOWEST)
             x++;
             at += vectors;
         }
 #endif
         [[unroll]] for (int w = 0; w < WINDOWS; w++) {
-            const bool is_there = all(bvec2(uint(first_window + w) < uint(out_height), uint(window) < uint(out_width)));
+            const bool is_there = all(bvec2(uint(first_window + w) < uint(out_height),
+                uint(window) < uint(out_width)));
             Reg g;
             LOAD_INSIDE(g, dy, is_there, dy_at + w * out_width * vectors, 0.0)
             const int window_top = top + w * STRIDE;
 #ifdef MAX_GRAD
-            // The first maximum: what lies outside of the image is never greater than what lies in it.
-            Reg best = rf_splat(LOWEST), place = rf_splat(float(max(-window_top, 0) * K + max(-column, 0)));
+            // The first maximum: what lies outside of the image is never greater than what lies in
+            // it.
+            Reg best = rf_splat(LOWEST), place = rf_splat(float(max(-window_top, 0) * K +
+                max(-column, 0)));
             [[unroll]] for (int k = 0; k < K * K; k++) {
                 const Reg v = seen[k % K][w * STRIDE + k / K];
-#define LOOK(half)                                                                                                     \
-    {                                                                                                                  \
-        const bvec4 takes = takes_place(v.half, best.half);                                                            \
-        place.half = mix(place.half, vec4(float(k)), takes);                                                           \
-        best.half = mix(best.half, v.half, takes);                                                                     \
+#define LOOK(half)                                                                                 \
+    {                                                                                              \
+        const bvec4 takes = takes_place(v.half, best.half);                                        \
+        place.half = mix(place.half, vec4(float(k)), takes);                                       \
+        best.half = mix(best.half, v.half, takes);                                                 \
     }
                 EACH_HALF(LOOK)
             }
@@ -223,7 +246,8 @@ void main()
         [[unroll]] for (int k = 0; k < STRIDE; k++) {
             const bool writes = live && column >= begin && column < end;
             [[unroll]] for (int i = 0; i < TILE; i++) {
-                const uint goal = writes && uint(line + i) < uint(height) ? uint(to + i * width * vectors) : ~0u;
+                const uint goal = writes && uint(line + i) < uint(height) ?
+                    uint(to + i * width * vectors) : ~0u;
                 STORE(dx, goal, sum[k][i])
             }
             column++;

@@ -33,9 +33,9 @@ void main()
 #define TERM(h) v[h] * w[h]
 #define RESULT(h) PUT(h, w[h] * (v[h] - total))
 #endif
-#define READ(h)                                                                                                        \
-    v[h] = texelFetch(dy, held_texel(r, h));                                                                           \
-    w[h] = texelFetch(y, held_texel(r, h));                                                                            \
+#define READ(h)                                                                                    \
+    v[h] = texelFetch(dy, held_texel(r, h));                                                       \
+    w[h] = texelFetch(y, held_texel(r, h));                                                        \
     sum += held_or(r, h, vec4(0.0), TERM(h));
     EACH_HELD(READ)
     const float total = lanes_sum(sum);
@@ -43,13 +43,13 @@ void main()
 #else
     const vec4 least = vec4(uintBitsToFloat(0xff800000u));
     vec4 top = least;
-#define READ(h)                                                                                                        \
-    v[h] = texelFetch(x, held_texel(r, h));                                                                            \
+#define READ(h)                                                                                    \
+    v[h] = texelFetch(x, held_texel(r, h));                                                        \
     top = rf_larger(top, held_or(r, h, least, v[h]));
     EACH_HELD(READ)
     const float shift = lanes_max(top);
-#define ADD(h)                                                                                                         \
-    w[h] = exp(v[h] - shift);                                                                                          \
+#define ADD(h)                                                                                     \
+    w[h] = exp(v[h] - shift);                                                                      \
     sum += held_or(r, h, vec4(0.0), w[h]);
     EACH_HELD(ADD)
     const float total = rf_if_finite(lanes_sum(sum), shift);

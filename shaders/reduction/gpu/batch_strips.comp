@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// batch_sums.comp and batch_total.comp for GPUs, by strips of columns (column_tiles.glsl): every part of the rows leaves two numbers
+// batch_sums.comp and batch_total.comp for GPUs, by strips of columns (column_tiles.glsl): every
+// part of the rows leaves two numbers
 // for each column.
-//   without a definition: mean and sum of squared deviations from it, merged by the formula of Chan, Golub and LeVeque (1979)
+//   without a definition: mean and sum of squared deviations from it, merged by the formula of
+//   Chan, Golub and LeVeque (1979)
 //   AVERAGES: the same, and what normalization makes of them
-//   PRODUCTS: the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU behind the normalization leaves of dy
+//   PRODUCTS: the sums of dy * (x - mean) and of dy; with RELU of what the gradient of a ReLU
+//   behind the normalization leaves of dy
 // Tensors may be stored in 16 bits.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -72,7 +75,7 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-// Of the lines: products and sums of dy, or moments.
+// The lines' sums: products and sums of dy, or moments.
 struct Pair {
     VEC a, b;
 };
@@ -84,23 +87,25 @@ VEC chosen(bool yes, VEC v)
 }
 
 #ifdef PRODUCTS
-#define KEEP(pair, count)                                                                                              \
-    line_a[lane] = pair.a;                                                                                             \
+#define KEEP(pair, count)                                                                          \
+    line_a[lane] = pair.a;                                                                         \
     line_b[lane] = pair.b;
-#define MERGE(to, from)                                                                                                \
-    {                                                                                                                  \
-        line_a[to] += line_a[from];                                                                                    \
-        line_b[to] += line_b[from];                                                                                    \
+#define MERGE(to, from)                                                                            \
+    {                                                                                              \
+        line_a[to] += line_a[from];                                                                \
+        line_b[to] += line_b[from];                                                                \
     }
 #else
 shared float line_count[STRIP_LANES];
 
-// From sums over `count` numbers: of themselves, of their deviations from `origin` and of what there is of squared ones.
+// From sums over `count` numbers: of themselves, of their deviations from `origin` and of what
+// there is of squared ones.
 Pair moments_of(float count, VEC origin, VEC sum, VEC deviation, VEC squares)
 {
     const VEC offset = deviation / count;
     // Deviations from an infinite number are NaN, means of numbers that are not finite are not.
-    return Pair(rf_known(origin + offset, sum / count), rf_larger(squares - deviation * offset, VEC(0)));
+    return Pair(rf_known(origin + offset, sum / count),
+        rf_larger(squares - deviation * offset, VEC(0)));
 }
 
 void merge_moments(uint to, uint from)
@@ -111,11 +116,11 @@ void merge_moments(uint to, uint from)
     line_b[to] += line_b[from] + distance * distance * (line_count[to] * share);
     line_count[to] = count;
 }
-#define KEEP(pair, count)                                                                                              \
-    line_a[lane] = pair.a;                                                                                             \
-    line_b[lane] = pair.b;                                                                                             \
+#define KEEP(pair, count)                                                                          \
+    line_a[lane] = pair.a;                                                                         \
+    line_b[lane] = pair.b;                                                                         \
     line_count[lane] = count;
-#define MERGE(to, from)                                                                                                \
+#define MERGE(to, from)                                                                            \
     if (line_count[from] > 0.0) merge_moments(to, from)
 #endif
 
@@ -150,7 +155,8 @@ Pair add_lines(Place p, out float count)
         const uint to_b = left > 1 ? at + step : at, to_c = left > 2 ? at + 2 * step : at;
         VEC a = DY(at), b = DY(to_b), c = DY(to_c), xa = X(at), xb = X(to_b), xc = X(to_c);
         xa -= centre, xb -= centre, xc -= centre;
-        a = passed(a, xa, factor, offset), b = passed(b, xb, factor, offset), c = passed(c, xc, factor, offset);
+        a = passed(a, xa, factor, offset), b = passed(b, xb, factor, offset),
+            c = passed(c, xc, factor, offset);
         total.a += (a * xa + chosen(left > 1, b * xb)) + chosen(left > 2, c * xc);
         total.b += (a + chosen(left > 1, b)) + chosen(left > 2, c);
     }
@@ -163,7 +169,8 @@ Pair add_lines(Place p, out float count)
     if (p.left == 0) return Pair(VEC(0), VEC(0));
     const uint step = lines * columns;
     uint at = p.first * columns + p.column, left = p.left;
-    // Deviations from the first row are small where the mean is large: little is lost when its square is taken off.
+    // Deviations from the first row are small where the mean is large: little is lost when its
+    // square is taken off.
     const VEC origin = X(at);
     VEC sum = VEC(0), deviation = VEC(0), squares = VEC(0);
     for (; left >= 4; left -= 4, at += 4 * step) {
@@ -174,8 +181,10 @@ Pair add_lines(Place p, out float count)
         squares += (a * a + b * b) + (c * c + d * d);
     }
     if (left > 0) {
-        const VEC va = X(at), vb = X(left > 1 ? at + step : at), vc = X(left > 2 ? at + 2 * step : at);
-        const VEC a = va - origin, b = chosen(left > 1, vb - origin), c = chosen(left > 2, vc - origin);
+        const VEC va = X(at), vb = X(left > 1 ? at + step : at),
+            vc = X(left > 2 ? at + 2 * step : at);
+        const VEC a = va - origin, b = chosen(left > 1, vb - origin),
+            c = chosen(left > 2, vc - origin);
         sum += (va + chosen(left > 1, vb)) + chosen(left > 2, vc);
         deviation += (a + b) + c;
         squares += (a * a + b * b) + c * c;
@@ -184,7 +193,8 @@ Pair add_lines(Place p, out float count)
 }
 #endif
 
-// The parts, four of which are loaded at once: a line of invocations takes every one that is `lines` further on.
+// The parts, four of which are loaded at once: a line of invocations takes every one that is
+// `lines` further on.
 Pair add_parts(Place p, out float count)
 {
     const bool busy = p.line < min(lines, parts) && p.column < columns;

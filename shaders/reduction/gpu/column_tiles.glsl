@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns of a matrix on GPUs: a workgroup takes a strip of `width` neighbouring columns and a part of the rows, and its
-// invocations read `lines` rows of it at once, neighbours what is next to each other. Then the lines are merged in shared
-// memory. Where there are several parts, the workgroup that comes last merges what all of them left behind. The order is always
-// the same. src/ops/reduction/gpu/column_tiles.h says how a device cuts a matrix. ARRIVALS: the binding of the counters.
+// Columns of a matrix on GPUs: a workgroup takes a strip of `width` neighbouring columns and a part
+// of the rows, and its
+// invocations read `lines` rows of it at once, neighbours what is next to each other. Then the
+// lines are merged in shared
+// memory. Where there are several parts, the workgroup that comes last merges what all of them left
+// behind. The order is always
+// the same. src/ops/reduction/gpu/column_tiles.h says how a device cuts a matrix. ARRIVALS: the
+// binding of the counters.
 #ifndef RF_STRIPS_GLSL
 #define RF_STRIPS_GLSL
 
@@ -15,7 +19,8 @@ struct Place {
     uint part, strip, line, column, first, left;
 };
 
-Place rf_place(uint group, uint rows, uint columns, uint part_rows, uint strips, uint width, uint lines)
+Place rf_place(uint group, uint rows, uint columns, uint part_rows, uint strips, uint width,
+    uint lines)
 {
     Place p;
     const uint lane = gl_LocalInvocationID.x;
@@ -30,10 +35,12 @@ Place rf_place(uint group, uint rows, uint columns, uint part_rows, uint strips,
     return p;
 }
 
-layout(std430, binding = ARRIVALS) coherent buffer Arrivals { uint arrivals[]; }; // zero before and after
+// zero before and after
+layout(std430, binding = ARRIVALS) coherent buffer Arrivals { uint arrivals[]; };
 shared uint arrived;
 
-// After what a workgroup found is written: whether the other parts of its strip have written theirs.
+// After what a workgroup found is written: whether the other parts of its strip have written
+// theirs.
 bool rf_all_arrived(uint counter, uint parts)
 {
     memoryBarrierBuffer();
@@ -47,12 +54,13 @@ bool rf_all_arrived(uint counter, uint parts)
 }
 
 // MERGE(a, b) takes line b of a column into line a.
-#define RF_MERGE_LINES(place, width, lines, merges)                                                                    \
-    barrier();                                                                                                         \
-    for (uint half_of = merges; half_of > 0; half_of /= 2) {                                                           \
-        const uint lane = gl_LocalInvocationID.x;                                                                      \
-        if (place.line < half_of && place.line + half_of < lines) MERGE(lane, lane + half_of * width);                 \
-        barrier();                                                                                                     \
+#define RF_MERGE_LINES(place, width, lines, merges)                                                \
+    barrier();                                                                                     \
+    for (uint half_of = merges; half_of > 0; half_of /= 2) {                                       \
+        const uint lane = gl_LocalInvocationID.x;                                                  \
+        if (place.line < half_of && place.line + half_of < lines) MERGE(lane,                      \
+            lane + half_of * width);                                                               \
+        barrier();                                                                                 \
     }
 
 #endif

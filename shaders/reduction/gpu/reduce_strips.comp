@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduces the middle of [matrices, rows, columns] on GPUs, by strips of columns (column_tiles.glsl).
+// Reduces the middle of [matrices, rows, columns] on GPUs, by strips of columns
+// (column_tiles.glsl).
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -20,7 +21,8 @@ RF_STORED1(0, x)
 #define X(i) RF_LOAD1(0, x, i)
 #endif
 layout(std430, binding = 1) writeonly buffer Y { VEC y[]; };
-layout(std430, binding = 2) coherent buffer Lists { VEC lists[]; }; // of each part a row of results for all matrices
+// of each part a row of results for all matrices
+layout(std430, binding = 2) coherent buffer Lists { VEC lists[]; };
 // Columns count vectors.
 layout(push_constant) uniform Push {
     uint rows, columns, part_rows, parts, width, strips, lines, merges, matrices;
@@ -34,13 +36,15 @@ void main()
 {
     const uint group = rf_group(), matrix = group / (parts * strips);
     if (matrix >= matrices) return;
-    const Place p = rf_place(group - matrix * (parts * strips), rows, columns, part_rows, strips, width, lines);
+    const Place p = rf_place(group - matrix * (parts * strips), rows, columns, part_rows, strips,
+        width, lines);
     const uint lane = gl_LocalInvocationID.x, step = lines * columns;
     VEC result = VEC(rf_start());
     uint at = (matrix * rows + p.first) * columns + p.column, left = p.left;
     for (; left >= 4; left -= 4, at += 4 * step) {
         const VEC a = X(at), b = X(at + step), c = X(at + 2 * step), d = X(at + 3 * step);
-        result = rf_combine(result, rf_combine(rf_combine(rf_apply(a), rf_apply(b)), rf_combine(rf_apply(c), rf_apply(d))));
+        result = rf_combine(result, rf_combine(rf_combine(rf_apply(a), rf_apply(b)),
+            rf_combine(rf_apply(c), rf_apply(d))));
     }
     if (left > 0) {
         const VEC a = X(at), b = X(left > 1 ? at + step : at), c = X(left > 2 ? at + 2 * step : at);
@@ -59,7 +63,8 @@ void main()
         result = VEC(rf_start());
         for (uint part = p.line; part < here; part += 4 * lines) {
             VEC v[4];
-            [[unroll]] for (uint k = 0; k < 4; k++) v[k] = lists[min(part + k * lines, parts - 1) * list + to];
+            [[unroll]] for (uint k = 0; k < 4; k++) v[k] =
+                lists[min(part + k * lines, parts - 1) * list + to];
             [[unroll]] for (uint k = 0; k < 4; k++)
                 result = part + k * lines < parts ? rf_combine(result, v[k]) : result;
         }

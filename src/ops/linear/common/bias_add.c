@@ -136,9 +136,10 @@ rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out
     return rf_graph_add(g, &rf_op_bias_add, NULL, (const rf_value[]){ x, bias }, 2, out);
 }
 
-static const rf_kernel naive = { "naive", score_naive, plan_naive },
-                       wide = { "wide", score_wide, plan_wide, .narrow = wide_narrow };
-static const rf_kernel *const kernels[] = { &naive, &wide };
+static const rf_kernel kernels[] = {
+    { "naive", score_naive, plan_naive },
+    { "wide", score_wide, plan_wide, .narrow = wide_narrow },
+};
 
 const rf_op rf_op_bias_add = {
     .name = "bias_add",

@@ -28,10 +28,6 @@ typedef enum rf_linear_role {
     RF_ROLE_FILTER,  /* its gradient by the kernel */
     RF_ROLE_MATMUL,
 } rf_linear_role;
-/* Functions of kernels, for declarations. */
-typedef double rf_score_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data);
-typedef rf_result rf_plan_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                             rf_kernel_plan *plan);
 
 /* ---- convolution geometry ---- */
 typedef struct rf_conv_geometry {

@@ -4,6 +4,7 @@
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "ops/pointwise/common/elementwise.h"
+#include "ops/pointwise/cpu/cpu.h"
 
 static rf_result all_replica_sum_infer(rf_op_call *call)
 {
@@ -34,6 +35,7 @@ static rf_cost all_replica_sum_cost(const rf_op_call *call)
 
 const rf_op rf_op_all_replica_sum = {
     .name = "all_replica_sum",
+    .role = RF_PROGRAM_COPY,
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
@@ -44,7 +46,7 @@ const rf_op rf_op_all_replica_sum = {
     .gradient = all_replica_sum_gradient,
     .reference = all_replica_sum_reference,
     .cost = all_replica_sum_cost,
-    RF_KERNELS(rf_copy_kernels),
+    .families = { &rf_elementwise_common, RF_SOFTWARE(&rf_elementwise_cpu) },
 };
 
 rf_result rf_emit_all_replica_sum(rf_graph *g, rf_value x, rf_value *out)

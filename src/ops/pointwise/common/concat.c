@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "graph/examples.h"
-#include "ops/ops.h"
 #include "ops/pointwise/common/strided_copy.h"
-#include "rf_shaders.h"
+#include "ops/pointwise/cpu/cpu.h"
 
 /* ---- shapes ---- */
 
@@ -21,7 +20,7 @@ static rf_result check_axis(const rf_op_call *call, uint32_t input, uint32_t axi
                    rf_shape_format(x->shape, shape, sizeof(shape)), axis);
 }
 
-/* What the inputs from `first` on come to along the axis. */
+/* The shape of the inputs from `first` on, joined along the axis. */
 static rf_result infer_joined(const rf_op_call *call, uint32_t first, uint32_t axis, rf_tensor_desc *out)
 {
     char a[96], b[96];
@@ -270,50 +269,7 @@ static rf_result split_gradient(rf_grad_context *ctx)
     return join_gradients(ctx, ctx->out, ctx->dout, ctx->n_out, ((const rf_split_attr *)ctx->attr)->axis);
 }
 
-/* ---- the copies that each op is: of its inputs, or of its outputs ---- */
-
-static uint32_t copies_of(const rf_op_call *call, rf_box_copy *out)
-{
-    const bool scatter = call->op == &rf_op_concat;
-    const uint32_t axis = call->op == &rf_op_split ? ((const rf_split_attr *)call->attr)->axis
-                                                   : ((const rf_concat_attr *)call->attr)->axis;
-    const uint32_t left_out = call->op == &rf_op_concat_grad ? ((const rf_concat_attr *)call->attr)->left_out : 0;
-    const rf_tensor_desc *part = scatter ? call->in : call->op == &rf_op_split ? call->out : call->in + 1;
-    const uint32_t n = scatter ? call->n_in : call->op == &rf_op_split ? call->n_out : call->n_in - 1;
-    uint32_t count = 0;
-    int64_t at = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        rf_box_copy *copy = &out[count];
-        *copy = (rf_box_copy){ .tensor = scatter ? &call->out[0].shape : &call->in[0].shape,
-                               .scatter = scatter,
-                               .concurrent = true,
-                               .box_number = count };
-        rf_box_whole(&part[i].shape, copy->ranges);
-        copy->ranges[axis].begin = at;
-        at += part[i].shape.dim[axis];
-        if (!(left_out >> i & 1)) count++;
-    }
-    return count;
-}
-
-static rf_result concat_reference(const rf_op_call *call, void *const *in, void *const *out)
-{
-    rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(call, copies);
-    for (uint32_t i = 0; i < count; i++) {
-        const rf_box_copy *copy = &copies[i];
-        int64_t elements = 1;
-        for (int32_t d = 0; d < copy->tensor->rank; d++) elements *= copy->ranges[d].count;
-        for (int64_t e = 0; e < elements; e++) {
-            const int64_t at = rf_box_place(copy->tensor, copy->ranges, e);
-            if (copy->scatter)
-                ((uint32_t *)out[0])[at] = ((const uint32_t *)in[i])[e];
-            else
-                ((uint32_t *)out[i])[e] = ((const uint32_t *)in[0])[at];
-        }
-    }
-    return RF_OK;
-}
+/* ---- cost ---- */
 
 /* Each element once. */
 static rf_cost concat_cost(const rf_op_call *call)
@@ -322,141 +278,6 @@ static rf_cost concat_cost(const rf_op_call *call)
     for (uint32_t i = 0; i < call->n_out; i++) cost.bytes += 2.0 * (double)rf_tensor_bytes(&call->out[i]);
     return cost;
 }
-
-/* ---- kernels ---- */
-
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call;
-    return rf_box_score(caps);
-}
-
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
-{
-    const rf_op_call words = rf_call_in_words(call);
-    rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(&words, copies);
-    for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan(&copies[i], caps, plan));
-    return RF_OK;
-}
-
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const rf_op_call words = rf_call_in_words(call);
-    rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(&words, copies);
-    return rf_box_score_texels(&words, copies, count, caps);
-}
-
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    const rf_op_call words = rf_call_in_words(call);
-    rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(&words, copies);
-    for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan_texels(&copies[i], caps, plan));
-    return RF_OK;
-}
-
-/* ---- joining tensors of any lengths by texels of one element, and eights by those of four ---- */
-
-enum { MOST_ONES = 4 }; /* that shaders/pointwise/cpu/concat.comp reads */
-
-typedef struct ones_push {
-    uint32_t count, columns, magic, shift, begin[MOST_ONES + 1], last[MOST_ONES];
-} ones_push;
-
-static ones_push ones_of(const rf_op_call *call)
-{
-    ones_push p = { .count = (uint32_t)rf_desc_count(&call->out[0]) };
-    for (uint32_t i = 0; i < call->n_in; i++) {
-        uint64_t length = 1;
-        for (int32_t d = (int32_t)((const rf_concat_attr *)call->attr)->axis; d < call->in[i].shape.rank; d++)
-            length *= (uint64_t)call->in[i].shape.dim[d];
-        p.begin[i + 1] = p.begin[i] + (uint32_t)length;
-        p.last[i] = (uint32_t)((rf_desc_count(&call->in[i]) - 1) / 4);
-    }
-    p.columns = p.begin[call->n_in];
-    const rf_magic m = rf_magic_make(p.columns);
-    p.magic = m.magic;
-    p.shift = m.shift;
-    return p;
-}
-
-static double score_ones(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const uint64_t count = rf_desc_count(&call->out[0]);
-    if (call->n_in > MOST_ONES || call->out[0].dtype != RF_F32 || !rf_flat_texels(caps)) return RF_SCORE_NONE;
-    if (count == 0 || count > INT32_MAX || count > caps->max_texel_elements || !rf_fits_storage(call, caps))
-        return RF_SCORE_NONE;
-    for (uint32_t i = 0; i < call->n_in; i++)
-        if (rf_desc_count(&call->in[i]) == 0) return RF_SCORE_NONE;
-    if (ones_of(call).columns < 4) return RF_SCORE_NONE;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
-}
-
-static double score_eights(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const double score = score_ones(call, caps, data);
-    if (score <= RF_SCORE_NONE) return score;
-    const ones_push p = ones_of(call);
-    for (uint32_t i = 0; i < call->n_in; i++)
-        if (p.begin[i + 1] - p.begin[i] < 8) return RF_SCORE_NONE;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
-}
-
-static rf_result plan_elements(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan,
-                               const rf_shader *shader, rf_bind_view view, uint32_t width)
-{
-    const ones_push p = ones_of(call);
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(caps, RF_FLAT_LOCAL));
-    rf_dispatch_spec(d, call->n_in);
-    rf_dispatch_spec(d, p.count % 8);
-    rf_dispatch_push(d, &p, sizeof(p));
-    for (uint32_t i = 0; i < MOST_ONES; i++) rf_bind_whole(d, RF_BIND_INPUT, i < call->n_in ? i : 0)->view = view;
-    rf_bind_whole(d, RF_BIND_OUTPUT, 0);
-    rf_dispatch_items(d, caps, rf_div_up(p.count, width));
-    return RF_OK;
-}
-
-static rf_result plan_ones(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_ones8 : &rf_shader_concat_ones16;
-    return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_R32F, 4);
-}
-
-static rf_result plan_eights(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    const rf_shader *shader = caps->subgroup_size == 8 ? &rf_shader_concat_eights8 : &rf_shader_concat_eights16;
-    return plan_elements(call, caps, plan, shader, RF_VIEW_TEXEL_RGBA32F, 8);
-}
-
-static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const rf_op_call words = rf_call_in_words(call);
-    rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(&words, copies);
-    return rf_box_score_runs(copies, count, caps);
-}
-
-static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    const rf_op_call words = rf_call_in_words(call);
-    rf_box_copy copies[RF_MAX_INPUTS];
-    const uint32_t count = copies_of(&words, copies);
-    for (uint32_t i = 0; i < count; i++) RF_TRY(rf_box_copy_plan_runs(&copies[i], caps, plan));
-    return RF_OK;
-}
-
-static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = rf_words_narrow };
-static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = rf_word_texels_narrow };
-static const rf_kernel ones = { "ones", score_ones, plan_ones };
-static const rf_kernel eights = { "eights", score_eights, plan_eights };
-static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = rf_words_narrow };
-static const rf_kernel *const concat_kernels[] = { &strided, &texel, &ones, &eights, &runs };
-static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- the ops ---- */
 
@@ -467,6 +288,7 @@ static const rf_attr_field concat_fields[] = {
 
 const rf_op rf_op_concat = {
     .name = "concat",
+    .role = RF_COPY_CONCAT,
     RF_ATTRIBUTES(rf_concat_attr, concat_fields),
     .min_in = 1,
     .max_in = RF_CONCAT_INPUTS,
@@ -475,13 +297,14 @@ const rf_op rf_op_concat = {
     .infer = concat_infer,
     .examples = concat_examples,
     .gradient = concat_gradient,
-    .reference = concat_reference,
+    .reference = rf_copies_reference,
     .cost = concat_cost,
-    RF_KERNELS(concat_kernels),
+    .families = { &rf_copies_common, RF_SOFTWARE(&rf_concat_cpu) },
 };
 
 const rf_op rf_op_concat_grad = {
     .name = "concat_grad",
+    .role = RF_COPY_CONCAT_GRAD,
     RF_ATTRIBUTES(rf_concat_attr, concat_fields),
     .min_in = 2,
     .max_in = 1 + RF_CONCAT_INPUTS,
@@ -491,9 +314,9 @@ const rf_op rf_op_concat_grad = {
     RF_STORES_16(~0u),
     .infer = concat_grad_infer,
     .gradient = concat_grad_gradient,
-    .reference = concat_reference,
+    .reference = rf_copies_reference,
     .cost = concat_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_copies_common, RF_SOFTWARE(&rf_copies_cpu) },
 };
 
 static const rf_attr_field split_fields[] = {
@@ -504,6 +327,7 @@ static const rf_attr_field split_fields[] = {
 
 const rf_op rf_op_split = {
     .name = "split",
+    .role = RF_COPY_SPLIT,
     RF_ATTRIBUTES(rf_split_attr, split_fields),
     .min_in = 1,
     .max_in = 1,
@@ -512,7 +336,7 @@ const rf_op rf_op_split = {
     .infer = split_infer,
     .examples = split_examples,
     .gradient = split_gradient,
-    .reference = concat_reference,
+    .reference = rf_copies_reference,
     .cost = concat_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_copies_common, RF_SOFTWARE(&rf_copies_cpu) },
 };

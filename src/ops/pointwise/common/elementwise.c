@@ -2,6 +2,7 @@
 /* The element-wise op: a short program of scalar functions per element. Inference, gradient, reference, cost and
  * fusion. */
 #include "ops/pointwise/common/elementwise.h"
+#include "ops/pointwise/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -339,7 +340,7 @@ static bool finish_program(builder *b, int result)
     return !has_lone_step(&b->attr);
 }
 
-/* What a node does to its first *n_in inputs, NULL where that is no program. */
+/* The program of a node for its first *n_in inputs; NULL where it has none. */
 static const rf_elementwise_attr *program_of(const rf_node_info *node, uint32_t *n_in)
 {
     *n_in = node->op == &rf_op_broadcast_like ? 1 : node->n_in;
@@ -442,5 +443,5 @@ const rf_op rf_op_elementwise = {
     .reference = elementwise_reference,
     .cost = elementwise_cost,
     .absorb_consumer = rf_elementwise_absorb,
-    RF_KERNELS(rf_elementwise_kernels),
+    .families = { &rf_elementwise_common, RF_SOFTWARE(&rf_elementwise_cpu) },
 };

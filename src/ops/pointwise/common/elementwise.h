@@ -3,6 +3,7 @@
 #ifndef RF_OPS_POINTWISE_COMMON_ELEMENTWISE_H
 #define RF_OPS_POINTWISE_COMMON_ELEMENTWISE_H
 
+#include "ops/kit.h"
 #include "ops/ops.h"
 
 #define RF_ELEMENTWISE_INPUTS 7 /* most inputs of any shader variant; the output is the binding after them */
@@ -33,22 +34,48 @@ static inline bool rf_scalar_takes_i32(uint32_t fn)
     return fn >= RF_FN_WHOLE_GREATER && fn <= RF_FN_WHOLE_EQUAL;
 }
 
-#define RF_ELEMENTWISE_NUM_KERNELS 4
-extern const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS];
-/* The last of them: what is the fastest on lavapipe, and not eligible elsewhere where types of 16 bits are read or
- * written. */
-extern const rf_kernel rf_elementwise_texel;
-/* broadcast.c. The same, for ops that copy input 0 to an output that it broadcasts to. */
-extern const rf_kernel *const rf_copy_kernels[RF_ELEMENTWISE_NUM_KERNELS];
+/* The kernels run what ops are as programs of scalar functions, by role. */
+enum {
+    RF_PROGRAM_OWN,       /* elementwise: the attributes are the program */
+    RF_PROGRAM_COPY,      /* input 0, broadcast to the output */
+    RF_PROGRAM_NORMALIZE, /* what normalize does */
+};
+/* The wide forms of the shader: elements of an invocation, and of a vector that it reads at once. */
+typedef struct rf_elementwise_form {
+    uint32_t width, vector;
+    bool texel;
+} rf_elementwise_form;
+rf_score_fn rf_elementwise_u64x8_score, rf_elementwise_vec4_score, rf_elementwise_strided_score;
+rf_plan_fn rf_elementwise_plan /* the data is a form */, rf_elementwise_strided_plan;
+/* Rows of a table. */
+#define RF_ELEMENTWISE_KERNELS                                                                                         \
+    { "u64x8", rf_elementwise_u64x8_score, rf_elementwise_plan, &(const rf_elementwise_form){ 8, 8, false } },         \
+        { "vec4", rf_elementwise_vec4_score, rf_elementwise_plan, &(const rf_elementwise_form){ 4, 4, false },         \
+          .narrow = rf_always_narrow },                                                                                \
+    {                                                                                                                  \
+        "strided", rf_elementwise_strided_score, rf_elementwise_strided_plan                                           \
+    }
+extern const rf_kernel_list rf_elementwise_common;
+/* The fastest on lavapipe, for RF_SOFTWARE; cast asks for it as well. */
+rf_score_fn rf_elementwise_texel_score;
+rf_plan_fn rf_elementwise_texel_plan;
+/* programs.c. The call whose attributes are the program, and whose inputs are those that it reads. */
+rf_op_call rf_program_of(const rf_op_call *call);
+extern const rf_elementwise_attr rf_copy_program;
+const rf_elementwise_attr *rf_normalize_program(const rf_normalize_attr *attr, uint32_t *n_in);
 
 /* Joins a node that is a program of scalar functions, or runs as one, with its only reader, where nothing is computed
  * more often than before: an rf_op's absorb_consumer. */
 bool rf_elementwise_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);
-/* broadcast.c, normalize.c: what broadcast_like and normalize do to their first inputs. */
-extern const rf_elementwise_attr rf_copy_program;
-const rf_elementwise_attr *rf_normalize_program(const rf_normalize_attr *attr, uint32_t *n_in);
+/* ---- broadcast_shapes.c ---- */
 
-/* broadcast.c. The shape that NumPy's rules give; failure names the op. */
+/* Inference of an op between input 0 and a tensor like input 1: input 0 has more dimensions, or larger ones, if it goes
+ * `to_small`. */
+rf_result rf_broadcast_infer(rf_op_call *call, bool to_small);
+rf_cost rf_broadcast_cost(const rf_op_call *call);
+/* Index into a tensor of shape `small` of element e of one of shape `full`. */
+int64_t rf_broadcast_index(rf_shape small, rf_shape full, int64_t e);
+/* The shape that NumPy's rules give; failure names the op. */
 rf_result rf_broadcast_shape(const char *op, rf_shape a, rf_shape b, rf_shape *out);
 
 /* Dimensions of `full` that no input distinguishes, merged. Bit d of present[i]: input i has dimension d (else it has

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of the element-wise op. Two forms of one shader (shaders/pointwise/common/elementwise.comp): "wide" ones for inputs
- * of the output's size, single elements, x[(i / inner) % period] (bias rows, per-row factors) and x[i / inner * period
+ * Kernels of the element-wise op. Two forms of one shader (shaders/pointwise/common/elementwise.comp): "wide" ones for
+ * inputs of the output's size, single elements, x[(i / inner) % period] (bias rows, per-row factors) and x[i / inner *
+ * period
  * + i % period] (masks and means along a middle axis: windows with a gap), and "strided" for any broadcasting.
  */
-#include <stddef.h>
 #include <string.h>
 
 #include "ops/kit.h"
@@ -128,14 +128,9 @@ static void push_steps(rf_dispatch *d, const variant *v, const rf_op_call *call,
     }
 }
 
-typedef struct wide_push {
-    uint32_t n_vec, n_tail;
-    uint32_t turns, stride, stride_magic, stride_shift; /* of the texel form */
-    struct {
-        uint32_t base, inner_magic, period, period_magic, shifts;
-    } window[2];
-    float imm[RF_MAX_STEPS];
-} wide_push;
+/* All variants have the same struct, of which they take what their steps need. */
+typedef rf_push_elementwise_1_w8 wide_push;
+typedef rf_push_elementwise_1_strided strided_push;
 
 static void push_windows(wide_push *push, const layout *l, uint64_t start)
 {
@@ -163,12 +158,8 @@ static uint32_t pack_types(const rf_op_call *call, const rf_device_caps *caps)
     return word | type << 8;
 }
 
-/* The wide forms of the shader: elements of an invocation, and of a vector that it reads at once. */
-typedef struct form {
-    uint32_t width, vector;
-    bool texel;
-} form;
-static const form u64x8 = { 8, 8, false }, vec4 = { 4, 4, false }, texel = { 8, 4, true };
+typedef rf_elementwise_form form;
+static const form texel = { 8, 4, true };
 
 /* A texel holds twice as many elements of 16 bits. */
 static uint32_t form_vector(const form *f, const rf_tensor_desc *desc)
@@ -249,8 +240,9 @@ static void push_turns(wide_push *push, const turn_plan *turns)
     push->stride_shift = m.shift;
 }
 
-static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, const form *f)
+static rf_result plan_wide(const rf_op_call *given, const rf_device_caps *caps, const form *f, rf_kernel_plan *plan)
 {
+    const rf_op_call program = rf_program_of(given), *call = &program;
     const variant *v = find_variant(call);
     const uint32_t types = pack_types(call, caps);
     layout l;
@@ -269,7 +261,7 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
         push_steps(d, v, call, push.imm);
         rf_dispatch_spec(d, types);
         push_windows(&push, &l, start);
-        rf_dispatch_push(d, &push, (uint32_t)offsetof(wide_push, imm) + v->steps * 4);
+        rf_dispatch_push(d, &push, sizeof(push));
         for (uint32_t i = 0; i < v->inputs; i++) {
             const uint32_t k = i < call->n_in ? i : 0; /* the shader names them all: the rest repeat the first */
             rf_dispatch_bind(d, RF_BIND_INPUT, k, form_view(f, &l, call, k), false);
@@ -285,28 +277,26 @@ static rf_result plan_wide(const rf_op_call *call, const rf_device_caps *caps, r
     return RF_OK;
 }
 
-static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_elementwise_u64x8_score(const rf_op_call *given, const rf_device_caps *caps, const void *data)
 {
+    const rf_op_call call = rf_program_of(given);
     layout l;
-    if (!caps->int64 || !find_layout(call, caps, &l)) return RF_SCORE_NONE;
+    if (!caps->int64 || !find_layout(&call, caps, &l)) return RF_SCORE_NONE;
     /* Wider loads pay for themselves where several inputs are read, on lavapipe only. */
-    return caps->driver == RF_DRIVER_LAVAPIPE && call->n_in > 1 ? RF_SCORE_SHAPE : RF_SCORE_ANY;
+    return caps->driver == RF_DRIVER_LAVAPIPE && call.n_in > 1 ? RF_SCORE_SHAPE : RF_SCORE_ANY;
 }
 
-static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+double rf_elementwise_vec4_score(const rf_op_call *given, const rf_device_caps *caps, const void *data)
 {
-    return plan_wide(call, caps, plan, &u64x8);
-}
-
-static double score_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
+    const rf_op_call call = rf_program_of(given);
     layout l;
-    return find_layout(call, caps, &l) ? RF_SCORE_WIDE : RF_SCORE_NONE;
+    return find_layout(&call, caps, &l) ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
-static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_elementwise_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
-    return plan_wide(call, caps, plan, &vec4);
+    return plan_wide(call, caps, data, plan);
 }
 
 /* Whether every input, or what a dispatch reads of it, fits a texel view. */
@@ -326,24 +316,21 @@ static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, cons
 
 /* lavapipe reads texels with a third of the instructions that storage buffers take, and writes 64 bits with those
  * of 32. */
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_elementwise_texel_score(const rf_op_call *given, const rf_device_caps *caps, const void *data)
 {
+    const rf_op_call call = rf_program_of(given);
     layout l;
-    if (!rf_flat_texels(caps) || !find_layout(call, caps, &l) || !fits_texels(call, caps, &l)) return RF_SCORE_NONE;
+    if (!rf_flat_texels(caps) || !find_layout(&call, caps, &l) || !fits_texels(&call, caps, &l)) return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_elementwise_texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                                    rf_kernel_plan *plan)
 {
-    return plan_wide(call, caps, plan, &texel);
+    return plan_wide(call, caps, &texel, plan);
 }
 
 /* ---- any broadcasting ---- */
-
-typedef struct strided_push {
-    uint32_t count, start, size[6], magic[6], shifts, present[2], offset[RF_ELEMENTWISE_INPUTS];
-    float imm[RF_MAX_STEPS];
-} strided_push;
 
 /* The range of an input's elements that the output elements [start, start + n) read: all, unless its leading dimension
  * is the output's; then what the rows of that dimension cover. */
@@ -383,16 +370,18 @@ static uint64_t strided_chunk(const rf_op_call *call, const rf_device_caps *caps
     return 0;
 }
 
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_elementwise_strided_score(const rf_op_call *given, const rf_device_caps *caps, const void *data)
 {
+    const rf_op_call program = rf_program_of(given), *call = &program;
     rf_collapsed c;
     rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
     return rf_shape_count(call->out[0].shape) == 0 || strided_chunk(call, caps, &c) ? RF_SCORE_RESERVE : RF_SCORE_NONE;
 }
 
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
+rf_result rf_elementwise_strided_plan(const rf_op_call *given, const rf_device_caps *caps, const void *data,
+                                      rf_kernel_plan *plan)
 {
+    const rf_op_call program = rf_program_of(given), *call = &program;
     const variant *v = find_variant(call);
     rf_collapsed c;
     rf_broadcast_collapse(call->out[0].shape, call->in, call->n_in, &c);
@@ -425,16 +414,12 @@ static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps
                 push.present[i / 4] |= (c.present[k] >> (c.rank - 1 - b) & 1) << b << (8 * (i & 3));
             push.offset[i] = base - (uint32_t)first;
         }
-        rf_dispatch_push(d, &push, (uint32_t)offsetof(strided_push, imm) + v->steps * 4);
+        rf_dispatch_push(d, &push, sizeof(push));
         rf_bind_bytes(d, RF_BIND_OUTPUT, 0, start * 4, n * 4);
         rf_dispatch_items(d, caps, n);
     }
     return RF_OK;
 }
 
-static const rf_kernel kernel_u64x8 = { "u64x8", score_u64x8, plan_u64x8 };
-static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4, .narrow = rf_always_narrow };
-const rf_kernel rf_elementwise_texel = { "texel", score_texel, plan_texel, .narrow = rf_texels_narrow };
-static const rf_kernel kernel_strided = { "strided", score_strided, plan_strided };
-const rf_kernel *const rf_elementwise_kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &kernel_u64x8, &kernel_vec4,
-                                                                              &kernel_strided, &rf_elementwise_texel };
+static const rf_kernel kernels[] = { RF_ELEMENTWISE_KERNELS };
+const rf_kernel_list rf_elementwise_common = RF_KERNEL_LIST(kernels);

@@ -10,22 +10,6 @@
 
 /* ---- shapes ---- */
 
-static uint64_t count_between(const rf_shape *shape, int32_t from, int32_t to)
-{
-    uint64_t count = 1;
-    for (int32_t d = from; d < to; d++) count *= (uint64_t)shape->dim[d];
-    return count;
-}
-
-rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x, const rf_shape *indices)
-{
-    return (rf_gather_shape){ .batch = count_between(x, 0, attr->batch_dims),
-                              .outer = count_between(x, attr->batch_dims, attr->axis),
-                              .choices = (uint64_t)x->dim[attr->axis],
-                              .places = count_between(indices, attr->batch_dims, indices->rank),
-                              .inner = count_between(x, attr->axis + 1, x->rank) };
-}
-
 rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *indices,
                           rf_tensor_desc *y)
 {
@@ -70,7 +54,7 @@ rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const
     return RF_OK;
 }
 
-/* What can be rounded on the way: fours of f32. */
+/* Fours of f32 can be rounded on the way. */
 static bool takes_type(const rf_gather_attr *attr, const rf_tensor_desc *x, const rf_tensor_desc *indices)
 {
     return x->dtype == RF_F32 && rf_dtype_is_narrow((rf_dtype)attr->dtype) &&
@@ -110,97 +94,6 @@ static void gather_examples(const void *attr, const rf_examples *const *in, uint
     }
 }
 
-/* ---- chunks ---- */
-
-rf_gather_shape rf_gather_chunk_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words)
-{
-    /* With room for alignment; indices of elements stay below 2^29. */
-    const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
-    const uint64_t larger = all->choices > all->places ? all->choices : all->places;
-    rf_gather_shape size = *all;
-    const uint64_t most = all->inner * all->outer > words ? all->inner * all->outer : words;
-    size.batch = rf_min(all->batch, limit / most / larger);
-    if (size.batch > 0) return size;
-    size.batch = 1;
-    size.outer = words * larger > limit ? 0 : rf_min(all->outer, limit / all->inner / larger);
-    if (size.outer > 0) return size;
-    size.outer = 1;
-    const uint64_t row = all->inner > words ? all->inner : words;
-    size.choices = rf_min(all->choices, limit / row);
-    size.places = rf_min(all->places, limit / row);
-    return size;
-}
-
-/* Goes on by `step` along one dimension; back to 0 at its end. */
-static bool advance_place(uint64_t *at, uint64_t step, uint64_t all)
-{
-    *at += step;
-    if (*at < all) return true;
-    *at = 0;
-    return false;
-}
-
-static void chunk_clip(rf_gather_chunk *chunk, const rf_gather_shape *all, const rf_gather_shape *size)
-{
-    chunk->size = (rf_gather_shape){ .batch = rf_min(size->batch, all->batch - chunk->batch),
-                                     .outer = rf_min(size->outer, all->outer - chunk->outer),
-                                     .choices = rf_min(size->choices, all->choices - chunk->choice),
-                                     .places = rf_min(size->places, all->places - chunk->place),
-                                     .inner = all->inner };
-}
-
-bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_chunk *chunk)
-{
-    bool more = chunk->size.inner == 0; /* the first one */
-    if (!more) more = advance_place(&chunk->place, size->places, all->places);
-    if (!more) more = advance_place(&chunk->choice, size->choices, all->choices);
-    if (!more) more = advance_place(&chunk->outer, size->outer, all->outer);
-    if (!more) more = advance_place(&chunk->batch, size->batch, all->batch);
-    chunk_clip(chunk, all, size);
-    return more;
-}
-
-uint32_t rf_gather_width(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps)
-{
-    const uint64_t texels = (all->batch * all->outer * rows_read * all->inner + caps->buffer_alignment) / 4;
-    if (all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
-        texels <= caps->max_texel_elements)
-        return 8;
-    return all->inner % 4 == 0 ? 4 : 1;
-}
-
-/* `rows` rows from number `first` on. Where there are vectors, every row starts where one may. */
-static uint32_t bind_rows(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint64_t first, uint64_t rows,
-                          uint64_t inner, uint32_t width)
-{
-    const uint32_t base = rf_bind_elements(d, caps, kind, 0, first * inner, rows * inner);
-    if (width == 8 && kind == RF_BIND_INPUT) d->bind[d->n_bind - 1].view = RF_VIEW_TEXEL_RGBA32F;
-    return base / width;
-}
-
-uint32_t rf_gather_bind_x(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
-                          const rf_gather_chunk *chunk, uint32_t width)
-{
-    const rf_gather_shape *n = &chunk->size;
-    const uint64_t first = (chunk->batch * all->outer + chunk->outer) * all->choices + chunk->choice;
-    return bind_rows(d, caps, kind, first, n->batch * n->outer * n->choices, all->inner, width);
-}
-
-uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
-                          const rf_gather_chunk *chunk, uint32_t width)
-{
-    const rf_gather_shape *n = &chunk->size;
-    const uint64_t first = (chunk->batch * all->outer + chunk->outer) * all->places + chunk->place;
-    return bind_rows(d, caps, kind, first, n->batch * n->outer * n->places, all->inner, width);
-}
-
-uint32_t rf_gather_bind_indices(rf_dispatch *d, const rf_device_caps *caps, const rf_gather_shape *all,
-                                const rf_gather_chunk *chunk)
-{
-    return rf_bind_elements(d, caps, RF_BIND_INPUT, 1, chunk->batch * all->places + chunk->place,
-                            chunk->size.batch * chunk->size.places);
-}
-
 /* ---- host side ---- */
 
 rf_result rf_emit_gather(rf_graph *g, rf_value x, rf_value indices, int32_t axis, int32_t batch_dims, rf_value *out)
@@ -235,7 +128,7 @@ static rf_result gather_gradient(rf_grad_context *ctx)
     return rf_graph_add(ctx->graph, &rf_op_gather_grad, &attr, in, 3, &ctx->din[0]);
 }
 
-/* What is cast as it is taken from f32; rows that would be rounded and cast back are not rounded. */
+/* Casts from f32 happen as rows are taken; rows that would be rounded and cast back are not rounded. */
 static bool gather_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     const rf_node_info *g = &graph->nodes.items[producer], *c = &graph->nodes.items[consumer];
@@ -291,7 +184,7 @@ static rf_result gather_reference(const rf_op_call *call, void *const *in, void 
     return RF_OK;
 }
 
-/* Of x only what is taken is read. */
+/* Only those rows of x are read that are taken. */
 static rf_cost gather_cost(const rf_op_call *call)
 {
     return (rf_cost){ 0, 2.0 * (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[1]) };
@@ -312,7 +205,7 @@ static bool gather_narrow(const rf_op_call *call, const rf_device_caps *caps)
     return rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape).inner % 2 == 0;
 }
 
-/* What stands where an index names nothing: NaN of each element of a word. */
+/* The word where an index names nothing: NaN of each element of a word. */
 static uint32_t mark_of(rf_dtype type)
 {
     return type == RF_F16 ? 0x7e007e00u : type == RF_BF16 ? 0x7fc07fc0u : 0x7fc00000u;
@@ -339,7 +232,7 @@ static const rf_shader *choose_shader(const rf_device_caps *caps, uint32_t width
 static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = words_of(call);
-    /* Of which y has half as many words as x. */
+    /* Then y has half as many words as x. */
     const bool rounds = call->in[0].dtype == RF_F32 && rf_dtype_is_narrow(call->out[0].dtype);
     rf_gather_shape taken = all;
     if (rounds) taken.inner /= 2;
@@ -352,21 +245,18 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
         const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)chunk.size.places),
                        by_outer = rf_magic_make((uint32_t)chunk.size.outer);
         const uint64_t count = chunk.size.batch * chunk.size.outer * chunk.size.places * inner;
-        struct {
-            uint32_t count, inner, inner_magic, inner_shift, places, places_magic, places_shift, outer_magic,
-                outer_shift, first, choices, all_choices, x_offset, indices_offset, y_offset, mark;
-        } push = { (uint32_t)count,
-                   inner,
-                   by_inner.magic,
-                   by_inner.shift,
-                   (uint32_t)chunk.size.places,
-                   by_place.magic,
-                   by_place.shift,
-                   by_outer.magic,
-                   by_outer.shift,
-                   (uint32_t)chunk.choice,
-                   (uint32_t)chunk.size.choices,
-                   (uint32_t)all.choices };
+        rf_push_gather push = { .count = (uint32_t)count,
+                                .inner = inner,
+                                .inner_magic = by_inner.magic,
+                                .inner_shift = by_inner.shift,
+                                .places = (uint32_t)chunk.size.places,
+                                .places_magic = by_place.magic,
+                                .places_shift = by_place.shift,
+                                .outer_magic = by_outer.magic,
+                                .outer_shift = by_outer.shift,
+                                .first = (uint32_t)chunk.choice,
+                                .choices = (uint32_t)chunk.size.choices,
+                                .all_choices = (uint32_t)all.choices };
         rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = plan->count > 1; /* chunks write places of their own */
@@ -382,8 +272,9 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static const rf_kernel gather_kernel = { "element", gather_score, gather_plan, .narrow = gather_narrow };
-static const rf_kernel *const gather_kernels[] = { &gather_kernel };
+static const rf_kernel gather_kernels[] = {
+    { "element", gather_score, gather_plan, .narrow = gather_narrow },
+};
 
 /* ---- the op ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gather and its gradient share: the tensors as few dimensions, and chunks of them that descriptors can span. */
+/* Gather and its gradient: their tensors as few dimensions, and chunks of them that descriptors can span. */
 #ifndef RF_OPS_POINTWISE_COMMON_GATHER_H
 #define RF_OPS_POINTWISE_COMMON_GATHER_H
 
@@ -25,8 +25,8 @@ rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const
                           rf_tensor_desc *y);
 rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x, const rf_shape *indices);
 
-/* The size of the first chunk, for descriptors that also span `words` words for each index and for each choice. Of no
- * elements where not even a row of `inner` fits. */
+/* The size of the first chunk, for descriptors that also span `words` words for each index and for each choice. It
+ * has no elements where not even a row of `inner` fits. */
 rf_gather_shape rf_gather_chunk_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words);
 /* Goes to the next chunk, places first; false after the last one. Begin with zeros and the size above. */
 bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_chunk *chunk);
@@ -42,8 +42,5 @@ uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_ki
                           const rf_gather_chunk *chunk, uint32_t width);
 uint32_t rf_gather_bind_indices(rf_dispatch *d, const rf_device_caps *caps, const rf_gather_shape *all,
                                 const rf_gather_chunk *chunk);
-
-/* Of gather_grad, for GPUs (gather_marks.c). */
-extern const rf_kernel rf_gather_grad_marks;
 
 #endif

@@ -16,12 +16,6 @@ static rf_result expect_count(const rf_op_call *call, uint32_t input, uint64_t c
                    rf_shape_format(call->in[input].shape, shape, sizeof(shape)), (unsigned long long)count);
 }
 
-static double score_any(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call, (void)caps;
-    return RF_SCORE_ANY;
-}
-
 /* ---- gradients ---- */
 
 static rf_result gradients_infer(rf_op_call *call)
@@ -60,8 +54,9 @@ static rf_result unscale_plan(const rf_op_call *call, const rf_device_caps *caps
     return RF_OK;
 }
 
-static const rf_kernel unscale_kernel = { "vec4", score_any, unscale_plan };
-static const rf_kernel *const unscale_kernels[] = { &unscale_kernel };
+static const rf_kernel unscale_kernels[] = {
+    { "vec4", rf_score_any, unscale_plan },
+};
 
 const rf_op rf_op_unscale = {
     .name = "unscale",
@@ -109,21 +104,22 @@ static rf_result overflow_check_plan(const rf_op_call *call, const rf_device_cap
                                      rf_kernel_plan *plan)
 {
     const rf_overflow_check_attr *attr = call->attr;
-    const rf_flat_job k = { .shader = &rf_shader_overflow_check,
-                            .width = 4,
-                            .n_tensors = 1,
-                            .tensors = { { .index = 0 } },
-                            .n_small = 1,
-                            .small = { 1 },
-                            .push_size = 4,
-                            .push = { rf_float_word(attr->most) } };
+    rf_flat_job k = { .shader = &rf_shader_overflow_check,
+                      .width = 4,
+                      .n_tensors = 1,
+                      .tensors = { { .index = 0 } },
+                      .n_small = 1,
+                      .small = { 1 } };
+    const rf_push_overflow_check push = { .most = rf_float_word(attr->most) };
+    RF_FLAT_JOB_PUSH(&k, push, n_vec, n_tail);
     RF_TRY(rf_flat_job_plan(&k, rf_desc_count(&call->in[0]), caps, plan));
     for (uint32_t i = 0; i < plan->count; i++) plan->items[i].bind[1].write = true;
     return RF_OK;
 }
 
-static const rf_kernel overflow_check_kernel = { "vec4", score_any, overflow_check_plan };
-static const rf_kernel *const overflow_check_kernels[] = { &overflow_check_kernel };
+static const rf_kernel overflow_check_kernels[] = {
+    { "vec4", rf_score_any, overflow_check_plan },
+};
 static const rf_attr_field overflow_check_fields[] = { RF_ATTR_NUMBER(rf_overflow_check_attr, most) };
 
 const rf_op rf_op_overflow_check = {
@@ -188,12 +184,13 @@ static rf_result loss_scale_plan(const rf_op_call *call, const rf_device_caps *c
                                  rf_kernel_plan *plan)
 {
     const rf_loss_scale_attr *attr = call->attr;
-    const uint32_t push[4] = { attr->growth_steps, attr->is_fixed, rf_float_word(RF_SCALE_LEAST),
-                               rf_float_word(RF_SCALE_MOST) };
+    const rf_push_loss_scale push = {
+        .growth_steps = attr->growth_steps, .is_fixed = attr->is_fixed, .least = RF_SCALE_LEAST, .most = RF_SCALE_MOST
+    };
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_loss_scale, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, 1);
-    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_push(d, &push, sizeof(push));
     rf_bind_whole(d, RF_BIND_INPUT, 0)->write = true;
     rf_bind_whole(d, RF_BIND_INPUT, 1)->write = true;
     rf_bind_whole(d, RF_BIND_INPUT, 2);
@@ -202,8 +199,9 @@ static rf_result loss_scale_plan(const rf_op_call *call, const rf_device_caps *c
     return RF_OK;
 }
 
-static const rf_kernel loss_scale_kernel = { "one", score_any, loss_scale_plan };
-static const rf_kernel *const loss_scale_kernels[] = { &loss_scale_kernel };
+static const rf_kernel loss_scale_kernels[] = {
+    { "one", rf_score_any, loss_scale_plan },
+};
 static const rf_attr_field loss_scale_fields[] = {
     RF_ATTR_UINT(rf_loss_scale_attr, growth_steps, RF_SCALE_MAX_GROWTH_STEPS),
     RF_ATTR_FLAG(rf_loss_scale_attr, is_fixed),
@@ -265,11 +263,13 @@ static rf_result update_numbers_reference(const rf_op_call *call, void *const *i
 static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                                      rf_kernel_plan *plan)
 {
-    const uint32_t push[3] = { RF_HYPER_COUNT, count_rows(call) - 1, RF_HYPER_SKIP };
+    const rf_push_update_numbers push = { .count = RF_HYPER_COUNT,
+                                          .last_row = count_rows(call) - 1,
+                                          .skip_at = RF_HYPER_SKIP };
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_update_numbers, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, 16));
-    rf_dispatch_push(d, push, sizeof(push));
+    rf_dispatch_push(d, &push, sizeof(push));
     rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_INPUT, 1);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
@@ -277,8 +277,9 @@ static rf_result update_numbers_plan(const rf_op_call *call, const rf_device_cap
     return RF_OK;
 }
 
-static const rf_kernel update_numbers_kernel = { "one", score_any, update_numbers_plan };
-static const rf_kernel *const update_numbers_kernels[] = { &update_numbers_kernel };
+static const rf_kernel update_numbers_kernels[] = {
+    { "one", rf_score_any, update_numbers_plan },
+};
 
 const rf_op rf_op_update_numbers = {
     .name = "update_numbers",

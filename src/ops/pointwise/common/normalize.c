@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What batch normalization does to each channel once its moments are known: (x - mean) * scale + shift. An op of its
+ * Batch normalization of each channel once its moments are known: (x - mean) * scale + shift. An op of its
  * own for the sake of its gradient, which takes one walk for all that is added up, and knows how mean and scale follow
  * from x and gamma; it runs by the element-wise kernels, and fuses like them.
  */
 #include "ops/kit.h"
 #include "ops/pointwise/common/elementwise.h"
+#include "ops/pointwise/cpu/cpu.h"
 
 /* Inputs: x, mean, scale[, shift], then what only the gradient reads: variance[, gamma]. */
 static uint32_t used_inputs(const rf_normalize_attr *attr)
@@ -123,44 +124,6 @@ static rf_cost normalize_cost(const rf_op_call *call)
     return rf_cost_of(call, (double)(used_inputs(call->attr) - 1) * (double)rf_desc_count(&call->in[0]));
 }
 
-const rf_elementwise_attr *rf_normalize_program(const rf_normalize_attr *attr, uint32_t *n_in)
-{
-    static const rf_elementwise_attr scaled = { 2, { { RF_FN_SUBTRACT, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 3, 2, 0, 0 } } };
-    static const rf_elementwise_attr shifted = {
-        3, { { RF_FN_SUBTRACT, 0, 1, 0, 0 }, { RF_FN_MULTIPLY, 4, 2, 0, 0 }, { RF_FN_ADD, 5, 3, 0, 0 } }
-    };
-    *n_in = used_inputs(attr);
-    return attr->shifted ? &shifted : &scaled;
-}
-
-/* ---- kernels ---- */
-
-static rf_op_call as_program(const rf_op_call *call)
-{
-    rf_op_call program = *call;
-    program.op = &rf_op_elementwise;
-    program.attr = rf_normalize_program(call->attr, &program.n_in);
-    return program;
-}
-
-static double program_score(const rf_op_call *call, const rf_device_caps *caps, uint32_t i)
-{
-    const rf_op_call program = as_program(call);
-    return rf_elementwise_kernels[i]->score(&program, caps, rf_elementwise_kernels[i]->data);
-}
-
-static rf_result program_plan(const rf_op_call *call, const rf_device_caps *caps, uint32_t i, rf_kernel_plan *plan)
-{
-    const rf_op_call program = as_program(call);
-    return rf_elementwise_kernels[i]->plan(&program, caps, rf_elementwise_kernels[i]->data, plan);
-}
-
-RF_VARIANT(static, kernel_0, "u64x8", program_score, program_plan, 0);
-RF_NARROW_VARIANT(static, kernel_1, "vec4", program_score, program_plan, 1, rf_always_narrow);
-RF_VARIANT(static, kernel_2, "strided", program_score, program_plan, 2);
-RF_NARROW_VARIANT(static, kernel_3, "texel", program_score, program_plan, 3, rf_texels_narrow);
-static const rf_kernel *const kernels[RF_ELEMENTWISE_NUM_KERNELS] = { &kernel_0, &kernel_1, &kernel_2, &kernel_3 };
-
 /* ---- the op ---- */
 
 static const rf_attr_field fields[] = {
@@ -171,6 +134,7 @@ static const rf_attr_field fields[] = {
 
 const rf_op rf_op_normalize = {
     .name = "normalize",
+    .role = RF_PROGRAM_NORMALIZE,
     RF_ATTRIBUTES(rf_normalize_attr, fields),
     .min_in = 4,
     .max_in = 6,
@@ -183,5 +147,5 @@ const rf_op rf_op_normalize = {
     .reference = normalize_reference,
     .cost = normalize_cost,
     .absorb_consumer = rf_elementwise_absorb,
-    RF_KERNELS(kernels),
+    .families = { &rf_elementwise_common, RF_SOFTWARE(&rf_elementwise_cpu) },
 };

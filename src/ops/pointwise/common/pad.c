@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Padding by a constant: a box in the middle of what is filled with it. */
-#include "ops/ops.h"
 #include "ops/pointwise/common/strided_copy.h"
+#include "ops/pointwise/cpu/cpu.h"
 
 static rf_result pad_infer(rf_op_call *call)
 {
@@ -60,108 +60,10 @@ static rf_result pad_gradient(rf_grad_context *ctx)
     return rf_graph_add(ctx->graph, &rf_op_slice, &middle, &ctx->dout[0], 1, &ctx->din[0]);
 }
 
-/* Where x stands in the result. */
-static rf_box_copy copy_of(const rf_op_call *call)
-{
-    const rf_pad_attr *attr = call->attr;
-    rf_box_copy copy = { .tensor = &call->out[0].shape, .scatter = true };
-    for (int32_t d = 0; d < call->in[0].shape.rank; d++)
-        copy.ranges[d] = (rf_box_range){ attr->before[d], 1, call->in[0].shape.dim[d] };
-    return copy;
-}
-
-static rf_result pad_reference(const rf_op_call *call, void *const *in, void *const *out)
-{
-    const float *x = in[0], value = ((const rf_pad_attr *)call->attr)->value;
-    float *y = out[0];
-    const rf_box_copy copy = copy_of(call);
-    for (int64_t e = 0; e < rf_shape_count(call->out[0].shape); e++) y[e] = value;
-    for (int64_t e = 0; e < rf_shape_count(call->in[0].shape); e++) y[rf_box_place(copy.tensor, copy.ranges, e)] = x[e];
-    return RF_OK;
-}
-
 static rf_cost pad_cost(const rf_op_call *call)
 {
     return rf_cost_of(call, 0);
 }
-
-/* ---- kernels; of 16 bits in words of two elements ---- */
-
-/* Words of zeros are the same in both types. */
-static bool takes_words(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_pad_attr *attr = call->attr;
-    return rf_words_narrow(call, caps) && attr->value == 0 && attr->before[call->in[0].shape.rank - 1] % 2 == 0;
-}
-
-static bool takes_word_texels(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return rf_texels_narrow(call, caps) && takes_words(call, caps);
-}
-
-/* The copy, and the call in the units that it counts in, which has its shapes. */
-static rf_box_copy copy_in_units(const rf_op_call *call, rf_op_call *units)
-{
-    *units = rf_call_in_words(call);
-    rf_box_copy copy = copy_of(units);
-    if (rf_call_is_narrow(call)) copy.ranges[call->in[0].shape.rank - 1].begin /= 2;
-    return copy;
-}
-
-static rf_result plan_value(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    return rf_box_plan_background(call, ((const rf_pad_attr *)call->attr)->value, caps, plan);
-}
-
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call;
-    return rf_box_score(caps);
-}
-
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_in_units(call, &units);
-    RF_TRY(plan_value(&units, caps, plan));
-    return rf_box_copy_plan(&copy, caps, plan);
-}
-
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_in_units(call, &units);
-    return rf_box_score_texels(&units, &copy, 1, caps);
-}
-
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_in_units(call, &units);
-    RF_TRY(plan_value(&units, caps, plan));
-    return rf_box_copy_plan_texels(&copy, caps, plan);
-}
-
-static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_in_units(call, &units);
-    return rf_box_score_runs(&copy, 1, caps);
-}
-
-static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_in_units(call, &units);
-    RF_TRY(plan_value(&units, caps, plan));
-    return rf_box_copy_plan_runs(&copy, caps, plan);
-}
-
-static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = takes_words };
-static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = takes_word_texels };
-static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = takes_words };
-static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- the op; tests/ops/test_small_limits.c cuts boxes along any dimension ---- */
 
@@ -173,6 +75,7 @@ static const rf_attr_field fields[] = {
 
 const rf_op rf_op_pad = {
     .name = "pad",
+    .role = RF_COPY_PAD,
     RF_ATTRIBUTES(rf_pad_attr, fields),
     .min_in = 1,
     .max_in = 1,
@@ -180,7 +83,7 @@ const rf_op rf_op_pad = {
     RF_STORES_16(1),
     .infer = pad_infer,
     .gradient = pad_gradient,
-    .reference = pad_reference,
+    .reference = rf_copies_reference,
     .cost = pad_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_copies_common, RF_SOFTWARE(&rf_copies_cpu) },
 };

@@ -14,6 +14,8 @@
 #include "ops/ops.h"
 #include "rf_shaders.h"
 
+enum { DROPOUT, UNIFORM }; /* roles */
+
 static rf_result random_infer(rf_op_call *call)
 {
     const rf_dropout_attr *attr = call->attr;
@@ -84,7 +86,7 @@ static rf_result random_reference(const rf_op_call *call, void *const *in, void 
         const rf_philox4 r =
             rf_philox(seed ^ (uint64_t)random[3] << 32, position / 4, random[2] | (uint64_t)attr->stream << 32);
         const bool keep = r.v[position % 4] >> 8 >= kept_threshold(attr->rate);
-        if (call->op == &rf_op_random_uniform)
+        if (call->op->role == UNIFORM)
             ((float *)out[0])[e] = uniform_of(r.v[position % 4]);
         else
             ((float *)out[0])[e] = keep ? ((const float *)in[0])[e] * kept_scale(attr->rate) : 0;
@@ -101,7 +103,7 @@ static rf_result random_gradient(rf_grad_context *ctx)
 static rf_cost random_cost(const rf_op_call *call)
 {
     /* Ten rounds of about ten integer operations give four numbers. */
-    const double arrays = call->op == &rf_op_random_uniform ? 1 : 2;
+    const double arrays = call->op->role == UNIFORM ? 1 : 2;
     return (rf_cost){ 25.0 * (double)rf_shape_count(call->out[0].shape),
                       arrays * (double)rf_tensor_bytes(&call->out[0]) };
 }
@@ -143,7 +145,7 @@ static rf_result add_dispatch(const rf_op_call *call, const rf_device_caps *caps
                               rf_kernel_plan *out)
 {
     const rf_dropout_attr *attr = call->attr;
-    const bool dropout = call->op != &rf_op_random_uniform, aligned = is_aligned(call), scattered = is_scattered(call);
+    const bool dropout = call->op->role != UNIFORM, aligned = is_aligned(call), scattered = is_scattered(call);
     rf_dispatch *d = rf_kernel_plan_add(out, dropout ? &rf_shader_dropout : &rf_shader_random_uniform, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     d->concurrent = start > 0;
@@ -153,22 +155,20 @@ static rf_result add_dispatch(const rf_op_call *call, const rf_device_caps *caps
     rf_dispatch_spec(d, scattered);
     const place at = place_of(call, start);
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), per = per_example(call);
-    struct {
-        uint32_t count, start[2], per_example, threshold, stream;
-        float scale;
-        uint32_t seed[2], inner, examples, outer_at, example_at, inner_at;
-    } push = { (uint32_t)n,
-               { (uint32_t)start, (uint32_t)(start >> 32) },
-               (uint32_t)per,
-               kept_threshold(attr->rate),
-               attr->stream,
-               kept_scale(attr->rate),
-               { (uint32_t)attr->seed, (uint32_t)(attr->seed >> 32) },
-               attr->inner,
-               per ? (uint32_t)(count / per) : 1,
-               (uint32_t)at.outer,
-               (uint32_t)at.example,
-               (uint32_t)at.inner };
+    const rf_push_dropout push = { .count = (uint32_t)n,
+                                   .start_low = (uint32_t)start,
+                                   .start_high = (uint32_t)(start >> 32),
+                                   .per_example = (uint32_t)per,
+                                   .threshold = kept_threshold(attr->rate),
+                                   .stream = attr->stream,
+                                   .scale = kept_scale(attr->rate),
+                                   .seed_low = (uint32_t)attr->seed,
+                                   .seed_high = (uint32_t)(attr->seed >> 32),
+                                   .inner = attr->inner,
+                                   .examples = per ? (uint32_t)(count / per) : 1,
+                                   .outer_at = (uint32_t)at.outer,
+                                   .example_at = (uint32_t)at.example,
+                                   .inner_at = (uint32_t)at.inner };
     rf_dispatch_push(d, &push, sizeof(push));
     const size_t from = rf_dtype_size(call->in[0].dtype), to = rf_dtype_size(call->out[0].dtype);
     if (dropout) rf_bind_bytes(d, RF_BIND_INPUT, 0, start * from, n * from);
@@ -186,8 +186,9 @@ static rf_result random_plan(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-static const rf_kernel kernel = { "philox", random_score, random_plan, .narrow = random_narrow };
-static const rf_kernel *const kernels[] = { &kernel };
+static const rf_kernel kernels[] = {
+    { "philox", random_score, random_plan, .narrow = random_narrow },
+};
 
 static const rf_attr_field dropout_fields[] = {
     RF_ATTR_NUMBER(rf_dropout_attr, rate),
@@ -210,6 +211,7 @@ const rf_op rf_op_dropout_grad = DROPOUT_OP("dropout_grad");
 /* Like the input, of which only the shape is read; the rate is 0. */
 const rf_op rf_op_random_uniform = {
     .name = "random_uniform",
+    .role = UNIFORM,
     RF_ATTRIBUTES(rf_dropout_attr, dropout_fields),
     .min_in = 2,
     .max_in = 2,

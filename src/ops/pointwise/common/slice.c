@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strided slices by Python's rules, and their gradient: the slice back at its place among zeros. */
-#include <string.h>
-
 #include "graph/examples.h"
-#include "ops/ops.h"
 #include "ops/pointwise/common/strided_copy.h"
-
-/* ---- ranges ---- */
-
-static int64_t index_clamp(int64_t value, int64_t least, int64_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
-/* A range along a dimension of `n` elements, resolved. */
-static rf_box_range range_of(const rf_slice_attr *attr, int32_t axis, int64_t n)
-{
-    const int64_t step = attr->step[axis], begin = attr->begin[axis], end = attr->end[axis];
-    if (step == 0) return (rf_box_range){ 0, 1, n };
-    /* Negative steps end before element 0, at -1. */
-    const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
-    const int64_t from = index_clamp(begin < 0 ? begin + n : begin, least, most);
-    const int64_t to = index_clamp(end < 0 ? end + n : end, least, most);
-    const int64_t distance = step > 0 ? to - from : from - to, stride = step > 0 ? step : -step;
-    return (rf_box_range){ from, step, distance > 0 ? (distance + stride - 1) / stride : 0 };
-}
+#include "ops/pointwise/cpu/cpu.h"
 
 /* ---- host side ---- */
 
@@ -46,7 +24,7 @@ static rf_result infer_sliced(const rf_op_call *call, const rf_tensor_desc *x, r
         if (attr->step[d] > INT32_MAX || attr->step[d] < -INT32_MAX)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the step of axis %d is %lld; it must fit 32 bits", name,
                            (int)d, (long long)attr->step[d]);
-        out->shape.dim[d] = range_of(attr, d, x->shape.dim[d]).count;
+        out->shape.dim[d] = rf_slice_range(attr, d, x->shape.dim[d]).count;
         if (out->shape.dim[d] == 0)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                            "%s: the range from %lld to %lld by %lld is empty along axis %d of shape %s", name,
@@ -121,134 +99,12 @@ static rf_result slice_grad_gradient(rf_grad_context *ctx)
     return rf_graph_add(ctx->graph, &rf_op_slice, ctx->attr, &ctx->dout[0], 1, &ctx->din[0]);
 }
 
-/* The tensor that is sliced, and the slice: x and y, or dx and dy. */
-static const rf_shape *tensor_shape(const rf_op_call *call)
-{
-    return call->op == &rf_op_slice ? &call->in[0].shape : &call->in[1].shape;
-}
-static const rf_shape *slice_shape(const rf_op_call *call)
-{
-    return call->op == &rf_op_slice ? &call->out[0].shape : &call->in[0].shape;
-}
-
-static void ranges_of(const rf_op_call *call, rf_box_range out[RF_MAX_RANK])
-{
-    const rf_shape *tensor = tensor_shape(call);
-    for (int32_t d = 0; d < tensor->rank; d++) out[d] = range_of(call->attr, d, tensor->dim[d]);
-}
-
-static rf_result slice_reference(const rf_op_call *call, void *const *in, void *const *out)
-{
-    const uint32_t *x = in[0];
-    uint32_t *y = out[0];
-    rf_box_range r[RF_MAX_RANK];
-    ranges_of(call, r);
-    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) y[e] = x[rf_box_place(tensor_shape(call), r, e)];
-    return RF_OK;
-}
-
-static rf_result slice_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
-{
-    const uint32_t *dy = in[0];
-    uint32_t *dx = out[0];
-    rf_box_range r[RF_MAX_RANK];
-    ranges_of(call, r);
-    memset(dx, 0, (size_t)rf_tensor_bytes(&call->out[0]));
-    for (int64_t e = 0; e < rf_shape_count(*slice_shape(call)); e++) dx[rf_box_place(tensor_shape(call), r, e)] = dy[e];
-    return RF_OK;
-}
-
-/* Of a tensor only what the slice holds is read; of its gradient every element is written. */
+/* Only what the slice holds is read of a tensor; every element of its gradient is written. */
 static rf_cost slice_cost(const rf_op_call *call)
 {
-    return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) + 4.0 * (double)rf_shape_count(*slice_shape(call)) };
+    const rf_shape *slice = call->op->role == RF_COPY_SLICE ? &call->out[0].shape : &call->in[0].shape;
+    return (rf_cost){ 0, (double)rf_tensor_bytes(&call->out[0]) + 4.0 * (double)rf_shape_count(*slice) };
 }
-
-/* ---- kernels ---- */
-
-/* Elements of 16 bits are copied in words: pairs of neighbours that begin at even places. */
-static bool takes_words(const rf_op_call *call, const rf_device_caps *caps)
-{
-    rf_box_range r[RF_MAX_RANK];
-    ranges_of(call, r);
-    const int32_t last = tensor_shape(call)->rank - 1;
-    return rf_words_narrow(call, caps) && r[last].step == 1 && r[last].begin % 2 == 0;
-}
-
-static bool takes_word_texels(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return rf_texels_narrow(call, caps) && takes_words(call, caps);
-}
-
-/* The copy, and the call in the units that it counts in, which has its shapes. */
-static rf_box_copy copy_of(const rf_op_call *call, rf_op_call *units)
-{
-    *units = rf_call_in_words(call);
-    rf_box_copy copy = { .tensor = tensor_shape(units), .scatter = call->op == &rf_op_slice_grad };
-    ranges_of(call, copy.ranges);
-    if (rf_call_is_narrow(call)) {
-        rf_box_range *last = &copy.ranges[tensor_shape(call)->rank - 1];
-        last->begin /= 2;
-        last->count /= 2;
-    }
-    return copy;
-}
-
-/* What the slice leaves out of its gradient. */
-static rf_result plan_zeros(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    return call->op == &rf_op_slice_grad ? rf_box_plan_background(call, 0, caps, plan) : RF_OK;
-}
-
-static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call;
-    return rf_box_score(caps);
-}
-
-static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_of(call, &units);
-    RF_TRY(plan_zeros(&units, caps, plan));
-    return rf_box_copy_plan(&copy, caps, plan);
-}
-
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_of(call, &units);
-    return rf_box_score_texels(&units, &copy, 1, caps);
-}
-
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_of(call, &units);
-    RF_TRY(plan_zeros(&units, caps, plan));
-    return rf_box_copy_plan_texels(&copy, caps, plan);
-}
-
-static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_of(call, &units);
-    return rf_box_score_runs(&copy, 1, caps);
-}
-
-static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    rf_op_call units;
-    const rf_box_copy copy = copy_of(call, &units);
-    RF_TRY(plan_zeros(&units, caps, plan));
-    return rf_box_copy_plan_runs(&copy, caps, plan);
-}
-
-static const rf_kernel strided = { "strided", score_strided, plan_strided, .narrow = takes_words };
-static const rf_kernel texel = { "texel", score_texel, plan_texel, .narrow = takes_word_texels };
-static const rf_kernel runs = { "runs", score_runs, plan_runs, .narrow = takes_words };
-static const rf_kernel *const kernels[] = { &strided, &texel, &runs };
 
 /* ---- the ops ---- */
 
@@ -260,6 +116,7 @@ static const rf_attr_field fields[] = {
 
 const rf_op rf_op_slice = {
     .name = "slice",
+    .role = RF_COPY_SLICE,
     RF_ATTRIBUTES(rf_slice_attr, fields),
     .min_in = 1,
     .max_in = 1,
@@ -268,13 +125,14 @@ const rf_op rf_op_slice = {
     .infer = slice_infer,
     .examples = slice_examples,
     .gradient = slice_gradient,
-    .reference = slice_reference,
+    .reference = rf_copies_reference,
     .cost = slice_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_copies_common, RF_SOFTWARE(&rf_copies_cpu) },
 };
 
 const rf_op rf_op_slice_grad = {
     .name = "slice_grad",
+    .role = RF_COPY_SLICE_GRAD,
     RF_ATTRIBUTES(rf_slice_attr, fields),
     .min_in = 2,
     .max_in = 2,
@@ -284,7 +142,7 @@ const rf_op rf_op_slice_grad = {
     RF_STORES_16(1),
     .infer = slice_grad_infer,
     .gradient = slice_grad_gradient,
-    .reference = slice_grad_reference,
+    .reference = rf_copies_reference,
     .cost = slice_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_copies_common, RF_SOFTWARE(&rf_copies_cpu) },
 };

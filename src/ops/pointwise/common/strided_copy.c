@@ -21,17 +21,9 @@ int64_t rf_box_place(const rf_shape *tensor, const rf_box_range *ranges, int64_t
 
 /* ---- layout ---- */
 
-/* The box's dimensions, innermost first, merged where their elements are evenly spaced; strides in the tensor, whose
- * element `first` is element 0 of the box. A box without elements has a dimension of size 0. */
-typedef struct layout {
-    uint32_t rank;
-    uint64_t size[RF_MAX_RANK];
-    int64_t stride[RF_MAX_RANK], first;
-} layout;
-
-static layout layout_of(const rf_box_copy *copy)
+rf_box_layout rf_box_layout_of(const rf_box_copy *copy)
 {
-    layout l = { 0 };
+    rf_box_layout l = { 0 };
     int64_t stride = 1;
     for (int32_t d = copy->tensor->rank - 1; d >= 0; d--) {
         const rf_box_range r = copy->ranges[d];
@@ -48,16 +40,14 @@ static layout layout_of(const rf_box_copy *copy)
     return l;
 }
 
-static uint64_t layout_count(const layout *l, uint32_t rank)
+uint64_t rf_box_count(const rf_box_layout *l, uint32_t rank)
 {
     uint64_t count = 1;
     for (uint32_t d = 0; d < rank; d++) count *= l->size[d];
     return count;
 }
 
-/* Elements of the tensor from the first to the last one that the innermost `rank` dimensions reach, and how many of
- * them stand before the box's element 0. */
-static uint64_t box_reach(const layout *l, uint32_t rank, uint64_t *before)
+uint64_t rf_box_reach(const rf_box_layout *l, uint32_t rank, uint64_t *before)
 {
     uint64_t reach = 1;
     *before = 0;
@@ -69,12 +59,11 @@ static uint64_t box_reach(const layout *l, uint32_t rank, uint64_t *before)
     return reach;
 }
 
-/* Steps of dimension rank - 1 that descriptors can span in both tensors, with room for alignment; 0: not even one. */
-static uint64_t box_steps(const layout *l, uint32_t rank, const rf_device_caps *caps)
+uint64_t rf_box_steps(const rf_box_layout *l, uint32_t rank, const rf_device_caps *caps)
 {
     const uint64_t limit = rf_min(caps->max_storage_range - caps->buffer_alignment, INT32_MAX) / sizeof(float);
     uint64_t before;
-    const uint64_t reach = box_reach(l, rank - 1, &before), inner = layout_count(l, rank - 1);
+    const uint64_t reach = rf_box_reach(l, rank - 1, &before), inner = rf_box_count(l, rank - 1);
     if (reach > limit || inner > limit) return 0;
     const int64_t stride = l->stride[rank - 1];
     const uint64_t far = (limit - reach) / (uint64_t)(stride < 0 ? -stride : stride) + 1;
@@ -84,21 +73,11 @@ static uint64_t box_steps(const layout *l, uint32_t rank, const rf_device_caps *
 
 /* ---- plans ---- */
 
-/* A chunk of a box: its innermost `rank` dimensions, from element `first` of the tensor and `at` of the box on. */
-typedef struct chunk {
-    const layout *l;
-    uint32_t rank;
-    int64_t first;
-    uint64_t at;
-} chunk;
-
-/* Whether vectors of neighbours in the box, of so many elements, are neighbours in the tensor, at places where such
- * vectors may be read and written. */
-static bool is_of_vectors(const chunk *p, const rf_device_caps *caps, uint32_t width)
+bool rf_box_is_of_vectors(const rf_box_chunk *p, const rf_device_caps *caps, uint32_t width)
 {
-    const layout *l = p->l;
+    const rf_box_layout *l = p->l;
     uint64_t before;
-    (void)box_reach(l, p->rank, &before);
+    (void)rf_box_reach(l, p->rank, &before);
     bool vectors = l->stride[0] == 1 && l->size[0] % width == 0 && (uint64_t)p->first % width == 0 &&
                    p->at % width == 0 && rf_element_base(caps, (uint64_t)p->first - before) % width == 0 &&
                    rf_element_base(caps, p->at) % width == 0;
@@ -106,22 +85,19 @@ static bool is_of_vectors(const chunk *p, const rf_device_caps *caps, uint32_t w
     return vectors;
 }
 
-/* Appends the dispatch of a chunk, `width` elements an item. */
-static rf_dispatch *chunk_plan(const rf_box_copy *copy, const chunk *p, const rf_shader *shader, uint32_t width,
+rf_dispatch *rf_box_chunk_plan(const rf_box_copy *copy, const rf_box_chunk *p, const rf_shader *shader, uint32_t width,
                                const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const layout *l = p->l;
-    const uint64_t count = layout_count(l, p->rank);
+    const rf_box_layout *l = p->l;
+    const uint64_t count = rf_box_count(l, p->rank);
     uint64_t before;
-    const uint64_t reach = box_reach(l, p->rank, &before), from = (uint64_t)p->first - before;
+    const uint64_t reach = rf_box_reach(l, p->rank, &before), from = (uint64_t)p->first - before;
     rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
     if (!d) return NULL;
     d->concurrent = p->at > 0 || copy->concurrent;
-    struct {
-        uint32_t count, tensor_offset, box_offset, shifts, size[6], magic[6], stride[6];
-    } push = { .count = (uint32_t)(count / width),
-               .tensor_offset = (uint32_t)((rf_element_base(caps, from) + before) / width),
-               .box_offset = rf_element_base(caps, p->at) / width };
+    rf_push_slice push = { .count = (uint32_t)(count / width),
+                           .tensor_offset = (uint32_t)((rf_element_base(caps, from) + before) / width),
+                           .box_offset = rf_element_base(caps, p->at) / width };
     for (uint32_t i = 0; i < p->rank; i++) {
         const uint64_t size = i == 0 ? l->size[i] / width : l->size[i];
         const rf_magic m = rf_magic_make((uint32_t)size);
@@ -140,21 +116,23 @@ static rf_dispatch *chunk_plan(const rf_box_copy *copy, const chunk *p, const rf
     return d;
 }
 
-static rf_result box_plan(const rf_box_copy *copy, const chunk *p, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result box_plan(const rf_box_copy *copy, const rf_box_chunk *p, const rf_device_caps *caps,
+                          rf_kernel_plan *plan)
 {
     static const rf_shader *const shaders[2][2] = { { &rf_shader_slice_w1, &rf_shader_slice_w4 },
                                                     { &rf_shader_slice_grad_w1, &rf_shader_slice_grad_w4 } };
-    const bool fours = is_of_vectors(p, caps, 4);
-    return chunk_plan(copy, p, shaders[copy->scatter][fours], fours ? 4 : 1, caps, plan) ? RF_OK
-                                                                                         : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool fours = rf_box_is_of_vectors(p, caps, 4);
+    return rf_box_chunk_plan(copy, p, shaders[copy->scatter][fours], fours ? 4 : 1, caps, plan)
+               ? RF_OK
+               : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 /* In as few chunks as descriptors allow: along the outermost dimension, or along the next one for each of its steps. */
-static rf_result chunks_plan(const rf_box_copy *copy, layout l, uint32_t rank, int64_t first, uint64_t at,
+static rf_result chunks_plan(const rf_box_copy *copy, rf_box_layout l, uint32_t rank, int64_t first, uint64_t at,
                              const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     const uint32_t outer = rank - 1;
-    const uint64_t steps = box_steps(&l, rank, caps), size = l.size[outer], inner = layout_count(&l, outer);
+    const uint64_t steps = rf_box_steps(&l, rank, caps), size = l.size[outer], inner = rf_box_count(&l, outer);
     for (uint64_t i = 0; i < size; i += steps ? steps : 1) {
         const int64_t there = first + (int64_t)i * l.stride[outer];
         if (steps == 0) {
@@ -162,108 +140,64 @@ static rf_result chunks_plan(const rf_box_copy *copy, layout l, uint32_t rank, i
             continue;
         }
         l.size[outer] = rf_min(steps, size - i);
-        const chunk p = { &l, rank, there, at + i * inner };
+        const rf_box_chunk p = { &l, rank, there, at + i * inner };
         RF_TRY(box_plan(copy, &p, caps, plan));
     }
     return RF_OK;
 }
 
-bool rf_box_copy_fits(const rf_device_caps *caps)
+static bool box_fits(const rf_device_caps *caps)
 {
     return caps->max_storage_range >= caps->buffer_alignment + 4 * sizeof(float);
 }
 
-rf_result rf_box_copy_plan(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_copy(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const layout l = layout_of(copy);
-    if (layout_count(&l, l.rank) == 0) return RF_OK;
+    const rf_box_layout l = rf_box_layout_of(copy);
+    if (rf_box_count(&l, l.rank) == 0) return RF_OK;
     return chunks_plan(copy, l, l.rank, l.first, 0, caps, plan);
 }
 
-/* How a copy goes by texels: of four elements, one or two an item, or of one where elements are apart. */
-typedef enum texel_way { TEXELS_NONE, TEXELS_OF_FOUR, TEXELS_IN_PAIRS, TEXELS_OF_ONE } texel_way;
-
-static texel_way way_of(const rf_box_copy *copy, const layout *l, const rf_device_caps *caps)
+rf_result rf_copies_fill(const rf_copies *copies, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const chunk all = { l, l->rank, l->first, 0 };
-    const uint64_t count = layout_count(l, l->rank);
-    uint64_t before;
-    if (!rf_flat_texels(caps) || box_steps(l, l->rank, caps) < l->size[l->rank - 1]) return TEXELS_NONE;
-    const uint64_t read =
-        copy->scatter ? count : box_reach(l, l->rank, &before) + caps->buffer_alignment / sizeof(float);
-    const texel_way fours = is_of_vectors(&all, caps, 8) ? TEXELS_IN_PAIRS : TEXELS_OF_FOUR;
-    if (is_of_vectors(&all, caps, 4)) return read / 4 < caps->max_texel_elements ? fours : TEXELS_NONE;
-    const bool long_lines = l->rank == 1 || l->size[0] >= 4;
-    return !copy->scatter && long_lines && read < caps->max_texel_elements ? TEXELS_OF_ONE : TEXELS_NONE;
+    const rf_op_call *call = &copies->units;
+    if (!copies->filled || rf_desc_count(&call->in[0]) == rf_desc_count(&call->out[0])) return RF_OK;
+    return rf_fill_plan(call, copies->value, caps, plan);
 }
 
-bool rf_box_copy_fits_texels(const rf_box_copy *copy, const rf_device_caps *caps)
+static double score_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const layout l = layout_of(copy);
-    return layout_count(&l, l.rank) == 0 || way_of(copy, &l, caps) != TEXELS_NONE;
+    return box_fits(caps) ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
-rf_result rf_box_copy_plan_texels(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_strided(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
-    static const rf_shader *const shaders[2][4][2] = {
-        { [TEXELS_OF_FOUR] = { &rf_shader_slice_texel8, &rf_shader_slice_texel16 },
-          [TEXELS_IN_PAIRS] = { &rf_shader_slice_eights8, &rf_shader_slice_eights16 },
-          [TEXELS_OF_ONE] = { &rf_shader_slice_ones8, &rf_shader_slice_ones16 } },
-        { [TEXELS_OF_FOUR] = { &rf_shader_slice_grad_texel8, &rf_shader_slice_grad_texel16 },
-          [TEXELS_IN_PAIRS] = { &rf_shader_slice_grad_eights8, &rf_shader_slice_grad_eights16 } },
-    };
-    static const uint32_t widths[] = { 0, 4, 8, 1 }, items[] = { 1, 2, 4, 4 }; /* of an item; of an invocation */
-    const layout l = layout_of(copy);
-    const chunk all = { &l, l.rank, l.first, 0 };
-    if (layout_count(&l, l.rank) == 0) return RF_OK;
-    const texel_way way = way_of(copy, &l, caps);
-    rf_dispatch *d =
-        chunk_plan(copy, &all, shaders[copy->scatter][way][caps->subgroup_size != 8], widths[way], caps, plan);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    d->bind[0].view = way == TEXELS_OF_ONE ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
-    rf_dispatch_items(d, caps, rf_div_up(d->push[0], items[way]));
+    rf_copies all;
+    rf_copies_make(call, &all);
+    RF_TRY(rf_copies_fill(&all, caps, plan));
+    for (uint32_t i = 0; i < all.count; i++) RF_TRY(plan_copy(&all.copies[i], caps, plan));
     return RF_OK;
-}
-
-rf_result rf_box_plan_background(const rf_op_call *call, float value, const rf_device_caps *caps, rf_kernel_plan *plan)
-{
-    if (rf_desc_count(&call->in[0]) == rf_desc_count(&call->out[0])) return RF_OK;
-    return rf_fill_plan(call, value, caps, plan);
-}
-
-double rf_box_score(const rf_device_caps *caps)
-{
-    return rf_box_copy_fits(caps) ? RF_SCORE_ANY : RF_SCORE_NONE;
-}
-
-double rf_box_score_texels(const rf_op_call *call, const rf_box_copy *copies, uint32_t count,
-                           const rf_device_caps *caps)
-{
-    if (call->in[0].dtype != RF_F32) return RF_SCORE_NONE; /* what texels of floats do to other bits is not said */
-    for (uint32_t i = 0; i < count; i++)
-        if (!rf_box_copy_fits_texels(&copies[i], caps)) return RF_SCORE_NONE;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
 }
 
 /* ---- runs ---- */
 
 #define MOST_RUNS 16384.0 /* of an op: a recording holds them all, some 100 bytes each */
 
-static bool has_lines(const layout *l)
+static bool has_lines(const rf_box_layout *l)
 {
     return l->stride[0] == 1;
 }
 
-static uint64_t runs_of(const layout *l)
+static uint64_t runs_of(const rf_box_layout *l)
 {
-    return layout_count(l, l->rank) / (has_lines(l) ? l->size[0] : 1);
+    return rf_box_count(l, l->rank) / (has_lines(l) ? l->size[0] : 1);
 }
 
-rf_result rf_box_copy_plan_runs(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
+static rf_result plan_copy_runs(const rf_box_copy *copy, rf_kernel_plan *plan)
 {
-    const layout l = layout_of(copy);
-    (void)caps;
-    if (layout_count(&l, l.rank) == 0) return RF_OK;
+    const rf_box_layout l = rf_box_layout_of(copy);
+    if (rf_box_count(&l, l.rank) == 0) return RF_OK;
     const int64_t word = sizeof(float);
     int64_t dense = has_lines(&l) ? (int64_t)l.size[0] * word : word;
     rf_runs runs = { .bytes = (uint64_t)dense };
@@ -283,7 +217,7 @@ rf_result rf_box_copy_plan_runs(const rf_box_copy *copy, const rf_device_caps *c
     return RF_OK;
 }
 
-/* What a driver copies in one thread, and what its kernels for boxes take on two processors, as measured. */
+/* Times of a driver that copies in one thread, and of its kernels for boxes on two processors, as measured. */
 typedef struct run_costs {
     double run;         /* nanoseconds beside those of its bytes */
     double copy, shade; /* bytes a nanosecond */
@@ -300,13 +234,15 @@ static bool run_costs_of(const rf_device_caps *caps, run_costs *out)
     return true;
 }
 
-double rf_box_score_runs(const rf_box_copy *copies, uint32_t count, const rf_device_caps *caps)
+static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
+    rf_copies all;
+    rf_copies_make(call, &all);
     double runs = 0, bytes = 0;
     run_costs costs;
-    for (uint32_t i = 0; i < count; i++) {
-        const layout l = layout_of(&copies[i]);
-        const uint64_t elements = layout_count(&l, l.rank), whole = (uint64_t)rf_shape_count(*copies[i].tensor);
+    for (uint32_t i = 0; i < all.count; i++) {
+        const rf_box_layout l = rf_box_layout_of(&all.copies[i]);
+        const uint64_t elements = rf_box_count(&l, l.rank), whole = (uint64_t)rf_shape_count(*all.copies[i].tensor);
         if (whole > caps->max_storage_range / sizeof(float)) return RF_SCORE_NONE;
         if (elements == 0) continue;
         runs += (double)runs_of(&l);
@@ -316,3 +252,18 @@ double rf_box_score_runs(const rf_box_copy *copies, uint32_t count, const rf_dev
     if (!run_costs_of(caps, &costs)) return RF_SCORE_RESERVE;
     return runs * costs.run + bytes / costs.copy < bytes / costs.shade ? RF_SCORE_COPY : RF_SCORE_RESERVE;
 }
+
+static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+{
+    rf_copies all;
+    rf_copies_make(call, &all);
+    RF_TRY(rf_copies_fill(&all, caps, plan));
+    for (uint32_t i = 0; i < all.count; i++) RF_TRY(plan_copy_runs(&all.copies[i], plan));
+    return RF_OK;
+}
+
+static const rf_kernel kernels[] = {
+    { "strided", score_strided, plan_strided, .narrow = rf_copies_narrow },
+    { "runs", score_runs, plan_runs, .narrow = rf_copies_narrow },
+};
+const rf_kernel_list rf_copies_common = RF_KERNEL_LIST(kernels);

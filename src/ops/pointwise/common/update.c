@@ -9,33 +9,17 @@
  * part of the step. So is Muon (Jordan et al. 2024): between its momentum and its step whole matrices are made
  * orthogonal. Averages of parameters are updated after the parameters.
  *
- * What changes parameters takes one tensor more, behind all others: the parameter's shadow, f16 or bf16, which the same
- * dispatch writes.
+ * Ops that change parameters take one tensor more, behind all others: the parameter's shadow, f16 or bf16, which the
+ * same dispatch writes.
  */
 #include <math.h>
 
 #include "base/half.h"
 #include "ops/kit.h"
 #include "ops/ops.h"
+#include "ops/pointwise/common/update.h"
+#include "ops/pointwise/cpu/cpu.h"
 #include "ops/scalar.h"
-#include "rf_shaders.h"
-
-static bool has_hyper(const rf_op *op)
-{
-    return op != &rf_op_accumulate && op != &rf_op_assign;
-}
-
-/* With Nesterov's momentum. */
-static bool looks_ahead(const rf_op_call *call)
-{
-    const bool may = call->op == &rf_op_momentum_update || call->op == &rf_op_muon_momentum;
-    return may && ((const rf_update_attr *)call->attr)->nesterov;
-}
-
-static bool has_shadow(const rf_op_call *call)
-{
-    return call->n_in > call->op->min_in;
-}
 
 static bool is_shadow(const rf_op_call *call, uint32_t i)
 {
@@ -54,27 +38,27 @@ static rf_result update_infer(rf_op_call *call)
         if (narrow ? !rf_dtype_is_narrow(call->in[i].dtype) : call->in[i].dtype != RF_F32)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u is %s, not %s", call->op->name, i,
                            rf_dtype_name(call->in[i].dtype), narrow ? "f16 or bf16" : "f32");
-        if (has_hyper(call->op) && i == hyper && n < RF_HYPER_COUNT)
+        if (rf_update_has_hyper(call->op) && i == hyper && n < RF_HYPER_COUNT)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: hyperparameters have shape %s, not [%d]", call->op->name,
                            shape, RF_HYPER_COUNT);
-        if (!(has_hyper(call->op) && i == hyper) && n != count)
+        if (!(rf_update_has_hyper(call->op) && i == hyper) && n != count)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: input %u has shape %s, but the parameter has %lld elements",
                            call->op->name, i, shape, (long long)count);
     }
     return RF_OK;
 }
 
-/* Of the rules that have no gradient in the place of one: true, and *x is updated, with y in that place. */
+/* True for rules that have something else, y, in the place of a gradient: *x is updated. */
 static bool refer_to_average(const rf_op *op, const float *hyper, double *x, double y)
 {
-    const double keeps = op == &rf_op_average_update ? hyper[RF_HYPER_AVERAGE] : 0;
-    if (op == &rf_op_accumulate)
+    const double keeps = op->role == RF_RULE_AVERAGE ? hyper[RF_HYPER_AVERAGE] : 0;
+    if (op->role == RF_RULE_ACCUMULATE)
         *x += y;
-    else if (op == &rf_op_assign)
+    else if (op->role == RF_RULE_ASSIGN)
         *x = y;
-    else if (op == &rf_op_average_update)
+    else if (op->role == RF_RULE_AVERAGE)
         *x = keeps * *x + (1 - keeps) * y;
-    else if (op == &rf_op_overwrite)
+    else if (op->role == RF_RULE_OVERWRITE)
         *x = hyper[RF_HYPER_OVERWRITE] > 0 ? y : *x;
     else
         return false;
@@ -99,11 +83,11 @@ static void refer_to_rule(const rf_op_call *call, void *const *in)
             param[i] = (float)x;
             continue;
         }
-        if (call->op == &rf_op_lamb_update) {
+        if (call->op->role == RF_RULE_LAMB) {
             param[i] = (float)(x - (double)hyper[RF_HYPER_RATE] * hyper[RF_HYPER_RATIO] * lamb_step(hyper, x, g, a[i]));
             continue;
         }
-        if (call->op == &rf_op_muon_update) {
+        if (call->op->role == RF_RULE_MUON) {
             param[i] = (float)(x - (double)hyper[RF_HYPER_WEIGHT_DECAY] * x - (double)hyper[RF_HYPER_RATE] * g);
             continue;
         }
@@ -111,42 +95,42 @@ static void refer_to_rule(const rf_op_call *call, void *const *in)
                      momentum = hyper[RF_HYPER_MOMENTUM];
         g *= hyper[RF_HYPER_GRAD_SCALE];
         if (clip > 0) g = rf_clamp(g, -clip, clip);
-        if (call->op == &rf_op_lamb_moments) {
+        if (call->op->role == RF_RULE_LAMB_MOMENTS) {
             const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
             param[i] = (float)(b1 * x + (1 - b1) * g);
             a[i] = (float)(b2 * a[i] + (1 - b2) * g * g);
             continue;
         }
-        if (call->op == &rf_op_muon_momentum) {
+        if (call->op->role == RF_RULE_MUON_MOMENTUM) {
             const double m = momentum * a[i] + g;
-            param[i] = (float)(looks_ahead(call) ? g + momentum * m : m);
+            param[i] = (float)(rf_update_looks_ahead(call) ? g + momentum * m : m);
             a[i] = (float)m;
             continue;
         }
         x -= hyper[RF_HYPER_WEIGHT_DECAY] * x;
-        if (call->op == &rf_op_sgd_update) {
+        if (call->op->role == RF_RULE_SGD) {
             x -= rate * g;
-        } else if (call->op == &rf_op_momentum_update) {
+        } else if (call->op->role == RF_RULE_MOMENTUM) {
             const double m = momentum * a[i] - rate * g;
-            x += looks_ahead(call) ? momentum * m - rate * g : m;
+            x += rf_update_looks_ahead(call) ? momentum * m - rate * g : m;
             a[i] = (float)m;
-        } else if (call->op == &rf_op_adam_update) {
+        } else if (call->op->role == RF_RULE_ADAM) {
             const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
             const double m = b1 * a[i] + (1 - b1) * g, v = b2 * b[i] + (1 - b2) * g * g;
             x -= rate * m * hyper[RF_HYPER_CORRECTION_1] /
                  (sqrt(v * hyper[RF_HYPER_CORRECTION_2]) + hyper[RF_HYPER_EPSILON]);
             a[i] = (float)m;
             b[i] = (float)v;
-        } else if (call->op == &rf_op_adagrad_update) {
+        } else if (call->op->role == RF_RULE_ADAGRAD) {
             const double s = a[i] + g * g;
             x -= rate * g / sqrt(s + hyper[RF_HYPER_EPSILON]);
             a[i] = (float)s;
-        } else if (call->op == &rf_op_lion_update) {
+        } else if (call->op->role == RF_RULE_LION) {
             const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
             const double direction = b1 * a[i] + (1 - b1) * g, m = b2 * a[i] + (1 - b2) * g;
             x -= rate * (isnan(direction) ? direction : (direction > 0) - (direction < 0));
             a[i] = (float)m;
-        } else if (call->op == &rf_op_nadam_update) {
+        } else if (call->op->role == RF_RULE_NADAM) {
             const double b1 = hyper[RF_HYPER_BETA_1], b2 = hyper[RF_HYPER_BETA_2];
             const double m = b1 * a[i] + (1 - b1) * g, v = b2 * b[i] + (1 - b2) * g * g;
             x -= rate * (m * hyper[RF_HYPER_CORRECTION_1] + g * hyper[RF_HYPER_GRADIENT]) /
@@ -169,160 +153,56 @@ static rf_result update_reference(const rf_op_call *call, void *const *in, void 
 {
     (void)out;
     const uint32_t last = call->op->min_in;
-    if (has_hyper(call->op) && ((const float *)in[last - 1])[RF_HYPER_SKIP] >= 1) return RF_OK;
+    if (rf_update_has_hyper(call->op) && ((const float *)in[last - 1])[RF_HYPER_SKIP] >= 1) return RF_OK;
     refer_to_rule(call, in);
     const float *param = in[0];
-    for (int64_t i = 0; has_shadow(call) && i < rf_shape_count(call->in[0].shape); i++)
+    for (int64_t i = 0; rf_update_has_shadow(call) && i < rf_shape_count(call->in[0].shape); i++)
         ((uint16_t *)in[last])[i] = call->in[last].dtype == RF_F16 ? rf_f32_to_f16(param[i]) : rf_f32_to_bf16(param[i]);
     return RF_OK;
 }
 
-/* Number of tensors of the parameter's length, its shadow left out. */
-static uint32_t num_tensors(const rf_op_call *call)
-{
-    return has_hyper(call->op) ? call->op->min_in - 1 : call->op->min_in;
-}
-
 static rf_cost update_cost(const rf_op_call *call)
 {
-    const uint32_t n = num_tensors(call);
+    const uint32_t n = rf_update_num_tensors(call);
     uint32_t written = 0;
     for (uint32_t i = 0; i < n; i++) written += call->op->mutates >> i & 1;
     return (rf_cost){ (n == 4 ? 14.0 : 4.0) * (double)rf_shape_count(call->in[0].shape),
-                      ((double)(n + written) + (has_shadow(call) ? 0.5 : 0)) * (double)rf_tensor_bytes(&call->in[0]) };
+                      ((double)(n + written) + (rf_update_has_shadow(call) ? 0.5 : 0)) *
+                          (double)rf_tensor_bytes(&call->in[0]) };
 }
-
-/* ---- kernels ---- */
-
-enum { U64X8, VEC4, TEXEL8, TEXEL16, NUM_FORMS };
-
-static const rf_shader *shader_of(const rf_op *op, uint32_t form)
-{
-#define FORMS(rule)                                                                                                    \
-    {                                                                                                                  \
-        &rf_shader_update_##rule##_w8, &rf_shader_update_##rule##_w4, &rf_shader_update_##rule##_texel8,               \
-            &rf_shader_update_##rule##_texel16                                                                         \
-    }
-    static const struct {
-        const rf_op *op;
-        const rf_shader *shaders[NUM_FORMS];
-    } rules[] = {
-        { &rf_op_sgd_update, FORMS(sgd) },        { &rf_op_momentum_update, FORMS(momentum) },
-        { &rf_op_adam_update, FORMS(adam) },      { &rf_op_rmsprop_update, FORMS(rmsprop) },
-        { &rf_op_accumulate, FORMS(accumulate) }, { &rf_op_adagrad_update, FORMS(adagrad) },
-        { &rf_op_lion_update, FORMS(lion) },      { &rf_op_nadam_update, FORMS(nadam) },
-        { &rf_op_assign, FORMS(assign) },         { &rf_op_average_update, FORMS(average) },
-        { &rf_op_overwrite, FORMS(overwrite) },   { &rf_op_lamb_moments, FORMS(lamb_moments) },
-        { &rf_op_lamb_update, FORMS(lamb) },      { &rf_op_muon_momentum, FORMS(muon_momentum) },
-        { &rf_op_muon_update, FORMS(muon) },
-    };
-    uint32_t i = 0;
-    while (rules[i].op != op) i++;
-    return rules[i].shaders[form];
-}
-
-/* Where no shadow is asked for the parameter stands in its place, and is not touched. */
-static void add_shadow(const rf_op_call *call, const rf_device_caps *caps, rf_flat_job *k)
-{
-    const bool wanted = has_shadow(call);
-    const uint32_t at = wanted ? call->op->min_in : 0;
-    k->spec[k->n_spec++] = wanted ? rf_type_word(call->in[at].dtype, caps) : 0;
-    k->tensors[k->n_tensors].index = at;
-    k->tensors[k->n_tensors].narrow = wanted;
-    k->tensors[k->n_tensors++].write = wanted;
-}
-
-static rf_result plan_form(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan, uint32_t form)
-{
-    const uint32_t n = num_tensors(call);
-    const bool texel = form >= TEXEL8;
-    rf_flat_job k = { .shader = shader_of(call->op, form), .width = form == VEC4 ? 4 : 8, .n_tensors = n };
-    for (uint32_t i = 0; i < n; i++) {
-        const bool written = call->op->mutates >> i & 1;
-        k.tensors[i].index = i;
-        k.tensors[i].write = written && !texel;
-        if (!texel) continue;
-        k.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
-        if (!written) continue;
-        k.tensors[k.n_tensors].index = i;
-        k.tensors[k.n_tensors++].write = true;
-    }
-    if (has_hyper(call->op)) k.small[k.n_small++] = n;
-    k.spec[k.n_spec++] = looks_ahead(call);
-    if (call->op->max_in > call->op->min_in) add_shadow(call, caps, &k);
-    return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
-}
-
-static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call;
-    return !caps->int64 ? RF_SCORE_NONE : caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_ANY;
-}
-
-static rf_result plan_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    return plan_form(call, caps, plan, U64X8);
-}
-
-static double score_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    (void)call, (void)caps;
-    return RF_SCORE_WIDE;
-}
-
-static rf_result plan_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    return plan_form(call, caps, plan, VEC4);
-}
-
-/* See score_texel of elementwise_kernels.c. */
-static double score_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
-    if (!rf_flat_texels(caps) || rf_div_up(count < chunk ? count : chunk, 4) > caps->max_texel_elements)
-        return RF_SCORE_NONE;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
-}
-
-static rf_result plan_texel(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    return plan_form(call, caps, plan, caps->subgroup_size == 8 ? TEXEL8 : TEXEL16);
-}
-
-static const rf_kernel kernel_u64x8 = { "u64x8", score_u64x8, plan_u64x8 };
-static const rf_kernel kernel_vec4 = { "vec4", score_vec4, plan_vec4 };
-static const rf_kernel kernel_texel = { "texel", score_texel, plan_texel };
-static const rf_kernel *const kernels[] = { &kernel_u64x8, &kernel_vec4, &kernel_texel };
 
 /* ---- the ops ---- */
 
-#define UPDATE_OP(op_name, n_inputs, shadows, mutated, ...)                                                            \
+#define UPDATE_OP(rule, op_name, n_inputs, shadows, mutated, ...)                                                      \
     {                                                                                                                  \
-        .name = op_name, .min_in = n_inputs, .max_in = n_inputs + shadows, .flags = RF_OP_NO_ONNX,                     \
+        .name = op_name, .role = rule, .min_in = n_inputs, .max_in = n_inputs + shadows, .flags = RF_OP_NO_ONNX,       \
         .mutates = mutated | shadows << n_inputs, .infer = update_infer, .reference = update_reference,                \
-        .cost = update_cost, RF_KERNELS(kernels), __VA_ARGS__                                                          \
+        .cost = update_cost, .families = { &rf_update_common, RF_SOFTWARE(&rf_update_cpu) }, __VA_ARGS__               \
     }
 /* Whether the op takes a shadow. */
 #define SHADOW 1u
 #define NO_SHADOW 0u
 static const rf_attr_field update_fields[] = { RF_ATTR_FLAG(rf_update_attr, nesterov) };
-const rf_op rf_op_sgd_update = UPDATE_OP("sgd_update", 3, SHADOW, 1u, .settings = 1u << 2);
-const rf_op rf_op_momentum_update =
-    UPDATE_OP("momentum_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3, RF_ATTRIBUTES(rf_update_attr, update_fields));
-const rf_op rf_op_adam_update = UPDATE_OP("adam_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
-const rf_op rf_op_rmsprop_update = UPDATE_OP("rmsprop_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
-const rf_op rf_op_adagrad_update = UPDATE_OP("adagrad_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3);
-const rf_op rf_op_lion_update = UPDATE_OP("lion_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3);
-const rf_op rf_op_nadam_update = UPDATE_OP("nadam_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
-const rf_op rf_op_lamb_moments = UPDATE_OP("lamb_moments", 4, NO_SHADOW, 1u | 4u, .settings = 1u << 3);
-const rf_op rf_op_lamb_update = UPDATE_OP("lamb_update", 4, SHADOW, 1u, .settings = 1u << 3);
-const rf_op rf_op_muon_momentum = UPDATE_OP("muon_momentum", 4, NO_SHADOW, 1u | 4u, .settings = 1u << 3,
-                                            RF_ATTRIBUTES(rf_update_attr, update_fields));
-const rf_op rf_op_muon_update = UPDATE_OP("muon_update", 3, SHADOW, 1u, .settings = 1u << 2);
-const rf_op rf_op_average_update = UPDATE_OP("average_update", 3, NO_SHADOW, 1u, .settings = 1u << 2);
-const rf_op rf_op_overwrite = UPDATE_OP("overwrite", 3, SHADOW, 1u, .settings = 1u << 2);
-const rf_op rf_op_assign = UPDATE_OP("assign", 2, SHADOW, 1u, );
-const rf_op rf_op_accumulate = UPDATE_OP("accumulate", 2, NO_SHADOW, 1u, );
+const rf_op rf_op_sgd_update = UPDATE_OP(RF_RULE_SGD, "sgd_update", 3, SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_momentum_update = UPDATE_OP(RF_RULE_MOMENTUM, "momentum_update", 4, SHADOW, 1u | 4u,
+                                              .settings = 1u << 3, RF_ATTRIBUTES(rf_update_attr, update_fields));
+const rf_op rf_op_adam_update = UPDATE_OP(RF_RULE_ADAM, "adam_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
+const rf_op rf_op_rmsprop_update =
+    UPDATE_OP(RF_RULE_RMSPROP, "rmsprop_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
+const rf_op rf_op_adagrad_update =
+    UPDATE_OP(RF_RULE_ADAGRAD, "adagrad_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3);
+const rf_op rf_op_lion_update = UPDATE_OP(RF_RULE_LION, "lion_update", 4, SHADOW, 1u | 4u, .settings = 1u << 3);
+const rf_op rf_op_nadam_update = UPDATE_OP(RF_RULE_NADAM, "nadam_update", 5, SHADOW, 1u | 4u | 8u, .settings = 1u << 4);
+const rf_op rf_op_lamb_moments =
+    UPDATE_OP(RF_RULE_LAMB_MOMENTS, "lamb_moments", 4, NO_SHADOW, 1u | 4u, .settings = 1u << 3);
+const rf_op rf_op_lamb_update = UPDATE_OP(RF_RULE_LAMB, "lamb_update", 4, SHADOW, 1u, .settings = 1u << 3);
+const rf_op rf_op_muon_momentum = UPDATE_OP(RF_RULE_MUON_MOMENTUM, "muon_momentum", 4, NO_SHADOW, 1u | 4u,
+                                            .settings = 1u << 3, RF_ATTRIBUTES(rf_update_attr, update_fields));
+const rf_op rf_op_muon_update = UPDATE_OP(RF_RULE_MUON, "muon_update", 3, SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_average_update = UPDATE_OP(RF_RULE_AVERAGE, "average_update", 3, NO_SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_overwrite = UPDATE_OP(RF_RULE_OVERWRITE, "overwrite", 3, SHADOW, 1u, .settings = 1u << 2);
+const rf_op rf_op_assign = UPDATE_OP(RF_RULE_ASSIGN, "assign", 2, SHADOW, 1u, );
+const rf_op rf_op_accumulate = UPDATE_OP(RF_RULE_ACCUMULATE, "accumulate", 2, NO_SHADOW, 1u, );
 
 rf_result rf_emit_update(rf_graph *g, const rf_op *op, const void *attr, const rf_value *in, uint32_t n_in)
 {

@@ -2,15 +2,11 @@
 /* The gradient of gather on GPUs, where workgroups with a few choices each read all indices: one dispatch, without
  * anything sorted. shaders/pointwise/gpu/gather_marks.comp. */
 #include "ops/pointwise/common/gather.h"
+#include "ops/pointwise/gpu/kernels.h"
 #include "rf_shaders.h"
 
-typedef struct marks_push {
-    uint32_t groups, row_blocks, column_blocks, outer, choices, places, inner, rows, columns, words, heads;
-    uint32_t first, adds, dy_offset, indices_offset, dx_offset;
-} marks_push;
-
-/* Of the shader: invocations, shared words of marks, words that say which of these have any, choices, and places of a
- * choice that one invocation adds. */
+/* Sizes of the shader: invocations, shared words of marks, words that say which of these have any, choices, and places
+ * of a choice that one invocation adds. */
 enum { LANES = 256, MOST_WORDS = 4096, MOST_HEADS = 256, MOST_ROWS = 64, FEW = 16 };
 enum { MOST_PLACES = 16384, MOST_COLUMNS = 64, PLACES_ABREAST = 8 * LANES };
 #define SHARED_BYTES ((MOST_WORDS + MOST_HEADS + MOST_ROWS * (1 + FEW) + 4 * LANES) * sizeof(uint32_t))
@@ -90,7 +86,7 @@ static uint64_t form_loops(const marks_form *f, const rf_gather_shape *n)
     return 64 + n->places / PLACES_ABREAST + lists + f->rows * of_marks;
 }
 
-static double marks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+double rf_gather_marks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
     const rf_gather_shape size = size_of(&all, caps);
@@ -103,11 +99,11 @@ static double marks_score(const rf_op_call *call, const rf_device_caps *caps, co
     if (f.groups > INT32_MAX || form_loops(&f, &chunk.size) > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double chunks = turns_of(all.batch, size.batch) * turns_of(all.outer, size.outer) *
                           turns_of(all.choices, size.choices) * turns_of(all.places, size.places);
-    return rf_score_of_time(chunks * f.seconds) * (caps->is_cpu ? RF_SCORE_FOREIGN : 1);
+    return rf_score_of_time(chunks * f.seconds);
 }
 
 /* Fours of 16 bits; results that several dispatches add to are rounded once, by what converts them. */
-static bool marks_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_gather_marks_narrow(const rf_op_call *call, const rf_device_caps *caps)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
     const rf_gather_shape size = size_of(&all, caps);
@@ -131,7 +127,8 @@ static uint32_t types_of(const rf_op_call *call, const rf_device_caps *caps)
     return types;
 }
 
-static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+rf_result rf_gather_marks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                               rf_kernel_plan *plan)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
     const rf_gather_shape size = size_of(&all, caps);
@@ -140,19 +137,19 @@ static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, 
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         const rf_gather_shape *n = &chunk.size;
         const marks_form f = form_of(n, caps);
-        marks_push push = { .groups = (uint32_t)f.groups,
-                            .row_blocks = (uint32_t)f.row_blocks,
-                            .column_blocks = (uint32_t)f.column_blocks,
-                            .outer = (uint32_t)n->outer,
-                            .choices = (uint32_t)n->choices,
-                            .places = (uint32_t)n->places,
-                            .inner = (uint32_t)f.inner,
-                            .rows = (uint32_t)f.rows,
-                            .columns = (uint32_t)f.columns,
-                            .words = (uint32_t)f.words,
-                            .heads = (uint32_t)f.heads,
-                            .first = (uint32_t)chunk.choice,
-                            .adds = chunk.place > 0 };
+        rf_push_gather_marks push = { .groups = (uint32_t)f.groups,
+                                      .row_blocks = (uint32_t)f.row_blocks,
+                                      .column_blocks = (uint32_t)f.column_blocks,
+                                      .outer = (uint32_t)n->outer,
+                                      .choices = (uint32_t)n->choices,
+                                      .places = (uint32_t)n->places,
+                                      .inner = (uint32_t)f.inner,
+                                      .rows = (uint32_t)f.rows,
+                                      .columns = (uint32_t)f.columns,
+                                      .words = (uint32_t)f.words,
+                                      .heads = (uint32_t)f.heads,
+                                      .first = (uint32_t)chunk.choice,
+                                      .adds = chunk.place > 0 };
         const rf_shader *shader = f.width == 4 ? &rf_shader_gather_marks_w4 : &rf_shader_gather_marks_w1;
         rf_dispatch *d = rf_kernel_plan_add(plan, shader, form_loops(&f, n));
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -169,5 +166,3 @@ static rf_result marks_plan(const rf_op_call *call, const rf_device_caps *caps, 
     }
     return RF_OK;
 }
-
-const rf_kernel rf_gather_grad_marks = { "marks", marks_score, marks_plan, .narrow = marks_narrow };

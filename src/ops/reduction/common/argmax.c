@@ -48,26 +48,27 @@ static rf_result argmax_reference(const rf_op_call *call, void *const *in, void 
     return RF_OK;
 }
 
-static rf_row_job argmax_job(const rf_op_call *call, const rf_device_caps *caps, bool group)
+/* The data is whether a workgroup walks a row, not an invocation. */
+static bool argmax_job(const rf_op_call *call, const rf_device_caps *caps, const void *group, rf_row_job *job)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    rf_row_job job = { .shader = &rf_shader_argmax,
-                       .local = rf_local_size(caps, 32),
-                       .loops = rf_row_loops(columns, 1, 1),
-                       .rows = rf_desc_rows(&call->in[0]),
-                       .threads_per_row = 1,
-                       .n_push = 2 };
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, columns * sizeof(float));
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(int32_t));
-    job.push[1] = (uint32_t)columns;
-    if (group) rf_row_job_group(&job, caps, &rf_shader_argmax_group, columns, 1);
-    return job;
+    *job = (rf_row_job){ .shader = &rf_shader_argmax,
+                         .local = rf_local_size(caps, 32),
+                         .loops = rf_row_loops(columns, 1, 1),
+                         .rows = rf_desc_rows(&call->in[0]),
+                         .threads_per_row = 1 };
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, columns * sizeof(float));
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, sizeof(int32_t));
+    const rf_push_argmax push = { .columns = (uint32_t)columns };
+    RF_ROW_JOB_PUSH(job, push, rows);
+    if (*(const bool *)group) rf_row_job_group(job, caps, &rf_shader_argmax_group, columns, 1);
+    return true;
 }
 
-/* One invocation a row, or one workgroup. */
-RF_ROW_KERNEL(argmax_row, "row", argmax_job(call, caps, false));
-RF_ROW_KERNEL(argmax_group, "group", argmax_job(call, caps, true));
-static const rf_kernel *const argmax_kernels[] = { &argmax_row, &argmax_group };
+static const rf_kernel argmax_kernels[] = {
+    { RF_ROW_KERNEL("row", argmax_job, &(const bool){ false }) },
+    { RF_ROW_KERNEL("group", argmax_job, &(const bool){ true }) },
+};
 
 const rf_op rf_op_argmax = {
     .name = "argmax",
@@ -114,30 +115,32 @@ static rf_result accuracy_reference(const rf_op_call *call, void *const *in, voi
     return RF_OK;
 }
 
-static rf_row_job accuracy_job(const rf_op_call *call, const rf_device_caps *caps, bool group)
+/* The data is whether a workgroup walks a row, not an invocation. */
+static bool accuracy_job(const rf_op_call *call, const rf_device_caps *caps, const void *group, rf_row_job *job)
 {
     const uint64_t columns = rf_desc_columns(&call->in[1]);
     const bool one_hot = call->in[0].dtype == RF_F32;
     const uint32_t passes = one_hot ? 2 : 1;
-    rf_row_job job = { .shader = one_hot ? &rf_shader_accuracy_one_hot : &rf_shader_accuracy,
-                       .local = rf_local_size(caps, 32),
-                       .loops = rf_row_loops(columns, 1, passes),
-                       .rows = rf_desc_rows(&call->in[1]),
-                       .threads_per_row = 1,
-                       .n_push = 2 };
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 1, columns * sizeof(float));
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, (one_hot ? columns : 1) * sizeof(float));
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(float));
-    job.push[1] = (uint32_t)columns;
-    if (group)
-        rf_row_job_group(&job, caps, one_hot ? &rf_shader_accuracy_one_hot_group : &rf_shader_accuracy_group, columns,
+    *job = (rf_row_job){ .shader = one_hot ? &rf_shader_accuracy_one_hot : &rf_shader_accuracy,
+                         .local = rf_local_size(caps, 32),
+                         .loops = rf_row_loops(columns, 1, passes),
+                         .rows = rf_desc_rows(&call->in[1]),
+                         .threads_per_row = 1 };
+    rf_row_job_tensor(job, RF_BIND_INPUT, 1, columns * sizeof(float));
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, (one_hot ? columns : 1) * sizeof(float));
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, sizeof(float));
+    const rf_push_argmax push = { .columns = (uint32_t)columns };
+    RF_ROW_JOB_PUSH(job, push, rows);
+    if (*(const bool *)group)
+        rf_row_job_group(job, caps, one_hot ? &rf_shader_accuracy_one_hot_group : &rf_shader_accuracy_group, columns,
                          passes);
-    return job;
+    return true;
 }
 
-RF_ROW_KERNEL(accuracy_row, "row", accuracy_job(call, caps, false));
-RF_ROW_KERNEL(accuracy_group, "group", accuracy_job(call, caps, true));
-static const rf_kernel *const accuracy_kernels[] = { &accuracy_row, &accuracy_group };
+static const rf_kernel accuracy_kernels[] = {
+    { RF_ROW_KERNEL("row", accuracy_job, &(const bool){ false }) },
+    { RF_ROW_KERNEL("group", accuracy_job, &(const bool){ true }) },
+};
 
 const rf_op rf_op_accuracy = {
     .name = "accuracy",

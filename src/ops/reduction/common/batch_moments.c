@@ -5,12 +5,10 @@
  * its last dimension stays.
  */
 #include <math.h>
-#include <string.h>
 
-#include "ops/kit.h"
-#include "ops/ops.h"
-#include "ops/reduction/gpu/column_tiles.h"
-#include "rf_shaders.h"
+#include "ops/reduction/common/batch.h"
+#include "ops/reduction/cpu/cpu.h"
+#include "ops/reduction/gpu/gpu.h"
 
 static rf_result expect_channels(const rf_op_call *call, uint32_t input)
 {
@@ -170,265 +168,11 @@ static rf_cost batch_cost(const rf_op_call *call)
     return rf_cost_of(call, 4.0 * (double)rf_desc_count(&call->in[0]));
 }
 
-/* ---- kernels: slices of rows, each summed by itself, and what puts them together ---- */
-
-typedef enum sums_way { WAY_TEXEL, WAY_VEC4, WAY_SCALAR, NUM_WAYS } sums_way;
-
-/* Deviations of a slice are from its first row. The longer it is, the more is lost where that is an outlier. */
-enum { SLICE_LEAST = 16, SLICE_MOST = 512, CPU_TARGET = 512, GPU_TARGET = 16384 };
-/* Numbers that one workgroup puts together in less time than lavapipe takes to begin and to end a dispatch; those that
- * it reads and writes of a column beside the sums of slices. */
-enum { MOST_JOINED = 16384, OF_COLUMN = 8 };
-
-typedef struct slicing {
-    uint64_t rows, columns, width; /* columns in elements */
-    uint64_t slice, slices;        /* rows of a slice, all slices */
-    uint64_t chunk;                /* rows of a dispatch: as many whole slices as a descriptor takes */
-    uint64_t lists;                /* sums that a slice leaves for each column */
-    bool joined;                   /* the workgroup that comes last puts the slices together: no dispatch for that */
-} slicing;
-
-/* The fewest rows after which descriptors may start again. */
-static uint64_t aligned_rows(const rf_device_caps *caps, uint64_t row_bytes)
-{
-    uint64_t rows = 1;
-    while (rows * row_bytes % caps->buffer_alignment != 0) rows *= 2;
-    return rows;
-}
-
-static bool make_slicing(const rf_op_call *call, const rf_device_caps *caps, sums_way way, slicing *s)
-{
-    *s = (slicing){ .rows = rf_desc_rows(&call->in[0]),
-                    .columns = rf_desc_columns(&call->in[0]),
-                    .width = way == WAY_SCALAR ? 1 : 4,
-                    .lists = call->op == &rf_op_batch_sums ? 2 : 3 };
-    if (s->columns % s->width != 0) return false;
-    const uint64_t row_bytes = s->columns * sizeof(float);
-    const uint64_t step = aligned_rows(caps, rf_call_is_narrow(call) ? row_bytes / 2 : row_bytes);
-    uint64_t range = caps->max_storage_range;
-    if (way == WAY_TEXEL && range > 16ull * caps->max_texel_elements) range = 16ull * caps->max_texel_elements;
-    const uint64_t most_rows = range / row_bytes; /* of a dispatch */
-    const uint64_t most_slices = rf_min(caps->max_storage_range / (s->lists * row_bytes), rf_loop_limit(caps) / 3);
-    if (most_rows == 0 || most_slices == 0) return false;
-
-    const uint64_t busy = (caps->is_cpu ? CPU_TARGET : GPU_TARGET) / rf_div_up(s->columns, s->width);
-    s->slice = rf_div_up(s->rows, busy > 0 ? busy : 1);
-    s->slice = s->slice < SLICE_LEAST ? SLICE_LEAST : s->slice > SLICE_MOST ? SLICE_MOST : s->slice;
-    if (s->slice < rf_div_up(s->rows, most_slices)) s->slice = rf_div_up(s->rows, most_slices);
-    s->chunk = s->rows;
-    if (most_rows < s->rows) {
-        s->slice = rf_min(rf_align_up(s->slice, step), most_rows / step * step);
-        if (s->slice == 0) return false;
-        s->chunk = most_rows / s->slice * s->slice;
-    }
-    s->slices = rf_div_up(s->rows, s->slice);
-    s->joined = way == WAY_TEXEL && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) && s->chunk == s->rows &&
-                (s->lists * s->slices + OF_COLUMN) * s->columns <= MOST_JOINED;
-    return s->slices <= most_slices && s->slice <= rf_loop_limit(caps) / 2;
-}
-
-static double batch_score(const rf_op_call *call, const rf_device_caps *caps, sums_way way)
-{
-    slicing s;
-    if (!make_slicing(call, caps, way, &s)) return RF_SCORE_NONE;
-    if (way == WAY_SCALAR) return RF_SCORE_ANY;
-    if (way == WAY_VEC4) return RF_SCORE_WIDE;
-    /* Texel views gain where the driver makes single loads of vectors only. */
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
-}
-
-/* What is made of each channel's sums, in the end. */
-enum { MOST_NUMBERS = 3 };
-typedef struct finish {
-    const rf_shader *total, *joined[2]; /* the latter for subgroups of 8 and of 16 */
-    bool products, averages, scaled;
-    uint32_t num_numbers, numbers[MOST_NUMBERS]; /* the last push constants */
-} finish;
-
-static finish finish_of(const rf_op_call *call)
-{
-    if (call->op == &rf_op_batch_averages) {
-        const rf_batch_averages_attr *attr = call->attr;
-        return (finish){ .total = &rf_shader_batch_averages_total,
-                         .joined = { &rf_shader_batch_joined_averages8, &rf_shader_batch_joined_averages16 },
-                         .averages = true,
-                         .scaled = attr->scaled,
-                         .num_numbers = 3,
-                         .numbers = { rf_float_word(attr->epsilon), rf_float_word(attr->keep),
-                                      rf_float_word(attr->take) } };
-    }
-    if (call->op == &rf_op_batch_moments)
-        return (finish){ .total = &rf_shader_batch_total,
-                         .joined = { &rf_shader_batch_joined_moments8, &rf_shader_batch_joined_moments16 },
-                         .num_numbers = 1 };
-    const rf_batch_sums_attr *attr = call->attr;
-    return (finish){ .total = &rf_shader_batch_products_total,
-                     .joined = { &rf_shader_batch_joined_products8, &rf_shader_batch_joined_products16 },
-                     .products = true,
-                     .num_numbers = 1,
-                     .numbers = { rf_float_word(attr->epsilon) } };
-}
-
-/* What the end reads and writes of each column. */
-static void bind_columns(const rf_op_call *call, const finish *f, rf_dispatch *d)
-{
-    for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
-    if (f->products) rf_bind_whole(d, RF_BIND_INPUT, 4);
-    for (uint32_t i = 1; f->averages && i < call->n_in; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
-    if (f->averages && !f->scaled) rf_bind_whole(d, RF_BIND_INPUT, 1); /* the shader names a gamma */
-}
-
-static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, sums_way way, const slicing *s,
-                           uint64_t first, rf_kernel_plan *plan)
-{
-    static const rf_shader *const shaders[2][NUM_WAYS] = {
-        { &rf_shader_batch_sums_texel, &rf_shader_batch_sums_vec4, &rf_shader_batch_sums },
-        { &rf_shader_batch_products_texel, &rf_shader_batch_products_vec4, &rf_shader_batch_products },
-    };
-    const finish f = finish_of(call);
-    const bool products = f.products;
-    const rf_shader *shader = s->joined ? f.joined[caps->subgroup_size != 8] : shaders[products][way];
-    const uint64_t rows = rf_min(s->chunk, s->rows - first), slices = rf_div_up(rows, s->slice);
-    const uint64_t columns = s->columns / s->width;
-    uint64_t loops = s->slice + 4;
-    if (s->joined) loops += rf_div_up(s->columns, caps->subgroup_size) * (2 * s->slices + 2);
-    uint32_t types = 0;
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader, loops);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, s->joined ? caps->subgroup_size : rf_local_size(caps, 64));
-    uint32_t push[6 + MOST_NUMBERS] = { (uint32_t)rows,
-                                        (uint32_t)columns,
-                                        (uint32_t)s->slice,
-                                        (uint32_t)slices,
-                                        (uint32_t)(first / s->slice),
-                                        (uint32_t)(s->slices * columns) };
-    memcpy(push + 6, f.numbers, sizeof(f.numbers));
-    rf_dispatch_push(d, push, (6 + (s->joined ? f.num_numbers : 0)) * sizeof(uint32_t));
-    for (uint32_t i = 0; i <= (uint32_t)products; i++) {
-        const uint32_t input = products ? 1 - i : 0; /* x comes first */
-        const rf_tensor_desc *desc = &call->in[input];
-        const uint64_t row_bytes = rf_row_bytes(desc);
-        rf_binding *b =
-            rf_bind_bytes(d, RF_BIND_INPUT, input, first * row_bytes, rf_align_up(rows * row_bytes, sizeof(uint32_t)));
-        if (way == WAY_TEXEL) b->view = RF_VIEW_TEXEL_RGBA32F;
-        if (rf_dtype_is_narrow(desc->dtype)) types |= 1u << i | rf_type_word(desc->dtype, caps) << 8;
-    }
-    rf_dispatch_spec(d, types);
-    if (products) {
-        const rf_batch_sums_attr *attr = call->attr;
-        rf_dispatch_spec(d, attr->relu);
-        rf_bind_whole(d, RF_BIND_INPUT, 2);
-        rf_bind_whole(d, RF_BIND_INPUT, 3);
-        rf_bind_whole(d, RF_BIND_INPUT, attr->relu ? 5 : 2);
-    }
-    rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace);
-    if (s->joined) {
-        if (f.averages) rf_dispatch_spec(d, f.scaled);
-        bind_columns(call, &f, d);
-        plan->counters = sizeof(uint32_t);
-        rf_bind_whole(d, RF_BIND_COUNTERS, 0);
-    }
-    rf_dispatch_items(d, caps, slices * columns);
-    d->concurrent = first > 0;
-    return RF_OK;
-}
-
-static rf_result batch_plan(const rf_op_call *call, const rf_device_caps *caps, sums_way way, rf_kernel_plan *plan)
-{
-    slicing s;
-    if (!make_slicing(call, caps, way, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not eligible", call->op->name);
-    plan->workspace = s.lists * s.slices * s.columns * sizeof(float);
-    for (uint64_t first = 0; first < s.rows; first += s.chunk) RF_TRY(add_chunk(call, caps, way, &s, first, plan));
-    if (s.joined) return RF_OK;
-    const finish f = finish_of(call);
-    rf_dispatch *d = rf_kernel_plan_add(plan, f.total, (f.products ? 1 : 2) * s.slices + 2);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_local_size(caps, caps->is_cpu ? 16 : 64));
-    if (f.averages) rf_dispatch_spec(d, f.scaled);
-    uint32_t push[4 + MOST_NUMBERS] = { (uint32_t)s.rows, (uint32_t)s.columns, (uint32_t)s.slice, (uint32_t)s.slices };
-    memcpy(push + 4, f.numbers, sizeof(f.numbers));
-    rf_dispatch_push(d, push, (4 + f.num_numbers) * sizeof(uint32_t));
-    rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, plan->workspace)->write = false;
-    if (f.products) rf_bind_whole(d, RF_BIND_INPUT, 3);
-    bind_columns(call, &f, d);
-    rf_dispatch_items(d, caps, s.columns);
-    return RF_OK;
-}
-
-RF_VARIANT(static, kernel_texel, "texel", batch_score, batch_plan, WAY_TEXEL);
-/* The means are f32. */
-static bool batch_narrow(const rf_op_call *call, const rf_device_caps *caps)
-{
-    (void)caps;
-    return call->op == &rf_op_batch_moments || call->in[2].dtype == RF_F32;
-}
-
-RF_NARROW_VARIANT(static, kernel_vec4, "vec4", batch_score, batch_plan, WAY_VEC4, batch_narrow);
-RF_NARROW_VARIANT(static, kernel_scalar, "scalar", batch_score, batch_plan, WAY_SCALAR, batch_narrow);
-
-/* ---- a kernel for GPUs: strips of columns, whose lines are put together in shared memory ---- */
-
-static rf_strips strips_of(const rf_op_call *call, const rf_device_caps *caps, uint32_t *width)
-{
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    *width = columns % 4 == 0 ? 4 : 1;
-    return rf_strips_make(caps, 1, rf_desc_rows(&call->in[0]), columns / *width, *width);
-}
-
-/* A part leaves two numbers for each column. */
-static uint64_t strips_workspace(const rf_op_call *call, const rf_strips *s)
-{
-    return s->parts > 1 ? s->parts * 2 * rf_desc_columns(&call->in[0]) * sizeof(float) : 0;
-}
-
-static double strips_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    uint32_t width;
-    const rf_strips s = strips_of(call, caps, &width);
-    if (!rf_fits_storage(call, caps) || !rf_strips_fit(caps, &s, strips_workspace(call, &s))) return RF_SCORE_NONE;
-    return caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
-}
-
-static rf_result strips_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    static const rf_shader *const shaders[3][2] = {
-        { &rf_shader_batch_strips_moments, &rf_shader_batch_strips_moments_vec4 },
-        { &rf_shader_batch_strips_products, &rf_shader_batch_strips_products_vec4 },
-        { &rf_shader_batch_strips_averages, &rf_shader_batch_strips_averages_vec4 },
-    };
-    const finish f = finish_of(call);
-    const uint32_t relu = f.products ? ((const rf_batch_sums_attr *)call->attr)->relu : 0;
-    uint32_t width, types = 0;
-    const rf_strips s = strips_of(call, caps, &width);
-    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[f.products ? 1 : f.averages ? 2 : 0][width == 4], s.loops);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < call->n_in; i++) {
-        const uint32_t input = f.products && i < 2 ? 1 - i : i; /* x comes first */
-        const rf_dtype dtype = call->in[input].dtype;
-        rf_bind_whole(d, RF_BIND_INPUT, input);
-        if (rf_dtype_is_narrow(dtype)) types |= 1u << i | rf_type_word(dtype, caps) << 8;
-    }
-    if (f.products && !relu) rf_bind_whole(d, RF_BIND_INPUT, 2);     /* the shader names a shift, */
-    if (f.averages && !f.scaled) rf_bind_whole(d, RF_BIND_INPUT, 1); /* or a gamma */
-    for (uint32_t i = 0; i < call->op->n_out; i++) rf_bind_whole(d, RF_BIND_OUTPUT, i);
-    rf_dispatch_spec(d, s.local);
-    rf_dispatch_spec(d, types);
-    if (f.products) rf_dispatch_spec(d, relu);
-    if (f.averages) rf_dispatch_spec(d, f.scaled);
-    uint32_t push[RF_STRIPS_PUSH + MOST_NUMBERS] = { 0 };
-    memcpy(push + RF_STRIPS_PUSH, f.numbers, sizeof(f.numbers));
-    rf_dispatch_push(d, push, (RF_STRIPS_PUSH + f.num_numbers) * sizeof(uint32_t));
-    rf_strips_plan(caps, plan, d, &s, strips_workspace(call, &s));
-    return RF_OK;
-}
-
-static const rf_kernel kernel_strips = { "strips", strips_score, strips_plan, .narrow = batch_narrow };
-static const rf_kernel *const kernels[] = { &kernel_texel, &kernel_vec4, &kernel_scalar, &kernel_strips };
-
 /* ---- the ops ---- */
 
 const rf_op rf_op_batch_moments = {
     .name = "batch_moments",
+    .role = RF_BATCH_MOMENTS,
     .min_in = 1,
     .max_in = 1,
     .n_out = 2,
@@ -439,7 +183,7 @@ const rf_op rf_op_batch_moments = {
     .gradient = moments_gradient,
     .reference = moments_reference,
     .cost = batch_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), &rf_batch_gpu },
 };
 
 static const rf_attr_field averages_fields[] = { RF_ATTR_NUMBER(rf_batch_averages_attr, epsilon),
@@ -449,6 +193,7 @@ static const rf_attr_field averages_fields[] = { RF_ATTR_NUMBER(rf_batch_average
 
 const rf_op rf_op_batch_averages = {
     .name = "batch_averages",
+    .role = RF_BATCH_AVERAGES,
     RF_ATTRIBUTES(rf_batch_averages_attr, averages_fields),
     .min_in = 3,
     .max_in = 4,
@@ -460,7 +205,7 @@ const rf_op rf_op_batch_averages = {
     .infer = averages_infer,
     .reference = averages_reference,
     .cost = batch_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), &rf_batch_gpu },
 };
 
 static const rf_attr_field sums_fields[] = { RF_ATTR_NUMBER(rf_batch_sums_attr, epsilon),
@@ -468,6 +213,7 @@ static const rf_attr_field sums_fields[] = { RF_ATTR_NUMBER(rf_batch_sums_attr, 
 
 const rf_op rf_op_batch_sums = {
     .name = "batch_sums",
+    .role = RF_BATCH_SUMS,
     RF_ATTRIBUTES(rf_batch_sums_attr, sums_fields),
     .min_in = 5,
     .max_in = 6,
@@ -479,5 +225,5 @@ const rf_op rf_op_batch_sums = {
     .infer = sums_infer,
     .reference = sums_reference,
     .cost = batch_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), &rf_batch_gpu },
 };

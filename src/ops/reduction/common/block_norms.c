@@ -85,6 +85,8 @@ static rf_cost block_norms_cost(const rf_op_call *call)
 
 /* ---- the kernel, of both ---- */
 
+enum { BLOCK_SQUARES, LAMB_NORMS };
+
 /* Blocks of one dispatch: what a descriptor spans, and where possible so many that the sums of the next one begin where
  * descriptors may. */
 static uint64_t blocks_at_once(const rf_device_caps *caps)
@@ -106,7 +108,7 @@ static double score_blocks(const rf_op_call *call, const rf_device_caps *caps, c
 static rf_result plan_blocks(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const uint64_t count = rf_desc_count(&call->in[0]), blocks = count_blocks(call), most = blocks_at_once(caps);
-    const bool lamb = call->op == &rf_op_lamb_norms;
+    const bool lamb = call->op->role == LAMB_NORMS;
     const uint32_t tensors = lamb ? 3 : 1, sums = lamb ? 2 : 1; /* sums of a block */
     for (uint64_t first = 0; first < blocks; first += most) {
         const uint64_t here = rf_min(blocks - first, most), start = first * RF_NORM_BLOCK;
@@ -115,23 +117,39 @@ static rf_result plan_blocks(const rf_op_call *call, const rf_device_caps *caps,
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = first > 0;
         rf_dispatch_spec(d, LANES);
-        uint32_t push[6] = { (uint32_t)n, (uint32_t)here };
-        for (uint32_t i = 0; i < tensors; i++) push[3 + i] = rf_bind_elements(d, caps, RF_BIND_INPUT, i, start, n);
+        uint32_t base[3] = { 0 };
+        for (uint32_t i = 0; i < tensors; i++) base[i] = rf_bind_elements(d, caps, RF_BIND_INPUT, i, start, n);
         if (lamb) rf_bind_whole(d, RF_BIND_INPUT, 3);
-        push[2] = rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, sums * first, sums * here);
-        rf_dispatch_push(d, push, (3 + tensors) * sizeof(push[0]));
+        const uint32_t sums_base = rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, sums * first, sums * here);
+        if (lamb)
+            rf_dispatch_push(d,
+                             &(rf_push_lamb_norms){ .count = (uint32_t)n,
+                                                    .blocks = (uint32_t)here,
+                                                    .sums_base = sums_base,
+                                                    .param_base = base[0],
+                                                    .m_base = base[1],
+                                                    .v_base = base[2] },
+                             sizeof(rf_push_lamb_norms));
+        else
+            rf_dispatch_push(
+                d,
+                &(rf_push_block_squares){
+                    .count = (uint32_t)n, .blocks = (uint32_t)here, .sums_base = sums_base, .x_base = base[0] },
+                sizeof(rf_push_block_squares));
         rf_dispatch_groups(d, caps, here);
     }
     return RF_OK;
 }
 
-static const rf_kernel kernel_blocks = { "blocks", score_blocks, plan_blocks };
-static const rf_kernel *const block_norms_kernels[] = { &kernel_blocks };
+static const rf_kernel block_norms_kernels[] = {
+    { "blocks", score_blocks, plan_blocks },
+};
 
 /* ---- the ops ---- */
 
 const rf_op rf_op_block_squares = {
     .name = "block_squares",
+    .role = BLOCK_SQUARES,
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
@@ -146,6 +164,7 @@ const rf_op rf_op_block_squares = {
 
 const rf_op rf_op_lamb_norms = {
     .name = "lamb_norms",
+    .role = LAMB_NORMS,
     .min_in = 4,
     .max_in = 4,
     .n_out = 1,

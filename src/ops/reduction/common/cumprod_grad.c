@@ -136,7 +136,7 @@ static rf_scan cumprod_grad_scan(const rf_op_call *call)
                       .reverse = attr->reverse };
 }
 
-RF_SCAN_KERNELS(cumprod_grad, cumprod_grad_scan(call));
+static const rf_kernel cumprod_grad_kernels[] = { RF_SCAN_KERNELS(cumprod_grad_scan) };
 
 /* ---- the op ---- */
 

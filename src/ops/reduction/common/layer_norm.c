@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layer and root mean square normalisation along the last dimension, with their gradients. */
-#include "ops/kit.h"
+#include "ops/reduction/common/layer_norm.h"
 #include "ops/ops.h"
-#include "rf_shaders.h"
+#include "ops/reduction/cpu/cpu.h"
+#include "ops/reduction/gpu/gpu.h"
 
 #include <math.h>
 
@@ -92,7 +93,7 @@ static rf_result emit_share(const rf_grad_context *ctx, rf_value rows, rf_value 
     return rf_graph_add(ctx->graph, &rf_op_mean_scale, NULL, (rf_value[]){ rows, ctx->in[0] }, 2, out);
 }
 
-/* What comes through the mean and through the inverse deviation, which losses hardly ever read. */
+/* The gradient that comes through the mean and through the inverse deviation, which losses hardly ever read. */
 static rf_result statistics_gradient(rf_grad_context *ctx)
 {
     const rf_layer_norm_attr *attr = ctx->attr;
@@ -190,130 +191,6 @@ static rf_cost norm_cost(const rf_op_call *call)
     return rf_cost_of(call, 8.0 * (double)rf_desc_count(&call->out[0]));
 }
 
-/* ---- kernels ---- */
-
-/* Places in the lists of shaders below; of the last two there is a shader for each size of subgroups. */
-typedef enum norm_way {
-    WAY_ROW,
-    WAY_ROW_VEC4,
-    WAY_GROUP,
-    WAY_GROUP_VEC4,
-    WAY_LANES,
-    WAY_LANES_VEC4,
-    WAY_ROW_TEXEL,
-    WAY_HELD = 8
-} norm_way;
-
-/* Each subgroup takes several rows where there are many, and reads gamma and beta once for all of them. */
-static void hold_rows(rf_row_job *job, const rf_device_caps *caps, uint64_t columns)
-{
-    const uint32_t rows_each = job->rows >= 512 ? 8 : job->rows >= 128 ? 2 : 1;
-    rf_row_job_hold(job, caps, columns);
-    job->threads_per_row /= rows_each;
-    job->loops = rows_each + 1;
-    job->push[job->n_push++] = rows_each;
-}
-
-static rf_row_job norm_job(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
-{
-    static const rf_shader *const shaders[2][10] = {
-        { &rf_shader_layer_norm, &rf_shader_layer_norm_vec4, &rf_shader_layer_norm_group,
-          &rf_shader_layer_norm_group_vec4, &rf_shader_layer_norm_lanes, &rf_shader_layer_norm_lanes_vec4,
-          &rf_shader_layer_norm_texel8, &rf_shader_layer_norm_texel16, &rf_shader_layer_norm_held8,
-          &rf_shader_layer_norm_held16 },
-        { &rf_shader_layer_norm_grad, &rf_shader_layer_norm_grad_vec4, &rf_shader_layer_norm_grad_group,
-          &rf_shader_layer_norm_grad_group_vec4, &rf_shader_layer_norm_grad_lanes,
-          &rf_shader_layer_norm_grad_lanes_vec4, &rf_shader_layer_norm_grad_texel8, &rf_shader_layer_norm_grad_texel16,
-          &rf_shader_layer_norm_grad_held8, &rf_shader_layer_norm_grad_held16 },
-    };
-    const rf_layer_norm_attr *attr = call->attr;
-    const bool grad = call->op == &rf_op_layer_norm_grad;
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    const uint64_t row_bytes = rf_row_bytes(&call->in[0]);
-    const uint32_t gamma = grad ? 4 : 1;
-    const bool texel = way == WAY_ROW_TEXEL || way == WAY_HELD;
-    rf_row_job job = { .shader = shaders[grad][way + (texel && caps->subgroup_size != 8)],
-                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
-                       .rows = rf_desc_rows(&call->in[0]),
-                       .threads_per_row = 1,
-                       .loops = rf_row_loops(columns, 1, 3),
-                       .n_push = 3,
-                       .n_spec = 3,
-                       .spec = { attr->rms, attr->scale, attr->center } };
-    if (way == WAY_HELD) hold_rows(&job, caps, columns);
-    if (way == WAY_GROUP) rf_row_job_group(&job, caps, job.shader, columns, 3);
-    if (way == WAY_GROUP_VEC4) rf_row_job_group(&job, caps, job.shader, rf_div_up(columns, 4), 3);
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, row_bytes);
-    if (grad) {
-        rf_row_job_tensor(&job, RF_BIND_INPUT, 1, rf_row_bytes(&call->in[1]));
-        rf_row_job_tensor(&job, RF_BIND_INPUT, 2, sizeof(float));
-        rf_row_job_tensor(&job, RF_BIND_INPUT, 3, sizeof(float));
-        rf_row_job_tensor(&job, RF_BIND_INPUT, attr->scale ? gamma : 0, attr->scale ? 0 : row_bytes);
-    } else {
-        rf_row_job_tensor(&job, RF_BIND_INPUT, attr->scale ? gamma : 0, attr->scale ? 0 : row_bytes);
-        rf_row_job_tensor(&job, RF_BIND_INPUT, attr->center ? gamma + attr->scale : 0, attr->center ? 0 : row_bytes);
-    }
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
-    for (uint32_t i = 1; i < call->n_out; i++) rf_row_job_tensor(&job, RF_BIND_OUTPUT, i, sizeof(float));
-    static const uint32_t texels[2] = { 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 4 }; /* bindings */
-    for (uint32_t i = 0; texel && i < job.n_tensors; i++)
-        if (texels[grad] >> i & 1) job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
-    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4 || way == WAY_LANES_VEC4)
-        job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
-    if (way == WAY_LANES) rf_row_job_lanes(&job, caps, columns, 3);
-    if (way == WAY_LANES_VEC4) rf_row_job_lanes(&job, caps, rf_div_up(columns, 4), 3);
-    job.push[1] = (uint32_t)columns;
-    job.push[2] = rf_float_word(attr->epsilon);
-    return job;
-}
-
-static double lanes_score(const rf_op_call *call, const rf_device_caps *caps, const rf_row_job *job, norm_way way)
-{
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    if (way == WAY_LANES) return rf_row_job_lanes_score(job, caps, columns);
-    return columns % 4 == 0 ? rf_row_job_lanes_score(job, caps, columns / 4) : RF_SCORE_NONE;
-}
-
-static double norm_score(const rf_op_call *call, const rf_device_caps *caps, norm_way way)
-{
-    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
-    const rf_row_job job = norm_job(call, caps, way);
-    if (way == WAY_LANES || way == WAY_LANES_VEC4) return lanes_score(call, caps, &job, way);
-    const double score = rf_row_job_score(&job, caps);
-    if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
-    if (rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
-    if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
-    if (way == WAY_GROUP_VEC4) return norm_score(call, caps, WAY_GROUP);
-    /* Tensors that are the same for all rows are bound whole. */
-    if (!rf_flat_texels(caps) || rf_desc_columns(&call->in[0]) / 4 > caps->max_texel_elements) return RF_SCORE_NONE;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
-}
-
-static rf_result norm_plan(const rf_op_call *call, const rf_device_caps *caps, norm_way way, rf_kernel_plan *plan)
-{
-    const rf_row_job job = norm_job(call, caps, way);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-RF_VARIANT(static, kernel_row, "row", norm_score, norm_plan, WAY_ROW);
-/* What is one number a row stays f32. */
-static bool norm_narrow(const rf_op_call *call, const rf_device_caps *caps)
-{
-    (void)caps;
-    return call->op != &rf_op_layer_norm_grad || (call->in[2].dtype == RF_F32 && call->in[3].dtype == RF_F32);
-}
-
-RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", norm_score, norm_plan, WAY_ROW_VEC4, norm_narrow);
-RF_VARIANT(static, kernel_row_texel, "row_texel", norm_score, norm_plan, WAY_ROW_TEXEL);
-RF_VARIANT(static, kernel_held, "held", norm_score, norm_plan, WAY_HELD);
-RF_VARIANT(static, kernel_group, "group", norm_score, norm_plan, WAY_GROUP);
-/* In front of the one that takes single elements, and converts those of 16 bits. */
-RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", norm_score, norm_plan, WAY_GROUP_VEC4, norm_narrow);
-RF_NARROW_VARIANT(static, kernel_lanes_vec4, "lanes_vec4", norm_score, norm_plan, WAY_LANES_VEC4, norm_narrow);
-RF_VARIANT(static, kernel_lanes, "lanes", norm_score, norm_plan, WAY_LANES);
-static const rf_kernel *const kernels[] = { &kernel_row,        &kernel_row_vec4, &kernel_held,       &kernel_row_texel,
-                                            &kernel_lanes_vec4, &kernel_lanes,    &kernel_group_vec4, &kernel_group };
-
 /* ---- the ops ---- */
 
 static const rf_attr_field fields[] = {
@@ -325,6 +202,7 @@ static const rf_attr_field fields[] = {
 
 const rf_op rf_op_layer_norm = {
     .name = "layer_norm",
+    .role = RF_LAYER_NORM,
     RF_ATTRIBUTES(rf_layer_norm_attr, fields),
     .min_in = 1,
     .max_in = 3,
@@ -336,11 +214,12 @@ const rf_op rf_op_layer_norm = {
     .gradient = norm_gradient,
     .reference = norm_reference,
     .cost = norm_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), &rf_layer_norm_gpu },
 };
 
 const rf_op rf_op_layer_norm_grad = {
     .name = "layer_norm_grad",
+    .role = RF_LAYER_NORM_GRAD,
     RF_ATTRIBUTES(rf_layer_norm_attr, fields),
     .min_in = 4,
     .max_in = 5,
@@ -352,5 +231,5 @@ const rf_op rf_op_layer_norm_grad = {
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = norm_cost,
-    RF_KERNELS(kernels),
+    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), &rf_layer_norm_gpu },
 };

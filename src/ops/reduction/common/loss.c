@@ -5,10 +5,9 @@
  * as one number for all rows, and makes the losses, too; of these the sum, and whether predictions are right.
  */
 #include "ops/reduction/common/loss.h"
-#include "ops/kit.h"
 #include "ops/ops.h"
+#include "ops/reduction/cpu/cpu.h"
 #include "ops/scalar.h"
-#include "rf_shaders.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,29 +15,12 @@
 #define CLIP_LOW 1e-7f
 #define CLIP_HIGH (1.0f - 1e-7f)
 
-static bool from_logits(const rf_op_call *call)
-{
-    const rf_loss_attr *attr = call->attr;
-    return attr != NULL && attr->from_logits;
-}
-
-static const rf_loss_attr *attr_of(const rf_op_call *call)
-{
-    static const rf_loss_attr none;
-    return call->attr != NULL ? call->attr : &none;
-}
-
-/* What flows into the row's loss. */
+/* The gradient that flows into the row's loss. */
 static double dloss_of(const rf_op_call *call, const float *dloss, uint64_t row)
 {
-    const rf_loss_attr *attr = attr_of(call);
+    const rf_loss_attr *attr = rf_loss_attr_of(call);
     if (attr->dloss == RF_DLOSS_ROWS) return (double)dloss[row];
     return attr->dloss == RF_DLOSS_SCALAR ? (double)dloss[0] : (double)(attr->numerator / dloss[0]);
-}
-
-static bool is_dense(const rf_op *op)
-{
-    return op == &rf_op_crossentropy || op == &rf_op_crossentropy_grad;
 }
 
 /* ---- inference and emission ---- */
@@ -48,7 +30,7 @@ static rf_result loss_infer(rf_op_call *call)
     RF_TRY(rf_expect_rows(call, 1));
     rf_tensor_desc loss = { .dtype = RF_F32, .shape = call->in[1].shape };
     loss.shape.dim[--loss.shape.rank] = 0;
-    if (is_dense(call->op)) {
+    if (call->op->role == RF_LOSS_DENSE) {
         RF_TRY(rf_expect_dtype(call, 0, RF_F32));
         RF_TRY(rf_expect_shape(call, 0, &call->in[1].shape, "labels like the predictions"));
     } else {
@@ -62,7 +44,7 @@ static rf_result loss_infer(rf_op_call *call)
 static rf_result loss_grad_infer(rf_op_call *call)
 {
     static const rf_shape scalar = { 0 };
-    const rf_loss_attr *attr = attr_of(call);
+    const rf_loss_attr *attr = rf_loss_attr_of(call);
     RF_TRY(loss_infer(call));
     RF_TRY(rf_expect_dtype(call, 2, RF_F32));
     if (attr->dloss == RF_DLOSS_ROWS)
@@ -75,7 +57,7 @@ static rf_result loss_grad_infer(rf_op_call *call)
     if (!attr->with_loss) return RF_OK;
     call->out[call->n_out++] = rows;
     if (attr->with_hits) call->out[call->n_out++] = rows;
-    if (attr->with_hits && is_dense(call->op))
+    if (attr->with_hits && call->op->role == RF_LOSS_DENSE)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: has no class numbers to compare with", call->op->name);
     if (attr->total == RF_TOTAL_QUOTIENT && attr->dloss == RF_DLOSS_ROWS)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: divides losses by a single number only", call->op->name);
@@ -164,7 +146,7 @@ static void row_terms(const float *x, uint64_t columns, bool logits, double *shi
 static void compute_losses(const rf_op_call *call, void *const *in, float *loss)
 {
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
-    const bool logits = from_logits(call), dense = is_dense(call->op);
+    const bool logits = rf_loss_attr_of(call)->from_logits, dense = call->op->role == RF_LOSS_DENSE;
     for (uint64_t r = 0; r < rows; r++) {
         const float *x = (const float *)in[1] + r * columns;
         double shift, total, result = 0;
@@ -201,16 +183,16 @@ static void add_losses(const rf_op_call *call, const float *loss, const float *d
 {
     double sum = 0;
     for (uint64_t r = 0; r < rf_desc_rows(&call->in[1]); r++) sum += (double)loss[r];
-    *total = attr_of(call)->total == RF_TOTAL_QUOTIENT ? (float)sum / *divisor : (float)sum;
+    *total = rf_loss_attr_of(call)->total == RF_TOTAL_QUOTIENT ? (float)sum / *divisor : (float)sum;
 }
 
 static rf_result loss_grad_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
-    const bool logits = from_logits(call), dense = is_dense(call->op);
+    const bool logits = rf_loss_attr_of(call)->from_logits, dense = call->op->role == RF_LOSS_DENSE;
     if (call->n_out > 1) compute_losses(call, in, out[1]);
-    if (call->n_out > 1 && attr_of(call)->with_hits) compute_hits(call, in, out[2]);
-    if (call->n_out > 1 && attr_of(call)->total) add_losses(call, out[1], in[2], out[call->n_out - 1]);
+    if (call->n_out > 1 && rf_loss_attr_of(call)->with_hits) compute_hits(call, in, out[2]);
+    if (call->n_out > 1 && rf_loss_attr_of(call)->total) add_losses(call, out[1], in[2], out[call->n_out - 1]);
     for (uint64_t r = 0; r < rows; r++) {
         const double dloss = dloss_of(call, in[2], r);
         const float *x = (const float *)in[1] + r * columns;
@@ -246,137 +228,13 @@ static rf_cost loss_cost(const rf_op_call *call)
     return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[1]));
 }
 
-/* ---- kernels ---- */
-
-/* One invocation a row, one workgroup, or a subgroup that holds it in registers. */
-typedef enum loss_way { WAY_ROW, WAY_GROUP, WAY_HELD } loss_way;
-
-static rf_row_job loss_job(const rf_op_call *call, const rf_device_caps *caps, loss_way way)
-{
-    static const rf_shader *const held[3][2] = {
-        { &rf_shader_sparse_crossentropy_held8, &rf_shader_sparse_crossentropy_held16 },
-        { &rf_shader_sparse_crossentropy_grad_held8, &rf_shader_sparse_crossentropy_grad_held16 },
-        { &rf_shader_sparse_crossentropy_both_held8, &rf_shader_sparse_crossentropy_both_held16 },
-    };
-    /* dense; losses, gradients, both; row, group */
-    static const rf_shader *const shaders[2][3][2] = {
-        { { &rf_shader_sparse_crossentropy, &rf_shader_sparse_crossentropy_group },
-          { &rf_shader_sparse_crossentropy_grad, &rf_shader_sparse_crossentropy_grad_group },
-          { &rf_shader_sparse_crossentropy_both, &rf_shader_sparse_crossentropy_both_group } },
-        { { &rf_shader_crossentropy, &rf_shader_crossentropy_group },
-          { &rf_shader_crossentropy_grad, &rf_shader_crossentropy_grad_group },
-          { &rf_shader_crossentropy_both, &rf_shader_crossentropy_both_group } },
-    };
-    const rf_loss_attr *attr = attr_of(call);
-    const uint64_t columns = rf_desc_columns(&call->in[1]);
-    const bool dense = is_dense(call->op), grad = call->n_in == 3, both = call->n_out > 1;
-    /* For the maximum, for the sum; dense labels are summed as well; gradients are written in a walk of their own. */
-    const uint32_t passes = 2u + dense + grad + both, what = (uint32_t)grad + both;
-    rf_row_job job = { .shader = shaders[dense][what][0],
-                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
-                       .rows = rf_desc_rows(&call->in[1]),
-                       .threads_per_row = 1,
-                       .loops = rf_row_loops(columns, 1, passes),
-                       .n_push = 2u + grad,
-                       .n_spec = 5 };
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, dense ? rf_row_bytes(&call->in[0]) : sizeof(int32_t));
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 1, rf_row_bytes(&call->in[1]));
-    if (grad) rf_row_job_tensor(&job, RF_BIND_INPUT, 2, attr->dloss == RF_DLOSS_ROWS ? sizeof(float) : 0);
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, grad ? rf_row_bytes(&call->out[0]) : sizeof(float));
-    if (both) rf_row_job_tensor(&job, RF_BIND_OUTPUT, 1, sizeof(float));
-    if (both && !dense) {
-        rf_row_job_tensor(&job, RF_BIND_OUTPUT, attr->with_hits ? 2 : 1, sizeof(float));
-        job.tensors[job.n_tensors - 1].write = attr->with_hits;
-    }
-    job.spec[0] = from_logits(call);
-    job.spec[1] = attr->dloss;
-    job.spec[2] = attr->with_hits;
-    job.spec[3] = attr->total == RF_TOTAL_QUOTIENT;
-    job.spec[4] = rf_row_job_types(&job, call, caps);
-    job.push[1] = (uint32_t)columns;
-    memcpy(&job.push[2], &attr->numerator, sizeof(attr->numerator));
-    if (way == WAY_GROUP) rf_row_job_group(&job, caps, shaders[dense][what][1], columns, passes);
-    if (way != WAY_HELD) return job;
-    job.shader = held[what][caps->subgroup_size != 8];
-    job.tensors[1].view = RF_VIEW_TEXEL_RGBA32F;
-    job.n_spec = 3; /* all of crossentropy.comp's, wanted or not */
-    rf_row_job_hold(&job, caps, columns);
-    return job;
-}
-
-/* Two gradients are a word, and what flows in is read as f32. */
-static bool loss_narrow(const rf_op_call *call, const rf_device_caps *caps)
-{
-    (void)caps;
-    const bool grad = call->n_in == 3;
-    return !grad ||
-           (call->in[2].dtype == RF_F32 && (call->out[0].dtype == RF_F32 || rf_desc_columns(&call->out[0]) % 2 == 0));
-}
-
-/* One invocation a row, or one workgroup. */
-RF_NARROW_ROW_KERNEL(loss_row, "row", loss_job(call, caps, WAY_ROW), loss_narrow);
-RF_NARROW_ROW_KERNEL(loss_group, "group", loss_job(call, caps, WAY_GROUP), loss_narrow);
-
-static double held_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const bool fits = !is_dense(call->op) && from_logits(call) && rf_held_fours(caps, rf_desc_columns(&call->in[1]));
-    if (!fits) return RF_SCORE_NONE;
-    const rf_row_job job = loss_job(call, caps, WAY_HELD);
-    if (rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
-}
-
-static rf_result held_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    const rf_row_job job = loss_job(call, caps, WAY_HELD);
-    return rf_row_job_plan(&job, caps, plan);
-}
-static const rf_kernel loss_held = { "held", held_score, held_plan };
-
 /* ---- the sum of the losses ---- */
-
-#define MOST_ROWS 1024 /* that one workgroup takes, each a number of short ones */
-#define MOST_COLUMNS 64
-
-static uint64_t total_loops(const rf_row_job *job)
-{
-    return rf_div_up(job->rows, job->local) * (job->loops + 1) + 16;
-}
-
-static double total_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    const bool wanted = !is_dense(call->op) && call->n_out > 1 && attr_of(call)->total;
-    const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
-    if (!wanted || rows > MOST_ROWS || columns > MOST_COLUMNS || !rf_fits_storage(call, caps)) return RF_SCORE_NONE;
-    const rf_row_job job = loss_job(call, caps, WAY_ROW);
-    return total_loops(&job) <= rf_loop_limit(caps) ? RF_SCORE_EXACT : RF_SCORE_NONE;
-}
-
-/* All rows in one workgroup, which adds up their losses. */
-static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    const rf_loss_attr *attr = attr_of(call);
-    const rf_row_job job = loss_job(call, caps, WAY_ROW);
-    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sparse_crossentropy_total, total_loops(&job));
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const uint32_t push[] = { (uint32_t)job.rows, job.push[1], job.push[2] };
-    rf_dispatch_spec(d, job.local);
-    for (uint32_t i = 0; i < job.n_spec; i++) rf_dispatch_spec(d, job.spec[i]);
-    rf_dispatch_push(d, push, sizeof(push));
-    for (uint32_t i = 0; i < 3; i++) rf_bind_whole(d, RF_BIND_INPUT, i);
-    const uint32_t outputs[] = { 0, 1, attr->with_hits ? 2 : 1, call->n_out - 1 };
-    for (uint32_t i = 0; i < RF_LENGTH(outputs); i++) rf_bind_whole(d, RF_BIND_OUTPUT, outputs[i]);
-    d->bind[5].write = attr->with_hits; /* stands in for what is not there */
-    rf_dispatch_groups(d, caps, 1);
-    return RF_OK;
-}
-static const rf_kernel loss_total = { "total", total_score, total_plan, .finishes = true, .narrow = loss_narrow };
 
 static rf_result append_total(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
     static const rf_reduce_attr sum = { .kind = RF_REDUCE_KIND_SUM };
     static const rf_elementwise_attr divide = { 1, { { .fn = RF_FN_DIVIDE, .a = 0, .b = 1 } } };
-    const rf_loss_attr *attr = attr_of(call);
+    const rf_loss_attr *attr = rf_loss_attr_of(call);
     if (call->n_in < 3 || call->n_out < 2 || attr->total == RF_TOTAL_NONE) return RF_OK;
     const rf_plan_tensor losses = { RF_BIND_OUTPUT, 1 }, total = { RF_BIND_OUTPUT, call->n_out - 1 };
     rf_op_call reduce = { .op = &rf_op_reduce, .attr = &sum, .n_in = 1, .n_out = 1 };
@@ -389,8 +247,6 @@ static rf_result append_total(const rf_op_call *call, const rf_device_caps *caps
     quotient.in[1] = call->in[2];
     return rf_plan_append(plan, &quotient, caps, (const rf_plan_tensor[]){ total, { RF_BIND_INPUT, 2 } }, &total);
 }
-
-static const rf_kernel *const loss_kernels[] = { &loss_row, &loss_group, &loss_held, &loss_total };
 
 /* ---- the ops ---- */
 
@@ -418,9 +274,10 @@ static int64_t class_choices(const rf_op_call *call)
     return predictions->dim[predictions->rank - 1];
 }
 
-#define LOSS_OP(id, inputs, choices_, infer_, gradient_, absorb_, reference_)                                          \
+#define LOSS_OP(id, role_, inputs, choices_, infer_, gradient_, absorb_, reference_)                                   \
     const rf_op rf_op_##id = {                                                                                         \
         .name = #id,                                                                                                   \
+        .role = role_,                                                                                                 \
         .choices = choices_,                                                                                           \
         RF_ATTRIBUTES(rf_loss_attr, loss_fields),                                                                      \
         .min_in = inputs,                                                                                              \
@@ -434,9 +291,9 @@ static int64_t class_choices(const rf_op_call *call)
         .absorb_sibling = absorb_,                                                                                     \
         .reference = reference_,                                                                                       \
         .cost = loss_cost,                                                                                             \
-        RF_KERNELS(loss_kernels),                                                                                      \
+        .families = { &rf_loss_common, RF_SOFTWARE(&rf_loss_cpu) },                                                    \
     }
-LOSS_OP(sparse_crossentropy, 2, class_choices, loss_infer, sparse_gradient, NULL, loss_reference);
-LOSS_OP(sparse_crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb, loss_grad_reference);
-LOSS_OP(crossentropy, 2, NULL, loss_infer, dense_gradient, NULL, loss_reference);
-LOSS_OP(crossentropy_grad, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb, loss_grad_reference);
+LOSS_OP(sparse_crossentropy, RF_LOSS_SPARSE, 2, class_choices, loss_infer, sparse_gradient, NULL, loss_reference);
+LOSS_OP(sparse_crossentropy_grad, RF_LOSS_SPARSE, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb, loss_grad_reference);
+LOSS_OP(crossentropy, RF_LOSS_DENSE, 2, NULL, loss_infer, dense_gradient, NULL, loss_reference);
+LOSS_OP(crossentropy_grad, RF_LOSS_DENSE, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb, loss_grad_reference);

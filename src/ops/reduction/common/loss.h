@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fusions into the gradients of cross-entropies. */
+/* The roles of cross-entropies, their kernels, and fusions into their gradients. */
 #ifndef RF_OPS_REDUCTION_COMMON_LOSS_H
 #define RF_OPS_REDUCTION_COMMON_LOSS_H
 
 #include "graph/graph.h"
+#include "ops/ops.h"
+#include "ops/reduction/common/row_forms.h"
+
+enum { RF_LOSS_SPARSE, RF_LOSS_DENSE };
+/* The attributes of a call, which may have none. */
+const rf_loss_attr *rf_loss_attr_of(const rf_op_call *call);
+extern const rf_kernel_list rf_loss_common;
 
 /* A gradient that is the same number for all rows is read as that number: broadcast_like's hook. */
 bool rf_loss_absorb_dloss(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused);

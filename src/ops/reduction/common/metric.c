@@ -85,30 +85,32 @@ static uint64_t metric_step(const rf_op_call *call, const rf_device_caps *caps)
     return step == count ? count : step / aligned * aligned;
 }
 
-/* `tree`: invocations merge their totals side by side, not the first one all of them. On a GPU that would take longer
- * than all the rest. */
-static double metric_score(const rf_op_call *call, const rf_device_caps *caps, bool tree)
+/* The data is whether invocations their totals side by side, instead of the first one all of them. On a GPU that would
+ * take longer than all the rest. */
+static double metric_score(const rf_op_call *call, const rf_device_caps *caps, const void *tree)
 {
     if (metric_step(call, caps) == 0) return RF_SCORE_NONE;
-    return !tree ? RF_SCORE_ANY : caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
+    return !*(const bool *)tree ? RF_SCORE_ANY : caps->is_cpu ? RF_SCORE_RESERVE : RF_SCORE_SHAPE;
 }
 
-static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, bool tree, rf_kernel_plan *plan)
+static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps, const void *tree, rf_kernel_plan *plan)
 {
     const uint32_t columns = metric_columns(call);
     const uint64_t count = rf_desc_count(&call->in[1]) / columns, step = metric_step(call, caps);
     const uint64_t row = (uint64_t)columns * sizeof(float);
     const uint32_t lanes = metric_lanes(call, caps);
     for (uint64_t first = 0; first < count; first += step) {
-        const uint32_t chunk = (uint32_t)rf_min(count - first, step), halves = tree ? lanes / 2 : 0;
-        const uint32_t push[3] = { chunk, columns, halves };
+        const uint32_t chunk = (uint32_t)rf_min(count - first, step);
+        const rf_push_metric push = { .count = chunk,
+                                      .columns = columns,
+                                      .halves = *(const bool *)tree ? lanes / 2 : 0 };
         /* A run of neighbours, then one turn for each invocation. */
         const uint64_t loops = rf_div_up(chunk, lanes) + lanes + 2;
         rf_dispatch *d =
             rf_kernel_plan_add(plan, call->n_in > 2 ? &rf_shader_metric_weighted : &rf_shader_metric, loops);
         if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, lanes);
-        rf_dispatch_push(d, push, sizeof(push));
+        rf_dispatch_push(d, &push, sizeof(push));
         rf_bind_whole(d, RF_BIND_INPUT, 0)->write = true;
         for (uint32_t i = 1; i < call->n_in; i++) rf_bind_bytes(d, RF_BIND_INPUT, i, first * row, chunk * row);
         rf_dispatch_groups(d, caps, columns);
@@ -116,9 +118,10 @@ static rf_result metric_plan(const rf_op_call *call, const rf_device_caps *caps,
     return RF_OK;
 }
 
-RF_VARIANT(static, metric_group, "group", metric_score, metric_plan, false);
-RF_VARIANT(static, metric_tree, "tree", metric_score, metric_plan, true);
-static const rf_kernel *const metric_kernels[] = { &metric_group, &metric_tree };
+static const rf_kernel metric_kernels[] = {
+    { "group", metric_score, metric_plan, &(const bool){ false } },
+    { "tree", metric_score, metric_plan, &(const bool){ true } },
+};
 
 const rf_op rf_op_metric_accumulate = {
     .name = "metric_accumulate",

@@ -49,23 +49,22 @@ static rf_cost one_hot_cost(const rf_op_call *call)
     return rf_cost_of(call, 0);
 }
 
-static rf_row_job one_hot_job(const rf_op_call *call, const rf_device_caps *caps)
+static bool one_hot_job(const rf_op_call *call, const rf_device_caps *caps, const void *form, rf_row_job *job)
 {
     const uint64_t depth = (uint64_t)one_hot_depth(call);
-    rf_row_job job = { .shader = &rf_shader_one_hot,
-                       .loops = RF_NO_LOOPS,
-                       .local = rf_local_size(caps, 128),
-                       .rows = rf_desc_count(&call->in[0]),
-                       .threads_per_row = depth };
+    *job = (rf_row_job){ .shader = &rf_shader_one_hot,
+                         .loops = RF_NO_LOOPS,
+                         .local = rf_local_size(caps, 128),
+                         .rows = rf_desc_count(&call->in[0]),
+                         .threads_per_row = depth };
     const rf_push_one_hot push = { .depth = (uint32_t)depth };
-    RF_ROW_JOB_PUSH(&job, push, rows);
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(int32_t));
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, depth * sizeof(float));
-    return job;
+    RF_ROW_JOB_PUSH(job, push, rows);
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, sizeof(int32_t));
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, depth * sizeof(float));
+    return true;
 }
 
-RF_ROW_KERNEL(one_hot_kernel, "element", one_hot_job(call, caps));
-static const rf_kernel *const one_hot_kernels[] = { &one_hot_kernel };
+static const rf_kernel one_hot_kernels[] = { { RF_ROW_KERNEL("element", one_hot_job) } };
 
 static const rf_attr_field one_hot_fields[] = { RF_ATTR_INT(rf_one_hot_attr, depth, 0, INT32_MAX) };
 

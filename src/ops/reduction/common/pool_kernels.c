@@ -2,8 +2,9 @@
 /* Kernels of the pooling ops: one invocation per window or per input element, over whole images. Some walk whole
  * windows, which is right for small ones; others walk the sides of large windows one after the other; the gradient of
  * maxima of windows that overlap first notes where each maximum is. */
+#include <string.h>
+
 #include "ops/reduction/common/pool.h"
-#include "rf_shaders.h"
 
 /* Larger images would leave the range in which the shaders' division by reciprocals is exact. */
 #define MAX_IMAGE_VECTORS (1u << 22)
@@ -15,34 +16,7 @@
 #define MAX_FIXED_SIDE 16
 #define MAX_FIXED_SIDE_FEW_REGISTERS 4
 
-/* What an invocation stands for. */
-typedef enum pool_walk { WALK_WINDOWS, WALK_ELEMENTS, WALK_QUADS /* 2 x 2 elements */ } pool_walk;
-typedef enum pool_needs {
-    NEEDS_NOTHING,
-    NEEDS_SEPARATE, /* windows that do not overlap */
-    NEEDS_2X2,      /* windows of 2 x 2 side by side, no padding */
-} pool_needs;
-/* What an invocation loops over. */
-typedef enum pool_loop {
-    LOOPS_NONE,
-    LOOPS_WINDOW,
-    LOOPS_COVERING, /* the windows that cover an element */
-    LOOPS_BOTH,     /* all elements of each of them */
-    LOOPS_CELL,     /* a window, then what lies between it and the next */
-} pool_loop;
-typedef struct pool_variant {
-    const rf_shader *shader;
-    pool_walk walk;
-    pool_loop loops;
-    uint32_t vector;
-    pool_needs needs;
-    int score;
-    bool fixed;            /* made for windows and strides that are specialization constants */
-    bool texel;            /* reads through texel buffers */
-    const rf_shader *wide; /* that of subgroups of 16, where `shader` is that of 8 */
-} pool_variant;
-
-static bool pool_fits(const pool_variant *v, const rf_pool_geometry *p)
+static bool pool_fits(const rf_pool_form *v, const rf_pool_geometry *p)
 {
     if (p->channels % v->vector != 0) return false;
     switch (v->needs) {
@@ -76,7 +50,7 @@ static uint64_t cell_side(int64_t size, int64_t out_size, int64_t stride, int64_
     return (uint64_t)(last > stride ? last : stride);
 }
 
-static uint64_t pool_loops(const pool_variant *v, const rf_pool_geometry *p)
+static uint64_t pool_loops(const rf_pool_form *v, const rf_pool_geometry *p)
 {
     const uint64_t window = area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
     const uint64_t windows = area_loops(count_covering(p, 0), count_covering(p, 1));
@@ -92,7 +66,7 @@ static uint64_t pool_loops(const pool_variant *v, const rf_pool_geometry *p)
     return 0;
 }
 
-/* What an invocation stands for: `rows` x `columns` of an image, all channels. False where they are too many. */
+/* Invocations stand for `rows` x `columns` of an image, all channels. False where they are too many. */
 static bool image_job(const rf_pool_geometry *p, const rf_device_caps *caps, const rf_shader *shader, uint64_t loops,
                       int64_t rows, int64_t columns, uint32_t vector, rf_row_job *job)
 {
@@ -105,12 +79,21 @@ static bool image_job(const rf_pool_geometry *p, const rf_device_caps *caps, con
                          .rows = (uint64_t)p->images,
                          .threads_per_row = (uint64_t)threads,
                          .loops = loops };
-    const int64_t sizes[] = { p->images,    p->height,    p->width,     channels,     p->out_height, p->out_width,
-                              p->window[0], p->window[1], p->stride[0], p->stride[1], p->pad_top,    p->pad_left };
-    for (uint32_t i = 0; i < RF_LENGTH(sizes); i++) job->push[job->n_push++] = (uint32_t)sizes[i];
-    job->push[job->n_push++] = rf_float_word(1.0f / (float)channels);
-    job->push[job->n_push++] = rf_float_word(1.0f / (float)columns);
-    job->push[job->n_push++] = p->relu_mask;
+    const rf_push_pool push = { .height = (int32_t)p->height,
+                                .width = (int32_t)p->width,
+                                .channels = (int32_t)channels,
+                                .out_height = (int32_t)p->out_height,
+                                .out_width = (int32_t)p->out_width,
+                                .window_height = (int32_t)p->window[0],
+                                .window_width = (int32_t)p->window[1],
+                                .stride_height = (int32_t)p->stride[0],
+                                .stride_width = (int32_t)p->stride[1],
+                                .pad_top = (int32_t)p->pad_top,
+                                .pad_left = (int32_t)p->pad_left,
+                                .per_channels = 1.0f / (float)channels,
+                                .per_columns = 1.0f / (float)columns,
+                                .relu_mask = p->relu_mask };
+    RF_ROW_JOB_PUSH(job, push, images);
     return true;
 }
 
@@ -135,9 +118,14 @@ bool rf_pool_is_narrow(const rf_op_call *call)
     return rf_dtype_is_narrow(call->out[0].dtype);
 }
 
-static bool pool_takes_narrow(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
+bool rf_pool_narrow(const rf_op_call *call, const rf_device_caps *caps)
 {
-    return v->vector >= 4 && rf_pool_is_narrow(call) && (!v->texel || rf_texels_narrow(call, caps));
+    return rf_pool_is_narrow(call);
+}
+
+bool rf_pool_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_pool_is_narrow(call) && rf_texels_narrow(call, caps);
 }
 
 /* Makes the type part of the pipeline: constant 5. */
@@ -147,9 +135,10 @@ static void fix_type(const rf_op_call *call, const rf_device_caps *caps, rf_row_
     job->spec[job->n_spec++] = rf_type_word(call->out[0].dtype, caps);
 }
 
-/* False when the variant cannot do the call. */
-static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v, rf_row_job *job)
+bool rf_pool_job(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_row_job *job)
 {
+    const rf_pool_form *v = data;
+    if (v->wide && !rf_flat_texels(caps)) return false;
     rf_pool_geometry p;
     const rf_op_call wide = rf_call_widened(call);
     if (rf_pool_geometry_make(call->op->name, call->attr, &wide.in[rf_pool_x_input(call)], &p) != RF_OK) return false;
@@ -166,54 +155,30 @@ static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const p
         if (!(call->op->shape_only & 1u << i)) rf_row_job_tensor(job, RF_BIND_INPUT, i, image_bytes(&call->in[i], &p));
     for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, image_bytes(&call->out[0], &p));
-    return true;
-}
-
-static double pool_score(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v)
-{
-    rf_row_job job;
-    if (!pool_job(call, caps, v, &job) || (v->wide && !rf_flat_texels(caps))) return RF_SCORE_NONE;
-    const uint64_t chunk = rf_row_job_chunk(&job, caps);
+    job->score = v->score;
     /* Texel views gain where the driver makes single loads of vectors only; not when they are so small that a call
      * becomes many dispatches. */
-    if (chunk == 0) return RF_SCORE_NONE;
-    return v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || chunk < job.rows) ? RF_SCORE_RESERVE : v->score;
+    if (v->texel) rf_row_job_texels(job, caps, v->score);
+    return true;
 }
-
-static rf_result pool_plan(const rf_op_call *call, const rf_device_caps *caps, const pool_variant *v,
-                           rf_kernel_plan *plan)
-{
-    rf_row_job job;
-    if (!pool_job(call, caps, v, &job))
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: kernel %s does not support this pooling", call->op->name,
-                       v->shader->name);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-#define KERNEL(id, text, ...)                                                                                          \
-    static const pool_variant id##_variant = { __VA_ARGS__ };                                                          \
-    static bool id##_narrow(const rf_op_call *call, const rf_device_caps *caps)                                        \
-    {                                                                                                                  \
-        return pool_takes_narrow(call, caps, &id##_variant);                                                           \
-    }                                                                                                                  \
-    RF_NARROW_VARIANT(static, id, text, pool_score, pool_plan, &id##_variant, id##_narrow)
 
 /* ---- large windows: one side after the other ---- */
 
 enum { LARGE_WINDOW = 1024 }; /* elements: from here on walking sides is chosen where the walk of areas would do, too */
 
 /* Rates what walks sides: always a choice, the better one for large windows. */
-static double sides_score(const rf_pool_geometry *p, const rf_row_job *jobs, uint32_t n, const rf_device_caps *caps)
+static double rate_sides(const rf_pool_geometry *p, const rf_row_job *jobs, uint32_t n, const rf_device_caps *caps)
 {
     for (uint32_t i = 0; i < n; i++)
         if (jobs[i].loops > rf_loop_limit(caps) || rf_row_job_chunk(&jobs[i], caps) == 0) return RF_SCORE_NONE;
     return p->window[0] * p->window[1] >= LARGE_WINDOW ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
 }
 
-/* Shaders for single channels and for fours. */
-typedef struct sides_shaders {
+/* The data of these kernels: shaders for single channels and for fours. */
+typedef struct sides_form {
+    bool gradient;
     const rf_shader *one, *four;
-} sides_shaders;
+} sides_form;
 
 /* The geometries of the two steps: along the width, then along the height. Gradients keep the windows' lines in the
  * first, as there is one gradient for each. */
@@ -231,29 +196,27 @@ static void sides_of(const rf_pool_geometry *p, bool gradient, rf_pool_geometry 
     wide->pad_top = high->pad_left = 0;
 }
 
-static bool side_job(const rf_pool_geometry *p, const rf_device_caps *caps, const sides_shaders *shaders, bool gradient,
-                     rf_row_job *job)
+static bool side_job(const rf_pool_geometry *p, const rf_device_caps *caps, const sides_form *form, rf_row_job *job)
 {
-    const uint64_t loops = gradient ? area_loops(count_covering(p, 0), count_covering(p, 1))
-                                    : area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
-    const int64_t rows = gradient ? p->height : p->out_height, columns = gradient ? p->width : p->out_width;
-    if (p->channels % 4 == 0 && image_job(p, caps, shaders->four, loops, rows, columns, 4, job)) {
+    const uint64_t loops = form->gradient ? area_loops(count_covering(p, 0), count_covering(p, 1))
+                                          : area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
+    const int64_t rows = form->gradient ? p->height : p->out_height, columns = form->gradient ? p->width : p->out_width;
+    if (p->channels % 4 == 0 && image_job(p, caps, form->four, loops, rows, columns, 4, job)) {
         fix_sides(p, caps, job);
         return true;
     }
-    return image_job(p, caps, shaders->one, loops, rows, columns, 1, job);
+    return image_job(p, caps, form->one, loops, rows, columns, 1, job);
 }
 
 /* A maximum of lines' maxima, a mean of lines' means, and what such a mean does to its gradient: the same shader along
  * the one side and along the other. */
-static bool sides_jobs(const rf_op_call *call, const rf_device_caps *caps, const sides_shaders *shaders, bool gradient,
-                       rf_pool_geometry *p, rf_row_job jobs[2])
+static bool sides_jobs(const rf_op_call *call, const rf_device_caps *caps, const sides_form *form, rf_pool_geometry *p,
+                       rf_row_job jobs[2])
 {
     rf_pool_geometry wide, high;
     if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[rf_pool_x_input(call)], p) != RF_OK) return false;
-    sides_of(p, gradient, &wide, &high);
-    if (!side_job(&wide, caps, shaders, gradient, &jobs[0]) || !side_job(&high, caps, shaders, gradient, &jobs[1]))
-        return false;
+    sides_of(p, form->gradient, &wide, &high);
+    if (!side_job(&wide, caps, form, &jobs[0]) || !side_job(&high, caps, form, &jobs[1])) return false;
     const uint64_t between = (uint64_t)(wide.height * high.width * p->channels) * sizeof(float);
     rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 0, image_bytes(&call->in[0], p));
     rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, between);
@@ -263,37 +226,25 @@ static bool sides_jobs(const rf_op_call *call, const rf_device_caps *caps, const
     return true;
 }
 
-static rf_result sides_plan(const rf_op_call *call, const rf_device_caps *caps, const sides_shaders *shaders,
-                            bool gradient, rf_kernel_plan *plan)
+static double sides_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_pool_geometry p;
     rf_row_job jobs[2];
-    if (!sides_jobs(call, caps, shaders, gradient, &p, jobs))
+    return sides_jobs(call, caps, data, &p, jobs) ? rate_sides(&p, jobs, 2, caps) : RF_SCORE_NONE;
+}
+
+static rf_result sides_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
+{
+    rf_pool_geometry p;
+    rf_row_job jobs[2];
+    if (!sides_jobs(call, caps, data, &p, jobs))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the images are too large for kernel 'sides'", call->op->name);
     plan->workspace = jobs[1].rows * jobs[1].tensors[0].row_bytes;
     RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
     return rf_row_job_plan(&jobs[1], caps, plan);
 }
 
-#define SIDES_KERNEL(id, gradient, ...)                                                                                \
-    static const sides_shaders id##_shaders = { __VA_ARGS__ };                                                         \
-    static double id##_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)                     \
-    {                                                                                                                  \
-        rf_pool_geometry p;                                                                                            \
-        rf_row_job jobs[2];                                                                                            \
-        return sides_jobs(call, caps, &id##_shaders, gradient, &p, jobs) ? sides_score(&p, jobs, 2, caps) : 0;         \
-    }                                                                                                                  \
-    static rf_result id##_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,                   \
-                               rf_kernel_plan *plan)                                                                   \
-    {                                                                                                                  \
-        return sides_plan(call, caps, &id##_shaders, gradient, plan);                                                  \
-    }                                                                                                                  \
-    static const rf_kernel id = { "sides", id##_score, id##_plan };
-SIDES_KERNEL(max_sides, false, &rf_shader_pool_max, &rf_shader_pool_max_vec4)
-SIDES_KERNEL(avg_sides, false, &rf_shader_pool_avg, &rf_shader_pool_avg_vec4)
-SIDES_KERNEL(avg_grad_sides, true, &rf_shader_pool_avg_grad, &rf_shader_pool_avg_grad_vec4)
-
-/* What the last step of a maximum's gradient reads and writes: the windows' gradients, the images, and where each
+/* Adds the tensors of the last step of a maximum's gradient: the windows' gradients, the images, and where each
  * window's maximum is, which earlier steps left at `places` in the workspace. */
 static void gather_tensors(rf_row_job *job, uint64_t window_bytes, uint64_t x_bytes, uint64_t places)
 {
@@ -335,12 +286,21 @@ static bool index_jobs(const rf_op_call *call, const rf_device_caps *caps, rf_po
     return true;
 }
 
+static void set_lines(rf_row_job *job, uint64_t first, uint64_t end)
+{
+    rf_push_pool push;
+    memcpy(&push, job->push, sizeof(push));
+    push.first_line = (int32_t)first;
+    push.end_line = (int32_t)end;
+    RF_ROW_JOB_PUSH(job, push, images);
+}
+
 static double max_grad_sides_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_pool_geometry p;
     rf_row_job jobs[3];
     uint64_t lines;
-    return index_jobs(call, caps, &p, jobs, &lines) ? sides_score(&p, jobs, 3, caps) : 0;
+    return index_jobs(call, caps, &p, jobs, &lines) ? rate_sides(&p, jobs, 3, caps) : RF_SCORE_NONE;
 }
 
 static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
@@ -352,29 +312,18 @@ static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_cap
     if (!index_jobs(call, caps, &p, jobs, &lines))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the images are too large for kernel 'sides'", call->op->name);
     plan->workspace = jobs[2].tensors[2].base + jobs[2].rows * jobs[2].tensors[2].row_bytes;
-    for (int i = 0; i < 3; i++) jobs[i].n_push += 2;
     RF_TRY(rf_row_job_plan(&jobs[0], caps, plan));
     RF_TRY(rf_row_job_plan(&jobs[1], caps, plan));
     for (uint64_t first = 0; first < count_covering(&p, 0); first += lines) {
-        jobs[2].push[jobs[2].n_push - 2] = (uint32_t)first;
-        jobs[2].push[jobs[2].n_push - 1] = (uint32_t)(first + lines);
+        set_lines(&jobs[2], first, first + lines);
         RF_TRY(rf_row_job_plan(&jobs[2], caps, plan));
     }
     return RF_OK;
 }
-static const rf_kernel max_grad_sides = { "sides", max_grad_sides_score, max_grad_sides_plan };
 
 /* ---- small windows that overlap: where each one's maximum is, then who has it ---- */
 
-/* The shaders of the two steps. */
-typedef struct places_shaders {
-    const rf_shader *windows, *grad;
-    uint32_t vector;
-    bool texel;
-    int score;
-} places_shaders;
-
-static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v,
+static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_pool_places *v,
                         rf_pool_geometry *p, rf_row_job jobs[2])
 {
     if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[1], p) != RF_OK) return false;
@@ -395,8 +344,9 @@ static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, cons
     return true;
 }
 
-static double places_score(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v)
+double rf_pool_places_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
+    const rf_pool_places *v = data;
     rf_pool_geometry p;
     rf_row_job jobs[2];
     if (!places_jobs(call, caps, v, &p, jobs)) return RF_SCORE_NONE;
@@ -408,9 +358,10 @@ static double places_score(const rf_op_call *call, const rf_device_caps *caps, c
     return p.stride[0] >= p.window[0] && p.stride[1] >= p.window[1] ? RF_SCORE_RESERVE : v->score;
 }
 
-static rf_result places_plan(const rf_op_call *call, const rf_device_caps *caps, const places_shaders *v,
-                             rf_kernel_plan *plan)
+rf_result rf_pool_places_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
+    const rf_pool_places *v = data;
     rf_pool_geometry p;
     rf_row_job jobs[2];
     if (!places_jobs(call, caps, v, &p, jobs))
@@ -421,60 +372,57 @@ static rf_result places_plan(const rf_op_call *call, const rf_device_caps *caps,
     return rf_row_job_plan(&jobs[1], caps, plan);
 }
 
-#define PLACES_KERNEL(id, text, suffix, ...)                                                                           \
-    static const places_shaders id##_variant = { &rf_shader_pool_max_places_windows##suffix,                           \
-                                                 &rf_shader_pool_max_places_grad##suffix, __VA_ARGS__ };               \
-    RF_VARIANT(static, id, text, places_score, places_plan, &id##_variant)
-PLACES_KERNEL(max_grad_places, "places", , 1, false, RF_SCORE_WIDE);
-PLACES_KERNEL(max_grad_places_vec4, "places_vec4", _vec4, 4, false, RF_SCORE_SHAPE);
-PLACES_KERNEL(max_grad_places_texel, "places_texel", _texel, 4, true, RF_SCORE_DRIVER);
-
 /* ---- the kernels ---- */
 
-KERNEL(max_any, "any", &rf_shader_pool_max, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
-KERNEL(max_vec4, "vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
-       .fixed = true);
-KERNEL(max_texel, "texel", &rf_shader_pool_max_texel, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_SHAPE,
-       .fixed = true, .texel = true);
-KERNEL(max_2x2, "2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
-KERNEL(max_2x2_texel, "2x2_texel", &rf_shader_pool_max_2x2_texel, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2,
-       RF_SCORE_DRIVER, .texel = true);
-const rf_kernel *const rf_max_pool_kernels[RF_NUM_MAX_POOL_KERNELS] = { &max_any,         &max_vec4,      &max_texel,
-                                                                        &max_2x2,         &max_2x2_texel, &max_sides,
-                                                                        &rf_pool_walk_max };
+#define FORM(text, ...) RF_ROW_KERNEL(text, rf_pool_job, &(const rf_pool_form){ __VA_ARGS__ })
 
-KERNEL(max_grad_gather, "gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING,
-       RF_SCORE_ANY);
-KERNEL(max_grad_gather_vec4, "gather_vec4", &rf_shader_pool_max_grad_gather_vec4, WALK_ELEMENTS, LOOPS_BOTH, 4,
-       NEEDS_NOTHING, RF_SCORE_WIDE);
-KERNEL(max_grad_cells, "cells", &rf_shader_pool_max_grad_cells, WALK_WINDOWS, LOOPS_CELL, 1, NEEDS_SEPARATE,
-       RF_SCORE_WIDE);
-KERNEL(max_grad_cells_vec4, "cells_vec4", &rf_shader_pool_max_grad_cells_vec4, WALK_WINDOWS, LOOPS_CELL, 4,
-       NEEDS_SEPARATE, RF_SCORE_SHAPE);
-KERNEL(max_grad_2x2, "2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT);
-KERNEL(max_grad_2x2_texel, "2x2_texel", &rf_shader_pool_max_grad_2x2_texel8, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2,
-       RF_SCORE_DRIVER, .texel = true, .wide = &rf_shader_pool_max_grad_2x2_texel16);
-KERNEL(max_grad_2x2_eights, "2x2_eights", &rf_shader_pool_max_grad_2x2_eights8, WALK_QUADS, LOOPS_NONE, 8, NEEDS_2X2,
-       RF_SCORE_DRIVER, .texel = true, .wide = &rf_shader_pool_max_grad_2x2_eights16);
-const rf_kernel *const rf_max_pool_grad_kernels[RF_NUM_MAX_POOL_GRAD_KERNELS] = {
-    &max_grad_gather, &max_grad_gather_vec4, &max_grad_cells,        &max_grad_cells_vec4,
-    &max_grad_2x2,    &max_grad_2x2_eights,  &max_grad_2x2_texel,    &max_grad_sides,
-    &max_grad_places, &max_grad_places_vec4, &max_grad_places_texel, &rf_pool_walk_max_grad
+static const rf_kernel max_pool[] = {
+    { FORM("any", &rf_shader_pool_max, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
+    { FORM("vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
+           .fixed = true),
+      .narrow = rf_pool_narrow },
+    { FORM("2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT),
+      .narrow = rf_pool_narrow },
+    { "sides", sides_score, sides_plan, &(const sides_form){ false, &rf_shader_pool_max, &rf_shader_pool_max_vec4 } },
 };
+const rf_kernel_list rf_max_pool_common = RF_KERNEL_LIST(max_pool);
 
-KERNEL(avg_any, "any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY);
-KERNEL(avg_vec4, "vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
-       .fixed = true);
-KERNEL(avg_texel, "texel", &rf_shader_pool_avg_texel, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_SHAPE,
-       .fixed = true, .texel = true);
-const rf_kernel *const rf_avg_pool_kernels[RF_NUM_AVG_POOL_KERNELS] = { &avg_any, &avg_vec4, &avg_texel, &avg_sides,
-                                                                        &rf_pool_walk_avg };
-
-KERNEL(avg_grad_any, "any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, RF_SCORE_ANY);
-KERNEL(avg_grad_vec4, "vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
-       RF_SCORE_WIDE, .fixed = true);
-KERNEL(avg_grad_texel, "texel", &rf_shader_pool_avg_grad_texel, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING,
-       RF_SCORE_SHAPE, .fixed = true, .texel = true);
-const rf_kernel *const rf_avg_pool_grad_kernels[RF_NUM_AVG_POOL_GRAD_KERNELS] = {
-    &avg_grad_any, &avg_grad_vec4, &avg_grad_texel, &avg_grad_sides, &rf_pool_walk_avg_grad, &rf_pool_walk_avg_grad_2
+static const rf_kernel max_pool_grad[] = {
+    { FORM("gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
+    { FORM("gather_vec4", &rf_shader_pool_max_grad_gather_vec4, WALK_ELEMENTS, LOOPS_BOTH, 4, NEEDS_NOTHING,
+           RF_SCORE_WIDE),
+      .narrow = rf_pool_narrow },
+    { FORM("cells", &rf_shader_pool_max_grad_cells, WALK_WINDOWS, LOOPS_CELL, 1, NEEDS_SEPARATE, RF_SCORE_WIDE) },
+    { FORM("cells_vec4", &rf_shader_pool_max_grad_cells_vec4, WALK_WINDOWS, LOOPS_CELL, 4, NEEDS_SEPARATE,
+           RF_SCORE_SHAPE),
+      .narrow = rf_pool_narrow },
+    { FORM("2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT),
+      .narrow = rf_pool_narrow },
+    { "sides", max_grad_sides_score, max_grad_sides_plan },
+    { "places", rf_pool_places_score, rf_pool_places_plan,
+      &(const rf_pool_places){ &rf_shader_pool_max_places_windows, &rf_shader_pool_max_places_grad, 1, false,
+                               RF_SCORE_WIDE } },
+    { "places_vec4", rf_pool_places_score, rf_pool_places_plan,
+      &(const rf_pool_places){ &rf_shader_pool_max_places_windows_vec4, &rf_shader_pool_max_places_grad_vec4, 4, false,
+                               RF_SCORE_SHAPE } },
 };
+const rf_kernel_list rf_max_pool_grad_common = RF_KERNEL_LIST(max_pool_grad);
+
+static const rf_kernel avg_pool[] = {
+    { FORM("any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
+    { FORM("vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
+           .fixed = true),
+      .narrow = rf_pool_narrow },
+    { "sides", sides_score, sides_plan, &(const sides_form){ false, &rf_shader_pool_avg, &rf_shader_pool_avg_vec4 } },
+};
+const rf_kernel_list rf_avg_pool_common = RF_KERNEL_LIST(avg_pool);
+
+static const rf_kernel avg_pool_grad[] = {
+    { FORM("any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
+    { FORM("vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
+           .fixed = true),
+      .narrow = rf_pool_narrow },
+    { "sides", sides_score, sides_plan,
+      &(const sides_form){ true, &rf_shader_pool_avg_grad, &rf_shader_pool_avg_grad_vec4 } },
+};
+const rf_kernel_list rf_avg_pool_grad_common = RF_KERNEL_LIST(avg_pool_grad);

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over any axes: the op, its gradient, its reference. Kernels are in reduce_kernels.c. */
 #include "ops/reduction/common/reduce.h"
+#include "ops/reduction/cpu/cpu.h"
+#include "ops/reduction/gpu/gpu.h"
 #include "ops/scalar.h"
 
 #include <math.h>
 
 /* ---- inference ---- */
-
-uint32_t rf_reduce_axes(const rf_op_call *call)
-{
-    const rf_reduce_attr *attr = call->attr;
-    const uint32_t all = (1u << call->in[0].shape.rank) - 1;
-    return attr == NULL || attr->axes_mask == 0 ? all : attr->axes_mask;
-}
 
 static rf_result reduce_infer(rf_op_call *call)
 {
@@ -84,7 +79,7 @@ static rf_result reduce_unsqueeze(const rf_grad_context *ctx, uint32_t axes, rf_
     return RF_OK;
 }
 
-/* Of a maximum or minimum. */
+/* The gradient of a maximum or minimum. */
 static rf_result reduce_extreme_gradient(rf_grad_context *ctx, uint32_t axes)
 {
     const rf_reduce_attr *attr = ctx->attr;
@@ -197,7 +192,7 @@ const rf_op rf_op_reduce = {
     .gradient = reduce_gradient,
     .reference = reduce_reference,
     .cost = reduce_cost,
-    RF_KERNELS(rf_reduce_kernels),
+    .families = { &rf_reduce_common, RF_SOFTWARE(&rf_reduce_cpu), &rf_reduce_gpu },
 };
 
 /* ---- mean_scale: an op because the counts change with the batch, and a constant would not ---- */
@@ -236,23 +231,22 @@ static rf_cost mean_scale_cost(const rf_op_call *call)
     return rf_cost_of(call, (double)rf_desc_count(&call->in[0]));
 }
 
-static rf_row_job mean_scale_job(const rf_op_call *call, const rf_device_caps *caps)
+static bool mean_scale_job(const rf_op_call *call, const rf_device_caps *caps, const void *form, rf_row_job *job)
 {
-    rf_row_job job = { .shader = &rf_shader_mean_scale,
-                       .loops = RF_NO_LOOPS,
-                       .grid = RF_GRID_THREADS,
-                       .local = rf_local_size(caps, 128),
-                       .rows = rf_desc_count(&call->in[0]),
-                       .threads_per_row = 1,
-                       .n_push = 2 };
-    rf_row_job_tensor(&job, RF_BIND_INPUT, 0, sizeof(float));
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, sizeof(float));
-    job.push[1] = rf_float_word(mean_scale_factor(call));
-    return job;
+    *job = (rf_row_job){ .shader = &rf_shader_mean_scale,
+                         .loops = RF_NO_LOOPS,
+                         .grid = RF_GRID_THREADS,
+                         .local = rf_local_size(caps, 128),
+                         .rows = rf_desc_count(&call->in[0]),
+                         .threads_per_row = 1 };
+    rf_row_job_tensor(job, RF_BIND_INPUT, 0, sizeof(float));
+    rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, sizeof(float));
+    const rf_push_mean_scale push = { .scale = mean_scale_factor(call) };
+    RF_ROW_JOB_PUSH(job, push, count);
+    return true;
 }
 
-RF_ROW_KERNEL(mean_scale_kernel, "element", mean_scale_job(call, caps));
-static const rf_kernel *const mean_scale_kernels[] = { &mean_scale_kernel };
+static const rf_kernel mean_scale_kernels[] = { { RF_ROW_KERNEL("element", mean_scale_job) } };
 
 const rf_op rf_op_mean_scale = {
     .name = "mean_scale",

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/reduction/common/scan.h"
+#include "ops/ops.h"
+#include "rf_shaders.h"
 
 #include <math.h>
 
-/* Rows cut into `blocks` blocks of `len` elements, the last one shorter. */
-typedef struct scan_cut {
-    uint64_t blocks, len;
-} scan_cut;
-
-/* Whether fours may be read and written as the shaders do it. */
-static bool has_fours(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan)
+bool rf_scan_takes_fours(const rf_op_call *call, const rf_device_caps *caps)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    if (!scan->row_fours[0] || !rf_flat_texels(caps) || columns < 4 || columns > INT32_MAX) return false;
+    if (!rf_flat_texels(caps) || columns < 4 || columns > INT32_MAX) return false;
     return columns % 4 == 0 || rf_desc_rows(&call->in[0]) == 1;
 }
 
@@ -22,66 +18,69 @@ static uint64_t row_walks(const rf_scan *scan)
 }
 
 /* Bytes of workspace of a row. */
-static uint64_t kept_bytes(const rf_op_call *call, const rf_scan *scan, scan_cut cut)
+static uint64_t kept_bytes(const rf_op_call *call, const rf_scan *scan, rf_scan_cut cut)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     return (cut.blocks * scan->total_words + columns * scan->element_words) * sizeof(uint32_t);
 }
 
-/* `fours`: the shader's variants for subgroups of 8 and of 16, if it is to be one of those. */
-static rf_row_job scan_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
-                           const rf_shader *shader, const rf_shader *const *fours, scan_cut cut)
+rf_row_job rf_scan_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, const rf_shader *shader,
+                       const rf_shader *const *fours, rf_scan_cut cut)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     rf_row_job job = { .shader = fours ? fours[caps->subgroup_size != 8] : shader,
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = cut.blocks,
-                       .loops = (fours ? cut.len / 4 + 4 : cut.len * row_walks(scan)) + 1,
-                       .n_push = 6 };
-    job.push[1] = (uint32_t)columns;
-    job.push[2] = (uint32_t)cut.blocks;
-    job.push[3] = (uint32_t)cut.len;
-    job.push[4] = scan->exclusive;
-    job.push[5] = scan->reverse;
+                       .loops = (fours ? cut.len / 4 + 4 : cut.len * row_walks(scan)) + 1 };
+    const rf_push_scan push = { .columns = (uint32_t)columns, /* cumprod_grad's are the same */
+                                .blocks = (uint32_t)cut.blocks,
+                                .block_len = (uint32_t)cut.len,
+                                .exclusive = scan->exclusive,
+                                .reverse = scan->reverse };
+    RF_ROW_JOB_PUSH(&job, push, rows);
     for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, columns * sizeof(float));
     if (fours) job.tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
     return job;
 }
 
-/* What follows the other tensors: the input once more, for the end of a row that has no whole four there. */
-static void add_tail(const rf_op_call *call, rf_row_job *job)
+void rf_scan_add_tail(const rf_op_call *call, rf_row_job *job)
 {
     rf_row_job_tensor(job, RF_BIND_INPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
 }
 
 /* ---- one invocation a row ---- */
 
-static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
+static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
+                          const rf_scan_fours *fours)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    const scan_cut cut = { 1, fours ? rf_align_up(columns, 4) : columns };
-    rf_row_job job = scan_job(call, caps, scan, scan->row, fours ? scan->row_fours : NULL, cut);
+    const rf_scan_cut cut = { 1, fours ? rf_align_up(columns, 4) : columns };
+    rf_row_job job = rf_scan_job(call, caps, scan, scan->row, fours ? fours->row : NULL, cut);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
     if (scan->element_words) rf_row_job_tensor(&job, RF_BIND_WORKSPACE, 0, kept_bytes(call, scan, cut));
-    if (fours) add_tail(call, &job);
+    if (fours) rf_scan_add_tail(call, &job);
     return job;
 }
 
-double rf_scan_row_score(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
+double rf_scan_row_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    if (fours && !has_fours(call, caps, scan)) return RF_SCORE_NONE;
-    const rf_row_job job = row_job(call, caps, scan, fours);
+    const rf_scan_kernel *kernel = data;
+    const rf_scan_fours *fours = kernel->fours;
+    const rf_scan scan = kernel->scan(call);
+    if (fours && !rf_scan_takes_fours(call, caps)) return RF_SCORE_NONE;
+    const rf_row_job job = row_job(call, caps, &scan, fours);
     const double score = rf_row_job_score(&job, caps);
     if (score == RF_SCORE_NONE || !fours) return score;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_WIDE : RF_SCORE_RESERVE;
 }
 
-rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours,
-                           rf_kernel_plan *plan)
+rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
-    const rf_row_job job = row_job(call, caps, scan, fours);
-    if (scan->element_words) plan->workspace = job.rows * kept_bytes(call, scan, (scan_cut){ .blocks = 1 });
+    const rf_scan_kernel *kernel = data;
+    const rf_scan scan = kernel->scan(call);
+    const rf_row_job job = row_job(call, caps, &scan, kernel->fours);
+    if (scan.element_words) plan->workspace = job.rows * kept_bytes(call, &scan, (rf_scan_cut){ .blocks = 1 });
     return rf_row_job_plan(&job, caps, plan);
 }
 
@@ -89,7 +88,8 @@ rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, c
 
 /* Blocks enough to keep the device busy, but no more than a block has elements: each invocation takes the totals of the
  * blocks before its own. */
-static scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
+static rf_scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
+                               const rf_scan_fours *fours)
 {
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
     const uint64_t busy = rf_div_up(caps->is_cpu ? 64 : 16384, rows),
@@ -98,30 +98,33 @@ static scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, 
     if (len < rf_div_up(columns, busy)) len = rf_div_up(columns, busy);
     if (len > most) len = most;
     if (fours) len = rf_align_up(len, 4);
-    return (scan_cut){ rf_div_up(columns, len), len };
+    return (rf_scan_cut){ rf_div_up(columns, len), len };
 }
 
-static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours,
-                         scan_cut cut, rf_row_job *totals, rf_row_job *rest)
+static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
+                         const rf_scan_fours *fours, rf_scan_cut cut, rf_row_job *totals, rf_row_job *rest)
 {
     const uint64_t bytes = kept_bytes(call, scan, cut);
-    *totals = scan_job(call, caps, scan, scan->totals, fours ? scan->totals_fours : NULL, cut);
+    *totals = rf_scan_job(call, caps, scan, scan->totals, fours ? fours->totals : NULL, cut);
     rf_row_job_tensor(totals, RF_BIND_WORKSPACE, 0, bytes);
-    *rest = scan_job(call, caps, scan, scan->blocked, fours ? scan->blocked_fours : NULL, cut);
+    *rest = rf_scan_job(call, caps, scan, scan->blocked, fours ? fours->blocked : NULL, cut);
     rf_row_job_tensor(rest, RF_BIND_OUTPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
     rf_row_job_tensor(rest, RF_BIND_WORKSPACE, 0, bytes);
     rest->tensors[rest->n_tensors - 1].write = scan->element_words > 0;
     rest->loops += cut.blocks + 1; /* totals before the block */
-    if (fours) add_tail(call, totals), add_tail(call, rest);
+    if (fours) rf_scan_add_tail(call, totals), rf_scan_add_tail(call, rest);
 }
 
 /* Reads everything twice, which pays where rows alone would leave lanes of a vector, or invocations of a GPU, idle. */
-double rf_scan_blocked_score(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
+double rf_scan_blocked_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    if (fours && !has_fours(call, caps, scan)) return RF_SCORE_NONE;
-    const scan_cut cut = blocked_cut(call, caps, scan, fours);
+    const rf_scan_kernel *kernel = data;
+    const rf_scan_fours *fours = kernel->fours;
+    const rf_scan scan = kernel->scan(call);
+    if (fours && !rf_scan_takes_fours(call, caps)) return RF_SCORE_NONE;
+    const rf_scan_cut cut = blocked_cut(call, caps, &scan, fours);
     rf_row_job totals, rest;
-    blocked_jobs(call, caps, scan, fours, cut, &totals, &rest);
+    blocked_jobs(call, caps, &scan, fours, cut, &totals, &rest);
     if (cut.blocks < 2 || rest.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
     if (rf_row_job_chunk(&totals, caps) == 0 || rf_row_job_chunk(&rest, caps) == 0) return RF_SCORE_NONE;
     /* Rows of fours are not too long to be walked by few invocations. */
@@ -130,52 +133,39 @@ double rf_scan_blocked_score(const rf_op_call *call, const rf_device_caps *caps,
     return !fours ? RF_SCORE_SHAPE : caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
 }
 
-rf_result rf_scan_blocked_plan(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours,
+rf_result rf_scan_blocked_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                                rf_kernel_plan *plan)
 {
-    const scan_cut cut = blocked_cut(call, caps, scan, fours);
+    const rf_scan_kernel *kernel = data;
+    const rf_scan scan = kernel->scan(call);
+    const rf_scan_cut cut = blocked_cut(call, caps, &scan, kernel->fours);
     rf_row_job totals, rest;
-    blocked_jobs(call, caps, scan, fours, cut, &totals, &rest);
-    plan->workspace = totals.rows * kept_bytes(call, scan, cut);
+    blocked_jobs(call, caps, &scan, kernel->fours, cut, &totals, &rest);
+    plan->workspace = totals.rows * kept_bytes(call, &scan, cut);
     RF_TRY(rf_row_job_plan(&totals, caps, plan));
     return rf_row_job_plan(&rest, caps, plan);
 }
 
-/* ---- a subgroup a row, of as many blocks as it has lanes ---- */
+/* ---- the scans of ops that have kernels elsewhere, too ---- */
 
-/* Longer ones have more blocks than lanes: a second dispatch takes less time than that they are walked by so few. */
-enum { LEAST_COLUMNS = 256, MOST_ELEMENTS = 65536, MOST_OF_ONE_ROW = 8192 };
-
-static rf_row_job group_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan)
+rf_scan rf_cumsum_scan(const rf_op_call *call)
 {
-    const uint64_t columns = rf_desc_columns(&call->in[0]), lanes = caps->subgroup_size;
-    const scan_cut cut = { lanes, rf_align_up(rf_div_up(columns, lanes), 4) };
-    rf_row_job job = scan_job(call, caps, scan, NULL, scan->group_fours, cut);
-    job.grid = RF_GRID_GROUPS;
-    job.local = caps->subgroup_size;
-    job.loops = 2 * job.loops + lanes;
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
-    add_tail(call, &job);
-    return job;
+    const rf_cumsum_attr *attr = call->attr;
+    return (rf_scan){ .row = &rf_shader_cumsum,
+                      .totals = &rf_shader_cumsum_totals,
+                      .blocked = &rf_shader_cumsum_blocked,
+                      .total_words = 1,
+                      .exclusive = attr->exclusive,
+                      .reverse = attr->reverse };
 }
 
-double rf_scan_group_score(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours)
+rf_scan rf_cumprod_scan(const rf_op_call *call)
 {
-    (void)fours;
-    if (!has_fours(call, caps, scan)) return RF_SCORE_NONE;
-    const rf_row_job job = group_job(call, caps, scan);
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    if (rf_row_job_score(&job, caps) == RF_SCORE_NONE) return RF_SCORE_NONE;
-    const uint64_t most = job.rows == 1 ? MOST_OF_ONE_ROW : MOST_ELEMENTS;
-    const bool short_rows = job.rows < 4ull * caps->subgroup_size && columns >= LEAST_COLUMNS;
-    const bool pays = short_rows && job.rows * columns <= most && caps->driver == RF_DRIVER_LAVAPIPE;
-    return pays ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
-}
-
-rf_result rf_scan_group_plan(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, bool fours,
-                             rf_kernel_plan *plan)
-{
-    (void)fours;
-    const rf_row_job job = group_job(call, caps, scan);
-    return rf_row_job_plan(&job, caps, plan);
+    const rf_cumprod_attr *attr = call->attr;
+    return (rf_scan){ .row = &rf_shader_cumprod,
+                      .totals = &rf_shader_cumprod_totals,
+                      .blocked = &rf_shader_cumprod_blocked,
+                      .total_words = 2,
+                      .exclusive = attr->exclusive,
+                      .reverse = attr->reverse };
 }

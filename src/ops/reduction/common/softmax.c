@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and its logarithm along the last dimension, and their gradients. */
-#include "ops/kit.h"
+#include "ops/reduction/common/softmax.h"
 #include "ops/ops.h"
+#include "ops/reduction/cpu/cpu.h"
+#include "ops/reduction/gpu/gpu.h"
 #include "ops/scalar.h"
-#include "rf_shaders.h"
 
 #include <math.h>
 
@@ -103,115 +104,12 @@ static rf_cost softmax_cost(const rf_op_call *call)
     return rf_cost_of(call, 5.0 * (double)rf_desc_count(&call->in[0]));
 }
 
-/* ---- kernels ---- */
-
-/* Places in the lists of shaders; of the last there is a shader for each size of subgroups. */
-typedef enum softmax_way {
-    WAY_ROW,
-    WAY_ROW_VEC4,
-    WAY_ROW_TEXEL,
-    WAY_GROUP,
-    WAY_GROUP_VEC4,
-    WAY_LANES,
-    WAY_LANES_VEC4,
-    WAY_HELD,
-    WAY_COUNT = WAY_HELD + 2
-} softmax_way;
-
-static const rf_shader *softmax_shader(const rf_op *op, softmax_way way)
-{
-    static const rf_shader *const shaders[4][WAY_COUNT] = {
-        { &rf_shader_softmax, &rf_shader_softmax_vec4, &rf_shader_softmax_texel, &rf_shader_softmax_group,
-          &rf_shader_softmax_group_vec4, &rf_shader_softmax_lanes, &rf_shader_softmax_lanes_vec4,
-          &rf_shader_softmax_held8, &rf_shader_softmax_held16 },
-        { &rf_shader_log_softmax, &rf_shader_log_softmax_vec4, &rf_shader_log_softmax_texel,
-          &rf_shader_log_softmax_group, &rf_shader_log_softmax_group_vec4, &rf_shader_log_softmax_lanes,
-          &rf_shader_log_softmax_lanes_vec4, &rf_shader_log_softmax_held8, &rf_shader_log_softmax_held16 },
-        { &rf_shader_softmax_grad, &rf_shader_softmax_grad_vec4, &rf_shader_softmax_grad_texel,
-          &rf_shader_softmax_grad_group, &rf_shader_softmax_grad_group_vec4, &rf_shader_softmax_grad_lanes,
-          &rf_shader_softmax_grad_lanes_vec4, &rf_shader_softmax_grad_held8, &rf_shader_softmax_grad_held16 },
-        { &rf_shader_log_softmax_grad, &rf_shader_log_softmax_grad_vec4, &rf_shader_log_softmax_grad_texel,
-          &rf_shader_log_softmax_grad_group, &rf_shader_log_softmax_grad_group_vec4, &rf_shader_log_softmax_grad_lanes,
-          &rf_shader_log_softmax_grad_lanes_vec4, &rf_shader_log_softmax_grad_held8,
-          &rf_shader_log_softmax_grad_held16 },
-    };
-    const int row = op == &rf_op_softmax ? 0 : op == &rf_op_log_softmax ? 1 : op == &rf_op_softmax_grad ? 2 : 3;
-    return shaders[row][way];
-}
-
-static rf_row_job softmax_job(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
-{
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    const uint32_t passes = call->n_in > 1 ? 2 : 3; /* over a row: (the maximum,) the sum, the results */
-    rf_row_job job = { .shader = softmax_shader(call->op, way + (way == WAY_HELD && caps->subgroup_size != 8)),
-                       /* A row is much work for one invocation: workgroups are small, so that there are several. */
-                       .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
-                       .rows = rf_desc_rows(&call->in[0]),
-                       .threads_per_row = 1,
-                       .loops = rf_row_loops(columns, 1, passes),
-                       .n_push = 2 };
-    if (way == WAY_GROUP) rf_row_job_group(&job, caps, job.shader, columns, passes);
-    if (way == WAY_GROUP_VEC4) rf_row_job_group(&job, caps, job.shader, rf_div_up(columns, 4), passes);
-    for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, rf_row_bytes(&call->in[i]));
-    rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
-    if (way == WAY_ROW_VEC4 || way == WAY_GROUP_VEC4 || way == WAY_LANES_VEC4)
-        job.spec[job.n_spec++] = rf_row_job_types(&job, call, caps);
-    if (way == WAY_LANES) rf_row_job_lanes(&job, caps, columns, passes);
-    if (way == WAY_LANES_VEC4) rf_row_job_lanes(&job, caps, rf_div_up(columns, 4), passes);
-    for (uint32_t i = 0; (way == WAY_ROW_TEXEL || way == WAY_HELD) && i < call->n_in; i++)
-        job.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
-    if (way == WAY_HELD) rf_row_job_hold(&job, caps, columns);
-    job.push[1] = (uint32_t)columns;
-    return job;
-}
-
-static double lanes_score(const rf_op_call *call, const rf_device_caps *caps, const rf_row_job *job, softmax_way way)
-{
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    if (way == WAY_LANES) return rf_row_job_lanes_score(job, caps, columns);
-    return columns % 4 == 0 ? rf_row_job_lanes_score(job, caps, columns / 4) : RF_SCORE_NONE;
-}
-
-static double softmax_score(const rf_op_call *call, const rf_device_caps *caps, softmax_way way)
-{
-    if (way == WAY_HELD && rf_held_fours(caps, rf_desc_columns(&call->in[0])) == 0) return RF_SCORE_NONE;
-    const rf_row_job job = softmax_job(call, caps, way);
-    if (way == WAY_LANES || way == WAY_LANES_VEC4) return lanes_score(call, caps, &job, way);
-    const double score = rf_row_job_score(&job, caps);
-    if (score == RF_SCORE_NONE || way == WAY_ROW || way == WAY_GROUP) return score;
-    if (way != WAY_HELD && rf_desc_columns(&call->in[0]) % 4 != 0) return RF_SCORE_NONE;
-    if (way == WAY_ROW_VEC4) return RF_SCORE_WIDE;
-    if (way == WAY_GROUP_VEC4) return softmax_score(call, caps, WAY_GROUP);
-    return caps->driver == RF_DRIVER_LAVAPIPE && rf_row_job_chunk(&job, caps) == job.rows ? RF_SCORE_DRIVER
-                                                                                          : RF_SCORE_RESERVE;
-}
-
-static rf_result softmax_plan(const rf_op_call *call, const rf_device_caps *caps, softmax_way way, rf_kernel_plan *plan)
-{
-    const rf_row_job job = softmax_job(call, caps, way);
-    return rf_row_job_plan(&job, caps, plan);
-}
-
-RF_VARIANT(static, kernel_row, "row", softmax_score, softmax_plan, WAY_ROW);
-RF_NARROW_VARIANT(static, kernel_row_vec4, "row_vec4", softmax_score, softmax_plan, WAY_ROW_VEC4, rf_always_narrow);
-RF_VARIANT(static, kernel_row_texel, "row_texel", softmax_score, softmax_plan, WAY_ROW_TEXEL);
-RF_VARIANT(static, kernel_held, "held", softmax_score, softmax_plan, WAY_HELD);
-RF_VARIANT(static, kernel_group, "group", softmax_score, softmax_plan, WAY_GROUP);
-/* In front of the one that takes single elements, and converts those of 16 bits. */
-RF_NARROW_VARIANT(static, kernel_group_vec4, "group_vec4", softmax_score, softmax_plan, WAY_GROUP_VEC4,
-                  rf_always_narrow);
-RF_NARROW_VARIANT(static, kernel_lanes_vec4, "lanes_vec4", softmax_score, softmax_plan, WAY_LANES_VEC4,
-                  rf_always_narrow);
-RF_VARIANT(static, kernel_lanes, "lanes", softmax_score, softmax_plan, WAY_LANES);
-static const rf_kernel *const softmax_kernels[] = { &kernel_row,        &kernel_row_vec4,   &kernel_held,
-                                                    &kernel_row_texel,  &kernel_lanes_vec4, &kernel_lanes,
-                                                    &kernel_group_vec4, &kernel_group };
-
 /* ---- the ops ---- */
 
-#define SOFTMAX_OP(id, inputs, flags_, infer_, gradient_)                                                              \
+#define SOFTMAX_OP(id, role_, inputs, flags_, infer_, gradient_)                                                       \
     const rf_op rf_op_##id = {                                                                                         \
         .name = #id,                                                                                                   \
+        .role = role_,                                                                                                 \
         .min_in = inputs,                                                                                              \
         .max_in = inputs,                                                                                              \
         .n_out = 1,                                                                                                    \
@@ -221,9 +119,9 @@ static const rf_kernel *const softmax_kernels[] = { &kernel_row,        &kernel_
         .gradient = gradient_,                                                                                         \
         .reference = id##_reference,                                                                                   \
         .cost = softmax_cost,                                                                                          \
-        RF_KERNELS(softmax_kernels),                                                                                   \
+        .families = { &rf_softmax_common, RF_SOFTWARE(&rf_softmax_cpu), &rf_softmax_gpu },                             \
     }
-SOFTMAX_OP(softmax, 1, RF_OP_LAST_AXIS, softmax_infer, softmax_gradient);
-SOFTMAX_OP(log_softmax, 1, RF_OP_LAST_AXIS, softmax_infer, log_softmax_gradient);
-SOFTMAX_OP(softmax_grad, 2, RF_OP_LAST_AXIS | RF_OP_NO_ONNX, softmax_grad_infer, NULL);
-SOFTMAX_OP(log_softmax_grad, 2, RF_OP_LAST_AXIS | RF_OP_NO_ONNX, softmax_grad_infer, NULL);
+SOFTMAX_OP(softmax, RF_SOFTMAX, 1, RF_OP_LAST_AXIS, softmax_infer, softmax_gradient);
+SOFTMAX_OP(log_softmax, RF_LOG_SOFTMAX, 1, RF_OP_LAST_AXIS, softmax_infer, log_softmax_gradient);
+SOFTMAX_OP(softmax_grad, RF_SOFTMAX_GRAD, 2, RF_OP_LAST_AXIS | RF_OP_NO_ONNX, softmax_grad_infer, NULL);
+SOFTMAX_OP(log_softmax_grad, RF_LOG_SOFTMAX_GRAD, 2, RF_OP_LAST_AXIS | RF_OP_NO_ONNX, softmax_grad_infer, NULL);

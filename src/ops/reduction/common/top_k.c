@@ -104,22 +104,8 @@ static uint64_t power_of_two(uint64_t least)
 
 enum { CANDIDATE = 2 * sizeof(uint32_t) };
 
-/* Words of the push constants, after the rows. */
-enum {
-    THREADS = 1,
-    COLUMNS,
-    ROW_LENGTH,
-    COUNT,
-    LEN,
-    BLOCK,
-    SPACING,
-    SIZE,
-    STRIDE,
-    LAST_SIZE,
-    TURNED,
-    NAN_KEY,
-    NUM_PUSH
-};
+/* A word of the push constants. */
+#define WORD(member) (offsetof(rf_push_top_k, member) / sizeof(uint32_t))
 
 typedef struct sizes {
     uint64_t rows, columns, k;
@@ -142,11 +128,11 @@ static rf_row_job make_job(const sizes *n, const rf_device_caps *caps, const rf_
                        .rows = n->rows,
                        .threads_per_row = threads,
                        .loops = RF_NO_LOOPS,
-                       .n_push = NUM_PUSH };
-    job.push[THREADS] = (uint32_t)threads;
-    job.push[COUNT] = (uint32_t)n->k;
-    job.push[TURNED] = n->order == RF_TOP_K_ASCENDING ? UINT32_MAX : 0;
-    job.push[NAN_KEY] = n->order == RF_TOP_K_LARGEST ? UINT32_MAX : 1;
+                       .n_push = sizeof(rf_push_top_k) / sizeof(uint32_t) };
+    job.push[WORD(threads)] = (uint32_t)threads;
+    job.push[WORD(k)] = (uint32_t)n->k;
+    job.push[WORD(turned)] = n->order == RF_TOP_K_ASCENDING ? UINT32_MAX : 0;
+    job.push[WORD(nan)] = n->order == RF_TOP_K_LARGEST ? UINT32_MAX : 1;
     return job;
 }
 
@@ -166,8 +152,8 @@ static rf_row_job finish_job(const sizes *n, const rf_device_caps *caps, uint64_
     bind_candidates(&job, per_row, base, false);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, n->k * sizeof(float));
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 1, n->k * sizeof(int32_t));
-    job.push[COLUMNS] = (uint32_t)n->columns;
-    job.push[ROW_LENGTH] = (uint32_t)per_row;
+    job.push[WORD(columns)] = (uint32_t)n->columns;
+    job.push[WORD(row_length)] = (uint32_t)per_row;
     return job;
 }
 
@@ -217,9 +203,9 @@ static rf_row_job insertion_job(const sizes *n, const rf_device_caps *caps, cons
         bind_candidates(&job, s->columns, from, false);
     bind_candidates(&job, s->blocks * n->k, to, true);
     job.loops = s->len * (n->k + 1) + n->k + 4;
-    job.push[COLUMNS] = (uint32_t)s->columns;
-    job.push[ROW_LENGTH] = (uint32_t)(s->blocks * n->k);
-    job.push[LEN] = (uint32_t)s->len;
+    job.push[WORD(columns)] = (uint32_t)s->columns;
+    job.push[WORD(row_length)] = (uint32_t)(s->blocks * n->k);
+    job.push[WORD(len)] = (uint32_t)s->len;
     return job;
 }
 
@@ -264,8 +250,6 @@ static rf_result insertion_plan(const rf_op_call *call, const rf_device_caps *ca
     return rf_row_job_plan(&finish, caps, plan);
 }
 
-static const rf_kernel insertion = { "insertion", insertion_score, insertion_plan };
-
 /* ---- sorting ---- */
 
 static rf_row_job load_job(const sizes *n, const rf_device_caps *caps, uint64_t length)
@@ -273,8 +257,8 @@ static rf_row_job load_job(const sizes *n, const rf_device_caps *caps, uint64_t 
     rf_row_job job = make_job(n, caps, &rf_shader_top_k_load, length);
     rf_row_job_tensor(&job, RF_BIND_INPUT, 0, n->columns * sizeof(float));
     bind_candidates(&job, length, 0, true);
-    job.push[COLUMNS] = (uint32_t)n->columns;
-    job.push[ROW_LENGTH] = (uint32_t)length;
+    job.push[WORD(columns)] = (uint32_t)n->columns;
+    job.push[WORD(row_length)] = (uint32_t)length;
     return job;
 }
 
@@ -284,7 +268,7 @@ static rf_row_job sorting_job(const sizes *n, const rf_device_caps *caps, const 
 {
     rf_row_job job = make_job(n, caps, shader, threads);
     bind_candidates(&job, length, 0, true);
-    job.push[ROW_LENGTH] = (uint32_t)length;
+    job.push[WORD(row_length)] = (uint32_t)length;
     return job;
 }
 
@@ -334,18 +318,18 @@ static network make_network(const sizes *n, const rf_device_caps *caps, uint64_t
                     sorting_job(n, caps, &rf_shader_top_k_chunk, length, active / chunk), chunk, block };
     rf_row_job *jobs[] = { &net.step, &net.chunks };
     for (int i = 0; i < 2; i++) {
-        jobs[i]->push[BLOCK] = (uint32_t)block;
-        jobs[i]->push[SPACING] = (uint32_t)spacing;
+        jobs[i]->push[WORD(block)] = (uint32_t)block;
+        jobs[i]->push[WORD(spacing)] = (uint32_t)spacing;
     }
-    net.chunks.push[LEN] = (uint32_t)chunk;
+    net.chunks.push[WORD(len)] = (uint32_t)chunk;
     return net;
 }
 
 static rf_result plan_chunks(network *net, const rf_device_caps *caps, uint64_t size, uint64_t last,
                              rf_kernel_plan *plan)
 {
-    net->chunks.push[SIZE] = (uint32_t)size;
-    net->chunks.push[LAST_SIZE] = (uint32_t)last;
+    net->chunks.push[WORD(size)] = (uint32_t)size;
+    net->chunks.push[WORD(last_size)] = (uint32_t)last;
     net->chunks.loops = chunk_loops(net->chunk, size, last);
     return rf_row_job_plan(&net->chunks, caps, plan);
 }
@@ -361,8 +345,8 @@ static rf_result plan_steps(network *net, const rf_device_caps *caps, uint64_t s
     for (; size <= net->block; size *= 2) {
         uint64_t stride = size / 2;
         for (; stride > net->chunk / 2; stride /= 2) {
-            net->step.push[SIZE] = (uint32_t)size;
-            net->step.push[STRIDE] = (uint32_t)stride;
+            net->step.push[WORD(size)] = (uint32_t)size;
+            net->step.push[WORD(stride)] = (uint32_t)stride;
             RF_TRY(rf_row_job_plan(&net->step, caps, plan));
         }
         if (stride > 0) RF_TRY(plan_chunks(net, caps, size, size, plan));
@@ -384,8 +368,8 @@ static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps
         RF_TRY(plan_steps(&net, caps, size, plan));
         if (active == block) break;
         rf_row_job keep = sorting_job(&n, caps, &rf_shader_top_k_keep, length, active / 2);
-        keep.push[BLOCK] = (uint32_t)block;
-        keep.push[SPACING] = (uint32_t)spacing;
+        keep.push[WORD(block)] = (uint32_t)block;
+        keep.push[WORD(spacing)] = (uint32_t)spacing;
         RF_TRY(rf_row_job_plan(&keep, caps, plan));
         active /= 2;
         size = block;
@@ -393,8 +377,10 @@ static rf_result sorting_plan(const rf_op_call *call, const rf_device_caps *caps
     return rf_row_job_plan(&finish, caps, plan);
 }
 
-static const rf_kernel sorting = { "sorting", sorting_score, sorting_plan };
-static const rf_kernel *const top_k_kernels[] = { &insertion, &sorting };
+static const rf_kernel top_k_kernels[] = {
+    { "insertion", insertion_score, insertion_plan },
+    { "sorting", sorting_score, sorting_plan },
+};
 
 /* ---- the op ---- */
 

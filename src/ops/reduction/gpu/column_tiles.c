@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/reduction/gpu/column_tiles.h"
 
-#include <string.h>
-
 enum {
     /* As many as the shaders have shared memory for. */
     STRIP_LANES = 256,
@@ -35,10 +33,12 @@ static uint64_t narrow_width(const rf_device_caps *caps, uint64_t matrices, uint
     return rf_min(columns, width);
 }
 
-rf_strips rf_strips_make(const rf_device_caps *caps, uint64_t matrices, uint64_t rows, uint64_t columns,
-                         uint32_t vector)
+rf_column_tiles rf_column_tiles_make(const rf_device_caps *caps, uint64_t matrices, uint64_t rows, uint64_t columns,
+                                     uint32_t vector)
 {
-    rf_strips s = { .matrices = matrices, .rows = rows, .columns = columns, .local = rf_local_size(caps, STRIP_LANES) };
+    rf_column_tiles s = {
+        .matrices = matrices, .rows = rows, .columns = columns, .local = rf_local_size(caps, STRIP_LANES)
+    };
     const uint64_t narrow = narrow_width(caps, matrices, rows, columns, vector);
     const bool whole = rf_div_up(rows, s.local / narrow) <= WHOLE_LINES;
     /* Narrow strips are many: they occupy a device that has no parts to do. Others are lines of the cache. */
@@ -60,7 +60,7 @@ rf_strips rf_strips_make(const rf_device_caps *caps, uint64_t matrices, uint64_t
     return s;
 }
 
-bool rf_strips_fit(const rf_device_caps *caps, const rf_strips *s, uint64_t workspace)
+bool rf_column_tiles_fit(const rf_device_caps *caps, const rf_column_tiles *s, uint64_t workspace)
 {
     uint32_t grid[3];
     const bool counted = s->parts == 1 || s->matrices * s->strips * sizeof(uint32_t) <= RF_MAX_COUNTERS;
@@ -68,25 +68,16 @@ bool rf_strips_fit(const rf_device_caps *caps, const rf_strips *s, uint64_t work
            rf_grid_make(caps, s->parts * s->strips * s->matrices, grid);
 }
 
-void rf_strips_plan(const rf_device_caps *caps, rf_kernel_plan *plan, rf_dispatch *d, const rf_strips *s,
-                    uint64_t workspace)
+void rf_column_tiles_plan(const rf_device_caps *caps, rf_kernel_plan *plan, rf_dispatch *d, const rf_column_tiles *s,
+                          uint64_t workspace)
 {
-    const uint32_t push[RF_STRIPS_PUSH] = { (uint32_t)s->rows,
-                                            (uint32_t)s->columns,
-                                            (uint32_t)s->part_rows,
-                                            (uint32_t)s->parts,
-                                            s->width,
-                                            s->strips,
-                                            s->lines,
-                                            s->merges };
-    memcpy(d->push, push, sizeof(push));
     plan->workspace = workspace;
     if (s->parts > 1) {
         plan->counters = s->matrices * s->strips * sizeof(uint32_t);
         rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, workspace);
         rf_bind_whole(d, RF_BIND_COUNTERS, 0);
     } else {
-        /* What is never used. */
+        /* The shader names them, and never uses them. */
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     }
