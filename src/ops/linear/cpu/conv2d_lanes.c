@@ -97,7 +97,7 @@ double rf_conv2d_lanes_seconds(const rf_op_call *call, const rf_device_caps *cap
     const rf_piece_kernel *kernel = data;
     const rf_conv_geometry g = rf_conv_geometry_of(call, kernel->role);
     const int64_t channels = g.role == RF_ROLE_DATA ? g.cog : g.cig, taps = g.kh * g.kw;
-    const bool scalar = kernel->option;
+    const bool scalar = kernel->scalar;
     if (g.role != RF_ROLE_FILTER &&
         !rf_lanes_gather_fits(call, caps, taps, scalar ? channels : rf_lanes_fours(channels), scalar))
         return 0;
@@ -111,5 +111,5 @@ rf_result rf_conv2d_lanes_plan(const rf_op_call *call, const rf_device_caps *cap
     const rf_piece_kernel *kernel = data;
     rf_lanes_plan p = { kernel->set, call, caps, plan };
     if (kernel->role == RF_ROLE_DATA) return plan_data(&p);
-    return kernel->role == RF_ROLE_FILTER ? plan_filter(&p, kernel->option) : plan_forward(&p, kernel->option);
+    return kernel->role == RF_ROLE_FILTER ? plan_filter(&p, kernel->scalar) : plan_forward(&p, kernel->scalar);
 }

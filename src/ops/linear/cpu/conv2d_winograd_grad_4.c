@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Filter gradients of convolutions with kernels of 3 x 3 and steps of one, by Winograd's F(3 x 3, 4 x 4), for drivers
- * whose subgroups are the lanes of a SIMD register. Two kernels: one transforms all lines first
- * (shaders/linear/cpu/winograd_walks.comp, lanes_winograd_grad_4.comp), the other reads the images as they are
- * (lanes_winograd_grad_pairs.comp), which is less work where there are few tiles.
+ * whose subgroups are the lanes of a SIMD register. All lines are transformed first
+ * (shaders/linear/cpu/winograd_walks.comp, lanes_winograd_grad_4.comp).
  *
  * Rounding errors. The rows of B^T add up numbers of x up to X to 3 to 7 X, those of A numbers of dy up to D to 1 to
  * 15 D, and G^T weighs their products so that a line of taps adds up to 35.3 X D, a block to 1248 X D: 78 N X D for N
@@ -17,9 +16,8 @@
 #include "rf_shaders.h"
 
 enum { SIDE = 6 /* pixels that a block is made of */, BLOCK = 4 /* of dy */ };
-/* The shaders' channels and columns of a tile, its sums, blocks that lie side by side in a walk, and the same and
- * the workgroups of a tile where the images are read as they are. */
-enum { TILE_SIZE = 16, TILE_SUMS = SIDE * SIDE * TILE_SIZE * TILE_SIZE, WALK_BLOCKS = 4, PAIR_BLOCKS = 2, PAIRS = 3 };
+/* The shaders' channels and columns of a tile, its sums, and blocks that lie side by side in a walk. */
+enum { TILE_SIZE = 16, TILE_SUMS = SIDE * SIDE * TILE_SIZE * TILE_SIZE, WALK_BLOCKS = 4 };
 /* Fewer channels or columns leave most of a tile empty; of fewer pixels the errors of the transforms stand out. */
 enum { FEWEST_CHANNELS = 8, FEWEST_PIXELS = 64 };
 
@@ -28,35 +26,32 @@ typedef struct walk_lines {
     int64_t h, w, channels, pad;
 } walk_lines;
 
-/* How a gradient is taken apart. Walks: through all blocks of an image that lie below each other, four side by
- * side; or, where the images are read as they are, beside each other, two lines of them. */
+/* How a gradient is taken apart. A walk goes through all blocks of an image that lie below each other, four side by
+ * side. */
 typedef struct walk_plan {
     rf_conv_geometry g;
-    bool pairs; /* reads the images as they are */
     walk_lines x, dy;
     int64_t line_blocks, block_lines, positions, walks, steps /* of a walk */, split, parts;
     int64_t row_tiles, column_tiles, tiles, groups /* a part's */;
     uint64_t stride; /* floats from a part's sums to the next one's */
 } walk_plan;
 
-static bool divide_walks(const rf_op_call *call, const rf_device_caps *caps, bool pairs, walk_plan *s)
+static bool divide_walks(const rf_op_call *call, const rf_device_caps *caps, walk_plan *s)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
     if (g.kh != 3 || g.kw != 3 || g.sy != 1 || g.sx != 1 || g.dy != 1 || g.dx != 1 || g.groups != 1) return false;
     *s = (walk_plan){ .g = g,
-                      .pairs = pairs,
                       .x = { g.h, g.w, g.cin, g.pl },
                       .dy = { g.oh, g.ow, g.cout, 0 },
                       .line_blocks = (g.ow + BLOCK - 1) / BLOCK,
                       .block_lines = (g.oh + BLOCK - 1) / BLOCK,
                       .row_tiles = (g.cin + TILE_SIZE - 1) / TILE_SIZE,
                       .column_tiles = (g.cout + TILE_SIZE - 1) / TILE_SIZE };
-    const int64_t blocks = pairs ? PAIR_BLOCKS : WALK_BLOCKS;
-    s->positions = g.n * (pairs ? s->block_lines : s->line_blocks);
-    s->steps = pairs ? s->line_blocks : s->block_lines;
-    s->walks = (s->positions + blocks - 1) / blocks;
+    s->positions = g.n * s->line_blocks;
+    s->steps = s->block_lines;
+    s->walks = (s->positions + WALK_BLOCKS - 1) / WALK_BLOCKS;
     s->tiles = s->row_tiles * s->column_tiles;
-    s->groups = s->tiles * (pairs ? PAIRS : SIDE);
+    s->groups = s->tiles * SIDE;
     const int64_t parts =
         rf_linear_parts((uint64_t)s->groups, 36, s->walks, 4, rf_loop_limit(caps) / (uint64_t)(s->steps + 2));
     s->split = (int64_t)rf_div_up((uint64_t)s->walks, (uint64_t)parts);
@@ -170,7 +165,7 @@ static rf_result finish_walks(rf_lanes_plan *p, const walk_plan *s, rf_dispatch 
 static rf_result plan_walks(rf_lanes_plan *p)
 {
     walk_plan s;
-    if (!divide_walks(p->call, p->caps, false, &s))
+    if (!divide_walks(p->call, p->caps, &s))
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
     const rf_conv_geometry *g = &s.g;
     rf_binding x = rf_linear_input(p->call, 0), dy = rf_linear_input(p->call, 1);
@@ -201,46 +196,12 @@ static rf_result plan_walks(rf_lanes_plan *p)
     return finish_walks(p, &s, d, x, dy);
 }
 
-static rf_result plan_pairs(rf_lanes_plan *p)
-{
-    walk_plan s;
-    if (!divide_walks(p->call, p->caps, true, &s))
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for pairs of lines", p->call->op->name);
-    const rf_conv_geometry *g = &s.g;
-    rf_binding x = rf_linear_input(p->call, 0), dy = rf_linear_input(p->call, 1);
-    RF_TRY(rf_lanes_pad_rows(p, &x, g->n * g->h * g->w, g->cin));
-    RF_TRY(rf_lanes_pad_rows(p, &dy, g->n * g->oh * g->ow, g->cout));
-    rf_dispatch *d = add_walk_products(p, &s, &rf_shader_lanes8_texel_winograd_grad_pairs);
-    if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_push_lanes_winograd_grad_pairs push = { .total = (int32_t)(s.groups * s.parts),
-                                                     .row_tiles = (int32_t)s.row_tiles,
-                                                     .column_tiles = (int32_t)s.column_tiles,
-                                                     .positions = (int32_t)s.positions,
-                                                     .walks = (int32_t)s.walks,
-                                                     .split = (int32_t)s.split,
-                                                     .block_lines = (int32_t)s.block_lines,
-                                                     .line_blocks = (int32_t)s.line_blocks,
-                                                     .h = (int32_t)g->h,
-                                                     .w = (int32_t)g->w,
-                                                     .oh = (int32_t)g->oh,
-                                                     .ow = (int32_t)g->ow,
-                                                     .pad_y = (int32_t)g->pt,
-                                                     .pad_x = (int32_t)g->pl,
-                                                     .a_pixel = (int32_t)rf_lanes_fours(g->cin),
-                                                     .b_pixel = (int32_t)rf_lanes_fours(g->cout),
-                                                     .c_split = (int32_t)(s.stride / 4),
-                                                     .bias_gradient_at =
-                                                         p->call->n_out > 1 ? (int32_t)bias_place(&s) : -1 };
-    rf_dispatch_push(d, &push, sizeof(push));
-    return finish_walks(p, &s, d, x, dy);
-}
-
 rf_result rf_winograd_grad_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                                 rf_kernel_plan *plan)
 {
     const rf_piece_kernel *kernel = data;
     rf_lanes_plan p = { kernel->set, call, caps, plan };
-    return kernel->option ? plan_pairs(&p) : plan_walks(&p);
+    return plan_walks(&p);
 }
 
 /* Matrices of lines of so many bytes stay in a cache. */
@@ -250,9 +211,6 @@ static double walk_seconds(const walk_plan *s)
 {
     const double sums = rf_cpu_pass_seconds(RF_CPU_PASS_SUMS, (double)s->parts * (double)s->stride * sizeof(float));
     const double walks = (double)(s->groups * s->walks), steps = (double)s->steps;
-    if (s->pairs)
-        return rf_cpu_loop_seconds(s->tiles == 1 ? RF_CPU_LOOP_PAIRS : RF_CPU_LOOP_PAIRS_TILES, walks, steps) + sums +
-               RF_CPU_ONCE_PAIRS;
     const double eights = (double)(plane_eights(s, &s->x) + plane_eights(s, &s->dy));
     const bool cached = eights * SIDE * 32 < CACHED_BYTES;
     return rf_cpu_loop_seconds(RF_CPU_LOOP_WALK, walks, steps) +
@@ -264,7 +222,7 @@ static uint64_t most_fours(const walk_plan *s)
 {
     const uint64_t sums = (uint64_t)s->parts * s->stride / 4;
     const int64_t x = plane_eights(s, &s->x), dy = plane_eights(s, &s->dy);
-    const uint64_t lines = s->pairs ? 0 : (uint64_t)(x > dy ? x : dy) * SIDE * 2;
+    const uint64_t lines = (uint64_t)(x > dy ? x : dy) * SIDE * 2;
     return lines > sums ? lines : sums;
 }
 
@@ -273,16 +231,13 @@ double rf_winograd_grad_seconds(const rf_op_call *call, const rf_device_caps *ca
     const rf_piece_kernel *kernel = data;
     walk_plan s;
     if (!caps->is_cpu || !rf_lanes_usable(kernel->set, call, caps, 1) || !rf_flat_texels(caps) ||
-        !divide_walks(call, caps, kernel->option, &s))
+        !divide_walks(call, caps, &s))
         return 0;
     if (s.g.cin < FEWEST_CHANNELS || s.g.cout < FEWEST_CHANNELS || s.g.n * s.g.oh * s.g.ow < FEWEST_PIXELS) return 0;
     const uint64_t most = most_fours(&s);
     if (most * 16 > caps->max_storage_range || most > caps->max_texel_elements || most > INT32_MAX / 4 ||
         walk_loops(&s) > rf_loop_limit(caps) || (uint64_t)s.parts + 1 > rf_loop_limit(caps))
         return 0;
-    /* Places in the images add up with NOWHERE of lanes_winograd_grad_pairs.comp. */
-    const int64_t x = s.g.n * s.g.h * s.g.w * rf_lanes_fours(s.g.cin), dy = s.g.n * s.g.oh * s.g.ow;
-    if (x >= 1 << 30 || dy * rf_lanes_fours(s.g.cout) >= 1 << 30) return 0;
     return rf_cpu_seconds_beside(kernel->set, call, caps, &s.g, walk_seconds(&s) * RF_CPU_WALK_MARGIN,
                                  rf_cpu_direct_filter_loop_seconds(kernel->set, &s.g));
 }

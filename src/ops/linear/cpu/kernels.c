@@ -9,20 +9,15 @@
 
 static const rf_piece_form matmul_lanes = { rf_matmul_lanes_seconds, rf_matmul_lanes_plan };
 static const rf_piece_form lanes = { rf_conv2d_lanes_seconds, rf_conv2d_lanes_plan };
-static const rf_piece_form conv_1x1 = { rf_conv2d_1x1_seconds, rf_conv2d_1x1_plan };
 static const rf_piece_form winograd = { rf_winograd_seconds, rf_winograd_plan };
 static const rf_piece_form winograd_4 = { rf_winograd_4_seconds, rf_winograd_4_plan };
 static const rf_piece_form resident = { rf_resident_seconds, rf_resident_plan };
 static const rf_piece_form winograd_grad = { rf_winograd_grad_seconds, rf_winograd_grad_plan };
-static const rf_piece_form taps_grad = { rf_taps_grad_seconds, rf_taps_grad_plan };
 static const rf_piece_form resident_filter = { rf_resident_filter_seconds, rf_resident_filter_plan };
 
 /* clang-format off */
 static const rf_kernel matmul[] = {
     { "naive_texel", rf_matmul_texel_score, rf_matmul_naive_plan, &(const bool){ true } },
-    { "lanes8_vector", rf_matmul_vector_score, rf_matmul_vector_plan },
-    { "small", rf_matmul_small_score, rf_matmul_small_plan, .finishes = true },
-    { "lanes8_panels", rf_matmul_packed_score, rf_matmul_packed_plan },
     { "lanes8_texel", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &matmul_lanes, RF_ROLE_MATMUL, &rf_lanes8_texel } },
     { "lanes4_storage", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
@@ -42,7 +37,6 @@ static const rf_kernel conv2d[] = {
     { "few_32", rf_small_channels_lanes_score, rf_small_channels_plan,
       &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_32, 4 },
       .finishes = true, .narrow = rf_small_channels_narrow },
-    { "nine", rf_small_k_score, rf_small_k_plan, .finishes = true },
     { "lanes8_texel", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes8_texel } },
     { "lanes4_storage", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
@@ -55,8 +49,6 @@ static const rf_kernel conv2d[] = {
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes4_storage, true } },
     { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes4_quad, true } },
-    { "lanes8_texel_points", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &conv_1x1, RF_ROLE_FORWARD, &rf_lanes8_texel } },
     { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 2,
       .data = &(const rf_piece_kernel){ &winograd, RF_ROLE_FORWARD, &rf_lanes8_texel } },
     { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 4,
@@ -68,15 +60,12 @@ const rf_kernel_list rf_conv2d_cpu = RF_KERNEL_LIST(conv2d);
 
 static const rf_kernel conv2d_data[] = {
     { "depthwise_walk", rf_depthwise_walk_score, rf_depthwise_walk_plan, &data_role },
-    { "few", rf_small_channels_data_score, rf_small_channels_data_plan },
     { "lanes8_texel", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_DATA, &rf_lanes8_texel } },
     { "lanes4_storage", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_DATA, &rf_lanes4_storage } },
     { "lanes4_quad", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_DATA, &rf_lanes4_quad } },
-    { "lanes8_texel_points", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &conv_1x1, RF_ROLE_DATA, &rf_lanes8_texel } },
     { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 2,
       .data = &(const rf_piece_kernel){ &winograd, RF_ROLE_DATA, &rf_lanes8_texel } },
     { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 4,
@@ -94,10 +83,6 @@ static const rf_kernel conv2d_filter[] = {
       &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, 4 } },
     { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 4,
       .data = &(const rf_piece_kernel){ &winograd_grad, RF_ROLE_FILTER, &rf_lanes8_texel } },
-    { "lanes8_texel_winograd_pairs", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 4,
-      .data = &(const rf_piece_kernel){ &winograd_grad, RF_ROLE_FILTER, &rf_lanes8_texel, true } },
-    { "lanes8_texel_taps", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &taps_grad, RF_ROLE_FILTER, &rf_lanes8_texel } },
     { "lanes4_quad_held", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &resident_filter, RF_ROLE_FILTER, &rf_lanes4_quad } },
     { "lanes8_texel", rf_pieces_score, rf_pieces_plan, .cuts_up = true,

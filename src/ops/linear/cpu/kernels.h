@@ -15,20 +15,13 @@ rf_plan_fn rf_small_channels_filter_plan;
 rf_score_fn rf_rnn_lanes_score, rf_attention_lanes_score;
 rf_plan_fn rf_rnn_lanes_plan, rf_rnn_grad_lanes_plan, rf_attention_lanes_plan, rf_attention_grad_lanes_plan;
 /* Without data. */
-rf_score_fn rf_matmul_texel_score, rf_matmul_small_score, rf_matmul_vector_score, rf_matmul_packed_score;
-rf_plan_fn rf_matmul_small_plan, rf_matmul_vector_plan, rf_matmul_packed_plan;
-rf_score_fn rf_small_k_score, rf_small_channels_data_score;
-rf_plan_fn rf_small_k_plan, rf_small_channels_data_plan;
+rf_score_fn rf_matmul_texel_score;
 /* Pieces. */
 rf_score_fn rf_matmul_lanes_seconds, rf_conv2d_lanes_seconds;
 rf_plan_fn rf_matmul_lanes_plan, rf_conv2d_lanes_plan;
-rf_score_fn rf_conv2d_1x1_seconds, rf_winograd_seconds, rf_winograd_4_seconds, rf_resident_seconds;
-rf_plan_fn rf_conv2d_1x1_plan, rf_winograd_plan, rf_winograd_4_plan, rf_resident_plan;
-rf_score_fn rf_taps_grad_seconds, rf_winograd_grad_seconds, rf_resident_filter_seconds;
-rf_plan_fn rf_taps_grad_plan, rf_winograd_grad_plan, rf_resident_filter_plan;
-
-/* Whether matmul_vector.c, or matmul_small.c, is for the product. */
-bool rf_matmul_is_vector(const rf_op_call *call, const rf_device_caps *caps);
-bool rf_matmul_is_small(const rf_op_call *call, const rf_device_caps *caps);
+rf_score_fn rf_winograd_seconds, rf_winograd_4_seconds, rf_resident_seconds;
+rf_plan_fn rf_winograd_plan, rf_winograd_4_plan, rf_resident_plan;
+rf_score_fn rf_winograd_grad_seconds, rf_resident_filter_seconds;
+rf_plan_fn rf_winograd_grad_plan, rf_resident_filter_plan;
 
 #endif

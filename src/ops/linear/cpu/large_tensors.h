@@ -19,7 +19,7 @@ typedef struct rf_piece_kernel {
     const rf_piece_form *form;
     rf_linear_role role;
     const struct rf_lanes_set *set;
-    bool option; /* which of two forms, where a file has two */
+    bool scalar; /* reads single floats */
 } rf_piece_kernel;
 
 /* By its own seconds where it takes the whole call; else by those of all pieces. */

@@ -96,15 +96,10 @@ double rf_cpu_loop_seconds(rf_cpu_loop loop, double tiles, double turns)
     static const struct {
         double turn, rest;
     } times[] = {
-        [RF_CPU_LOOP_1X1_48] = { 1.2e-6, 1.4e-6 },
-        [RF_CPU_LOOP_1X1_24] = { 0.56e-6, 0.95e-6 },
-        [RF_CPU_LOOP_TAPS] = { 0.2e-6, 2e-6 },
         [RF_CPU_LOOP_WINOGRAD_32] = { 0.56e-6, 3.4e-6 },
         [RF_CPU_LOOP_WINOGRAD_16] = { 0.64e-6, 5.2e-6 },
         [RF_CPU_LOOP_WINOGRAD_4] = { 0.48e-6, 9.6e-6 },
         [RF_CPU_LOOP_WALK] = { 0.36e-6, 0 },
-        [RF_CPU_LOOP_PAIRS] = { 0.71e-6, 0 },
-        [RF_CPU_LOOP_PAIRS_TILES] = { 1e-6, 0 },
     };
     return tiles * (turns * times[loop].turn + times[loop].rest);
 }
@@ -118,8 +113,7 @@ double rf_cpu_pass_seconds(rf_cpu_pass pass, double amount)
     return amount * seconds[pass];
 }
 
-/* A turn takes four channels; `rest`: what a tile does once. */
-#define DIRECT_TURN (0.36e-6 / 2048) /* for a row and a column of the tile */
+/* A turn takes four channels; the rest is done once for a tile. */
 #define DIRECT_REST 2.8e-6
 /* A turn of 3 x 3 is a tap: tiles of 64 rows by 32 columns, or 16 where there are no more. */
 enum { DIRECT_ROWS = 64, DIRECT_COLUMNS = 32, DIRECT_NARROW_COLUMNS = 16 };
@@ -130,14 +124,6 @@ enum { DIRECT_ROWS = 64, DIRECT_COLUMNS = 32, DIRECT_NARROW_COLUMNS = 16 };
 #define DIRECT_WIDE_PIXELS_TURN 0.35e-6
 #define DIRECT_PIXELS_TURN 0.19e-6
 #define DIRECT_NARROW_PIXELS_TURN 0.208e-6
-
-double rf_cpu_direct_1x1_loop_seconds(const rf_lanes_set *set, bool transposed, int64_t rows, int64_t columns,
-                                      int64_t channels)
-{
-    const rf_lanes_tile *tile = rf_lanes_choose(set, transposed ? set->gather_transposed : set->gather, rows, columns);
-    const uint64_t tiles = rf_div_up((uint64_t)rows, tile->rows) * rf_div_up((uint64_t)columns, tile->columns);
-    return (double)tiles * ((double)rf_lanes_fours(channels) * DIRECT_TURN * tile->rows * tile->columns + DIRECT_REST);
-}
 
 double rf_cpu_direct_3x3_loop_seconds(int64_t pixels, int64_t columns, int64_t channels)
 {
@@ -185,36 +171,10 @@ double rf_cpu_resident_seconds(const rf_lanes_set *set, const rf_op_call *call, 
 
 /* ---- products ---- */
 
-#define PACKED_FLOPS 81e9
-#define PACKED_BYTES 2.4e9
-/* lanes_grad.comp, which sums over lines, loads these in the order in which they lie as well. */
-#define PACKED_LINES_SLOWNESS 1.08
-#define PACKED_DISPATCHES 3
-#define VECTOR_BYTES 8e9 /* of b, all of which is read */
-#define SMALL_START 25e-6
-#define SMALL_TURN 1e-7
 /* lavapipe reads single texels in a third of the time of single elements. */
 #define TEXEL_SPEED 1.1
 /* Other drivers were not measured: there, what is made for lavapipe comes after all that is not. */
 #define UNMEASURED 1e9
-
-double rf_cpu_packed_seconds(const rf_device_caps *caps, double flops, double copied_bytes, bool sums_over_lines)
-{
-    const double rate = caps->driver == RF_DRIVER_LAVAPIPE ? PACKED_FLOPS : OTHER_LANES_FLOPS;
-    return flops / rate * (sums_over_lines ? PACKED_LINES_SLOWNESS : 1) + copied_bytes / PACKED_BYTES +
-           PACKED_DISPATCHES * DISPATCH;
-}
-
-double rf_cpu_vector_seconds(double bytes)
-{
-    return DISPATCH + bytes / VECTOR_BYTES;
-}
-
-double rf_cpu_small_seconds(const rf_device_caps *caps, double turns, bool tiny)
-{
-    const double seconds = tiny ? DISPATCH : SMALL_START + SMALL_TURN * turns;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? seconds : UNMEASURED * seconds;
-}
 
 double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
 {
@@ -234,10 +194,6 @@ double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
 #define FILTER_TWO_LANES 1.1
 #define FILTER_OTHER_DRIVERS 10.0
 #define FILTER_START 6e-5
-#define DATA_FOURS_FLOPS 5e10
-#define DATA_FLOPS 2e10
-#define SMALL_K_FLOPS 60e9 /* on SwiftShader */
-#define SMALL_K_OTHER_FLOPS 2e9
 #define WALK_FLOPS 2e10
 
 double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t column_lanes, double flops, double dispatches)
@@ -256,16 +212,6 @@ double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t
     if (column_lanes == 2) turn *= FILTER_TWO_LANES;
     if (caps->driver != RF_DRIVER_LAVAPIPE) turn *= FILTER_OTHER_DRIVERS;
     return turns * turn + FILTER_START;
-}
-
-double rf_cpu_small_channels_data_seconds(double flops, bool fours, double dispatches)
-{
-    return flops / (fours ? DATA_FOURS_FLOPS : DATA_FLOPS) + DISPATCH * dispatches;
-}
-
-double rf_cpu_small_k_seconds(const rf_device_caps *caps, double flops)
-{
-    return flops / (caps->driver == RF_DRIVER_SWIFTSHADER ? SMALL_K_FLOPS : SMALL_K_OTHER_FLOPS) + DISPATCH;
 }
 
 double rf_cpu_depthwise_walk_seconds(double flops, double dispatches)

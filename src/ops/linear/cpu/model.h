@@ -28,15 +28,10 @@ double rf_cpu_direct_seconds(const rf_lanes_set *set, const rf_op_call *call, co
 
 /* A kernel's loop over so many turns, in each of so many tiles. */
 typedef enum rf_cpu_loop {
-    RF_CPU_LOOP_1X1_48, /* a turn: twelve channels */
-    RF_CPU_LOOP_1X1_24,
-    RF_CPU_LOOP_TAPS,        /* eight pixels */
-    RF_CPU_LOOP_WINOGRAD_32, /* four channels, four of the 16 products */
+    RF_CPU_LOOP_WINOGRAD_32, /* a turn: four channels, four of the 16 products */
     RF_CPU_LOOP_WINOGRAD_16,
-    RF_CPU_LOOP_WINOGRAD_4,  /* four channels, six of the 36 products */
-    RF_CPU_LOOP_WALK,        /* six of the 36 products of a tile for four blocks */
-    RF_CPU_LOOP_PAIRS,       /* twelve for two blocks, of one tile */
-    RF_CPU_LOOP_PAIRS_TILES, /* of several, so that what a workgroup reads lies further apart */
+    RF_CPU_LOOP_WINOGRAD_4, /* four channels, six of the 36 products */
+    RF_CPU_LOOP_WALK,       /* six of the 36 products of a tile for four blocks */
 } rf_cpu_loop;
 double rf_cpu_loop_seconds(rf_cpu_loop loop, double tiles, double turns);
 /* Work before or after a loop: dispatches of its own, and bytes, or eights of channels, that these go through. */
@@ -49,16 +44,11 @@ typedef enum rf_cpu_pass {
     RF_CPU_PASS_SUMS, /* bytes of partial sums */
 } rf_cpu_pass;
 double rf_cpu_pass_seconds(rf_cpu_pass pass, double amount);
-/* Once for each plan: of one that packs kernels, of one that transforms lines too, of sums by taps, by walks, by pairs.
- */
+/* Once for each plan: of one that packs kernels, of one that transforms lines too, of sums by walks. */
 #define RF_CPU_ONCE_WINOGRAD 60e-6
 #define RF_CPU_ONCE_WINOGRAD_4 80e-6
-#define RF_CPU_ONCE_TAPS 60e-6
 #define RF_CPU_ONCE_WALKS 250e-6
-#define RF_CPU_ONCE_PAIRS 150e-6
-/* The direct form's: of rows x columns pixels and channels of a 1 x 1, of 3 x 3, of the gradient by the kernel. */
-double rf_cpu_direct_1x1_loop_seconds(const rf_lanes_set *set, bool transposed, int64_t rows, int64_t columns,
-                                      int64_t channels);
+/* The direct form's: of 3 x 3, of the gradient by the kernel. */
 double rf_cpu_direct_3x3_loop_seconds(int64_t pixels, int64_t columns, int64_t channels);
 double rf_cpu_direct_filter_loop_seconds(const rf_lanes_set *set, const rf_conv_geometry *g);
 /* Seconds of a call, whose direct form's loop takes `beside` of a processor where this one takes `own`. The form is
@@ -76,9 +66,6 @@ double rf_cpu_resident_seconds(const rf_lanes_set *set, const rf_op_call *call, 
 
 /* Any kernel takes about as long as its dispatch for so few operations. */
 #define RF_CPU_TINY_FLOPS 1e5
-double rf_cpu_packed_seconds(const rf_device_caps *caps, double flops, double copied_bytes, bool sums_over_lines);
-double rf_cpu_vector_seconds(double bytes);
-double rf_cpu_small_seconds(const rf_device_caps *caps, double turns, bool tiny);
 /* `naive`: what the kernel takes that reads elements instead of texels. */
 double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny);
 
@@ -89,8 +76,6 @@ double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t column
                                      double dispatches);
 double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t column_lanes, bool pooled,
                                             bool whole_columns, double turns);
-double rf_cpu_small_channels_data_seconds(double flops, bool fours, double dispatches);
-double rf_cpu_small_k_seconds(const rf_device_caps *caps, double flops);
 double rf_cpu_depthwise_walk_seconds(double flops, double dispatches);
 
 #endif
