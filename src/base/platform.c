@@ -31,11 +31,21 @@ rf_result rf_process_check(int64_t home, const char *what)
                    what, (long long)home, (long long)here);
 }
 
-uint64_t rf_now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+uint64_t rf_now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t rf_processor_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void rf_want_large_pages(void *memory, uint64_t size)

@@ -119,14 +119,19 @@ static rf_result image_record(kernel_image *image, const batch *b)
     return rf_gpu_recording_end(image->recorder.rec);
 }
 
+static uint64_t host_ns(rf_clock clock)
+{
+    return clock == RF_CLOCK_PROCESSOR ? rf_processor_ns() : rf_now_ns();
+}
+
 /* Seconds of one run. */
 static rf_result image_execute(kernel_image *image, const batch *b, double *seconds)
 {
     rf_exec *exec = image->exec;
-    const uint64_t start = rf_now_ns();
+    const uint64_t start = host_ns(b->clock);
     RF_TRY(rf_gpu_submit(exec->device, &image->recorder.rec, 1, &exec->last_ticket));
     RF_TRY(rf_gpu_wait(exec->device, exec->last_ticket, RF_GPU_TIMEOUT_NS));
-    uint64_t ns[2] = { 0, rf_now_ns() - start };
+    uint64_t ns[2] = { 0, host_ns(b->clock) - start };
     if (b->clock == RF_CLOCK_DEVICE) RF_TRY(rf_gpu_recording_timestamps(image->recorder.rec, ns, 2));
     /* Less than the clock's step is not nothing. */
     const double all = (double)(ns[1] > ns[0] ? ns[1] - ns[0] : 1) * 1e-9;

@@ -15,9 +15,10 @@
 #define RF_TIMING_MOST_SAMPLES 1000u
 
 typedef enum rf_clock {
-    RF_CLOCK_CHOOSE, /* as rf_timing_clock() says */
-    RF_CLOCK_HOST,   /* from submission until the end of the wait */
-    RF_CLOCK_DEVICE, /* timestamps within the recording */
+    RF_CLOCK_CHOOSE,    /* as rf_timing_clock() says */
+    RF_CLOCK_HOST,      /* from submission until the end of the wait */
+    RF_CLOCK_DEVICE,    /* timestamps within the recording */
+    RF_CLOCK_PROCESSOR, /* what all threads of the process computed meanwhile: of software drivers, on a busy machine */
 } rf_clock;
 /* The device's where its queue has timestamps, also on software devices: both clocks give the same there while the
  * machine is idle, and the host's is more easily disturbed. */

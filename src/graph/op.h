@@ -329,6 +329,10 @@ const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i);
 const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name); /* NULL: there is none */
 /* The kernel with the highest score; NULL: none takes the call. */
 const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps);
+/* The same if the op did not have the kernels that are left out; NULL leaves none out. */
+typedef bool (*rf_kernel_left_out)(const rf_op *op, const rf_kernel *kernel, const void *user);
+const rf_kernel *rf_best_kernel_without(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_left_out left_out,
+                                        const void *user);
 
 /* ---- types of 16 bits (widen.c) ---- */
 bool rf_dtype_is_narrow(rf_dtype dtype);

@@ -26,17 +26,24 @@ const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i)
     return NULL;
 }
 
-const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+const rf_kernel *rf_best_kernel_without(const rf_op_call *call, const rf_device_caps *caps, rf_kernel_left_out left_out,
+                                        const void *user)
 {
     const rf_kernel *best = NULL;
     double most = 0;
     for (uint32_t i = 0; i < rf_op_num_kernels(call->op); i++) {
-        const double score = rf_kernel_score(rf_op_kernel(call->op, i), call, caps);
-        if (score <= most) continue;
-        best = rf_op_kernel(call->op, i);
+        const rf_kernel *kernel = rf_op_kernel(call->op, i);
+        const double score = rf_kernel_score(kernel, call, caps);
+        if (score <= most || (left_out && left_out(call->op, kernel, user))) continue;
+        best = kernel;
         most = score;
     }
     return best;
+}
+
+const rf_kernel *rf_best_kernel(const rf_op_call *call, const rf_device_caps *caps)
+{
+    return rf_best_kernel_without(call, caps, NULL, NULL);
 }
 
 const rf_kernel *rf_op_find_kernel(const rf_op *op, const char *name)

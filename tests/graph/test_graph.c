@@ -549,6 +549,46 @@ static void kernel_plans_do_not_overflow(void **state)
     rf_kernel_plan_free(NULL);
 }
 
+static double score_of_data(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+{
+    (void)call;
+    (void)caps;
+    return *(const int *)data;
+}
+
+static bool is_this(const rf_op *op, const rf_kernel *kernel, const void *user)
+{
+    (void)op;
+    return kernel == user;
+}
+
+static bool scores_three(const rf_op *op, const rf_kernel *kernel, const void *user)
+{
+    (void)op;
+    (void)user;
+    return *(const int *)kernel->data == 3;
+}
+
+/* The first of the best runs; without it the next best one does, and without the only one none. */
+static void kernels_are_left_out(void **state)
+{
+    (void)state;
+    static const int scores[] = { 2, 3, 3, 0 };
+    rf_kernel rows[4];
+    for (int i = 0; i < 4; i++) rows[i] = (rf_kernel){ .score = score_of_data, .data = &scores[i] };
+    const rf_kernel_list all = { rows, 4 }, few = { rows, 1 };
+    const rf_op op = { .families = { &all } }, narrow = { .families = { &few } };
+    const rf_op_call call = { .op = &op }, other = { .op = &narrow };
+    const rf_device_caps caps = { 0 };
+    assert_ptr_equal(rf_best_kernel(&call, &caps), &rows[1]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, NULL, NULL), &rows[1]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, is_this, &rows[0]), &rows[1]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, is_this, &rows[1]), &rows[2]);
+    assert_ptr_equal(rf_best_kernel_without(&call, &caps, scores_three, NULL), &rows[0]);
+    assert_ptr_equal(rf_best_kernel(&other, &caps), &rows[0]);
+    assert_null(rf_best_kernel_without(&other, &caps, is_this, &rows[0]));
+}
+
 static void tensor_bytes(void **state)
 {
     (void)state;
@@ -572,6 +612,7 @@ TEST_PROGRAM(graph)
         cmocka_unit_test(interpret_in_program_order),
         cmocka_unit_test(kernel_plans_do_not_overflow),
         cmocka_unit_test(kernel_plans_are_held_against_the_device),
+        cmocka_unit_test(kernels_are_left_out),
         cmocka_unit_test(tensor_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

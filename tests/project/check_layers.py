@@ -88,11 +88,12 @@ def room_of(layer, name):
 def enters_wrong_room(layer, path, name):
     rooms = ROOMS.get(layer, {})
     mine, theirs = path.parent.name, room_of(layer, name)
-    return mine in rooms and theirs is not None and theirs != mine and theirs not in rooms[mine]
+    return (mine in rooms and theirs is not None and theirs != mine
+            and theirs not in rooms[mine])
 
 
 def family_of(name):
-    """The family that an included file is in, and its name from there on; None where it is in none."""
+    """The family that an included file is in, and its name from there on; None: in none."""
     m = re.match(r"ops/\w+/((\w+)/\w+\.h)$", name)
     return (m.group(2), m.group(1)) if m and m.group(2) in FAMILIES else None
 

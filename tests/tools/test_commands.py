@@ -79,6 +79,11 @@ class Commands(unittest.TestCase):
                                          "--device", "llvmpipe"),
                                         lambda d: (d["networks"][0]["units_per_second"] > 0
                                                    and d["networks"][0]["parameters"] == 808064)),
+            ("ringfire-bench", "audit"): (
+                ("--network", "ncf", "--kernel", "matmul/lanes*", "--batch", "64", "--turns",
+                 "1", "--device", "llvmpipe"),
+                lambda d: (d["networks"][0]["seconds"] > 0
+                           and d["variants"][0]["networks"][0]["without_seconds"] > 0)),
             ("ringfire-bench", "attention"): (("--length", "40", "--heads", "1", "--width", "8",
                                                "--rounds", "1", "--seconds", "0.001", "--device",
                                                "llvmpipe"),
@@ -313,7 +318,12 @@ class Commands(unittest.TestCase):
                    "--devices: name them"),
                   (("ringfire-bench", "train", "--alone", "--workers", "1", "--devices", "all"),
                    "--devices: name them")]
-        numbers = {("bench",): {"--batch": (1, 65536)},
+        wrong += [(("ringfire-bench", "audit", "--network", "vgg"), "cnn, resnet, densenet"),
+                  (("ringfire-bench", "audit", "--kernel", "matmul/fast"),
+                   "'matmul/fast', and no kernel is called so"),
+                  (("ringfire-bench", "audit", "--clock", "sun"), "device, host and processor")]
+        numbers = {("ringfire-bench", "audit"): {"--batch": (1, 1 << 16), "--turns": (1, 1000)},
+                   ("bench",): {"--batch": (1, 65536)},
                    ("run",): {"--workers": (1, 1024), "--max-restarts": (0, 1000000),
                               "--master-port": (1, 65535), "--nnodes": (1, 1024)},
                    ("ringfire-bench", "model"): {"--batch": (1, 1 << 20)},
@@ -380,7 +390,8 @@ class Commands(unittest.TestCase):
                   for name in ("ops", "kernels", "device", "model", "zoo", "attention", "observe")]
         codes += [(("ringfire-bench", "kernels", "--op", "argmax", "--device", "llvmpipe",
                     "--compare", path), FAILED, {}) for path in (missing, self.root / "log.csv")]
-        codes += [(("ringfire-bench", "train", "--devices", "voodoo"), FAILED, {})]
+        codes += [(("ringfire-bench", "train", "--devices", "voodoo"), FAILED, {}),
+                  (("ringfire-bench", "audit", "--device", "voodoo"), FAILED, {})]
         codes += [(("ringfire-bench", *words, "--json=/nonexistent/x"), FAILED,
                    {}) for words in (("scale", "--model"), ("job",))]
         asked = set()

@@ -7,6 +7,7 @@
 
 int command_bench_allreduce(int argc, char **argv);
 int command_bench_attention(int argc, char **argv);
+int command_bench_audit(int argc, char **argv);
 int command_bench_checkpoint(int argc, char **argv);
 int command_bench_device(int argc, char **argv);
 int command_bench_job(int argc, char **argv);

@@ -8,6 +8,7 @@ static const command commands[] = {
     { "device", "What a device costs and reaches by itself", command_bench_device },
     { "model", "The training of a small CNN on one device", command_bench_model },
     { "zoo", "The training of the examples' networks", command_bench_zoo },
+    { "audit", "What each kernel gains the examples' networks", command_bench_audit },
     { "attention", "The two forms of attention", command_bench_attention },
     { "allreduce", "The exchange between workers", command_bench_allreduce },
     { "job", "How workers come together, and what their heartbeats cost", command_bench_job },

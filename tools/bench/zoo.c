@@ -131,14 +131,14 @@ static const struct argp_option argp_options[] = {
     { 0 },
 };
 
-static const zoo_entry *zoo_entry_find(const char *name)
+const zoo_entry *zoo_entry_find(const char *name)
 {
     for (size_t i = 0; i < zoo_num_entries; i++)
         if (strcmp(zoo_entries[i].name, name) == 0) return &zoo_entries[i];
     return NULL;
 }
 
-static void check_model(struct argp_state *state, const char *name)
+void zoo_check_name(struct argp_state *state, const char *name)
 {
     char known[200] = "";
     if (zoo_entry_find(name)) return;
@@ -155,7 +155,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'd': o->device = text; return 0;
     case 'm':
-        check_model(state, text);
+        zoo_check_name(state, text);
         o->model = text;
         return 0;
     case 'b': o->batch = (uint32_t)option_number(state, "--batch", text, 1, 1u << 16); return 0;

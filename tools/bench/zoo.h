@@ -41,6 +41,11 @@ rf_result zoo_run_steps(zoo_net *n, double seconds, double *step);
 /* Measures in a process of its own. */
 bool zoo_run_entry(const zoo_entry *e, const zoo_options *o, zoo_result *out);
 
+/* NULL: there is none of that name. */
+const zoo_entry *zoo_entry_find(const char *name);
+/* argp_error() with the names that there are, where this is none of them. */
+void zoo_check_name(struct argp_state *state, const char *name);
+
 /* --first-step */
 int zoo_first_child(const zoo_entry *e, const zoo_options *o, zoo_result *out);
 int zoo_first_steps(zoo_options *o, zoo_result *shared);

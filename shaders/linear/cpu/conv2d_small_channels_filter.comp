@@ -198,12 +198,7 @@ void main()
 #else
 #define ADD_NEAR(sum)
 #endif
-#if LANES == 16
-#define ADD_FAR(sum) ADD_OTHER(sum, 8u)
-#else
-#define ADD_FAR(sum)
-#endif
-#define ADD_ABREAST(sum) ADD_NEAR(sum) ADD_OTHER(sum, 4u) ADD_FAR(sum)
+#define ADD_ABREAST(sum) ADD_NEAR(sum) ADD_OTHER(sum, 4u)
 #define STORE_SUM(sum, row, has)                                                                   \
     {                                                                                              \
         ADD_ABREAST(sum)                                                                           \

@@ -5,8 +5,6 @@
  * with a transposed left operand (1 x 1 images, one tap). Channels are multiples of four, padded
  * with zeros; -DSCALAR_A: any number of them, read one by one. The pixels are dealt out in parts,
  * one after the other; with more than one part c is a list of partial sums.
- * -DHALVES: the subgroup has twice LANES lanes, whose halves sum over pixels of their own: tiles of
- * wide subgroups without rows that a kernel does not have.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -54,20 +52,10 @@ layout(push_constant) uniform P {
 #define A_VALUE(q, r) a[q][ROW_GROUP((r) / 4)][(r) % 4]
 #endif
 #define ROW_LOADS (ROWS / (LANES * ROWS_PER_LOAD))
-#ifdef HALVES
-#define LANE (int(gl_SubgroupInvocationID) % LANES)
-#define HALF (int(gl_SubgroupInvocationID) / LANES)
-#define OTHER_HALF(value) FROM_LANE(value, int(gl_SubgroupInvocationID) ^ LANES)
-#define ROWS_AT_ONCE 2 /* of a store: one for each half */
-#else
-#define LANE int(gl_SubgroupInvocationID)
-#define HALF 0
-#define ROWS_AT_ONCE 1
-#endif
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = LANE,
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID),
         column_lane = lane % ROW_LANES;
     if (id >= total) return;
     uint no_bits = RF_NO_BITS(total);
@@ -106,12 +94,6 @@ void main()
     }
 
     int pixel = part * split, end = min(pixel + split, count);
-#ifdef HALVES
-    /* pixels of a half; no more than those of the other come first */
-    int share = (split + 7) / 8 * 4;
-    pixel += HALF * share;
-    end = min(pixel + share, end);
-#endif
     int line = pixel / ow, x = (pixel - line * ow) * (stride >> 16), image = line / oh;
     int y = (line - image * oh) * (stride & 65535), image_line = image * h;
     int x_end = ow * (stride >> 16), y_end = oh * (stride & 65535);
@@ -168,14 +150,9 @@ void main()
         vec4 add = vec4(0.0);
         if (HAS_BIAS != 0) [[unroll]] for (int i = 0; i < 4; i++)
             add[i] = bias[z * bias_z + min(column + i, columns - 1)];
-        [[unroll]] for (int r = 0; r < SUMS; r += ROWS_AT_ONCE) {
-            vec4 sum = accumulator[r][g];
-#ifdef HALVES
-            sum = (HALF == 0 ? sum : accumulator[r + 1][g]) +
-                OTHER_HALF((HALF == 0 ? accumulator[r + 1][g] : sum));
-#endif
-            vec4 v = linear_activate(sum + add);
-            int load = r / ROWS_PER_LOAD, row = r % ROWS_PER_LOAD + HALF;
+        [[unroll]] for (int r = 0; r < SUMS; r++) {
+            vec4 v = linear_activate(accumulator[r][g] + add);
+            int load = r / ROWS_PER_LOAD, row = r % ROWS_PER_LOAD;
             bool real = row < FROM_LANE(row_count[ROW_GROUP(load)], ROW_LANE(load));
             int at = c_first + FROM_LANE(row_at[ROW_GROUP(load)], ROW_LANE(load)) + row * c_row +
                 column;
@@ -188,10 +165,7 @@ void main()
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (real && column + i < columns) c[at + i] = v[i];
         }
-#ifdef HALVES
-        sums[g] += OTHER_HALF(sums[g]);
-#endif
-        if (bias_gradient_at >= 0 && row_tile == 0 && HALF == 0 && lane < ROW_LANES)
+        if (bias_gradient_at >= 0 && row_tile == 0 && lane < ROW_LANES)
             [[unroll]] for (int i = 0; i < 4; i++)
                 if (column + i < columns)
                     bias_gradient[part * c_split + bias_gradient_at + z * bias_z + column + i] =

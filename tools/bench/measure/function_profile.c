@@ -2,7 +2,7 @@
 /* Where the time of a function goes. */
 #include <string.h>
 
-#include "bench/measure/measure.h"
+#include "bench/measure/programs.h"
 
 #include "replica/internal.h"
 #include "replica/step/function.h"
@@ -43,8 +43,27 @@ static rf_result find_run(const rf_function *function, uint32_t examples, const 
     return RF_OK;
 }
 
-static rf_result count_program(rf_program *program, uint32_t batch, rf_bench_commands *out)
+rf_result rf_bench_programs(const rf_function *function, uint32_t examples, const char *caller, rf_bench_program_fn fn,
+                            void *user)
 {
+    const rf_signature *signature;
+    RF_TRY(find_run(function, examples, caller, &signature));
+    RF_TRY(rf_strategy_wait(function->strategy));
+    RF_TRY(fn(user, signature->programs[0], examples));
+    for (uint32_t u = 0; u < signature->updates.count; u++) {
+        const rf_update *update = &signature->updates.items[u];
+        for (uint32_t b = 0; b < update->num_buckets; b++) {
+            rf_program *apply =
+                rf_step_schedule_find(&signature->schedule, &rf_update_apply_action, update, b)->works[0].program;
+            if (apply) RF_TRY(fn(user, apply, 0));
+        }
+    }
+    return RF_OK;
+}
+
+static rf_result count_program(void *user, rf_program *program, uint32_t batch)
+{
+    rf_bench_commands *out = user;
     rf_program_stats stats;
     RF_TRY(rf_program_stats_get(program, batch, &stats));
     out->dispatches += stats.commands.dispatches;
@@ -57,19 +76,9 @@ rf_result rf_bench_count_commands(rf_function *function, uint32_t examples, rf_b
 {
     RF_REQUIRE(commands, "rf_bench_count_commands: commands is NULL");
     *commands = (rf_bench_commands){ 0 };
-    const rf_signature *signature;
-    RF_TRY(find_run(function, examples, "rf_bench_count_commands", &signature));
-    RF_TRY(rf_strategy_wait(function->strategy));
-    rf_bench_commands sum = { .submissions = function->num_submissions };
-    RF_TRY(count_program(signature->programs[0], examples, &sum));
-    for (uint32_t u = 0; u < signature->updates.count; u++) {
-        const rf_update *update = &signature->updates.items[u];
-        for (uint32_t b = 0; b < update->num_buckets; b++) {
-            rf_program *apply =
-                rf_step_schedule_find(&signature->schedule, &rf_update_apply_action, update, b)->works[0].program;
-            if (apply) RF_TRY(count_program(apply, 0, &sum));
-        }
-    }
+    rf_bench_commands sum = { 0 };
+    RF_TRY(rf_bench_programs(function, examples, "rf_bench_count_commands", count_program, &sum));
+    sum.submissions = function->num_submissions;
     *commands = sum;
     return RF_OK;
 }

@@ -216,6 +216,43 @@ RF_MUST_USE rf_result rf_bench_count_commands(rf_function *function, uint32_t ex
 /* Frees what rf_bench_function() returned. NULL does nothing. Thread-safe. */
 void rf_bench_nodes_free(rf_bench_node *rows);
 
+/*
+ * A call that nodes of a step make, the kernel that runs it, and the one that would without it.
+ */
+typedef struct rf_bench_choice {
+    char op[96], kernel[64], other[64]; /* other: empty where no other kernel takes the call */
+    uint32_t nodes;                     /* that make the call */
+    bool asked;                         /* the kernel was left out; else there is no other */
+    double seconds, other_seconds;      /* of one run, the best of all turns */
+} rf_bench_choice;
+typedef struct rf_bench_choices_params {
+    uint32_t turns; /* that the two kernels of a call take; 0: 5 */
+    /* "OP/KERNEL", by fnmatch(): the kernels that are left out, all at once. NULL: each one by itself. */
+    const char *pattern;
+    rf_clock clock; /* CHOOSE: the processor's on software drivers, which other programs hardly disturb */
+    void (*progress)(void *user, uint32_t done, uint32_t count); /* calls of one program; NULL: nobody asks */
+    void *user;
+} rf_bench_choices_params;
+bool rf_bench_kernel_matches(const char *pattern, const rf_op *op, const rf_kernel *kernel);
+/*
+ * Measures the kernels that the nodes of a function's step run, on replica 0, each alone, and in turns with them those
+ * that would run without them. Kernels are chosen by their scores, whatever has been tuned. The function must have run
+ * with `examples` examples on that replica. Blocking.
+ * @param[out] rows `*count` rows, which the caller frees with rf_free().
+ */
+RF_MUST_USE rf_result rf_bench_choices(rf_function *function, uint32_t examples, const rf_bench_choices_params *params,
+                                       rf_bench_choice **rows, uint32_t *count);
+
+typedef struct rf_bench_kernel_name {
+    const char *op, *kernel;
+} rf_bench_kernel_name;
+/*
+ * The library's kernels that take a test case of their operation on the device of the function's replica 0, in the
+ * order of the operations. The rest is as of rf_bench_choices().
+ */
+RF_MUST_USE rf_result rf_bench_usable_kernels(rf_function *function, uint32_t examples, rf_bench_kernel_name **rows,
+                                              uint32_t *count);
+
 /* Best device time per node over `runs` runs with barriers between nodes (wall-clock time of a submission each where
  * the device has no timestamps), in order of execution. Works on the inputs of the latest run with this batch size;
  * states are put back afterwards, placements are overwritten. *times is freed with rf_free. Blocking. */

@@ -10,21 +10,17 @@ rf_score_fn rf_conv2d_naive_score, rf_conv2d_depthwise_score;
 rf_plan_fn rf_conv2d_naive_plan, rf_conv2d_depthwise_plan, rf_conv2d_depthwise_filter_plan;
 rf_score_fn rf_conv2d_depthwise_filter_score;
 
-/* conv2d_small_channels.c: windows of pixels and eight channels stay in registers. The data of a kernel: how many lanes
- * of a subgroup lie along channels, and the shaders for subgroups of 8 and of 16. 0 lanes: the form without, which is
- * for every device. */
-enum { RF_SMALL_CHANNELS = 4, RF_SMALL_CHANNELS_AT_ONCE = 8 };
+/* conv2d_small_channels.c: windows of pixels and eight channels stay in registers. The data of a kernel: its shader,
+ * and how many of a subgroup's eight lanes lie along channels. 0: the form without lanes, which is for every device. */
+enum { RF_SMALL_CHANNELS = 4, RF_SMALL_CHANNELS_AT_ONCE = 8, RF_SMALL_CHANNELS_LANES = 8 };
 typedef struct rf_small_channels {
-    const rf_shader *shader, *shader_of_16;
+    const rf_shader *shader;
     uint32_t column_lanes;
     bool pooled; /* of gradients by the kernel: of conv2d_pool_filter_grad */
 } rf_small_channels;
 /* *waste: results that the job's padded tiles compute for each one of the call. False: it does not take the call. */
 bool rf_small_channels_job(const rf_op_call *call, const rf_device_caps *caps, const rf_small_channels *kernel,
                            rf_row_job *job, double *waste);
-/* Lanes of the device's subgroups; 0: none that these kernels are made for. And the shader for them. */
-uint32_t rf_small_channels_lanes(const rf_device_caps *caps);
-const rf_shader *rf_small_channels_shader(const rf_small_channels *kernel, uint32_t lanes);
 rf_score_fn rf_small_channels_score;
 rf_plan_fn rf_small_channels_plan;
 bool rf_small_channels_narrow(const rf_op_call *call, const rf_device_caps *caps);

@@ -15,8 +15,8 @@ static uint32_t width_of(const rf_conv_geometry *g, const rf_device_caps *caps)
     const uint64_t x = (uint64_t)(g->h * g->w * g->cin), y = (uint64_t)(g->oh * g->ow * g->cin);
     const uint64_t kernel = (uint64_t)(g->kh * g->kw * g->cin), most = x > y ? x : y;
     if ((uint64_t)g->n * most > 4ull * MOST_PIXEL_VECTORS || kernel > 4ull * MOST_PIXEL_VECTORS) return 0;
-    const bool wide = g->cin % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
-                      (most > kernel ? most : kernel) / 4 <= caps->max_texel_elements;
+    const bool wide = g->cin % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && caps->subgroup_size == 8 &&
+                      rf_flat_texels(caps) && (most > kernel ? most : kernel) / 4 <= caps->max_texel_elements;
     return wide ? 8 : 4;
 }
 
@@ -89,18 +89,13 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, rf_line
     p.tiles = (p.out_w + TILE - 1) / TILE;
     const uint64_t threads = (uint64_t)p.out_h * (uint64_t)p.tiles * (uint64_t)vectors;
     const uint64_t pixel = (uint64_t)g.cin * sizeof(float);
-    static const rf_shader *const shaders[3][3] = {
-        { &rf_shader_conv2d_depthwise_forward_w4, &rf_shader_conv2d_depthwise_forward_texel8,
-          &rf_shader_conv2d_depthwise_forward_texel16 },
-        { &rf_shader_conv2d_depthwise_data_w4, &rf_shader_conv2d_depthwise_data_texel8,
-          &rf_shader_conv2d_depthwise_data_texel16 },
-        { &rf_shader_conv2d_depthwise_window_w4, &rf_shader_conv2d_depthwise_window_texel8,
-          &rf_shader_conv2d_depthwise_window_texel16 },
+    static const rf_shader *const shaders[3][2] = {
+        { &rf_shader_conv2d_depthwise_forward_w4, &rf_shader_conv2d_depthwise_forward_texel8 },
+        { &rf_shader_conv2d_depthwise_data_w4, &rf_shader_conv2d_depthwise_data_texel8 },
+        { &rf_shader_conv2d_depthwise_window_w4, &rf_shader_conv2d_depthwise_window_texel8 },
     };
     if (threads > INT32_MAX) return false;
-    *job = (rf_row_job){ .shader = shaders[window ? 2 : data][width != 8                 ? 0
-                                                              : caps->subgroup_size == 8 ? 1
-                                                                                         : 2],
+    *job = (rf_row_job){ .shader = shaders[window ? 2 : data][width == 8],
                          .grid = RF_GRID_IMAGES,
                          .local = rf_local_size(caps, 64),
                          .rows = (uint64_t)g.n,

@@ -6,16 +6,6 @@
 
 enum { SUMS = 16 /* of a lane */ };
 
-uint32_t rf_small_channels_lanes(const rf_device_caps *caps)
-{
-    return caps->subgroup_size == 8 || caps->subgroup_size == 16 ? caps->subgroup_size : 0;
-}
-
-const rf_shader *rf_small_channels_shader(const rf_small_channels *kernel, uint32_t lanes)
-{
-    return lanes == 16 ? kernel->shader_of_16 : kernel->shader;
-}
-
 typedef rf_push_conv2d_small_channels push;
 
 /* `threads`: of a unit, one or the lanes of a subgroup. */
@@ -58,14 +48,14 @@ bool rf_small_channels_job(const rf_op_call *call, const rf_device_caps *caps, c
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FORWARD);
     const rf_conv2d_attr *attr = call->attr;
-    const uint32_t threads = v->column_lanes ? rf_small_channels_lanes(caps) : 1;
+    const uint32_t threads = v->column_lanes ? RF_SMALL_CHANNELS_LANES : 1;
     push p;
-    if (threads == 0 || (v->column_lanes && !rf_flat_texels(caps))) return false;
+    if (v->column_lanes && (caps->subgroup_size != RF_SMALL_CHANNELS_LANES || !rf_flat_texels(caps))) return false;
     if (g.groups > 1 || g.cin > RF_SMALL_CHANNELS || !make_push(&g, v, threads, &p, waste)) return false;
     const uint64_t kernel = rf_tensor_bytes(&call->in[1]);
     if (v->column_lanes && kernel / sizeof(float) > caps->max_texel_elements) return false;
     const uint32_t step = v->column_lanes ? 9 : 3;
-    *job = (rf_row_job){ .shader = rf_small_channels_shader(v, threads),
+    *job = (rf_row_job){ .shader = v->shader,
                          .grid = RF_GRID_IMAGES,
                          .local = v->column_lanes ? threads : rf_local_size(caps, 64),
                          .rows = (uint64_t)g.n,

@@ -6,29 +6,28 @@
 #include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
 
-enum { VECTOR = 8, MOST_ELEMENTS = 1 << 30, WANTED = 1024, LEAST_COLUMNS = 8 };
+enum { LANES = 8, VECTOR = 8, MOST_ELEMENTS = 1 << 30, WANTED = 1024, LEAST_COLUMNS = 8 };
 
 typedef rf_push_conv2d_depthwise_walk push;
 
-#define SHADERS(role)                                                                                                  \
-    {                                                                                                                  \
-        &rf_shader_conv2d_walk_##role##_texel8, &rf_shader_conv2d_walk_##role##_texel16                                \
-    }
-static const rf_shader *shader_of(rf_linear_role role, const rf_conv_geometry *g, const rf_device_caps *caps)
+static const rf_shader *shader_of(rf_linear_role role, const rf_conv_geometry *g)
 {
-    static const rf_shader *const shaders[3][2][2][2] = {
-        { { SHADERS(forward_3), SHADERS(forward_3_s2) }, { SHADERS(forward_5), SHADERS(forward_5_s2) } },
-        { { SHADERS(forward_3), SHADERS(data_3_s2) }, { SHADERS(forward_5), SHADERS(data_5_s2) } },
-        { { SHADERS(filter_3), SHADERS(filter_3_s2) }, { SHADERS(filter_5), SHADERS(filter_5_s2) } },
+#define SHADER(name) &rf_shader_conv2d_walk_##name##_texel8
+    static const rf_shader *const shaders[3][2][2] = {
+        { { SHADER(forward_3), SHADER(forward_3_s2) }, { SHADER(forward_5), SHADER(forward_5_s2) } },
+        { { SHADER(forward_3), SHADER(data_3_s2) }, { SHADER(forward_5), SHADER(data_5_s2) } },
+        { { SHADER(filter_3), SHADER(filter_3_s2) }, { SHADER(filter_5), SHADER(filter_5_s2) } },
     };
-    return shaders[role][g->kh == 5][g->sy == 2][caps->subgroup_size != 8];
+    return shaders[role][g->kh == 5][g->sy == 2];
 }
 
 static bool can_walk(const rf_conv_geometry *g, const rf_device_caps *caps)
 {
     if (g->cig != 1 || g->cog != 1 || g->cin % VECTOR) return false;
     if (g->kh != g->kw || (g->kh != 3 && g->kh != 5) || g->sy != g->sx || g->sy > 2) return false;
-    if (g->dy != 1 || g->dx != 1 || caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps)) return false;
+    if (g->dy != 1 || g->dx != 1 || caps->driver != RF_DRIVER_LAVAPIPE || caps->subgroup_size != LANES ||
+        !rf_flat_texels(caps))
+        return false;
     const uint64_t x = (uint64_t)(g->h * g->w * g->cin), y = (uint64_t)(g->oh * g->ow * g->cin), most = x > y ? x : y;
     return most / 4 <= caps->max_texel_elements && (uint64_t)g->n * most <= MOST_ELEMENTS;
 }
@@ -93,7 +92,7 @@ static bool make_job(const rf_op_call *call, const rf_device_caps *caps, rf_line
     p.strips = (int32_t)rf_div_up((uint64_t)turns, (uint64_t)p.columns);
     const uint64_t pixel = (uint64_t)g.cin * sizeof(float), threads = across * (uint64_t)p.strips;
     if (threads > INT32_MAX) return false;
-    *job = (rf_row_job){ .shader = shader_of(role, &g, caps),
+    *job = (rf_row_job){ .shader = shader_of(role, &g),
                          .grid = RF_GRID_IMAGES,
                          .local = rf_local_size(caps, caps->subgroup_size),
                          .rows = (uint64_t)g.n,
@@ -175,7 +174,7 @@ rf_result rf_depthwise_walk_filter_plan(const rf_op_call *call, const rf_device_
     p.units = (int32_t)f.units;
     p.bias_tap = call->n_out > 1;
     const rf_binding partial = rf_linear_workspace(plan, caps, (uint64_t)f.parts * f.floats * sizeof(float));
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(RF_ROLE_FILTER, &g, caps), filter_loops(&f, &g));
+    rf_dispatch *d = rf_kernel_plan_add(plan, shader_of(RF_ROLE_FILTER, &g), filter_loops(&f, &g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_dispatch_spec(d, rf_local_size(caps, caps->subgroup_size));
     rf_dispatch_spec(d, g.oh % tile_of(&g) != 0);

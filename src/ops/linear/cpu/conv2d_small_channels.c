@@ -14,7 +14,7 @@ double rf_small_channels_lanes_score(const rf_op_call *call, const rf_device_cap
     if (rf_call_is_narrow(call)) return RF_SCORE_NONE;
     if (!rf_small_channels_job(call, caps, kernel, &job, &waste) || rf_row_job_score(&job, caps) == RF_SCORE_NONE)
         return RF_SCORE_NONE;
-    return rf_score_of_time(rf_cpu_small_channels_seconds(caps, rf_small_channels_lanes(caps), kernel->column_lanes,
+    return rf_score_of_time(rf_cpu_small_channels_seconds(caps, kernel->column_lanes,
                                                           call->op->cost(call).flops * waste,
                                                           (double)rf_div_up(job.rows, rf_row_job_chunk(&job, caps))));
 }
@@ -35,12 +35,12 @@ static bool filter_push_make(const rf_op_call *call, const rf_device_caps *caps,
                              rf_push_conv2d_small_channels_filter *p, int64_t *parts)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
-    const int64_t lanes = rf_small_channels_lanes(caps);
-    if (g.groups > 1 || g.cin > RF_SMALL_CHANNELS || lanes == 0 || !caps->full_subgroups || !caps->subgroup_shuffle ||
-        !texels_fit(call, caps))
+    if (g.groups > 1 || g.cin > RF_SMALL_CHANNELS || caps->subgroup_size != RF_SMALL_CHANNELS_LANES ||
+        !caps->full_subgroups || !caps->subgroup_shuffle || !texels_fit(call, caps))
         return false;
     const int64_t over = v->pooled ? 0 : 1, line = (g.ow + over) / 2, lines = (g.oh + over) / 2;
-    const int64_t windows = g.n * line * lines, abreast = lanes / v->column_lanes, summands = g.kh * g.kw * g.cin;
+    const int64_t windows = g.n * line * lines, abreast = RF_SMALL_CHANNELS_LANES / v->column_lanes,
+                  summands = g.kh * g.kw * g.cin;
     const uint64_t tap_units = rf_div_up((uint64_t)summands, TAPS);
     const uint64_t column_units = rf_div_up((uint64_t)g.cout, RF_SMALL_CHANNELS_AT_ONCE * v->column_lanes);
     if (windows > INT32_MAX / (2 * abreast)) return false;
@@ -88,9 +88,8 @@ double rf_small_channels_filter_score(const rf_op_call *call, const rf_device_ca
     rf_push_conv2d_small_channels_filter p;
     int64_t parts;
     if (!filter_push_make(call, caps, v, &p, &parts) || (uint64_t)parts + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
-    return rf_score_of_time(rf_cpu_small_channels_filter_seconds(caps, rf_small_channels_lanes(caps), v->column_lanes,
-                                                                 v->pooled, p.columns % RF_SMALL_CHANNELS_AT_ONCE == 0,
-                                                                 (double)p.total * p.split));
+    return rf_score_of_time(rf_cpu_small_channels_filter_seconds(
+        caps, v->column_lanes, v->pooled, p.columns % RF_SMALL_CHANNELS_AT_ONCE == 0, (double)p.total * p.split));
 }
 
 rf_result rf_small_channels_filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
@@ -104,10 +103,9 @@ rf_result rf_small_channels_filter_plan(const rf_op_call *call, const rf_device_
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: no convolution of few channels", call->op->name);
     const bool pooled = v->pooled;
     const rf_binding partial = rf_linear_workspace(plan, caps, (uint64_t)(parts * p.part_size) * sizeof(float));
-    rf_dispatch *d =
-        rf_kernel_plan_add(plan, rf_small_channels_shader(v, rf_small_channels_lanes(caps)), (uint64_t)p.split + 1);
+    rf_dispatch *d = rf_kernel_plan_add(plan, v->shader, (uint64_t)p.split + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, rf_small_channels_lanes(caps));
+    rf_dispatch_spec(d, RF_SMALL_CHANNELS_LANES);
     rf_dispatch_spec(d, rf_conv_reads_padding(&g));
     rf_dispatch_spec(d, g.cout % RF_SMALL_CHANNELS_AT_ONCE == 0);
     rf_dispatch_spec(d, pooled);

@@ -347,11 +347,6 @@ const rf_lanes_set rf_lanes8_texel = {
     .grad[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_abreast, 64, 16),
     .grad_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_s_abreast, 16, 16),
 };
-const rf_lanes_set rf_lanes8_storage = {
-    .lanes = 8,
-    .favourite = RF_DRIVER_OTHER,
-    SHADERS(lanes8_storage, 32, 32, TILE(lanes8_storage_grad_1, 32, 32)),
-};
 const rf_lanes_set rf_lanes4_storage = {
     .lanes = 4,
     .favourite = RF_DRIVER_OTHER,
@@ -367,14 +362,4 @@ const rf_lanes_set rf_lanes4_quad = {
     .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 32), TILE(lanes4_storage_gather_t_1, 16, 16) },
     .gather_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_gather_s, 16, 32),
     .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),
-};
-const rf_lanes_set rf_lanes16_texel = {
-    .lanes = 16,
-    .texel = true,
-    .shuffle = true,
-    .favourite = RF_DRIVER_LAVAPIPE,
-    SHADERS(lanes16_texel, 64, 64, TILE(lanes16_texel_grad_halves, 32, 64)),
-    .gather[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_abreast, 64, 32),
-    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes16_texel_gather_t_abreast, 64, 32),
-    .grad[RF_LANES_ABREAST] = TILE(lanes16_texel_grad_abreast, 64, 32),
 };

@@ -5,7 +5,7 @@
 #include "ops/linear/cpu/model.h"
 #include "rf_shaders.h"
 
-enum { SIDE = 4 }; /* rows and columns of an invocation, summands of a turn */
+enum { SIDE = 4, LANES = 8 }; /* rows and columns of an invocation, summands of a turn; lanes of a subgroup */
 
 /* Which operand's lines lie along the lanes, and how a product is shared out then. */
 typedef struct small_form {
@@ -13,21 +13,21 @@ typedef struct small_form {
     uint64_t own_blocks, workgroups; /* 0: cannot be */
 } small_form;
 
-static small_form form_for(const rf_matmul_geometry *g, const rf_device_caps *caps, bool own_is_b)
+static small_form form_for(const rf_matmul_geometry *g, bool own_is_b)
 {
     const int64_t own = own_is_b ? g->n : g->m, other = own_is_b ? g->m : g->n;
     small_form f = { .own_is_b = own_is_b, .across = own_is_b ? !g->tb : g->ta };
     /* Sums of b's lines come from the operand that is not in the lanes. */
     if ((f.across && own % SIDE != 0) || (own_is_b && g->bias_gradient)) return f;
-    f.own_blocks = rf_div_up((uint64_t)own, (uint64_t)SIDE * caps->subgroup_size);
+    f.own_blocks = rf_div_up((uint64_t)own, (uint64_t)SIDE * LANES);
     f.workgroups = f.own_blocks * rf_div_up((uint64_t)other, SIDE);
     return f;
 }
 
 /* The form of fewer workgroups. */
-static small_form form_of(const rf_matmul_geometry *g, const rf_device_caps *caps)
+static small_form form_of(const rf_matmul_geometry *g)
 {
-    const small_form a = form_for(g, caps, false), b = form_for(g, caps, true);
+    const small_form a = form_for(g, false), b = form_for(g, true);
     if (a.workgroups == 0 || b.workgroups == 0) return a.workgroups == 0 ? b : a;
     return b.workgroups < a.workgroups ? b : a;
 }
@@ -37,8 +37,9 @@ static bool small_fits(const rf_matmul_geometry *g, const rf_op_call *call, cons
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only >> i & 1) && (uint64_t)rf_shape_count(call->in[i].shape) > caps->max_texel_elements)
             return false;
-    if (g->batch != 1 || !rf_flat_texels(caps) || !rf_fits_storage(call, caps)) return false;
-    const small_form f = form_of(g, caps);
+    if (g->batch != 1 || caps->subgroup_size != LANES || !rf_flat_texels(caps) || !rf_fits_storage(call, caps))
+        return false;
+    const small_form f = form_of(g);
     return f.workgroups > 0 && f.workgroups <= INT32_MAX && (uint64_t)g->k / SIDE + 1 < rf_loop_limit(caps);
 }
 
@@ -53,16 +54,15 @@ double rf_matmul_small_score(const rf_op_call *call, const rf_device_caps *caps,
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
     if (!small_fits(&g, call, caps)) return RF_SCORE_NONE;
-    const double turns = (double)form_of(&g, caps).workgroups * (double)rf_div_up((uint64_t)g.k, SIDE);
+    const double turns = (double)form_of(&g).workgroups * (double)rf_div_up((uint64_t)g.k, SIDE);
     return rf_score_of_time(rf_cpu_small_seconds(caps, turns, rf_matmul_is_small(call, caps)));
 }
 
 rf_result rf_matmul_small_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                                rf_kernel_plan *plan)
 {
-    static const rf_shader *const shaders[] = { &rf_shader_matmul_small_lanes8, &rf_shader_matmul_small_lanes16 };
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const small_form f = form_of(&g, caps);
+    const small_form f = form_of(&g);
     const bool wide = g.n % SIDE == 0, has_extra = g.bias || g.relu_mask;
     const int32_t b_line = (int32_t)(g.tb ? g.k : 1), b_k = (int32_t)(g.tb ? 1 : g.n);
     const int32_t a_line = (int32_t)(g.ta ? 1 : g.k), a_k = (int32_t)(g.ta ? g.m : 1);
@@ -76,11 +76,10 @@ rf_result rf_matmul_small_plan(const rf_op_call *call, const rf_device_caps *cap
                                         .rows = (int32_t)g.m,
                                         .columns = (int32_t)g.n,
                                         .has_sums = g.bias_gradient };
-    rf_dispatch *d = rf_kernel_plan_add(plan, shaders[caps->subgroup_size != 8], rf_div_up((uint64_t)g.k, SIDE));
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_small_lanes8, rf_div_up((uint64_t)g.k, SIDE));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const uint32_t constants[] = {
-        caps->subgroup_size, g.activation, g.relu_mask ? 2 : g.bias, f.across, g.k % SIDE != 0, f.own_is_b, wide
-    };
+    const uint32_t constants[] = { LANES,      g.activation, g.relu_mask ? 2 : g.bias, f.across, g.k % SIDE != 0,
+                                   f.own_is_b, wide };
     for (uint32_t i = 0; i < RF_LENGTH(constants); i++) rf_dispatch_spec(d, constants[i]);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_bind(d, RF_BIND_INPUT, f.own_is_b, RF_VIEW_TEXEL_RGBA32F, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times were measured with lavapipe, or with SwiftShader where a line names it, on the two cores that docs/benchmarks.md
- * is about; those of loops beside other work.
+ * Times were measured with lavapipe, or with SwiftShader where a line names it, on the two cores that
+ * docs/benchmarks.md is about; those of loops beside other work.
  */
 #include "ops/linear/cpu/model.h"
 
@@ -25,9 +25,8 @@ const rf_lanes_tile *rf_lanes_choose(const rf_lanes_set *set, const rf_lanes_til
     const bool transposed = tiles == set->gather_transposed;
     const double slowness[RF_LANES_SHAPES] = { [RF_LANES_WIDE] = 1,
                                                [RF_LANES_NARROW] = NARROW_SLOWNESS,
-                                               [RF_LANES_ABREAST] = transposed && set->lanes == 8
-                                                                        ? ABREAST_TRANSPOSED_SLOWNESS
-                                                                        : ABREAST_SLOWNESS,
+                                               [RF_LANES_ABREAST] =
+                                                   transposed ? ABREAST_TRANSPOSED_SLOWNESS : ABREAST_SLOWNESS,
                                                [RF_LANES_TALL] = transposed ? TALL_TRANSPOSED_SLOWNESS : TALL_SLOWNESS,
                                                [RF_LANES_SLIM] = SLIM_SLOWNESS };
     const rf_lanes_tile *best = NULL;
@@ -228,14 +227,12 @@ double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
 #define FEW_LANES_FLOPS 65e9 /* with two lanes along columns */
 #define FEW_WIDE_FLOPS 75e9  /* with four */
 #define FEW_OTHER_FLOPS 4e9  /* on other drivers */
-#define FEW_16_SPEED 0.6     /* of subgroups of 16 lanes */
 /* A turn of gradients by the kernel: loads take as long as products. More lanes along columns share them better. */
 #define FILTER_TURN 0.27e-6
 #define FILTER_POOLED_TURN 0.2e-6
 #define FILTER_PART_COLUMNS 1.4
 #define FILTER_TWO_LANES 1.1
 #define FILTER_OTHER_DRIVERS 10.0
-#define FILTER_16_LANES 3.0 /* twice as many windows in each */
 #define FILTER_START 6e-5
 #define DATA_FOURS_FLOPS 5e10
 #define DATA_FLOPS 2e10
@@ -243,24 +240,21 @@ double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
 #define SMALL_K_OTHER_FLOPS 2e9
 #define WALK_FLOPS 2e10
 
-double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t lanes, uint32_t column_lanes, double flops,
-                                     double dispatches)
+double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t column_lanes, double flops, double dispatches)
 {
-    double rate = caps->driver != RF_DRIVER_LAVAPIPE ? FEW_OTHER_FLOPS
-                  : column_lanes == 4                ? FEW_WIDE_FLOPS
-                                                     : FEW_LANES_FLOPS;
-    if (lanes == 16) rate *= FEW_16_SPEED;
+    const double rate = caps->driver != RF_DRIVER_LAVAPIPE ? FEW_OTHER_FLOPS
+                        : column_lanes == 4                ? FEW_WIDE_FLOPS
+                                                           : FEW_LANES_FLOPS;
     return flops / rate + DISPATCH * dispatches;
 }
 
-double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t lanes, uint32_t column_lanes,
-                                            bool pooled, bool whole_columns, double turns)
+double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t column_lanes, bool pooled,
+                                            bool whole_columns, double turns)
 {
     double turn = pooled ? FILTER_POOLED_TURN : FILTER_TURN;
     if (!whole_columns) turn *= FILTER_PART_COLUMNS;
     if (column_lanes == 2) turn *= FILTER_TWO_LANES;
     if (caps->driver != RF_DRIVER_LAVAPIPE) turn *= FILTER_OTHER_DRIVERS;
-    if (lanes == 16) turn *= FILTER_16_LANES;
     return turns * turn + FILTER_START;
 }
 

@@ -84,11 +84,11 @@ double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
 
 /* ---- convolutions of few channels or summands, and by channel ---- */
 
-/* `flops` with padding; lanes of a subgroup, and how many of them lie along columns. */
-double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t lanes, uint32_t column_lanes, double flops,
+/* `flops` with padding; how many lanes of a subgroup lie along columns. */
+double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t column_lanes, double flops,
                                      double dispatches);
-double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t lanes, uint32_t column_lanes,
-                                            bool pooled, bool whole_columns, double turns);
+double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t column_lanes, bool pooled,
+                                            bool whole_columns, double turns);
 double rf_cpu_small_channels_data_seconds(double flops, bool fours, double dispatches);
 double rf_cpu_small_k_seconds(const rf_device_caps *caps, double flops);
 double rf_cpu_depthwise_walk_seconds(double flops, double dispatches);
