@@ -3,22 +3,6 @@
 
 #include "rf_shaders.h"
 
-void rf_box_whole(const rf_shape *tensor, rf_box_range out[RF_MAX_RANK])
-{
-    for (int32_t d = 0; d < tensor->rank; d++) out[d] = (rf_box_range){ 0, 1, tensor->dim[d] };
-}
-
-int64_t rf_box_place(const rf_shape *tensor, const rf_box_range *ranges, int64_t e)
-{
-    int64_t at = 0, stride = 1;
-    for (int32_t d = tensor->rank - 1; d >= 0; d--) {
-        at += (ranges[d].begin + e % ranges[d].count * ranges[d].step) * stride;
-        e /= ranges[d].count;
-        stride *= tensor->dim[d];
-    }
-    return at;
-}
-
 /* ---- layout ---- */
 
 rf_box_layout rf_box_layout_of(const rf_box_copy *copy)
