@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Philox4x32-10, a counter-based random generator: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
- * 2011. The same function exists in shaders/pointwise/common/philox.glsl; a test holds them together and against published
- * vectors. */
+ * 2011. The same function exists in shaders/pointwise/common/philox.glsl; a test holds them together and against
+ * published vectors. */
 #ifndef RF_BASE_PHILOX_H
 #define RF_BASE_PHILOX_H
 

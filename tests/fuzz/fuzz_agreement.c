@@ -37,7 +37,8 @@ static void offers(const rf_world *w, bool local, const uint8_t *data, size_t si
         promise_message();
     } else {
         double total = 0;
-        PROMISE(s.store.alignment >= 64 && (s.store.alignment & (s.store.alignment - 1)) == 0 && s.store.alignment <= 1u << 20);
+        PROMISE(s.store.alignment >= 64 && (s.store.alignment & (s.store.alignment - 1)) == 0 &&
+                s.store.alignment <= 1u << 20);
         PROMISE(s.store.max_segment >= s.store.alignment && s.store.max_segment % s.store.alignment == 0);
         for (int r = 0; r < WORKERS; r++) {
             total += s.members.shares ? s.members.shares[r] : 1;

@@ -165,8 +165,7 @@ static rf_result finish_walks(rf_lanes_plan *p, const walk_plan *s, rf_dispatch 
 static rf_result plan_walks(rf_lanes_plan *p)
 {
     walk_plan s;
-    if (!divide_walks(p->call, p->caps, &s))
-        return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
+    if (!divide_walks(p->call, p->caps, &s)) return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", p->call->op->name);
     const rf_conv_geometry *g = &s.g;
     rf_binding x = rf_linear_input(p->call, 0), dy = rf_linear_input(p->call, 1);
     RF_TRY(rf_lanes_pad_rows(p, &x, g->n * g->h * g->w, g->cin));

@@ -17,11 +17,43 @@ static uint64_t row_walks(const rf_scan *scan)
     return scan->element_words ? 2 : 1;
 }
 
-/* Bytes of workspace of a row. */
-static uint64_t kept_bytes(const rf_op_call *call, const rf_scan *scan, rf_scan_cut cut)
+/* Bytes of a row's totals. Where more is kept their rows begin where descriptors may: no device asks for more. */
+enum { MOST_ALIGNMENT = 256 };
+static uint64_t totals_row(const rf_scan *scan, rf_scan_cut cut)
 {
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    return (cut.blocks * scan->total_words + columns * scan->element_words) * sizeof(uint32_t);
+    const uint64_t bytes = cut.blocks * scan->total_words * sizeof(uint32_t);
+    return scan->element_words == 0 ? bytes : rf_align_up(bytes, MOST_ALIGNMENT);
+}
+
+/* Where the workspace has a list of what is kept, a word of each element of all rows; of the number behind the last
+ * one, its size. Totals of blocks come first. */
+static uint64_t list_at(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, rf_scan_cut cut,
+                        uint32_t list)
+{
+    const uint64_t rows = rf_desc_rows(&call->in[0]);
+    return rows * totals_row(scan, cut) +
+           list * rf_align_up(rows * rf_desc_columns(&call->in[0]) * sizeof(uint32_t), caps->buffer_alignment);
+}
+
+static uint64_t workspace_size(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, rf_scan_cut cut)
+{
+    return list_at(call, caps, scan, cut, scan->element_words);
+}
+
+static void add_totals(const rf_scan *scan, rf_scan_cut cut, bool write, rf_row_job *job)
+{
+    rf_row_job_tensor(job, RF_BIND_WORKSPACE, 0, totals_row(scan, cut));
+    job->tensors[job->n_tensors - 1].write = write;
+}
+
+/* Each list is a binding of its own, so that a row of it is no longer than one of the tensors. */
+static void add_lists(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, rf_scan_cut cut,
+                      rf_row_job *job)
+{
+    for (uint32_t i = 0; i < scan->element_words; i++) {
+        rf_row_job_tensor(job, RF_BIND_WORKSPACE, 0, rf_desc_columns(&call->in[0]) * sizeof(uint32_t));
+        job->tensors[job->n_tensors - 1].base = list_at(call, caps, scan, cut, i);
+    }
 }
 
 rf_row_job rf_scan_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, const rf_shader *shader,
@@ -58,7 +90,8 @@ static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps, co
     const rf_scan_cut cut = { 1, fours ? rf_align_up(columns, 4) : columns };
     rf_row_job job = rf_scan_job(call, caps, scan, scan->row, fours ? fours->row : NULL, cut);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
-    if (scan->element_words) rf_row_job_tensor(&job, RF_BIND_WORKSPACE, 0, kept_bytes(call, scan, cut));
+    if (scan->element_words) add_totals(scan, cut, false, &job);
+    add_lists(call, caps, scan, cut, &job);
     if (fours) rf_scan_add_tail(call, &job);
     return job;
 }
@@ -80,7 +113,7 @@ rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, c
     const rf_scan_kernel *kernel = data;
     const rf_scan scan = kernel->scan(call);
     const rf_row_job job = row_job(call, caps, &scan, kernel->fours);
-    if (scan.element_words) plan->workspace = job.rows * kept_bytes(call, &scan, (rf_scan_cut){ .blocks = 1 });
+    if (scan.element_words) plan->workspace = workspace_size(call, caps, &scan, (rf_scan_cut){ .blocks = 1 });
     return rf_row_job_plan(&job, caps, plan);
 }
 
@@ -104,13 +137,12 @@ static rf_scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *cap
 static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
                          const rf_scan_fours *fours, rf_scan_cut cut, rf_row_job *totals, rf_row_job *rest)
 {
-    const uint64_t bytes = kept_bytes(call, scan, cut);
     *totals = rf_scan_job(call, caps, scan, scan->totals, fours ? fours->totals : NULL, cut);
-    rf_row_job_tensor(totals, RF_BIND_WORKSPACE, 0, bytes);
+    add_totals(scan, cut, true, totals);
     *rest = rf_scan_job(call, caps, scan, scan->blocked, fours ? fours->blocked : NULL, cut);
     rf_row_job_tensor(rest, RF_BIND_OUTPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
-    rf_row_job_tensor(rest, RF_BIND_WORKSPACE, 0, bytes);
-    rest->tensors[rest->n_tensors - 1].write = scan->element_words > 0;
+    add_totals(scan, cut, false, rest);
+    add_lists(call, caps, scan, cut, rest);
     rest->loops += cut.blocks + 1; /* totals before the block */
     if (fours) rf_scan_add_tail(call, totals), rf_scan_add_tail(call, rest);
 }
@@ -141,7 +173,7 @@ rf_result rf_scan_blocked_plan(const rf_op_call *call, const rf_device_caps *cap
     const rf_scan_cut cut = blocked_cut(call, caps, &scan, kernel->fours);
     rf_row_job totals, rest;
     blocked_jobs(call, caps, &scan, kernel->fours, cut, &totals, &rest);
-    plan->workspace = totals.rows * kept_bytes(call, &scan, cut);
+    plan->workspace = workspace_size(call, caps, &scan, cut);
     RF_TRY(rf_row_job_plan(&totals, caps, plan));
     return rf_row_job_plan(&rest, caps, plan);
 }

@@ -10,7 +10,7 @@
 typedef struct rf_scan {
     const rf_shader *row, *totals, *blocked;
     uint32_t total_words;   /* of four bytes: what is left of a block */
-    uint32_t element_words; /* what the last dispatch keeps of each element, behind the totals, to walk rows twice */
+    uint32_t element_words; /* what the last dispatch keeps of each element to walk rows twice */
     uint32_t exclusive, reverse;
 } rf_scan;
 /* A scan's shaders for four columns at a time, for subgroups of 8 and of 16. */
