@@ -320,8 +320,6 @@ struct rf_op {
     void (*retain)(const rf_op *op);
     void (*release)(const rf_op *op);
     const rf_kernel_list *families[RF_NUM_FAMILIES]; /* NULL: none. rf_op_kernel() numbers the kernels of all */
-    const rf_kernel *const *kernels;                 /* further ones, which come first */
-    uint32_t num_kernels;
 };
 /* The op's kernels are numbered in the order of the families. Among those with the same score the first one runs. */
 uint32_t rf_op_num_kernels(const rf_op *op);

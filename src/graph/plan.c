@@ -9,15 +9,13 @@
 
 uint32_t rf_op_num_kernels(const rf_op *op)
 {
-    uint32_t count = op->num_kernels;
+    uint32_t count = 0;
     for (uint32_t f = 0; f < RF_NUM_FAMILIES; f++) count += op->families[f] ? op->families[f]->count : 0;
     return count;
 }
 
 const rf_kernel *rf_op_kernel(const rf_op *op, uint32_t i)
 {
-    if (i < op->num_kernels) return op->kernels[i];
-    i -= op->num_kernels;
     for (uint32_t f = 0; f < RF_NUM_FAMILIES; f++) {
         const uint32_t count = op->families[f] ? op->families[f]->count : 0;
         if (i < count) return &op->families[f]->rows[i];

@@ -203,30 +203,26 @@ static double given(const rf_op_call *call, const rf_device_caps *caps, const vo
 }
 
 static const double least = 1, usual = 2, none = 0;
-static const rf_kernel kernel_lower = { "lower", given, plan_axpy, &least },
-                       kernel_axpy = { "axpy", given, plan_axpy, &usual },
-                       kernel_never = { "never", given, plan_axpy, &none },
-                       kernel_update = { "update", given, plan_update, &usual },
-                       kernel_columns = { "columns", given, plan_columns, &usual },
-                       kernel_forgetful = { "forgetful", given, plan_forgetful, &usual },
-                       kernel_scribble = { "scribble", given, plan_scribble, &usual },
-                       kernel_fan = { "fan", given, plan_fan, &usual };
-static const rf_kernel *const kernels_axpy[] = { &kernel_lower, &kernel_axpy, &kernel_never };
-static const rf_kernel *const kernels_never[] = { &kernel_never };
-static const rf_kernel *const kernels_update[] = { &kernel_update };
-static const rf_kernel *const kernels_columns[] = { &kernel_columns };
-static const rf_kernel *const kernels_forgetful[] = { &kernel_forgetful };
-static const rf_kernel *const kernels_scribble[] = { &kernel_scribble };
-static const rf_kernel *const kernels_fan[] = { &kernel_fan };
+#define KERNELS(list, ...)                                                                                             \
+    static const rf_kernel list##_rows[] = { __VA_ARGS__ };                                                            \
+    static const rf_kernel_list list = { list##_rows, sizeof(list##_rows) / sizeof(list##_rows[0]) }
+KERNELS(kernels_axpy, { "lower", given, plan_axpy, &least }, { "axpy", given, plan_axpy, &usual },
+        { "never", given, plan_axpy, &none });
+KERNELS(kernels_never, { "never", given, plan_axpy, &none });
+KERNELS(kernels_update, { "update", given, plan_update, &usual });
+KERNELS(kernels_columns, { "columns", given, plan_columns, &usual });
+KERNELS(kernels_forgetful, { "forgetful", given, plan_forgetful, &usual });
+KERNELS(kernels_scribble, { "scribble", given, plan_scribble, &usual });
+KERNELS(kernels_fan, { "fan", given, plan_fan, &usual });
 
-#define AXPY_LIKE(text, list, number)                                                                                  \
+#define AXPY_LIKE(text, list)                                                                                          \
     .name = text, .attr_size = sizeof(test_attr), .min_in = 2, .max_in = 2, .n_out = 1, .infer = infer_same,           \
-    .reference = reference_axpy, .cost = cost, .kernels = list, .num_kernels = number
+    .reference = reference_axpy, .cost = cost, .families = { &list }
 
-const rf_op op_axpy = { AXPY_LIKE("axpy", kernels_axpy, 3), .flags = RF_OP_INPLACE };
-const rf_op op_forgetful = { AXPY_LIKE("forgetful", kernels_forgetful, 1) };
-const rf_op op_scribble = { AXPY_LIKE("scribble", kernels_scribble, 1) };
-const rf_op op_nowhere = { AXPY_LIKE("nowhere", kernels_never, 1) };
+const rf_op op_axpy = { AXPY_LIKE("axpy", kernels_axpy), .flags = RF_OP_INPLACE };
+const rf_op op_forgetful = { AXPY_LIKE("forgetful", kernels_forgetful) };
+const rf_op op_scribble = { AXPY_LIKE("scribble", kernels_scribble) };
+const rf_op op_nowhere = { AXPY_LIKE("nowhere", kernels_never) };
 const rf_op op_update = { .name = "update",
                           .attr_size = sizeof(test_attr),
                           .min_in = 2,
@@ -235,8 +231,7 @@ const rf_op op_update = { .name = "update",
                           .infer = infer_none,
                           .reference = reference_update,
                           .cost = cost,
-                          .kernels = kernels_update,
-                          .num_kernels = 1 };
+                          .families = { &kernels_update } };
 const rf_op op_column_sums = { .name = "column_sums",
                                .attr_size = sizeof(test_attr),
                                .min_in = 1,
@@ -245,8 +240,7 @@ const rf_op op_column_sums = { .name = "column_sums",
                                .infer = infer_columns,
                                .reference = reference_columns,
                                .cost = cost,
-                               .kernels = kernels_columns,
-                               .num_kernels = 1 };
+                               .families = { &kernels_columns } };
 const rf_op op_fan = { .name = "fan",
                        .attr_size = sizeof(test_attr),
                        .min_in = 1,
@@ -255,8 +249,7 @@ const rf_op op_fan = { .name = "fan",
                        .infer = infer_fan,
                        .reference = reference_fan,
                        .cost = cost,
-                       .kernels = kernels_fan,
-                       .num_kernels = 1 };
+                       .families = { &kernels_fan } };
 const rf_op op_flat = { .name = "flat",
                         .attr_size = sizeof(test_attr),
                         .min_in = 1,
