@@ -9,9 +9,6 @@ import sys
 
 COLUMNS = 100
 GLSL = {".comp", ".glsl", ".frag", ".vert"}
-# Folders that are still to be brought to this.
-EXEMPT = ("src/ops/linear/", "src/replica/", "shaders/linear/", "shaders/coop/", "tests/replica/",
-          "tools/bench/")
 FOLDERS = ("examples", "include", "shaders", "src", "tests", "tools", "transport")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*", re.S)
 STARTS = re.compile(r"(?:\A[*!\s]*|[.!?]\s+)(What|Of)\b")
@@ -53,8 +50,6 @@ def main():
     wrong, checked = [], 0
     for path, kind in files(root):
         name = str(path.relative_to(root))
-        if name.startswith(EXEMPT):
-            continue
         checked += 1
         text = path.read_text()
         found = [] if kind == "c" else list(long_lines(text))
