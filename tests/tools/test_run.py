@@ -233,8 +233,9 @@ class Local(Case):
             self.skipTest("no mount namespace of its own (unshare --mount)")
         place = tempfile.mkdtemp(dir="/var/tmp")
         self.addCleanup(os.rmdir, place)
+        locked = 'mount --bind /tmp /tmp && mount -o remount,bind,ro /tmp && exec "$@"'
         words = [
-            "unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && exec "$@"', "sh",
+            "unshare", "--mount", "sh", "-c", locked, "sh",
             *command("--no-prefix", "--", "sh", "-c", script)
         ]
         without = {k: v for k, v in ENV.items() if k not in ("TMPDIR", "XDG_RUNTIME_DIR")}
