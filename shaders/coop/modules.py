@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The block kernels on cooperative matrices, as SPIR-V that is kept beside its sources.
 
-Compilers of 2023 do not know the extension, so a newer one makes these modules and the build embeds them as they are. modules.txt says
-which compiler that was, and what each module was made of: whoever changes a source has to make them anew (`./dev fleet --modules`).
+Compilers of 2023 do not know the extension, so a newer one makes these modules and the build embeds
+them as they are. modules.txt says which compiler that was, and what each module was made of:
+whoever changes a source has to make them anew (`./dev fleet --modules`).
 
 modules.py check
-    fails where a module is older than its sources, or is not the one that was made of them; needs no compiler
+    fails where a module is older than its sources, or is not the one that was made of them;
+    needs no compiler
 modules.py make --glslang PATH --opt PATH --val PATH
     makes them anew"""
 import argparse
@@ -62,7 +64,8 @@ def read_list():
 
 
 def run(command):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise SystemExit("%s\n%s" % (" ".join(map(str, command)), done.stdout))
     return done.stdout
@@ -70,13 +73,15 @@ def run(command):
 
 def version_of(glslang, opt):
     """Words that differ where results may."""
-    return "%s, %s" % (run([*glslang, "--version"]).splitlines()[0].strip(), run([*opt, "--version"]).split()[1])
+    return "%s, %s" % (run([*glslang, "--version"]).splitlines()[0].strip(),
+                       run([*opt, "--version"]).split()[1])
 
 
 def compile_module(name, source, defines, glslang, opt, val):
     with tempfile.TemporaryDirectory() as folder:
         raw, made = pathlib.Path(folder) / "raw.spv", pathlib.Path(folder) / "made.spv"
-        run([*glslang, "-V", "--target-env", compile_shaders.TARGET, "-I%s" % SHADERS, *["-D" + d for d in defines], "-o", raw, SHADERS / source])
+        run([*glslang, "-V", "--target-env", compile_shaders.TARGET, "-I%s" % SHADERS,
+             *["-D" + d for d in defines], "-o", raw, SHADERS / source])
         run([*opt, *compile_shaders.OPTIONS, "--strip-debug", raw, "-o", made])
         run([*val, "--target-env", compile_shaders.TARGET, made])
         return made.read_bytes()
@@ -98,8 +103,10 @@ def compare(glslang, opt, val):
     compiler, here = read_list()[0], version_of(glslang, opt)
     if compiler != here:
         return [], "the modules were made by %s, and here is %s" % (compiler, here)
-    return ["shaders/coop/%s.spv is not what its sources make" % name for name, source, defines in MODULES
-            if compile_module(name, source, defines, glslang, opt, val) != (PLACE / (name + ".spv")).read_bytes()], None
+    return ["shaders/coop/%s.spv is not what its sources make" % name
+            for name, source, defines in MODULES
+            if compile_module(name, source, defines, glslang, opt, val) !=
+            (PLACE / (name + ".spv")).read_bytes()], None
 
 
 def check():
@@ -109,15 +116,19 @@ def check():
         of_sources, of_module = entries.pop(name, (None, None))
         path = PLACE / (name + ".spv")
         if of_sources != digest:
-            problems.append("shaders/coop/%s.spv is older than its sources: make it anew with ./dev fleet --modules" % name)
+            problems.append("shaders/coop/%s.spv is older than its sources: make it anew with "
+                            "./dev fleet --modules" % name)
         elif not path.exists() or digest_module(path.read_bytes()) != of_module:
-            problems.append("shaders/coop/%s.spv is not the module that modules.txt tells of" % name)
-    unknown = sorted(set(entries) | {p.stem for p in PLACE.glob("*.spv")} - {name for name, _, _ in MODULES})
+            problems.append("shaders/coop/%s.spv is not the module that modules.txt tells of" %
+                            name)
+    unknown = sorted(set(entries) | {p.stem for p in PLACE.glob("*.spv")} -
+                     {name for name, _, _ in MODULES})
     return problems + ["shaders/coop: nobody makes %s" % name for name in unknown]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("check", "make"))
     for tool in ("glslang", "opt", "val"):
         parser.add_argument("--" + tool)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers tell each other, as bytes of these structs in the layout of their common architecture (libraries of
- * another one are refused when the data connections are made), and how it is read. A worker of the job is trusted to
- * describe itself truthfully, but its message may be malformed: whatever the bytes are, these functions refuse them or
- * return numbers that are safe to compute with. They communicate nothing themselves.
+ * Messages between workers, as bytes of these structs, and how they are read. The layout is that of the workers' common
+ * architecture: libraries of another one are refused when the data connections are made. A worker of the job is trusted
+ * to describe itself truthfully, but its message may be malformed. Whatever the bytes are, these functions refuse them
+ * or return numbers that are safe to compute with. They communicate nothing themselves.
  */
 #ifndef RF_REPLICA_AGREE_H
 #define RF_REPLICA_AGREE_H

@@ -308,8 +308,8 @@ rf_result rf_state_copy_begin(rf_state_copy *copy);
 rf_result rf_state_copy_run(rf_state_copy *copy);
 
 /*
- * What a step computes from gradients that are summed over all replicas, and updates with. Its STATE values are, by
- * slot, reduced gradients (sums over accumulation_steps where gradients are accumulated) and variables.
+ * A step's computation on gradients that are summed over all replicas; the step updates with the results. Its STATE
+ * values are, by slot, reduced gradients (sums over accumulation_steps where gradients are accumulated) and variables.
  */
 typedef struct rf_transform_state {
     rf_variable *variable; /* borrowed: the signature has a reference */

@@ -20,7 +20,7 @@ typedef struct rf_world {
 /* Takes `comm` (NULL: this process alone). */
 rf_result rf_world_create(rf_comm *comm, rf_world *out);
 void rf_world_free(rf_world *world);
-/* To the other workers this one has ended in good order. What is collective fails from here on. */
+/* To the other workers this one has ended in good order. Collective calls fail from here on. */
 void rf_world_leave(rf_world *world);
 
 static inline uint32_t rf_world_rank_of(const rf_world *world, uint32_t replica)

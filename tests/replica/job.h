@@ -20,7 +20,7 @@
 
 enum { MAX_WORKERS = 4, MAX_STEPS = 1000, MAX_NUMBERS = 64 };
 
-/* What a worker says. */
+/* A worker's report to the test. */
 typedef struct report {
     rf_result result; /* of the body; what it left in the error record: */
     char message[1024];

@@ -5,7 +5,7 @@
 
 #include "job.h"
 
-/* What to train. */
+/* A training of a job: its model, steps and optimizer. */
 typedef struct training {
     uint32_t steps, batch; /* batch: global */
     bool cnn;              /* the CNN of the custom-loop example, else a small dense net with dropout */

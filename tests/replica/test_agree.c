@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is taken of what other workers say of themselves, and what is refused. */
+/* Messages of other workers about themselves: which are taken, and which are refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -14,8 +14,8 @@
 #define LVP "llvmpipe"
 #define SWS "SwiftShader"
 enum { STEPS = 5, IN = 36, HIDDEN = 17, CLASSES = 10, BATCH = 24, WEIGHTS = 5 };
-/* What the step assigns: a moving average over examples, one of weights, how often it ran, how many examples it had,
- * and the weights that it began with, twice. */
+/* The step assigns moving averages over examples and of weights, and counts its runs and examples. It keeps twice the
+ * bias that it began with. */
 enum { MEAN, EMA, RUNS, ROWS, BEFORE, AGAIN, STATES };
 
 typedef struct setup {
@@ -120,7 +120,7 @@ static uint64_t hash_of(const void *data, size_t size, uint64_t hash)
     return hash;
 }
 
-/* What does not depend on the devices. */
+/* Checks the states that do not depend on the devices. */
 static rf_result check_exact(worker *w, const rf_strategy *s, const net *n, uint32_t number, float runs,
                              const float *bias_before)
 {

@@ -170,7 +170,7 @@ static void the_largest(void **state)
     for (uint32_t r = 1; r < 3; r++) assert_true(got[r].hash == got[0].hash);
 }
 
-/* What is kept of gradients of one scale would be added to those of another. */
+/* Gradients that are kept at one scale would be added to those of another. */
 static rf_result scale_losses(worker *w)
 {
     rf_optimizer *optimizer = NULL;

@@ -25,7 +25,7 @@ static void stay_behind(const worker *w)
 }
 
 /* The last rank returns from its last collective call, destroys the strategy and ends, while the first has more to do.
- * What was created on the strategy is never destroyed, as in programs that leave it to the end of the process. */
+ * The variable is never destroyed, as in programs that leave it to the end of the process. */
 static rf_result leave_children(worker *w)
 {
     float values[NUM_VALUES];
@@ -51,7 +51,7 @@ static void children_remain(void **state)
     check_job(reports, 2);
 }
 
-/* What a worker has keeps its values when it has left. */
+/* A variable keeps its values when its worker has left. */
 static rf_result leave_first(worker *w)
 {
     float values[NUM_VALUES] = { 0 };

@@ -50,8 +50,8 @@ static rf_result train_and_time(worker *w)
     return net_hash(&n, &w->report->hash);
 }
 
-/* Steps per second, balanced, in relation to the even split. Of replicas that compute side by side at the same speed,
- * one then slowed down, (factor + 1) / 2 is all there is to win. */
+/* Steps per second, balanced, in relation to the even split. Replicas compute side by side at the same speed, then one
+ * is slowed down: (factor + 1) / 2 is all there is to win. */
 static double try_slow(job_params job, int factor)
 {
     static report even[MAX_WORKERS], balanced[MAX_WORKERS];

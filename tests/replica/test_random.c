@@ -146,7 +146,7 @@ static rf_tensor normal(rf_trace *t, rf_tensor x)
 {
     return rf_random_normal(t, x, 0);
 }
-/* What of x attends to itself is no matter of random numbers: only which weights are left is. */
+/* Queries of zeros make all weights equal: only the choice of the weights that are left is random. */
 static rf_tensor attention(rf_trace *t, rf_tensor x)
 {
     const rf_attention_params params = { .dropout = 0.5f };

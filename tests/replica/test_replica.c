@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What strategies, functions and variables promise: the tutorial's figures, traces and their reuse, late variables,
- * results, local state, seeds, lifetimes, and messages that name what is wrong. */
+/* The promises of strategies, functions and variables: the tutorial's figures, traces and their reuse, late variables,
+ * results, local state, seeds and lifetimes. Messages name what is wrong. */
 #include "../support/folder.h"
 #include "bench/measure/measure.h"
 #include "linear.h"
@@ -489,7 +489,7 @@ static void no_hyper(void *user, uint64_t iteration, double norm, uint32_t group
     values[0] = 0;
 }
 
-/* What is looked for in an empty cache and not found leaves no failure behind. */
+/* A search of an empty cache that finds nothing leaves no failure behind. */
 static void success_leaves_no_message(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 #define LVP "llvmpipe"
 enum { NUM_VARIABLES = 2 };
 
-/* What a worker trains with. */
+/* The optimizer's settings and the variables that a worker trains with. */
 typedef struct setup {
     rf_optimizer_params params;
     double later_rate;      /* set after the optimizer was created; 0: none */

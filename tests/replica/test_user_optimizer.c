@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a step computes from gradients before it applies them sees the gradients of the whole batch: any number of
- * replicas gives what one gives. */
+/* A step's computations on gradients before it applies them see those of the whole batch: any number of replicas gives
+ * what one gives. */
 #include <math.h>
 #include <stdio.h>
 
@@ -46,7 +46,7 @@ static rf_tensor global_norm(rf_trace *t, const rf_tensor *g)
                              rf_reduce_sum(t, rf_square(t, g[1]), NULL, 0, false)));
 }
 
-/* What the caller makes of gradients. */
+/* The caller's transform of gradients, as the setup says. */
 static void transform(rf_trace *t, const net *n, rf_tensor loss, const rf_tensor *variables, rf_tensor *g)
 {
     const rf_tensor norm = global_norm(t, g), norm_of_first = rf_reduce_sum(t, rf_square(t, g[0]), NULL, 0, false);
@@ -254,7 +254,7 @@ static void other_transforms(void **state)
     const job_params two = { .num_workers = 1, .devices = { LVP "," LVP } };
     check(two, &(setup){ .way = SIGN, .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 } });
     check(two, &(setup){ .way = DECAY, .optimizer = MOMENTUM });
-    /* Of an optimizer that clips what the step gives it. */
+    /* This optimizer clips what the step gives it. */
     check(two, &(setup){ .way = SIGN,
                          .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .global_clip_norm = 2 } });
 }
@@ -310,7 +310,7 @@ static rf_result refuse(worker *w)
         destroy(&n);
         rf_optimizer_destroy(&second);
     }
-    /* What a worker computes from its share's gradient alone would reach the servers. */
+    /* Results that a worker computes from its share's gradient alone would reach the servers. */
     GO(create(w->strategy, &clip, &n));
     rf_optimizer_destroy(&n.optimizer);
     GO(rf_optimizer_create_remote(w->strategy, &n.optimizer));

@@ -39,7 +39,7 @@ typedef struct allreduce_options {
     uint16_t port;
 } allreduce_options;
 
-/* What was measured, a column for each rank of this host. In a job there is one column, of the slowest rank. */
+/* Measured seconds, a column for each rank of this host. In a job there is one column, of the slowest rank. */
 typedef struct allreduce_results {
     uint32_t hosts, columns;
     char provider[64];
@@ -140,7 +140,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 /* ---- the report ---- */
 
-/* Of each round the slowest rank. */
+/* The slowest rank of each round. */
 static void slowest_ranks(const allreduce_results *results, const double rounds[ROUNDS][BENCH_MAX_RANKS],
                           double out[ROUNDS])
 {
@@ -301,7 +301,7 @@ static bool time_calls(allreduce_rank *k, int method, uint64_t count, uint32_t r
     return true;
 }
 
-/* What rank 0 finds. */
+/* Every rank takes the number that rank 0 finds. */
 static bool agree_on_repeats(allreduce_rank *k, double seconds, uint32_t *repeats)
 {
     const double fit = k->options->seconds / ROUNDS / seconds;

@@ -30,7 +30,7 @@ typedef struct attention_options {
     bool full;
 } attention_options;
 
-/* What a process measures: seconds of a forward pass, of one with its gradients, and its memory. */
+/* A process measures seconds of a forward pass, of one with its gradients, and its memory. */
 typedef struct attention_result {
     char device[256];
     double forward, training, peak_bytes;

@@ -20,7 +20,7 @@ typedef struct audit_options {
     rf_bench_choices_params choices;
 } audit_options;
 
-/* Of a terminal's line. */
+/* The state of a terminal's progress line. */
 typedef struct audit_progress {
     const char *network;
     uint32_t index, count;

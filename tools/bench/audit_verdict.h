@@ -14,7 +14,7 @@ enum { AUDIT_NETWORKS = 16, AUDIT_VARIANTS = 512 }; /* the most */
 typedef enum audit_verdict { AUDIT_UNUSED, AUDIT_GOES, AUDIT_STAYS, AUDIT_ONLY_ONE } audit_verdict;
 const char *audit_verdict_name(audit_verdict verdict);
 
-/* What one network has of a kernel. */
+/* The use that one network makes of a kernel. */
 typedef struct audit_use {
     uint32_t nodes;          /* 0: it does not use it */
     double seconds, without; /* of these nodes, with the kernel and with those that run in its place */

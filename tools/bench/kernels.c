@@ -259,7 +259,7 @@ static bool compare_row(const json_t *old, const json_t *new, table *rows)
     return ok;
 }
 
-/* What --compare names, read before time is spent. NULL after a message. */
+/* The file that --compare names is read before time is spent. NULL after a message. */
 static json_t *read_old(const char *path)
 {
     json_error_t error;

@@ -32,7 +32,7 @@ _Noreturn void bench_exit_child(int code);
 enum { BENCH_MOST_RANKS = 64 };
 bool bench_run_ranks(uint32_t count, int (*run)(void *user, uint32_t rank), void *user);
 
-/* Of an even count, the mean of the two in the middle. */
+/* The median of an even count is the mean of the two in the middle. */
 double bench_median(const double *values, uint32_t count);
 
 #endif

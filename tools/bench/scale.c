@@ -102,7 +102,8 @@ static void check_combination(const struct argp_state *state, const scale_option
     if (o->num_gradients > 1) argp_error(state, "--gradients: one size is measured with --workers");
 }
 
-/* What was not said was 0, or below where 0 can be said. The model and measurements have figures of their own. */
+/* Options that were not said are 0, or below where 0 can be said. The model and measurements have figures of their
+ * own. */
 static void set_default(double *value, bool said, double otherwise)
 {
     if (!said) *value = otherwise;

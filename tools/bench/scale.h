@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `ringfire-bench scale` share. */
+/* Options and functions that the parts of `ringfire-bench scale` share. */
 #ifndef RINGFIRE_BENCH_SCALE_H
 #define RINGFIRE_BENCH_SCALE_H
 

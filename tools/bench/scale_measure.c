@@ -19,7 +19,7 @@
 
 enum { PORT = 29400, MESSAGES = 60 }; /* the namespaces' own ports; the smallest all-reduces that are timed */
 
-/* Of one worker, in seconds a step. */
+/* One worker's figures, in seconds a step. */
 typedef struct scale_figures {
     double step, exchange, processor;
 } scale_figures;
@@ -202,7 +202,8 @@ static scale_figures figures_summarize(const scale_shared *shared, uint32_t work
     return all;
 }
 
-/* What the model makes of one worker's step, the bandwidth that was asked for and the latency that was measured. */
+/* The model predicts a step from one worker's step, the bandwidth that was asked for and the latency that was
+ * measured. */
 static scale_step predict_step(const scale_options *o, uint32_t workers, uint32_t buckets, double alone, double message)
 {
     scale_network network = o->network;

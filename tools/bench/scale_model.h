@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What communication between workers costs, in Hockney's model: a message of n bytes takes latency + n / bandwidth, and
+ * Costs of communication between workers, in Hockney's model. A message of n bytes takes latency + n / bandwidth, and
  * adding what came takes n / sum_rate. The schedules are those of transport/collective, whose rounds follow Thakur,
  * Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", Int. J. High Perform. Comput.
  * Appl. 19 (2005). Pure.
  *
- * What is assumed:
+ * The model assumes:
  *  - Links send and receive at the same time, each way with the whole bandwidth, and the network behind them carries
  *    everything that all of them send. Only the ring keeps to neighbours, so a real network hurts the others more.
  *  - Ranks of a host are numbered consecutively and share one link to the other hosts: where all of them send through
@@ -48,8 +48,8 @@ double scale_all_reduce(const scale_network *network, scale_schedule schedule, u
  * of ranks, SCALE_DOUBLING for none. */
 double scale_reduce_scatter(const scale_network *network, scale_schedule schedule, uint32_t ranks, double bytes);
 double scale_all_gather(const scale_network *network, scale_schedule schedule, uint32_t ranks, double bytes);
-/* What RF_COMM_AUTO selects, which knows how many ranks a host has but not the network: for an all-reduce, and for the
- * two halves. */
+/* The schedules that RF_COMM_AUTO selects for an all-reduce and for the two halves. It knows how many ranks a host has
+ * but not the network. */
 scale_schedule scale_select(uint32_t per_host, uint32_t ranks, double bytes);
 scale_schedule scale_select_scatter(uint32_t per_host, uint32_t ranks, double bytes);
 scale_schedule scale_select_gather(uint32_t per_host, uint32_t ranks, double bytes);

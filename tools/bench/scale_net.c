@@ -27,7 +27,7 @@ static bool net_fail(const char *format, ...)
     return false;
 }
 
-/* Runs a command of the shell in a worker's namespace, or in this process's: OWN. What it prints is not shown. */
+/* Runs a command of the shell in a worker's namespace, or in this process's: OWN. Its output is not shown. */
 static bool command_quiet(const scale_net *net, int worker, const char *command)
 {
     const pid_t pid = fork();

@@ -30,7 +30,8 @@ bool scale_net_enter(const scale_net *net, uint32_t worker);
 /* The worker's IPv4 address there. */
 void scale_net_address(uint32_t worker, char out[16]);
 
-/* What tc attaches to a worker's interface, or to its port of the bridge, which limits what comes in. Pure. */
+/* The discipline that tc attaches to a worker's interface, or to its port of the bridge, which limits what comes in.
+ * Pure. */
 void scale_net_discipline(const scale_link *link, bool out, char *text, unsigned room);
 
 #endif

@@ -53,7 +53,8 @@ int scale_wire_open(const char *name)
     return -1;
 }
 
-/* Sends what is due and says when the next frame is. What the other end does not take is lost, as on any wire. */
+/* Sends what is due and says when the next frame is. Frames that the other end does not take are lost, as on any
+ * wire. */
 static double way_send(wire_way *way, double now)
 {
     while (way->first && way->first->due <= now) {

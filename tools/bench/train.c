@@ -34,7 +34,7 @@ typedef struct train_options {
     uint16_t ports[MODES];
 } train_options;
 
-/* Of one round, on average. */
+/* Averages of one round. */
 typedef struct train_round {
     double step, exchange, exposed; /* seconds a step */
     double processor;               /* seconds a step of all threads: of use on a machine that does other things too */
@@ -107,7 +107,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 typedef struct trainer {
     const train_options *options;
     bench_net net;
-    /* Of MODE_APART: those on the other devices, each with a thread of its own while it runs. */
+    /* MODE_APART has trainers on the other devices, each with a thread of its own while it runs. */
     struct trainer *others;
     uint32_t num_others, steps;
     pthread_t thread;
@@ -168,7 +168,7 @@ static rf_result find_device(const char *list, uint32_t position, char *device, 
     return r;
 }
 
-/* What one of the devices does by itself, with one processor core where it is llvmpipe. */
+/* Creates the strategy of one device by itself, with one processor core where it is llvmpipe. */
 static rf_result create_alone(trainer *b, uint32_t index)
 {
     char device[16], threads[16] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two measurements of `ringfire-bench zoo` share. */
+/* Options and functions that the two measurements of `ringfire-bench zoo` share. */
 #ifndef RINGFIRE_BENCH_ZOO_H
 #define RINGFIRE_BENCH_ZOO_H
 

@@ -55,8 +55,8 @@ layout(push_constant) uniform P {
 
 void main()
 {
-    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x), lane = int(gl_SubgroupInvocationID),
-        column_lane = lane % ROW_LANES;
+    int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
+        lane = int(gl_SubgroupInvocationID), column_lane = lane % ROW_LANES;
     if (id >= total) return;
     uint no_bits = RF_NO_BITS(total);
     int row_tile = id % row_tiles;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradient of cumulative products along rows. An element's is the product of those before it times
 // what follows: with u, from the other end, dy + x * u of the next element (of exclusive products),
-// or x * (dy + u). Both factors keep exponents of their own, and only what they make together has to
-// be a float. Rows are cut into blocks of one invocation each, in the order of the products: TOTALS
-// makes what a block is for those before it and behind it, and then each walks its own both ways.
+// or x * (dy + u). Both factors keep exponents of their own, and only what they make together has
+// to be a float. Rows are cut into blocks of one invocation each, in the order of the products:
+// TOTALS makes what a block is for those before it and behind it, and then each walks its own both
+// ways.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "exponents.glsl"

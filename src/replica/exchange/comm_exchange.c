@@ -8,9 +8,9 @@
  * replica and the bucket has no gaps, the communicator works on the replica's memory; else on a buffer in which the
  * bucket's segments lie one after the other ("packed").
  *
- * Of gradients that are compressed to the largest ones, each process gathers those of all processes, and adds up what
- * it owns. What it does not send it keeps for the next step, by the elements' places in the flat array: buckets of
- * different functions share it.
+ * Where gradients are compressed to the largest ones, each process gathers those of all processes, and adds up what it
+ * owns. It keeps unsent gradients for the next step by their places in the flat array, because buckets of different
+ * functions share that array.
  */
 #include <string.h>
 

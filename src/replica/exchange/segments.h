@@ -35,7 +35,7 @@ typedef struct rf_update_plan_params {
 /* Segments that together cover the spans exactly, buckets in backward order. slot_counts[r]: elements of replica r's
  * slot arrays. With one replica, it owns everything in as few segments as possible. */
 rf_result rf_update_plan_make(const rf_update_plan_params *params, rf_segment_list *segments, uint64_t *slot_counts);
-/* What of `segments` lies within `spans` (as above; a subset of those planned). hypers[i], of span i, becomes
+/* The parts of `segments` that lie within `spans` (as above; a subset of those planned). hypers[i], of span i, becomes
  * rf_segment::hyper: segments are cut where it changes. */
 rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, const uint32_t *hypers,
                                uint32_t num_spans, rf_segment_list *out);

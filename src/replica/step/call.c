@@ -108,7 +108,7 @@ void rf_trace_note_operand(rf_trace *t, rf_value v, const char *argument)
     c->operands[c->num_operands++].value = v;
 }
 
-/* Of "name: text" the text, where the name is one: of an operation, or of another function. There may be several. */
+/* The text of "name: text", where the name is one: of an operation, or of another function. There may be several. */
 static const char *skip_inner_names(const char *message)
 {
     for (;;) {
@@ -124,7 +124,8 @@ static bool begins_with_name(const char *message, const char *function)
     return strncmp(message, function, length) == 0 && strchr(": '", message[length]) != NULL;
 }
 
-/* What a message shows, or numbers, is of what the failing operation was given. */
+/* The shapes and numbers in a message are those of the failing operation, so the operands of the caller's call are
+ * appended. */
 static void append_operands(const rf_trace *t, char *message, size_t size)
 {
     if (!strchr(message, '[') && !strstr(message, " operand ") && !strstr(message, " input ")) return;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workers tell each other before each step: which step it is, how much of its batch they hold, and how fast
- * their replicas were in the step before (balancing.h). A worker that cannot prepare the step (no memory, a step that
- * fails to trace) says so while nothing has changed yet, and all of them skip the step. Without this the others would
- * wait for it.
+ * Before each step workers report its number, how much of its batch they hold, and their replicas' speed in the step
+ * before (balancing.h). A worker that cannot prepare the step (no memory, a step that fails to trace) says so while
+ * nothing has changed yet, and all of them skip the step. Without this the others would wait for it.
  */
 #include <stdio.h>
 #include <string.h>

@@ -67,7 +67,7 @@ rf_result rf_signature_find(rf_function *f, const rf_element *batch, uint32_t ex
     }
     if (examples > 1) return signature_trace(f, batch, examples, out);
     /* Not with 1, which broadcasts where other sizes do not, unless there is no other way: as where a step keeps
-     * tensors of so many examples from run to run. What it then says of shapes is of those that it was given. */
+     * tensors of so many examples from run to run. A trace that fails then names the shapes that it was given. */
     const rf_result r = signature_trace(f, batch, 2, out);
     return r < 0 ? signature_trace(f, batch, 1, out) : r;
 }

@@ -338,8 +338,8 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
         reached[i] = found[i] != 0;
         if (!reached[i]) RF_TRY(rf_trace_keep_failure(t, graph->core->fill_like(graph, 0.0f, wanted[i], &found[i])));
     }
-    /* What two targets have in common, and what was computed on the way to another gradient, is not the caller's
-     * handle. */
+    /* Each handle is a value of its own, because targets may share a gradient, and one may be computed on the way to
+     * another. */
     for (uint32_t i = 0; i < count; i++) {
         RF_TRY(rf_trace_keep_failure(t, graph->core->alias(graph, found[i], &found[i])));
         grads[i] = rf_trace_wrap(t, found[i]);

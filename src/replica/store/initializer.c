@@ -32,7 +32,7 @@ static void fill_normal(rf_rng *rng, double mean, double deviation, int64_t coun
     for (int64_t i = 0; i < count; i++) values[i] = (float)(mean + deviation * rf_rng_normal(rng));
 }
 
-/* Cut off at two deviations. What remains of N(0,1) has the deviation `remaining`; 1: do not make up for the cut. */
+/* Cut off at two deviations. The cut N(0,1) has the deviation `remaining`; 1: do not make up for the cut. */
 static void fill_truncated_normal(rf_rng *rng, double mean, double deviation, double remaining, int64_t count,
                                   float *values)
 {

@@ -5,8 +5,8 @@
 
 #include "replica/store/flat.h"
 
-/* Variables one after the other, in creation order where none has gone, the same places on every replica. What follows
- * a variable up to where the next may begin is zero. */
+/* Variables one after the other, in creation order where none has gone, the same places on every replica. Elements from
+ * a variable's end up to where the next may begin are zero. */
 typedef struct rf_store {
     rf_flat values;
     uint64_t used; /* elements */

@@ -22,9 +22,9 @@ typedef struct rf_weight_copies {
 } rf_weight_copies;
 
 /*
- * What of a traced step reads shadows: source[v], of each value, is the state whose shadow takes the place of v, or 0.
- * updated[slot]: the step updates the state. Returns the type: `present`, or where that is RF_DTYPE_INVALID the one
- * that most elements are cast to, or none. Pure.
+ * Finds the values of a traced step that shadows replace. source[v], of each value, is the state whose shadow takes the
+ * place of v, or 0. updated[slot]: the step updates the state. Returns the type: `present`, or where that is
+ * RF_DTYPE_INVALID the one that most elements are cast to, or none. Pure.
  */
 rf_dtype rf_weight_copies_plan(const rf_graph *graph, const bool *updated, rf_dtype present, rf_value *source);
 

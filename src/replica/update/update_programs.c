@@ -110,8 +110,8 @@ static rf_result emit_segments(const rf_step_stage *stage, uint32_t index, rf_ra
     return RF_OK;
 }
 
-/* In one program with the update: the device decides, and takes the numbers from the rows. What it decided is the
- * result. */
+/* In one program with the update: the device decides, and takes the numbers from the rows. The decision is a result of
+ * the program. */
 static rf_result emit_numbers(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *numbers)
 {
     rf_value decided;

@@ -94,7 +94,7 @@ static rf_clock choose_clock(const choices *c, const rf_exec *exec)
     return exec->caps.is_cpu ? RF_CLOCK_PROCESSOR : RF_CLOCK_CHOOSE;
 }
 
-/* Of the other kernel only where there is one that is asked for. */
+/* The other kernel is timed only where there is one that is asked for. */
 static rf_result measure_both(const choices *c, rf_exec *exec, const rf_op_call *call, const rf_kernel *kernel,
                               const rf_kernel *other, rf_bench_choice *row)
 {

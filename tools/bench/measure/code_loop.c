@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts instructions in the machine code that drivers print. What tells the drivers' texts apart is how a line is
- * read, and a table of what instructions are; finding the loops is the same for all. Compilers move blocks about (a
- * loop's test stands at its end, or code that leaves the loop stands in its middle), so loops are sets of blocks that
- * reach each other, not ranges of the text.
+ * Counts instructions in the machine code that drivers print. Each driver's text has a reader of lines and a table of
+ * instructions of its own; finding the loops is the same for all. Compilers move blocks about (a loop's test stands at
+ * its end, or code that leaves the loop stands in its middle), so loops are sets of blocks that reach each other, not
+ * ranges of the text.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,8 @@ static const code_rule radv_rules[] = {
     { NULL, CODE_OTHER, 0 },
 };
 
-/* NVK's compiler. What writes uniform registers is left out before these are asked. */
+/* NVK's compiler. Instructions that write uniform registers, but for imad64, are left out before these rules are
+ * asked. */
 static const code_rule nvk_rules[] = {
     { "hmma", CODE_MATRIX, 0 },
     { "imma", CODE_MATRIX, 0 },

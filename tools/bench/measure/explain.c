@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver's compiler says of the pipelines that it made (VK_KHR_pipeline_executable_properties). */
+/* Statistics and machine code of pipelines, by the driver's compiler (VK_KHR_pipeline_executable_properties). */
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/measure/statistics.h"
 #include "gpu/internal.h"
 
-/* What drivers call the text that is nearest to the machine's instructions, as part of the name. The best first. */
+/* Drivers call the text that is nearest to the machine's instructions by names that contain one of these. The best
+ * first. */
 static const char *const code_names[] = { "Assembly", "assembly", "SASS", "AGX", "NAK", "disassembly", "ISA" };
 
 static double value_of(const VkPipelineExecutableStatisticKHR *s)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What compilers make of the kernels: every pipeline of the op table's cases is created and looked at, none is run. */
+/* Compilers' statistics of the kernels: every pipeline of the op table's cases is created and looked at, none is
+ * run. */
 #include "bench/measure/measure.h"
 
 #include <stdio.h>
@@ -56,7 +57,7 @@ static rf_result keep_failure(planned *p, rf_result r)
 
 /* ---- planning and compiling ---- */
 
-/* Of cases in 16 bits the kernels that there are for those alone, or where the type was asked for those that convert
+/* Cases in 16 bits want cooperative kernels alone. Where the type was asked for, they want the kernels that convert
  * nothing in passes of their own. */
 static bool wants_kernel(const kernels_bench *b, const rf_kernel *kernel, const rf_op_call *call, rf_dtype type)
 {
@@ -249,8 +250,8 @@ static bool has_part(const kernels_bench *b, const rf_op *op)
     return false;
 }
 
-/* What several cases share the first of them names: what GPUs are measured with, then the benchmark, then all others.
- */
+/* A pipeline that several cases share is told with the first: GPUs' own cases come before the benchmark's, and those
+ * before all others. */
 static rf_result plan_cases(kernels_bench *b, const rf_op *op, planned_list *list)
 {
     const rf_case_table *cases = rf_op_cases(op);

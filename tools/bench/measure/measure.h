@@ -40,7 +40,7 @@ typedef enum rf_bench_clock {
     RF_BENCH_CLOCK_DEVICE,
 } rf_bench_clock;
 
-/* What rf_bench_ops() measures. */
+/* Parameters of rf_bench_ops(). */
 typedef struct rf_bench_ops_params {
     const char *device; /* as rf_one_device_params::device */
     /* Only ops whose name contains this text, or behind a '=' is this text; NULL: all. */
@@ -65,8 +65,8 @@ typedef struct rf_bench_ops_params {
 RF_MUST_USE rf_result rf_bench_ops(const rf_bench_ops_params *params, rf_bench_fn fn, void *user);
 
 /*
- * What a driver's compiler says of a pipeline, in units that are the same for all drivers. -1: it
- * does not say.
+ * Statistics of a pipeline by the driver's compiler, in units that are the same for all drivers.
+ * -1: it does not say.
  */
 typedef struct rf_kernel_statistics {
     int64_t registers;        /* 32-bit registers of an invocation */
@@ -81,7 +81,7 @@ typedef struct rf_kernel_statistics {
 } rf_kernel_statistics;
 
 /*
- * What stands in the loop of a pipeline's machine code that multiplies and adds most. Dual-issued
+ * Instructions in the loop of a pipeline's machine code that multiplies and adds most. Dual-issued
  * halves count as one each, repeated instructions as often as they repeat.
  */
 typedef struct rf_kernel_loop {
@@ -111,7 +111,7 @@ typedef struct rf_bench_kernel {
     int64_t declared_shared; /* bytes of shared memory, by the shader; -1: not known */
     rf_kernel_statistics statistics;
     rf_kernel_loop loop; /* zero where there is no loop, or no machine code to be had */
-    /* What the driver reports, under its own names. */
+    /* The driver's statistics, under its own names. */
     const char *const *names;
     const double *values;
     uint32_t num_values;
@@ -120,7 +120,7 @@ typedef struct rf_bench_kernel {
 /* Receives one pipeline. A negative result ends the work, which returns it. */
 typedef rf_result (*rf_bench_kernel_fn)(void *user, const rf_bench_kernel *row);
 
-/* What rf_bench_kernels() looks at. */
+/* Parameters of rf_bench_kernels(). */
 typedef struct rf_bench_kernels_params {
     const char *device; /* as rf_one_device_params::device */
     const char *op;     /* only ops whose name contains this text; NULL: all */
@@ -197,7 +197,7 @@ typedef struct rf_bench_node {
 RF_MUST_USE rf_result rf_bench_function(rf_function *function, uint32_t examples, rf_bench_node **rows,
                                         uint32_t *count);
 /*
- * What a step makes a device do: commands as they are recorded, submissions as the latest run made
+ * A device's work in a step: commands as they are recorded, submissions as the latest run made
  * them.
  */
 typedef struct rf_bench_commands {
@@ -206,9 +206,9 @@ typedef struct rf_bench_commands {
 } rf_bench_commands;
 /*
  * Counts the commands of a function's step and of the variables' updates in it, on replica 0.
- * What an exchange with other replicas and an optimizer's own programs beside the update (norms,
- * accumulation) record is not in it. The function must have run with `examples` examples on that
- * replica. Blocking.
+ * It leaves out those that an exchange with other replicas records, and those of an optimizer's own
+ * programs beside the update (norms, accumulation). The function must have run with `examples`
+ * examples on that replica. Blocking.
  * @param[out] commands zeros after a failure.
  * @return RF_ERROR_INVALID_ARGUMENT when the function has not run in that way.
  */

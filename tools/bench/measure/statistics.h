@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What compilers say of pipelines: asking for it, and reading it. The readers are pure functions, tested with what
- * drivers said. */
+/* Statistics of pipelines by compilers: asking for them, and reading them. The readers are pure functions, tested with
+ * what drivers said. */
 #ifndef BENCH_MEASURE_STATISTICS_H
 #define BENCH_MEASURE_STATISTICS_H
 
 #include "bench/measure/measure.h"
 #include "gpu/gpu.h"
 
-/* What the driver's compiler says of a pipeline. */
+/* A number that the driver's compiler tells of a pipeline. */
 typedef struct rf_gpu_statistic {
     char name[256]; /* the driver's */
     double value;

@@ -6,8 +6,8 @@
 #include "ops/linear/common/conv2d.h"
 #include "ops/linear/cpu/model.h"
 
-/* A convolution of images. Of the kernel: where tap 0 starts, elements from tap to tap, from channel to channel, from
- * column to column. */
+/* A convolution of images. Tap 0 of its kernel starts at element `base`. `tap`, `row` and `column` are the elements
+ * from tap to tap, from channel to channel and from column to column. */
 typedef struct rf_winograd_product {
     rf_conv_geometry conv;
     int64_t base, tap, row, column;
