@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of gather's gradient for every device. */
 #include "ops/pointwise/common/gather_grad.h"
+#include "ops/pointwise/common/model.h"
 
 rf_gather_shape rf_gather_grad_shape(const rf_op_call *call)
 {
@@ -59,9 +60,7 @@ static double direct_score(const rf_op_call *call, const rf_device_caps *caps, c
     if (size.choices == 0 || size.places + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double looks =
         (double)rf_desc_count(&call->out[0]) / rf_gather_width(&all, all.places, caps) * (double)all.places;
-    if (caps->is_cpu) return rf_score_of_time(1e-5 + looks * 5e-10);
-    /* An invocation waits for one index after the other: 90 ns each on an NVIDIA H100. */
-    return rf_score_of_time(4e-6 + (double)size.places * 9e-8 + looks * 1e-11);
+    return rf_score_of_time(rf_gather_direct_seconds(caps, (double)size.places, looks));
 }
 
 static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
@@ -165,13 +164,14 @@ static double sorted_score(const rf_op_call *call, const rf_device_caps *caps, c
     if (s.part + (1ull << s.bits) + 2 > limit || scan_loops(&s, scan_local(caps)) > limit || row_loops(&s) > limit)
         return RF_SCORE_NONE;
     if (s.spans - s.counts > caps->max_storage_range || s.end - s.sums > caps->max_storage_range) return RF_SCORE_NONE;
-    const double bytes = (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[0]);
-    const double places = (double)(all.batch * all.places);
-    if (caps->is_cpu) return rf_score_of_time(2e-4 + places * 5e-8 + bytes * 1e-10);
-    /* A pass goes through the places of a part one after the other, and one workgroup through the counts: within a
-     * third of what was measured on an NVIDIA H100. */
-    const double pass = (double)(s.parts << s.bits) * 1.6e-9 + (double)s.part * 5e-7;
-    return rf_score_of_time(2e-5 + s.passes * pass + places * 1e-9 + bytes * 2e-12);
+    return rf_score_of_time(rf_gather_sorted_seconds(
+        caps, &(rf_gather_sorted){
+                  .passes = s.passes,
+                  .counters = (double)(s.parts << s.bits),
+                  .part = (double)s.part,
+                  .places = (double)(all.batch * all.places),
+                  .bytes = (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[0]),
+              }));
 }
 
 static rf_dispatch *sort_step(rf_kernel_plan *plan, const rf_device_caps *caps, const rf_shader *shader, uint64_t loops)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/pointwise/common/strided_copy.h"
 
+#include "ops/pointwise/common/model.h"
 #include "rf_shaders.h"
 
 /* ---- layout ---- */
@@ -201,29 +202,11 @@ static rf_result plan_copy_runs(const rf_box_copy *copy, rf_kernel_plan *plan)
     return RF_OK;
 }
 
-/* Times of a driver that copies in one thread, and of its kernels for boxes on two processors, as measured. */
-typedef struct run_costs {
-    double run;         /* nanoseconds beside those of its bytes */
-    double copy, shade; /* bytes a nanosecond */
-} run_costs;
-
-static bool run_costs_of(const rf_device_caps *caps, run_costs *out)
-{
-    if (caps->driver == RF_DRIVER_LAVAPIPE)
-        *out = (run_costs){ 200, 20, 4.2 };
-    else if (caps->driver == RF_DRIVER_SWIFTSHADER)
-        *out = (run_costs){ 20, 20, 1.5 };
-    else
-        return false;
-    return true;
-}
-
 static double score_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_copies all;
     rf_copies_make(call, &all);
     double runs = 0, bytes = 0;
-    run_costs costs;
     for (uint32_t i = 0; i < all.count; i++) {
         const rf_box_layout l = rf_box_layout_of(&all.copies[i]);
         const uint64_t elements = rf_box_count(&l, l.rank), whole = (uint64_t)rf_shape_count(*all.copies[i].tensor);
@@ -233,8 +216,7 @@ static double score_runs(const rf_op_call *call, const rf_device_caps *caps, con
         bytes += sizeof(float) * (double)elements;
     }
     if (runs > MOST_RUNS) return RF_SCORE_NONE;
-    if (!run_costs_of(caps, &costs)) return RF_SCORE_RESERVE;
-    return runs * costs.run + bytes / costs.copy < bytes / costs.shade ? RF_SCORE_COPY : RF_SCORE_RESERVE;
+    return rf_copies_runs_are_faster(caps, runs, bytes) ? RF_SCORE_COPY : RF_SCORE_RESERVE;
 }
 
 static rf_result plan_runs(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)

@@ -2,6 +2,7 @@
 /* The gradient of gather by lists of places, one for each choice. */
 #include "ops/pointwise/common/gather_grad.h"
 #include "ops/pointwise/cpu/kernels.h"
+#include "ops/pointwise/cpu/model.h"
 
 #define SPAN 4          /* vectors of an invocation, which looks up a list once for all of them */
 #define SPAN_LEAST 1024 /* invocations that this must leave */
@@ -63,7 +64,7 @@ double rf_gather_lists_score(const rf_op_call *call, const rf_device_caps *caps,
     const listing l = listing_of(&chunk, caps, &all);
     if (list_loops(&l) > rf_loop_limit(caps)) return RF_SCORE_NONE;
     const double bytes = (double)rf_tensor_bytes(&call->out[0]) + (double)rf_tensor_bytes(&call->in[0]);
-    return rf_score_of_time(1e-4 + (double)l.part * (l.form.width == 8 ? 1e-8 : 3e-8) + bytes * 1e-10);
+    return rf_score_of_time(rf_gather_lists_seconds(l.form.width == 8, (double)l.part, bytes));
 }
 
 static void bind_lists(rf_dispatch *d, const listing *l, bool write)

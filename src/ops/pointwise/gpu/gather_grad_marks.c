@@ -3,6 +3,7 @@
  * anything sorted. shaders/pointwise/gpu/gather_marks.comp. */
 #include "ops/pointwise/common/gather.h"
 #include "ops/pointwise/gpu/kernels.h"
+#include "ops/pointwise/gpu/model.h"
 #include "rf_shaders.h"
 
 /* Sizes of the shader: invocations, shared words of marks, words that say which of these have any, choices, and places
@@ -26,35 +27,16 @@ static rf_gather_shape size_of(const rf_gather_shape *all, const rf_device_caps 
     return size;
 }
 
-/* ---- the model: cycles of a compute unit that holds so many workgroups ---- */
-
-#define UNIT_GROUPS 4
-#define UNIT_BYTES 64.0
-#define HERTZ 1.7e9
-#define LOAD_LATENCY 900.0
-#define GROUP_LATENCY 3000.0 /* start, empty marks, lists, stores */
-#define SLICES_LATENCY 600.0
-#define LAUNCH_SECONDS 3e-6
-
-static double turns_of(uint64_t count, uint64_t at_once)
-{
-    return (double)rf_div_up(count, at_once);
-}
-
 static double form_seconds(const marks_form *f, const rf_gather_shape *n, const rf_device_caps *caps)
 {
-    const uint64_t units = caps->compute_units > 0 ? caps->compute_units : 1, slices = LANES / f->columns;
-    const uint64_t of_a_unit = rf_min(rf_div_up(f->groups, units), UNIT_GROUPS);
-    const double reads = (double)of_a_unit * PLACES_ABREAST * sizeof(uint32_t) / UNIT_BYTES;
-    double cycles = GROUP_LATENCY;
-    cycles += turns_of(n->places, PLACES_ABREAST) * (reads > LOAD_LATENCY ? reads : LOAD_LATENCY);
-    /* As if all choices were taken equally often. */
-    const uint64_t places = rf_div_up(n->places, n->choices);
-    if (places <= FEW)
-        cycles += turns_of(f->rows, slices) * (1 + turns_of(places, 4)) * LOAD_LATENCY;
-    else
-        cycles += (double)f->rows * (SLICES_LATENCY + (1 + turns_of(places, 4 * slices)) * LOAD_LATENCY);
-    return LAUNCH_SECONDS + cycles * turns_of(f->groups, units * UNIT_GROUPS) / HERTZ;
+    const uint64_t of_choice = rf_div_up(n->places, n->choices); /* as if all were taken equally often */
+    return rf_gather_marks_seconds(caps, &(rf_gather_marks){ .groups = f->groups,
+                                                             .rows = f->rows,
+                                                             .places = n->places,
+                                                             .at_once = PLACES_ABREAST,
+                                                             .of_choice = of_choice,
+                                                             .slices = LANES / f->columns,
+                                                             .few = of_choice <= FEW });
 }
 
 /* The form that takes the least time; of two that take the same the one of fewer workgroups. */
@@ -97,8 +79,8 @@ double rf_gather_marks_score(const rf_op_call *call, const rf_device_caps *caps,
     (void)rf_gather_chunk_next(&all, &size, &chunk); /* the largest */
     const marks_form f = form_of(&chunk.size, caps);
     if (f.groups > INT32_MAX || form_loops(&f, &chunk.size) > rf_loop_limit(caps)) return RF_SCORE_NONE;
-    const double chunks = turns_of(all.batch, size.batch) * turns_of(all.outer, size.outer) *
-                          turns_of(all.choices, size.choices) * turns_of(all.places, size.places);
+    const double chunks = rf_gather_turns(all.batch, size.batch) * rf_gather_turns(all.outer, size.outer) *
+                          rf_gather_turns(all.choices, size.choices) * rf_gather_turns(all.places, size.places);
     return rf_score_of_time(chunks * f.seconds);
 }
 
