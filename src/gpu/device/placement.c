@@ -71,7 +71,7 @@ static rf_result settled_threads(const rf_thread_list *before, rf_thread_list *a
 {
     enum { TRIES = 100 };
     for (uint32_t i = 0;; i++) {
-        after->count = 0;
+        rf_free(after->items);
         RF_TRY(rf_threads_list(after));
         if (i == TRIES || rf_gpu_workers_settled(before, after, rf_thread_id())) return RF_OK;
         (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
