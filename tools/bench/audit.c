@@ -164,6 +164,8 @@ static int audit_all(audit_options *o, audit_table *t)
         ok &= audit_entry(&zoo_entries[i], o, t, about, sizeof(about));
         progress.index++;
     }
+    o->choices.progress = NULL;
+    o->choices.user = NULL;
     return report_table(o, t, about, ok);
 }
 
