@@ -92,7 +92,7 @@ static double total_score(const rf_op_call *call, const rf_device_caps *caps, co
     const uint64_t rows = rf_desc_rows(&call->in[1]), columns = rf_desc_columns(&call->in[1]);
     rf_row_job job;
     if (!wanted || rows > MOST_ROWS || columns > MOST_COLUMNS || !rf_fits_storage(call, caps)) return RF_SCORE_NONE;
-    (void)rf_loss_job(call, caps, &alone, &job);
+    if (!rf_loss_job(call, caps, &alone, &job)) return RF_SCORE_NONE;
     return total_loops(&job) <= rf_loop_limit(caps) ? RF_SCORE_EXACT : RF_SCORE_NONE;
 }
 
@@ -101,7 +101,8 @@ static rf_result total_plan(const rf_op_call *call, const rf_device_caps *caps, 
 {
     const rf_loss_attr *attr = rf_loss_attr_of(call);
     rf_row_job job;
-    (void)rf_loss_job(call, caps, &alone, &job);
+    if (!rf_loss_job(call, caps, &alone, &job))
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: the kernel does not take such tensors", call->op->name);
     rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_sparse_crossentropy_total, total_loops(&job));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_push_crossentropy push = { .rows = (uint32_t)job.rows,
