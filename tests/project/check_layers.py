@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on an #include that the layer table of docs/architecture.md does not allow. Usage:
+"""Fails on an #include that the layer table of docs/internals/map.md does not allow. Usage:
 check_layers.py ROOT"""
 import pathlib
 import re

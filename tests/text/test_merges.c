@@ -187,8 +187,8 @@ static void test_counted_anew(void **state)
 
 /* ---- real text ---- */
 
-static const char *const documents[] = { SOURCE_ROOT "/README.md", SOURCE_ROOT "/docs/architecture.md",
-                                         SOURCE_ROOT "/docs/distributed.md" };
+static const char *const documents[] = { SOURCE_ROOT "/README.md", SOURCE_ROOT "/docs/internals/map.md",
+                                         SOURCE_ROOT "/docs/guides/launching.md" };
 
 static void test_documentation(void **state)
 {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all commands of the tool have in common: every command that the help lists has --version,
 --help and --json, names what is wrong with its arguments, and ends with the codes of
-docs/command.md.
+docs/reference/command.md.
 
 Usage: test_commands.py RINGFIRE SOURCE_ROOT"""
 import json
@@ -407,7 +407,8 @@ class Commands(unittest.TestCase):
 
     def test_codes_are_documented(self):
         in_help = dict(re.findall(r"(?m)^  (\d)  (\w+)", ringfire("--help").stdout))
-        in_docs = dict(re.findall(r"(?m)^\| (\d) \| (\w+)", (ROOT / "docs/command.md").read_text()))
+        page = (ROOT / "docs/reference/command.md").read_text()
+        in_docs = dict(re.findall(r"(?m)^\| (\d) \| (\w+)", page))
         self.assertEqual(in_help, in_docs)
         self.assertEqual(set(in_help), {"0", "1", "2"})
 
