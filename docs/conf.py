@@ -16,7 +16,7 @@ project_copyright = author
 language = "en"
 
 extensions = ["myst_parser", "breathe", "sphinx_copybutton", "sphinx_inline_tabs"]
-exclude_patterns = ["pictures", "benchmarks.md"]
+exclude_patterns = ["pictures"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 highlight_language = "text"
