@@ -20,7 +20,6 @@ NOT_YET = frozenset((
     "docs/internals/adding-an-op.md",
     "docs/internals/fuzzing.md",
     "docs/internals/map.md",
-    "docs/reference/environment.md",
     "include/ringfire/checkpoint.h",
     "include/ringfire/comm.h",
     "include/ringfire/common.h",
