@@ -16,7 +16,6 @@ NOT_YET = frozenset((
     "CONTRIBUTING.md",
     "docs/benchmarks.md",
     "docs/guides/observing.md",
-    "docs/guides/scaling.md",
     "docs/internals/adding-an-op.md",
     "docs/internals/fuzzing.md",
     "docs/internals/map.md",
