@@ -9,8 +9,8 @@ import sys
 
 HEAD = """# Environment variables
 
-Ringfire reads these variables and no others; an empty one counts as unset. This page is written
-from `src/base/environment.c` by `tests/project/environment_page.py . --write`.
+Ringfire reads these variables and no others; an empty one counts as unset.
+`tests/project/environment_page.py . --write` writes this page from `src/base/environment.c`.
 
 The variables of launchers, Vulkan's loader and the system are theirs: Ringfire only reads them.
 """
