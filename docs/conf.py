@@ -89,7 +89,18 @@ def name_outside(app, environment, node, content):
     return None
 
 
+def join_scripts(app, exception):
+    """Some packages of the theme have a script that imports another one, which browsers refuse in a
+    page that is read from a disk: without it nobody could choose the dark mode."""
+    folder = pathlib.Path(app.outdir) / "_static/scripts"
+    script, imported = folder / "furo.js", folder / "gumshoe-patched.js"
+    begin = 'import Gumshoe from "./gumshoe-patched.js";\n'
+    if not exception and imported.exists() and script.read_text().startswith(begin):
+        script.write_text(imported.read_text() + script.read_text().removeprefix(begin))
+
+
 def setup(app):
+    app.connect("build-finished", join_scripts)
     app.connect("missing-reference", name_outside)
     app.connect("config-inited", headers_as_xml)
     app.connect("doctree-resolved", lambda app, document, name: inline_pictures(app, document))
