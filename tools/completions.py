@@ -59,7 +59,8 @@ def bash(found):
         if files or plain:
             text.append("        case $before in\n")
             if files:
-                text.append("        %s) COMPREPLY=($(compgen -f -- \"$word\")); return;;\n" % files)
+                text.append("        %s)\n            COMPREPLY=($(compgen -f -- \"$word\"))\n"
+                            "            return;;\n" % files)
             if plain:
                 text.append("        %s) return;;\n" % plain)
             text.append("        esac\n")
