@@ -90,7 +90,7 @@ DEFAULTS = {
 BY_HAND = {
     "reshape", "cast", "variable_tensor", "constant", "argmax", "argmin", "cumsum", "cumprod",
     "compare", "activate", "sort", "argsort", "group_norm", "slice_update", "layer_norm",
-    "rms_norm", "softmax", "log_softmax"
+    "rms_norm", "softmax", "log_softmax", "expand_dims", "squeeze"
 }
 
 

@@ -291,3 +291,43 @@ def where() -> str:
         if not frame.filename.startswith(package):
             return "%s:%s" % (os.path.basename(frame.filename), frame.lineno)
     return "?"
+
+
+# ---- settings ----
+
+
+def enum(kind: str, value: Any) -> int:
+    """A value of an enum by the end of its name, in any case: enum("rf_padding", "same"); numbers
+    are taken as they are."""
+    if isinstance(value, int):
+        return value
+    elements = ffi.typeof(kind).elements
+    names = sorted(elements.values())
+    common = os.path.commonprefix(names).rpartition("_")[0] + "_"
+    wanted = str(value).upper().replace("-", "_")
+    for number, name in elements.items():
+        if name[len(common):] == wanted:
+            return number
+    raise InvalidArgumentError("%r is none of %s" % (value, ", ".join(
+        '"%s"' % name[len(common):].lower() for name in names)))
+
+
+def params(struct: str, kept: List[Any], /, **fields: Any) -> Any:
+    """A struct of settings with these fields, all others zero. `kept` receives what it borrows."""
+    made = ffi.new(struct + " *")
+    types = dict(ffi.typeof(struct).fields)
+    kept.append(made)
+    for name, value in fields.items():
+        if name not in types:
+            raise InvalidArgumentError("there is no setting %r; there are %s" % (name, ", ".join(
+                sorted(n for n in types if n != "reserved"))))
+        if value is None:
+            continue
+        field = types[name].type
+        if isinstance(value, (str, os.PathLike)) and field.kind == "pointer":
+            value = ffi.new("char[]", path_bytes(value))
+            kept.append(value)
+        elif field.kind == "enum":
+            value = enum(field.cname, value)
+        setattr(made, name, value)
+    return made

@@ -23,11 +23,12 @@ class Value(NDArrayOperatorsMixin):
     @property
     def view(self) -> np.ndarray:
         """The numbers in place: valid until the next element of the dataset they come from."""
-        if self._data is None:
-            raise InvalidArgumentError(
-                "this array belongs to an earlier batch of its dataset, whose memory holds a later "
-                "one now; call numpy() before the loop goes on")
-        return self._data
+        return self._fetch() if self._data is None else self._data
+
+    def _fetch(self) -> np.ndarray:
+        raise InvalidArgumentError(
+            "this array belongs to an earlier batch of its dataset, whose memory holds a later one "
+            "now; call numpy() before the loop goes on")
 
     def numpy(self) -> Any:
         """The numbers as an array of NumPy, a scalar as a number of NumPy."""
