@@ -11,9 +11,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _arrays as arrays
-from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, lib
+from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, forget_raised, lib, raised
 from ._structure import flatten, is_array, pack
-from ._trace import Tensor, Trace, current
+from ._trace import Tensor, Trace, current, tensors
 from ._values import Value, element_of
 
 # So many steps are kept in one place; the oldest goes.
@@ -49,18 +49,14 @@ class PerReplica:
 
     def __init__(self, step: "Step", pointer: Any) -> None:
         self.step: Optional["Step"] = step
+        self.strategy = step.strategy
         self.pointer = pointer
         self._read: Dict[int, np.ndarray] = {}
 
     @property
     def values(self) -> Tuple[Value, ...]:
         """The values, in the order of the replicas."""
-        strategy = self.strategy
-        return tuple(Result(self, r) for r in strategy.local_replicas)
-
-    @property
-    def strategy(self) -> Any:
-        return self._strategy if self.step is None else self.step.strategy
+        return tuple(Result(self, r) for r in self.strategy.local_replicas)
 
     def read(self, replica: int) -> np.ndarray:
         found = self._read.get(replica)
@@ -85,7 +81,6 @@ class PerReplica:
         if step is not None:
             for replica in step.strategy.local_replicas:
                 self.read(replica)
-            self._strategy = step.strategy
             self.step = None
 
     def __repr__(self) -> str:
@@ -132,7 +127,7 @@ class Step(Handle):
     def trace(self, pointer: Any, inputs: Any, out: Any) -> int:
         with Trace(pointer, self.strategy) as trace:
             trace.outer_step = self.outer
-            arguments = (Tensor(trace, inputs[i]) for i in range(self._num_inputs))
+            arguments = iter(tensors(trace, inputs, self._num_inputs))
             args, kwargs = pack(self.definition, arguments)
             made = self.function(*args, **kwargs)
             leaves: List[Any] = []
@@ -151,19 +146,17 @@ class Step(Handle):
 
     def run(self, values: List[Any]) -> Any:
         """Runs the step on every replica; the structure that it returned, of its results."""
+        self._num_inputs = len(values)
         if not values:
             # Each replica gets an example that the step does not see.
             values = [np.zeros((self.strategy.num_replicas_in_sync, 1), np.uint8)]
-            self._num_inputs = 0
-        else:
-            self._num_inputs = len(values)
+        if raised:
+            forget_raised()
         element, kept = element_of(values)
-        recent = self._recent[0]
-        if recent:
-            for reference in recent:
-                old = reference()
-                if old is not None:
-                    old.detach()
+        for reference in self._recent[0]:
+            old = reference()
+            if old is not None:
+                old.detach()
         result = lib.rf_strategy_run(self.strategy.pointer, self.pointer, element, self._results)
         if result < 0:
             self._failed(result, element)
@@ -238,8 +231,8 @@ def _steps_of(strategy: Any, function: Any, around: List[Any]) -> "OrderedDict[A
             steps = attributes.get("_ringfire_steps")
             if steps is None:
                 steps = attributes["_ringfire_steps"] = OrderedDict()
-            return steps  # type: ignore[no-any-return]
-    return strategy.steps  # type: ignore[no-any-return]
+            return steps
+    return strategy.steps
 
 
 def find_step(strategy: Any, function: Any, definition: Any) -> Step:
@@ -254,7 +247,7 @@ def find_step(strategy: Any, function: Any, definition: Any) -> Step:
             steps.popitem(last=False)
     for old, step in known:
         if len(old) == len(around) and all(_same(a, b) for a, b in zip(old, around)):
-            return step  # type: ignore[no-any-return]
+            return step
     step = Step(strategy, function, definition)
     known.append((around, step))
     if len(known) > MAX_STEPS:
@@ -281,7 +274,7 @@ class TensorSpec:
 
     def convert(self, value: Any, who: str) -> Any:
         """`value` if it is of this kind, or its numbers in this type."""
-        array = value if isinstance(value, Value) else arrays.as_numpy(value)
+        array: Any = value if isinstance(value, Value) else arrays.as_numpy(value)
         fits = len(array.shape) == len(self.shape) and all(
             want is None or want == have for want, have in zip(self.shape, array.shape))
         if not fits:

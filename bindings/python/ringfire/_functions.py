@@ -8,9 +8,10 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _arrays as arrays
+from ._eager import operation
 from ._lib import InvalidArgumentError, TraceError, enum, ffi, lib, params, where
 from ._ops import matmul as _matmul
-from ._trace import Tensor, TensorLike, Trace, handles, optional, trace_of
+from ._trace import Tensor, TensorLike, Trace, handles, optional, tensors, trace_of
 
 Axis = Union[None, int, Sequence[int]]
 Pair = Union[int, Sequence[int]]
@@ -19,12 +20,14 @@ _END = 2**63 - 1
 # ---- types and shapes ----
 
 
+@operation
 def cast(x: TensorLike, dtype: Any) -> Tensor:
     """Converts the element type."""
     t = trace_of("cast", x)
     return t.made(lib.rf_cast(t.pointer, t.take(x, "x"), arrays.dtype(dtype).code))
 
 
+@operation
 def reshape(x: TensorLike, shape: arrays.ShapeLike) -> Tensor:
     """The same elements in another shape, one dimension of which may be -1: that of the batch, for
     example."""
@@ -32,6 +35,7 @@ def reshape(x: TensorLike, shape: arrays.ShapeLike) -> Tensor:
     return t.made(lib.rf_reshape(t.pointer, t.take(x, "x"), arrays.shape_in(shape)))
 
 
+@operation
 def transpose(x: TensorLike, perm: Optional[Sequence[int]] = None) -> Tensor:
     """Permutes dimensions: dimension i of the result is dimension perm[i] of x; without `perm` they
     are reversed."""
@@ -44,12 +48,14 @@ def transpose(x: TensorLike, perm: Optional[Sequence[int]] = None) -> Tensor:
     return t.made(lib.rf_transpose(t.pointer, x.handle, arrays.ints("int32_t", order)))
 
 
+@operation
 def expand_dims(x: TensorLike, axis: int) -> Tensor:
     """x with a dimension of 1 more, which is number `axis` of the result."""
     t = trace_of("expand_dims", x)
     return t.made(lib.rf_expand_dims(t.pointer, t.take(x, "x"), axis))
 
 
+@operation
 def squeeze(x: TensorLike, axis: Axis = None) -> Tensor:
     """x without the dimensions `axis`, each of which must be 1; without `axis`, without all that are
     1 but for the first."""
@@ -117,18 +123,21 @@ def _ranges(t: Trace, x: Tensor, ranges: List[Any]) -> Tensor:
                      arrays.ints("int64_t", end[:n]), arrays.ints("int64_t", step[:n]), n))
 
 
+@operation
 def concat(values: Sequence[TensorLike], axis: int) -> Tensor:
     """Joins tensors along an axis."""
     t = trace_of("concat", *values)
     return t.made(lib.rf_concat(t.pointer, handles(t, values, "values"), len(values), axis))
 
 
+@operation
 def stack(values: Sequence[TensorLike], axis: int = 0) -> Tensor:
     """Joins tensors of one shape along a new axis."""
     t = trace_of("stack", *values)
     return t.made(lib.rf_stack(t.pointer, handles(t, values, "values"), len(values), axis))
 
 
+@operation
 def split(x: TensorLike, num_or_size_splits: Union[int, Sequence[int]],
           axis: int = 0) -> List[Tensor]:
     """Splits a tensor along an axis: into so many equal parts, or into parts of these sizes."""
@@ -137,7 +146,7 @@ def split(x: TensorLike, num_or_size_splits: Union[int, Sequence[int]],
     if isinstance(num_or_size_splits, int):
         out = ffi.new("rf_tensor[]", max(num_or_size_splits, 1))
         t.check(lib.rf_split_tensor(t.pointer, x.handle, axis, num_or_size_splits, out))
-        return [Tensor(t, out[i]) for i in range(num_or_size_splits)]
+        return tensors(t, out, num_or_size_splits)
     parts, at = [], 0
     for size in num_or_size_splits:
         parts.append(item(x, (slice(None), ) * (axis % x.ndim) + (slice(at, at + size), )))
@@ -145,6 +154,7 @@ def split(x: TensorLike, num_or_size_splits: Union[int, Sequence[int]],
     return parts
 
 
+@operation
 def tile(x: TensorLike, multiples: Sequence[int]) -> Tensor:
     """multiples[i] copies of x one after the other along axis i."""
     t = trace_of("tile", x)
@@ -152,6 +162,7 @@ def tile(x: TensorLike, multiples: Sequence[int]) -> Tensor:
         lib.rf_tile(t.pointer, t.take(x, "x"), arrays.ints("int64_t", multiples), len(multiples)))
 
 
+@operation
 def pad(x: TensorLike, paddings: Sequence[Sequence[int]], constant_values: float = 0.0) -> Tensor:
     """x with paddings[i] = (before, after) elements more along axis i."""
     t = trace_of("pad", x)
@@ -161,6 +172,7 @@ def pad(x: TensorLike, paddings: Sequence[Sequence[int]], constant_values: float
                    constant_values))
 
 
+@operation
 def slice_update(x: TensorLike, updates: TensorLike, start: TensorLike, axis: int) -> Tensor:
     """x with `updates` in the place of the elements start, start + 1, ... along `axis`; `start` is
     i32 of one element."""
@@ -182,27 +194,32 @@ def _reduce(name: str, function: Any, x: TensorLike, axis: Axis, keepdims: bool)
         function(t.pointer, t.take(x, "x"), arrays.ints("int32_t", axes), len(axes), keepdims))
 
 
+@operation
 def reduce_sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum over the axes, all by default."""
     return _reduce("reduce_sum", lib.rf_reduce_sum, x, axis, keepdims)
 
 
+@operation
 def reduce_mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean over the axes, of the elements that this replica has: over the batch this is not the mean
     over all replicas; see rf.nn.compute_average_loss()."""
     return _reduce("reduce_mean", lib.rf_reduce_mean, x, axis, keepdims)
 
 
+@operation
 def reduce_max(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Maximum over the axes, all by default."""
     return _reduce("reduce_max", lib.rf_reduce_max, x, axis, keepdims)
 
 
+@operation
 def reduce_min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Minimum over the axes, all by default."""
     return _reduce("reduce_min", lib.rf_reduce_min, x, axis, keepdims)
 
 
+@operation
 def moments(x: TensorLike, axes: Axis, keepdims: bool = False) -> Tuple[Tensor, Tensor]:
     """Mean and variance over the axes, of the elements that this replica has."""
     t = trace_of("moments", x)
@@ -211,7 +228,8 @@ def moments(x: TensorLike, axes: Axis, keepdims: bool = False) -> Tuple[Tensor, 
     t.check(
         lib.rf_moments(t.pointer, t.take(x, "x"), arrays.ints("int32_t", listed), len(listed),
                        keepdims, out, out + 1))
-    return Tensor(t, out[0]), Tensor(t, out[1])
+    first, second = tensors(t, out, 2)
+    return first, second
 
 
 def _along_last(t: Trace, x: Tensor, axis: int, function: Any, drops: bool) -> Tensor:
@@ -225,6 +243,7 @@ def _along_last(t: Trace, x: Tensor, axis: int, function: Any, drops: bool) -> T
     return made if drops else transpose(made, [order.index(i) for i in range(x.ndim)])
 
 
+@operation
 def argmax(x: TensorLike, axis: int) -> Tensor:
     """Index (i32) of the first maximum along an axis."""
     t = trace_of("argmax", x)
@@ -232,6 +251,7 @@ def argmax(x: TensorLike, axis: int) -> Tensor:
         lib.rf_argmax(t.pointer, y.handle)), True)
 
 
+@operation
 def argmin(x: TensorLike, axis: int) -> Tensor:
     """Index (i32) of the first minimum along an axis."""
     t = trace_of("argmin", x)
@@ -239,6 +259,7 @@ def argmin(x: TensorLike, axis: int) -> Tensor:
         lib.rf_argmin(t.pointer, y.handle)), True)
 
 
+@operation
 def cumsum(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Cumulative sums along an axis."""
     t = trace_of("cumsum", x)
@@ -246,6 +267,7 @@ def cumsum(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = Fa
         lib.rf_cumsum(t.pointer, y.handle, exclusive, reverse)), False)
 
 
+@operation
 def cumprod(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Cumulative products along an axis."""
     t = trace_of("cumprod", x)
@@ -253,12 +275,14 @@ def cumprod(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = F
         lib.rf_cumprod(t.pointer, y.handle, exclusive, reverse)), False)
 
 
+@operation
 def sort(x: TensorLike, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
     """Sorts along an axis, "ASCENDING" or "DESCENDING"; NaN comes last."""
     t = trace_of("sort", x)
     return t.made(lib.rf_sort(t.pointer, t.take(x, "x"), axis, _descends(direction)))
 
 
+@operation
 def argsort(x: TensorLike, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
     """Where the elements of sort() were along the axis: i32."""
     t = trace_of("argsort", x)
@@ -272,14 +296,17 @@ def _descends(direction: str) -> bool:
     return direction == "DESCENDING"
 
 
+@operation
 def top_k(x: TensorLike, k: int = 1) -> Tuple[Tensor, Tensor]:
     """The k largest elements along the last axis, the largest first, and where they are (i32)."""
     t = trace_of("top_k", x)
     out = ffi.new("rf_tensor[2]")
     t.check(lib.rf_top_k(t.pointer, t.take(x, "x"), k, out, out + 1))
-    return Tensor(t, out[0]), Tensor(t, out[1])
+    first, second = tensors(t, out, 2)
+    return first, second
 
 
+@operation
 def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """Softmax along an axis."""
     t = trace_of("softmax", x)
@@ -287,6 +314,7 @@ def softmax(x: TensorLike, axis: int = -1) -> Tensor:
         lib.rf_softmax(t.pointer, y.handle)), False)
 
 
+@operation
 def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """Logarithm of the softmax along an axis."""
     t = trace_of("log_softmax", x)
@@ -297,6 +325,7 @@ def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
 # ---- products ----
 
 
+@operation
 def einsum(equation: str, *operands: TensorLike) -> Tensor:
     """Einstein's sum convention, as NumPy's einsum: "bthd,bshd->bhts"."""
     t = trace_of("einsum", *operands)
@@ -305,6 +334,7 @@ def einsum(equation: str, *operands: TensorLike) -> Tensor:
                       len(operands)))
 
 
+@operation
 def matrix_product(a: TensorLike, b: TensorLike) -> Tensor:
     """a @ b, as NumPy has it: vectors count as a row on the left and as a column on the right."""
     t = trace_of("matmul", a, b)
@@ -334,6 +364,7 @@ def _convolution(strides: Pair, padding: Any, dilations: Pair, groups: int, kept
                   dilation=_pair(dilations), groups=groups, explicit_padding=explicit)
 
 
+@operation
 def conv2d(x: TensorLike, kernel: TensorLike, strides: Pair = 1, padding: Any = "VALID",
            dilations: Pair = 1, groups: int = 1) -> Tensor:
     """x [n, h, w, cin], kernel [kh, kw, cin / groups, cout] -> [n, oh, ow, cout].
@@ -343,6 +374,7 @@ def conv2d(x: TensorLike, kernel: TensorLike, strides: Pair = 1, padding: Any = 
     return t.made(lib.rf_conv2d(t.pointer, t.take(x, "x"), t.take(kernel, "kernel"), settings))
 
 
+@operation
 def conv2d_transpose(x: TensorLike, kernel: TensorLike, strides: Pair = 1, padding: Any = "VALID",
                      dilations: Pair = 1, groups: int = 1) -> Tensor:
     """Transposed convolution, which enlarges images: x [n, h, w, cin], kernel
@@ -363,18 +395,21 @@ def _pool(name: str, function: Any, x: TensorLike, ksize: Pair, strides: Optiona
     return t.made(function(t.pointer, t.take(x, "x"), settings))
 
 
+@operation
 def max_pool2d(x: TensorLike, ksize: Pair = 2, strides: Optional[Pair] = None,
                padding: Any = "VALID") -> Tensor:
     """Maximum over windows: [n, h, w, c] -> [n, oh, ow, c]."""
     return _pool("max_pool2d", lib.rf_max_pool2d, x, ksize, strides, padding)
 
 
+@operation
 def avg_pool2d(x: TensorLike, ksize: Pair = 2, strides: Optional[Pair] = None,
                padding: Any = "VALID") -> Tensor:
     """Mean over windows, padding excluded: [n, h, w, c] -> [n, oh, ow, c]."""
     return _pool("avg_pool2d", lib.rf_avg_pool2d, x, ksize, strides, padding)
 
 
+@operation
 def upsample2d(x: TensorLike, factor: Pair = 2, interpolation: str = "nearest") -> Tensor:
     """Enlarges images by whole factors, "nearest" or "bilinear"."""
     t = trace_of("upsample2d", x)
@@ -386,6 +421,7 @@ def upsample2d(x: TensorLike, factor: Pair = 2, interpolation: str = "nearest") 
 # ---- normalization and attention ----
 
 
+@operation
 def layer_norm(x: TensorLike, gamma: Optional[TensorLike] = None, beta: Optional[TensorLike] = None,
                epsilon: float = 1e-3) -> Tensor:
     """Layer normalization: of each row by itself."""
@@ -395,12 +431,14 @@ def layer_norm(x: TensorLike, gamma: Optional[TensorLike] = None, beta: Optional
                           optional(t, beta, "beta"), epsilon))
 
 
+@operation
 def rms_norm(x: TensorLike, gamma: Optional[TensorLike] = None, epsilon: float = 1e-6) -> Tensor:
     """Root mean square normalization: x / sqrt(mean of squares + epsilon) * gamma."""
     t = trace_of("rms_norm", x)
     return t.made(lib.rf_rms_norm(t.pointer, t.take(x, "x"), optional(t, gamma, "gamma"), epsilon))
 
 
+@operation
 def group_norm(x: TensorLike, gamma: Optional[TensorLike] = None, beta: Optional[TensorLike] = None,
                groups: int = 32, axis: int = -1, epsilon: float = 1e-3) -> Tensor:
     """Group normalization: of the channels in `groups` of consecutive ones, -1 for as many as there
@@ -411,6 +449,7 @@ def group_norm(x: TensorLike, gamma: Optional[TensorLike] = None, beta: Optional
                           optional(t, beta, "beta"), groups, axis, epsilon))
 
 
+@operation
 def attention(query: TensorLike, key: TensorLike, value: TensorLike,
               mask: Optional[TensorLike] = None, causal: bool = False, scale: float = 0.0,
               dropout: float = 0.0, form: str = "auto",
@@ -433,6 +472,7 @@ def attention(query: TensorLike, key: TensorLike, value: TensorLike,
 # ---- losses of examples ----
 
 
+@operation
 def softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) -> Tensor:
     """Losses [n...] of logits [n..., c] for labels [n..., c] that are probabilities."""
     t = trace_of("softmax_cross_entropy_with_logits", labels, logits)
@@ -441,6 +481,7 @@ def softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) ->
                                         t.take(logits, "logits"), True))
 
 
+@operation
 def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) -> Tensor:
     """Losses [n...] of logits [n..., c] for labels i32 [n...] that are class numbers."""
     t = trace_of("sparse_softmax_cross_entropy_with_logits", labels, logits)
@@ -449,6 +490,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorL
                                                t.take(logits, "logits"), True))
 
 
+@operation
 def compute_average_loss(per_example_loss: TensorLike, sample_weight: Optional[TensorLike] = None,
                          global_batch_size: Optional[int] = None) -> Tensor:
     """Sum of all losses, divided by the global batch size: the loss whose gradients may be summed
@@ -462,6 +504,7 @@ def compute_average_loss(per_example_loss: TensorLike, sample_weight: Optional[T
                                     settings))
 
 
+@operation
 def compute_weighted_loss(per_example_loss: TensorLike, sample_weight: TensorLike) -> Tensor:
     """The mean of losses by their weights, such as a mask: divided by the weights of all replicas."""
     t = trace_of("compute_weighted_loss", per_example_loss)
@@ -470,6 +513,7 @@ def compute_weighted_loss(per_example_loss: TensorLike, sample_weight: TensorLik
                                      t.take(sample_weight, "sample_weight")))
 
 
+@operation
 def scale_regularization_loss(loss: TensorLike) -> Tensor:
     """A regularization loss, divided by the number of replicas that have examples in this step."""
     t = trace_of("scale_regularization_loss", loss)

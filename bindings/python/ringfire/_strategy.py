@@ -251,10 +251,10 @@ def _reduce_op(of: Any) -> ReduceOp:
 
 class _Scope:
 
-    def __init__(self, strategy: Strategy) -> None:
+    def __init__(self, strategy: Optional[Strategy]) -> None:
         self.strategy = strategy
 
-    def __enter__(self) -> Strategy:
+    def __enter__(self) -> Any:
         _scopes().append(self.strategy)
         return self.strategy
 
@@ -262,7 +262,7 @@ class _Scope:
         _scopes().pop()
 
 
-def _scopes() -> List[Strategy]:
+def _scopes() -> List[Optional[Strategy]]:
     stack = getattr(_local, "scopes", None)
     if stack is None:
         stack = _local.scopes = []
@@ -274,7 +274,8 @@ _default: Optional[Strategy] = None
 
 def has_strategy() -> bool:
     """Whether there is a scope around."""
-    return bool(_scopes())
+    scopes = _scopes()
+    return bool(scopes) and scopes[-1] is not None
 
 
 def get_strategy() -> Strategy:
@@ -282,13 +283,22 @@ def get_strategy() -> Strategy:
     global _default
     trace = current()
     if trace is not None:
-        return trace.strategy  # type: ignore[no-any-return]
+        return trace.strategy
     scopes = _scopes()
-    if scopes:
+    if scopes and scopes[-1] is not None:
         return scopes[-1]
     if _default is None or _default._core is None:
         _default = OneDeviceStrategy()
     return _default
+
+
+def eager_strategy() -> Strategy:
+    """Where operations outside of steps are computed, by this process alone."""
+    strategy = get_strategy()
+    if strategy.num_replicas_in_sync > 1 or strategy.world_size > 1:
+        with _Scope(None):
+            return get_strategy()
+    return strategy
 
 
 def get_replica_context() -> Optional[ReplicaContext]:
@@ -385,7 +395,7 @@ class TFConfigClusterResolver:
     @property
     def task_type(self) -> Optional[str]:
         """ "chief", "worker", "ps" or "evaluator"; None without TF_CONFIG."""
-        return self._config.get("task", {}).get("type")  # type: ignore[no-any-return]
+        return self._config.get("task", {}).get("type")
 
     @property
     def task_id(self) -> Optional[int]:

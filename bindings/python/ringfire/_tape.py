@@ -8,7 +8,7 @@ import numpy as np
 
 from ._lib import Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, where
 from ._structure import flatten, pack
-from ._trace import Tensor, TensorLike, current, handles, trace_of
+from ._trace import Tensor, TensorLike, current, handles, tensors, trace_of
 from ._values import Value
 from ._variable import Variable, variable_list
 
@@ -52,7 +52,7 @@ class GradientTape:
         t.check(
             lib.rf_gradients(t.pointer, loss.handle, handles(t, leaves, "sources"), len(leaves),
                              out))
-        return pack(definition, iter([Tensor(t, out[i]) for i in range(len(leaves))]))
+        return pack(definition, iter(tensors(t, out, len(leaves))))
 
 
 def gradients(ys: Any, xs: Any) -> Any:

@@ -262,6 +262,11 @@ def _compare(comparison: int, a: Tensor, b: Any) -> Tensor:
     return trace.made(lib.rf_compare(trace.pointer, comparison, a.handle, trace.take(b, "b")))
 
 
+def tensors(trace: Trace, array: Any, count: int) -> List[Tensor]:
+    """Tensors of a C array of handles, which they copy."""
+    return [Tensor(trace, ffi.new("rf_tensor *", array[i])[0]) for i in range(count)]
+
+
 def optional(trace: Trace, value: Any, argument: str) -> Any:
     """The handle of an operand that may be left out."""
     return ffi.new("rf_tensor *")[0] if value is None else trace.take(value, argument)

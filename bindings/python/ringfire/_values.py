@@ -53,7 +53,7 @@ class Value(NDArrayOperatorsMixin):
         return Value(np.asarray(made))
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        return self.__array__().__dlpack__(**keywords)  # type: ignore[attr-defined]
+        return self.__array__().__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (1, 0)
@@ -145,7 +145,7 @@ def element_of(values: List[Any]) -> Tuple[Any, List[Any]]:
     if len(values) > lib.RF_MAX_COMPONENTS:
         raise InvalidArgumentError("a step takes at most %d arrays, not %d" %
                                    (lib.RF_MAX_COMPONENTS, len(values)))
-    element = ffi.new("rf_element *")
+    element: Any = ffi.new("rf_element *")
     element.num_components = len(values)
     kept: List[Any] = []
     rows: Optional[Tuple[int, int]] = None

@@ -22,7 +22,7 @@ class VariableAggregation(Enum):
     ONLY_FIRST_REPLICA = "first_replica"
 
 
-_operators = {
+_operators: Any = {
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,
