@@ -36,15 +36,25 @@ html_copy_source = False
 html_show_sphinx = False
 
 
-def man_page(path):
-    """(document, name, description, authors, section) of a page that is a man page as well; its
-    first line under the heading describes it."""
+def sentence_of(path):
+    """What a page that is a man page as well says of itself: its first line below the heading, or
+    the first sentence of the header that it shows."""
     lines = [line for line in path.read_text().splitlines() if line.strip()]
+    if not lines[1].startswith("```{doxygenfile}"):
+        begun = re.sub(r"^`ringfire[^`]*` ", "", lines[1])
+        return re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", begun)
+    header = (ROOT / "include/ringfire" / (path.stem + ".h")).read_text()
+    comment = re.search(r"@file\n(.*?)\*/", header, re.S)[1]
+    return re.split(r"\.\s", re.sub(r"\s*\n \* ?|`", " ", " \n" + comment), 1)[0].strip()
+
+
+def man_page(path):
+    """(document, name, description, authors, section) of a page that is a man page as well."""
     stem = path.stem.replace("index", "")
     separator, section = ("-", 1) if path.parent.name == "commands" else ("_", 3)
-    described = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", lines[1]).rstrip(".")
     return (str(path.relative_to(HERE).with_suffix("")),
-            "ringfire" + (separator + stem if stem else ""), described, "", section)
+            "ringfire" + (separator + stem if stem else ""), sentence_of(path).rstrip("."), "",
+            section)
 
 
 man_pages = [man_page(page) for folder in ("commands", "c-api")
@@ -79,6 +89,23 @@ def inline_pictures(app, document):
         image.replace_self(nodes.raw("", picture, format="html"))
 
 
+def lift_blocks(app, document):
+    """Takes lists out of paragraphs, where Breathe leaves them and man pages cannot have them."""
+    from docutils import nodes
+    for paragraph in list(document.findall(nodes.paragraph)):
+        if not any(isinstance(child, nodes.Body) for child in paragraph.children):
+            continue
+        parts = []
+        for child in paragraph.children:
+            if isinstance(child, nodes.Body):
+                parts.append(child)
+            elif parts and isinstance(parts[-1], nodes.paragraph):
+                parts[-1] += child
+            else:
+                parts.append(nodes.paragraph("", "", child))
+        paragraph.replace_self(parts)
+
+
 def name_outside(app, environment, node, content):
     """A link to a file of the tree that is no page becomes the file's name."""
     from docutils import nodes
@@ -89,7 +116,19 @@ def name_outside(app, environment, node, content):
     return None
 
 
+def join_scripts(app, exception):
+    """Some packages of the theme have a script that imports another one, which browsers refuse in a
+    page that is read from a disk: without it nobody could choose the dark mode."""
+    folder = pathlib.Path(app.outdir) / "_static/scripts"
+    script, imported = folder / "furo.js", folder / "gumshoe-patched.js"
+    begin = 'import Gumshoe from "./gumshoe-patched.js";\n'
+    if not exception and imported.exists() and script.read_text().startswith(begin):
+        script.write_text(imported.read_text() + script.read_text().removeprefix(begin))
+
+
 def setup(app):
+    app.connect("build-finished", join_scripts)
     app.connect("missing-reference", name_outside)
     app.connect("config-inited", headers_as_xml)
     app.connect("doctree-resolved", lambda app, document, name: inline_pictures(app, document))
+    app.connect("doctree-resolved", lambda app, document, name: lift_blocks(app, document))

@@ -22,9 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import drivers  # noqa: E402
 
 # Pages with code that nothing tests yet. A page leaves the list when its code is tested.
-NOT_YET = frozenset((
-    "README.md",
-))
+NOT_YET = frozenset()
 BLOCK = re.compile(r"""
     (?:^%\ exits\ (?P<status>\d+)\n)?
     ^(?P<fence>`{3,})(?:\{code-block\}[ ])?(?P<language>[\w+]+)\n
