@@ -92,12 +92,16 @@ def inline_pictures(app, document):
 def lift_blocks(app, document):
     """Takes lists out of paragraphs, where Breathe leaves them and man pages cannot have them."""
     from docutils import nodes
+
+    def is_block(node):
+        return isinstance(node, nodes.Body) and not isinstance(node, nodes.Inline)
+
     for paragraph in list(document.findall(nodes.paragraph)):
-        if not any(isinstance(child, nodes.Body) for child in paragraph.children):
+        if not any(map(is_block, paragraph.children)):
             continue
         parts = []
         for child in paragraph.children:
-            if isinstance(child, nodes.Body):
+            if is_block(child):
                 parts.append(child)
             elif parts and isinstance(parts[-1], nodes.paragraph):
                 parts[-1] += child
