@@ -7,13 +7,8 @@
 
 #include "../support/folder.h"
 #include "../support/strategies.h"
+#include "../support/try.h"
 #include "tests/room.h"
-
-#define TRY(expression)                                                                                                \
-    do {                                                                                                               \
-        const rf_result try_result = (expression);                                                                     \
-        if (try_result < 0) return try_result;                                                                         \
-    } while (0)
 
 /* Takes the first batch of a dataset, destroys it, and compares the shape of a component. */
 static void expect_first(rf_dataset **dataset, uint32_t component, rf_shape expected)
