@@ -85,7 +85,8 @@ def exchange(options):
     found = bench(options, "allreduce", *sizes, "--seconds", options.seconds / 5)
     return [["{:,}".format(r["bytes"]), figure(r["seconds"] * 1e6),
              figure(r["bytes"] / r["seconds"] / 1e9), figure(r["ratio_to_shared_ring"]),
-             figure(r["ratio_to_plain_ring"])] for r in found["results"] if r["algorithm"] == "auto"]
+             figure(r["ratio_to_plain_ring"])]
+            for r in found["results"] if r["algorithm"] == "auto"]
 
 
 def saving(options):
@@ -116,27 +117,40 @@ def accuracy(options):
                  r"(?m)^(\w+), Ringfire - PyTorch: difference of the means (\S+), p (\S+)", text)]
 
 
+# Each a function, a heading, what the page says of it (a sentence on a line), columns.
 SECTIONS = {
-    "networks": (networks, "Networks", """`ringfire-bench zoo` trains the networks of the examples.
-A first step includes compiling where the caches are empty.""",
-                 ["network", "batch", "step, ms", "a second", "first step, s"]),
-    "pytorch": (pytorch, "Beside PyTorch", """`tests/bench/pytorch_zoo.py` trains the same networks in PyTorch on the processor, in turns.
-PyTorch has the setting of threads with which it is fastest.""",
-                ["network", "Ringfire, a second", "PyTorch, a second", "ratio"]),
-    "accuracy": (accuracy, "Accuracy", """`tests/accuracy` trains networks with several seeds in both libraries, as long as the examples do.
-The means are compared by Welch's t-test; p is the probability of such a difference by chance.""",
-                 ["network", "Ringfire", "PyTorch", "difference", "test"]),
-    "operations": (operations, "Operations", """`ringfire-bench ops` times single operations.
-They are products of 1024 x 1024 and odd matrices, a convolution of 3x3 from 32 to 64 channels with its gradients, and additions of 4 million elements.""",
-                   ["operation", "case", "kernel", "ms", "rate"]),
-    "attention": (attention, "Attention", """`ringfire-bench attention`, 8 heads of 64, causal.
-Times are those of the composed form and of the fused one, in ms.""",
-                  ["length", "forward", "ratio", "with gradients", "ratio"]),
-    "exchange": (exchange, "Between workers", """`ringfire-bench allreduce` sums f32 over two ranks of this host, which share memory.
-The ratios are to a plain ring in shared memory and to one over two sockets, in the same run.""",
-                 ["bytes", "us", "GB/s", "of a shared ring", "of a socket ring"]),
-    "saving": (saving, "Saving", """`ringfire-bench checkpoint` saves and loads random normal numbers, compressed and synced.""",
-               ["what", "seconds", "GB/s"]),
+    "networks": (networks, "Networks", (
+        "`ringfire-bench zoo` trains the networks of the examples.",
+        "A first step includes compiling where the caches are empty.",
+    ), ["network", "batch", "step, ms", "a second", "first step, s"]),
+    "pytorch": (pytorch, "Beside PyTorch", (
+        "`tests/bench/pytorch_zoo.py` trains the same networks in PyTorch on the processor, in "
+        "turns.",
+        "PyTorch has the setting of threads with which it is fastest.",
+    ), ["network", "Ringfire, a second", "PyTorch, a second", "ratio"]),
+    "accuracy": (accuracy, "Accuracy", (
+        "`tests/accuracy` trains networks with several seeds in both libraries.",
+        "The means are compared by Welch's t-test; p is the probability of such a difference by "
+        "chance.",
+    ), ["network", "Ringfire", "PyTorch", "difference", "test"]),
+    "operations": (operations, "Operations", (
+        "`ringfire-bench ops` times single operations.",
+        "They are products of 1024 x 1024 and odd matrices, a convolution of 3x3 from 32 to 64 "
+        "channels with its gradients, and additions of 4 million elements.",
+    ), ["operation", "case", "kernel", "ms", "rate"]),
+    "attention": (attention, "Attention", (
+        "`ringfire-bench attention`, 8 heads of 64, causal.",
+        "Times are those of the composed form and of the fused one, in ms.",
+    ), ["length", "forward", "ratio", "with gradients", "ratio"]),
+    "exchange": (exchange, "Between workers", (
+        "`ringfire-bench allreduce` sums f32 over two ranks of this host, which share memory.",
+        "The ratios are to a plain ring in shared memory and to one over two sockets, in the same "
+        "run.",
+    ), ["bytes", "us", "GB/s", "of a shared ring", "of a socket ring"]),
+    "saving": (saving, "Saving", (
+        "`ringfire-bench checkpoint` saves and loads random normal numbers, compressed and "
+        "synced.",
+    ), ["what", "seconds", "GB/s"]),
 }
 LONG = {"pytorch", "accuracy"}
 
@@ -159,9 +173,11 @@ def conditions(options):
 def told(taken):
     loaded = ("that other programs used at the same time (load %.1f)" % taken["load"]
               if taken["load"] > IDLE_LOAD * taken["processors"] else "otherwise idle")
-    return ("Measured on %s at commit %s, with %s.\nThe machine: %d processors of an %s, %s.\n"
-            % (taken["day"], taken["commit"], taken["device"], taken["processors"],
-               taken["machine"], loaded) + "%s\n" * ("note" in taken) % taken.get("note"))
+    lines = ["Measured on %s at commit %s, with %s." % (taken["day"], taken["commit"],
+                                                      taken["device"]),
+             "The machine: %d processors of an %s, %s." % (taken["processors"], taken["machine"],
+                                                           loaded)]
+    return "\n".join(lines + [taken["note"]] * ("note" in taken))
 
 
 def markdown(heads, rows):
@@ -204,12 +220,14 @@ GPUs have [records of their own](devices.md).
         if key not in kept:
             continue
         rows = kept[key]["rows"]
-        text += "\n## %s\n\n%s\n%s\n%s" % (heading, words, told(kept[key]), markdown(heads, rows))
+        text += "\n## %s\n\n%s\n%s\n\n%s" % (heading, "\n".join(words), told(kept[key]),
+                                              markdown(heads, rows))
         if key == "pytorch":
             pairs = [(row[0], float(row[3])) for row in rows]
-            charts[PICTURES / "figures-pytorch.svg"] = chart("Speed of PyTorch's (1: the same)",
-                                                             pairs)
-            text += "\n![Speed of each network as a part of PyTorch's](../images/figures-pytorch.svg)\n"
+            charts[PICTURES / "figures-pytorch.svg"] = chart(
+                "Speed as a part of PyTorch's", pairs)
+            text += ("\n![Speed of each network as a part of PyTorch's]"
+                     "(../images/figures-pytorch.svg)\n")
     return {PAGE: text, **charts}
 
 

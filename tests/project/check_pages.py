@@ -9,7 +9,7 @@ A block with a caption is a file; several with one caption are its parts. A bloc
 in a folder with the files of all pages beside it, where the library of BUILD is installed: its
 lines behind "$ " are commands, the others what they print. "% exits 1" above the block says how its
 last command ends. Numbers may differ. Other code in C is an excerpt: it is in a source of the
-examples, of the tests or of another page, word for word."""
+library, of the examples, of the tests or of another page, word for word."""
 import collections
 import os
 import pathlib
@@ -22,12 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import drivers  # noqa: E402
 
 # Pages with code that nothing tests yet. A page leaves the list when its code is tested.
-NOT_YET = frozenset((
-    "docs/guides/custom.md",
-    "docs/guides/data.md",
-    "docs/guides/text.md",
-    "docs/internals/adding-an-op.md",
-))
+NOT_YET = frozenset()
 BLOCK = re.compile(r"""
     (?:^%\ exits\ (?P<status>\d+)\n)?
     ^(?P<fence>`{3,})(?:\{code-block\}[ ])?(?P<language>[\w+]+)\n
@@ -60,7 +55,7 @@ def words(text):
 
 
 def check_code(root, cc):
-    sources = [words(path.read_text()) for folder in ("examples", "tests")
+    sources = [words(path.read_text()) for folder in ("examples", "src", "tests")
                for path in (root / folder).rglob("*.[ch]")]
     programs = [(page, name, text) for page in pages(root)
                 for name, text in files_of(page.read_text()).items() if name.endswith(".c")]
@@ -98,7 +93,8 @@ def installed(build, folder):
     if not lavapipe:
         print("skipped: lavapipe, which printed the pages, is not installed")
         sys.exit(77)
-    return {**os.environ, "VK_DRIVER_FILES": lavapipe, "PATH": "%s:%s" % (command.parent, os.environ["PATH"]),
+    return {**os.environ, "VK_DRIVER_FILES": lavapipe,
+            "PATH": "%s:%s" % (command.parent, os.environ["PATH"]),
             "PKG_CONFIG_PATH": str(module.parent), "PKG_CONFIG_SYSROOT_DIR": str(folder),
             "LD_LIBRARY_PATH": str(module.parent.parent), "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
 

@@ -5,15 +5,10 @@
 
 #include <ringfire/interchange.h>
 
+#include "../support/try.h"
 #include "run_state.h"
 #include "tests/room.h"
 #include "train/optimizer/optimizer.h"
-
-#define TRY(expression)                                                                                                \
-    do {                                                                                                               \
-        const rf_result try_result = (expression);                                                                     \
-        if (try_result < 0) return try_result;                                                                         \
-    } while (0)
 
 static rf_result save(rf_model *model)
 {
