@@ -55,8 +55,8 @@ def words(text):
 
 
 def unknown_names(root, page, headers):
-    """Public names on a page that no header has, but for pages about the library's inside. A name that ends with _ or is followed
-    by * stands for several."""
+    """Public names on a page that no header has, but for pages about the library's inside. A name
+    that ends with _ or is followed by * stands for several."""
     if root / "docs/internals" in page.parents or page.stem.endswith("-format"):
         return set()
     found = re.findall(r"\b(?:rf|RF)_\w*[a-zA-Z0-9](?![\w*]|_\*)", page.read_text())
