@@ -71,10 +71,14 @@ NUMBERS = {
     "uint32_t": "int",
     "int64_t": "int",
     "uint64_t": "int",
+    "rf_matmul_transpose": "int",
 }
+# Enumerations that Python's users know as booleans of these names, with the same values.
+BOOLEANS = {"rf_gelu_form": "approximate", "rf_prediction_form": "from_logits"}
 # What a call leaves out. Numbers for which the header says what 0 means have 0.
 DEFAULTS = {
     "bool": "False",
+    "rf_matmul_transpose": "0",
     ("leaky_relu", "alpha"): "0.2",
     ("elu", "alpha"): "1.0",
     ("random_uniform", "low"): "0.0",
@@ -149,8 +153,11 @@ def write_ops(headers, out):
     text = path.read_text()
     documented = comments(text)
     plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    made = [(name[3:], parameters) for result, name, parameters in headers.functions(plain)
-            if simple(name[3:], result, parameters)]
+    made = [(name, parameters) for name, result, parameters in
+            ((name[3:], result, [("bool", BOOLEANS[kind]) if kind in BOOLEANS else (kind, p)
+                                 for kind, p in parameters])
+             for result, name, parameters in headers.functions(plain))
+            if simple(name, result, parameters)]
     out.write_text(OPS_HEAD + "__all__ = %s\n" % textwrap.fill(
         repr(sorted(name for name, _ in made)), 98, subsequent_indent="    ") + "".join(
             function(name, parameters, documented[name]) for name, parameters in made))
