@@ -71,14 +71,13 @@ NUMBERS = {
     "uint32_t": "int",
     "int64_t": "int",
     "uint64_t": "int",
-    "rf_matmul_transpose": "int",
 }
 # Enumerations that Python's users know as booleans of these names, with the same values.
-BOOLEANS = {"rf_gelu_form": "approximate", "rf_prediction_form": "from_logits"}
+BOOLEANS = {"rf_gelu_form": ["approximate"], "rf_prediction_form": ["from_logits"],
+            "rf_matmul_transpose": ["transpose_a", "transpose_b"]}
 # What a call leaves out. Numbers for which the header says what 0 means have 0.
 DEFAULTS = {
     "bool": "False",
-    "rf_matmul_transpose": "0",
     ("leaky_relu", "alpha"): "0.2",
     ("elu", "alpha"): "1.0",
     ("random_uniform", "low"): "0.0",
@@ -110,6 +109,11 @@ def comments(text):
     return found
 
 
+def pythonic(parameters):
+    for kind, p in parameters:
+        yield from (("bool", b) for b in BOOLEANS[kind]) if kind in BOOLEANS else [(kind, p)]
+
+
 def simple(name, result, parameters):
     """Whether a function takes tensors and numbers only, and makes one tensor."""
     return (result == "rf_tensor" and name not in BY_HAND and parameters
@@ -134,7 +138,7 @@ def function(name, parameters, comment):
     doc = textwrap.indent('"""%s"""' % (comment + ("\n" if "\n" in comment else "")), "    ")
     return "\n\n@operation\ndef %s(%s) -> Tensor:\n%s\n    t = trace_of(%s, %s)\n    return t.made(lib.rf_%s(%s))\n" % (
         name, ", ".join(arguments), doc, repr(name), ", ".join(tensors) or "None", name, ", ".join(
-            ["t.pointer"] + passed))
+            ["t.pointer"] + passed).replace("transpose_a, transpose_b", "transpose_a + 2 * transpose_b"))
 
 
 OPS_HEAD = '''# SPDX-License-Identifier: Apache-2.0
@@ -154,8 +158,7 @@ def write_ops(headers, out):
     documented = comments(text)
     plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     made = [(name, parameters) for name, result, parameters in
-            ((name[3:], result, [("bool", BOOLEANS[kind]) if kind in BOOLEANS else (kind, p)
-                                 for kind, p in parameters])
+            ((name[3:], result, list(pythonic(parameters)))
              for result, name, parameters in headers.functions(plain))
             if simple(name, result, parameters)]
     out.write_text(OPS_HEAD + "__all__ = %s\n" % textwrap.fill(
