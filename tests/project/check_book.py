@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the book without warnings, its site and its man pages, with a page for each header and each
-command.
+"""Builds the book without warnings, its site and its man pages, with a page for each header and
+each command.
 
 Usage: check_book.py ROOT RINGFIRE OUT    exit status 77 (skipped) where a tool is missing"""
 import pathlib

@@ -54,6 +54,15 @@ def words(text):
     return " ".join(text.split())
 
 
+def unknown_names(root, page, headers):
+    """Public names on a page that no header has, but for pages about the library's inside. A name
+    that ends with _ or is followed by * stands for several."""
+    if root / "docs/internals" in page.parents or page.stem.endswith("-format"):
+        return set()
+    found = re.findall(r"\b(?:rf|RF)_\w*[a-zA-Z0-9](?![\w*]|_\*)", page.read_text())
+    return set(found) - headers
+
+
 def check_code(root, cc):
     sources = [words(path.read_text()) for folder in ("examples", "src", "tests")
                for path in (root / folder).rglob("*.[ch]")]
@@ -68,6 +77,11 @@ def check_code(root, cc):
                 excerpts += 1
                 if not any(words(block["text"]) in source for source in sources):
                     wrong[page].append("no tested code has this:\n" + block["text"])
+    headers = {word for path in (root / "include/ringfire").iterdir()
+               for word in re.findall(r"\w+", path.read_text())}
+    for page in pages(root):
+        for name in sorted(unknown_names(root, page, headers)):
+            wrong[page].append("no header has %s" % name)
     for page, name, text in programs:
         done = subprocess.run([*cc, "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
                                "-I", root / "include", "-x", "c", "-"], input=text, text=True,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the walk through a training step in docs/internals/step.md with the sources: every row of
-its tables names a file that defines its function, and every other function that a row mentions is
-defined somewhere. Usage: check_walk.py ROOT"""
+"""Compares the walk through a training step in docs/internals/step.md with the sources: every row
+of its tables names a file that defines its function, and every other function that a row
+mentions is defined somewhere. Usage: check_walk.py ROOT"""
 import pathlib
 import re
 import sys

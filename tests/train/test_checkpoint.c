@@ -142,7 +142,7 @@ static void exact_while_accumulating(void **state)
 {
     (void)state;
     const rf_schedule schedule = {
-        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.9, .decay_steps = 2
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .decay_rate = 0.9, .decay_steps = 2
     };
     const rf_optimizer_params sgd = {
         .kind = RF_OPTIMIZER_SGD, .schedule = &schedule, .momentum = 0.9, .clip_norm = 0.2, .accumulation_steps = 3

@@ -24,9 +24,9 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     const training *tr = user;
     const rf_tensor logits = rf_model_call(t, gpt_model(tr->gpt), in[0], RF_TRAINING);
-    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[1], logits, true); /* [n, block] */
+    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS); /* [n, block] */
     const int32_t positions = 1;
-    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, &positions, 1, false), NULL);
+    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, &positions, 1, RF_DROP_DIMS), NULL);
     (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(gpt_model(tr->gpt)));
     return rf_trace_status(t);
 }
@@ -93,7 +93,7 @@ static uint64_t count_created(rf_strategy *strategy, const gpt_config *config)
     gpt *g;
     OK(gpt_create(strategy, config, &g));
     OK(rf_model_build_for(gpt_model(g), RF_I32, RF_SHAPE(config->block)));
-    const uint64_t created = rf_model_count_params(gpt_model(g));
+    const uint64_t created = rf_model_num_params(gpt_model(g));
     gpt_destroy(&g);
     return created;
 }

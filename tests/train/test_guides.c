@@ -86,7 +86,8 @@ static rf_result read_lines(const char *const *paths, rf_tokenizer *tokenizer, r
     const rf_padded_batch_params padding = { .batch_size = 32, .padded = { true } };
     TRY(rf_dataset_from_text_lines(&text, &lines));
     TRY(rf_dataset_map(lines, encode, tokenizer, &spec, &tokens));
-    TRY(rf_dataset_shuffle(tokens, 10000, 1, true, &shuffled)); /* a buffer of lines would hold max_bytes for each */
+    TRY(rf_dataset_shuffle(tokens, 10000, 1, RF_SHUFFLE_EACH_PASS,
+                           &shuffled)); /* a buffer of lines would hold max_bytes for each */
     TRY(rf_dataset_padded_batch(shuffled, &padding, &batches));
     forget(lines, tokens, shuffled);
     *out = batches;
@@ -97,11 +98,9 @@ static rf_result draw_negatives(int32_t *user_of, int32_t *item_of, int64_t coun
 {
     rf_dataset *pairs, *shuffled;
     const rf_array users = { RF_I32, RF_SHAPE(count), user_of }, items = { RF_I32, RF_SHAPE(count), item_of };
-    const rf_negatives_params drawn = {
-        .users = &users, .items = &items, .num_items = 3706, .negatives = 4, .seed = 1
-    };
-    TRY(rf_dataset_with_negatives(&drawn, &pairs));
-    TRY(rf_dataset_shuffle(pairs, (uint64_t)rf_dataset_cardinality(pairs), 1, true, &shuffled));
+    const rf_pairs_params drawn = { .users = &users, .items = &items, .num_items = 3706, .negatives = 4, .seed = 1 };
+    TRY(rf_dataset_from_pairs(&drawn, &pairs));
+    TRY(rf_dataset_shuffle(pairs, (uint64_t)rf_dataset_cardinality(pairs), 1, RF_SHUFFLE_EACH_PASS, &shuffled));
     rf_dataset_destroy(&pairs);
     *out = shuffled;
     return RF_OK;
@@ -204,9 +203,9 @@ static rf_result join_tables(const rf_dataset *numbers, struct tables *tables, r
     rf_dataset *files, *rows, *shuffled;
     const rf_element_spec row_spec = { .num_components = 2, .dtype = { RF_F32, RF_I32 }, .shape = { RF_SHAPE(2) } };
     const rf_interleave_params eight = { .cycle_length = 8 };
-    TRY(rf_dataset_shuffle(numbers, 64, 1, true, &files)); /* i32 scalars 0 to 63 */
+    TRY(rf_dataset_shuffle(numbers, 64, 1, RF_SHUFFLE_EACH_PASS, &files)); /* i32 scalars 0 to 63 */
     TRY(rf_dataset_interleave(files, open_table, tables, &row_spec, &eight, &rows));
-    TRY(rf_dataset_shuffle(rows, 10000, 2, true, &shuffled));
+    TRY(rf_dataset_shuffle(rows, 10000, 2, RF_SHUFFLE_EACH_PASS, &shuffled));
     forget(files, rows, NULL);
     *out = shuffled;
     return RF_OK;
@@ -235,9 +234,9 @@ static rf_result read_images(rf_dataset **out)
     rf_dataset *images, *shuffled, *scaled, *batches, *ahead;
     const rf_image_directory_params flowers = { .directory = "flowers", .height = 180, .width = 180 };
     TRY(rf_dataset_from_image_directory(&flowers, &images));
-    TRY(rf_dataset_shuffle(images, (uint64_t)rf_dataset_cardinality(images), 1, true, &shuffled));
+    TRY(rf_dataset_shuffle(images, (uint64_t)rf_dataset_cardinality(images), 1, RF_SHUFFLE_EACH_PASS, &shuffled));
     TRY(rf_dataset_map_scale_u8(shuffled, 0, &scaled));
-    TRY(rf_dataset_batch(scaled, 32, false, &batches));
+    TRY(rf_dataset_batch(scaled, 32, RF_REMAINDER_KEEP, &batches));
     TRY(rf_dataset_prefetch(batches, 2, &ahead));
     forget(images, shuffled, scaled);
     rf_dataset_destroy(&batches);
@@ -248,10 +247,10 @@ static rf_result read_images(rf_dataset **out)
 static rf_result read_good_images(const rf_dataset *images, rf_dataset **out)
 {
     rf_dataset *shuffled, *good, *batches;
-    TRY(rf_dataset_shuffle(images, (uint64_t)rf_dataset_cardinality(images), 1, true,
-                           &shuffled));                   /* names: no memory */
-    TRY(rf_dataset_ignore_errors(shuffled, true, &good)); /* true: a warning for each */
-    TRY(rf_dataset_batch(good, 32, false, &batches));
+    TRY(rf_dataset_shuffle(images, (uint64_t)rf_dataset_cardinality(images), 1, RF_SHUFFLE_EACH_PASS,
+                           &shuffled)); /* names: no memory */
+    TRY(rf_dataset_ignore_errors(shuffled, RF_IGNORE_WITH_WARNING, &good));
+    TRY(rf_dataset_batch(good, 32, RF_REMAINDER_KEEP, &batches));
     forget(shuffled, good, NULL);
     *out = batches;
     return RF_OK;
@@ -299,7 +298,7 @@ static rf_result make_windows(const rf_tokenizer *tokenizer, const char *text, s
     rf_array tokens;
     rf_dataset *windows; /* elements: (tokens i32 [64], the token that follows each i32 [64]) */
     TRY(rf_tokenizer_encode(tokenizer, text, size, &tokens));
-    TRY(rf_dataset_windows(&tokens, 64, 1, &windows));
+    TRY(rf_dataset_from_tokens(&tokens, 64, 1, &windows));
     rf_array_free(&tokens);
     *out = windows;
     return RF_OK;
@@ -310,7 +309,7 @@ static rf_result pad_texts(const rf_tokenizer *tokenizer, const char *const *tex
 {
     rf_dataset *data;
     rf_array rows; /* i32 [num_texts, 100] */
-    const rf_pad_params pad = { .length = 100, .padding = RF_SEQUENCE_POST };
+    const rf_sequence_pad_params pad = { .length = 100, .padding = RF_SEQUENCE_POST };
     TRY(rf_tokenizer_encode_padded(tokenizer, texts, sizes, num_texts, &pad, &rows));
     const rf_dataset_arrays_params both = { .arrays = (rf_array[]){ rows, labels }, .num_arrays = 2 };
     TRY(rf_dataset_from_arrays(&both, &data));
@@ -402,12 +401,12 @@ static rf_result write_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     const rf_tensor place =
         rf_reshape(t, rf_slice(t, in[1], (const int64_t[]){ 0 }, (const int64_t[]){ 1 }, NULL, 1), RF_SHAPE(1));
     if (w->by_layer) {
-        out[0] =
-            rf_reduce_sum(t, attend_by_layer(t, w->model, w->attention, x, place, w->keys, w->values), NULL, 0, false);
+        out[0] = rf_reduce_sum(t, attend_by_layer(t, w->model, w->attention, x, place, w->keys, w->values), NULL, 0,
+                               RF_DROP_DIMS);
     } else {
         const rf_tensor heads =
             rf_transpose(t, rf_reshape(t, x, RF_SHAPE(TEXTS, 1, HEADS, WIDTH)), (const int32_t[]){ 0, 2, 1, 3 });
-        out[0] = rf_reduce_sum(t, attend(t, heads, heads, heads, place, w->keys, w->values), NULL, 0, false);
+        out[0] = rf_reduce_sum(t, attend(t, heads, heads, heads, place, w->keys, w->values), NULL, 0, RF_DROP_DIMS);
     }
     return rf_trace_status(t);
 }
@@ -511,7 +510,7 @@ struct ops {
     int made;
 };
 
-static rf_result make_layer(const char *name, const char *config, void *user, rf_layer **out)
+static rf_result make_layer(void *user, const char *name, const char *config, rf_layer **out)
 {
     (void)name, (void)config;
     ((struct ops *)user)->made++;
@@ -540,7 +539,7 @@ static void training(void **state)
     rf_strategy *strategy = open_devices("llvmpipe");
     if (!strategy) SKIP("not installed: llvmpipe");
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &rows));
-    OK(rf_dataset_batch(rows, 4, false, &data));
+    OK(rf_dataset_batch(rows, 4, RF_REMAINDER_KEEP, &data));
     OK(make_scheduled(strategy, &scheduled));
     OK(make_grouped(strategy, &grouped));
     OK(train_as_keras(strategy, scheduled, data, &model));

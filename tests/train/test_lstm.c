@@ -22,7 +22,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     const training *tr = user;
     const rf_tensor logits = rf_model_call(t, tr->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_binary_crossentropy(t, in[1], logits, true), NULL);
+    out[0] = rf_compute_average_loss(t, rf_binary_crossentropy(t, in[1], logits, RF_LOGITS), NULL);
     (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
     return rf_trace_status(t);
 }
@@ -64,10 +64,10 @@ static void size(rf_strategy *strategy)
 {
     rf_model *model;
     OK(lstm_create(strategy, &lstm_tutorial, &model));
-    assert_int_equal(rf_model_count_params(model), 138369);
+    assert_int_equal(rf_model_num_params(model), 138369);
     rf_model_destroy(&model);
     OK(lstm_create(strategy, &lstm_stacked, &model));
-    assert_int_equal(rf_model_count_params(model), 175489);
+    assert_int_equal(rf_model_num_params(model), 175489);
     rf_model_destroy(&model);
 }
 ON_ONE(size)

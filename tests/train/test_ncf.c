@@ -22,7 +22,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     const training *tr = user;
     rf_tensor logits;
     (void)rf_model_apply(t, tr->model, in, 2, RF_TRAINING, &logits, 1);
-    out[0] = rf_compute_average_loss(t, rf_binary_crossentropy(t, in[2], logits, true), NULL);
+    out[0] = rf_compute_average_loss(t, rf_binary_crossentropy(t, in[2], logits, RF_LOGITS), NULL);
     (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
     return rf_trace_status(t);
 }
@@ -60,7 +60,7 @@ static void size(rf_strategy *strategy)
 {
     rf_model *model;
     OK(ncf_create(strategy, &ncf_movielens_1m, &model));
-    assert_int_equal(rf_model_count_params(model), 392601);
+    assert_int_equal(rf_model_num_params(model), 392601);
     rf_model_destroy(&model);
 }
 ON_ONE(size)

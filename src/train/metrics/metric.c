@@ -135,7 +135,7 @@ static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p,
 {
     rf_metric *metric = RF_NEW(rf_metric);
     if (!metric) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const float threshold = p->threshold == 0.0f ? 0.5f : p->threshold;
+    const float threshold = (float)rf_setting((double)p->threshold, 0.5);
     metric->references = 1;
     metric->strategy = strategy;
     metric->kind = p->kind;
@@ -161,24 +161,14 @@ static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p,
     return RF_OK;
 }
 
-rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const char *name, rf_metric **out)
+rf_result rf_metric_create(rf_strategy *strategy, const rf_metric_params *params, rf_metric **out)
 {
     RF_REQUIRE(out, "rf_metric_create: out is NULL");
     *out = NULL;
-    RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
-    const rf_metric_params params = { .kind = kind, .name = name };
-    RF_TRY(check_params(&params, "rf_metric_create"));
-    return metric_create(strategy, &params, out);
-}
-
-rf_result rf_metric_create_with(rf_strategy *strategy, const rf_metric_params *params, rf_metric **out)
-{
-    RF_REQUIRE(out, "rf_metric_create_with: out is NULL");
-    *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_metric_params, params));
-    RF_REQUIRE(params, "rf_metric_create_with: params is NULL");
-    RF_REQUIRE(strategy, "rf_metric_create_with: strategy is NULL");
-    RF_TRY(check_params(params, "rf_metric_create_with"));
+    RF_REQUIRE(params, "rf_metric_create: params is NULL");
+    RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
+    RF_TRY(check_params(params, "rf_metric_create"));
     return metric_create(strategy, params, out);
 }
 
@@ -397,7 +387,7 @@ static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions,
     static const int32_t last = -1;
     const rf_tensor own = own_scores(t, labels, predictions);
     const rf_tensor larger = rf_compare(t, RF_GREATER, predictions, own), known = rf_compare(t, RF_EQUAL, own, own);
-    const rf_tensor rank = rf_reduce_sum(t, larger, &last, 1, true);
+    const rf_tensor rank = rf_reduce_sum(t, larger, &last, 1, RF_KEEP_DIMS);
     const rf_tensor among = rf_multiply(t, rf_compare(t, RF_LESS, rank, rf_constant(t, (float)k)), known);
     return rf_squeeze(t, among, -1);
 }
@@ -408,7 +398,8 @@ static rf_tensor rank_gain(rf_trace *t, const rf_metric *metric, rf_tensor label
 {
     static const int32_t last = -1;
     const rf_tensor own = own_scores(t, labels, predictions);
-    const rf_tensor before = rf_reduce_sum(t, rf_compare(t, RF_GREATER_EQUAL, predictions, own), &last, 1, true);
+    const rf_tensor before =
+        rf_reduce_sum(t, rf_compare(t, RF_GREATER_EQUAL, predictions, own), &last, 1, RF_KEEP_DIMS);
     const rf_tensor rank = rf_maximum(t, before, rf_constant(t, 1.0f)), known = rf_compare(t, RF_EQUAL, own, own);
     rf_tensor gain = rf_multiply(t, rf_compare(t, RF_LESS_EQUAL, rank, rf_constant(t, (float)metric->k)), known);
     if (metric->kind == RF_METRIC_NDCG) {
@@ -428,7 +419,7 @@ static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor lab
         return hits_of_k(t, rf_class_labels(t, labels, predictions), predictions, metric->k);
     case RF_METRIC_PERPLEXITY:
         return rf_sparse_categorical_crossentropy(t, rf_class_labels(t, labels, predictions), predictions,
-                                                  metric->from_logits);
+                                                  metric->from_logits ? RF_LOGITS : RF_PROBABILITIES);
     case RF_METRIC_HIT_RATE:
     case RF_METRIC_NDCG: return rank_gain(t, metric, rf_class_labels(t, labels, predictions), predictions);
     case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY:
@@ -556,7 +547,7 @@ static rf_tensor predicted_classes(rf_trace *t, const rf_metric *metric, rf_tens
 {
     static const int32_t last = -1;
     if (!metric->largest) return rf_compare(t, RF_GREATER, rows, rf_constant(t, metric->threshold));
-    const rf_tensor first = rf_compare(t, RF_GREATER_EQUAL, rows, rf_reduce_max(t, rows, &last, 1, true));
+    const rf_tensor first = rf_compare(t, RF_GREATER_EQUAL, rows, rf_reduce_max(t, rows, &last, 1, RF_KEEP_DIMS));
     if (metric->from_logits) return first;
     return rf_multiply(t, first, rf_compare(t, RF_GREATER, rf_abs(t, rows), rf_constant(t, 1e-9f)));
 }
@@ -620,15 +611,16 @@ rf_result rf_meters_create(rf_strategy *strategy, const rf_metric_params *metric
                            uint32_t num_output_losses, rf_meters *out)
 {
     *out = (rf_meters){ 0 };
-    rf_result r = rf_metric_create(strategy, RF_METRIC_SUM, "loss", &out->loss);
+    rf_result r = rf_metric_create(strategy, &(rf_metric_params){ .kind = RF_METRIC_SUM, .name = "loss" }, &out->loss);
     for (uint32_t i = 0; i < num_output_losses && r == RF_OK; i++) {
         char name[32];
         snprintf(name, sizeof(name), "loss_%u", i);
-        r = rf_metric_create(strategy, RF_METRIC_SUM, name, &out->output_losses[i]);
+        r = rf_metric_create(strategy, &(rf_metric_params){ .kind = RF_METRIC_SUM, .name = name },
+                             &out->output_losses[i]);
         if (r == RF_OK) out->num_output_losses++;
     }
     for (uint32_t i = 0; i < num_metrics && r == RF_OK; i++) {
-        r = rf_metric_create_with(strategy, &metrics[i], &out->metrics[i]);
+        r = rf_metric_create(strategy, &metrics[i], &out->metrics[i]);
         if (r == RF_OK) out->num_metrics++;
     }
     if (r < 0) rf_meters_destroy(out);
