@@ -187,14 +187,24 @@ static void test_counted_anew(void **state)
 
 /* ---- real text ---- */
 
-static const char *const documents[] = { SOURCE_ROOT "/README.md", SOURCE_ROOT "/docs/internals/map.md",
-                                         SOURCE_ROOT "/docs/guides/launching.md" };
+static const char *const documents[] = {
+    SOURCE_ROOT "/README.md",
+    SOURCE_ROOT "/docs/guides/data.md",
+    SOURCE_ROOT "/docs/guides/launching.md",
+    SOURCE_ROOT "/docs/guides/parameter-servers.md",
+    SOURCE_ROOT "/docs/guides/failures.md",
+    SOURCE_ROOT "/docs/internals/adding-an-op.md",
+    SOURCE_ROOT "/docs/internals/map.md",
+    SOURCE_ROOT "/docs/internals/step.md",
+    SOURCE_ROOT "/docs/reference/checkpoint-format.md",
+    SOURCE_ROOT "/docs/reference/wire-format.md",
+};
 
 static void test_documentation(void **state)
 {
     (void)state;
     rf_text_lines *lines;
-    OK(rf_text_lines_read(documents, 3, &lines));
+    OK(rf_text_lines_read(documents, sizeof(documents) / sizeof(documents[0]), &lines));
     const uint64_t count = rf_text_lines_count(lines);
     const char *const *texts = rf_text_lines_texts(lines);
     const size_t *sizes = rf_text_lines_sizes(lines);

@@ -411,10 +411,9 @@ static rf_result write_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     return rf_trace_status(t);
 }
 
-static rf_tensor no_forward(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
+static rf_tensor whole_sequence(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
 {
-    (void)t, (void)model, (void)mode, (void)user;
-    return x;
+    return rf_layer_call(t, model, ((const writer *)user)->attention, x, mode);
 }
 
 /* The first token attends to itself alone: the mean of its values is its values. Keys of the second stand beside. */
@@ -425,7 +424,7 @@ static void write_two_tokens(rf_strategy *strategy, bool by_layer)
     rf_function *function;
     OK(make_room(strategy, TEXTS, HEADS, LONGEST, WIDTH, &w.keys));
     OK(make_room(strategy, TEXTS, HEADS, LONGEST, WIDTH, &w.values));
-    OK(rf_model_create_custom(strategy, no_forward, NULL, &w.model));
+    OK(rf_model_create_custom(strategy, whole_sequence, &w, &w.model));
     OK(rf_layer_multi_head_attention(
         &(rf_multi_head_attention_params){ .num_heads = HEADS, .key_dim = WIDTH, .causal = true }, &w.attention));
     OK(rf_model_add_layer(w.model, w.attention));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The code of docs/guides/models.md, word for word (tests/project/check_snippets.py), does what the text says. Models
- * in files keep how they are trained. */
+/* The code of docs/guides/saving.md and of parts of other guides, word for word (tests/project/check_pages.py), does
+ * what the text says. Models in files keep how they are trained. */
 #include <unistd.h>
 
 #include <ringfire/interchange.h>
