@@ -10,6 +10,7 @@ int command_devices(int argc, char **argv);
 int command_ckpt(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 int command_plot(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_trace(int argc, char **argv);
 

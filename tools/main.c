@@ -8,6 +8,7 @@ static const command commands[] = {
     { "keygen", "Make a job key", command_keygen },
     { "ckpt", "List, show, verify, compare and convert checkpoints", command_ckpt },
     { "plot", "Draw the curves of trainings", command_plot },
+    { "report", "Make one page of a training: curves, devices, time, checkpoints", command_report },
     { "trace", "Merge the traces of a job's workers", command_trace },
 };
 
