@@ -10,9 +10,9 @@ compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost
     constants (push_blocks.py).
 
 A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for
-(0: any), source (seen from the list's folder), preprocessor definitions. With several sizes there is a shader for each out of one
-module, whose name ends with the size. A source whose name ends with .spv is a module that was
-compiled before (shaders/coop).
+(0: any), source (seen from the list's folder), preprocessor definitions. With several sizes there
+is a shader for each out of one module, whose name ends with the size. A source whose name ends with
+.spv is a module that was compiled before (shaders/coop).
 
 One process compiles them all, side by side: most shaders take a tool less time than a process takes
 to start. What was compiled before is taken from a folder of the build, under a hash of all that
