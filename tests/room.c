@@ -2,8 +2,14 @@
 /* The main function of a room's tests: ROOM PROGRAM [ARGUMENT...]. */
 #include "room.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static test_program *programs; /* by name */
 
@@ -13,6 +19,23 @@ void test_program_add(test_program *program)
     while (*place && strcmp((*place)->name, program->name) < 0) place = &(*place)->next;
     program->next = *place;
     *place = program;
+}
+
+void room_test_add(room_test **tests, room_test *added)
+{
+    while (*tests) tests = &(*tests)->next;
+    *tests = added;
+}
+
+int room_tests_run(const room_test *first, int (*begin)(void **state), int (*end)(void **state))
+{
+    struct CMUnitTest tests[256] = { 0 };
+    size_t count = 0;
+    for (const room_test *test = first; test; test = test->next) {
+        if (count == sizeof(tests) / sizeof(tests[0])) return -1;
+        tests[count++] = (struct CMUnitTest){ .name = test->name, .test_func = test->run };
+    }
+    return _cmocka_run_group_tests("tests", tests, count, begin, end);
 }
 
 int main(int argc, char **argv)

@@ -358,9 +358,8 @@ static void check_elements(rf_graph *g, rf_value x, rf_value y, const rf_example
     rf_arena_free(&arena);
 }
 
-static void elements_belong_to_examples(void **state)
+TEST(elements_belong_to_examples)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
         rf_graph *g;
         rf_value x;
@@ -384,8 +383,4 @@ static void elements_belong_to_examples(void **state)
     }
 }
 
-TEST_PROGRAM(examples_host)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(elements_belong_to_examples) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(examples_host, NULL, NULL)

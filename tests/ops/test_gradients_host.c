@@ -55,9 +55,8 @@ static void differentiate(const rf_op *op, const rf_op_case *c, uint32_t output,
     rf_graph_destroy(&t.graph);
 }
 
-static void gradients_are_built(void **state)
+TEST(gradients_are_built)
 {
-    (void)state;
     uint32_t num_ops, built = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t n = 0; n < num_ops; n++)
@@ -79,8 +78,4 @@ static void gradients_are_built(void **state)
     printf("%u gradients\n", built);
 }
 
-TEST_PROGRAM(gradients_host)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(gradients_are_built) };
-    return cmocka_run_group_tests_name("gradients_host", tests, NULL, NULL);
-}
+TESTS(gradients_host, NULL, NULL)

@@ -77,9 +77,8 @@ static void check_scan_of_fours(const rf_op *op)
     }
 }
 
-static void test_scans_of_long_rows(void **state)
+TEST(test_scans_of_long_rows)
 {
-    (void)state;
     check_scan_of_fours(&rf_op_cumsum);
     check_scan_of_fours(&rf_op_cumprod);
     check_scan_of_long_rows(&rf_op_cumsum);
@@ -87,10 +86,4 @@ static void test_scans_of_long_rows(void **state)
     check_scan_of_long_rows(&rf_op_recurrence);
 }
 
-TEST_PROGRAM(scan_host)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scans_of_long_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(scan_host, NULL, NULL)

@@ -205,22 +205,19 @@ static bool llvm_hangs_at_exit(void)
     return false;
 }
 
-static void children_that_exit(void **state)
+TEST(children_that_exit)
 {
-    (void)state;
     if (llvm_hangs_at_exit()) SKIP("the driver's LLVM hangs when a child calls exit()");
     run_children(false);
 }
-static void children_that_leave_at_once(void **state)
+TEST(children_that_leave_at_once)
 {
-    (void)state;
     run_children(true);
 }
 
 /* A child may make a strategy of its own. */
-static void child_with_its_own(void **state)
+TEST(child_with_its_own)
 {
-    (void)state;
     program p;
     open_program(&p);
     fflush(NULL);
@@ -247,12 +244,4 @@ static void child_with_its_own(void **state)
     close_program(&p);
 }
 
-TEST_PROGRAM(fork)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(children_that_exit),
-        cmocka_unit_test(children_that_leave_at_once),
-        cmocka_unit_test(child_with_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fork, NULL, NULL)

@@ -65,9 +65,8 @@ static int work(rf_comm *comm, void *user)
     }
 }
 
-static void test_last_words(void **state)
+TEST(test_last_words)
 {
-    (void)state;
     for (int i = 0; i < 2 * ENDING_COUNT; i++) {
         plan p = { .ending = (ending)(i / 2), .pending = i % 2 };
         const ranks_result result = ranks_run(&(ranks_params){ .world_size = 3 }, work, &p);
@@ -90,14 +89,9 @@ static int outlive(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_too_late(void **state)
+TEST(test_too_late)
 {
-    (void)state;
     assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2 }, outlive, NULL).failures, 1);
 }
 
-TEST_PROGRAM(abort)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_last_words), cmocka_unit_test(test_too_late) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(abort, NULL, NULL)

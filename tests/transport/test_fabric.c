@@ -125,9 +125,8 @@ static int strangers(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_strangers(void **state)
+TEST(test_strangers)
 {
-    (void)state;
     assert_int_equal(ranks_run_with_port(2, strangers), 0);
 }
 
@@ -166,9 +165,8 @@ static int registered(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_registered(void **state)
+TEST(test_registered)
 {
-    (void)state;
     assert_int_equal(ranks_run_with_port(3, registered), 0);
 }
 
@@ -192,9 +190,8 @@ static int signals(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_signals(void **state)
+TEST(test_signals)
 {
-    (void)state;
     static const int cmocka_uses[] = { SIGSEGV, SIGBUS, SIGILL }; /* in the parent; not what this is about */
     struct sigaction before[3];
     for (int i = 0; i < 3; i++) {
@@ -210,7 +207,5 @@ static void test_signals(void **state)
 TEST_PROGRAM(fabric)
 {
     setenv("RINGFIRE_SHARED_MEMORY", "0", 1);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_strangers), cmocka_unit_test(test_registered),
-                                        cmocka_unit_test(test_signals) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }
