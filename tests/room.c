@@ -2,14 +2,8 @@
 /* The main function of a room's tests: ROOM PROGRAM [ARGUMENT...]. */
 #include "room.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static test_program *programs; /* by name */
 

@@ -4,6 +4,13 @@
 #ifndef RF_TESTS_ROOM_H
 #define RF_TESTS_ROOM_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 typedef struct test_program {
     const char *name;
     int (*main)(int argc, char **argv); /* argv[0] is the name */
@@ -37,12 +44,14 @@ int room_tests_run(const room_test *tests, int (*begin)(void **state), int (*end
 static room_test *own_tests __attribute__((unused));
 
 /* Stands where a test would have `static void name(void **state)`. */
-#define TEST(test)                                                                                                     \
+#define TEST(test) TEST_OF(own_tests, test)
+/* The same of another list, a `static room_test *` of the file: of a program whose arguments choose between lists. */
+#define TEST_OF(list, test)                                                                                            \
     static void test(void **state);                                                                                    \
     __attribute__((constructor)) static void add_test_##test(void)                                                     \
     {                                                                                                                  \
         static room_test added = { .name = #test, .run = test };                                                       \
-        room_test_add(&own_tests, &added);                                                                             \
+        room_test_add(&(list), &added);                                                                                \
     }                                                                                                                  \
     static void test(__attribute__((unused)) void **state)
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every pass brings each example once: where passes are cut short, where users' functions fail, and where a cache
  * remembers what came. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <ringfire/dataset.h>
 

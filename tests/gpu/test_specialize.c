@@ -2,15 +2,9 @@
 /* Modules whose specialization constants are set: what is left of the library's own, which a validator judges, of
  * broken ones and of what is not understood. That results stay what they were, each test of a kernel holds. Usage:
  * test_gpu_specialize SPIRV-VAL */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/error.h"

@@ -2,14 +2,9 @@
 /* Element-wise, broadcasting and shape ops without a device: inference, references, fusion, gradients, plans on made-up
  * devices. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/op_call.h"
 #include "base/error.h"

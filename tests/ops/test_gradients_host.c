@@ -4,13 +4,8 @@
  * and has its input's shape. AddressSanitizer watches over what the rules hold while the graph grows. Numbers are
  * test_ops's matter.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <ringfire/common.h>
 

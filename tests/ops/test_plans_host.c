@@ -4,14 +4,9 @@
  * itself eligible keeps to the device's limits, and something is eligible.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../skip.h"
 #include "../support/invented.h"

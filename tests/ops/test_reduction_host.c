@@ -4,14 +4,8 @@
  * what inference refuses, gradients that follow the batch, and plans for devices that do not exist.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "ops/kit.h"

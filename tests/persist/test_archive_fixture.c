@@ -5,13 +5,9 @@
  * of the version they are called after; their contents follow from the formulas below, which read_checkpoint.py
  * repeats.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/half.h"
 #include "sample.h"

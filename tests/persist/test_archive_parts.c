@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Archives whose tensors lie in parts: read as if they were one file, and refused when a part or the main file is not
  * what it should be. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <msgpack.h>
 
 #include "memory_files.h"

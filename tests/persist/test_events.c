@@ -2,9 +2,7 @@
 /* Event files: what is written comes back; damage is noticed; a file that grows is followed; threads do not mix. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <ringfire/events.h>
 
 #include "../support/folder.h"

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child of fork() has the memory of its parent's strategy, but neither its threads nor its devices: everything says
  * so at once, nothing waits, the child ends in any way it likes, and the parent goes on. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"

@@ -3,13 +3,7 @@
  * memory, device choice, initial values. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/half.h"
 #include "base/loss_scale.h"

@@ -4,18 +4,16 @@
 #define RF_TESTS_SUPPORT_STRATEGIES_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
 #include "../validation.h"
 #include "expect.h"
+#include "tests/room.h"
 
 static inline void assert_near(double is, double expected, double rtol, double atol, const char *what)
 {

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of the text layer fails once: the failure is reported, and nothing leaks (the latter under
  * AddressSanitizer). Allocation is replaced with the linker's --wrap; jansson's own is not. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/allocations.h"
 #include "base/memory.h"

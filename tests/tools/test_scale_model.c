@@ -2,14 +2,8 @@
 /* The model of `ringfire-bench scale`, and the units of its options. The model is held
  * against the schedules that the library carries out: every rank's steps are walked
  * through with a clock of its own, and the last rank's time is compared with the formula. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/error.h"
 #include "bench/scale_model.h"

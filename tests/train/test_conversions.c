@@ -7,13 +7,7 @@
 #include "../../examples/gpt/model.h"
 #include "../../examples/resnet/model.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../../tools/net.h"
 #include "../support/expect.h"

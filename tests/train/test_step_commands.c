@@ -3,13 +3,6 @@
  * The commands that a training step makes a GPU do: lavapipe records the benchmark's CNN for the kernels that a GPU
  * would choose. The limits are what the step has now: whoever needs fewer lowers them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "../../tools/net.h"
 #include "../support/expect.h"
 #include "bench/measure/measure.h"

@@ -3,17 +3,11 @@
  * Jobs that exchange messages without pause, and a random fault at a random time in each: the survivors must name the
  * right rank within the promised time. Usage: faults_mesh [ROUNDS [SEED]]
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/platform.h"
 #include "mesh_support.h"

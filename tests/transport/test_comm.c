@@ -3,15 +3,9 @@
  * Argument: "quick" (fewest worlds and cases), "full" (all), or a test's name. */
 #include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../../tools/ports.h"
 #include "../support/folder.h"

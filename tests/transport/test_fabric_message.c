@@ -2,14 +2,8 @@
 /* Messages of ranks before their data connections stand: offers of providers, cards, tokens; honest ones pass and
  * nothing else. */
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/room.h"
 #include "transport/fabric/internal.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handshake and frames as bytes: every bit that an attacker could change, repeat, leave out, send back or cut off. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "channel_support.h"
 #include "tests/room.h"

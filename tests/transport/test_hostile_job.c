@@ -6,18 +6,12 @@
  *   test_hostile_job [CONNECTIONS]     default 3000; the long run: ./dev hostile
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../support/folder.h"
 #include "channel_support.h"

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mesh's detector: worlds whose every rank is simulated, with heartbeats each 100 ms and a timeout of 800 ms. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/room.h"
 #include "transport/mesh/detector.h"

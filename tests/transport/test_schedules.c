@@ -2,15 +2,9 @@
 /* Every algorithm without a network: a simulator hands the messages of all ranks round and compares with what must come
  * out, for worlds of 1 .. 17 and awkward counts. Values are sets of (rank, element) so that nothing is counted twice or
  * lost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/error.h"
 #include "tests/room.h"

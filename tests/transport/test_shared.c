@@ -2,17 +2,11 @@
 /* Data through memory that ranks of one host share: the rings, what a lying peer can do (nothing but to be named), who
  * gets the memory, and that results have the bits that they have over the network. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/philox.h"
 #include "ranks.h"
