@@ -9,7 +9,7 @@
 #include "atomic_file.h"
 #include "report/report.h"
 
-enum { MOST_SPANS = 16 };
+enum { MOST_SPANS = 16, PLACES = 4 };
 
 static const char style[] =
     ":root{--ink:#1c1f23;--faint:#5b6470;--grid:#e2e5e9;--paper:#fff;--box:#f5f6f8;--bar:#3b7dd8;--warn:#a15c00}"
@@ -91,15 +91,27 @@ static bool seen_before(const plot_data *data, size_t index)
     return false;
 }
 
+/* Losses first, then the other values of epochs, then those of batches; shares where they have changed. */
+static int place_of(const plot_series *s)
+{
+    const bool epoch = strncmp(s->tag, "epoch_", 6) == 0;
+    if (strncmp(s->tag, "replica_", 8) != 0) return epoch && strstr(s->tag, "loss") ? 0 : epoch ? 1 : 2;
+    for (size_t i = 1; i < s->count; i++)
+        if (s->y[i] != s->y[0]) return 3;
+    return PLACES;
+}
+
 static bool put_charts(FILE *file, const report_run *run)
 {
     if (run->curves.count == 0) return true;
     plot_chart *chart = malloc(sizeof(*chart));
     if (!chart) return false;
     fputs("<h2>Curves</h2>\n<div class=\"charts\">\n", file);
-    for (size_t i = 0; i < run->curves.count; i++) {
-        if (seen_before(&run->curves, i)) continue;
-        plot_fill_chart(&run->curves, run->curves.items[i].tag, chart);
+    for (size_t i = 0; i < PLACES * run->curves.count; i++) {
+        const size_t index = i % run->curves.count;
+        if (place_of(&run->curves.items[index]) != (int)(i / run->curves.count)) continue;
+        if (seen_before(&run->curves, index)) continue;
+        plot_fill_chart(&run->curves, run->curves.items[index].tag, chart);
         put_chart(file, chart);
     }
     fputs("</div>\n", file);
@@ -282,8 +294,8 @@ static bool put_page(FILE *file, const report_run *run)
     put_values(file, run);
     if (!put_charts(file, run)) return false;
     put_devices(file, run);
-    put_spans(file, "Where the host's time goes in a step", &run->host);
-    put_spans(file, "Where the devices' time goes in a step", &run->operations);
+    put_spans(file, "Where the host's time goes", &run->host);
+    put_spans(file, "Where the devices' time goes", &run->operations);
     put_checkpoints(file, run);
     fputs("</body></html>\n", file);
     return true;
