@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run has left behind: event files, CSV logs, traces, checkpoints. */
+/* Reads the files of a run: events, CSV logs, traces, checkpoints. */
 #include "report/report.h"
 
 #include <ftw.h>
