@@ -136,9 +136,11 @@ def function(name, parameters, comment):
         passed.append("t.take(%s, %r)" % (p, p) if kind == "rf_tensor" else p)
     tensors = [p for kind, p in parameters[1:] if kind == "rf_tensor"]
     doc = textwrap.indent('"""%s"""' % (comment + ("\n" if "\n" in comment else "")), "    ")
-    return "\n\n@operation\ndef %s(%s) -> Tensor:\n%s\n    t = trace_of(%s, %s)\n    return t.made(lib.rf_%s(%s))\n" % (
-        name, ", ".join(arguments), doc, repr(name), ", ".join(tensors) or "None", name, ", ".join(
-            ["t.pointer"] + passed).replace("transpose_a, transpose_b", "transpose_a + 2 * transpose_b"))
+    given = ", ".join(["t.pointer"] + passed)
+    given = given.replace("transpose_a, transpose_b", "transpose_a + 2 * transpose_b")
+    return ("\n\n@operation\ndef %s(%s) -> Tensor:\n%s\n    t = trace_of(%s, %s)\n"
+            "    return t.made(lib.rf_%s(%s))\n" % (name, ", ".join(arguments), doc, repr(name),
+                                                   ", ".join(tensors) or "None", name, given))
 
 
 OPS_HEAD = '''# SPDX-License-Identifier: Apache-2.0
