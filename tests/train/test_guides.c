@@ -51,9 +51,8 @@ static rf_result read_tables(rf_dataset **out)
     return RF_OK;
 }
 
-static void tables(void **state)
+TEST(tables)
 {
-    (void)state;
     rf_dataset *table;
     scratch_write("wine-2019.csv", "alcohol,acidity,sugar,quality\n11,3,1,6\n12,4,2,7\n");
     scratch_write("wine-2020.csv", "acidity,sugar,alcohol,quality\n3,n/a,11,6\n");
@@ -106,9 +105,8 @@ static rf_result draw_negatives(int32_t *user_of, int32_t *item_of, int64_t coun
     return RF_OK;
 }
 
-static void negatives(void **state)
+TEST(negatives)
 {
-    (void)state;
     int32_t users[] = { 0, 0, 1 }, items[] = { 5, 7, 3705 };
     rf_dataset *pairs;
     OK(draw_negatives(users, items, 3, &pairs));
@@ -134,9 +132,8 @@ static rf_result read_records(const char *const *paths, uint32_t num_paths, rf_d
     return RF_OK;
 }
 
-static void records(void **state)
+TEST(records)
 {
-    (void)state;
     const char *const paths[] = { "train-0", "missing" };
     rf_dataset *empty;
     scratch_write("train-0", "");
@@ -171,9 +168,8 @@ static rf_result pad_sentences(const rf_dataset *table, rf_dataset **out)
     return RF_OK;
 }
 
-static void sequences(void **state)
+TEST(sequences)
 {
-    (void)state;
     static int32_t words[40 * 100], lengths[40];
     for (int i = 0; i < 40; i++) lengths[i] = 26 + i % 20;
     const rf_array arrays[] = { array_i32(RF_SHAPE(40, 100), words), array_i32(RF_SHAPE(40), lengths) };
@@ -211,9 +207,8 @@ static rf_result join_tables(const rf_dataset *numbers, struct tables *tables, r
     return RF_OK;
 }
 
-static void datasets_of_elements(void **state)
+TEST(datasets_of_elements)
 {
-    (void)state;
     static const uint32_t features[] = { 0, 1 }, label[] = { 2 };
     static const char *const paths[] = { "a.csv", "b.csv" };
     const rf_csv_component components[] = { { .dtype = RF_F32, .columns = features, .num_columns = 2 },
@@ -256,9 +251,8 @@ static rf_result read_good_images(const rf_dataset *images, rf_dataset **out)
     return RF_OK;
 }
 
-static void images(void **state)
+TEST(images)
 {
-    (void)state;
     rf_dataset *found, *good = NULL;
     rf_iterator *iterator;
     const rf_element *element;
@@ -318,9 +312,8 @@ static rf_result pad_texts(const rf_tokenizer *tokenizer, const char *const *tex
     return RF_OK;
 }
 
-static void texts(void **state)
+TEST(texts)
 {
-    (void)state;
     static const char *const paths[] = { "one.txt", "two.txt" }, *const sentences[] = { "the cat sat", "the dog" };
     static const size_t sizes[] = { 11, 7 };
     char text[400] = "";
@@ -449,9 +442,8 @@ static void write_two_tokens(rf_strategy *strategy, bool by_layer)
     rf_variable_destroy(&w.values);
 }
 
-static void cache(void **state)
+TEST(cache)
 {
-    (void)state;
     rf_strategy *strategy = open_devices("llvmpipe");
     if (!strategy) SKIP("not installed: llvmpipe");
     write_two_tokens(strategy, false);
@@ -527,9 +519,8 @@ static rf_result load_own_layer(rf_strategy *strategy, rf_model **out)
     return RF_OK;
 }
 
-static void training(void **state)
+TEST(training)
 {
-    (void)state;
     static float pixels[8 * 784];
     static int32_t labels[8];
     const rf_array arrays[] = { array_f32(RF_SHAPE(8, 784), pixels), array_i32(RF_SHAPE(8), labels) };
@@ -569,12 +560,4 @@ static int leave(void **state)
     return failed;
 }
 
-TEST_PROGRAM(guides)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),    cmocka_unit_test(negatives), cmocka_unit_test(records),
-        cmocka_unit_test(sequences), cmocka_unit_test(images),    cmocka_unit_test(datasets_of_elements),
-        cmocka_unit_test(texts),     cmocka_unit_test(cache),     cmocka_unit_test(training),
-    };
-    return cmocka_run_group_tests(tests, enter, leave);
-}
+TESTS(guides, enter, leave)
