@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The book: one static site and man pages, from the pages below this folder and the comments of the
 public headers. `./dev docs` builds both."""
+import hashlib
 import html
 import pathlib
 import re
@@ -21,6 +22,8 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 highlight_language = "text"
 breathe_default_project = "ringfire"
+headers = "".join(p.read_text() for p in sorted((ROOT / "include").rglob("*.h")))
+headers = hashlib.sha256(headers.encode()).hexdigest()
 breathe_domain_by_extension = {"h": "c"}
 breathe_show_include = False
 # A shell's prompt is not copied with a command.
@@ -131,6 +134,8 @@ def join_scripts(app, exception):
 
 
 def setup(app):
+    # Pages know the names that others declare: another header makes all of them be read anew.
+    app.add_config_value("headers", "", "env")
     app.connect("build-finished", join_scripts)
     app.connect("missing-reference", name_outside)
     app.connect("config-inited", headers_as_xml)

@@ -99,8 +99,8 @@ def check_code(root, cc):
 
 def installed(build, folder):
     """The environment of a user who has installed the library into a folder."""
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir",
-                    folder], check=True)
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--tags",
+                    "runtime,devel", "--destdir", folder], check=True)
     module = next(folder.rglob("ringfire.pc"))
     command = next(folder.rglob("bin/ringfire"))
     lavapipe = drivers.find().get("lavapipe")
