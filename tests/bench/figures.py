@@ -42,10 +42,9 @@ def bench(options, command, *arguments):
                           *arguments))
 
 
-def figure(value, places=3):
-    """So many significant digits, in groups of three."""
-    digits = max(0, places - len("%d" % abs(value))) if abs(value) >= 1 else places - 1
-    return "{:,.{}f}".format(value, min(digits, 2 if abs(value) >= 1 else 4))
+def figure(value):
+    """With three digits, in groups of three."""
+    return "{:,.{}f}".format(value, 3 - len("%d" % min(abs(value), 999)) if abs(value) >= 1 else 3)
 
 
 # ---- measuring: rows of each section ----
@@ -99,9 +98,14 @@ def saving(options):
 
 
 def pytorch(options):
-    text = run(options, "/usr/bin/python3", ROOT / "tests/bench/pytorch_zoo.py", "--ringfire",
-               options.programs / "tools/ringfire-bench", "--device", options.device, "--rounds",
-               options.rounds, "--seconds", options.seconds)
+    return read_pytorch(run(
+        options, "/usr/bin/python3", ROOT / "tests/bench/pytorch_zoo.py", "--ringfire",
+        options.programs / "tools/ringfire-bench", "--device", options.device, "--rounds",
+        options.rounds, "--seconds", options.seconds))
+
+
+def read_pytorch(text):
+    """The rows of what pytorch_zoo.py prints."""
     rows = re.findall(r"(?m)^(\w+) +(\d+) +(\w+)/s +(\d+) +\w+/s +([\d.]+) ", text)
     mean = re.search(r"geometric mean of \d+: ([\d.]+)", text)[1]
     return [[name, "{:,} {}".format(int(ours), unit), "{:,} {}".format(int(theirs), unit), ratio]
@@ -109,12 +113,16 @@ def pytorch(options):
 
 
 def accuracy(options):
-    text = run(options, ROOT / "tests/accuracy", "--networks", "cnn,resnet", "--examples",
-               options.programs / "examples")
-    means = dict(re.findall(r"(?m)^(\w+, \w+): .*? ([\d.]+ \+- [\d.]+) \(", text))
-    return [[name, means["%s, Ringfire" % name], means["%s, PyTorch" % name], difference,
-             "p %s" % p] for name, difference, p in re.findall(
-                 r"(?m)^(\w+), Ringfire - PyTorch: difference of the means (\S+), p (\S+)", text)]
+    return read_accuracy(run(options, ROOT / "tests/accuracy", "--networks", "cnn,resnet",
+                             "--examples", options.programs / "examples"))
+
+
+def read_accuracy(text):
+    """The rows of what tests/accuracy prints."""
+    means = dict(re.findall(r"(?m)^(\w+, \w+): [^\n]*? ([\d.]+ \+- [\d.]+) \(", text))
+    return [[name, means[name + ", Ringfire"], means[name + ", PyTorch"], difference, "p " + p]
+            for name, difference, p in re.findall(
+                r"(?m)^(\w+), Ringfire - PyTorch: difference of the means (\S+), p (\S+)", text)]
 
 
 # Each a function, a heading, what the page says of it (a sentence on a line), columns.
@@ -177,7 +185,7 @@ def told(taken):
                                                       taken["device"]),
              "The machine: %d processors of an %s, %s." % (taken["processors"], taken["machine"],
                                                            loaded)]
-    return "\n".join(lines + [taken["note"]] * ("note" in taken))
+    return "\n".join(lines + ([taken["note"]] if "note" in taken else []))
 
 
 def markdown(heads, rows):
