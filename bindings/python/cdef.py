@@ -57,7 +57,7 @@ def write_cdef(headers, out):
         made = pathlib.Path(folder) / "_cdef.py"
         with contextlib.redirect_stdout(None):
             builder.emit_python_code(str(made))
-        out.write_text(made.read_text())
+        out.write_text("# mypy: ignore-errors\n" + made.read_text())
 
 
 # ---- functions of operations ----
@@ -90,7 +90,7 @@ DEFAULTS = {
 BY_HAND = {
     "reshape", "cast", "variable_tensor", "constant", "argmax", "argmin", "cumsum", "cumprod",
     "compare", "activate", "sort", "argsort", "group_norm", "slice_update", "layer_norm",
-    "rms_norm", "softmax", "log_softmax"
+    "rms_norm", "softmax", "log_softmax", "expand_dims", "squeeze"
 }
 
 
@@ -128,7 +128,7 @@ def function(name, parameters, comment):
         passed.append("t.take(%s, %r)" % (p, p) if kind == "rf_tensor" else p)
     tensors = [p for kind, p in parameters[1:] if kind == "rf_tensor"]
     doc = textwrap.indent('"""%s"""' % (comment + ("\n" if "\n" in comment else "")), "    ")
-    return "\n\ndef %s(%s) -> Tensor:\n%s\n    t = trace_of(%s, %s)\n    return t.made(lib.rf_%s(%s))\n" % (
+    return "\n\n@operation\ndef %s(%s) -> Tensor:\n%s\n    t = trace_of(%s, %s)\n    return t.made(lib.rf_%s(%s))\n" % (
         name, ", ".join(arguments), doc, repr(name), ", ".join(tensors) or "None", name, ", ".join(
             ["t.pointer"] + passed))
 
@@ -137,6 +137,7 @@ OPS_HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """Operations of a step, written from ringfire/ops.h by cdef.py."""
 from __future__ import annotations
 
+from ._eager import operation
 from ._lib import lib
 from ._trace import Tensor, TensorLike, trace_of
 

@@ -11,7 +11,9 @@ import traceback
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, Tuple, Type
 
-from ._cdef import ffi
+from . import _cdef
+
+ffi: Any = _cdef.ffi
 
 # ---- the library ----
 
@@ -144,16 +146,16 @@ _by_result: Dict[int, Type[Error]] = {
 }
 
 # What a callback raised, by the thread that it ran in.
-_raised: Dict[int, BaseException] = {}
+raised: Dict[int, BaseException] = {}
 
 
 def fail(result: int) -> NoReturn:
     """Raises what a result that is negative stands for: what a callback raised comes as it is."""
-    raised = _raised.pop(threading.get_ident(), None)
-    if raised is None and result == lib.RF_ERROR_CANCELLED and _raised:
-        raised = _raised.pop(next(iter(_raised)))  # in a thread that prepares batches
-    if raised is not None:
-        raise raised
+    found = raised.pop(threading.get_ident(), None)
+    if found is None and result == lib.RF_ERROR_CANCELLED and raised:
+        found = raised.pop(next(iter(raised)))  # in a thread that prepares batches
+    if found is not None:
+        raise found
     raise _by_result.get(result, Error)(text(lib.rf_error_message()))
 
 
@@ -166,7 +168,7 @@ def check(result: int) -> int:
 
 def forget_raised() -> None:
     """Before a call with callbacks: what an earlier one raised is not this one's."""
-    _raised.pop(threading.get_ident(), None)
+    raised.pop(threading.get_ident(), None)
 
 
 def callback(signature: str, function: Callable[..., Any], failed: Any = None) -> Any:
@@ -183,8 +185,8 @@ def callback(signature: str, function: Callable[..., Any], failed: Any = None) -
         try:
             made = function(*arguments)
             return answer if made is None and nothing is not None and failed is None else made
-        except BaseException as raised:  # the exception goes on in check()
-            _raised[threading.get_ident()] = raised
+        except BaseException as failure:  # which goes on in check()
+            raised[threading.get_ident()] = failure
             return answer
 
     return ffi.callback(signature, call)
@@ -291,3 +293,43 @@ def where() -> str:
         if not frame.filename.startswith(package):
             return "%s:%s" % (os.path.basename(frame.filename), frame.lineno)
     return "?"
+
+
+# ---- settings ----
+
+
+def enum(kind: str, value: Any) -> int:
+    """A value of an enum by the end of its name, in any case: enum("rf_padding", "same"); numbers
+    are taken as they are."""
+    if isinstance(value, int):
+        return value
+    elements = ffi.typeof(kind).elements
+    names = sorted(elements.values())
+    common = os.path.commonprefix(names).rpartition("_")[0] + "_"
+    wanted = str(value).upper().replace("-", "_")
+    for number, name in elements.items():
+        if name[len(common):] == wanted:
+            return number
+    raise InvalidArgumentError("%r is none of %s" % (value, ", ".join(
+        '"%s"' % name[len(common):].lower() for name in names)))
+
+
+def params(struct: str, kept: List[Any], /, **fields: Any) -> Any:
+    """A struct of settings with these fields, all others zero. `kept` receives what it borrows."""
+    made = ffi.new(struct + " *")
+    types = dict(ffi.typeof(struct).fields)
+    kept.append(made)
+    for name, value in fields.items():
+        if name not in types:
+            raise InvalidArgumentError("there is no setting %r; there are %s" % (name, ", ".join(
+                sorted(n for n in types if n != "reserved"))))
+        if value is None:
+            continue
+        field = types[name].type
+        if isinstance(value, (str, os.PathLike)) and field.kind == "pointer":
+            value = ffi.new("char[]", path_bytes(value))
+            kept.append(value)
+        elif field.kind == "enum":
+            value = enum(field.cname, value)
+        setattr(made, name, value)
+    return made

@@ -36,7 +36,7 @@ class Static:
     __slots__ = ("value", )
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.value = value.numpy() if isinstance(value, Value) else value
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Static) or type(self.value) is not type(other.value):

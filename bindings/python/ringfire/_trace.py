@@ -22,7 +22,7 @@ class Trace:
     def __init__(self, pointer: Any, strategy: Any) -> None:
         self.pointer, self.strategy = pointer, strategy
         self.outer: Optional["Trace"] = None
-        self.ended = False
+        self.outer_step = False  # of rf.function: a step only if it does not run one
         self.kept: List[Any] = []  # what the library reads after the call that was given it
 
     def __enter__(self) -> "Trace":
@@ -32,7 +32,6 @@ class Trace:
 
     def __exit__(self, *exception: Any) -> None:
         _local.trace = self.outer
-        self.ended = True
 
     def made(self, handle: Any) -> "Tensor":
         """The tensor that an operation made; its failure as an exception that names the line."""
@@ -206,12 +205,12 @@ class Tensor:
         return _binary(lib.rf_pow, other, self)
 
     def __matmul__(self, other: Any) -> "Tensor":
-        from ._functions import matmul
-        return matmul(self, other)
+        from ._functions import matrix_product
+        return matrix_product(self, other)
 
     def __rmatmul__(self, other: Any) -> "Tensor":
-        from ._functions import matmul
-        return matmul(other, self)
+        from ._functions import matrix_product
+        return matrix_product(other, self)
 
     def __neg__(self) -> "Tensor":
         return self.trace.made(lib.rf_negative(self.trace.pointer, self.handle))
@@ -261,6 +260,11 @@ def _compare(comparison: int, a: Tensor, b: Any) -> Tensor:
     if isinstance(b, (bool, int, float)) and a.dtype == arrays.int32:
         b = trace.constant(b, arrays.int32)
     return trace.made(lib.rf_compare(trace.pointer, comparison, a.handle, trace.take(b, "b")))
+
+
+def tensors(trace: Trace, array: Any, count: int) -> List[Tensor]:
+    """Tensors of a C array of handles, which they copy."""
+    return [Tensor(trace, ffi.new("rf_tensor *", array[i])[0]) for i in range(count)]
 
 
 def optional(trace: Trace, value: Any, argument: str) -> Any:

@@ -23,11 +23,12 @@ class Value(NDArrayOperatorsMixin):
     @property
     def view(self) -> np.ndarray:
         """The numbers in place: valid until the next element of the dataset they come from."""
-        if self._data is None:
-            raise InvalidArgumentError(
-                "this array belongs to an earlier batch of its dataset, whose memory holds a later "
-                "one now; call numpy() before the loop goes on")
-        return self._data
+        return self._fetch() if self._data is None else self._data
+
+    def _fetch(self) -> np.ndarray:
+        raise InvalidArgumentError(
+            "this array belongs to an earlier batch of its dataset, whose memory holds a later one "
+            "now; call numpy() before the loop goes on")
 
     def numpy(self) -> Any:
         """The numbers as an array of NumPy, a scalar as a number of NumPy."""
@@ -52,7 +53,7 @@ class Value(NDArrayOperatorsMixin):
         return Value(np.asarray(made))
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        return self.__array__().__dlpack__(**keywords)  # type: ignore[attr-defined]
+        return self.__array__().__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (1, 0)
@@ -144,7 +145,7 @@ def element_of(values: List[Any]) -> Tuple[Any, List[Any]]:
     if len(values) > lib.RF_MAX_COMPONENTS:
         raise InvalidArgumentError("a step takes at most %d arrays, not %d" %
                                    (lib.RF_MAX_COMPONENTS, len(values)))
-    element = ffi.new("rf_element *")
+    element: Any = ffi.new("rf_element *")
     element.num_components = len(values)
     kept: List[Any] = []
     rows: Optional[Tuple[int, int]] = None
