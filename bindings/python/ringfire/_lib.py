@@ -176,7 +176,7 @@ def callback(signature: str, function: Callable[..., Any], failed: Any = None) -
     call that led here; C sees `failed`, by default RF_ERROR_CANCELLED, or a zero where the function
     returns no rf_result. The caller keeps what this returns as long as C may call it."""
     kind = ffi.typeof(signature)
-    if failed is None and kind.result.kind == "enum" and kind.result.cname == "rf_result":
+    if failed is None and kind.result.kind == "enum" and kind.result.cname == "enum rf_result":
         failed = lib.RF_ERROR_CANCELLED
     nothing = ffi.new(kind.result.cname + " *")[0] if kind.result.kind != "void" else None
     answer = nothing if failed is None else failed

@@ -21,6 +21,7 @@ import numpy as np
 
 from ._arrays import array_in, array_out, array_view, as_dense, dtype as element_type
 from ._arrays import shape_in, shape_out
+from ._function import TensorSpec
 from ._lib import Handle, callback, check, create, ffi, forget_raised, lib, path_bytes, text
 from ._structure import flatten, pack
 from ._values import Batch
@@ -34,24 +35,6 @@ UNKNOWN_CARDINALITY = -2
 
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Sequence[Path]]
-
-
-class TensorSpec:
-    """Shape and type of one array of an element."""
-
-    def __init__(self, shape: Sequence[int] = (), dtype: Any = "float32") -> None:
-        self.shape = tuple(int(n) for n in shape)
-        self.dtype = np.dtype(dtype)
-
-    def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype={self.dtype.name})"
-
-    def __eq__(self, other: object) -> bool:
-        return (isinstance(other, TensorSpec) and other.shape == self.shape
-                and other.dtype == self.dtype)
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
 
 
 class AutoShardPolicy:
@@ -81,7 +64,7 @@ def _distribute_policy(options: Optional[Options]) -> int:
 
 # Structures of elements as flatten() describes them.
 _ARRAY = None
-_PAIR = (tuple, _ARRAY, _ARRAY)
+PAIR = (tuple, _ARRAY, _ARRAY)
 
 
 def _flatten(value: Any) -> Tuple[Any, List[Any]]:
@@ -95,20 +78,21 @@ def _pack(definition: Any, leaves: Sequence[Any]) -> Any:
     return pack(definition, iter(leaves))
 
 
-def _paths(paths: Paths) -> List[str]:
+def paths_of(paths: Paths) -> List[str]:
+    """The names of one file or of several."""
     if isinstance(paths, (str, os.PathLike)):
         return [os.fspath(paths)]
     return [os.fspath(path) for path in paths]
 
 
-class _Strings:
-    """An array of C strings."""
+class Strings:
+    """Strings as an array of C, with their sizes."""
 
     def __init__(self, strings: Iterable[Union[str, bytes]]) -> None:
         encoded = [s if isinstance(s, bytes) else os.fsencode(s) for s in strings]
         self.count = len(encoded)
-        self._keep = [ffi.new("char[]", s) for s in encoded]
-        self.pointer = ffi.new("char *[]", self._keep)
+        self._kept = [ffi.new("char[]", s) for s in encoded]
+        self.pointer = ffi.new("char *[]", self._kept)
         self.sizes = ffi.new("size_t[]", [len(s) for s in encoded])
 
 
@@ -275,7 +259,7 @@ def _c_spec(signature: Any) -> Any:
     spec.num_components = len(leaves)
     for i, leaf in enumerate(leaves):
         spec.dtype[i] = element_type(leaf.dtype).code
-        spec.shape[i] = shape_in(leaf.shape)
+        spec.shape[i] = shape_in([int(n) for n in leaf.shape])
     return spec
 
 
@@ -409,7 +393,7 @@ class Dataset(Handle):
         ``step`` is how far a window begins after the one before; 0: ``length``.
         """
         item, _ = array_in(tokens, element_type("int32"))
-        return _source(lib.rf_dataset_windows, item, length, step, template=_PAIR)
+        return _source(lib.rf_dataset_windows, item, length, step, template=PAIR)
 
     @staticmethod
     def zip(*datasets: Any) -> Dataset:
@@ -638,7 +622,7 @@ class Dataset(Handle):
         spec = ffi.new("rf_element_spec *")
         lib.rf_dataset_spec(self.pointer, spec)
         return _pack(self._structure, [
-            TensorSpec(shape_out(spec.shape[i]), element_type(spec.dtype[i]).numpy)
+            TensorSpec(shape_out(spec.shape[i]), element_type(spec.dtype[i]))
             for i in range(spec.num_components)])
 
     def cardinality(self) -> int:
@@ -663,7 +647,7 @@ class Dataset(Handle):
     @property
     def class_names(self) -> List[str]:
         """The classes of an image directory; empty for all other datasets."""
-        names = []
+        names: List[str] = []
         while True:
             name = lib.rf_dataset_class_name(self.pointer, len(names))
             if name == ffi.NULL:
@@ -716,7 +700,7 @@ def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: boo
 
     ``fill_value`` is that of empty fields, which are an error otherwise.
     """
-    files = _Strings(_paths(paths))
+    files = Strings(paths_of(paths))
     parts = [components] if isinstance(components, Columns) else list(components)
     items = ffi.new("rf_csv_component[]", len(parts))
     keep: List[Any] = []
@@ -724,7 +708,7 @@ def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: boo
         item.dtype = element_type(part.dtype).code
         item.num_columns = len(part.columns)
         if all(isinstance(column, str) for column in part.columns):
-            names = _Strings([str(column) for column in part.columns])
+            names = Strings([str(column) for column in part.columns])
             keep.append(names)
             item.names = names.pointer
         else:
@@ -743,7 +727,7 @@ def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: boo
 
 def TextLineDataset(filenames: Paths, max_bytes: int = 4096, skip_empty: bool = False) -> Dataset:
     """The lines of text files as arrays of bytes, u8 [n]: ``bytes(line)`` is the text in UTF-8."""
-    files = _Strings(_paths(filenames))
+    files = Strings(paths_of(filenames))
     params = ffi.new("rf_text_lines_params *", {
         "paths": files.pointer, "num_paths": files.count, "max_bytes": max_bytes,
         "skip_empty": skip_empty})
@@ -775,8 +759,8 @@ class VarLenFeature(FixedLenFeature):
 
 def TFRecordDataset(filenames: Paths, features: Mapping[str, FixedLenFeature]) -> Dataset:
     """The records of TFRecord files, each a tf.train.Example: dicts of the features by name."""
-    files = _Strings(_paths(filenames))
-    names = _Strings(list(features))
+    files = Strings(paths_of(filenames))
+    names = Strings(list(features))
     items = ffi.new("rf_tfrecord_feature[]", len(features))
     keep: List[Any] = [names]
     for item, (i, feature) in zip(items, enumerate(features.values())):
@@ -807,7 +791,7 @@ def image_directory(directory: Path,
     height, width = image_size or (0, 0)
     params = ffi.new("rf_image_directory_params *", {
         "directory": path, "height": height, "width": width, "channels": channels})
-    return _source(lib.rf_dataset_from_image_directory, params, template=_PAIR)
+    return _source(lib.rf_dataset_from_image_directory, params, template=PAIR)
 
 
 def read_image(path: Path, channels: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from ._lib import create, ffi, lib, path_bytes
-from .data import Dataset, Path, _PAIR
+from .data import Dataset, Path, PAIR
 
 Arrays = Tuple[Tuple[np.ndarray, np.ndarray], Tuple[np.ndarray, np.ndarray]]
 
@@ -41,7 +41,7 @@ class _Mnist:
         directory = ffi.NULL if path is None else path_bytes(path)
         code = getattr(lib, "RF_SPLIT_" + split.upper())
         return Dataset(create(lib.rf_dataset_from_mnist_directory, "rf_dataset", directory, code),
-                       _PAIR)
+                       PAIR)
 
     def load_data(self, path: Optional[Path] = None) -> Arrays:
         """(train_images, train_labels), (test_images, test_labels)."""
@@ -60,6 +60,6 @@ def load_cifar(path: Path) -> Arrays:
     """CIFAR-10 or CIFAR-100 of a directory with its binary files: images u8 [n, 32, 32, 3]."""
     def read(split: int) -> Dataset:
         return Dataset(create(lib.rf_dataset_from_cifar_directory, "rf_dataset", path_bytes(path),
-                              split, ffi.NULL), _PAIR)
+                              split, ffi.NULL), PAIR)
 
     return _arrays(read)

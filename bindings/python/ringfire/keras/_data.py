@@ -24,7 +24,8 @@ def class_weights(y: np.ndarray, weights: Mapping[int, float]) -> np.ndarray:
     table = np.ones(most + 1, np.float32)
     for number, weight in weights.items():
         table[number] = weight
-    return table[classes]
+    weight_of_each: np.ndarray = table[classes]
+    return weight_of_each
 
 
 def split_arrays(parts: Iterable[np.ndarray], share: float) -> Tuple[List[Any], List[Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._arrays import array_out
 from .._lib import callback, check, ffi, forget_raised, lib
-from .._trace import Tensor
+from .._trace import tensors
 from ..data import Dataset, raise_failure
 from . import losses, metrics, optimizers
 from ._data import arrays_of, batched, class_weights, given, only_dataset, split_arrays
@@ -62,8 +62,7 @@ class Compiled:
     def _loss_function(self, function: Any, count: int) -> Any:
         def call(t: Any, labels: Any, predictions: Any, user: Any) -> Any:
             with tracing(t, self.strategy) as trace:
-                given = [[Tensor(trace, part[i]) for i in range(count)]
-                         for part in (labels, predictions)]
+                given = [tensors(trace, part, count) for part in (labels, predictions)]
                 made = function(*(part[0] if count == 1 else part for part in given))
                 return trace.take(made, "the result of the loss")
 
@@ -100,7 +99,8 @@ class Compiled:
     def _metric_function(self, function: Any) -> Any:
         def call(t: Any, labels: Any, predictions: Any, user: Any) -> Any:
             with tracing(t, self.strategy) as trace:
-                made = function(Tensor(trace, labels), Tensor(trace, predictions))
+                given = ffi.new("rf_tensor[]", [labels, predictions])
+                made = function(*tensors(trace, given, 2))
                 return trace.take(made, "the result of the metric")
 
         self.keep.append(callback("rf_metric_fn", call))
@@ -144,6 +144,9 @@ class Trainer:
     name: str
     optimizer: Any
     stop_training: bool
+    history: Optional[History]
+    _used_data: Tuple[Any, ...]
+    _compiled: Optional[Compiled]
 
     def _begin_training(self) -> None:
         self.__dict__.update(optimizer=None, stop_training=False, _compiled=None, _used_data=(),
@@ -177,7 +180,7 @@ class Trainer:
                             steps_per_execution)
         forget_raised()
         check(lib.rf_model_compile(self.pointer, compiled.params))
-        self._compiled: Optional[Compiled] = compiled
+        self._compiled = compiled
 
     def _metric_names(self) -> List[str]:
         return self._compiled.names if self._compiled is not None else []

@@ -50,6 +50,12 @@ class Graph:
                 found.append(call.layer)  # type: ignore[arg-type]
         return found
 
+    def _names_of_layers(self) -> List[str]:
+        """Several outputs are called after their layers, where that tells them apart."""
+        names = [tensor.layer.name or "" for tensor in self.outputs]
+        plain = all(name.replace("_", "a").isalnum() for name in names)
+        return names if plain and len(names) > 1 and len(set(names)) == len(names) else []
+
     def build(self, model: Model) -> Any:
         """The library's model."""
         builder = create(lib.rf_model_builder_create, "rf_model_builder", model.strategy.pointer)
@@ -73,8 +79,9 @@ class Graph:
         _move(builder, scopes, ())
         outputs = ffi.new("rf_symbol[]", [symbols[t.serial, t.index] for t in self.outputs])
         names, keep = ffi.NULL, []
-        if self.output_names:
-            keep = [ffi.new("char[]", name.encode()) for name in self.output_names]
+        given = self.output_names or self._names_of_layers()
+        if given:
+            keep = [ffi.new("char[]", name.encode()) for name in given]
             names = ffi.new("char *[]", keep)
         out = ffi.new("rf_model **")
         result = lib.rf_model_builder_finish(ffi.new("rf_model_builder **", builder), outputs,
@@ -99,7 +106,7 @@ class Graph:
         check(lib.rf_model_builder_apply(builder, pointer, inputs, len(call.inputs), mask, out,
                                          count))
         for i in range(count):
-            symbols[call.serial, i] = out[i]
+            symbols[call.serial, i] = ffi.new("rf_symbol *", out[i])[0]
 
     def replay(self, tensors: Sequence[KerasTensor]) -> List[KerasTensor]:
         """The same calls on other inputs, as a part of another graph."""

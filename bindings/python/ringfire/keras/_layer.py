@@ -13,7 +13,7 @@ from typing import Union
 
 from .._arrays import dtype as element_type, shape_in
 from .._lib import callback, check, create, ffi, lib
-from .._trace import Tensor, Trace, current, optional
+from .._trace import Trace, current, optional, tensors
 from ._params import Configured, convert, fill, find, nothing_for_zero
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def Input(shape: Sequence[int], dtype: Any = None, name: Optional[str] = None) -
 
 
 # ---- calling ----
+
 
 def applying() -> List[Tuple[Any, bool]]:
     """What is being applied in this thread: models (or layers), and whether in training."""
@@ -252,8 +253,9 @@ class Layer(Configured):
         params.num_inputs = getattr(self, "_num_inputs", 1)
         params.num_outputs = self._num_outputs
         params.call = _on_custom_call
-        params.state = ffi.new_handle(self)
-        self._kept += [kind, params.state]
+        state = ffi.new_handle(self)
+        params.state = state
+        self._kept += [kind, state]
         return create(lib.rf_layer_custom, "rf_layer", params)
 
     def _take(self, owner: Model) -> Any:
@@ -279,50 +281,49 @@ class Layer(Configured):
     def __call__(self, inputs: Any, *, training: Optional[bool] = None, mask: Any = None,
                  initial_state: Any = None) -> Any:
         """Applies the layer: to inputs of a model that is described, in a step, or to arrays."""
-        tensors = as_list(inputs) + ([] if initial_state is None else as_list(initial_state))
-        if any(isinstance(tensor, KerasTensor) for tensor in tensors):
-            return self._record(tensors, mask)
+        given = as_list(inputs) + ([] if initial_state is None else as_list(initial_state))
+        if any(isinstance(tensor, KerasTensor) for tensor in given):
+            return self._record(given, mask)
         if self._c is None and current() is not None:
             return self._call_custom(inputs, training, mask)
         owner: Any = self._owner
         for model, mode in reversed(applying()):
             if model is owner and owner is not None:
-                return self._apply(model, tensors, mode if training is None else training, mask)
+                return self._apply(model, given, mode if training is None else training, mask)
         if owner is None:
             from .models import _Alone
-            owner = _Alone(self, len(tensors))
+            owner = _Alone(self, len(given))
         if getattr(owner, "_alone", None) is not self:
             raise ValueError(f"layer {self.name!r} belongs to model {owner.name!r}; call that, or "
                              "make a layer of its own for this place")
-        return owner(tensors if len(tensors) > 1 else tensors[0], training=bool(training),
-                     mask=mask)
+        return owner(given if len(given) > 1 else given[0], training=bool(training), mask=mask)
 
-    def _record(self, tensors: List[Any], mask: Any) -> Any:
-        for tensor in tensors:
+    def _record(self, given: List[Any], mask: Any) -> Any:
+        for tensor in given:
             if not isinstance(tensor, KerasTensor):
                 raise TypeError(f"{type(self).__name__}: {type(tensor).__name__} is no tensor of a "
                                 "model that is being described")
         if self._c is None:
-            self._num_inputs = len(tensors)
-        first = KerasTensor(self, tensors, mask, current_scope())
+            self._num_inputs = len(given)
+        first = KerasTensor(self, given, mask, current_scope())
         if self._num_outputs == 1:
             return first
         return [first.output(i) for i in range(self._num_outputs)]
 
-    def _apply(self, model: Model, tensors: List[Any], training: bool, mask: Any) -> Any:
+    def _apply(self, model: Model, given: List[Any], training: bool, mask: Any) -> Any:
         trace = current()
         assert trace is not None
         params = ffi.new("rf_layer_apply_params *")
-        inputs = ffi.new("rf_tensor[]", [trace.take(x, "inputs") for x in tensors])
+        inputs = ffi.new("rf_tensor[]", [trace.take(x, "inputs") for x in given])
         setattr(params, "in", inputs)
-        params.num_in = len(tensors)
+        params.num_in = len(given)
         params.mask = optional(trace, mask, "mask")
         params.mode = int(training)
         out = ffi.new("rf_tensor[]", self._num_outputs)
         trace.check(lib.rf_layer_apply(trace.pointer, model.pointer, self._pointer, params, out,
                                        self._num_outputs))
         self.built = True
-        made = [Tensor(trace, out[i]) for i in range(self._num_outputs)]
+        made = tensors(trace, out, self._num_outputs)
         return made[0] if len(made) == 1 else made
 
     # -- layers of one's own --
@@ -461,9 +462,9 @@ def _custom_call(pointer: Any, layer_pointer: Any, inputs: Any, outputs: Any, mo
     layer: Layer = ffi.from_handle(state)
     from .models import strategy_here
     with tracing(pointer, strategy_here()) as trace:
-        tensors = [Tensor(trace, inputs[i]) for i in range(getattr(layer, "_num_inputs", 1))]
+        given = tensors(trace, inputs, getattr(layer, "_num_inputs", 1))
         with apply_in(layer, bool(mode)):
-            made = layer._call_custom(tensors if len(tensors) > 1 else tensors[0], bool(mode), None)
+            made = layer._call_custom(given if len(given) > 1 else given[0], bool(mode), None)
         results = as_list(made)
         if len(results) != layer._num_outputs:
             raise ValueError(f"{type(layer).__name__}: call() gave {len(results)} tensors, not "

@@ -181,7 +181,7 @@ def get(identifier: Any) -> Initializer:
         return identifier
     if isinstance(identifier, type) and issubclass(identifier, Initializer):
         return identifier()
-    found: Optional[Type[Initializer]] = _by_name.get(identifier)
+    found = _by_name.get(identifier) if isinstance(identifier, str) else None
     if found is None:
         raise ValueError(f"{identifier!r} is no initializer; there are "
                          f"{', '.join(sorted(_by_name))}")

@@ -49,17 +49,19 @@ class Loss(Configured):
         """In a step: the loss of these predictions."""
         trace = trace_of(type(self).__name__, y_true, y_pred)
         plain = sample_weight is None and self.reduction in (Reduction.NONE, Reduction.SUM)
-        losses = trace.made(lib.rf_loss_call(
+        losses: Tensor = trace.made(lib.rf_loss_call(
             trace.pointer, self.to_c([], self.reduction if plain else Reduction.NONE),
             trace.take(y_true, "y_true"), trace.take(y_pred, "y_pred")))
         return losses if plain else self._reduced(trace, losses, sample_weight)
 
     def _reduced(self, trace: Trace, losses: Tensor, weight: Any) -> Tensor:
         if self.reduction == Reduction.NONE:
-            return losses * weight
+            return trace.made(lib.rf_multiply(trace.pointer, losses.handle,
+                                              trace.take(weight, "sample_weight")))
         if self.reduction == Reduction.SUM:
-            weighted = losses * weight
-            return trace.made(lib.rf_reduce_sum(trace.pointer, weighted.handle, ffi.NULL, 0, False))
+            weighted = lib.rf_multiply(trace.pointer, losses.handle,
+                                       trace.take(weight, "sample_weight"))
+            return trace.made(lib.rf_reduce_sum(trace.pointer, weighted, ffi.NULL, 0, False))
         if self.reduction == Reduction.MEAN_WITH_SAMPLE_WEIGHT and weight is not None:
             return trace.made(lib.rf_compute_weighted_loss(
                 trace.pointer, losses.handle, trace.take(weight, "sample_weight")))

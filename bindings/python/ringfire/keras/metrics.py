@@ -305,7 +305,7 @@ def get(identifier: Any, loss_kind: Optional[str] = None) -> Any:
         return kind(name=identifier)
     if isinstance(identifier, type) and issubclass(identifier, Metric):
         return identifier()
-    if identifier not in _by_name:
+    if not isinstance(identifier, str) or identifier not in _by_name:
         raise ValueError(f"metrics: {identifier!r} is none of accuracy, "
                          f"{', '.join(sorted(_by_name))}")
     return _by_name[identifier]()

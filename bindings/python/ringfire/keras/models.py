@@ -12,7 +12,7 @@ import numpy as np
 from .._arrays import array_in, array_out, dtype as element_type, shape_in
 from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
 from .._strategy import get_strategy
-from .._trace import Tensor, current
+from .._trace import Tensor, current, tensors as traced
 from .._values import Value
 from .._variable import Variable
 from . import _graph
@@ -37,14 +37,10 @@ def model_variables(model: Model, trainable: bool) -> List[Variable]:
     found = []
     for i in range(listed.count):
         key = int(ffi.cast("uintptr_t", listed.items[i]))
-        if key not in model._known_variables:
-            # The model must not be kept by its own list of variables.
-            model._known_variables[key] = weakref.WeakValueDictionary()
-        known = model._known_variables[key]
-        variable = known.get("it")
+        variable = model._known_variables.get(key)
         if variable is None:
             variable = Variable.borrowed(listed.items[i], model, model.strategy)
-            known["it"] = variable
+            model._known_variables[key] = variable
         found.append(variable)
     return found
 
@@ -72,8 +68,10 @@ class Model(Trainer, Handle):
         self.name = name or snake_case(type(self).__name__)
         self.strategy = get_strategy()
         self._tracked: List[Any] = []
-        self._known_variables: Dict[int, Any] = {}
+        # The model must not be kept by its own variables.
+        self._known_variables: Any = weakref.WeakValueDictionary()
         self._inlined = False
+        self._seen: List[Tuple[Any, Tuple[int, ...]]] = []
         self._begin_training()
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -153,8 +151,20 @@ class Model(Trainer, Handle):
 
     @property
     def built(self) -> bool:
-        """Whether the model has its variables."""
-        return self._core is not None and lib.rf_model_count_params(self.pointer) > 0
+        """Whether the model has its variables.
+
+        A step that fails takes back what it built. So a model that was called once is built for
+        the same inputs, as a checkpoint wants it that begins a step again.
+        """
+        if self._core is None:
+            return False
+        if lib.rf_model_count_params(self.pointer) == 0 and self._seen and current() is None:
+            spec = ffi.new("rf_element_spec *")
+            spec.num_components = len(self._seen)
+            for i, (kind, shape) in enumerate(self._seen):
+                spec.dtype[i], spec.shape[i] = kind.code, shape_in(shape)
+            check(lib.rf_model_build_inputs(self.pointer, spec))
+        return self.count_params() > 0
 
     # -- calling it --
 
@@ -174,11 +184,12 @@ class Model(Trainer, Handle):
         if mask is not None:
             raise ValueError(f"{self.name}: a model takes no mask; make it an input")
         handles = ffi.new("rf_tensor[]", [trace.take(x, "inputs") for x in tensors])
+        self._seen = [(x.dtype, x.shape) for x in traced(trace, handles, len(tensors))]
         count = self.num_outputs
         out = ffi.new("rf_tensor[]", count)
         trace.check(lib.rf_model_apply(trace.pointer, self.pointer, handles, len(tensors),
                                        int(bool(training)), out, count))
-        made = [Tensor(trace, out[i]) for i in range(count)]
+        made = traced(trace, out, count)
         return made[0] if count == 1 else made
 
     def _want_inputs(self, count: int) -> None:
@@ -196,7 +207,7 @@ class Model(Trainer, Handle):
     def _inline(self, tensors: Sequence[Any]) -> Any:
         raise ValueError(f"model {self.name!r} is a function; call it in the call() of another one")
 
-    def _applied(self, trace: Any, inputs: List[Tensor], training: bool) -> List[Any]:
+    def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(call_python(self.call, inputs if len(inputs) > 1 else inputs[0], training))
 
     # -- what it has --
@@ -344,9 +355,9 @@ def _apply(pointer: Any, model_pointer: Any, inputs: Any, outputs: Any, mode: in
     if model is None:
         raise RuntimeError("a step uses a model that is gone")
     with tracing(pointer, model.strategy) as trace:
-        tensors = [Tensor(trace, inputs[i]) for i in range(model._num_inputs)]
+        given = traced(trace, inputs, model._num_inputs)
         with apply_in(model, bool(mode)):
-            results = model._applied(trace, tensors, bool(mode))
+            results = model._applied(given, bool(mode))
         if len(results) != model._num_outputs:
             raise ValueError(f"{model.name}: call() gave {len(results)} tensors, but the model has "
                              f"num_outputs={model._num_outputs}")
@@ -378,7 +389,7 @@ class _Alone(Model):
         finally:
             self._mask = None
 
-    def _applied(self, trace: Any, inputs: List[Tensor], training: bool) -> List[Any]:
+    def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(self._alone(inputs, training=training, mask=self._mask))
 
 
@@ -459,6 +470,7 @@ class Functional(Model):
         self._begin(name or "model")
         self._graph = _graph.Graph(inputs, outputs, self.name)
         self._tracked += self._graph.layers
+        self._name_layers()
         self._num_inputs = len(self._graph.inputs)
         self._num_outputs = len(self._graph.outputs)
 
