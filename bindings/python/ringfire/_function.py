@@ -11,10 +11,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _arrays as arrays
-from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, forget_raised, lib, raised
+from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, lib, take_raised
 from ._structure import flatten, is_array, pack
 from ._trace import Tensor, Trace, current, tensors
-from ._values import Value, element_of
+from ._values import Elements, Value
 
 # So many steps are kept in one place; the oldest goes.
 MAX_STEPS = 64
@@ -101,6 +101,7 @@ class Step(Handle):
         self._made: Any = None  # the structure that the step returned when it was traced last
         self._known: Optional[int] = None
         self._recent: List[List[Any]] = [[], []]
+        self._elements = Elements()
         self._create(1)
 
     def _create(self, num_outputs: int) -> None:
@@ -125,6 +126,11 @@ class Step(Handle):
         self._results = ffi.new("rf_per_replica *[]", max(num_outputs, 1))
 
     def trace(self, pointer: Any, inputs: Any, out: Any) -> int:
+        # A batch of one is traced as two first: what went wrong there is tried again, but an
+        # interrupt or a step that begins again is not.
+        earlier = take_raised()
+        if earlier is not None and not isinstance(earlier, Exception):
+            raise earlier
         with Trace(pointer, self.strategy) as trace:
             trace.outer_step = self.outer
             arguments = iter(tensors(trace, inputs, self._num_inputs))
@@ -150,9 +156,8 @@ class Step(Handle):
         if not values:
             # Each replica gets an example that the step does not see.
             values = [np.zeros((self.strategy.num_replicas_in_sync, 1), np.uint8)]
-        if raised:
-            forget_raised()
-        element, kept = element_of(values)
+        take_raised()
+        element = self._elements.of(values)
         for reference in self._recent[0]:
             old = reference()
             if old is not None:
@@ -259,7 +264,18 @@ def run_step(strategy: Any, function: Any, args: Sequence[Any], kwargs: Dict[str
              outer: bool = False) -> Any:
     """Runs a function on every replica of a strategy."""
     leaves: List[Any] = []
-    definition = flatten((tuple(args), kwargs), is_array, leaves)
+    definition = None
+    if len(args) == 1 and type(args[0]) is tuple and not kwargs:
+        # A batch, as datasets make them: nothing has to be looked for.
+        for value in args[0]:
+            kind = type(value)
+            if (kind is not np.ndarray and kind is not Value) or not value.ndim:
+                break
+        else:
+            leaves = list(args[0])
+            definition = (tuple, (tuple, (tuple, ) + (None, ) * len(leaves)), (dict, (), ()))
+    if definition is None:
+        definition = flatten((tuple(args), kwargs), is_array, leaves)
     step = find_step(strategy, function, definition)
     step.outer = outer
     return step.run(leaves)

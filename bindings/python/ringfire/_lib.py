@@ -151,7 +151,7 @@ raised: Dict[int, BaseException] = {}
 
 def fail(result: int) -> NoReturn:
     """Raises what a result that is negative stands for: what a callback raised comes as it is."""
-    found = raised.pop(threading.get_ident(), None)
+    found = take_raised()
     if found is None and result == lib.RF_ERROR_CANCELLED and raised:
         found = raised.pop(next(iter(raised)))  # in a thread that prepares batches
     if found is not None:
@@ -166,28 +166,31 @@ def check(result: int) -> int:
     return result
 
 
-def forget_raised() -> None:
-    """Before a call with callbacks: what an earlier one raised is not this one's."""
-    raised.pop(threading.get_ident(), None)
+def take_raised() -> Optional[BaseException]:
+    """What a callback of this thread raised and no check() has seen, as where the library tried in
+    another way: a call with callbacks begins without it."""
+    return raised.pop(threading.get_ident(), None) if raised else None
 
 
 def callback(signature: str, function: Callable[..., Any], failed: Any = None) -> Any:
     """A C function that calls a Python function. What that raises comes out of the check() of the
     call that led here; C sees `failed`, by default RF_ERROR_CANCELLED, or a zero where the function
-    returns no rf_result. The caller keeps what this returns as long as C may call it."""
-    kind = ffi.typeof(signature)
-    if failed is None and kind.result.kind == "enum" and kind.result.cname == "enum rf_result":
-        failed = lib.RF_ERROR_CANCELLED
-    nothing = ffi.new(kind.result.cname + " *")[0] if kind.result.kind != "void" else None
-    answer = nothing if failed is None else failed
+    returns no rf_result. A function that returns None returns RF_OK, or a zero. The caller keeps
+    what this returns as long as C may call it."""
+    result = ffi.typeof(signature).result
+    if result is ffi.typeof("rf_result"):
+        nothing, failed = lib.RF_OK, lib.RF_ERROR_CANCELLED if failed is None else failed
+    else:
+        nothing = None if result.kind == "void" else ffi.new(ffi.getctype(result, "*"))[0]
+        failed = nothing if failed is None else failed
 
     def call(*arguments: Any) -> Any:
         try:
             made = function(*arguments)
-            return answer if made is None and nothing is not None and failed is None else made
+            return nothing if made is None else made
         except BaseException as failure:  # which goes on in check()
             raised[threading.get_ident()] = failure
-            return answer
+            return failed
 
     return ffi.callback(signature, call)
 

@@ -2,6 +2,7 @@
 """The step that is being traced, and its tensors."""
 from __future__ import annotations
 
+import operator
 import threading
 from typing import TYPE_CHECKING, Any, List, Optional, Tuple, Union
 
@@ -14,6 +15,27 @@ if TYPE_CHECKING:
     from ._variable import Variable
 
 _local = threading.local()
+
+# NumPy's functions that are operators.
+operators: Any = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.true_divide: operator.truediv,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.power: operator.pow,
+    np.matmul: operator.matmul,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.negative: operator.neg,
+    np.positive: operator.pos,
+    np.absolute: operator.abs,
+}
 
 
 class Trace:
@@ -99,8 +121,6 @@ class Tensor:
     """A symbolic tensor: a value of the step that is being traced, which has no numbers yet.
     Operators and slices are recorded, and broadcast as NumPy's do."""
     __slots__ = ("trace", "handle", "__weakref__")
-    __array_priority__ = 100.0  # NumPy leaves operators to this class
-    __array_ufunc__ = None
 
     def __init__(self, trace: Trace, handle: Any) -> None:
         self.trace, self.handle = trace, handle
@@ -144,6 +164,13 @@ class Tensor:
 
     def __array__(self, *arguments: Any, **keywords: Any) -> Any:
         raise self._no_value("NumPy", "use the function of this package, such as rf.exp()")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """NumPy's operators of an array and a tensor are those of tensors."""
+        function = operators.get(ufunc)
+        if function is None or method != "__call__" or keywords:
+            raise self._no_value("numpy.%s()" % ufunc.__name__, "use the function of this package")
+        return function(*(x if isinstance(x, Tensor) else self.trace.constant(x) for x in inputs))
 
     def numpy(self) -> Any:
         """Raises: return the tensor from the step, and read it there."""

@@ -140,27 +140,45 @@ class Batch:
         self._values.clear()
 
 
-def element_of(values: List[Any]) -> Tuple[Any, List[Any]]:
-    """An rf_element * of arrays, or of the values of a batch, and what it borrows from."""
-    if len(values) > lib.RF_MAX_COMPONENTS:
-        raise InvalidArgumentError("a step takes at most %d arrays, not %d" %
-                                   (lib.RF_MAX_COMPONENTS, len(values)))
-    element: Any = ffi.new("rf_element *")
-    element.num_components = len(values)
-    kept: List[Any] = []
-    rows: Optional[Tuple[int, int]] = None
-    for i, value in enumerate(values):
-        if isinstance(value, Value):
-            batch = value._batch
-            if batch is not None:
-                batch.used = True
-                rows = (batch.first_row, batch.global_rows)
-                element.component[i] = value._array
+class Elements:
+    """Makes rf_elements of arrays, or of the values of a batch, in one struct: of arrays that have
+    types and shapes of the ones before only the addresses are new."""
+    __slots__ = ("element", "_known", "_kept")
+
+    def __init__(self) -> None:
+        self.element: Any = ffi.new("rf_element *")
+        self._known: List[Any] = []
+        self._kept: List[Any] = []  # memory that the element borrows
+
+    def of(self, values: List[Any]) -> Any:
+        """An rf_element *, valid until the next one is made."""
+        element = self.element
+        if len(values) != len(self._known):
+            if len(values) > lib.RF_MAX_COMPONENTS:
+                raise InvalidArgumentError("a step takes at most %d arrays, not %d" %
+                                           (lib.RF_MAX_COMPONENTS, len(values)))
+            self._known = [(None, None)] * len(values)
+            self._kept = [None] * len(values)
+            element.num_components = len(values)
+        first_row = global_rows = 0
+        for i, value in enumerate(values):
+            if isinstance(value, Value):
+                batch = value._batch
+                if batch is not None:
+                    batch.used = True
+                    first_row, global_rows = batch.first_row, batch.global_rows
+                    element.component[i] = value._array
+                    self._known[i] = (None, None)
+                    continue
+                value = value.view
+            if type(value) is np.ndarray and (value.dtype, value.shape) == self._known[i] and (
+                    value.flags.c_contiguous):
+                self._kept[i] = memory = ffi.from_buffer(value)
+                element.component[i].data = memory
                 continue
-            value = value.view
-        array, dense = arrays.array_in(value)
-        kept.append(dense)
-        element.component[i] = array[0]
-    if rows is not None:
-        element.first_row, element.global_rows = rows
-    return element, kept
+            array, dense = arrays.array_in(value)
+            self._kept[i] = dense
+            element.component[i] = array[0]
+            self._known[i] = (dense.dtype, dense.shape) if dense.size > 0 else (None, None)
+        element.first_row, element.global_rows = first_row, global_rows
+        return element

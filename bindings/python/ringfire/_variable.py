@@ -2,7 +2,6 @@
 """Variables: tensors that last between steps, and whole numbers of the program."""
 from __future__ import annotations
 
-import operator
 from enum import Enum
 from typing import Any, Iterable, List, Optional, Tuple
 
@@ -11,7 +10,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _arrays as arrays
 from ._lib import Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text, where
-from ._trace import Tensor, Trace, current
+from ._trace import Tensor, Trace, current, operators
 from ._values import Value
 
 
@@ -20,27 +19,6 @@ class VariableAggregation(Enum):
     MEAN = "mean"
     SUM = "sum"
     ONLY_FIRST_REPLICA = "first_replica"
-
-
-_operators: Any = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-    np.true_divide: operator.truediv,
-    np.floor_divide: operator.floordiv,
-    np.remainder: operator.mod,
-    np.power: operator.pow,
-    np.matmul: operator.matmul,
-    np.less: operator.lt,
-    np.less_equal: operator.le,
-    np.greater: operator.gt,
-    np.greater_equal: operator.ge,
-    np.equal: operator.eq,
-    np.not_equal: operator.ne,
-    np.negative: operator.neg,
-    np.positive: operator.pos,
-    np.absolute: operator.abs,
-}
 
 
 class _Readable(NDArrayOperatorsMixin):
@@ -66,7 +44,7 @@ class _Readable(NDArrayOperatorsMixin):
         if not any(isinstance(x, Tensor) for x in operands):
             made = ufunc(*operands)
             return made if isinstance(made, Value) else Value(np.asarray(made))
-        function = _operators.get(ufunc)
+        function = operators.get(ufunc)
         if function is None:
             raise TraceError("%s: numpy.%s() is no operation of a step; use the one of this package" %
                              (where(), ufunc.__name__))
