@@ -128,6 +128,17 @@ class Models(Folder):
         with self.assertRaisesRegex(NotImplementedError, "has no call"):
             type("Empty", (keras.Model,), {})()(X)
 
+    def test_penalties(self):
+        plain, model = classifier(), keras.Sequential([layers.Dense(
+            2, kernel_initializer="ones", kernel_regularizer=keras.regularizers.l2(0.5))])
+
+        @rf.function
+        def step(x):
+            plain(x), model(x)
+            return model.losses[0] + len(plain.losses)
+
+        self.assertEqual(float(step(X)), 6)
+
     def test_frozen_layers(self):
         model = classifier()
         model.layers[0].trainable = False

@@ -12,13 +12,14 @@ import numpy as np
 from .._arrays import array_in, array_out, dtype as element_type, shape_in
 from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
 from .._strategy import get_strategy
-from .._trace import Tensor, current, tensors as traced
+from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
 from . import _graph
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, enter_scope, snake_case, tracing
+from .regularizers import L1L2
 
 __all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
 
@@ -285,6 +286,17 @@ class Model(Trainer, Handle):
     trainable_weights = trainable_variables
     non_trainable_weights = non_trainable_variables
     variables = weights
+
+    @property
+    def losses(self) -> List[Tensor]:
+        """In a step: the penalties of the layers' regularizers, as a list of their sum."""
+        regular = any(isinstance(value, L1L2) or (value and "regularizer" in field)
+                      for layer in self.layers if isinstance(layer, Layer)
+                      for field, value in layer._fields.items())
+        if not regular and not isinstance(self, _Loaded):
+            return []
+        trace = trace_of("losses")
+        return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
 
     def count_params(self) -> int:
         """The number of numbers in all variables."""
