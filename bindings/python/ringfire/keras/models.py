@@ -12,7 +12,7 @@ import numpy as np
 from .._arrays import array_in, array_out, dtype as element_type, shape_in
 from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
 from .._strategy import get_strategy
-from .._trace import Tensor, current, tensors as traced
+from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
 from . import _graph
@@ -269,6 +269,13 @@ class Model(Trainer, Handle):
     def non_trainable_variables(self) -> List[Variable]:
         """Variables that are not trained, such as moving averages."""
         return model_variables(self, False)
+
+    @property
+    def losses(self) -> List[Tensor]:
+        """In a step: the sum of the regularization penalties of all layers; a 0 where there are
+        none."""
+        t = trace_of("losses")
+        return [t.made(lib.rf_model_regularization_loss(t.pointer, self.pointer))]
 
     @property
     def weights(self) -> List[Variable]:
