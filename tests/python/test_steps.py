@@ -330,7 +330,9 @@ class Batches(unittest.TestCase):
         self.assertEqual(float(1.0 + value), 3.5)
         total = 0.0
         total += value
-        self.assertEqual(float(np.sqrt(total * 10)), 5.0)
+        total += 1
+        self.assertEqual((float(total), float(value)), (3.5, 2.5))
+        self.assertEqual(float(np.sqrt(value * 10)), 5.0)
         self.assertEqual(int(rf.constant(3)), 3)
         self.assertTrue(value > 2)
         self.assertEqual([int(v) for v in rf.constant([1, 2])], [1, 2])

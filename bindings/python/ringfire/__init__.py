@@ -2,11 +2,11 @@
 """Trains neural networks on any Vulkan devices, with the names of TensorFlow and Keras."""
 from __future__ import annotations
 
-from . import config, data, datasets, distribute, keras, math, nn, random, text, train
+from . import config, data, datasets, distribute, dtypes, keras, math, nn, random, text, train
 from ._arrays import DType, bfloat16, float16, float32, int32, int64, uint8
 from ._creation import constant, convert_to_tensor, fill, ones, ones_like, zeros, zeros_like
 from ._function import Function, TensorSpec, function
-from ._functions import (argmax, argmin, argsort, cast, concat, cumprod, cumsum, einsum,
+from ._functions import (add_n, argmax, argmin, argsort, cast, concat, cumprod, cumsum, einsum,
                          expand_dims, pad, reduce_max, reduce_mean, reduce_min, reduce_sum, reshape,
                          slice_update, sort, split, squeeze, stack, tile, transpose)
 from ._lib import (CancelledError, CorruptDataError, DeadlineError, DeviceLostError, Error,

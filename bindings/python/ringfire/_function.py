@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _arrays as arrays
-from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, lib, take_raised
+from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, forget_raised, lib, take_raised
 from ._structure import flatten, is_array, pack
 from ._trace import Tensor, Trace, current, tensors
 from ._values import Elements, Value
@@ -156,7 +156,7 @@ class Step(Handle):
         if not values:
             # Each replica gets an example that the step does not see.
             values = [np.zeros((self.strategy.num_replicas_in_sync, 1), np.uint8)]
-        take_raised()
+        forget_raised()
         element = self._elements.of(values)
         for reference in self._recent[0]:
             old = reference()
@@ -301,6 +301,12 @@ class TensorSpec:
         return arrays.as_dense(array, self.dtype)
 
 
+def _is_of_loops(x: Any) -> bool:
+    """Whether x is for loops around steps: a dataset, an iterator, or what a step returned."""
+    return (isinstance(x, PerReplica) or hasattr(x, "__next__")
+            or isinstance(x, Handle) and hasattr(x, "__iter__"))
+
+
 class Function:
     """What rf.function makes of a function. Called outside of steps it is a step of its own on the
     strategy of the scope, traced once for each kind of arguments; one that itself calls
@@ -332,8 +338,7 @@ class Function:
                 for spec, a in zip(self.input_signature, args))
         strategy = get_strategy()
         if strategy.num_replicas_in_sync > 1 or any(
-                getattr(a, "_cross_replica", False) or isinstance(a, PerReplica)
-                for a in list(args) + list(kwargs.values())):
+                _is_of_loops(a) for a in (*args, *kwargs.values())):
             return function(*args, **kwargs)
         try:
             return run_step(strategy, function, args, kwargs, outer=True)

@@ -185,6 +185,16 @@ def slice_update(x: TensorLike, updates: TensorLike, start: TensorLike, axis: in
 # ---- reductions ----
 
 
+@operation
+def add_n(inputs: Sequence[TensorLike]) -> Tensor:
+    """The sum of several tensors."""
+    t = trace_of("add_n", *inputs)
+    total = _tensor(t, inputs[0], "inputs")
+    for other in inputs[1:]:
+        total = total + other
+    return total
+
+
 def _reduce(name: str, function: Any, x: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
     t = trace_of(name, x)
     axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)

@@ -172,6 +172,11 @@ def take_raised() -> Optional[BaseException]:
     return raised.pop(threading.get_ident(), None) if raised else None
 
 
+def forget_raised() -> None:
+    """Begins a call with callbacks."""
+    take_raised()
+
+
 def callback(signature: str, function: Callable[..., Any], failed: Any = None) -> Any:
     """A C function that calls a Python function. What that raises comes out of the check() of the
     call that led here; C sees `failed`, by default RF_ERROR_CANCELLED, or a zero where the function

@@ -44,7 +44,8 @@ class Value(NDArrayOperatorsMixin):
         return data if dtype is None else data.astype(dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        if keywords.get("out") is not None:
+        out = keywords.pop("out", None)  # of `x += y`, which gives a new value
+        if out is not None and not all(isinstance(o, Value) for o in out):
             return NotImplemented
         made = getattr(ufunc, method)(
             *(x.view if isinstance(x, Value) else x for x in inputs), **keywords)
