@@ -11,7 +11,8 @@ from . import _arrays as arrays
 from ._eager import operation
 from ._lib import InvalidArgumentError, TraceError, enum, ffi, lib, params, where
 from ._ops import matmul as _matmul
-from ._trace import Tensor, TensorLike, Trace, handles, optional, tensors, trace_of
+from ._trace import Tensor, TensorLike, Trace, current, handles, optional, tensors, trace_of
+from ._values import Value
 
 Axis = Union[None, int, Sequence[int]]
 Pair = Union[int, Sequence[int]]
@@ -20,11 +21,19 @@ _END = 2**63 - 1
 # ---- types and shapes ----
 
 
+def cast(x: TensorLike, dtype: Any) -> Any:
+    """Converts the element type. Arrays outside of steps are converted by NumPy, without a device:
+    functions over datasets begin with it."""
+    kind = arrays.dtype(dtype)
+    if current() is None and kind.numpy is not None:
+        return Value(np.asarray(x).astype(kind.numpy))
+    return _cast(x, kind)
+
+
 @operation
-def cast(x: TensorLike, dtype: Any) -> Tensor:
-    """Converts the element type."""
+def _cast(x: TensorLike, kind: arrays.DType) -> Tensor:
     t = trace_of("cast", x)
-    return t.made(lib.rf_cast(t.pointer, t.take(x, "x"), arrays.dtype(dtype).code))
+    return t.made(lib.rf_cast(t.pointer, t.take(x, "x"), kind.code))
 
 
 @operation
