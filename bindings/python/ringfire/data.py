@@ -22,7 +22,7 @@ import numpy as np
 from ._arrays import array_in, array_out, array_view, as_dense, dtype as element_type
 from ._arrays import shape_in, shape_out
 from ._function import TensorSpec
-from ._lib import Handle, callback, check, create, ffi, forget_raised, lib, path_bytes, text
+from ._lib import Handle, callback, check, create, ffi, lib, path_bytes, take_raised, text
 from ._structure import flatten, pack
 from ._values import Batch
 
@@ -282,7 +282,7 @@ class Iterator(Handle):
         It is valid until the next call, and costs no copy: for steps of a strategy.
         """
         out = ffi.new("rf_element **")
-        forget_raised()
+        take_raised()
         result = lib.rf_iterator_next(self.pointer, out)
         if result == lib.RF_END:
             return None

@@ -9,7 +9,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .._arrays import array_out
-from .._lib import callback, check, ffi, forget_raised, lib
+from .._lib import callback, check, ffi, lib, take_raised
 from .._trace import tensors
 from ..data import Dataset, raise_failure
 from . import losses, metrics, optimizers
@@ -178,7 +178,7 @@ class Trainer:
             self.__dict__["optimizer"] = optimizers.get(optimizer)
         compiled = Compiled(self, self.optimizer, loss, loss_weights, metrics, weighted_metrics,
                             steps_per_execution)
-        forget_raised()
+        take_raised()
         check(lib.rf_model_compile(self.pointer, compiled.params))
         self._compiled = compiled
 
@@ -240,7 +240,7 @@ class Trainer:
         pointers = ffi.new("rf_callback *[]", [one.pointer for one in made])
         params.callbacks, params.num_callbacks = pointers, len(made)
         out = ffi.new("rf_history *")
-        forget_raised()
+        take_raised()
         try:
             result = lib.rf_model_fit(self.pointer, params, out)
             for i in range(out.num_epochs):
@@ -299,7 +299,7 @@ class Trainer:
             one.on_test_begin({})
         out = ffi.new("rf_logs *")
         began = time.monotonic()
-        forget_raised()
+        take_raised()
         raise_failure(lib.rf_model_evaluate(self.pointer, data.pointer, out), data)
         logs = logs_of(out)
         print_evaluation(verbose, self.strategy.is_chief, data.cardinality(),
@@ -334,7 +334,7 @@ class Trainer:
     def _predict(self, data: Dataset) -> List[np.ndarray]:
         count = lib.rf_model_num_outputs(self.pointer)
         out = ffi.new("rf_array[]", count)
-        forget_raised()
+        take_raised()
         raise_failure(lib.rf_model_predict_many(self.pointer, data.pointer, out, count), data)
         return [array_out(out[i]) for i in range(count)]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Tuple
 
 from .._arrays import shape_in
 from .._lib import check, create, ffi, lib
@@ -41,14 +41,19 @@ class Graph:
         self.calls = [found[serial] for serial in sorted(found)
                       if isinstance(found[serial].layer, Layer)]
 
+    def placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
+        """The layers, each once, below the names of the models that were called first."""
+        seen: List[int] = []
+        for call in self.calls:
+            layer = call.layer
+            if isinstance(layer, Layer) and id(layer) not in seen:
+                seen.append(id(layer))
+                yield call.scope, layer
+
     @property
     def layers(self) -> List[Layer]:
         """The layers, each once."""
-        found: List[Layer] = []
-        for call in self.calls:
-            if not any(call.layer is layer for layer in found):
-                found.append(call.layer)  # type: ignore[arg-type]
-        return found
+        return [layer for _, layer in self.placed_layers()]
 
     def _names_of_layers(self) -> List[str]:
         """Several outputs are called after their layers, where that tells them apart."""

@@ -405,8 +405,7 @@ class Layer(Configured):
         if self._owner is None:
             return []
         prefix = f"{self.name}/"
-        return [v for v in model_variables(self._owner, trainable)
-                if v.name.startswith(prefix) or f"/{prefix}" in v.name]
+        return [v for v in model_variables(self._owner, trainable) if v.name.startswith(prefix)]
 
     @property
     def trainable_variables(self) -> List[Variable]:

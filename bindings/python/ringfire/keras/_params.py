@@ -137,11 +137,12 @@ def nothing_for_zero(owner: str, argument: str, value: Any, default: Any) -> Non
 
 def fill(struct_name: str, values: Mapping[str, Any], keep: List[Any], owner: str,
          defaults: Mapping[str, Any]) -> Any:
-    """A new struct with these values; None leaves a field at the library's default."""
+    """A new struct with these values. What has its default, or None, is left to the library's
+    default, which is the same: the library refuses settings that do not go together."""
     out = ffi.new(struct_name + " *")
     struct = ffi.typeof(struct_name)
     for argument, value in values.items():
-        if value is None:
+        if value is None or (argument in defaults and value == defaults[argument]):
             continue
         place = find(struct, argument)
         if place is None:

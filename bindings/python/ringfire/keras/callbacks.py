@@ -192,14 +192,17 @@ class ModelCheckpoint(_Native):
         self.filepath = os.fspath(filepath)
         self.monitor = monitor
         self._threshold = initial_value_threshold
-        self._params = {"maximize": _maximize(mode, monitor), "save_best_only": save_best_only,
+        self._best = save_best_only or (monitor, mode) != ("val_loss", "auto")
+        self._params = {"maximize": self._best and _maximize(mode, monitor),
+                        "save_best_only": save_best_only,
                         "save_weights_only": save_weights_only, "save": {"sharded": sharded}}
 
     def _make(self) -> Any:
         path = ffi.new("char[]", path_bytes(self.filepath))
         monitor = ffi.new("char[]", self.monitor.encode())
-        params = ffi.new("rf_model_checkpoint_params *",
-                         {**self._params, "path": path, "monitor": monitor})
+        params = ffi.new("rf_model_checkpoint_params *", {**self._params, "path": path})
+        if self._best:
+            params.monitor = monitor
         if self._threshold is not None:
             threshold = ffi.new("double *", self._threshold)
             params.initial_value_threshold = threshold

@@ -19,6 +19,7 @@ from . import _graph
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, enter_scope, snake_case, tracing
+from .regularizers import L1L2
 
 __all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
 
@@ -130,16 +131,23 @@ class Model(Trainer, Handle):
 
     def _name_layers(self) -> None:
         """Names of layers, as the library numbers them."""
-        taken = {layer._given_name for layer in self.layers if isinstance(layer, Layer)}
+        placed = [("".join(f"{part}/" for part in scope), layer)
+                  for scope, layer in self._placed_layers()]
+        taken = {f"{scope}{layer._given_name}" for scope, layer in placed}
+        for scope, layer in placed:
+            base = layer._given_name or layer._base_name or snake_case(type(layer).__name__)
+            name, number = scope + base, 0
+            while layer._given_name is None and name in taken:
+                number += 1
+                name = f"{scope}{base}_{number}"
+            taken.add(name)
+            layer.name = name
+
+    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
+        """The layers, with the names of the models that they were described in."""
         for layer in self.layers:
-            if isinstance(layer, Layer) and layer._given_name is None:
-                base = layer._base_name or snake_case(type(layer).__name__)
-                name, number = base, 0
-                while name in taken:
-                    number += 1
-                    name = f"{base}_{number}"
-                taken.add(name)
-                layer.name = name
+            if isinstance(layer, Layer):
+                yield (), layer
 
     def build(self, input_shape: Sequence[Optional[int]], dtype: Any = None) -> None:
         """Makes the variables, for inputs of this shape; its first entry is the batch."""
@@ -285,6 +293,17 @@ class Model(Trainer, Handle):
     trainable_weights = trainable_variables
     non_trainable_weights = non_trainable_variables
     variables = weights
+
+    @property
+    def losses(self) -> List[Tensor]:
+        """In a step: the penalties of the layers' regularizers, as a list of their sum."""
+        regular = any(isinstance(value, L1L2) or (value and "regularizer" in field)
+                      for layer in self.layers if isinstance(layer, Layer)
+                      for field, value in layer._fields.items())
+        if not regular and not isinstance(self, _Loaded):
+            return []
+        trace = trace_of("losses")
+        return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
 
     def count_params(self) -> int:
         """The number of numbers in all variables."""
@@ -483,6 +502,9 @@ class Functional(Model):
 
     def _create(self) -> None:
         self._adopt_model(self._graph.build(self))
+
+    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
+        return self._graph.placed_layers()
 
     def _inline(self, tensors: Sequence[Any]) -> Any:
         if self._core is not None:
