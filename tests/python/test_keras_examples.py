@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Keras programs of examples/python: what they print, and how well they learn.
 
-Usage: test_keras_examples.py EXAMPLES [whole]"""
+Usage: test_keras_examples.py ROOT [whole]"""
 import json
 import os
+import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
 WHOLE = sys.argv[-1] == "whole" and bool(sys.argv.pop())
-EXAMPLES = sys.argv.pop()
+ROOT = pathlib.Path(sys.argv.pop())
+sys.path.insert(0, str(ROOT / "tests/support"))
+from programs import free_port  # noqa: E402
+
 LIMIT = [] if WHOLE else ["--limit", "2000"]
 EPOCHS = 4 if WHOLE else 2
 
 
 def start(name, *arguments, **environment):
-    return subprocess.Popen([sys.executable, os.path.join(EXAMPLES, name), *arguments, *LIMIT],
+    return subprocess.Popen([sys.executable, str(ROOT / "examples/python" / name), *arguments, *LIMIT],
                             env={**os.environ, **environment}, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -51,12 +54,7 @@ class Examples(unittest.TestCase):
         self.assertGreater(float(found[0][1]), 0.895 if WHOLE else 0.65)
 
     def test_two_workers_train_as_one_does(self):
-        sockets = [socket.socket() for _ in range(2)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        cluster = {"worker": ["127.0.0.1:%d" % s.getsockname()[1] for s in sockets]}
-        for s in sockets:
-            s.close()
+        cluster = {"worker": ["127.0.0.1:%d" % free_port() for _ in range(2)]}
         workers = [start("multi_worker_keras.py", "--epochs", str(EPOCHS), TF_CONFIG=json.dumps(
             {"cluster": cluster, "task": {"type": "worker", "index": i}})) for i in range(2)]
         chief, other = (self.finish(worker) for worker in workers)

@@ -416,7 +416,8 @@ class Dataset(Handle):
         return Iterator(self, create(lib.rf_iterator_create, "rf_iterator", self.pointer, epoch))
 
     def _infer(self, function: _Function) -> Any:
-        element = self._pass(0).next_element()
+        iterator = self._pass(0)  # which owns the element
+        element = iterator.next_element()
         if element is None:
             raise ValueError(f"{function.name} cannot be tried: there is no element; give an "
                              "output_signature")

@@ -19,7 +19,6 @@ from . import _graph
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, enter_scope, snake_case, tracing
-from .regularizers import L1L2
 
 __all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
 
@@ -293,17 +292,6 @@ class Model(Trainer, Handle):
     trainable_weights = trainable_variables
     non_trainable_weights = non_trainable_variables
     variables = weights
-
-    @property
-    def losses(self) -> List[Tensor]:
-        """In a step: the penalties of the layers' regularizers, as a list of their sum."""
-        regular = any(isinstance(value, L1L2) or (value and "regularizer" in field)
-                      for layer in self.layers if isinstance(layer, Layer)
-                      for field, value in layer._fields.items())
-        if not regular and not isinstance(self, _Loaded):
-            return []
-        trace = trace_of("losses")
-        return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
 
     def count_params(self) -> int:
         """The number of numbers in all variables."""
