@@ -128,6 +128,21 @@ class Models(Folder):
         with self.assertRaisesRegex(NotImplementedError, "has no call"):
             type("Empty", (keras.Model,), {})()(X)
 
+    def test_attributes_that_are_replaced(self):
+        class Net(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.head = layers.Dense(3)
+                self._body = {"only": layers.Dense(4)}
+                self.head = layers.Dense(2)
+
+            def call(self, inputs):
+                return self.head(self._body["only"](inputs))
+
+        model = Net()
+        self.assertEqual(model(X).shape, (64, 2))
+        self.assertEqual([x.name for x in model.layers], ["dense", "dense_1"])
+
     def test_penalties(self):
         plain, model = classifier(), keras.Sequential([layers.Dense(
             2, kernel_initializer="ones", kernel_regularizer=keras.regularizers.l2(0.5))])
@@ -204,6 +219,18 @@ class Models(Folder):
 
 
 class Fit(Folder):
+    def test_two_replicas_train_as_one_does(self):
+        histories = []
+        for devices in (["0"], ["0", "0"]):
+            strategy = rf.MirroredStrategy(devices)
+            with strategy.scope():
+                model = keras.Sequential([layers.Dense(2, kernel_initializer="ones")])
+                model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                              ["accuracy"])
+            self.assertEqual(strategy.num_replicas_in_sync, len(devices))
+            histories.append(model.fit(X, Y, epochs=3, verbose=0).history)
+        np.testing.assert_allclose(histories[0]["loss"], histories[1]["loss"], rtol=1e-5)
+
     def test_arrays(self):
         model = classifier()
         history = model.fit(X, Y, batch_size=16, epochs=20, validation_split=0.25, verbose=0)

@@ -515,6 +515,10 @@ def compute_average_loss(per_example_loss: TensorLike, sample_weight: Optional[T
     """Sum of all losses, divided by the global batch size: the loss whose gradients may be summed
     over replicas. Without a size, by the number of examples of the step, over all replicas."""
     t = trace_of("compute_average_loss", per_example_loss)
+    if isinstance(per_example_loss, Tensor) and per_example_loss.ndim == 0:
+        raise InvalidArgumentError(
+            "%s: compute_average_loss() takes the losses of examples, not their sum or mean; give the "
+            'loss reduction="none"' % where())
     settings = params("rf_average_loss_params", t.kept, global_batch_size=global_batch_size or 0)
     if sample_weight is not None:
         settings.sample_weight = t.take(sample_weight, "sample_weight")

@@ -18,7 +18,7 @@ from .._variable import Variable
 from . import _graph
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
-from ._layer import call_python, enter_scope, snake_case, tracing
+from ._layer import call_python, enter_scope, parts_of, snake_case, tracing
 
 __all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
 
@@ -67,18 +67,11 @@ class Model(Trainer, Handle):
     def _begin(self, name: Optional[str]) -> None:
         self.name = name or snake_case(type(self).__name__)
         self.strategy = get_strategy()
-        self._tracked: List[Any] = []
         # The model must not be kept by its own variables.
         self._known_variables: Any = weakref.WeakValueDictionary()
         self._inlined = False
         self._seen: List[Tuple[Any, Tuple[int, ...]]] = []
         self._begin_training()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if "_tracked" in self.__dict__ and not name.startswith("_"):
-            self._tracked += [part for part in as_list(value)
-                              if isinstance(part, (Layer, Model)) and part is not self]
-        object.__setattr__(self, name, value)
 
     # -- making it --
 
@@ -86,7 +79,7 @@ class Model(Trainer, Handle):
     def core(self) -> Any:
         """The library's model, made when it is first needed."""
         if self._core is None:
-            if "_tracked" not in self.__dict__:
+            if "_seen" not in self.__dict__:
                 raise RuntimeError(f"{type(self).__name__}.__init__() has to call "
                                    "super().__init__() first")
             if self._inlined:
@@ -116,17 +109,16 @@ class Model(Trainer, Handle):
         self._adopt_model(create(lib.rf_model_create, "rf_model", self.strategy.pointer, params),
                           handle)
         for layer in self._own_layers():
-            for shared in layer._parts:
-                if isinstance(shared, Layer) and not shared._taken:
+            for shared in layer._shares:
+                if not shared._taken:
                     check(lib.rf_model_add_layer(self.pointer, shared._take(self)))
             if not layer._taken:
                 check(lib.rf_model_add_layer(self.pointer, layer._take(self)))
 
     def _own_layers(self) -> Iterator[Layer]:
         """The layers of the library that are attributes of this model or of layers in it."""
-        for part in self._tracked:
-            if isinstance(part, Layer):
-                yield from part._sublayers()
+        for part in parts_of(self, Layer):
+            yield from part._sublayers()
 
     def _name_layers(self) -> None:
         """Names of layers, as the library numbers them."""
@@ -223,7 +215,7 @@ class Model(Trainer, Handle):
     def layers(self) -> List[Any]:
         """The layers, and the models that are attributes of a subclass."""
         found: List[Any] = []
-        for part in self._tracked:
+        for part in parts_of(self, (Layer, Model)):
             found += [part] if not isinstance(part, Layer) else list(part._sublayers())
         return found
 
@@ -388,7 +380,6 @@ class _Alone(Model):
 
     def __init__(self, layer: Layer, num_inputs: int) -> None:
         self._begin(layer.name or snake_case(type(layer).__name__))
-        self._tracked.append(layer)
         self._alone = layer
         self._mask: Any = None
         self._num_inputs = num_inputs
@@ -413,6 +404,7 @@ class Sequential(Model):
     def __init__(self, layers: Optional[Sequence[Any]] = None, name: Optional[str] = None) -> None:
         self._begin(name)
         self._input: Optional[InputLayer] = None
+        self._stack: List[Layer] = []
         self._num_inputs = self._num_outputs = 1
         for layer in layers or ():
             self.add(layer)
@@ -424,18 +416,18 @@ class Sequential(Model):
         if isinstance(layer, KerasTensor):
             layer = layer.layer
         if isinstance(layer, InputLayer):
-            if self._tracked or self._input is not None:
+            if self._stack or self._input is not None:
                 raise ValueError(f"{self.name}: an Input is the first layer")
             self._input = layer
         elif isinstance(layer, Sequential):
             layer._inlined = True
-            if layer._input is not None and not self._tracked and self._input is None:
+            if layer._input is not None and not self._stack and self._input is None:
                 self._input = layer._input
-            self._tracked += layer._tracked
+            self._stack += layer._stack
         elif isinstance(layer, Layer):
-            if layer._input_shape is not None and not self._tracked and self._input is None:
+            if layer._input_shape is not None and not self._stack and self._input is None:
                 self._input = InputLayer(layer._input_shape, layer._dtype)
-            self._tracked.append(layer)
+            self._stack.append(layer)
         else:
             raise TypeError(f"{self.name}: {layer!r} is no layer")
 
@@ -443,12 +435,12 @@ class Sequential(Model):
         """Removes the last layer."""
         if self._core is not None:
             raise ValueError(f"{self.name}: a layer cannot be removed from a model that is in use")
-        self._tracked.pop()
+        self._stack.pop()
 
     def _create(self) -> None:
-        if not self._tracked:
+        if not self._stack:
             raise ValueError(f"{self.name} has no layers")
-        layers: List[Layer] = list(self._tracked)
+        layers = list(self._stack)
         pointers = ffi.new("rf_layer *[]", [layer._take(self) for layer in layers])
         shape = ffi.NULL
         plain = self._input is not None and self._input.dtype.code == \
@@ -472,7 +464,7 @@ class Sequential(Model):
         self._inlined = True
         (x,) = tensors
         with enter_scope(self.name):
-            for layer in self._tracked:
+            for layer in self._stack:
                 x = layer(x)
         return x
 
@@ -483,7 +475,7 @@ class Functional(Model):
     def __init__(self, inputs: Any, outputs: Any, name: Optional[str] = None) -> None:
         self._begin(name or "model")
         self._graph = _graph.Graph(inputs, outputs, self.name)
-        self._tracked += self._graph.layers
+        self._in_graph = self._graph.layers
         self._name_layers()
         self._num_inputs = len(self._graph.inputs)
         self._num_outputs = len(self._graph.outputs)
