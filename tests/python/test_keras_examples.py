@@ -21,9 +21,9 @@ EPOCHS = 4 if WHOLE else 2
 
 
 def start(name, *arguments, **environment):
-    return subprocess.Popen([sys.executable, str(ROOT / "examples/python" / name), *arguments, *LIMIT],
-                            env={**os.environ, **environment}, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    program = [sys.executable, str(ROOT / "examples/python" / name)]
+    return subprocess.Popen([*program, *arguments, *LIMIT], env={**os.environ, **environment},
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def epochs(text):
@@ -46,8 +46,7 @@ class Examples(unittest.TestCase):
                              ["logs", "my_model.keras", "training_checkpoints"])
         self.assertIn("Number of devices: ", out)
         self.assertEqual(len(epochs(out)), EPOCHS)
-        self.assertEqual(re.findall(r"^Learning rate for epoch (\d) is (0\.0010?\d*)", out, re.M)[0],
-                         ("1", "0.0010000000474974513"))
+        self.assertIn("\n\nLearning rate for epoch 1 is 0.0010000000474974513\n", out)
         found = re.findall(r"^Eval loss: (\S+), Eval [aA]ccuracy: (\S+)$", out, re.M)
         self.assertEqual(len(found), 3)
         self.assertEqual(len(set(found)), 1, "a loaded model evaluates as the saved one did")

@@ -379,7 +379,8 @@ class Callbacks(Folder):
         two = callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2, verbose=1)
         with contextlib.redirect_stdout(io.StringIO()) as out:
             classifier().fit(X, Y, callbacks=two, verbose=0)
-        self.assertIn("Epoch 1: LearningRateScheduler setting learning rate to 0.01", out.getvalue())
+        self.assertIn("Epoch 1: LearningRateScheduler setting learning rate to 0.01",
+                      out.getvalue())
 
         def wrong(epoch):
             raise KeyError("no rate")
@@ -459,7 +460,8 @@ class Printing(unittest.TestCase):
         self.assertEqual(_progress.format_bar(5, 10), " 5/10 [" + "=" * 15 + ">" + "." * 14 + "]")
         self.assertEqual(_progress.format_bar(3, -1), "3/Unknown")
         self.assertEqual(_progress.format_time(3, 2), "3s 2s/step")
-        self.assertEqual(_progress.format_values({"a": 0.5, "b": 1e-4}), " - a: 0.5000 - b: 1.0000e-04")
+        self.assertEqual(_progress.format_values({"a": 0.5, "b": 1e-4}),
+                         " - a: 0.5000 - b: 1.0000e-04")
 
 
 class CtrlC(unittest.TestCase):

@@ -163,7 +163,7 @@ class Losses(unittest.TestCase):
 
     def test_no_average_of_an_average(self):
         labels = np.zeros((2, 1), np.float32)
-        with self.assertRaisesRegex(ValueError, r"test_keras_training.py:\d+: .*reduction=\"none\""):
+        with self.assertRaisesRegex(ValueError, r"_training.py:\d+: .*reduction=\"none\""):
             step_of(lambda y: rf.nn.compute_average_loss(losses.MeanSquaredError()(y, y)), labels)
 
     def test_in_steps_only(self):

@@ -83,7 +83,7 @@ class Model(Trainer, Handle):
                 raise RuntimeError(f"{type(self).__name__}.__init__() has to call "
                                    "super().__init__() first")
             if self._inlined:
-                raise ValueError(f"model {self.name!r} has become a part of another model; use that")
+                raise ValueError(f"model {self.name!r} has become a part of another one; use that")
             from .mixed_precision import apply_policy
             apply_policy(self.strategy)
             self._create()
@@ -205,6 +205,11 @@ class Model(Trainer, Handle):
 
     def _inline(self, tensors: Sequence[Any]) -> Any:
         raise ValueError(f"model {self.name!r} is a function; call it in the call() of another one")
+
+    def _become_part(self) -> None:
+        if self._core is not None:
+            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
+        self._inlined = True
 
     def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(call_python(self.call, inputs if len(inputs) > 1 else inputs[0], training))
@@ -394,6 +399,11 @@ class _Alone(Model):
         finally:
             self._mask = None
 
+    def _become_part(self) -> None:
+        if self._core is not None:
+            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
+        self._inlined = True
+
     def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(self._alone(inputs, training=training, mask=self._mask))
 
@@ -459,9 +469,7 @@ class Sequential(Model):
             self.build((None,) + self._input.shape, self._input.dtype)
 
     def _inline(self, tensors: Sequence[Any]) -> Any:
-        if self._core is not None:
-            raise ValueError(f"model {self.name!r} is in use by itself; describe the outer one first")
-        self._inlined = True
+        self._become_part()
         (x,) = tensors
         with enter_scope(self.name):
             for layer in self._stack:
@@ -487,9 +495,7 @@ class Functional(Model):
         return self._graph.placed_layers()
 
     def _inline(self, tensors: Sequence[Any]) -> Any:
-        if self._core is not None:
-            raise ValueError(f"model {self.name!r} is in use by itself; describe the outer one first")
-        self._inlined = True
+        self._become_part()
         with enter_scope(self.name):
             made = self._graph.replay(tensors)
         return made[0] if len(made) == 1 else made
