@@ -275,13 +275,6 @@ class Model(Trainer, Handle):
         return model_variables(self, False)
 
     @property
-    def losses(self) -> List[Tensor]:
-        """In a step: the sum of the regularization penalties of all layers; a 0 where there are
-        none."""
-        t = trace_of("losses")
-        return [t.made(lib.rf_model_regularization_loss(t.pointer, self.pointer))]
-
-    @property
     def weights(self) -> List[Variable]:
         """All variables: first those that are trained, then the others."""
         return self.trainable_variables + self.non_trainable_variables
