@@ -283,6 +283,12 @@ class Model(Trainer, Handle):
     non_trainable_weights = non_trainable_variables
     variables = weights
 
+    @property
+    def losses(self) -> List[Tensor]:
+        """In a step: the sum of the penalties of all layers, as a list of it; 0 without any."""
+        trace = trace_of("losses")
+        return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
+
     def count_params(self) -> int:
         """The number of numbers in all variables."""
         return int(lib.rf_model_count_params(self.pointer))
