@@ -128,6 +128,20 @@ class Models(Folder):
         with self.assertRaisesRegex(NotImplementedError, "has no call"):
             type("Empty", (keras.Model,), {})()(X)
 
+    def test_training_reaches_models_in_models(self):
+        class Net(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.inner = keras.Sequential([layers.Dropout(0.5)])
+
+            def call(self, inputs):
+                return self.inner(inputs)
+
+        model = Net()
+        ones = np.ones((64, 6), np.float32)
+        np.testing.assert_array_equal(model(ones).numpy(), ones)
+        self.assertGreater((model(ones, training=True).numpy() == 0).sum(), 50)
+
     def test_attributes_that_are_replaced(self):
         class Net(keras.Model):
             def __init__(self):
@@ -418,14 +432,16 @@ class Callbacks(Folder):
             model = keras.Sequential([layers.Dense(2, input_shape=(6,),
                                                    kernel_initializer="ones")])
             model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-            model.fit(X, Y, epochs=4, verbose=0,
-                      callbacks=[callbacks.BackupAndRestore(self.path("b")), Stops()])
-            return model.get_weights()[0]
+            history = model.fit(X, Y, epochs=4, verbose=0,
+                                callbacks=[callbacks.BackupAndRestore(self.path("b")), Stops()])
+            return history.epoch, model.get_weights()[0]
 
-        whole = fit(None)
+        _, whole = fit(None)
         with self.assertRaises(KeyboardInterrupt):
             fit(2)
-        np.testing.assert_array_equal(fit(None), whole)
+        epochs, rest = fit(None)
+        self.assertEqual(epochs, [2, 3])
+        np.testing.assert_array_equal(rest, whole)
 
 
 class Printing(unittest.TestCase):

@@ -226,7 +226,7 @@ class Trainer:
     def _fit(self, params: Any, used: List[Dataset], given_callbacks: Any, verbose: Any,
              epochs: int, steps: int) -> History:
         history = History()
-        progress = Progress(verbose, self._metric_names, self.strategy.is_chief)
+        progress = Progress(verbose, self._metric_names, self.strategy.is_chief, history)
         listed: List[Callback] = [] if given_callbacks is None else as_list(given_callbacks)
         listed = [*listed, progress]
         steps = -1 if steps < 0 else -(-steps // max(1, self._steps_per_execution()))
@@ -240,15 +240,10 @@ class Trainer:
         made = [one._to_c() for one in listed]
         pointers = ffi.new("rf_callback *[]", [one.pointer for one in made])
         params.callbacks, params.num_callbacks = pointers, len(made)
-        out = ffi.new("rf_history *")
         take_raised()
         try:
-            result = lib.rf_model_fit(self.pointer, params, out)
-            for i in range(out.num_epochs):
-                history._add(params.initial_epoch + i, logs_of(out.epochs + i))
-            raise_failure(result, *used)
+            raise_failure(lib.rf_model_fit(self.pointer, params, ffi.NULL), *used)
         finally:
-            lib.rf_history_free(out)
             self.__dict__["history"] = history
             for handle in made:
                 if not isinstance(handle, _Native):

@@ -116,6 +116,12 @@ def applying() -> List[Tuple[Any, bool]]:
     return stack
 
 
+def training_here() -> bool:
+    """Whether what is being applied in this thread is applied for training."""
+    stack = applying()
+    return stack[-1][1] if stack else False
+
+
 @contextlib.contextmanager
 def apply_in(owner: Any, mode: bool) -> Iterator[None]:
     """What is called inside belongs to the application of ``owner``."""
@@ -309,7 +315,7 @@ class Layer(Configured):
         if getattr(owner, "_alone", None) is not self:
             raise ValueError(f"layer {self.name!r} belongs to model {owner.name!r}; call that, or "
                              "make a layer of its own for this place")
-        return owner(given if len(given) > 1 else given[0], training=bool(training), mask=mask)
+        return owner(given if len(given) > 1 else given[0], training=training, mask=mask)
 
     def _record(self, given: List[Any], mask: Any) -> Any:
         for tensor in given:
@@ -371,7 +377,7 @@ class Layer(Configured):
             self.build(shapes[0] if not isinstance(inputs, (list, tuple)) else shapes)
             self.built = True
         stack = applying()
-        mode = (stack[-1][1] if stack else False) if training is None else training
+        mode = training_here() if training is None else training
         with apply_in(stack[-1][0] if stack else self, mode):
             return call_python(self.call, inputs, mode, mask)
 

@@ -13,7 +13,7 @@ import time
 from typing import Any, Mapping, Optional, TextIO
 
 from .._lib import check, ffi, lib
-from .callbacks import Callback
+from .callbacks import Callback, History
 
 WIDTH = 30
 SECONDS_BETWEEN = 0.2
@@ -57,9 +57,13 @@ def format_time(seconds: float, steps: int) -> str:
 
 
 class Progress(Callback):
-    """Prints what fit does. It is also where Ctrl-C is noticed: before each batch."""
+    """Prints what fit does, and notes it in the history.
 
-    def __init__(self, verbose: Any, names: Any, chief: bool) -> None:
+    It is also where Ctrl-C is noticed: Python looks for signals when it is called before a batch.
+    """
+
+    def __init__(self, verbose: Any, names: Any, chief: bool, history: History) -> None:
+        self.history = history
         self.stream = sys.stdout
         self.verbose = verbosity(verbose, self.stream) if chief else 0
         self.names = names
@@ -102,6 +106,7 @@ class Progress(Callback):
             self._draw(format_bar(batch, steps) + left + format_values(self._metrics()), False)
 
     def on_epoch_end(self, epoch: int, logs: Optional[Mapping[str, float]] = None) -> None:
+        self.history._add(epoch, logs or {})
         if not self.verbose:
             return
         seconds = time.monotonic() - self.began

@@ -153,9 +153,11 @@ class LearningRateScheduler(_Native):
         parameters = list(inspect.signature(self.schedule).parameters.values())
         two = len(parameters) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
+        schedule, verbose = self.schedule, self.verbose
+
         def rate(user: Any, epoch: int, old: float) -> float:
-            new = float(self.schedule(epoch, old) if two else self.schedule(epoch))
-            if self.verbose:
+            new = float(schedule(epoch, old) if two else schedule(epoch))
+            if verbose:
                 print(f"\nEpoch {epoch + 1}: LearningRateScheduler setting learning rate to {new}.")
             return new
 

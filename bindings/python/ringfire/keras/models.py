@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from .._arrays import array_in, array_out, dtype as element_type, shape_in
+from .._arrays import array_in, array_out, as_dense, dtype as element_type, shape_in
 from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
 from .._strategy import get_strategy
 from .._trace import Tensor, current, tensors as traced, trace_of
@@ -19,6 +19,7 @@ from . import _graph
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, enter_scope, parts_of, snake_case, tracing
+from ._layer import training_here
 
 __all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
 
@@ -182,12 +183,14 @@ class Model(Trainer, Handle):
             return self._call_eagerly(tensors, bool(training))
         if mask is not None:
             raise ValueError(f"{self.name}: a model takes no mask; make it an input")
+        if training is None:
+            training = training_here()
         handles = ffi.new("rf_tensor[]", [trace.take(x, "inputs") for x in tensors])
         self._seen = [(x.dtype, x.shape) for x in traced(trace, handles, len(tensors))]
         count = self.num_outputs
         out = ffi.new("rf_tensor[]", count)
         trace.check(lib.rf_model_apply(trace.pointer, self.pointer, handles, len(tensors),
-                                       int(bool(training)), out, count))
+                                       int(training), out, count))
         made = traced(trace, out, count)
         return made[0] if count == 1 else made
 
@@ -198,10 +201,14 @@ class Model(Trainer, Handle):
 
     def _call_eagerly(self, tensors: List[Any], training: bool) -> Any:
         if training:
-            from .._function import function
-            return function(lambda *xs: self(list(xs), training=True))(*tensors)
-        made = [Value(array) for array in self._predict_arrays(tensors)]
+            made = [self.strategy.gather(result) for result in as_list(
+                self.strategy.run(self._call_for_training, tuple(map(as_dense, tensors))))]
+        else:
+            made = [Value(array) for array in self._predict_arrays(tensors)]
         return made[0] if len(made) == 1 else made
+
+    def _call_for_training(self, *inputs: Any) -> Any:
+        return self(list(inputs), training=True)
 
     def _inline(self, tensors: Sequence[Any]) -> Any:
         raise ValueError(f"model {self.name!r} is a function; call it in the call() of another one")
