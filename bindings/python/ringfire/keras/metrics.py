@@ -35,8 +35,10 @@ class Metric(Configured, Handle):
     def core(self) -> Any:
         """The library's metric, made when it is first needed."""
         if self._core is None:
+            keep: List[Any] = []
+            params = self.to_c(keep)
             self.adopt(create(lib.rf_metric_create_with, "rf_metric", self.strategy.pointer,
-                              self.to_c([])), lib.rf_metric_destroy, self.strategy)
+                              params), lib.rf_metric_destroy, self.strategy)
         return super().core
 
     @property
