@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compile and fit on several workers: a network of two layers on MNIST's pictures. Every worker runs
-this program, with TF_CONFIG, which lists the workers and says which one it is, or under
+"""compile and fit on several workers: a network of two layers on MNIST's pictures. Every worker
+runs this program, with TF_CONFIG, which lists the workers and says which one it is, or under
 `ringfire run -n 2`. Alone it trains on the devices of one process."""
 import argparse
 

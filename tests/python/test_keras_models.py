@@ -128,6 +128,21 @@ class Models(Folder):
         with self.assertRaisesRegex(NotImplementedError, "has no call"):
             type("Empty", (keras.Model,), {})()(X)
 
+    def test_attributes_that_are_replaced(self):
+        class Net(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.head = layers.Dense(3)
+                self._body = {"only": layers.Dense(4)}
+                self.head = layers.Dense(2)
+
+            def call(self, inputs):
+                return self.head(self._body["only"](inputs))
+
+        model = Net()
+        self.assertEqual(model(X).shape, (64, 2))
+        self.assertEqual([x.name for x in model.layers], ["dense", "dense_1"])
+
     def test_penalties(self):
         plain, model = classifier(), keras.Sequential([layers.Dense(
             2, kernel_initializer="ones", kernel_regularizer=keras.regularizers.l2(0.5))])
@@ -135,7 +150,7 @@ class Models(Folder):
         @rf.function
         def step(x):
             plain(x), model(x)
-            return model.losses[0] + len(plain.losses)
+            return model.losses[0] + plain.losses[0]
 
         self.assertEqual(float(step(X)), 6)
 
@@ -204,6 +219,18 @@ class Models(Folder):
 
 
 class Fit(Folder):
+    def test_two_replicas_train_as_one_does(self):
+        histories = []
+        for devices in (["0"], ["0", "0"]):
+            strategy = rf.MirroredStrategy(devices)
+            with strategy.scope():
+                model = keras.Sequential([layers.Dense(2, kernel_initializer="ones")])
+                model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                              ["accuracy"])
+            self.assertEqual(strategy.num_replicas_in_sync, len(devices))
+            histories.append(model.fit(X, Y, epochs=3, verbose=0).history)
+        np.testing.assert_allclose(histories[0]["loss"], histories[1]["loss"], rtol=1e-5)
+
     def test_arrays(self):
         model = classifier()
         history = model.fit(X, Y, batch_size=16, epochs=20, validation_split=0.25, verbose=0)
@@ -352,7 +379,8 @@ class Callbacks(Folder):
         two = callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2, verbose=1)
         with contextlib.redirect_stdout(io.StringIO()) as out:
             classifier().fit(X, Y, callbacks=two, verbose=0)
-        self.assertIn("Epoch 1: LearningRateScheduler setting learning rate to 0.01", out.getvalue())
+        self.assertIn("Epoch 1: LearningRateScheduler setting learning rate to 0.01",
+                      out.getvalue())
 
         def wrong(epoch):
             raise KeyError("no rate")
@@ -432,7 +460,8 @@ class Printing(unittest.TestCase):
         self.assertEqual(_progress.format_bar(5, 10), " 5/10 [" + "=" * 15 + ">" + "." * 14 + "]")
         self.assertEqual(_progress.format_bar(3, -1), "3/Unknown")
         self.assertEqual(_progress.format_time(3, 2), "3s 2s/step")
-        self.assertEqual(_progress.format_values({"a": 0.5, "b": 1e-4}), " - a: 0.5000 - b: 1.0000e-04")
+        self.assertEqual(_progress.format_values({"a": 0.5, "b": 1e-4}),
+                         " - a: 0.5000 - b: 1.0000e-04")
 
 
 class CtrlC(unittest.TestCase):

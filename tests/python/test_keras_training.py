@@ -157,6 +157,14 @@ class Losses(unittest.TestCase):
             loss = losses.MeanSquaredError(reduction)
             made = step_of(lambda y, q, w, loss=loss: loss(y, q, w), labels, p, weights)
             np.testing.assert_allclose(made.numpy(), wanted, rtol=1e-6)
+        rows, each = np.ones((2, 3, 1), np.float32), losses.MeanSquaredError("none")
+        made = step_of(lambda q, w: each(q * 0.0, q, w), rows, weights)
+        self.assertEqual(made.numpy().tolist(), [[3] * 3, [1] * 3])
+
+    def test_no_average_of_an_average(self):
+        labels = np.zeros((2, 1), np.float32)
+        with self.assertRaisesRegex(ValueError, r"_training.py:\d+: .*reduction=\"none\""):
+            step_of(lambda y: rf.nn.compute_average_loss(losses.MeanSquaredError()(y, y)), labels)
 
     def test_in_steps_only(self):
         with self.assertRaisesRegex(rf.TraceError, "MeanSquaredError"):

@@ -5,7 +5,7 @@ An element is an array, or a tuple or dict of arrays. Iteration gives values tha
 numpy() is an array of it. Each pass over a dataset is another epoch of its shuffles.
 
 Functions in Python (:meth:`Dataset.map`, :meth:`Dataset.filter`, ...) are called for one element
-at a time and hold Python's lock meanwhile: a call costs some 10 microseconds besides what the
+at a time and hold Python's lock meanwhile: a call costs some 50 microseconds besides what the
 function does, whatever the number of cores. Put ``cache()`` behind a function whose results are
 the same in each epoch, and ``batch()`` before one that NumPy computes as well for whole batches.
 """
@@ -13,17 +13,17 @@ the same in each epoch, and ``batch()`` before one that NumPy computes as well f
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any, Callable, Iterable, Iterator as TypingIterator, List, Mapping, Optional
 from typing import Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arrays import array_in, array_out, array_view, as_dense, dtype as element_type
-from ._arrays import shape_in, shape_out
+from ._arrays import array_in, array_out, as_dense, dtype as element_type, shape_in, shape_out
+from ._elements import ARRAY, PAIR, ElementFunction, ElementGenerator, c_spec, components
+from ._elements import flatten_element, inside_function, on_filter, on_flat_map, on_generate
+from ._elements import on_map, on_random_map, pack_element, raise_failure, signature_of
 from ._function import TensorSpec
-from ._lib import Handle, callback, check, create, ffi, lib, path_bytes, raised, take_raised, text
-from ._structure import flatten, pack
+from ._lib import Handle, check, create, ffi, lib, path_bytes, raised, take_raised, text
 from ._values import Batch
 
 AUTOTUNE = -1
@@ -62,22 +62,6 @@ def _distribute_policy(options: Optional[Options]) -> int:
     return int(getattr(lib, "RF_DISTRIBUTE_" + policy.upper()))
 
 
-# Structures of elements as flatten() describes them.
-_ARRAY = None
-PAIR = (tuple, _ARRAY, _ARRAY)
-
-
-def _flatten(value: Any) -> Tuple[Any, List[Any]]:
-    """The structure of an element and its arrays. A list is an array, as in tf.data."""
-    leaves: List[Any] = []
-    definition = flatten(value, lambda part: not isinstance(part, (tuple, dict)), leaves)
-    return definition, leaves
-
-
-def _pack(definition: Any, leaves: Sequence[Any]) -> Any:
-    return pack(definition, iter(leaves))
-
-
 def paths_of(paths: Paths) -> List[str]:
     """The names of one file or of several."""
     if isinstance(paths, (str, os.PathLike)):
@@ -94,173 +78,6 @@ class Strings:
         self._kept = [ffi.new("char[]", s) for s in encoded]
         self.pointer = ffi.new("char *[]", self._kept)
         self.sizes = ffi.new("size_t[]", [len(s) for s in encoded])
-
-
-# ---- functions in Python ----
-
-_inside = threading.local()
-
-
-def _components(element: Any) -> List[np.ndarray]:
-    return [array_view(element.component[i]).copy() for i in range(element.num_components)]
-
-
-def _write(out: Any, value: Any, name: str) -> None:
-    leaves = _flatten(value)[1]
-    if len(leaves) != out.num_components:
-        raise ValueError(f"{name} gave {len(leaves)} arrays, not {out.num_components}")
-    for i, leaf in enumerate(leaves):
-        component = out.component[i]
-        array = np.asarray(leaf)
-        shape = shape_out(component.shape)
-        if array.shape != shape:
-            shorter = array.ndim == len(shape) and array.ndim > 0 and array.shape[0] < shape[0]
-            if not shorter or array.shape[1:] != shape[1:]:
-                raise ValueError(f"{name} gave an array {array.shape} where its first one, or its "
-                                 f"output_signature, has {shape}")
-            component.shape.dim[0] = array.shape[0]
-        if array.size:
-            array_view(component)[...] = array
-
-
-class _Caller:
-    """A function of Python that the library calls through one of the callbacks below.
-
-    What it raises is the failure of its element, which ignore_errors() may leave out; otherwise
-    :func:`raise_failure` raises it in the thread that wanted the element.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.raised: Optional[Exception] = None
-        self.user = ffi.new_handle(self)
-
-
-def _calling(signature: str, body: Callable[..., Optional[int]]) -> Any:
-    def call(user: Any, *arguments: Any) -> int:
-        caller: _Caller = ffi.from_handle(user)
-        try:
-            result = body(caller, *arguments)
-        except Exception as raised:
-            caller.raised = raised
-            return int(lib.RF_ERROR_INVALID_ARGUMENT)
-        caller.raised = None
-        return result or 0
-
-    return callback(signature, call)
-
-
-def raise_failure(result: int, *datasets: Dataset) -> int:
-    """check(), where a function in Python over these datasets may have raised."""
-    if result < 0 and result != lib.RF_ERROR_CANCELLED:
-        for dataset in datasets:
-            for kept in dataset.core.kept:
-                if isinstance(kept, _Caller) and kept.raised is not None:
-                    raised, kept.raised = kept.raised, None
-                    raise raised
-    return check(result)
-
-
-class _Function(_Caller):
-    """A function of elements."""
-
-    def __init__(self, fn: Callable[..., Any], definition: Any, what: str) -> None:
-        super().__init__(f"the function of {what}()")
-        self.fn = fn
-        self.definition = definition
-
-    def call(self, element: Any, *first: Any) -> Any:
-        _inside.depth = getattr(_inside, "depth", 0) + 1
-        try:
-            value = _pack(self.definition, _components(element))
-            if isinstance(value, tuple):
-                return self.fn(*first, *value)
-            return self.fn(*first, value)
-        finally:
-            _inside.depth -= 1
-
-
-def _map_one(function: _Function, element: Any, out: Any) -> None:
-    _write(out, function.call(element), function.name)
-
-
-def _map_one_random(function: _Function, key: Any, element: Any, out: Any) -> None:
-    _write(out, function.call(element, _generator(key)), function.name)
-
-
-def _filter_one(function: _Function, element: Any, keep: Any) -> None:
-    keep[0] = bool(np.asarray(function.call(element)).all())
-
-
-def _dataset_of_one(function: _Function, element: Any, out: Any) -> int:
-    dataset = function.call(element)
-    if not isinstance(dataset, Dataset):
-        raise TypeError(f"{function.name} gave {type(dataset).__name__}, not a Dataset")
-    return check(lib.rf_dataset_skip(dataset.pointer, 0, out))
-
-
-def _generator(key: Any) -> np.random.Generator:
-    return np.random.Generator(
-        np.random.Philox(counter=[0, 0, key.index, key.epoch], key=[key.seed, 0]))
-
-
-class _Generator(_Caller):
-    """A generator of Python, of which the library asks for elements by number."""
-
-    MOST_PASSES = 8
-
-    def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
-        super().__init__("the generator of from_generator()")
-        self.make = make
-        self.passes: List[Tuple[int, TypingIterator[Any]]] = []
-
-    def element(self, index: int) -> Any:
-        for place, (following, iterator) in enumerate(self.passes):
-            if following == index:
-                del self.passes[place]
-                break
-        else:
-            iterator = iter(self.make())
-            for _ in range(index):
-                next(iterator)
-        value = next(iterator)
-        self.passes.append((index + 1, iterator))
-        del self.passes[:-self.MOST_PASSES]
-        return value
-
-
-def _generate_one(generator: _Generator, index: int, out: Any) -> Optional[int]:
-    try:
-        value = generator.element(index)
-    except StopIteration:
-        return int(lib.RF_END)
-    _write(out, value, generator.name)
-    return None
-
-
-_on_map = _calling("rf_map_fn", _map_one)
-_on_random_map = _calling("rf_random_map_fn", _map_one_random)
-_on_filter = _calling("rf_filter_fn", _filter_one)
-_on_flat_map = _calling("rf_flat_map_fn", _dataset_of_one)
-_on_generate = _calling("rf_generator_fn", _generate_one)
-
-
-def _signature_of(value: Any) -> Any:
-    definition, leaves = _flatten(value)
-    arrays = [as_dense(leaf) for leaf in leaves]
-    return _pack(definition, [TensorSpec(array.shape, array.dtype) for array in arrays])
-
-
-def _c_spec(signature: Any) -> Any:
-    leaves = _flatten(signature)[1]
-    if len(leaves) > lib.RF_MAX_COMPONENTS:
-        raise ValueError(f"{len(leaves)} arrays in an element; {lib.RF_MAX_COMPONENTS} are the most")
-    spec = ffi.new("rf_element_spec *")
-    spec.num_components = len(leaves)
-    for i, leaf in enumerate(leaves):
-        spec.dtype[i] = element_type(leaf.dtype).code
-        spec.shape[i] = shape_in([int(n) for n in leaf.shape])
-    return spec
 
 
 # ---- iterating ----
@@ -306,7 +123,7 @@ class Iterator(Handle):
                                 for i in range(element.num_components))
         self._batch = Batch(element, self._ranks)
         values = self._batch.values
-        return values if self._flat else _pack(self._dataset._structure, values)
+        return values if self._flat else pack_element(self._dataset._structure, values)
 
     _batch: Optional[Batch] = None
 
@@ -359,7 +176,7 @@ class Dataset(Handle):
         Arrays of f32, f16, i32 and u8 in C order are used in place: do not change them as long as
         the dataset is used. Others are converted: f64 to f32, integers to i32.
         """
-        definition, leaves = _flatten(tensors)
+        definition, leaves = flatten_element(tensors)
         arrays = [array_in(leaf) for leaf in leaves]
         for _, array in arrays:
             if array.ndim == 0:
@@ -368,15 +185,16 @@ class Dataset(Handle):
         # A function of a pipeline makes datasets that outlive their Python objects.
         params = ffi.new("rf_dataset_arrays_params *", {
             "arrays": items, "num_arrays": len(arrays),
-            "borrow": getattr(_inside, "depth", 0) == 0})
+            "borrow": not inside_function()})
         return _source(lib.rf_dataset_from_arrays, params, template=definition,
                        keep=[array for _, array in arrays])
 
     @staticmethod
     def from_tensors(tensors: Any) -> Dataset:
         """A dataset of one element."""
-        definition, leaves = _flatten(tensors)
-        return Dataset.from_tensor_slices(_pack(definition, [as_dense(a)[None] for a in leaves]))
+        definition, leaves = flatten_element(tensors)
+        rows = [as_dense(leaf)[None] for leaf in leaves]
+        return Dataset.from_tensor_slices(pack_element(definition, rows))
 
     @staticmethod
     def range(*args: int) -> Dataset:
@@ -391,20 +209,20 @@ class Dataset(Handle):
         Without an ``output_signature`` (a :class:`TensorSpec`, or a tuple or dict of them) the
         first element says what all are like, for which it is made once.
         """
-        caller = _Generator(generator)
+        caller = ElementGenerator(generator)
         signature = output_signature
         if signature is None:
             try:
-                signature = _signature_of(next(iter(generator())))
+                signature = signature_of(next(iter(generator())))
             except StopIteration:
                 raise ValueError("from_generator(): there is no first element; give an "
                                  "output_signature") from None
         params = ffi.new("rf_dataset_generator_params *")
-        params.generate = _on_generate
+        params.generate = on_generate
         params.user = caller.user
-        params.spec = _c_spec(signature)[0]
+        params.spec = c_spec(signature)[0]
         return _source(lib.rf_dataset_from_generator, params,
-                       template=_flatten(signature)[0], keep=[caller])
+                       template=flatten_element(signature)[0], keep=[caller])
 
     @staticmethod
     def windows(tokens: Any, length: int, step: int = 0) -> Dataset:
@@ -435,8 +253,9 @@ class Dataset(Handle):
     def _pass(self, epoch: int) -> Iterator:
         return Iterator(self, create(lib.rf_iterator_create, "rf_iterator", self.pointer, epoch))
 
-    def _infer(self, function: _Function) -> Any:
-        element = self._pass(0).next_element()
+    def _infer(self, function: ElementFunction) -> Any:
+        iterator = self._pass(0)  # which owns the element
+        element = iterator.next_element()
         if element is None:
             raise ValueError(f"{function.name} cannot be tried: there is no element; give an "
                              "output_signature")
@@ -450,12 +269,12 @@ class Dataset(Handle):
         may be shorter than their signature where :meth:`padded_batch` follows. The module says
         what a call costs.
         """
-        caller = _Function(map_func, self._structure, "map")
-        signature = _signature_of(self._infer(caller)) if output_signature is None \
+        caller = ElementFunction(map_func, self._structure, "map")
+        signature = signature_of(self._infer(caller)) if output_signature is None \
             else output_signature
-        spec = _c_spec(signature)
-        return self._derive(lib.rf_dataset_map, _on_map, caller.user, spec,
-                            template=_flatten(signature)[0], keep=[caller])
+        spec = c_spec(signature)
+        return self._derive(lib.rf_dataset_map, on_map, caller.user, spec,
+                            template=flatten_element(signature)[0], keep=[caller])
 
     def map_random(self, map_func: Callable[..., Any], seed: int = 0,
                    output_signature: Any = None) -> Dataset:
@@ -463,17 +282,17 @@ class Dataset(Handle):
 
         The numbers depend on the seed, the epoch and the place of the element alone.
         """
-        caller = _Function(map_func, self._structure, "map_random")
+        caller = ElementFunction(map_func, self._structure, "map_random")
         if output_signature is None:
-            drawing = _Function(lambda *args: map_func(np.random.default_rng(seed), *args),
+            drawing = ElementFunction(lambda *args: map_func(np.random.default_rng(seed), *args),
                                 self._structure, "map_random")
-            output_signature = _signature_of(self._infer(drawing))
-        spec = _c_spec(output_signature)
-        return self._derive(lib.rf_dataset_map_random, _on_random_map, caller.user, seed, spec,
-                            template=_flatten(output_signature)[0], keep=[caller])
+            output_signature = signature_of(self._infer(drawing))
+        spec = c_spec(output_signature)
+        return self._derive(lib.rf_dataset_map_random, on_random_map, caller.user, seed, spec,
+                            template=flatten_element(output_signature)[0], keep=[caller])
 
     def map_scale(self, index: int = 0) -> Dataset:
-        """Array number ``index`` of each element, u8, becomes f32, divided by 255, without Python."""
+        """Array number ``index``, u8, becomes f32, divided by 255, without Python."""
         return self._derive(lib.rf_dataset_map_scale_u8, index)
 
     def map_one_hot(self, depth: int, index: int = 1) -> Dataset:
@@ -494,23 +313,23 @@ class Dataset(Handle):
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """The elements for which a function gives true."""
-        caller = _Function(predicate, self._structure, "filter")
-        return self._derive(lib.rf_dataset_filter, _on_filter, caller.user,
+        caller = ElementFunction(predicate, self._structure, "filter")
+        return self._derive(lib.rf_dataset_filter, on_filter, caller.user,
             keep=[caller])
 
     def _flat(self, function: Any, map_func: Callable[..., Dataset], what: str,
               *params: Any) -> Dataset:
-        caller = _Function(map_func, self._structure, what)
+        caller = ElementFunction(map_func, self._structure, what)
         first = self._infer(caller)
         if not isinstance(first, Dataset):
             raise TypeError(f"{caller.name} gave {type(first).__name__}, not a Dataset")
         spec = ffi.new("rf_element_spec *")
         lib.rf_dataset_spec(first.pointer, spec)
-        return self._derive(function, _on_flat_map, caller.user, spec, *params,
+        return self._derive(function, on_flat_map, caller.user, spec, *params,
                             template=first._structure, keep=[caller])
 
     def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
-        """The elements of the datasets that a function makes of each element, one after the other."""
+        """The elements of the datasets that a function makes of each element, one by one."""
         return self._flat(lib.rf_dataset_flat_map, map_func, "flat_map")
 
     def interleave(self, map_func: Callable[..., Dataset], cycle_length: int,
@@ -535,7 +354,7 @@ class Dataset(Handle):
 
     def shuffle(self, buffer_size: int, seed: int = 0,
                 reshuffle_each_iteration: bool = True) -> Dataset:
-        """Shuffles through a buffer; one of at least as many elements as there are is a full shuffle."""
+        """Shuffles through a buffer; one that holds all elements is a full shuffle."""
         return self._derive(lib.rf_dataset_shuffle, buffer_size, seed, reshuffle_each_iteration)
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
@@ -641,7 +460,7 @@ class Dataset(Handle):
         """Shapes and types of an element: of a batch, the first dimension is the nominal size."""
         spec = ffi.new("rf_element_spec *")
         lib.rf_dataset_spec(self.pointer, spec)
-        return _pack(self._structure, [
+        return pack_element(self._structure, [
             TensorSpec(shape_out(spec.shape[i]), element_type(spec.dtype[i]))
             for i in range(spec.num_components)])
 
@@ -690,7 +509,7 @@ class Dataset(Handle):
             element = iterator.next_element()
             if element is None:
                 return
-            yield _pack(self._structure, _components(element))
+            yield pack_element(self._structure, components(element))
 
     def restore_iterator(self, position: bytes) -> Iterator:
         """A pass that continues where another one of the same dataset was saved."""
@@ -741,7 +560,7 @@ def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: boo
         "paths": files.pointer, "num_paths": files.count, "num_components": len(parts),
         "components": items, "separator": separator.encode(), "header": header,
         "fill_empty": fill_value is not None, "fill_value": fill_value or 0.0})
-    template = _ARRAY if isinstance(components, Columns) else (tuple, *([_ARRAY] * len(parts)))
+    template = ARRAY if isinstance(components, Columns) else (tuple, *([ARRAY] * len(parts)))
     return _source(lib.rf_dataset_from_csv, params, template=template)
 
 
@@ -751,7 +570,7 @@ def TextLineDataset(filenames: Paths, max_bytes: int = 4096, skip_empty: bool = 
     params = ffi.new("rf_text_lines_params *", {
         "paths": files.pointer, "num_paths": files.count, "max_bytes": max_bytes,
         "skip_empty": skip_empty})
-    return _source(lib.rf_dataset_from_text_lines, params, template=_ARRAY)
+    return _source(lib.rf_dataset_from_text_lines, params, template=ARRAY)
 
 
 class FixedLenFeature:
@@ -798,7 +617,7 @@ def TFRecordDataset(filenames: Paths, features: Mapping[str, FixedLenFeature]) -
         "paths": files.pointer, "num_paths": files.count, "num_features": len(features),
         "features": items})
     return _source(lib.rf_dataset_from_tfrecord, params,
-                   template=(dict, tuple(features), (_ARRAY,) * len(features)))
+                   template=(dict, tuple(features), (ARRAY,) * len(features)))
 
 
 def image_directory(directory: Path,

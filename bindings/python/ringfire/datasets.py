@@ -11,8 +11,9 @@ from typing import Any, Optional, Tuple
 
 import numpy as np
 
+from ._elements import PAIR
 from ._lib import create, ffi, lib, path_bytes
-from .data import Dataset, Path, PAIR
+from .data import Dataset, Path
 
 Arrays = Tuple[Tuple[np.ndarray, np.ndarray], Tuple[np.ndarray, np.ndarray]]
 

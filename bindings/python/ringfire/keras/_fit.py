@@ -9,9 +9,10 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .._arrays import array_out
+from .._elements import raise_failure
 from .._lib import callback, check, ffi, lib, take_raised
 from .._trace import tensors
-from ..data import Dataset, raise_failure
+from ..data import Dataset
 from . import losses, metrics, optimizers
 from ._data import arrays_of, batched, class_weights, given, only_dataset, split_arrays
 from ._layer import as_list, tracing

@@ -141,6 +141,18 @@ def as_list(value: Any) -> List[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def parts_of(thing: Any, kinds: Any) -> List[Any]:
+    """The layers (or models) that are attributes of a layer or a model, or in lists or dicts there,
+    each once, in the order in which the attributes were set."""
+    found: List[Any] = []
+    for name, value in vars(thing).items():
+        if name not in ("_config", "_fields", "_owner", "_shares"):
+            for part in as_list(value):
+                if isinstance(part, kinds) and not any(part is other for other in found):
+                    found.append(part)
+    return found
+
+
 def call_python(function: Any, inputs: Any, training: bool, mask: Any = None) -> Any:
     """Calls a user's call() with the arguments that it has."""
     names = inspect.signature(function).parameters
@@ -183,7 +195,8 @@ class Layer(Configured):
         self._owner: Optional[Model] = None
         self._taken = False
         self._kept: List[Any] = []
-        self._parts: List[Any] = []
+        self._shares: List[Layer] = []
+        self._added: List[Variable] = []
         self.built = False
 
     # -- making it --
@@ -234,7 +247,7 @@ class Layer(Configured):
     def _inner(self, outer: Layer, shared: bool) -> Any:
         """This layer as a part of another one, which takes it over unless it is shared."""
         if shared:
-            outer._parts.append(self)
+            outer._shares.append(self)
             return self._make()
         if self._taken:
             raise ValueError(f"{type(outer).__name__}: the layer in it belongs to a model already")
@@ -349,7 +362,7 @@ class Layer(Configured):
         strategy = strategy_here()
         pointer = create(lib.rf_variable_create, "rf_variable", strategy.pointer, params)
         made = Variable.borrowed(pointer, strategy, strategy)
-        self._parts.append(made)
+        self._added.append(made)
         return made
 
     def _call_custom(self, inputs: Any, training: Optional[bool], mask: Any) -> Any:
@@ -362,19 +375,13 @@ class Layer(Configured):
         with apply_in(stack[-1][0] if stack else self, mode):
             return call_python(self.call, inputs, mode, mask)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if self._c is None and "_parts" in self.__dict__ and not name.startswith("_"):
-            self._parts += [part for part in as_list(value) if isinstance(part, Layer)]
-        object.__setattr__(self, name, value)
-
     def _sublayers(self) -> Iterator[Layer]:
         """The layers of the library in this one: itself, or those that it is made of."""
         if self._c is not None:
             yield self
         else:
-            for part in self._parts:
-                if isinstance(part, Layer):
-                    yield from part._sublayers()
+            for part in parts_of(self, Layer):
+                yield from part._sublayers()
 
     # -- what it has --
 
@@ -388,20 +395,16 @@ class Layer(Configured):
         self._trainable = bool(value)
         if self._pointer is not None:
             lib.rf_layer_set_trainable(self._pointer, self._trainable)
-        for part in self._parts:
-            if isinstance(part, Layer):
+        if self._c is None:
+            for part in parts_of(self, Layer):
                 part.trainable = value
 
     def _variables(self, trainable: bool) -> List[Variable]:
         from .models import model_variables
         if self._c is None:
-            made: List[Any] = []
-            for part in self._parts:
-                if isinstance(part, Layer):
-                    made += part._variables(trainable)
-                elif part.trainable == trainable:
-                    made.append(part)
-            return made
+            own = [variable for variable in self._added if variable.trainable == trainable]
+            return own + [variable for part in parts_of(self, Layer)
+                          for variable in part._variables(trainable)]
         if self._owner is None:
             return []
         prefix = f"{self.name}/"

@@ -97,7 +97,8 @@ class Progress(Callback):
         if self.verbose == 1 and batch > 0 and now - self.drawn > SECONDS_BETWEEN:
             self.drawn = now
             steps = self.params["steps"] or 0
-            left = "" if steps <= 0 else f" - ETA: {(now - self.began) / batch * (steps - batch):.0f}s"
+            each = (now - self.began) / batch
+            left = "" if steps <= 0 else f" - ETA: {each * (steps - batch):.0f}s"
             self._draw(format_bar(batch, steps) + left + format_values(self._metrics()), False)
 
     def on_epoch_end(self, epoch: int, logs: Optional[Mapping[str, float]] = None) -> None:

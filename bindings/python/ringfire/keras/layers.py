@@ -20,7 +20,8 @@ Size2 = Union[int, Sequence[int]]
 Padding2 = Union[str, Sequence[Any]]
 
 __all__ = [
-    "Activation", "ActivationLike", "Add", "Average", "AveragePooling1D", "AveragePooling2D", "AvgPool1D",
+    "Activation", "ActivationLike", "Add", "Average", "AveragePooling1D", "AveragePooling2D",
+    "AvgPool1D",
     "AvgPool2D", "BatchNormalization", "Bidirectional", "Concatenate", "Conv1D", "Conv2D",
     "Conv2DTranspose", "Dense", "DepthwiseConv2D", "Dropout", "Embedding", "EmbeddingHead",
     "Flatten", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
@@ -418,7 +419,7 @@ class UpSampling2D(Layer):
 
 
 class Lambda(Layer):
-    """A function of one traced tensor. Models with it cannot be saved whole, but their weights can."""
+    """A function of one traced tensor. A model with it cannot be saved whole, its weights can."""
 
     def __init__(self, function: Callable[[Any], Any], **options: Any) -> None:
         super().__init__(**options)

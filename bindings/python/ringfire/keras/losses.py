@@ -55,13 +55,13 @@ class Loss(Configured):
         return losses if plain else self._reduced(trace, losses, sample_weight)
 
     def _reduced(self, trace: Trace, losses: Tensor, weight: Any) -> Tensor:
-        if self.reduction == Reduction.NONE:
-            return trace.made(lib.rf_multiply(trace.pointer, losses.handle,
-                                              trace.take(weight, "sample_weight")))
-        if self.reduction == Reduction.SUM:
-            weighted = lib.rf_multiply(trace.pointer, losses.handle,
-                                       trace.take(weight, "sample_weight"))
-            return trace.made(lib.rf_reduce_sum(trace.pointer, weighted, ffi.NULL, 0, False))
+        if self.reduction in (Reduction.NONE, Reduction.SUM):
+            factor = Tensor(trace, trace.take(weight, "sample_weight"))
+            for _ in range(losses.ndim - factor.ndim):
+                factor = trace.made(lib.rf_expand_dims(trace.pointer, factor.handle, -1))
+            weighted = trace.made(lib.rf_multiply(trace.pointer, losses.handle, factor.handle))
+            return weighted if self.reduction == Reduction.NONE else trace.made(
+                lib.rf_reduce_sum(trace.pointer, weighted.handle, ffi.NULL, 0, False))
         if self.reduction == Reduction.MEAN_WITH_SAMPLE_WEIGHT and weight is not None:
             return trace.made(lib.rf_compute_weighted_loss(
                 trace.pointer, losses.handle, trace.take(weight, "sample_weight")))

@@ -89,7 +89,8 @@ class Metric(Configured, Handle):
 
 
 class _OfValues(Metric):
-    def update_state(self, values: Any, sample_weight: Any = None) -> None:  # type: ignore[override]
+    def update_state(self, values: Any,  # type: ignore[override]
+                     sample_weight: Any = None) -> None:
         """In a step: adds values of this batch."""
         trace = trace_of(f"{type(self).__name__}.update_state", values)
         nothing = ffi.new("rf_tensor *")[0]

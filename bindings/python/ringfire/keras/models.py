@@ -18,8 +18,7 @@ from .._variable import Variable
 from . import _graph
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
-from ._layer import call_python, enter_scope, snake_case, tracing
-from .regularizers import L1L2
+from ._layer import call_python, enter_scope, parts_of, snake_case, tracing
 
 __all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
 
@@ -68,18 +67,11 @@ class Model(Trainer, Handle):
     def _begin(self, name: Optional[str]) -> None:
         self.name = name or snake_case(type(self).__name__)
         self.strategy = get_strategy()
-        self._tracked: List[Any] = []
         # The model must not be kept by its own variables.
         self._known_variables: Any = weakref.WeakValueDictionary()
         self._inlined = False
         self._seen: List[Tuple[Any, Tuple[int, ...]]] = []
         self._begin_training()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if "_tracked" in self.__dict__ and not name.startswith("_"):
-            self._tracked += [part for part in as_list(value)
-                              if isinstance(part, (Layer, Model)) and part is not self]
-        object.__setattr__(self, name, value)
 
     # -- making it --
 
@@ -87,11 +79,11 @@ class Model(Trainer, Handle):
     def core(self) -> Any:
         """The library's model, made when it is first needed."""
         if self._core is None:
-            if "_tracked" not in self.__dict__:
+            if "_seen" not in self.__dict__:
                 raise RuntimeError(f"{type(self).__name__}.__init__() has to call "
                                    "super().__init__() first")
             if self._inlined:
-                raise ValueError(f"model {self.name!r} has become a part of another model; use that")
+                raise ValueError(f"model {self.name!r} has become a part of another one; use that")
             from .mixed_precision import apply_policy
             apply_policy(self.strategy)
             self._create()
@@ -117,17 +109,16 @@ class Model(Trainer, Handle):
         self._adopt_model(create(lib.rf_model_create, "rf_model", self.strategy.pointer, params),
                           handle)
         for layer in self._own_layers():
-            for shared in layer._parts:
-                if isinstance(shared, Layer) and not shared._taken:
+            for shared in layer._shares:
+                if not shared._taken:
                     check(lib.rf_model_add_layer(self.pointer, shared._take(self)))
             if not layer._taken:
                 check(lib.rf_model_add_layer(self.pointer, layer._take(self)))
 
     def _own_layers(self) -> Iterator[Layer]:
         """The layers of the library that are attributes of this model or of layers in it."""
-        for part in self._tracked:
-            if isinstance(part, Layer):
-                yield from part._sublayers()
+        for part in parts_of(self, Layer):
+            yield from part._sublayers()
 
     def _name_layers(self) -> None:
         """Names of layers, as the library numbers them."""
@@ -215,6 +206,11 @@ class Model(Trainer, Handle):
     def _inline(self, tensors: Sequence[Any]) -> Any:
         raise ValueError(f"model {self.name!r} is a function; call it in the call() of another one")
 
+    def _become_part(self) -> None:
+        if self._core is not None:
+            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
+        self._inlined = True
+
     def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(call_python(self.call, inputs if len(inputs) > 1 else inputs[0], training))
 
@@ -224,7 +220,7 @@ class Model(Trainer, Handle):
     def layers(self) -> List[Any]:
         """The layers, and the models that are attributes of a subclass."""
         found: List[Any] = []
-        for part in self._tracked:
+        for part in parts_of(self, (Layer, Model)):
             found += [part] if not isinstance(part, Layer) else list(part._sublayers())
         return found
 
@@ -289,12 +285,7 @@ class Model(Trainer, Handle):
 
     @property
     def losses(self) -> List[Tensor]:
-        """In a step: the penalties of the layers' regularizers, as a list of their sum."""
-        regular = any(isinstance(value, L1L2) or (value and "regularizer" in field)
-                      for layer in self.layers if isinstance(layer, Layer)
-                      for field, value in layer._fields.items())
-        if not regular and not isinstance(self, _Loaded):
-            return []
+        """In a step: the sum of the penalties of all layers, as a list of it; 0 without any."""
         trace = trace_of("losses")
         return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
 
@@ -393,7 +384,6 @@ class _Alone(Model):
 
     def __init__(self, layer: Layer, num_inputs: int) -> None:
         self._begin(layer.name or snake_case(type(layer).__name__))
-        self._tracked.append(layer)
         self._alone = layer
         self._mask: Any = None
         self._num_inputs = num_inputs
@@ -408,6 +398,11 @@ class _Alone(Model):
         finally:
             self._mask = None
 
+    def _become_part(self) -> None:
+        if self._core is not None:
+            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
+        self._inlined = True
+
     def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(self._alone(inputs, training=training, mask=self._mask))
 
@@ -418,6 +413,7 @@ class Sequential(Model):
     def __init__(self, layers: Optional[Sequence[Any]] = None, name: Optional[str] = None) -> None:
         self._begin(name)
         self._input: Optional[InputLayer] = None
+        self._stack: List[Layer] = []
         self._num_inputs = self._num_outputs = 1
         for layer in layers or ():
             self.add(layer)
@@ -429,18 +425,18 @@ class Sequential(Model):
         if isinstance(layer, KerasTensor):
             layer = layer.layer
         if isinstance(layer, InputLayer):
-            if self._tracked or self._input is not None:
+            if self._stack or self._input is not None:
                 raise ValueError(f"{self.name}: an Input is the first layer")
             self._input = layer
         elif isinstance(layer, Sequential):
             layer._inlined = True
-            if layer._input is not None and not self._tracked and self._input is None:
+            if layer._input is not None and not self._stack and self._input is None:
                 self._input = layer._input
-            self._tracked += layer._tracked
+            self._stack += layer._stack
         elif isinstance(layer, Layer):
-            if layer._input_shape is not None and not self._tracked and self._input is None:
+            if layer._input_shape is not None and not self._stack and self._input is None:
                 self._input = InputLayer(layer._input_shape, layer._dtype)
-            self._tracked.append(layer)
+            self._stack.append(layer)
         else:
             raise TypeError(f"{self.name}: {layer!r} is no layer")
 
@@ -448,12 +444,12 @@ class Sequential(Model):
         """Removes the last layer."""
         if self._core is not None:
             raise ValueError(f"{self.name}: a layer cannot be removed from a model that is in use")
-        self._tracked.pop()
+        self._stack.pop()
 
     def _create(self) -> None:
-        if not self._tracked:
+        if not self._stack:
             raise ValueError(f"{self.name} has no layers")
-        layers: List[Layer] = list(self._tracked)
+        layers = list(self._stack)
         pointers = ffi.new("rf_layer *[]", [layer._take(self) for layer in layers])
         shape = ffi.NULL
         plain = self._input is not None and self._input.dtype.code == \
@@ -472,12 +468,10 @@ class Sequential(Model):
             self.build((None,) + self._input.shape, self._input.dtype)
 
     def _inline(self, tensors: Sequence[Any]) -> Any:
-        if self._core is not None:
-            raise ValueError(f"model {self.name!r} is in use by itself; describe the outer one first")
-        self._inlined = True
+        self._become_part()
         (x,) = tensors
         with enter_scope(self.name):
-            for layer in self._tracked:
+            for layer in self._stack:
                 x = layer(x)
         return x
 
@@ -488,7 +482,7 @@ class Functional(Model):
     def __init__(self, inputs: Any, outputs: Any, name: Optional[str] = None) -> None:
         self._begin(name or "model")
         self._graph = _graph.Graph(inputs, outputs, self.name)
-        self._tracked += self._graph.layers
+        self._in_graph = self._graph.layers
         self._name_layers()
         self._num_inputs = len(self._graph.inputs)
         self._num_outputs = len(self._graph.outputs)
@@ -500,9 +494,7 @@ class Functional(Model):
         return self._graph.placed_layers()
 
     def _inline(self, tensors: Sequence[Any]) -> Any:
-        if self._core is not None:
-            raise ValueError(f"model {self.name!r} is in use by itself; describe the outer one first")
-        self._inlined = True
+        self._become_part()
         with enter_scope(self.name):
             made = self._graph.replay(tensors)
         return made[0] if len(made) == 1 else made
