@@ -12,6 +12,7 @@
     X(keygen, "Make a job key")                                                                                        \
     X(ckpt, "List, show, verify, compare and convert checkpoints")                                                     \
     X(plot, "Draw the curves of trainings")                                                                            \
+    X(report, "Make one page of a training: curves, devices, time, checkpoints")                                       \
     X(trace, "Merge the traces of a job's workers")
 
 #define DECLARE(name, purpose) int command_##name(int argc, char **argv);

@@ -23,7 +23,7 @@ from ._elements import ARRAY, PAIR, ElementFunction, ElementGenerator, c_spec, c
 from ._elements import flatten_element, inside_function, on_filter, on_flat_map, on_generate
 from ._elements import on_map, on_random_map, pack_element, raise_failure, signature_of
 from ._function import TensorSpec
-from ._lib import Handle, check, create, ffi, lib, path_bytes, take_raised, text
+from ._lib import Handle, check, create, ffi, lib, path_bytes, raised, take_raised, text
 from ._values import Batch
 
 AUTOTUNE = -1
@@ -87,7 +87,12 @@ class Iterator(Handle):
 
     def __init__(self, dataset: Dataset, pointer: Any) -> None:
         self._dataset = dataset
-        self._batch: Optional[Batch] = None
+        self._batch = None
+        self._out = ffi.new("rf_element **")
+        structure = dataset._structure
+        self._flat = isinstance(structure, tuple) and structure == (tuple, ) + (None, ) * (
+            len(structure) - 1)
+        self._ranks: Tuple[int, ...] = ()  # known with the first element
         self.adopt(pointer, lib.rf_iterator_destroy, dataset)
 
     def __iter__(self) -> Iterator:
@@ -98,22 +103,37 @@ class Iterator(Handle):
 
         It is valid until the next call, and costs no copy: for steps of a strategy.
         """
-        out = ffi.new("rf_element **")
-        take_raised()
-        result = lib.rf_iterator_next(self.pointer, out)
-        if result == lib.RF_END:
-            return None
+        if raised:
+            take_raised()
+        result = lib.rf_iterator_next(self.pointer, self._out)
+        if result == 0:
+            return self._out[0]
         raise_failure(result, self._dataset)
-        return out[0]
+        return None
 
     def __next__(self) -> Any:
         if self._batch is not None:
             self._batch.expire()
+            self._batch = None
         element = self.next_element()
         if element is None:
             raise StopIteration
-        self._batch = Batch(element)
-        return pack_element(self._dataset._structure, self._batch.values(element))
+        if not self._ranks:
+            self._ranks = tuple(element.component[i].shape.rank
+                                for i in range(element.num_components))
+        self._batch = Batch(element, self._ranks)
+        values = self._batch.values
+        return values if self._flat else pack_element(self._dataset._structure, values)
+
+    _batch: Optional[Batch] = None
+
+    def close(self) -> None:
+        """Ends the pass. The last element stays valid: it gets memory of its own."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.used = False
+            batch.expire()
+        super().close()
 
     def get_next(self) -> Any:
         """The next element."""
