@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Dict, List, Optional, Type
 import numpy as np
 
 from .._lib import Handle, check, create, ffi, lib
-from .._strategy import get_strategy
+from .._strategy import get_strategy, has_strategy
 from .._trace import optional, trace_of
 from .._values import Value
 from ._params import Configured, fill
@@ -21,7 +21,7 @@ class Metric(Configured, Handle):
 
     def __init__(self, name: Optional[str] = None) -> None:
         self._name = name
-        self.strategy = get_strategy()
+        self._scope = get_strategy() if has_strategy() else None
 
     def _values(self) -> Dict[str, Any]:
         return dict(self._config)
@@ -30,6 +30,13 @@ class Metric(Configured, Handle):
         """The library's ``rf_metric_params *``."""
         return fill("rf_metric_params", {**self._values(), "kind": self._kind}, keep,
                     type(self).__name__, self._defaults)
+
+    @property
+    def strategy(self) -> Any:
+        """That of the scope that it was made in, else the one of its first use."""
+        if self._scope is None:
+            self._scope = get_strategy()
+        return self._scope
 
     @property
     def core(self) -> Any:
