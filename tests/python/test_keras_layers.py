@@ -260,6 +260,112 @@ class Own(unittest.TestCase):
         np.testing.assert_allclose(one.numpy(), 2 * two.numpy(), rtol=1e-6)
 
 
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+class Plain(unittest.TestCase):
+    """Values of layers that NumPy computes in a line."""
+
+    def check(self, layer, shape, expected, tolerance=1e-5, x=None):
+        x = values(2, *shape) if x is None else x
+        made, weights = run(layer, x)
+        np.testing.assert_allclose(made, expected(x, **weights), rtol=tolerance, atol=tolerance)
+
+    def test_of_any_shape(self):
+        for layer, shape, expected in (
+                (Flatten(), IMAGE, lambda x: x.reshape(2, -1)),
+                (Reshape((4, -1)), IMAGE, lambda x: x.reshape(2, 4, -1)),
+                (Softmax(), STEPS, softmax),
+                (ReLU(), ROW, lambda x: np.maximum(x, 0)),
+                (Activation("softplus"), ROW, lambda x: np.log1p(np.exp(x))),
+                (Activation("swish"), ROW, lambda x: x / (1 + np.exp(-x))),
+                (Dense(3, "sigmoid"), ROW,
+                 lambda x, kernel, bias: 1 / (1 + np.exp(-(x @ kernel + bias)))),
+                (Dropout(0.5), ROW, lambda x: x),
+                (GaussianNoise(1.0), ROW, lambda x: x),
+                (RMSNormalization(1e-5), STEPS, lambda x, gamma: gamma * x / np.sqrt(
+                    (x**2).mean(-1, keepdims=True) + 1e-5))):
+            with self.subTest(type(layer).__name__):
+                self.check(layer, shape, expected)
+
+    def test_batch_normalization(self):
+        x, layer = values(6, *ROW), BatchNormalization(momentum=0.5, epsilon=1e-4)
+
+        @rf.function
+        def train(a):
+            return layer(a, training=True)
+
+        made = train(x).numpy()
+        mean, variance = x.mean(0), x.var(0)
+        np.testing.assert_allclose(made, (x - mean) / np.sqrt(variance + 1e-4), atol=1e-4)
+        moving = {v.name.split("/")[-1]: v.numpy() for v in layer.non_trainable_variables}
+        np.testing.assert_allclose(moving["moving_mean"], mean / 2, atol=1e-5)
+        np.testing.assert_allclose(moving["moving_variance"], variance / 2 + 0.5, atol=1e-5)
+
+    def test_images_and_sequences(self):
+        for layer, shape, expected in (
+                (GlobalAveragePooling2D(), IMAGE, lambda x: x.mean((1, 2))),
+                (GlobalMaxPooling2D(), IMAGE, lambda x: x.max((1, 2))),
+                (GlobalAveragePooling1D(), STEPS, lambda x: x.mean(1)),
+                (GlobalMaxPooling1D(), STEPS, lambda x: x.max(1)),
+                (ZeroPadding1D((1, 2)), STEPS, lambda x: np.pad(x, ((0, 0), (1, 2), (0, 0)))),
+                (ZeroPadding2D(((1, 0), (2, 3))), IMAGE,
+                 lambda x: np.pad(x, ((0, 0), (1, 0), (2, 3), (0, 0)))),
+                (MaxPooling1D(2), STEPS, lambda x: x[:, :4].reshape(2, 2, 2, 4).max(2)),
+                (AveragePooling1D(2), STEPS, lambda x: x[:, :4].reshape(2, 2, 2, 4).mean(2)),
+                (TimeDistributed(Dense(2)), STEPS, lambda x, **w: x @ next(
+                    v for v in w.values() if v.ndim == 2) + next(
+                        v for v in w.values() if v.ndim == 1)),
+                (PositionEmbedding(7), STEPS, lambda x, embeddings: x + embeddings[:5]),
+                (SinePositionEncoding(), STEPS, lambda x: x + np.stack([
+                    f(np.arange(5) / 10000**(2 * (i // 2) / 4)) for i, f in enumerate(
+                        [np.sin, np.cos] * 2)], -1)),
+                (SimpleRNN(3, return_sequences=True), STEPS, self.simple_rnn)):
+            with self.subTest(type(layer).__name__):
+                self.check(layer, shape, expected, 1e-4)
+        tokens = np.array([[1, 0, 5]], np.int32)
+        self.check(NotEqual(0), None, lambda x: x != 0, x=tokens)
+
+    @staticmethod
+    def simple_rnn(x, kernel, recurrent_kernel, bias):
+        h, steps = np.zeros((2, 3), np.float32), []
+        for i in range(5):
+            h = np.tanh(x[:, i] @ kernel + h @ recurrent_kernel + bias)
+            steps.append(h)
+        return np.stack(steps, 1)
+
+    def test_merges(self):
+        a, b = values(2, 4), values(2, 4, seed=2)
+        for layer, expected in ((Add(), a + b), (Subtract(), a - b), (Multiply(), a * b),
+                                (Average(), (a + b) / 2), (Maximum(), np.maximum(a, b)),
+                                (Minimum(), np.minimum(a, b)),
+                                (Concatenate(), np.concatenate([a, b], -1))):
+            with self.subTest(type(layer).__name__):
+                np.testing.assert_allclose(run(layer, a, b)[0], expected, rtol=1e-6)
+
+    def test_attention(self):
+        def attend(x, **w):
+            q, k, v = (np.einsum("btd,dhk->bhtk", x, w[f"{part}/kernel"]) + w[
+                f"{part}/bias"][:, None] for part in ("query", "key", "value"))
+            scores = np.einsum("bhtk,bhsk->bhts", q, k) / 2
+            scores[:, :, np.triu(np.ones((5, 5), bool), 1)] = -np.inf
+            joined = np.einsum("bhts,bhsk->bthk", softmax(scores), v)
+            return np.einsum("bthk,hko->bto", joined, w["attention_output/kernel"]) + w[
+                "attention_output/bias"]
+
+        self.check(MultiHeadAttention(2, 4, causal=True), STEPS, attend, 1e-3)
+
+    def test_dropout_in_training(self):
+        for kind in (Dropout, SpatialDropout1D, GaussianDropout, GaussianNoise):
+            made = kind(0.5)(np.ones((4, 50, 8), np.float32), training=True).numpy()
+            self.assertAlmostEqual(made.mean(), 1, delta=0.2)
+            self.assertGreater(made.std(), 0.3)
+            if kind is SpatialDropout1D:
+                self.assertEqual(made.std(1).max(), 0)
+
+
 @unittest.skipIf(torch is None, "PyTorch is not installed")
 class Values(unittest.TestCase):
     def close(self, layer, arrays, expected, rtol=2e-4):
@@ -282,6 +388,9 @@ class Values(unittest.TestCase):
                                                   dilation=2))
         self.image(DepthwiseConv2D(3), lambda x, bias, **w: torch.conv2d(
             x, next(iter(w.values())).permute(2, 3, 0, 1), bias, groups=4))
+        self.image(SeparableConv2D(5, 3), lambda x, depthwise_kernel, pointwise_kernel, bias:
+                   torch.conv2d(torch.conv2d(x, depthwise_kernel.permute(2, 3, 0, 1), groups=4),
+                                pointwise_kernel.permute(3, 2, 0, 1), bias))
         self.image(Conv2DTranspose(3, 2, 2), lambda x, kernel, bias: torch.conv_transpose2d(
             x, kernel.permute(3, 2, 0, 1), bias, stride=2))
         self.close(Conv1D(6, 3, padding="causal"), [values(2, *STEPS)], lambda x, kernel, bias:
@@ -313,7 +422,29 @@ class Values(unittest.TestCase):
                 cell.bias_hh_l0.zero_()
                 return cell(x)[0]
 
+        def gru(x, kernel, recurrent_kernel, bias, recurrent_bias):
+            def ordered(w):  # PyTorch begins with the reset gate, Keras with the update gate
+                z, r, h = w.split(3, -1)
+                return torch.cat([r, z, h], -1)
+
+            cell = torch.nn.GRU(4, 3, batch_first=True)
+            with torch.no_grad():
+                cell.weight_ih_l0.copy_(ordered(kernel).T)
+                cell.weight_hh_l0.copy_(ordered(recurrent_kernel).T)
+                cell.bias_ih_l0.copy_(ordered(bias))
+                cell.bias_hh_l0.copy_(ordered(recurrent_bias))
+                return cell(x)[0]
+
+        def both(x, **w):
+            with torch.no_grad():
+                return torch.cat([
+                    lstm(x, *(w[f"forward/{n}"] for n in ("kernel", "recurrent_kernel", "bias"))),
+                    lstm(x.flip(1), *(w[f"backward/{n}"] for n in (
+                        "kernel", "recurrent_kernel", "bias"))).flip(1)], -1)
+
         self.close(LSTM(3, return_sequences=True), [values(2, *STEPS)], lstm)
+        self.close(GRU(3, return_sequences=True), [values(2, *STEPS)], gru)
+        self.close(Bidirectional(LSTM(3, return_sequences=True)), [values(2, *STEPS)], both)
         self.close(Embedding(9, 4), [np.array([[1, 8, 0]], np.int32)],
                    lambda x, embeddings: embeddings[x.long()])
 

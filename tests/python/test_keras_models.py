@@ -233,6 +233,22 @@ class Models(Folder):
 
 
 class Fit(Folder):
+    def test_arrays_of_the_library_are_kept_and_freed(self):
+        model = keras.Sequential([layers.UpSampling2D(64, input_shape=(8, 8, 4))])
+        images = np.ones((8, 8, 8, 4), np.float32)
+
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        kept = model.predict(images, verbose=0)[1:]
+        before = resident()
+        for _ in range(10):  # of 32 MiB each
+            self.assertEqual(model.predict(images, verbose=0).sum(), 8 * 512 * 512 * 4)
+        self.assertLess(resident() - before, 160 << 20)
+        self.assertEqual((kept.min(), kept.max()), (1, 1))
+        kept[0] = 2
+
     def test_two_replicas_train_as_one_does(self):
         histories = []
         for devices in (["0"], ["0", "0"]):
