@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Custom training loop: a CNN on Fashion-MNIST on all devices at once, as TensorFlow's tutorial
-"Custom training with tf.distribute.Strategy" has it. The step is the user's; the strategy runs it on
-every device, sums gradients and keeps the variables identical."""
+"Custom training with tf.distribute.Strategy" has it. The step is the user's; the strategy runs it
+on every device, sums gradients and keeps the variables identical."""
 import argparse
 import os
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom training loop of several workers: a CNN on MNIST, as TensorFlow's tutorial "Custom training
-loop with Keras and MultiWorkerMirroredStrategy" has it. Started again, it goes on from its latest
-checkpoint. Every worker runs this program: with TF_CONFIG, or under `ringfire run -n 2`."""
+"""Custom training loop of several workers: a CNN on MNIST, as TensorFlow's tutorial "Custom
+training loop with Keras and MultiWorkerMirroredStrategy" has it. Started again, it goes on from its
+latest checkpoint. Every worker runs this program: with TF_CONFIG, or under `ringfire run -n 2`."""
 import argparse
 import os
 import shutil
