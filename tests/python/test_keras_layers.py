@@ -139,6 +139,14 @@ class Arguments(unittest.TestCase):
         with self.assertRaises(TypeError):
             LSTM(3, stateful=True)
 
+    def test_wrong_types(self):
+        for make, message in ((lambda: Dense("3"), "Dense: units='3': an integer"),
+                              (lambda: Dense(2**40), "Dense: units=1099511627776: "),
+                              (lambda: Dropout("much"), "Dropout: rate='much': "),
+                              (lambda: Conv2D(2, 1.5), "float")):
+            with self.assertRaisesRegex((TypeError, OverflowError), message):
+                make()(np.ones((1, 4, 4, 4), np.float32))
+
     def test_wrong_values(self):
         for make, message in ((lambda: Dense(3, "rleu"), "activation='rleu' is none of"),
                               (lambda: Dense(3, kernel_initializer="he"), "is no initializer"),
@@ -248,6 +256,15 @@ class Own(unittest.TestCase):
                 self.assertEqual(sorted(v.name.rsplit("/")[-1] for v in model.trainable_variables),
                                  ["bias", "gain", "kernel"])
                 self.assertLess(model.fit(x, y, epochs=5, verbose=0).history["loss"][-1], first)
+
+    def test_names(self):
+        model = keras.Sequential([Scale(2), Scale(2), Lambda(lambda x: x)])
+        lines = []
+        model.predict(values(2, 4), verbose=0)
+        model.summary(lines.append)
+        self.assertEqual([x.name for x in model.layers], ["scale", "scale_1", "lambda"])
+        for name in ("scale (Scale)", "scale_1 (Scale)", "lambda (Lambda)"):
+            self.assertIn(name, lines[0])
 
     def test_training_reaches_call(self):
         layer = Scale(2)

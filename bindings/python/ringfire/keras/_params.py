@@ -7,8 +7,9 @@ of the field. So a layer or an optimizer is its Python signature, and nothing is
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from .._arrays import shape_in
 from .._lib import ffi
@@ -135,6 +136,15 @@ def nothing_for_zero(owner: str, argument: str, value: Any, default: Any) -> Non
                          f"default, {default}")
 
 
+@contextlib.contextmanager
+def named(owner: str, argument: str, value: Any) -> Iterator[None]:
+    """Says in errors of types and ranges which argument is meant."""
+    try:
+        yield
+    except (TypeError, OverflowError) as wrong:
+        raise type(wrong)(f"{owner}: {argument}={value!r}: {wrong}") from None
+
+
 def fill(struct_name: str, values: Mapping[str, Any], keep: List[Any], owner: str,
          defaults: Mapping[str, Any]) -> Any:
     """A new struct with these values. What has its default, or None, is left to the library's
@@ -158,7 +168,9 @@ def fill(struct_name: str, values: Mapping[str, Any], keep: List[Any], owner: st
             target.padding = enum_value(kind, "explicit", argument)
             target.explicit_padding = _numbers(flat, 4, argument)
             continue
-        setattr(target, path[-1], not value if negated else convert(kind, value, argument, keep))
+        with named(owner, argument, value):
+            setattr(target, path[-1],
+                    not value if negated else convert(kind, value, argument, keep))
     return out
 
 
