@@ -574,14 +574,14 @@ TEST(csv_log)
     assert_true(fd >= 0);
     close(fd);
     rf_callback *callback;
-    assert_int_equal(rf_callback_csv_log(path, false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_REPLACE, &callback), RF_OK);
     run_csv(callback, 0, 2, 0);
     rf_callback_destroy(&callback);
     assert_null(callback);
     read_text(path, text, sizeof(text));
     assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n1,0.25,0.001\n");
     /* Appending continues below the header that is there. */
-    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_APPEND, &callback), RF_OK);
     run_csv(callback, 3, 1, 0);
     rf_callback_destroy(&callback);
     read_text(path, text, sizeof(text));
@@ -631,7 +631,8 @@ TEST(csv_log_resumed)
         assert_non_null(file);
         fputs(cases[i].before, file);
         fclose(file);
-        assert_int_equal(rf_callback_csv_log(path, cases[i].append, &callback), RF_OK);
+        assert_int_equal(rf_callback_csv_log(path, cases[i].append ? RF_CSV_LOG_APPEND : RF_CSV_LOG_REPLACE, &callback),
+                         RF_OK);
         run_csv(callback, cases[i].first, 2, cases[i].restored);
         rf_callback_destroy(&callback);
         snprintf(wanted, sizeof(wanted), "%s%u,%.9g,0.001\n%u,%.9g,0.001\n", cases[i].kept, cases[i].first,
@@ -644,7 +645,7 @@ TEST(csv_log_resumed)
     assert_non_null(file);
     fputs("epoch,loss\n0,1\n", file);
     fclose(file);
-    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_APPEND, &callback), RF_OK);
     assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_INVALID_ARGUMENT);
     assert_message("has the columns 'epoch,loss', not 'epoch,loss,learning_rate'");
     rf_callback_destroy(&callback);
@@ -661,7 +662,7 @@ static void hold_csv(int ready, const char *path)
     rf_logs logs = { 0 };
     rf_logs_add(&logs, "loss", 0.5);
     rf_logs_add(&logs, "learning_rate", 1e-3);
-    if (rf_callback_csv_log(path, false, &callback) < 0 || begin_csv(callback, 0, 0) < 0 ||
+    if (rf_callback_csv_log(path, RF_CSV_LOG_REPLACE, &callback) < 0 || begin_csv(callback, 0, 0) < 0 ||
         callback->fns.on_epoch_end(callback->user, &fit, &logs) < 0 || write(ready, "!", 1) != 1)
         return;
     for (;;) pause();
@@ -679,7 +680,7 @@ TEST(csv_log_of_another_process)
     const pid_t other = start_holder(hold_csv, path);
     rf_callback *callback;
     snprintf(who, sizeof(who), "in use by another training (process %d on ", (int)other);
-    assert_int_equal(rf_callback_csv_log(other_name, false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(other_name, RF_CSV_LOG_REPLACE, &callback), RF_OK);
     assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_INVALID_ARGUMENT);
     assert_message(who);
     assert_message(path);
@@ -688,7 +689,7 @@ TEST(csv_log_of_another_process)
     assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n");
     kill_holder(other);
     assert_int_equal(access(lock, F_OK), 0);
-    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_APPEND, &callback), RF_OK);
     run_csv(callback, 1, 1, 0);
     assert_int_not_equal(access(lock, F_OK), 0); /* fit has ended */
     rf_callback_destroy(&callback);
@@ -703,14 +704,14 @@ TEST(csv_log_errors)
 {
     rf_callback *callback;
     rf_fit_state fit = { 0 };
-    assert_int_equal(rf_callback_csv_log("", false, &callback), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_callback_csv_log("", RF_CSV_LOG_REPLACE, &callback), RF_ERROR_INVALID_ARGUMENT);
     assert_message("path");
-    assert_int_equal(rf_callback_csv_log("/nonexistent/log.csv", false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log("/nonexistent/log.csv", RF_CSV_LOG_REPLACE, &callback), RF_OK);
     assert_int_equal(callback->fns.on_train_begin(callback->user, &fit), RF_ERROR_IO);
     assert_message("/nonexistent/log.csv");
     rf_callback_destroy(&callback);
     /* A full device: the write is reported, not lost in a buffer. */
-    assert_int_equal(rf_callback_csv_log("/dev/full", false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log("/dev/full", RF_CSV_LOG_REPLACE, &callback), RF_OK);
     assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_IO);
     assert_message("/dev/full");
     rf_logs logs = { 0 };
