@@ -151,7 +151,7 @@ class Arguments(unittest.TestCase):
         for make, message in ((lambda: Dense(3, "rleu"), "activation='rleu' is none of"),
                               (lambda: Dense(3, kernel_initializer="he"), "is no initializer"),
                               (lambda: Conv2D(3, (1, 2, 3)), "kernel_size=.* has 3 numbers"),
-                              (lambda: BatchNormalization(momentum=0.0), "momentum=0 cannot"),
+                              (lambda: GroupNormalization(groups=0), "groups=0 cannot"),
                               (lambda: Dense(-1), "units"),
                               (lambda: Reshape((2,) * 7), "dimensions")):
             with self.assertRaisesRegex(ValueError, message):
@@ -306,6 +306,12 @@ class Plain(unittest.TestCase):
                     (x**2).mean(-1, keepdims=True) + 1e-5))):
             with self.subTest(type(layer).__name__):
                 self.check(layer, shape, expected)
+
+    def test_zero_is_a_number(self):
+        x, layer = values(6, *ROW), BatchNormalization(momentum=0.0)
+        rf.function(lambda a: layer(a, training=True))(x)
+        np.testing.assert_allclose(layer.non_trainable_variables[0].numpy(), x.mean(0), atol=1e-6)
+        self.assertEqual(LeakyReLU(0.0)(-x**2).numpy().min(), 0)
 
     def test_batch_normalization(self):
         x, layer = values(6, *ROW), BatchNormalization(momentum=0.5, epsilon=1e-4)

@@ -14,7 +14,7 @@ from typing import Union
 from .._arrays import dtype as element_type, shape_in
 from .._lib import callback, check, create, ffi, lib
 from .._trace import Trace, current, optional, tensors
-from ._params import Configured, convert, fill, find, named, nothing_for_zero
+from ._params import Configured, convert, fill, find, named, zero_or
 
 if TYPE_CHECKING:
     from .._variable import Variable
@@ -247,7 +247,7 @@ class Layer(Configured):
         for argument, kind in zip(spec, ffi.typeof(function).args):
             name = argument.lstrip("!")
             value = self._given_name if name == "name" else self._fields.get(name)
-            nothing_for_zero(owner, name, value, self._defaults.get(name))
+            value = zero_or(kind, owner, name, value, self._defaults.get(name))
             if isinstance(value, Layer):
                 value = value._inner(self, name == getattr(self, "_shared", None))
             elif argument.startswith("!"):
@@ -284,9 +284,9 @@ class Layer(Configured):
         params.num_inputs = getattr(self, "_num_inputs", 1)
         params.num_outputs = self._num_outputs
         params.call = _on_custom_call
-        state = ffi.new_handle(self)
-        params.state = state
-        self._kept += [kind, state]
+        user = ffi.new_handle(self)
+        params.user = user
+        self._kept += [kind, user]
         return create(lib.rf_layer_custom, "rf_layer", params)
 
     def _take(self, owner: Model) -> Any:
@@ -478,8 +478,8 @@ def assign_all(variables: Sequence[Variable], values: Sequence[Any], owner: str)
 
 
 def _custom_call(pointer: Any, layer_pointer: Any, inputs: Any, outputs: Any, mode: int,
-                 state: Any) -> int:
-    layer: Layer = ffi.from_handle(state)
+                 user: Any) -> int:
+    layer: Layer = ffi.from_handle(user)
     from .models import strategy_here
     with tracing(pointer, strategy_here()) as trace:
         given = tensors(trace, inputs, getattr(layer, "_num_inputs", 1))

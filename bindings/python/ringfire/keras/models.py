@@ -161,7 +161,7 @@ class Model(Trainer, Handle):
         """
         if self._core is None:
             return False
-        if lib.rf_model_count_params(self.pointer) == 0 and self._seen and current() is None:
+        if lib.rf_model_num_params(self.pointer) == 0 and self._seen and current() is None:
             spec = ffi.new("rf_element_spec *")
             spec.num_components = len(self._seen)
             for i, (kind, shape) in enumerate(self._seen):
@@ -298,7 +298,7 @@ class Model(Trainer, Handle):
 
     def count_params(self) -> int:
         """The number of numbers in all variables."""
-        return int(lib.rf_model_count_params(self.pointer))
+        return int(lib.rf_model_num_params(self.pointer))
 
     def get_weights(self) -> List[np.ndarray]:
         """The values of :attr:`weights`."""
