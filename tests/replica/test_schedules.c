@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of steps of all optimizers and strategies, as text: `replica_tests schedules FILE` compares them with
- * FILE, `replica_tests schedules FILE renew` writes it. */
+/* The stages of steps of all optimizers and strategies, and what their runs submit to each device, as text:
+ * `replica_tests schedules FILE` and `replica_tests submissions FILE` compare them with FILE; with `renew` behind it
+ * they write it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@
 #include "replica/step/function.h"
 #include "tests/room.h"
 
-enum { SIDE = 32, CLASSES = 10, BATCH = 8, WEIGHTS = 4 };
+enum { SIDE = 32, CLASSES = 10, BATCH = 8, WEIGHTS = 4, RUNS = 12 };
 
 static const char *golden;
 static FILE *found;
@@ -39,19 +40,21 @@ typedef struct work {
     const char *name;
     rf_optimizer_params optimizer;
     bool transforms, exchanges; /* gradients; sums over replicas, and assigns variables */
+    bool counted;               /* its submissions are */
 } work;
 
 static const rf_loss_scale_params scale = { .growth_steps = 10 };
 static const work works[] = {
-    { "Adam", { .kind = RF_OPTIMIZER_ADAM }, false, false },
+    { "Adam", { .kind = RF_OPTIMIZER_ADAM }, false, false, true },
     { "Adam, norms of each gradient", { .kind = RF_OPTIMIZER_ADAM, .clip_norm = 1 }, false, false },
     { "Adam, norm of all gradients", { .kind = RF_OPTIMIZER_ADAM, .global_clip_norm = 1 }, false, false },
-    { "Adam, four steps accumulated", { .kind = RF_OPTIMIZER_ADAM, .accumulation_steps = 4 }, false, false },
+    { "Adam, four steps accumulated", { .kind = RF_OPTIMIZER_ADAM, .accumulation_steps = 4 }, false, false, true },
     { "Adam, scaled losses", { .kind = RF_OPTIMIZER_ADAM, .loss_scale = &scale }, false, false },
     { "Adam, scaled losses, four steps accumulated",
       { .kind = RF_OPTIMIZER_ADAM, .loss_scale = &scale, .accumulation_steps = 4 },
       false,
-      false },
+      false,
+      true },
     { "Adam, transformed gradients", { .kind = RF_OPTIMIZER_ADAM }, true, false },
     { "LAMB", { .kind = RF_OPTIMIZER_LAMB }, false, false },
     { "LAMB, norm of all gradients, scaled losses",
@@ -59,7 +62,7 @@ static const work works[] = {
       false,
       false },
     { "Muon", { .kind = RF_OPTIMIZER_MUON }, false, false },
-    { "SGD, sums over replicas and assignments", { .kind = RF_OPTIMIZER_SGD }, false, true },
+    { "SGD, sums over replicas and assignments", { .kind = RF_OPTIMIZER_SGD }, false, true, true },
 };
 
 typedef struct net {
@@ -115,7 +118,7 @@ static rf_strategy *open_place(const place *p)
     return s;
 }
 
-static void open_net(rf_strategy *s, const work *w, net *n)
+static void open_net(rf_strategy *s, const work *w, uint32_t steps_per_execution, net *n)
 {
     static const rf_shape shapes[] = {
         { 2, { SIDE, SIDE } }, { 1, { SIDE } }, { 2, { SIDE, CLASSES } }, { 1, { CLASSES } }
@@ -128,8 +131,10 @@ static void open_net(rf_strategy *s, const work *w, net *n)
     CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SCALAR_SHAPE, .not_trainable = true }, &n->counter));
     CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SCALAR_SHAPE, .not_trainable = true }, &n->first));
     CHECK(rf_optimizer_create(s, &w->optimizer, &n->optimizer));
-    CHECK(rf_function_create(
-        s, &(rf_function_params){ .step = net_step, .user = n, .num_outputs = 1, .training = true }, &n->step));
+    const rf_function_params step = {
+        .step = net_step, .user = n, .num_outputs = 1, .training = true, .steps_per_execution = steps_per_execution
+    };
+    CHECK(rf_function_create(s, &step, &n->step));
 }
 
 static void close_net(net *n)
@@ -143,21 +148,48 @@ static void close_net(net *n)
 
 /* ---- the text ---- */
 
-static void write_schedule(rf_strategy *s, const place *p, const work *w)
+static void run_net(rf_strategy *s, const net *n)
 {
-    net n;
     float x[BATCH * SIDE];
     int32_t labels[BATCH];
-    open_net(s, w, &n);
     noise_batch(1, BATCH, SIDE, CLASSES, x, labels);
     const rf_element batch = {
         .num_components = 2, .component = { { RF_F32, RF_SHAPE(BATCH, SIDE), x }, { RF_I32, RF_SHAPE(BATCH), labels } }
     };
-    CHECK(rf_strategy_run(s, n.step, &batch, NULL));
+    CHECK(rf_strategy_run(s, n->step, &batch, NULL));
+}
+
+static void write_schedule(rf_strategy *s, const place *p, const work *w)
+{
+    net n;
+    open_net(s, w, 1, &n);
+    run_net(s, &n);
     char *text = rf_function_schedule_text(n.step);
     assert_non_null(text);
     fprintf(found, "%s: %s\n%s\n", p->name, w->name, text);
     rf_free(text);
+    close_net(&n);
+}
+
+/* What each run submits to each device, as numbers of submissions: runs that go together have one at their end. */
+static void write_submissions(rf_strategy *s, const place *p, const work *w, uint32_t steps_per_execution)
+{
+    net n;
+    uint64_t before[2];
+    open_net(s, w, steps_per_execution, &n);
+    n.step->group.longest = 1e9; /* how many runs go together is then a matter of their number alone */
+    fprintf(found, "%s: %s, %u steps in an execution:", p->name, w->name, steps_per_execution);
+    run_net(s, &n); /* the first may also submit what drivers compile ahead */
+    for (uint32_t run = 0; run < RUNS; run++) {
+        for (uint32_t r = 0; r < s->members.num_local; r++)
+            before[r] = rf_gpu_num_submissions(s->members.replicas[r].device);
+        run_net(s, &n);
+        for (uint32_t r = 0; r < s->members.num_local; r++) {
+            const uint64_t now = rf_gpu_num_submissions(s->members.replicas[r].device);
+            fprintf(found, "%s%u", r ? "," : " ", (uint32_t)(now - before[r]));
+        }
+    }
+    fputc('\n', found);
     close_net(&n);
 }
 
@@ -186,6 +218,19 @@ static void all_schedules(void **state)
     fflush(found);
 }
 
+static void all_submissions(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
+        rf_strategy *s = open_place(&places[p]);
+        for (size_t w = 0; w < sizeof(works) / sizeof(works[0]); w++)
+            for (uint32_t steps = 1; works[w].counted && steps <= RUNS; steps += RUNS - 1)
+                write_submissions(s, &places[p], &works[w], steps);
+        rf_strategy_destroy(&s);
+    }
+    fflush(found);
+}
+
 static void as_they_were(void **state)
 {
     (void)state;
@@ -195,10 +240,10 @@ static void as_they_were(void **state)
     fclose(wanted);
 }
 
-TEST_PROGRAM(schedules)
+static int compare(int argc, char **argv, const struct CMUnitTest find)
 {
     const bool renews = argc > 2 && strcmp(argv[2], "renew") == 0;
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_schedules), cmocka_unit_test(as_they_were) };
+    const struct CMUnitTest tests[] = { find, cmocka_unit_test(as_they_were) };
     if (argc < 2) return 2;
     golden = argv[1];
     found = renews ? fopen(golden, "w+") : tmpfile();
@@ -206,4 +251,14 @@ TEST_PROGRAM(schedules)
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     fclose(found);
     return failed;
+}
+
+TEST_PROGRAM(schedules)
+{
+    return compare(argc, argv, (const struct CMUnitTest)cmocka_unit_test(all_schedules));
+}
+
+TEST_PROGRAM(submissions)
+{
+    return compare(argc, argv, (const struct CMUnitTest)cmocka_unit_test(all_submissions));
 }
