@@ -20,7 +20,6 @@
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
-#include "replica/store/store.h"
 #include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
@@ -67,13 +66,13 @@ typedef struct rf_strategy_store {
 
 /* How values travel between them. Staging has the places of what it is for, on staged replicas of several. */
 typedef struct rf_strategy_exchange {
-    rf_exchange *between;
-    rf_flat download, upload;             /* staging of `gradients` and `trainable` */
-    rf_flat fixed_download, fixed_upload; /* of `assigned` and `fixed` */
-    rf_flat sum_download, sum_upload;     /* of `summands` and `sums` */
-    rf_imported_memory imported;          /* instead of staging, where devices can; `gradients` and `trainable` */
-    bool overlap;                         /* exchange gradients while the backward pass goes on */
-    uint64_t bucket_elements;             /* as asked for; 0: see rf_bucket_size() */
+    rf_exchange between;
+    rf_staging trained;          /* of `gradients` and `trainable` */
+    rf_staging fixed;            /* of `assigned` and `fixed` */
+    rf_staging summed;           /* of `summands` and `sums` */
+    rf_imported_memory imported; /* instead of staging, where devices can; `gradients` and `trainable` */
+    bool overlap;                /* exchange gradients while the backward pass goes on */
+    uint64_t bucket_elements;    /* as asked for; 0: see rf_bucket_size() */
     rf_exchange_compression compression;
     rf_exchange_stats stats;
 } rf_strategy_exchange;

@@ -13,30 +13,42 @@
 
 /* ---- lifetime ---- */
 
-static void free_store(const rf_strategy *s, rf_store *store)
+#define FLAT(member, title)                                                                                            \
+    {                                                                                                                  \
+        offsetof(rf_strategy, member), title                                                                           \
+    }
+static const struct {
+    size_t at;
+    const char *name;
+} flats[] = {
+    FLAT(store.trainable.values, "variables"),
+    FLAT(store.fixed.values, "fixed variables"),
+    FLAT(store.gradients, "gradients"),
+    FLAT(exchange.trained.down, "download"),
+    FLAT(exchange.trained.up, "upload"),
+    FLAT(store.assigned, "assigned values"),
+    FLAT(exchange.fixed.down, "download of assigned values"),
+    FLAT(exchange.fixed.up, "upload of assigned values"),
+    FLAT(store.summands, "summands"),
+    FLAT(store.sums, "sums over replicas"),
+    FLAT(exchange.summed.down, "download of summands"),
+    FLAT(exchange.summed.up, "upload of sums"),
+};
+
+static rf_flat *flat_of(rf_strategy *s, uint32_t i)
 {
-    rf_flat_free(s, &store->values);
-    rf_free(store->variables.items);
+    return (rf_flat *)(void *)((char *)s + flats[i].at);
 }
 
 void rf_strategy_release(rf_strategy *s)
 {
     if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
     rf_weight_copies_free(s);
-    free_store(s, &s->store.trainable);
-    free_store(s, &s->store.fixed);
-    rf_flat_free(s, &s->store.gradients);
     rf_imported_memory_free(s);
-    rf_flat_free(s, &s->exchange.download);
-    rf_flat_free(s, &s->exchange.upload);
-    rf_flat_free(s, &s->store.assigned);
-    rf_flat_free(s, &s->exchange.fixed_download);
-    rf_flat_free(s, &s->exchange.fixed_upload);
-    rf_flat_free(s, &s->store.summands);
-    rf_flat_free(s, &s->store.sums);
-    rf_flat_free(s, &s->exchange.sum_download);
-    rf_flat_free(s, &s->exchange.sum_upload);
-    rf_exchange_destroy(&s->exchange.between);
+    for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) rf_flat_free(s, flat_of(s, i));
+    rf_free(s->store.trainable.variables.items);
+    rf_free(s->store.fixed.variables.items);
+    rf_exchange_free(&s->exchange.between);
     rf_balancing_free(s);
     for (uint32_t r = 0; s->members.replicas && r < s->members.num_local; r++) {
         rf_exec_destroy(&s->members.replicas[r].exec);
@@ -97,9 +109,7 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
 
 static rf_result create_exchange(rf_strategy *s)
 {
-    return s->members.world.size > 1 ? rf_comm_exchange_create(&s->members.world, s->members.num_local,
-                                                               s->exchange.compression, &s->exchange.between)
-                                     : rf_local_exchange_create(s->members.num_local, &s->exchange.between);
+    return rf_exchange_init(&s->members.world, s->members.num_local, s->exchange.compression, &s->exchange.between);
 }
 
 static rf_strategy *strategy_allocate(void)
@@ -115,19 +125,8 @@ static rf_strategy *strategy_allocate(void)
     s->store.generation = 1;
     /* Start at a different number in each strategy, so that its traces are not mistaken for another strategy's. */
     s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;
-    s->store.trainable.values.name = "variables";
-    s->store.fixed.values.name = "fixed variables";
-    s->store.gradients.name = "gradients";
-    s->exchange.download.name = "download";
-    s->exchange.upload.name = "upload";
     s->exchange.imported.arrays.name = "imported memory";
-    s->store.assigned.name = "assigned values";
-    s->exchange.fixed_download.name = "download of assigned values";
-    s->exchange.fixed_upload.name = "upload of assigned values";
-    s->store.summands.name = "summands";
-    s->store.sums.name = "sums over replicas";
-    s->exchange.sum_download.name = "download of summands";
-    s->exchange.sum_upload.name = "upload of sums";
+    for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) flat_of(s, i)->name = flats[i].name;
     const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
     s->health.perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
     return s;

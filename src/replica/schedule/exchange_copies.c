@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/schedule/exchange_copies.h"
 
-#include "replica/exchange/staging.h"
-
 /* ---- copies ---- */
 
 typedef enum copied_segments { COPY_ALL, COPY_OWNED, COPY_OTHERS } copied_segments;
@@ -34,7 +32,7 @@ static rf_result record_copies(const rf_strategy *s, uint32_t index, const copie
 {
     for (uint32_t i = 0; i < c->num_segments; i++) {
         if (!is_copied(s, c, &c->segments[i], index)) continue;
-        if (!*out) RF_TRY(rf_gpu_recording_begin(s->members.replicas[index].device, c->name, out));
+        if (!*out) RF_TRY(rf_gpu_recording_begin_shared(s->members.replicas[index].device, c->name, out));
         RF_TRY(record_range(c, index, c->segments[i].range, *out));
     }
     return *out ? rf_gpu_recording_end(*out) : RF_OK;
@@ -132,13 +130,13 @@ rf_result rf_stage_exchange_build(rf_strategy *s, rf_stage_exchange *x)
         RF_TRY(rf_replica_context(s, r, rf_error_context(result, "%s", x->name)));
     }
     if (x->imported || x->shares) return RF_OK;
-    return s->exchange.between->fns->open(s->exchange.between, x->segments, x->num_segments, x->gradients,
-                                          x->background, &x->handle);
+    return rf_bucket_exchange_open(&s->exchange.between, x->segments, x->num_segments, x->gradients, x->background,
+                                   &x->handle);
 }
 
 void rf_stage_exchange_free(const rf_strategy *s, rf_stage_exchange *x)
 {
-    if (x->handle) s->exchange.between->fns->close(&x->handle);
+    rf_bucket_exchange_close(&x->handle);
     for (uint32_t r = 0; x->replicas && r < s->members.num_local; r++) {
         rf_gpu_recording_destroy(&x->replicas[r].down);
         rf_gpu_recording_destroy(&x->replicas[r].up);

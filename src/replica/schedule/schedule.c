@@ -75,14 +75,21 @@ rf_result rf_step_schedule_program(const rf_step_schedule *s, const rf_step_stag
 
 /* ---- building ---- */
 
+static rf_result build_work(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index)
+{
+    rf_program *program;
+    if (stage->op == RF_STAGE_COPY) return rf_stage_record(s->strategy, stage, index, &stage->works[index].copy);
+    return stage->op == RF_STAGE_PROGRAM && !stage->late ? rf_step_schedule_program(s, stage, index, &program) : RF_OK;
+}
+
 static rf_result build_stage(const rf_step_schedule *s, rf_step_stage *stage)
 {
     stage->works = RF_NEW_ARRAY(rf_stage_work, s->strategy->members.num_local);
     if (!stage->works) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; stage->op == RF_STAGE_PROGRAM && !stage->late && r < s->strategy->members.num_local; r++) {
-        rf_program *program;
-        const rf_result result = rf_step_schedule_program(s, stage, r, &program);
-        RF_TRY(rf_error_context(result, "%s on replica %u", stage->action->name, s->strategy->members.first + r));
+    for (uint32_t r = 0; r < s->strategy->members.num_local; r++) {
+        const rf_result result = build_work(s, stage, r);
+        if (result < 0)
+            return rf_error_context(result, "%s on replica %u", stage->action->name, s->strategy->members.first + r);
     }
     return RF_OK;
 }
@@ -128,7 +135,7 @@ void rf_step_schedule_free(rf_step_schedule *s)
         rf_step_stage *stage = &s->stages.items[i];
         for (uint32_t r = 0; stage->works && r < s->strategy->members.num_local; r++) {
             rf_program_destroy(&stage->works[r].program);
-            rf_recording_ring_free(&stage->works[r].ring);
+            rf_gpu_recording_destroy(&stage->works[r].copy);
         }
         rf_free(stage->works);
     }

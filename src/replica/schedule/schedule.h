@@ -36,7 +36,6 @@
 #include "replica/exchange/segments.h"
 #include "replica/internal.h"
 #include "replica/schedule/range_graph.h"
-#include "replica/schedule/recording_ring.h"
 
 typedef enum rf_stage_op {
     RF_STAGE_STEP,    /* submits the step's program; see rf_step_stage::piece */
@@ -119,7 +118,7 @@ typedef struct rf_stage_array {
 /* The part of a stage that each replica has. */
 typedef struct rf_stage_work {
     rf_program *program;
-    rf_recording_ring ring; /* of copies */
+    rf_gpu_recording *copy; /* NULL: nothing to copy */
     /* of the run under way: */
     rf_frame *frame;
     uint64_t ticket; /* 0: nothing was submitted */

@@ -2,7 +2,6 @@
 /* A function for one kind of input: found or traced, and compiled for each replica. */
 #include <string.h>
 
-#include "replica/exchange/staging.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -133,7 +132,7 @@ static rf_result ready_exchange(rf_strategy *s, const rf_signature *sig)
         const rf_update *update = &sig->updates.items[u];
         stages = stages || !rf_update_facts_of(update).imported || update->updater->params.whole_matrix;
     }
-    return stages ? rf_staging_ensure(s) : RF_OK;
+    return stages ? rf_staging_ensure(s, &s->exchange.trained, s->store.trainable.values.capacity) : RF_OK;
 }
 
 static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)

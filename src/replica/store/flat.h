@@ -18,9 +18,27 @@ rf_result rf_flat_grow(rf_strategy *strategy, rf_flat *flat, uint64_t capacity, 
 void rf_flat_free(const rf_strategy *strategy, rf_flat *flat);
 rf_result rf_flat_read(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, float *values);
 rf_result rf_flat_write(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, const float *values);
+/* Memory that the host sees, for exchanges of replicas whose own it does not. */
+typedef struct rf_staging {
+    rf_flat down, up;
+} rf_staging;
+/* Where there are several replicas. */
+rf_result rf_staging_ensure(rf_strategy *strategy, rf_staging *staging, uint64_t capacity);
+
 static inline float *rf_flat_mapped(const rf_flat *flat, uint32_t index)
 {
     return flat->buffers ? rf_gpu_buffer_mapped(flat->buffers[index]) : NULL;
 }
+
+/* Variables one after the other, in creation order where none has gone, the same places on every replica. Elements from
+ * a variable's end up to where the next may begin are zero. */
+typedef struct rf_store {
+    rf_flat values;
+    uint64_t used; /* elements */
+    struct {
+        rf_variable **items;
+        uint32_t count, capacity;
+    } variables; /* by offset; not counted references */
+} rf_store;
 
 #endif

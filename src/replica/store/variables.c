@@ -75,8 +75,7 @@ static rf_result place_variable(rf_variable *v, const float *values)
             r = rf_flat_write(&s->store.gradients, i, v->offset, padded, zeros);
         rf_free(zeros);
         RF_TRY(r);
-        if (s->exchange.between->fns->forget)
-            s->exchange.between->fns->forget(s->exchange.between, rf_variable_span(v));
+        rf_exchange_forget(&s->exchange.between, rf_variable_span(v));
     }
     if (store->used < v->offset + padded) store->used = v->offset + padded;
     rf_variable **place = &store->variables.items[index];

@@ -62,8 +62,8 @@ static rf_result add_exchanges(plan *p)
     const uint32_t count = f->exchanges ? p->update->num_buckets : 0;
     rf_stage_exchange reduce = { .name = "reduce",
                                  .verb = reduce_verb(f),
-                                 .from = { gradients, &s->exchange.download },
-                                 .to = { gradients, &s->exchange.upload },
+                                 .from = { gradients, &s->exchange.trained.down },
+                                 .to = { gradients, &s->exchange.trained.up },
                                  /* Sums over several steps may not be zero, even where this step has no examples. */
                                  .on = f->accumulates ? RF_ON_ALL : RF_ON_ACTIVE,
                                  .gradients = true,

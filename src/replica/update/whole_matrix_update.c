@@ -67,8 +67,8 @@ rf_result rf_update_append_whole_matrices(rf_step_schedule *schedule, rf_update 
                                        .verb = RF_EXCHANGE_GATHER,
                                        .segments = update->wholes.items,
                                        .num_segments = update->wholes.count,
-                                       .from = { directions, &s->exchange.download },
-                                       .to = { directions, &s->exchange.upload } };
+                                       .from = { directions, &s->exchange.trained.down },
+                                       .to = { directions, &s->exchange.trained.up } };
     rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &ranges);
     if (update->wholes.count == 0) return RF_OK;
     stage.when |= rf_update_when_made(update);
