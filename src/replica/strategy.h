@@ -161,6 +161,7 @@ void rf_update_settings_number(rf_update_settings *settings, const char *name, d
 void rf_update_settings_text(rf_update_settings *settings, const char *name, const char *value);
 
 #define RF_MAX_SLOTS 8
+#define RF_MAX_SCALARS 32
 typedef struct rf_updater rf_updater;
 
 /* Variables whose step is scaled by the ratio of two norms, taken in the middle of the update (LAMB). */

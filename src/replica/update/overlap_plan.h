@@ -3,7 +3,8 @@
 #ifndef RF_REPLICA_UPDATE_OVERLAP_PLAN_H
 #define RF_REPLICA_UPDATE_OVERLAP_PLAN_H
 
-#include "base/error.h"
+#include "base/memory.h"
+#include "replica/store/variables.h"
 
 /* The life of one bucket, in positions of nodes in the step's graph. */
 typedef struct rf_bucket_life {
@@ -24,7 +25,28 @@ typedef struct rf_overlap_plan {
         *gather; /* [num_buckets], by bucket: turn at which its values are gathered; the update begins one before */
 } rf_overlap_plan;
 
-rf_result rf_overlap_plan_make(const rf_bucket_life *lives, uint32_t num_buckets, rf_overlap_plan *out);
-void rf_overlap_plan_free(rf_overlap_plan *plan);
+rf_result rf_overlap_plan_make(const rf_bucket_life *lives, uint32_t num_buckets, rf_arena *arena,
+                               rf_overlap_plan *out);
+
+/* The graph that the gradients are part of, and what stands behind its states. Borrowed. */
+typedef struct rf_traced_states {
+    const rf_graph *graph;
+    const rf_state_ref *states; /* by slot */
+    uint32_t count;
+} rf_traced_states;
+
+/* The buckets of an update and the turns that they are exchanged in. */
+typedef struct rf_overlap_schedule {
+    bool overlaps;             /* the step is submitted in parts */
+    uint32_t *bucket_of;       /* by variable of the update, as given */
+    uint32_t *bucket_of_state; /* by slot of the traced graph; UINT32_MAX: the update has no such variable */
+    uint32_t num_states;
+    rf_overlap_plan plan;
+} rf_overlap_schedule;
+
+struct rf_update;
+/* Once the update has its buckets. */
+rf_result rf_overlap_schedule_make(const struct rf_update *update, const rf_traced_states *traced, bool overlaps,
+                                   rf_arena *arena, rf_overlap_schedule *out);
 
 #endif

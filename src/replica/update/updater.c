@@ -54,6 +54,8 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
                "updater: emit, hyper and hyper_count are needed");
     RF_REQUIRE(params->num_groups <= 1 || params->group, "updater: groups need group()");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
+    RF_REQUIRE(params->num_scalars <= RF_MAX_SCALARS, "updater: %u scalars; at most %d", params->num_scalars,
+               RF_MAX_SCALARS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
     if (params->scaling.initial != 0 && strategy->members.world.size > 1 &&
         strategy->exchange.compression.kind == RF_COMPRESSION_TOP_K)
