@@ -119,15 +119,16 @@ rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, 
 rf_result rf_strategy_fail(rf_strategy *strategy, rf_result result);
 /* The same for a failure that all workers see. */
 rf_result rf_strategy_fail_shared(rf_strategy *strategy, rf_result result);
-/* A failure that leaves everything as it was, but at a place where the other workers go on and would wait for this one:
- * sticks where there are others. Returns `result`. */
-rf_result rf_strategy_fail_in_job(rf_strategy *strategy, rf_result result);
 /* The index into this worker's arrays. Fails, naming the replicas of this worker, where the replica is another
  * worker's. */
 rf_result rf_strategy_local_index(const rf_strategy *strategy, const char *caller, uint32_t replica, uint32_t *index);
 static inline bool rf_strategy_is_local(const rf_strategy *s, uint32_t replica)
 {
     return replica >= s->members.first && replica - s->members.first < s->members.num_local;
+}
+static inline bool rf_segment_is_owned(const rf_strategy *s, const rf_segment *segment, uint32_t index)
+{
+    return segment->owner == s->members.first + index || segment->owner == RF_OWNER_ALL;
 }
 /* Submits and remembers the ticket. */
 rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);

@@ -133,11 +133,6 @@ RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
     return strategy ? strategy->members.world.rank : 0;
 }
 
-uint32_t rf_strategy_num_local(const rf_strategy *strategy)
-{
-    return strategy->members.num_local;
-}
-
 const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica)
 {
     return rf_gpu_caps(strategy->members.replicas[replica].device);

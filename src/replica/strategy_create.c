@@ -24,6 +24,7 @@ static const struct {
     FLAT(store.trainable.values, "variables"),
     FLAT(store.fixed.values, "fixed variables"),
     FLAT(store.gradients, "gradients"),
+    FLAT(store.weight_copies.values, "shadows of variables"),
     FLAT(exchange.trained.down, "download"),
     FLAT(exchange.trained.up, "upload"),
     FLAT(store.assigned, "assigned values"),
@@ -43,7 +44,6 @@ static rf_flat *flat_of(rf_strategy *s, uint32_t i)
 void rf_strategy_release(rf_strategy *s)
 {
     if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
-    rf_weight_copies_free(s);
     rf_imported_memory_free(s);
     for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) rf_flat_free(s, flat_of(s, i));
     rf_free(s->store.trainable.variables.items);
@@ -222,20 +222,24 @@ static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compre
     return create_exchange(s);
 }
 
+/* A strategy that failed to come up is given back. `function` (NULL: none) is for the message. */
+static rf_result pass_on(rf_strategy *s, rf_result r, const char *function, rf_strategy **out)
+{
+    if (r >= 0) *out = s;
+    if (r < 0) rf_strategy_release(s);
+    return function ? rf_error_context(r, "%s", function) : r;
+}
+
 RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out)
 {
     RF_REQUIRE(out, "rf_strategy_create_mirrored: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_mirrored_params, params));
-    static const rf_mirrored_params defaults = { 0 };
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(params ? params : &defaults, uncompressed, NULL, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_mirrored");
-    }
-    *out = s;
-    return RF_OK;
+    static const rf_mirrored_params defaults = { 0 };
+    if (!params) params = &defaults;
+    const rf_result r = create_mirrored(params, uncompressed, NULL, &s);
+    return pass_on(s, r, __func__, out);
 }
 
 RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out)
@@ -252,12 +256,7 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
     RF_TRY(rf_comm_create(&params->comm, &comm));
     rf_strategy *s = NULL;
     const rf_result r = create_mirrored(&params->mirrored, compression, comm, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_multi_worker");
-    }
-    *out = s;
-    return RF_OK;
+    return pass_on(s, r, __func__, out);
 }
 
 RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_strategy **out)
@@ -271,29 +270,19 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
                "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
     rf_strategy *s = NULL;
     const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_central_storage");
-    }
-    s->central = true;
-    *out = s;
-    return RF_OK;
-}
-
-static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
-{
-    RF_TRY(create_gpu(s, &p->options));
-    uint32_t index;
-    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
-    return open_replicas(s, &index, 1, &p->options);
+    if (r >= 0) s->central = true;
+    return pass_on(s, r, __func__, out);
 }
 
 static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
 {
+    uint32_t index;
     rf_strategy *s = *out = strategy_allocate();
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(rf_world_create(NULL, &s->members.world));
-    RF_TRY(open_one_device(s, p));
+    RF_TRY(create_gpu(s, &p->options));
+    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
+    RF_TRY(open_replicas(s, &index, 1, &p->options));
     RF_TRY(rf_strategy_agree(s, &(rf_mirrored_params){ 0 }));
     return create_exchange(s);
 }
@@ -303,13 +292,7 @@ RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *param
     RF_REQUIRE(out, "rf_strategy_create_one_device: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_one_device_params, params));
-    static const rf_one_device_params defaults = { 0 };
     rf_strategy *s = NULL;
-    const rf_result r = create_one_device(params ? params : &defaults, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return r;
-    }
-    *out = s;
-    return RF_OK;
+    const rf_result r = create_one_device(params ? params : &(rf_one_device_params){ 0 }, &s);
+    return pass_on(s, r, NULL, out);
 }

@@ -60,13 +60,10 @@ void rf_segment_list_free(rf_segment_list *segments)
     *segments = (rf_segment_list){ 0 };
 }
 
-static rf_result add_segment(rf_segment_list *segments, rf_range range, uint32_t owner, uint32_t bucket, uint32_t hyper,
-                             uint64_t slot_offset)
+static rf_result add_segment(rf_segment_list *segments, rf_segment segment)
 {
-    if (range.begin >= range.end) return RF_OK;
     RF_TRY(RF_VEC_GROW(segments));
-    segments->items[segments->count++] =
-        (rf_segment){ .range = range, .slot_offset = slot_offset, .owner = owner, .bucket = bucket, .hyper = hyper };
+    segments->items[segments->count++] = segment;
     return RF_OK;
 }
 
@@ -87,8 +84,10 @@ static rf_result give_range(const rf_update_plan_params *p, rf_range range, uint
         uint64_t length = range.end - range.begin;
         if (length > p->max_segment) length = block_border(p, range.begin + p->max_segment) - range.begin;
         const uint32_t first = owner == RF_OWNER_ALL ? 0 : owner;
-        RF_TRY(add_segment(segments, (rf_range){ range.begin, range.begin + length }, owner, bucket, 0,
-                           slot_counts[first]));
+        RF_TRY(add_segment(segments, (rf_segment){ .range = { range.begin, range.begin + length },
+                                                   .slot_offset = slot_counts[first],
+                                                   .owner = owner,
+                                                   .bucket = bucket }));
         if (owner == RF_OWNER_ALL)
             for (uint32_t r = 0; r < p->num_replicas; r++) slot_counts[r] += length;
         else
@@ -144,6 +143,15 @@ rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_segment_list *s
     return r;
 }
 
+bool rf_segment_clip(const rf_segment *segment, rf_range range, rf_segment *out)
+{
+    *out = *segment;
+    if (range.begin > segment->range.begin) out->range.begin = range.begin;
+    if (range.end < segment->range.end) out->range.end = range.end;
+    out->slot_offset += out->range.begin - segment->range.begin;
+    return out->range.begin < out->range.end;
+}
+
 rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, const uint32_t *hypers,
                                uint32_t num_spans, rf_segment_list *out)
 {
@@ -155,11 +163,10 @@ rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *
             uint32_t last = s;
             while (last + 1 < num_spans && spans[last + 1].begin == spans[last].end && hypers[last + 1] == hypers[s])
                 last++;
-            rf_range cut = { spans[s].begin, spans[last].end };
-            if (cut.begin < segment->range.begin) cut.begin = segment->range.begin;
-            if (cut.end > segment->range.end) cut.end = segment->range.end;
-            const uint64_t slot = segment->slot_offset + (cut.begin - segment->range.begin);
-            const rf_result r = add_segment(out, cut, segment->owner, segment->bucket, hypers[s], slot);
+            rf_segment cut;
+            const bool meet = rf_segment_clip(segment, (rf_range){ spans[s].begin, spans[last].end }, &cut);
+            cut.hyper = hypers[s];
+            const rf_result r = meet ? add_segment(out, cut) : RF_OK;
             if (r < 0) {
                 rf_segment_list_free(out);
                 return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/schedule/exchange_copies.h"
+#include "replica/schedule/schedule.h"
 
 /* ---- copies ---- */
 
@@ -117,10 +117,9 @@ static rf_result build_staged(const rf_strategy *s, rf_stage_exchange *x, uint32
     return record_copies(s, index, &up, &x->replicas[index].up);
 }
 
-rf_result rf_stage_exchange_build(rf_strategy *s, rf_stage_exchange *x)
+rf_result rf_stage_exchange_build(rf_strategy *s, rf_arena *room, rf_stage_exchange *x)
 {
-    x->replicas = RF_NEW_ARRAY(rf_exchange_replica, s->members.num_local);
-    if (!x->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(RF_ARENA_ARRAY(room, x->replicas, s->members.num_local));
     for (uint32_t r = 0; r < s->members.num_local; r++) {
         rf_result result = RF_OK;
         if (x->imported)
@@ -142,5 +141,4 @@ void rf_stage_exchange_free(const rf_strategy *s, rf_stage_exchange *x)
         rf_gpu_recording_destroy(&x->replicas[r].up);
         rf_program_destroy(&x->replicas[r].sum);
     }
-    rf_free(x->replicas);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/schedule/runner.h"
+#include "replica/schedule/schedule.h"
 
 #include <string.h>
 
 #include "base/platform.h"
 #include "base/profiler.h"
-#include "replica/schedule/exchange_copies.h"
 
 /* ---- which stages take place ---- */
 

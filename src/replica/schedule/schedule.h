@@ -3,7 +3,7 @@
  * A step as a list of stages.
  *
  * The parts of a step (its trace, sums over replicas, updates, assignments) append stages when the step is prepared;
- * the runner (runner.h) carries out any list. A stage gives work to each replica, begins or ends an exchange between
+ * the runner (runner.c) carries out any list. A stage gives work to each replica, begins or ends an exchange between
  * replicas, or lets the host compute. Appending is pure: it reads what the step is made of and touches no device. So
  * the list can be printed, and tests compare it.
  *
@@ -196,7 +196,8 @@ struct rf_step_schedule {
     uint32_t num_parts;        /* of the step, that end with a bucket's gradients; 0: it is submitted as a whole */
     uint32_t *bucket_of_state; /* by slot of the step's graph, UINT32_MAX: none; borrowed; NULL: there are no parts */
     uint32_t num_states;
-    /* room of the runner: */
+    rf_arena room;
+    /* of the runner: */
     const float **from;  /* [num_local] */
     float **to;          /* [num_local] */
     uint32_t *part_of;   /* [num_parts]: stage that submits it */
@@ -209,11 +210,6 @@ struct rf_step_schedule {
 };
 
 extern const rf_stage_action rf_step_action; /* of RF_STAGE_STEP */
-
-static inline bool rf_segment_is_owned(const rf_strategy *s, const rf_segment *segment, uint32_t index)
-{
-    return segment->owner == s->members.first + index || segment->owner == RF_OWNER_ALL;
-}
 
 /* ---- planning ---- */
 
@@ -248,5 +244,19 @@ rf_result rf_step_schedule_program(const rf_step_schedule *schedule, const rf_st
 /* The first stage with this action, for this user and bucket; NULL: there is none. */
 rf_step_stage *rf_step_schedule_find(const rf_step_schedule *schedule, const rf_stage_action *action, const void *user,
                                      uint32_t bucket);
+
+/* ---- exchange_copies.c ---- */
+rf_result rf_stage_exchange_build(rf_strategy *strategy, rf_arena *room, rf_stage_exchange *exchange);
+void rf_stage_exchange_free(const rf_strategy *strategy, rf_stage_exchange *exchange);
+/* Copies between two arrays of a replica; from NULL: zeros. */
+rf_result rf_stage_record(const rf_strategy *strategy, const rf_step_stage *stage, uint32_t index,
+                          rf_gpu_recording **out);
+
+/* ---- runner.c ---- */
+/* Carries out all stages that take place in this step. After a failure nothing of it is under way between replicas, and
+ * the failure sticks to the strategy. */
+rf_result rf_step_schedule_carry_out(rf_step_schedule *schedule, const rf_step_schedule_run *run);
+/* Whether the host waits for devices in this step, or takes part in it. */
+bool rf_step_schedule_waits(const rf_step_schedule *schedule);
 
 #endif

@@ -209,12 +209,7 @@ static rf_result per_replica_gather(rf_strategy *s, const rf_per_replica *value,
     uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->members.world.size);
     rf_result r = sizes ? join_local(value, &mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_strategy_fail_in_job(s, r);
-    if (r >= 0 && s->members.world.size > 1) {
-        r = join_workers(s, value->function->name, &mine, sizes, out);
-    } else if (r >= 0) {
-        *out = mine;
-        mine.data = NULL;
-    }
+    if (r >= 0) r = join_workers(s, value->function->name, &mine, sizes, out);
     rf_free(mine.data);
     rf_free(sizes);
     if (r < 0) *out = (rf_array){ 0 };

@@ -3,15 +3,11 @@
 #ifndef RF_REPLICA_STEP_REPORT_H
 #define RF_REPLICA_STEP_REPORT_H
 
-#include "replica/strategy.h"
+#include "replica/agree.h"
 
 /* The run that a worker is about to make. */
 typedef struct rf_step_intent {
-    const char *function;
-    uint64_t number;                      /* runs of the function before */
-    uint64_t examples;                    /* of all workers */
-    uint64_t first_row, rows;             /* those that this worker computes */
-    uint64_t seed;                        /* of the random numbers that it draws; 0: none */
+    rf_step_report mine;                  /* of what the others are told, all but `result`, `stop` and `settings` */
     uint32_t unit;                        /* of which `counts` are multiples: examples that stay together */
     const struct rf_signature *signature; /* NULL: none yet */
     uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */

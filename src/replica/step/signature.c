@@ -176,6 +176,7 @@ static rf_result append_step(rf_function *f, rf_signature *sig)
                                  .piece = sig->sums.elements > 0 ? RF_PIECE_PART : RF_PIECE_WHOLE,
                                  .after = RF_AFTER_NOTHING };
     const rf_step_stage out = { .op = RF_STAGE_HOST, .action = &results };
+    RF_TRY(rf_signature_append_refresh(sig));
     if (sig->sums.elements > 0) RF_TRY(append_sums(f, sig));
     if (!sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &step, NULL));
     for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_append_joined(schedule, &sig->updates.items[u]));
@@ -221,7 +222,7 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
         sig->generation = now;
         sig->prepared = true;
     }
-    return sig->reads_weight_copies ? rf_weight_copies_refresh(f->strategy) : RF_OK;
+    return RF_OK;
 }
 
 static rf_location state_location(const rf_state_ref *ref, uint32_t index)

@@ -31,7 +31,8 @@ typedef struct rf_signature {
     char unit_of[64]; /* what wants that, for messages */
     rf_value hosts[RF_HOST_COUNT];        /* 0: not used */
     rf_lookup lookups[RF_MAX_COMPONENTS]; /* of each component of the batch */
-    bool reads_weight_copies;             /* of variables; see shadows.h */
+    bool reads_weight_copies;             /* of variables; see weight_copies_16bit.h */
+    rf_stage_state refresh;               /* due: they are made anew */
     bool overlaps;                        /* gradients are exchanged while the backward pass goes on */
     rf_program **programs;                /* [num_local], made when first needed */
     rf_step_schedule schedule;            /* what a run does, once it is prepared */
@@ -50,5 +51,7 @@ rf_result rf_signature_prepare(rf_function *function, rf_signature *signature);
 /* The replica's program, made at first use. */
 rf_result rf_signature_program(rf_function *function, rf_signature *signature, uint32_t index, rf_program **out);
 void rf_signature_free(rf_signature *signature, uint32_t num_local);
+/* ---- refresh.c ---- */
+rf_result rf_signature_append_refresh(rf_signature *signature);
 
 #endif

@@ -22,6 +22,41 @@ rf_result rf_flat_write(const rf_flat *flat, uint32_t index, uint64_t offset, ui
     return rf_gpu_buffer_write(flat->buffers[index], offset * sizeof(float), values, count * sizeof(float));
 }
 
+rf_result rf_flat_read_local(const rf_strategy *s, const rf_flat *flat, uint64_t offset, uint64_t count, float *values)
+{
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        RF_TRY(rf_flat_read(flat, r, offset, count, values + r * count));
+    return RF_OK;
+}
+
+rf_result rf_flat_gather(rf_strategy *s, const char *name, const rf_flat *flat, uint64_t offset, uint64_t count,
+                         float *values)
+{
+    float *mine = RF_NEW_ARRAY(float, s->members.num_local *count);
+    rf_result r = mine ? rf_flat_read_local(s, flat, offset, count, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_strategy_fail_in_job(s, r);
+    if (r >= 0) r = rf_world_gather_replicas(&s->members.world, name, mine, values, (size_t)count * sizeof(float));
+    rf_free(mine);
+    return r;
+}
+
+rf_result rf_flat_write_same(const rf_strategy *s, const rf_flat *flat, uint64_t offset, uint64_t count,
+                             const float *values)
+{
+    for (uint32_t r = 0; r < s->members.num_local; r++)
+        RF_TRY(rf_replica_context(s, r, rf_flat_write(flat, r, offset, count, values)));
+    return RF_OK;
+}
+
+rf_result rf_flat_clear(const rf_strategy *s, const rf_flat *flat, uint64_t offset, uint64_t count)
+{
+    float *zeros = RF_NEW_ARRAY(float, count);
+    if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    const rf_result r = rf_flat_write_same(s, flat, offset, count, zeros);
+    rf_free(zeros);
+    return r;
+}
+
 /* Staging: only where a replica is staged. */
 static rf_result create_buffers(const rf_strategy *s, rf_gpu_memory memory, const rf_flat *flat)
 {

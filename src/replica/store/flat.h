@@ -18,6 +18,14 @@ rf_result rf_flat_grow(rf_strategy *strategy, rf_flat *flat, uint64_t capacity, 
 void rf_flat_free(const rf_strategy *strategy, rf_flat *flat);
 rf_result rf_flat_read(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, float *values);
 rf_result rf_flat_write(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, const float *values);
+/* The same elements of this worker's replicas one after the other; of all workers' (collective); on each of this
+ * worker's. */
+rf_result rf_flat_read_local(const rf_strategy *s, const rf_flat *flat, uint64_t offset, uint64_t count, float *values);
+rf_result rf_flat_gather(rf_strategy *s, const char *name, const rf_flat *flat, uint64_t offset, uint64_t count,
+                         float *values);
+rf_result rf_flat_write_same(const rf_strategy *s, const rf_flat *flat, uint64_t offset, uint64_t count,
+                             const float *values);
+rf_result rf_flat_clear(const rf_strategy *s, const rf_flat *flat, uint64_t offset, uint64_t count);
 /* Memory that the host sees, for exchanges of replicas whose own it does not. */
 typedef struct rf_staging {
     rf_flat down, up;

@@ -13,7 +13,7 @@ struct rf_variable {
     rf_shape shape;
     uint64_t count, offset; /* elements */
     bool trainable;
-    bool has_copy; /* see shadows.h */
+    bool has_copy; /* see weight_copies_16bit.h */
     bool frozen;   /* by its layer: models leave it out of what they train */
     bool served;   /* parameter servers add up what steps assign to it */
     uint64_t run;  /* of the updater: the latest that updated it */

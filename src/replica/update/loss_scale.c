@@ -21,41 +21,22 @@
 
 /* ---- the state ---- */
 
-static rf_result write_all(rf_local_state *state, const float *values)
-{
-    rf_strategy *s = state->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    RF_TRY(rf_strategy_status(s));
-    for (uint32_t r = 0; r < s->members.num_local; r++)
-        RF_TRY(rf_flat_write(&state->values, r, 0, state->count, values));
-    return RF_OK;
-}
-
-/* All replicas have the same. */
-static rf_result read_one(rf_local_state *state, float *values)
-{
-    rf_strategy *s = state->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    RF_TRY(rf_strategy_status(s));
-    return rf_flat_read(&state->values, 0, 0, state->count, values);
-}
-
 rf_result rf_updater_write_scale(rf_updater *u, float scale, uint32_t finite)
 {
     RF_TRY(rf_updater_settle(u));
     const float tally[RF_SCALE_TALLY] = {
         [RF_SCALE_INVERSE] = 1.0f / scale, [RF_SCALE_FINITE] = (float)finite, [RF_SCALE_SKIPPED] = u->scaling.skipped
     };
-    RF_TRY(write_all(u->scaling.scale, &scale));
-    return write_all(u->scaling.tally, tally);
+    RF_TRY(rf_local_state_write_same(u->scaling.scale, &scale));
+    return rf_local_state_write_same(u->scaling.tally, tally);
 }
 
 rf_result rf_updater_read_scale(rf_updater *u, float *scale, uint32_t *finite, uint64_t *skipped)
 {
     float tally[RF_SCALE_TALLY];
     RF_TRY(rf_updater_settle(u));
-    RF_TRY(read_one(u->scaling.scale, scale));
-    RF_TRY(read_one(u->scaling.tally, tally));
+    RF_TRY(rf_local_state_read_first(u->scaling.scale, scale));
+    RF_TRY(rf_local_state_read_first(u->scaling.tally, tally));
     *finite = (uint32_t)tally[RF_SCALE_FINITE];
     *skipped = (uint64_t)tally[RF_SCALE_SKIPPED];
     return RF_OK;
@@ -118,7 +99,7 @@ rf_result rf_updater_settle(rf_updater *u)
     float tally[RF_SCALE_TALLY];
     if (u->scaling.pending == 0) return RF_OK;
     u->scaling.pending = 0;
-    RF_TRY(read_one(u->scaling.tally, tally));
+    RF_TRY(rf_local_state_read_first(u->scaling.tally, tally));
     learn_skipped(u, tally[RF_SCALE_SKIPPED]);
     return RF_OK;
 }

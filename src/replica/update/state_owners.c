@@ -12,16 +12,6 @@ static int by_begin(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The elements of a segment that lie within a variable, counted from its first. */
-static rf_range range_within(const rf_segment *segment, const rf_variable *v)
-{
-    const uint64_t end = v->offset + v->count;
-    const rf_range common = { segment->range.begin > v->offset ? segment->range.begin : v->offset,
-                              segment->range.end < end ? segment->range.end : end };
-    if (common.begin >= common.end) return (rf_range){ 0, 0 };
-    return (rf_range){ common.begin - v->offset, common.end - v->offset };
-}
-
 static void merge_owned(rf_owned_list *list)
 {
     uint32_t count = 0;
@@ -35,17 +25,23 @@ static void merge_owned(rf_owned_list *list)
     list->count = count;
 }
 
+/* In the flat array. */
+static rf_range place_of(const rf_variable *v, rf_range range)
+{
+    return (rf_range){ v->offset + range.begin, v->offset + range.end };
+}
+
 rf_result rf_updater_owners(const rf_updater *u, const rf_variable *v, rf_owned_list *out)
 {
+    const rf_world *world = &u->strategy->members.world;
     for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_segment *segment = &u->plan.items[i];
-        const rf_range range = range_within(segment, v);
-        if (range.begin == range.end) continue;
+        rf_segment part;
+        if (!rf_segment_clip(&u->plan.items[i], place_of(v, (rf_range){ 0, v->count }), &part)) continue;
         RF_TRY(RF_VEC_GROW(out));
-        const uint32_t rank = segment->owner == RF_OWNER_ALL
-                                  ? RF_RANK_ALL
-                                  : rf_world_rank_of(&u->strategy->members.world, segment->owner);
-        out->items[out->count++] = (rf_owned){ rank, range };
+        out->items[out->count++] = (rf_owned){
+            .rank = part.owner == RF_OWNER_ALL ? RF_RANK_ALL : rf_world_rank_of(world, part.owner),
+            .range = { part.range.begin - v->offset, part.range.end - v->offset },
+        };
     }
     if (out->count > 0) qsort(out->items, out->count, sizeof(out->items[0]), by_begin);
     merge_owned(out);
@@ -54,21 +50,30 @@ rf_result rf_updater_owners(const rf_updater *u, const rf_variable *v, rf_owned_
 
 rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable *v, rf_range range, float *values)
 {
-    rf_strategy *s = u->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    RF_TRY(rf_strategy_status(s));
+    RF_TRY(rf_strategy_wait(u->strategy));
+    RF_TRY(rf_strategy_status(u->strategy));
+    const rf_range place = place_of(v, range);
     for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_segment *segment = &u->plan.items[i];
-        rf_range own = range_within(segment, v);
-        if (own.begin < range.begin) own.begin = range.begin;
-        if (own.end > range.end) own.end = range.end;
-        if (own.begin >= own.end) continue;
-        if (segment->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, segment->owner))
+        rf_segment part;
+        if (!rf_segment_clip(&u->plan.items[i], place, &part)) continue;
+        const uint32_t index = rf_segment_index(u->strategy, &part);
+        if (index == UINT32_MAX)
             return RF_FAIL(RF_ERROR_INTERNAL, "optimizer state of '%s' is kept by another worker", v->name);
-        const uint32_t index = segment->owner == RF_OWNER_ALL ? 0 : segment->owner - s->members.first;
-        const uint64_t at = segment->slot_offset + v->offset + own.begin - segment->range.begin;
-        RF_TRY(rf_gpu_buffer_read(u->slots[slot][index], at * sizeof(float), values + (own.begin - range.begin),
-                                  (own.end - own.begin) * sizeof(float)));
+        RF_TRY(rf_gpu_buffer_read(u->slots[slot][index], part.slot_offset * sizeof(float),
+                                  values + (part.range.begin - place.begin),
+                                  (part.range.end - part.range.begin) * sizeof(float)));
     }
     return RF_OK;
+}
+
+rf_result rf_segment_read(rf_strategy *s, const char *name, rf_gpu_buffer *const *buffers, const rf_segment *part,
+                          uint64_t at, float *values)
+{
+    const uint64_t size = (part->range.end - part->range.begin) * sizeof(float);
+    const uint32_t index = rf_segment_index(s, part);
+    rf_result r = RF_OK;
+    if (index != UINT32_MAX) r = rf_gpu_buffer_read(buffers[index], at * sizeof(float), values, size);
+    if (part->owner == RF_OWNER_ALL) return r;
+    RF_TRY(rf_strategy_fail_in_job(s, r));
+    return rf_world_broadcast(&s->members.world, name, values, (size_t)size, part->owner);
 }

@@ -97,14 +97,9 @@ void rf_updater_suspend(rf_updater *updater, const char *why)
     updater->suspended = why;
 }
 
-float rf_updater_initial(const rf_updater *updater, uint32_t slot)
+const rf_updater_params *rf_updater_parameters(const rf_updater *updater)
 {
-    return updater->params.initial[slot];
-}
-
-bool rf_updater_begins_as_weights(const rf_updater *updater, uint32_t slot)
-{
-    return updater->params.weights_slot == slot + 1;
+    return &updater->params;
 }
 
 uint64_t rf_updater_iterations(rf_updater *updater)
@@ -124,19 +119,9 @@ void rf_updater_change_numbers(rf_updater *updater)
     updater->numbers_version++;
 }
 
-uint32_t rf_updater_num_slots(const rf_updater *updater)
-{
-    return updater->params.num_slots;
-}
-
 rf_variable_list rf_updater_variables(const rf_updater *updater)
 {
     return (rf_variable_list){ updater->variables.items, updater->variables.count };
-}
-
-uint32_t rf_updater_accumulation_steps(const rf_updater *updater)
-{
-    return updater->params.accumulation_steps;
 }
 
 uint32_t rf_updater_accumulated(const rf_updater *updater)
@@ -152,52 +137,19 @@ void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
 
 /* ---- plans and the move of state between owners ---- */
 
-/* State of the replicas of one plan. */
-typedef struct holding {
-    rf_strategy *strategy;
-    const rf_segment_list *plan;
-    rf_gpu_buffer *const *buffers; /* slot: [num_local] */
-} holding;
-
-/* A range of a segment, which begins at `at` (in bytes) in its owner's array. */
-typedef struct slot_range {
-    const rf_segment *segment;
-    float *host;
-    uint64_t at, size;
-} slot_range;
-
-/* The owner's worker reads it and passes it on to the others. */
-static rf_result read_slot_range(const holding *h, const slot_range *p)
+/* Reads or writes a range of a slot, whose arrays are by owner. */
+static rf_result move_range(rf_strategy *s, const rf_segment_list *plan, rf_gpu_buffer *const *slot, rf_range range,
+                            float *values, bool write)
 {
-    rf_strategy *s = h->strategy;
-    if (p->segment->owner == RF_OWNER_ALL) return rf_gpu_buffer_read(h->buffers[0], p->at, p->host, p->size);
-    rf_result r = RF_OK;
-    if (rf_strategy_is_local(s, p->segment->owner))
-        r = rf_gpu_buffer_read(h->buffers[p->segment->owner - s->members.first], p->at, p->host, p->size);
-    RF_TRY(rf_strategy_fail_in_job(s, r));
-    return rf_world_broadcast(&s->members.world, "optimizer state", p->host, (size_t)p->size, p->segment->owner);
-}
-
-static rf_result write_slot_range(const holding *h, const slot_range *p)
-{
-    for (uint32_t r = 0; r < h->strategy->members.num_local; r++)
-        if (p->segment->owner == RF_OWNER_ALL || p->segment->owner == h->strategy->members.first + r)
-            RF_TRY(rf_gpu_buffer_write(h->buffers[r], p->at, p->host, p->size));
-    return RF_OK;
-}
-
-/* Calls for the overlap of each segment with `range`. */
-static rf_result move_range(const holding *h, rf_range range, float *values, bool write)
-{
-    for (uint32_t i = 0; i < h->plan->count; i++) {
-        const rf_segment *segment = &h->plan->items[i];
-        const uint64_t begin = segment->range.begin > range.begin ? segment->range.begin : range.begin;
-        const uint64_t end = segment->range.end < range.end ? segment->range.end : range.end;
-        if (begin >= end) continue;
-        const slot_range p = { segment, values + (begin - range.begin),
-                               (segment->slot_offset + begin - segment->range.begin) * sizeof(float),
-                               (end - begin) * sizeof(float) };
-        RF_TRY(write ? write_slot_range(h, &p) : read_slot_range(h, &p));
+    for (uint32_t i = 0; i < plan->count; i++) {
+        rf_segment part;
+        if (!rf_segment_clip(&plan->items[i], range, &part)) continue;
+        float *at = values + (part.range.begin - range.begin);
+        if (!write) RF_TRY(rf_segment_read(s, "optimizer state", slot, &part, part.slot_offset, at));
+        for (uint32_t r = 0; write && r < s->members.num_local; r++)
+            if (rf_segment_is_owned(s, &part, r))
+                RF_TRY(rf_gpu_buffer_write(slot[r], part.slot_offset * sizeof(float), at,
+                                           (part.range.end - part.range.begin) * sizeof(float)));
     }
     return RF_OK;
 }
@@ -245,8 +197,8 @@ static rf_result move_slots(const rf_updater *u, const rf_segment_list *plan, rf
         if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_result r = RF_OK;
         for (uint32_t k = 0; r >= 0 && k < u->params.num_slots; k++) {
-            r = move_range(&(holding){ u->strategy, &u->plan, u->slots[k] }, range, values, false);
-            if (r >= 0) r = move_range(&(holding){ u->strategy, plan, slots[k] }, range, values, true);
+            r = move_range(u->strategy, &u->plan, u->slots[k], range, values, false);
+            if (r >= 0) r = move_range(u->strategy, plan, slots[k], range, values, true);
         }
         rf_free(values);
         RF_TRY(r);
@@ -273,7 +225,7 @@ static rf_result copy_weights(const rf_updater *u, rf_variable *const *all, uint
         if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
         const rf_range range = { v->offset, v->offset + v->count };
         rf_result r = rf_variable_read_range(v, (rf_range){ 0, v->count }, values);
-        if (r >= 0) r = move_range(&(holding){ u->strategy, plan, slots[slot - 1] }, range, values, true);
+        if (r >= 0) r = move_range(u->strategy, plan, slots[slot - 1], range, values, true);
         rf_free(values);
         RF_TRY(r);
     }
@@ -408,7 +360,7 @@ rf_result rf_updater_read_slot(rf_updater *u, uint32_t slot, const rf_variable *
     for (uint64_t i = 0; i < variable->count; i++) values[i] = u->params.initial[slot];
     if (!updates_variable(u, variable)) return RF_OK;
     const rf_range range = { variable->offset, variable->offset + variable->count };
-    return move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, values, false);
+    return move_range(u->strategy, &u->plan, u->slots[slot], range, values, false);
 }
 
 rf_result rf_updater_write_slot(rf_updater *u, uint32_t slot, const rf_variable *variable, const float *values)
@@ -418,5 +370,5 @@ rf_result rf_updater_write_slot(rf_updater *u, uint32_t slot, const rf_variable 
     RF_TRY(rf_updater_learn(u, &known, 1));
     const rf_range range = { variable->offset, variable->offset + variable->count };
     float *from = (float *)(uintptr_t)values; /* writing only reads it */
-    return move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, from, true);
+    return move_range(u->strategy, &u->plan, u->slots[slot], range, from, true);
 }

@@ -77,6 +77,17 @@ static inline rf_flat *rf_updater_gradients(rf_updater *u)
     return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->store.gradients;
 }
 
+/* ---- state_owners.c ---- */
+/* Where this worker has what a segment's owner has; UINT32_MAX: another worker has it. */
+static inline uint32_t rf_segment_index(const rf_strategy *s, const rf_segment *segment)
+{
+    if (segment->owner == RF_OWNER_ALL) return 0;
+    return rf_strategy_is_local(s, segment->owner) ? segment->owner - s->members.first : UINT32_MAX;
+}
+/* The segment's elements from element `at` of its owner's array, whose worker passes them on to the others. */
+rf_result rf_segment_read(rf_strategy *strategy, const char *name, rf_gpu_buffer *const *buffers,
+                          const rf_segment *segment, uint64_t at, float *values);
+
 /* ---- step_weight.c ---- */
 /* From here on there are weights that the host does not know. */
 rf_result rf_updater_ensure_weights(rf_updater *updater);
