@@ -170,15 +170,14 @@ typedef struct rf_norm_ratio_rule {
      * slots have been changed; the same sums of what is so many times as large. */
     rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
                       const rf_value *hyper, float scale, rf_value *sums);
-    /* Changes the numbers that emit() of the updater reads, with the two norms of the whole variable. */
-    void (*ratio)(void *user, const double *norms, float *values);
+    uint32_t ratio_hyper; /* this number becomes the ratio of the whole variable's norms, where both are positive */
     uint32_t block;
 } rf_norm_ratio_rule;
 
 /* Variables that are updated along a direction made of the whole of them (Muon): emit() of the updater gets it in the
  * place of the gradient. */
 typedef struct rf_whole_matrix_rule {
-    bool (*applies)(void *user, uint32_t group);
+    uint32_t first_group; /* variables of this group and those behind it are */
     /* Changes slots and writes the direction [n] of a range. */
     rf_result (*emit_range)(void *user, rf_graph *g, uint32_t group, rf_value direction, rf_value grad,
                             const rf_value *slots, const rf_value *hyper);

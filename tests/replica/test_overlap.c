@@ -5,7 +5,7 @@
 #include "../support/noise.h"
 #include "mw_model.h"
 #include "replica/step/function.h"
-#include "replica/update/overlap_plan.h"
+#include "replica/update/update.h"
 #include "tests/room.h"
 
 #define LVP "llvmpipe"

@@ -16,7 +16,7 @@
 #include "base/philox.h"
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/segments.h"
-#include "replica/store/check.h"
+#include "replica/store/variables.h"
 #include "replica/store/initializer.h"
 #include "replica/strategy.h"
 #include "tests/room.h"

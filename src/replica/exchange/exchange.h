@@ -65,11 +65,4 @@ rf_exchange_mark rf_exchange_mark_now(const rf_strategy *strategy);
 /* Adds what was exchanged since the mark. `exposed`: seconds that no device had work meanwhile. */
 void rf_exchange_count(rf_strategy *strategy, const rf_exchange_mark *mark, double exposed);
 
-/* ---- local_sum.c ---- */
-/* out[i] = sum over r of from[r][range.begin + i], in order; NULLs count as zeros. `out` is none of them. */
-void rf_sum_range(const float *const *from, uint32_t num_from, rf_range range, float *out);
-/* The same for a segment of all replicas, to where its owners want it; and from its owner to all others. */
-void rf_sum_segment(const float *const *from, uint32_t num_from, const rf_segment *segment, float *const *to);
-void rf_copy_segment(const float *const *from, uint32_t num_from, const rf_segment *segment, float *const *to);
-
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "replica/step/report.h"
 #include "replica/step/signature.h"
 
 /* ---- the sad case ---- */

@@ -9,9 +9,7 @@
 #include "base/profiler.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
-#include "replica/step/report.h"
 #include "replica/step/signature.h"
-#include "replica/store/check.h"
 #include "replica/store/copying.h"
 #include "replica/update/update.h"
 

@@ -4,6 +4,7 @@
 #define RF_REPLICA_STEP_SIGNATURE_H
 
 #include "exec/exec.h"
+#include "replica/agree.h"
 #include "replica/step/sums.h"
 #include "replica/store/variables.h"
 #include "replica/update/assign.h"
@@ -53,5 +54,19 @@ rf_result rf_signature_program(rf_function *function, rf_signature *signature, u
 void rf_signature_free(rf_signature *signature, uint32_t num_local);
 /* ---- refresh.c ---- */
 rf_result rf_signature_append_refresh(rf_signature *signature);
+
+/* ---- report.c ---- */
+/* The run that a worker is about to make. */
+typedef struct rf_step_intent {
+    rf_step_report mine;           /* of what the others are told, all but `result`, `stop` and `settings` */
+    uint32_t unit;                 /* of which `counts` are multiples: examples that stay together */
+    const rf_signature *signature; /* NULL: none yet */
+    uint32_t *counts; /* [num_replicas] as planned; becomes what the workers, from the rows they hold, will compute */
+    bool again;       /* out: counts have to change because memory is short: prepare anew */
+} rf_step_intent;
+/* Tells the other workers that this one is ready (`prepared` >= 0) or failed, hears the same from them, and agrees on
+ * stop requests. Fails where any worker failed, and where the workers are not about to run the same step. May move
+ * shares, for the next run. */
+rf_result rf_strategy_report(rf_strategy *strategy, rf_step_intent *step, rf_result prepared);
 
 #endif

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that the replicas are still copies of each other: a hash of every variable on every replica, compared over all
  * workers. */
-#include "replica/store/check.h"
+#include "replica/store/variables.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/numbers.h"
 #include "base/philox.h"
-#include "replica/internal.h"
-#include "replica/store/flat.h"
-#include "replica/store/variables.h"
 
 /* ---- hashes ---- */
 

@@ -200,8 +200,9 @@ static rf_result take_ratios(const rf_step_stage *stage, const rf_step_schedule_
             for (uint64_t k = 0; segment->hyper == h && k < count; k++) squares[k % 2] += sum[k];
             sum += count;
         }
-        const double norms[2] = { sqrt(squares[0]), sqrt(squares[1]) };
-        u->params.norm_ratio->ratio(u->params.user, norms, update->hypers + (size_t)h * rf_updater_num_numbers(u));
+        float *values = update->hypers + (size_t)h * rf_updater_num_numbers(u);
+        if (squares[0] > 0 && squares[1] > 0)
+            values[u->params.norm_ratio->ratio_hyper] = (float)(sqrt(squares[0]) / sqrt(squares[1]));
     }
     return RF_OK;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/update/overlap_plan.h"
-
+/* In which order buckets are exchanged while a backward pass goes on. Pure. */
 #include "replica/update/update.h"
 
 /* Turns between the end of a bucket's part and the gathering of its values: one for the reduction, one for the update,

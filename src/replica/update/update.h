@@ -4,8 +4,50 @@
 #define RF_REPLICA_UPDATE_UPDATE_H
 
 #include "replica/schedule/schedule.h"
-#include "replica/update/overlap_plan.h"
+#include "replica/store/variables.h"
 #include "replica/update/updater.h"
+
+/* ---- in which order buckets are exchanged while a backward pass goes on ---- */
+
+/* The life of one bucket, in positions of nodes in the step's graph. */
+typedef struct rf_bucket_life {
+    uint32_t ready;    /* after this node its gradients are there */
+    uint32_t last_use; /* the last node that reads one of its variables */
+} rf_bucket_life;
+
+/*
+ * The run has a part for each bucket. After part k, in turn: the reduction of the bucket that is ready starts, values
+ * of the buckets whose turn it is are gathered, reductions whose turn it is are waited for and their updates begin.
+ * Turns after the last part are for what is left.
+ */
+typedef struct rf_overlap_plan {
+    uint32_t num_buckets, num_turns;
+    uint32_t *order; /* [num_buckets]: bucket of each part */
+    uint32_t *part;  /* [num_buckets], by bucket: the reverse */
+    uint32_t
+        *gather; /* [num_buckets], by bucket: turn at which its values are gathered; the update begins one before */
+} rf_overlap_plan;
+
+rf_result rf_overlap_plan_make(const rf_bucket_life *lives, uint32_t num_buckets, rf_arena *arena,
+                               rf_overlap_plan *out);
+
+/* The graph that the gradients are part of, and what stands behind its states. Borrowed. */
+typedef struct rf_traced_states {
+    const rf_graph *graph;
+    const rf_state_ref *states; /* by slot */
+    uint32_t count;
+} rf_traced_states;
+
+/* The buckets of an update and the turns that they are exchanged in. */
+typedef struct rf_overlap_schedule {
+    bool overlaps;             /* the step is submitted in parts */
+    uint32_t *bucket_of;       /* by variable of the update, as given */
+    uint32_t *bucket_of_state; /* by slot of the traced graph; UINT32_MAX: the update has no such variable */
+    uint32_t num_states;
+    rf_overlap_plan plan;
+} rf_overlap_schedule;
+
+/* ---- updates ---- */
 
 /* How the step's gradients are weighed among accumulated ones; HOST slots are those of the signature's graph. */
 typedef struct rf_update_weighing {
@@ -100,7 +142,7 @@ static inline uint32_t rf_update_when_made(const rf_update *update)
 static inline bool rf_update_is_whole(const rf_update *update, uint32_t hyper)
 {
     const rf_updater_params *p = &update->updater->params;
-    return p->whole_matrix && p->whole_matrix->applies(p->user, update->hyper_groups[hyper]);
+    return p->whole_matrix && update->hyper_groups[hyper] >= p->whole_matrix->first_group;
 }
 
 /* ---- update_build.c ---- */
@@ -114,6 +156,11 @@ rf_result rf_update_prepare(rf_update *update, const rf_traced_states *traced, b
 /* Nothing of it may be in flight, and no schedule has stages of it. */
 void rf_update_unprepare(rf_update *update);
 void rf_update_free(rf_update *update);
+
+/* ---- overlap_plan.c ---- */
+/* Pure. */
+rf_result rf_overlap_schedule_make(const rf_update *update, const rf_traced_states *traced, bool overlaps,
+                                   rf_arena *arena, rf_overlap_schedule *out);
 
 /* ---- update_plan.c ---- */
 /* Stages in the submission of the step itself. */

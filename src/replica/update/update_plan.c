@@ -3,7 +3,7 @@
  * The stages in which gradients become new values: each bucket is reduced, updated and gathered.
  *
  * Where gradients are exchanged while the backward pass goes on, every replica's step is submitted in parts, each of
- * which ends when the gradients of one bucket are there (overlap_plan.h says in which order, the same on all workers:
+ * which ends when the gradients of one bucket are there (overlap_plan.c says in which order, the same on all workers:
  * their collective calls must be). Two parts are under way at a time, so that a device always has the next one, while
  * updates of buckets that are reduced can still be submitted between parts. The first turn of a step with four buckets
  * and the turns after it:
