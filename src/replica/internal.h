@@ -132,12 +132,7 @@ static inline bool rf_segment_is_owned(const rf_strategy *s, const rf_segment *s
 }
 /* Submits and remembers the ticket. */
 rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);
-rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *const *recs, uint32_t count);
-
-static inline rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec)
-{
-    return rec ? rf_replica_submit_recordings(replica, &rec, 1) : RF_OK;
-}
+rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec); /* NULL: nothing */
 /* ---- agree.c ---- */
 /* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment,
  * max_segment. */

@@ -106,9 +106,9 @@ rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames,
     return count > 0 ? rf_frames_submit(replica->exec, frames, count, &replica->ticket) : RF_OK;
 }
 
-rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *const *recs, uint32_t count)
+rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec)
 {
-    return count > 0 ? rf_gpu_submit(replica->device, recs, count, &replica->ticket) : RF_OK;
+    return rec ? rf_gpu_submit(replica->device, &rec, 1, &replica->ticket) : RF_OK;
 }
 
 /* ---- questions ---- */

@@ -14,14 +14,10 @@
 rf_result rf_balance_create(uint32_t count, const double *shares, rf_balance *out)
 {
     *out = (rf_balance){ .num_replicas = count, .unit = 1 };
-    out->speeds = RF_NEW_ARRAY(double, count);
-    out->shares = RF_NEW_ARRAY(double, count);
-    out->limits = RF_NEW_ARRAY(double, count);
-    out->seen = RF_NEW_ARRAY(uint32_t, count);
-    if (!out->speeds || !out->shares || !out->limits || !out->seen) {
-        rf_balance_free(out);
-        return RF_ERROR_OUT_OF_HOST_MEMORY;
-    }
+    RF_TRY(RF_ARENA_ARRAY(&out->room, out->speeds, count));
+    RF_TRY(RF_ARENA_ARRAY(&out->room, out->shares, count));
+    RF_TRY(RF_ARENA_ARRAY(&out->room, out->limits, count));
+    RF_TRY(RF_ARENA_ARRAY(&out->room, out->seen, count));
     double total = 0;
     for (uint32_t r = 0; r < count; r++) total += shares ? shares[r] : 1;
     for (uint32_t r = 0; r < count; r++) {
@@ -33,10 +29,7 @@ rf_result rf_balance_create(uint32_t count, const double *shares, rf_balance *ou
 
 void rf_balance_free(rf_balance *balance)
 {
-    rf_free(balance->speeds);
-    rf_free(balance->shares);
-    rf_free(balance->limits);
-    rf_free(balance->seen);
+    rf_arena_free(&balance->room);
     *balance = (rf_balance){ 0 };
 }
 

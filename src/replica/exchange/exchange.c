@@ -126,6 +126,7 @@ struct rf_bucket_exchange {
     bool background;
     rf_compression compression;
     sparse_exchange sparse;
+    rf_arena room;
     /* The bucket whose turn it is: */
     const rf_segment *segments;
     uint32_t num_segments;
@@ -173,12 +174,10 @@ void rf_bucket_exchange_close(rf_bucket_exchange **bucket)
     if (!b) return;
     /* Its failure has been reported already, or no longer matters. */
     if (b->request && rf_comm_wait(&b->request) < 0) b->request = NULL;
-    rf_free(b->counts);
     rf_free(b->packed);
-    rf_free(b->to);
     rf_free(b->sparse.sent);
     rf_free(b->sparse.all);
-    rf_free(b->sparse.words);
+    rf_arena_free(&b->room);
     rf_free(b);
     *bucket = NULL;
 }
@@ -202,13 +201,11 @@ static rf_result keep_elements(rf_exchange *x, const rf_segment *segments, uint3
 static rf_result bucket_exchange_init(rf_bucket_exchange *b)
 {
     rf_exchange *x = b->exchange;
-    b->counts = RF_NEW_ARRAY(uint64_t, x->world->size);
-    b->to = RF_NEW_ARRAY(float *, x->num_local);
-    if (!b->counts || !b->to) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(RF_ARENA_ARRAY(&b->room, b->counts, x->world->size));
+    RF_TRY(RF_ARENA_ARRAY(&b->room, b->to, x->num_local));
+    RF_TRY(RF_ARENA_ARRAY(&b->room, b->sparse.words, x->world->size));
     bucket_exchange_select(b, b->all, b->num_all);
-    if (b->compression != RF_COMPRESSION_TOP_K) return RF_OK;
-    b->sparse.words = RF_NEW_ARRAY(uint64_t, x->world->size);
-    return b->sparse.words ? keep_elements(x, b->all, b->num_all) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    return b->compression == RF_COMPRESSION_TOP_K ? keep_elements(x, b->all, b->num_all) : RF_OK;
 }
 
 rf_result rf_bucket_exchange_open(rf_exchange *x, const rf_segment *segments, uint32_t num_segments, bool gradients,

@@ -101,6 +101,13 @@ rf_result rf_flat_grow(rf_strategy *s, rf_flat *flat, uint64_t capacity, uint64_
     return replace(s, flat, RF_GPU_MEMORY_DEVICE, capacity, used < flat->capacity ? used : flat->capacity);
 }
 
+rf_result rf_flat_fit(rf_strategy *s, rf_flat *flat, uint64_t capacity)
+{
+    if (flat->capacity == capacity) return RF_OK;
+    RF_TRY(rf_strategy_wait(s));
+    return rf_flat_grow(s, flat, capacity, flat->capacity);
+}
+
 rf_result rf_staging_ensure(rf_strategy *s, rf_staging *staging, uint64_t capacity)
 {
     if (s->members.num_replicas == 1) return RF_OK;

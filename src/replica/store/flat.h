@@ -15,6 +15,8 @@ typedef struct rf_flat {
 
 /* Makes room for `capacity` elements, keeping the first `used`. Nothing may be in flight. */
 rf_result rf_flat_grow(rf_strategy *strategy, rf_flat *flat, uint64_t capacity, uint64_t used);
+/* The same where it has another capacity, once nothing is in flight. */
+rf_result rf_flat_fit(rf_strategy *strategy, rf_flat *flat, uint64_t capacity);
 void rf_flat_free(const rf_strategy *strategy, rf_flat *flat);
 rf_result rf_flat_read(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, float *values);
 rf_result rf_flat_write(const rf_flat *flat, uint32_t index, uint64_t offset, uint64_t count, const float *values);

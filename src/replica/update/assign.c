@@ -8,10 +8,7 @@ const rf_stage_action rf_assign_action = { .name = "assign" };
 rf_result rf_assignments_ensure(rf_strategy *s)
 {
     const uint64_t capacity = s->store.fixed.values.capacity;
-    if (s->store.assigned.capacity != capacity) {
-        RF_TRY(rf_strategy_wait(s));
-        RF_TRY(rf_flat_grow(s, &s->store.assigned, capacity, 0));
-    }
+    RF_TRY(rf_flat_fit(s, &s->store.assigned, capacity));
     return rf_staging_ensure(s, &s->exchange.fixed, capacity);
 }
 

@@ -153,8 +153,9 @@ static rf_result emit_check(const rf_step_stage *stage, uint32_t index, rf_range
 
 /* All gradients where the replica has all, alone or because something is computed from whole gradients; else those that
  * it owns. Nothing where it owns nothing. */
-static rf_result emit_unscale(const rf_update *update, uint32_t index, rf_range_graph *g)
+static rf_result emit_unscale(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
+    const rf_update *update = stage->user;
     const rf_strategy *s = update->updater->strategy;
     const bool all = s->members.num_replicas == 1 || update->transform.graph;
     const rf_segment_list *segments = all ? &update->runs : &update->segments;
@@ -171,11 +172,6 @@ static rf_result emit_unscale(const rf_update *update, uint32_t index, rf_range_
     return RF_OK;
 }
 
-static rf_result emit_unscale_stage(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
-{
-    return emit_unscale(stage->user, index, g);
-}
-
 /* Every replica is told of the decision, also those that own nothing. */
 static rf_result emit_decide(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
@@ -185,13 +181,13 @@ static rf_result emit_decide(const rf_step_stage *stage, uint32_t index, rf_rang
     return emit_decision(update, index, g, found, &decided);
 }
 
-rf_result rf_update_emit_decided(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *decided)
+rf_result rf_update_emit_decided(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_value *decided)
 {
     const float none = 0;
     rf_value found;
-    RF_TRY(emit_unscale(update, index, g));
+    RF_TRY(emit_unscale(stage, index, g));
     RF_TRY(rf_graph_constant(g->graph, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, &none, &found));
-    return emit_decision(update, index, g, found, decided);
+    return emit_decision(stage->user, index, g, found, decided);
 }
 
 /* ---- stages ---- */
@@ -265,7 +261,7 @@ rf_result rf_update_append_finding(rf_step_schedule *schedule, rf_update *update
 rf_result rf_update_append_unscale(rf_step_schedule *schedule, rf_update *update)
 {
     static const rf_stage_action decide = { .name = "decide whether there is an update", .host = decide_update },
-                                 unscale = { .name = "unscale", .emit = emit_unscale_stage },
+                                 unscale = { .name = "unscale", .emit = emit_unscale },
                                  scale = { .name = "loss scale", .emit = emit_decide, .fill = fill_found };
     rf_step_stage stage = rf_update_stage(update, RF_STAGE_HOST, &decide);
     RF_TRY(rf_step_schedule_append(schedule, &stage, NULL));

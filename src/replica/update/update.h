@@ -200,7 +200,7 @@ rf_result rf_update_append_check(rf_step_schedule *schedule, rf_update *update, 
 rf_result rf_update_append_finding(rf_step_schedule *schedule, rf_update *update);
 rf_result rf_update_append_unscale(rf_step_schedule *schedule, rf_update *update);
 /* Where the device decides: what the update's program does first; *decided is a result of it. */
-rf_result rf_update_emit_decided(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *decided);
+rf_result rf_update_emit_decided(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_value *decided);
 
 /* ---- step_weight.c ---- */
 /* Before anything of a step of so many examples is filled in. */

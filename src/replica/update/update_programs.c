@@ -112,10 +112,11 @@ static rf_result emit_segment(const rf_step_stage *stage, uint32_t index, rf_ran
 
 /* In one program with the update: the device decides, and takes the numbers from the rows. The decision is a result of
  * the program. */
-static rf_result emit_numbers(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *numbers)
+static rf_result emit_numbers(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_value *numbers)
 {
+    const rf_update *update = stage->user;
     rf_value decided;
-    RF_TRY(rf_update_emit_decided(update, index, g, &decided));
+    RF_TRY(rf_update_emit_decided(stage, index, g, &decided));
     for (uint32_t i = 0; i < update->num_hypers; i++) {
         rf_value rows;
         RF_TRY(list_numbers(update, g, i, &rows));
@@ -130,7 +131,7 @@ static rf_result emit_apply(const rf_step_stage *stage, uint32_t index, rf_range
     const rf_update_bucket *bucket = &update->buckets[stage->bucket];
     rf_value *numbers = update->facts.device_decides ? RF_NEW_ARRAY(rf_value, update->num_hypers) : NULL;
     if (update->facts.device_decides && !numbers) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = numbers ? emit_numbers(update, index, g, numbers) : RF_OK;
+    rf_result r = numbers ? emit_numbers(stage, index, g, numbers) : RF_OK;
     if (r >= 0) r = emit_owned(stage, index, g, bucket->segments, bucket->num_segments, numbers, emit_segment);
     rf_free(numbers);
     return r;

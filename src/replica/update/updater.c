@@ -328,19 +328,12 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
     return RF_OK;
 }
 
-static rf_result ensure_array(const rf_updater *u, rf_flat *flat, bool wanted)
-{
-    const uint64_t capacity = u->strategy->store.trainable.values.capacity;
-    if (!wanted || flat->capacity == capacity) return RF_OK;
-    RF_TRY(rf_strategy_wait(u->strategy));
-    return rf_flat_grow(u->strategy, flat, capacity, flat->capacity);
-}
-
 rf_result rf_updater_ensure_arrays(rf_updater *u, bool transforms)
 {
-    RF_TRY(ensure_array(u, &u->totals, u->params.accumulation_steps > 1));
-    RF_TRY(ensure_array(u, &u->transformed, transforms));
-    return ensure_array(u, &u->directions, u->params.whole_matrix != NULL);
+    const uint64_t capacity = u->strategy->store.trainable.values.capacity;
+    if (u->params.accumulation_steps > 1) RF_TRY(rf_flat_fit(u->strategy, &u->totals, capacity));
+    if (transforms) RF_TRY(rf_flat_fit(u->strategy, &u->transformed, capacity));
+    return u->params.whole_matrix ? rf_flat_fit(u->strategy, &u->directions, capacity) : RF_OK;
 }
 
 /* ---- slots for checkpoints ---- */
