@@ -117,8 +117,9 @@ rf_result rf_trace_weigh_assigned(rf_trace *t);
 /* Assigned values, sums over replicas and gradients of a complete trace have one shape, whatever the batch. */
 rf_result rf_trace_check_shapes(const rf_signature *signature);
 
-/* Moves results out of their frames, before those go. */
+/* Moves results out of their frames, before those go; those of all runs, once nothing is in flight. */
 rf_result rf_per_replica_detach(rf_per_replica *value);
+rf_result rf_function_detach_results(rf_function *function);
 void rf_per_replica_free(rf_per_replica *value, uint32_t num_local);
 
 #endif

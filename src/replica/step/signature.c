@@ -189,9 +189,7 @@ static rf_result append_step(rf_function *f, rf_signature *sig)
 static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
 {
     rf_strategy *s = f->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
+    RF_TRY(rf_function_detach_results(f));
     drop_programs(sig, s->members.num_local);
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->members.num_local);
     if (!sig->programs) return RF_ERROR_OUT_OF_HOST_MEMORY;

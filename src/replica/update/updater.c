@@ -188,24 +188,6 @@ static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gp
     return RF_OK;
 }
 
-/* Copies the slots of every variable from the old owners to the new. */
-static rf_result move_slots(const rf_updater *u, const rf_segment_list *plan, rf_gpu_buffer **slots[RF_MAX_SLOTS])
-{
-    for (uint32_t i = 0; u->plan.count > 0 && i < u->variables.count; i++) {
-        const rf_range range = rf_variable_span(u->variables.items[i]);
-        float *values = RF_NEW_ARRAY(float, range.end - range.begin);
-        if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_result r = RF_OK;
-        for (uint32_t k = 0; r >= 0 && k < u->params.num_slots; k++) {
-            r = move_range(u->strategy, &u->plan, u->slots[k], range, values, false);
-            if (r >= 0) r = move_range(u->strategy, plan, slots[k], range, values, true);
-        }
-        rf_free(values);
-        RF_TRY(r);
-    }
-    return RF_OK;
-}
-
 static bool updates_variable(const rf_updater *u, const rf_variable *variable)
 {
     for (uint32_t i = 0; i < u->variables.count; i++)
@@ -213,19 +195,31 @@ static bool updates_variable(const rf_updater *u, const rf_variable *variable)
     return false;
 }
 
-/* The slot that begins as the variable does, of those that are new. Every worker has all of a variable. */
-static rf_result copy_weights(const rf_updater *u, rf_variable *const *all, uint32_t count, const rf_segment_list *plan,
-                              rf_gpu_buffer **slots[RF_MAX_SLOTS])
+/* To the owners of the new plan: slots from the old owners, or, of a variable that is new, the slot that begins as the
+ * variable does. Every worker has all of a variable. */
+static rf_result move_variable(const rf_updater *u, const rf_variable *v, const rf_segment_list *plan,
+                               rf_gpu_buffer **slots[RF_MAX_SLOTS], float *values)
 {
+    const rf_range span = rf_variable_span(v), own = { v->offset, v->offset + v->count };
     const uint32_t slot = u->params.weights_slot;
-    for (uint32_t i = 0; slot > 0 && i < count; i++) {
-        const rf_variable *v = all[i];
-        if (updates_variable(u, v)) continue;
-        float *values = RF_NEW_ARRAY(float, v->count);
+    const bool known = updates_variable(u, v);
+    for (uint32_t k = 0; known && k < u->params.num_slots; k++) {
+        RF_TRY(move_range(u->strategy, &u->plan, u->slots[k], span, values, false));
+        RF_TRY(move_range(u->strategy, plan, slots[k], span, values, true));
+    }
+    if (known || slot == 0) return RF_OK;
+    RF_TRY(rf_variable_read_range(v, (rf_range){ 0, v->count }, values));
+    return move_range(u->strategy, plan, slots[slot - 1], own, values, true);
+}
+
+static rf_result move_state(const rf_updater *u, rf_variable *const *all, uint32_t count, const rf_segment_list *plan,
+                            rf_gpu_buffer **slots[RF_MAX_SLOTS])
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const rf_range span = rf_variable_span(all[i]);
+        float *values = RF_NEW_ARRAY(float, span.end - span.begin);
         if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        const rf_range range = { v->offset, v->offset + v->count };
-        rf_result r = rf_variable_read_range(v, (rf_range){ 0, v->count }, values);
-        if (r >= 0) r = move_range(u->strategy, plan, slots[slot - 1], range, values, true);
+        const rf_result r = move_variable(u, all[i], plan, slots, values);
         rf_free(values);
         RF_TRY(r);
     }
@@ -267,8 +261,7 @@ static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count
     rf_result r = slot_counts ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = make_plan(u, all, count, &plan, slot_counts);
     if (r >= 0) r = create_slots(u, slot_counts, slots);
-    if (r >= 0) r = move_slots(u, &plan, slots);
-    if (r >= 0) r = copy_weights(u, all, count, &plan, slots);
+    if (r >= 0) r = move_state(u, all, count, &plan, slots);
     if (u->plan.count > 0) r = rf_strategy_fail_in_job(s, r); /* state moves between workers */
     rf_free(slot_counts);
     if (r < 0) {
