@@ -18,7 +18,7 @@
  * Elsewhere everything is one bucket, and the step, which was submitted as a whole, its one part: the same turns, one
  * after the other. Between reduction and update come the decision whether there is an update at all (loss_scale.c),
  * what the step computes from gradients, norms of them (norms.c), what an optimizer makes of whole matrices
- * (whole_matrix_update.c), and what it computes before it takes norms of its own (norm_ratio_update.c).
+ * (whole_matrix_update.c), and what it computes before it takes norms of its own (norms.c, too).
  */
 #include "replica/update/update.h"
 
