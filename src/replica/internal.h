@@ -107,6 +107,8 @@ struct rf_strategy {
     bool warned_of_shares;
 };
 
+/* One that has no replicas yet. */
+rf_strategy *rf_strategy_allocate(void);
 rf_strategy *rf_strategy_retain(rf_strategy *strategy);
 void rf_strategy_release(rf_strategy *strategy);
 /* Waits for everything submitted, and for a copy of the state that is being made: afterwards the host may change any

@@ -112,7 +112,7 @@ static rf_result create_exchange(rf_strategy *s)
     return rf_exchange_init(&s->members.world, s->members.num_local, s->exchange.compression, &s->exchange.between);
 }
 
-static rf_strategy *strategy_allocate(void)
+rf_strategy *rf_strategy_allocate(void)
 {
     rf_strategy *s = RF_NEW(rf_strategy);
     if (!s) return NULL;
@@ -209,7 +209,7 @@ RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, do
 static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression, rf_comm *comm,
                                  rf_strategy **out)
 {
-    rf_strategy *s = *out = strategy_allocate();
+    rf_strategy *s = *out = rf_strategy_allocate();
     if (!s) {
         rf_comm_destroy(&comm);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -277,7 +277,7 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
 static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
 {
     uint32_t index;
-    rf_strategy *s = *out = strategy_allocate();
+    rf_strategy *s = *out = rf_strategy_allocate();
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(rf_world_create(NULL, &s->members.world));
     RF_TRY(create_gpu(s, &p->options));

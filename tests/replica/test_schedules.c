@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of steps of all optimizers and strategies, and what their runs submit to each device, as text:
+/* The stages of steps of all optimizers and strategies, which are planned without a device, and what their runs submit
+ * to each device, as text:
  * `replica_tests schedules FILE` and `replica_tests submissions FILE` compare them with FILE; with `renew` behind it
  * they write it. */
 #include <stdio.h>
@@ -10,7 +11,9 @@
 #include "linear.h"
 
 #include "../support/noise.h"
+#include "exec/internal.h"
 #include "replica/step/function.h"
+#include "replica/update/updater.h"
 #include "tests/room.h"
 
 enum { SIDE = 32, CLASSES = 10, BATCH = 8, WEIGHTS = 4, RUNS = 12 };
@@ -148,26 +151,71 @@ static void close_net(net *n)
 
 /* ---- the text ---- */
 
-static void run_net(rf_strategy *s, const net *n)
+static const rf_element *make_batch(void)
 {
-    float x[BATCH * SIDE];
-    int32_t labels[BATCH];
+    static float x[BATCH * SIDE];
+    static int32_t labels[BATCH];
+    static const rf_element batch = { .num_components = 2,
+                                      .component = { { RF_F32, { 2, { BATCH, SIDE } }, x },
+                                                     { RF_I32, { 1, { BATCH } }, labels } } };
     noise_batch(1, BATCH, SIDE, CLASSES, x, labels);
-    const rf_element batch = {
-        .num_components = 2, .component = { { RF_F32, RF_SHAPE(BATCH, SIDE), x }, { RF_I32, RF_SHAPE(BATCH), labels } }
-    };
-    CHECK(rf_strategy_run(s, n->step, &batch, NULL));
+    return &batch;
+}
+
+/* A strategy without devices, for plans. */
+static rf_strategy *open_plan(const place *p)
+{
+    rf_strategy *s = rf_strategy_allocate();
+    assert_non_null(s);
+    CHECK(rf_world_create(NULL, &s->members.world));
+    s->members.num_replicas = s->members.world.first[1] = p->devices ? 2 : 1;
+    CHECK(rf_exchange_init(&s->members.world, 0, (rf_exchange_compression){ RF_COMPRESSION_NONE, 0 },
+                           &s->exchange.between));
+    s->store.alignment = 64;
+    s->store.max_segment = 1 << 25;
+    s->update_mode = p->params.update_mode;
+    s->central = p->central;
+    s->exchange.overlap = !p->params.no_overlap;
+    s->exchange.bucket_elements = p->params.bucket_bytes / sizeof(float);
+    return s;
+}
+
+static rf_result plan_stages(rf_function *f, rf_signature *sig)
+{
+    rf_program_sum sums[4];
+    uint32_t num_sums;
+    bool *runs = RF_NEW_ARRAY(bool, sig->graph->nodes.count);
+    if (!runs) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (rf_node n = 0; n < sig->graph->nodes.count; n++) runs[n] = true;
+    (void)rf_list_sums(sig->graph, runs, f->strategy->store.alignment, sums, &num_sums);
+    rf_free(runs);
+    RF_TRY(rf_signature_prepare_updates(f, sig));
+    return rf_signature_append_stages(sig, sums, num_sums);
 }
 
 static void write_schedule(rf_strategy *s, const place *p, const work *w)
 {
     net n;
+    rf_signature *sig;
+    rf_replica replicas[2] = { { .staged = p->staged }, { .staged = p->staged } };
+    const bool imports = p->staged && !p->refuses;
     open_net(s, w, 1, &n);
-    run_net(s, &n);
-    char *text = rf_function_schedule_text(n.step);
+    CHECK(rf_signature_find(n.step, make_batch(), BATCH / s->members.num_replicas, &sig));
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        CHECK(rf_updater_learn(sig->updates.items[u].updater, sig->updates.items[u].variables,
+                               sig->updates.items[u].count));
+    /* What is planned depends on what replicas are, but all that was made for them before needs no device. */
+    s->members.replicas = replicas;
+    s->members.num_local = s->members.num_replicas;
+    s->exchange.imported.memory = imports ? replicas : NULL;
+    CHECK(plan_stages(n.step, sig));
+    char *text = rf_step_schedule_text(&sig->schedule);
     assert_non_null(text);
     fprintf(found, "%s: %s\n%s\n", p->name, w->name, text);
     rf_free(text);
+    s->members.replicas = NULL;
+    s->members.num_local = 0;
+    s->exchange.imported.memory = NULL;
     close_net(&n);
 }
 
@@ -179,11 +227,11 @@ static void write_submissions(rf_strategy *s, const place *p, const work *w, uin
     open_net(s, w, steps_per_execution, &n);
     n.step->group.longest = 1e9; /* how many runs go together is then a matter of their number alone */
     fprintf(found, "%s: %s, %u steps in an execution:", p->name, w->name, steps_per_execution);
-    run_net(s, &n); /* the first may also submit what drivers compile ahead */
+    CHECK(rf_strategy_run(s, n.step, make_batch(), NULL)); /* the first may also submit what drivers compile ahead */
     for (uint32_t run = 0; run < RUNS; run++) {
         for (uint32_t r = 0; r < s->members.num_local; r++)
             before[r] = rf_gpu_num_submissions(s->members.replicas[r].device);
-        run_net(s, &n);
+        CHECK(rf_strategy_run(s, n.step, make_batch(), NULL));
         for (uint32_t r = 0; r < s->members.num_local; r++) {
             const uint64_t now = rf_gpu_num_submissions(s->members.replicas[r].device);
             fprintf(found, "%s%u", r ? "," : " ", (uint32_t)(now - before[r]));
@@ -211,7 +259,7 @@ static void all_schedules(void **state)
 {
     (void)state;
     for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
-        rf_strategy *s = open_place(&places[p]);
+        rf_strategy *s = open_plan(&places[p]);
         for (size_t w = 0; w < sizeof(works) / sizeof(works[0]); w++) write_schedule(s, &places[p], &works[w]);
         rf_strategy_destroy(&s);
     }

@@ -113,15 +113,14 @@ static rf_result submit_step(rf_step_schedule *s, const rf_step_schedule_run *ru
 static rf_result submit_program(rf_step_schedule *s, const rf_step_stage *stage, uint32_t index, submission *at)
 {
     rf_stage_work *work = &stage->works[index];
-    rf_program *program;
-    RF_TRY(rf_step_schedule_program(s, stage, index, &program));
-    if (!program) return RF_OK;
+    RF_TRY(rf_step_schedule_make_program(s, stage, index));
+    if (!work->program) return RF_OK;
     if (stage->changes && rf_strategy_is_copied(s->strategy)) {
         /* The device computes meanwhile: only what changes has to wait for the copy. */
         RF_TRY(flush_frames(s, index, at));
         RF_TRY(rf_strategy_await_copy(s->strategy));
     }
-    if (!work->frame) RF_TRY(rf_program_acquire(program, 0, &work->frame));
+    if (!work->frame) RF_TRY(rf_program_acquire(work->program, 0, &work->frame));
     if (stage->action->fill) RF_TRY(stage->action->fill(stage, index, work->frame));
     s->frames[at->count++] = work->frame;
     return RF_OK;

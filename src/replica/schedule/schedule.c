@@ -59,25 +59,20 @@ static rf_result emit_program(const rf_strategy *s, const rf_step_stage *stage, 
     return r;
 }
 
-rf_result rf_step_schedule_program(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index,
-                                   rf_program **out)
+rf_result rf_step_schedule_make_program(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index)
 {
     rf_program **program = &stage->works[index].program;
-    rf_result r = RF_OK;
-    if (!*program)
-        r = stage->action->make ? stage->action->make(stage, index, program)
-                                : emit_program(s->strategy, stage, index, program);
-    *out = *program;
-    return r;
+    if (*program) return RF_OK;
+    return stage->action->make ? stage->action->make(stage, index, program)
+                               : emit_program(s->strategy, stage, index, program);
 }
 
 /* ---- building ---- */
 
 static rf_result build_work(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index)
 {
-    rf_program *program;
     if (stage->op == RF_STAGE_COPY) return rf_stage_record(s->strategy, stage, index, &stage->works[index].copy);
-    return stage->op == RF_STAGE_PROGRAM && !stage->late ? rf_step_schedule_program(s, stage, index, &program) : RF_OK;
+    return stage->op == RF_STAGE_PROGRAM && !stage->late ? rf_step_schedule_make_program(s, stage, index) : RF_OK;
 }
 
 static rf_result build_stage(rf_step_schedule *s, rf_step_stage *stage)

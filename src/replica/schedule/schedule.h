@@ -174,7 +174,7 @@ typedef struct rf_stage_exchange {
     uint32_t num_segments;
     rf_stage_array from, to;
     rf_stage_replicas on;       /* who gives to a sum */
-    bool gradients, background; /* as in rf_exchange_fns::open() */
+    bool gradients, background; /* as in rf_bucket_exchange_open() */
     bool imported;
     uint32_t number, shares; /* its own; 1 + that of an exchange of the same segments, at another time; 0: none */
     /* made when the schedule is built: */
@@ -238,9 +238,8 @@ rf_result rf_step_schedule_build(rf_step_schedule *schedule);
 void rf_step_schedule_free(rf_step_schedule *schedule);
 /* Makes what the programs need: a lack of memory shows before a step has changed anything. */
 rf_result rf_step_schedule_ready(const rf_step_schedule *schedule);
-/* The program of a stage, made where it has not been; NULL: there is nothing to compute. */
-rf_result rf_step_schedule_program(const rf_step_schedule *schedule, const rf_step_stage *stage, uint32_t index,
-                                   rf_program **out);
+/* The program of a stage, where it has not been made; it stays NULL where there is nothing to compute. */
+rf_result rf_step_schedule_make_program(const rf_step_schedule *schedule, const rf_step_stage *stage, uint32_t index);
 /* The first stage with this action, for this user and bucket; NULL: there is none. */
 rf_step_stage *rf_step_schedule_find(const rf_step_schedule *schedule, const rf_stage_action *action, const void *user,
                                      uint32_t bucket);

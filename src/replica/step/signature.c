@@ -159,14 +159,7 @@ static rf_result hand_out(const rf_step_stage *stage, const rf_step_schedule_run
     return RF_OK;
 }
 
-static rf_result append_sums(rf_function *f, rf_signature *sig)
-{
-    rf_program *program;
-    RF_TRY(rf_replica_context(f->strategy, 0, rf_signature_program(f, sig, 0, &program)));
-    return rf_step_sums_append(&sig->schedule, &sig->sums, program);
-}
-
-static rf_result append_step(rf_function *f, rf_signature *sig)
+rf_result rf_signature_append_stages(rf_signature *sig, const rf_program_sum *sums, uint32_t num_sums)
 {
     static const rf_stage_action results = { .name = "results", .host = hand_out };
     rf_step_schedule *schedule = &sig->schedule;
@@ -177,13 +170,28 @@ static rf_result append_step(rf_function *f, rf_signature *sig)
                                  .after = RF_AFTER_NOTHING };
     const rf_step_stage out = { .op = RF_STAGE_HOST, .action = &results };
     RF_TRY(rf_signature_append_refresh(sig));
-    if (sig->sums.elements > 0) RF_TRY(append_sums(f, sig));
+    if (sig->sums.elements > 0) RF_TRY(rf_step_sums_append(schedule, &sig->sums, sums, num_sums));
     if (!sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &step, NULL));
     for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_append_joined(schedule, &sig->updates.items[u]));
     if (!sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &out, NULL));
     for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_append(schedule, &sig->updates.items[u]));
     if (sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &out, NULL));
     return rf_assignments_append(schedule, &sig->assignments);
+}
+
+rf_result rf_signature_prepare_updates(rf_function *f, rf_signature *sig)
+{
+    const bool by_bucket =
+        sig->updates.count == 1 && sig->sums.elements == 0 && rf_update_can_overlap(&sig->updates.items[0]);
+    const rf_traced_states traced = { sig->graph, sig->states.items, sig->states.count };
+    sig->overlaps = false;
+    sig->schedule.strategy = f->strategy;
+    for (uint32_t u = 0; u < sig->updates.count; u++) {
+        rf_update *update = &sig->updates.items[u];
+        RF_TRY(rf_update_prepare(update, &traced, by_bucket, rf_submission_batch_most(&f->group)));
+        sig->overlaps = update->overlap.overlaps; /* only one that is alone does */
+    }
+    return RF_OK;
 }
 
 static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
@@ -193,17 +201,15 @@ static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
     drop_programs(sig, s->members.num_local);
     if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->members.num_local);
     if (!sig->programs) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const bool by_bucket =
-        sig->updates.count == 1 && sig->sums.elements == 0 && rf_update_can_overlap(&sig->updates.items[0]);
-    const rf_traced_states traced = { sig->graph, sig->states.items, sig->states.count };
-    sig->overlaps = false;
-    sig->schedule.strategy = s;
-    for (uint32_t u = 0; u < sig->updates.count; u++) {
-        rf_update *update = &sig->updates.items[u];
-        RF_TRY(rf_update_prepare(update, &traced, by_bucket, rf_submission_batch_most(&f->group)));
-        sig->overlaps = update->overlap.overlaps; /* only one that is alone does */
+    RF_TRY(rf_signature_prepare_updates(f, sig));
+    rf_program *program;
+    const rf_program_sum *sums = NULL;
+    uint32_t num_sums = 0;
+    if (sig->sums.elements > 0) {
+        RF_TRY(rf_replica_context(s, 0, rf_signature_program(f, sig, 0, &program)));
+        sums = rf_program_sums(program, &num_sums);
     }
-    RF_TRY(append_step(f, sig));
+    RF_TRY(rf_signature_append_stages(sig, sums, num_sums));
     return rf_step_schedule_build(&sig->schedule);
 }
 

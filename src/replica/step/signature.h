@@ -47,7 +47,11 @@ rf_result rf_signature_find(rf_function *function, const rf_element *batch, uint
  * step is traced with it once more. Where that is no mistake the message says what its shapes are. */
 rf_result rf_signature_explain(rf_function *function, const rf_element *batch, uint32_t traced_batch,
                                uint32_t whole_batch, rf_result failure);
-/* Brings the signature up to date with arrays that have moved. */
+/* How a run is planned, once the updaters know their variables: what updates are made of, then the stages of all.
+ * `sums`: those of the program of a replica, all of which have the same. Neither touches a device. */
+rf_result rf_signature_prepare_updates(rf_function *function, rf_signature *signature);
+rf_result rf_signature_append_stages(rf_signature *signature, const rf_program_sum *sums, uint32_t num_sums);
+/* Brings the signature up to date with arrays that have moved: plans it anew, and builds what the plan needs. */
 rf_result rf_signature_prepare(rf_function *function, rf_signature *signature);
 /* The replica's program, made at first use. */
 rf_result rf_signature_program(rf_function *function, rf_signature *signature, uint32_t index, rf_program **out);

@@ -81,10 +81,10 @@ static rf_result append_part(rf_step_schedule *schedule, uint32_t part, const rf
     return rf_step_schedule_append_exchange(schedule, &sum, &step);
 }
 
-rf_result rf_step_sums_append(rf_step_schedule *schedule, rf_step_sums *sums, const rf_program *program)
+rf_result rf_step_sums_append(rf_step_schedule *schedule, rf_step_sums *sums, const rf_program_sum *list,
+                              uint32_t count)
 {
-    uint32_t count, first = 0;
-    const rf_program_sum *list = rf_program_sums(program, &count);
+    uint32_t first = 0;
     sums->segments = RF_NEW_ARRAY(rf_segment, count);
     if (!sums->segments) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < count; i++)

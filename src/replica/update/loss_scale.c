@@ -64,34 +64,24 @@ static void learn_skipped(rf_updater *u, float skipped)
     u->scaling.skipped = skipped;
 }
 
-static void forget_oldest(rf_updater *u)
-{
-    u->scaling.pending--;
-    for (uint32_t i = 0; i < u->scaling.pending; i++) {
-        u->scaling.frames[i] = u->scaling.frames[i + 1];
-        u->scaling.tickets[i] = u->scaling.tickets[i + 1];
-    }
-}
-
 rf_result rf_updater_learn_pending(rf_updater *u, uint32_t most)
 {
     rf_gpu_device *device = u->strategy->members.replicas[0].device;
-    while (u->scaling.pending > 0) {
-        const uint64_t ticket = u->scaling.tickets[0];
-        if (!rf_gpu_is_done(device, ticket)) {
+    for (; u->scaling.pending > 0; u->scaling.pending--) {
+        const rf_pending_update oldest = u->scaling.updates[0];
+        if (!rf_gpu_is_done(device, oldest.ticket)) {
             if (u->scaling.pending < most) return RF_OK;
-            RF_TRY(rf_replica_context(u->strategy, 0, rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS)));
+            RF_TRY(rf_replica_context(u->strategy, 0, rf_gpu_wait(device, oldest.ticket, RF_GPU_TIMEOUT_NS)));
         }
-        learn_skipped(u, ((const float *)rf_frame_result(u->scaling.frames[0], 0))[1]);
-        forget_oldest(u);
+        learn_skipped(u, ((const float *)rf_frame_result(oldest.frame, 0))[1]);
+        memmove(u->scaling.updates, u->scaling.updates + 1, (u->scaling.pending - 1) * sizeof(oldest));
     }
     return RF_OK;
 }
 
 void rf_updater_add_pending(rf_updater *u, rf_frame *frame, uint64_t ticket)
 {
-    u->scaling.frames[u->scaling.pending] = frame;
-    u->scaling.tickets[u->scaling.pending++] = ticket;
+    u->scaling.updates[u->scaling.pending++] = (rf_pending_update){ frame, ticket };
 }
 
 rf_result rf_updater_settle(rf_updater *u)

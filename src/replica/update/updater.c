@@ -230,6 +230,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
                            uint64_t *slot_counts)
 {
     const rf_strategy *s = u->strategy;
+    const uint64_t block = rf_updater_block(u), alignment = s->store.alignment;
     rf_range *spans = RF_NEW_ARRAY(rf_range, count);
     if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
     uint64_t total = 0;
@@ -243,8 +244,9 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
                                            .sharded = s->update_mode == RF_UPDATE_SHARDED,
                                            .central = s->central,
                                            .bucket_elements = rf_bucket_size(s->exchange.bucket_elements, total),
-                                           .granularity = s->store.alignment,
-                                           .block = rf_updater_norm_block(u),
+                                           .granularity = alignment,
+                                           /* Segments begin at whole blocks, and where descriptors do. */
+                                           .block = block > 0 && block < alignment ? alignment : block,
                                            .max_segment = s->store.max_segment };
     const rf_result r = rf_update_plan_make(&params, plan, slot_counts);
     rf_free(spans);

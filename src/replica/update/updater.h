@@ -6,6 +6,11 @@
 #include "replica/exchange/segments.h"
 #include "replica/internal.h"
 
+typedef struct rf_pending_update {
+    rf_frame *frame;
+    uint64_t ticket;
+} rf_pending_update;
+
 struct rf_updater {
     uint32_t references;
     rf_strategy *strategy;
@@ -36,8 +41,7 @@ struct rf_updater {
         float skipped;                 /* steps, as far as the host knows */
         /* Updates under way that may turn out to be skipped, the oldest first; they count as made until then. Their
          * frames tell how many are skipped by then. */
-        rf_frame *frames[RF_MAX_FRAMES];
-        uint64_t tickets[RF_MAX_FRAMES];
+        rf_pending_update updates[RF_MAX_FRAMES];
         uint32_t pending;
     } scaling;
 };
@@ -64,12 +68,6 @@ static inline uint32_t rf_updater_num_numbers(const rf_updater *u)
 static inline uint64_t rf_updater_block(const rf_updater *u)
 {
     return u->params.norm_ratio ? u->params.norm_ratio->block : 0;
-}
-/* The same where segments may begin: at whole ones, and where descriptors do. */
-static inline uint64_t rf_updater_norm_block(const rf_updater *u)
-{
-    const uint64_t block = rf_updater_block(u);
-    return block > 0 && block < u->strategy->store.alignment ? u->strategy->store.alignment : block;
 }
 /* The array that gradients are summed in and read from. */
 static inline rf_flat *rf_updater_gradients(rf_updater *u)
