@@ -25,7 +25,8 @@ class Replicas(unittest.TestCase):
 
     def test_facts(self):
         s = self.strategy
-        self.assertEqual((s.num_replicas_in_sync, s.rank, s.world_size, s.is_chief), (2, 0, 1, True))
+        self.assertEqual((s.num_replicas_in_sync, s.rank, s.world_size, s.is_chief),
+                         (2, 0, 1, True))
         self.assertEqual(list(s.device_names), [device().details["device_name"]] * 2)
         self.assertIn("MirroredStrategy on", repr(s))
 

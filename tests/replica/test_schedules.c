@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of steps of all optimizers and strategies, which are planned without a device, and what their runs submit
- * to each device, as text:
- * `replica_tests schedules FILE` and `replica_tests submissions FILE` compare them with FILE; with `renew` behind it
- * they write it. */
+ * to each device, as text: `replica_tests schedules FILE` and `replica_tests schedules submissions FILE` compare them
+ * with FILE; with `renew` behind it they write it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -255,20 +254,29 @@ static void compare_files(FILE *wanted)
     }
 }
 
-static void all_schedules(void **state)
+static void as_they_were(void)
 {
-    (void)state;
+    FILE *wanted = fopen(golden, "r");
+    if (!wanted) fail_msg("there is no file %s", golden);
+    fflush(found);
+    compare_files(wanted);
+    fclose(wanted);
+}
+
+static room_test *planned, *counted;
+
+TEST_OF(planned, all_schedules)
+{
     for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
         rf_strategy *s = open_plan(&places[p]);
         for (size_t w = 0; w < sizeof(works) / sizeof(works[0]); w++) write_schedule(s, &places[p], &works[w]);
         rf_strategy_destroy(&s);
     }
-    fflush(found);
+    as_they_were();
 }
 
-static void all_submissions(void **state)
+TEST_OF(counted, all_submissions)
 {
-    (void)state;
     for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
         rf_strategy *s = open_place(&places[p]);
         for (size_t w = 0; w < sizeof(works) / sizeof(works[0]); w++)
@@ -276,37 +284,17 @@ static void all_submissions(void **state)
                 write_submissions(s, &places[p], &works[w], steps);
         rf_strategy_destroy(&s);
     }
-    fflush(found);
-}
-
-static void as_they_were(void **state)
-{
-    (void)state;
-    FILE *wanted = fopen(golden, "r");
-    if (!wanted) fail_msg("there is no file %s", golden);
-    compare_files(wanted);
-    fclose(wanted);
-}
-
-static int compare(int argc, char **argv, const struct CMUnitTest find)
-{
-    const bool renews = argc > 2 && strcmp(argv[2], "renew") == 0;
-    const struct CMUnitTest tests[] = { find, cmocka_unit_test(as_they_were) };
-    if (argc < 2) return 2;
-    golden = argv[1];
-    found = renews ? fopen(golden, "w+") : tmpfile();
-    if (!found) return 2;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    fclose(found);
-    return failed;
+    as_they_were();
 }
 
 TEST_PROGRAM(schedules)
 {
-    return compare(argc, argv, (const struct CMUnitTest)cmocka_unit_test(all_schedules));
-}
-
-TEST_PROGRAM(submissions)
-{
-    return compare(argc, argv, (const struct CMUnitTest)cmocka_unit_test(all_submissions));
+    const int counts = argc > 1 && strcmp(argv[1], "submissions") == 0;
+    if (argc < 2 + counts) return 2;
+    golden = argv[1 + counts];
+    found = argc > 2 + counts && strcmp(argv[2 + counts], "renew") == 0 ? fopen(golden, "w+") : tmpfile();
+    if (!found) return 2;
+    const int failed = room_tests_run(counts ? counted : planned, NULL, NULL);
+    fclose(found);
+    return failed;
 }
