@@ -203,7 +203,7 @@ static void write_schedule(rf_strategy *s, const place *p, const work *w)
     for (uint32_t u = 0; u < sig->updates.count; u++)
         CHECK(rf_updater_learn(sig->updates.items[u].updater, sig->updates.items[u].variables,
                                sig->updates.items[u].count));
-    /* What is planned depends on what replicas are, but all that was made for them before needs no device. */
+    /* Plans depend on what replicas are, but all that was made for them before needs no device. */
     s->members.replicas = replicas;
     s->members.num_local = s->members.num_replicas;
     s->exchange.imported.memory = imports ? replicas : NULL;
@@ -218,7 +218,7 @@ static void write_schedule(rf_strategy *s, const place *p, const work *w)
     close_net(&n);
 }
 
-/* What each run submits to each device, as numbers of submissions: runs that go together have one at their end. */
+/* Numbers of submissions of each run to each device: runs that go together have one, with their last. */
 static void write_submissions(rf_strategy *s, const place *p, const work *w, uint32_t steps_per_execution)
 {
     net n;

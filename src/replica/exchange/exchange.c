@@ -223,7 +223,7 @@ rf_result rf_bucket_exchange_open(rf_exchange *x, const rf_segment *segments, ui
     return r;
 }
 
-/* Of this process' replicas. */
+/* `index` is that of a replica of this process. */
 static bool is_owner(const rf_exchange *x, const rf_segment *segment, uint32_t index)
 {
     return segment->owner == RF_OWNER_ALL || segment->owner == x->first + index;
@@ -272,7 +272,7 @@ static rf_result pack_sum(rf_bucket_exchange *b, const float *const *from)
 }
 
 /* From `packed` to where they are wanted: sums, beginning with this rank's shard, by owners; values by all others. */
-static void spread(rf_bucket_exchange *b, bool sums)
+static void spread_packed(rf_bucket_exchange *b, bool sums)
 {
     const rf_exchange *x = b->exchange;
     const uint64_t begin = rf_now_ns();
@@ -472,7 +472,7 @@ rf_result rf_bucket_exchange_finish(rf_bucket_exchange *b)
     b->reduces = b->gathers = false;
     if (b->request) RF_TRY(rf_comm_wait(&b->request));
     if (b->sparse.sums) sparse_sum(b);
-    if ((reduces || gathers) && !is_direct(b)) spread(b, reduces);
+    if ((reduces || gathers) && !is_direct(b)) spread_packed(b, reduces);
     return RF_OK;
 }
 

@@ -277,7 +277,7 @@ static rf_result await_stage(rf_step_schedule *s, const rf_step_schedule_run *ru
 
 /* ---- exchanges ---- */
 
-static float *reachable(const rf_step_schedule *s, uint32_t index, const rf_stage_array *array)
+static float *host_address(const rf_step_schedule *s, uint32_t index, const rf_stage_array *array)
 {
     return rf_flat_mapped(s->strategy->members.replicas[index].staged ? array->staging : array->flat, index);
 }
@@ -314,8 +314,8 @@ static rf_result start_exchange(rf_step_schedule *s, const rf_step_schedule_run 
     }
     for (uint32_t r = 0; r < strategy->members.num_local; r++) {
         const bool gives = gathers || takes_part(x->on, run, r);
-        s->from[r] = gives ? reachable(s, r, &x->from) : NULL;
-        s->to[r] = reachable(s, r, &x->to);
+        s->from[r] = gives ? host_address(s, r, &x->from) : NULL;
+        s->to[r] = host_address(s, r, &x->to);
     }
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
     RF_TRY((gathers ? rf_bucket_exchange_gather : rf_bucket_exchange_reduce)(handle_of(s, x), s->from, s->to));
@@ -330,7 +330,7 @@ static rf_result await_exchange(rf_step_schedule *s, const rf_stage_exchange *x)
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
     RF_TRY(rf_bucket_exchange_finish(handle_of(s, x)));
     if (x->verb == RF_EXCHANGE_SUM_TO_ALL) {
-        for (uint32_t r = 0; r < s->strategy->members.num_local; r++) s->to[r] = reachable(s, r, &x->to);
+        for (uint32_t r = 0; r < s->strategy->members.num_local; r++) s->to[r] = host_address(s, r, &x->to);
         RF_TRY(rf_bucket_exchange_gather(handle_of(s, x), (const float *const *)s->to, s->to));
         RF_TRY(rf_bucket_exchange_finish(handle_of(s, x)));
     }

@@ -133,7 +133,7 @@ void rf_step_schedule_free(rf_step_schedule *s)
     *s = (rf_step_schedule){ 0 };
 }
 
-static rf_result ready(const rf_strategy *s, uint32_t index, rf_program *program)
+static rf_result ready_program(const rf_strategy *s, uint32_t index, rf_program *program)
 {
     return program ? rf_replica_context(s, index, rf_program_ready(program, 0)) : RF_OK;
 }
@@ -142,9 +142,9 @@ rf_result rf_step_schedule_ready(const rf_step_schedule *s)
 {
     for (uint32_t r = 0; r < s->strategy->members.num_local; r++) {
         for (uint32_t i = 0; i < s->stages.count; i++)
-            RF_TRY(ready(s->strategy, r, s->stages.items[i].works[r].program));
+            RF_TRY(ready_program(s->strategy, r, s->stages.items[i].works[r].program));
         for (uint32_t i = 0; i < s->exchanges.count; i++)
-            RF_TRY(ready(s->strategy, r, s->exchanges.items[i].replicas[r].sum));
+            RF_TRY(ready_program(s->strategy, r, s->exchanges.items[i].replicas[r].sum));
     }
     return RF_OK;
 }

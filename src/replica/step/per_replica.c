@@ -13,7 +13,7 @@ static const void *value_bytes(const rf_replica_value *v, uint32_t output)
     return v->frame ? rf_frame_result(v->frame, output) : v->copy;
 }
 
-rf_result rf_per_replica_detach(rf_per_replica *value)
+static rf_result detach_value(rf_per_replica *value)
 {
     const rf_strategy *s = value->function->strategy;
     for (uint32_t r = 0; value->values && r < s->members.num_local; r++) {
@@ -25,6 +25,14 @@ rf_result rf_per_replica_detach(rf_per_replica *value)
         memcpy(v->copy, rf_frame_result(v->frame, value->output), size);
         v->frame = NULL;
     }
+    return RF_OK;
+}
+
+rf_result rf_function_detach_results(rf_function *f)
+{
+    RF_TRY(rf_strategy_wait(f->strategy));
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(detach_value(&f->results[half][i]));
     return RF_OK;
 }
 

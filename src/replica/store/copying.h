@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wait for a copy of the state that is being made (../update/state_copy.c). */
+/* The wait for a copy of the state that is being made (../strategy.c). */
 #ifndef RF_REPLICA_STORE_COPYING_H
 #define RF_REPLICA_STORE_COPYING_H
 

@@ -80,7 +80,7 @@ static rf_result copy_values(const rf_strategy *s, const rf_flat *from, const rf
     return r;
 }
 
-static rf_result replace(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint64_t capacity, uint64_t used)
+static rf_result replace_buffers(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, uint64_t capacity, uint64_t used)
 {
     rf_flat grown = { .name = flat->name,
                       .buffers = RF_NEW_ARRAY(rf_gpu_buffer *, s->members.num_local),
@@ -98,7 +98,7 @@ static rf_result replace(rf_strategy *s, rf_flat *flat, rf_gpu_memory memory, ui
 
 rf_result rf_flat_grow(rf_strategy *s, rf_flat *flat, uint64_t capacity, uint64_t used)
 {
-    return replace(s, flat, RF_GPU_MEMORY_DEVICE, capacity, used < flat->capacity ? used : flat->capacity);
+    return replace_buffers(s, flat, RF_GPU_MEMORY_DEVICE, capacity, used < flat->capacity ? used : flat->capacity);
 }
 
 rf_result rf_flat_fit(rf_strategy *s, rf_flat *flat, uint64_t capacity)
@@ -112,6 +112,6 @@ rf_result rf_staging_ensure(rf_strategy *s, rf_staging *staging, uint64_t capaci
 {
     if (s->members.num_replicas == 1) return RF_OK;
     if (staging->down.capacity == capacity && staging->up.capacity == capacity) return RF_OK;
-    RF_TRY(replace(s, &staging->down, RF_GPU_MEMORY_READBACK, capacity, 0));
-    return replace(s, &staging->up, RF_GPU_MEMORY_UPLOAD, capacity, 0);
+    RF_TRY(replace_buffers(s, &staging->down, RF_GPU_MEMORY_READBACK, capacity, 0));
+    return replace_buffers(s, &staging->up, RF_GPU_MEMORY_UPLOAD, capacity, 0);
 }

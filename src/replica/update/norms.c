@@ -54,8 +54,8 @@ static float pass_scale(uint32_t pass)
     return pass == 0 ? 1.0f : 0x1p-100f;
 }
 
-/* Of results for the segments that a replica has made some for, unless others' count. Each sum comes from one worker:
- * those of the others are zeros. */
+/* Takes results for the segments that a replica has made some for, unless others' count. Each sum comes from one
+ * worker: those of the others are zeros. */
 static rf_result collect_sums(const rf_step_stage *stage, const rf_step_schedule_run *run, uint32_t width,
                               sum_maker makes)
 {

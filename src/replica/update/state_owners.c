@@ -68,18 +68,6 @@ rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable 
     return RF_OK;
 }
 
-rf_result rf_segment_read(rf_strategy *s, const char *name, rf_gpu_buffer *const *buffers, const rf_segment *part,
-                          uint64_t at, float *values)
-{
-    const uint64_t size = (part->range.end - part->range.begin) * sizeof(float);
-    const uint32_t index = rf_segment_index(s, part);
-    rf_result r = RF_OK;
-    if (index != UINT32_MAX) r = rf_gpu_buffer_read(buffers[index], at * sizeof(float), values, size);
-    if (part->owner == RF_OWNER_ALL) return r;
-    RF_TRY(rf_strategy_fail_in_job(s, r));
-    return rf_world_broadcast(&s->members.world, name, values, (size_t)size, part->owner);
-}
-
 /* ---- sums of gradients ---- */
 
 static rf_result check_totals(const rf_updater *u, const rf_variable *v)

@@ -137,6 +137,18 @@ void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
 
 /* ---- plans and the move of state between owners ---- */
 
+rf_result rf_segment_read(rf_strategy *s, const char *name, rf_gpu_buffer *const *buffers, const rf_segment *part,
+                          uint64_t at, float *values)
+{
+    const uint64_t size = (part->range.end - part->range.begin) * sizeof(float);
+    const uint32_t index = rf_segment_index(s, part);
+    rf_result r = RF_OK;
+    if (index != UINT32_MAX) r = rf_gpu_buffer_read(buffers[index], at * sizeof(float), values, size);
+    if (part->owner == RF_OWNER_ALL) return r;
+    RF_TRY(rf_strategy_fail_in_job(s, r));
+    return rf_world_broadcast(&s->members.world, name, values, (size_t)size, part->owner);
+}
+
 /* Reads or writes a range of a slot, whose arrays are by owner. */
 static rf_result move_range(rf_strategy *s, const rf_segment_list *plan, rf_gpu_buffer *const *slot, rf_range range,
                             float *values, bool write)

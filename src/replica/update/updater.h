@@ -75,7 +75,6 @@ static inline rf_flat *rf_updater_gradients(rf_updater *u)
     return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->store.gradients;
 }
 
-/* ---- state_owners.c ---- */
 /* Where this worker has what a segment's owner has; UINT32_MAX: another worker has it. */
 static inline uint32_t rf_segment_index(const rf_strategy *s, const rf_segment *segment)
 {
