@@ -437,6 +437,12 @@ class Callbacks(Folder):
         with self.assertRaisesRegex(KeyError, "no rate"):
             classifier().fit(X, Y, callbacks=callbacks.LearningRateScheduler(wrong), verbose=0)
 
+    def test_throughput(self):
+        speeds = []
+        classifier().fit(X, Y, epochs=2, verbose=0, callbacks=callbacks.Throughput(
+            lambda epoch, rate: speeds.append((epoch, rate > 0))))
+        self.assertEqual(speeds, [(0, True), (1, True)])
+
     def test_early_stopping_and_files(self):
         model = classifier()
         listed = [callbacks.EarlyStopping("loss", min_delta=100, patience=2),
