@@ -177,6 +177,10 @@ class Functions(unittest.TestCase):
         self.assertEqual(numbers(kept), [0, 1, 2, 4, 5])
         self.assertEqual(kept.ignored_errors, 1)
 
+    def test_types_that_numpy_lacks(self):
+        with self.assertRaisesRegex(ValueError, "make no bfloat16"):
+            Dataset.range(2).map(lambda i: i, rf.TensorSpec((), rf.bfloat16))
+
     def test_what_changes_its_mind(self):
         with self.assertRaisesRegex(ValueError, r"gave an array \(3,\) where .* has \(2,\)"):
             list(Dataset.range(2).map(lambda i: np.zeros(int(i) + 2)))

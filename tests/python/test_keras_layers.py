@@ -139,11 +139,19 @@ class Arguments(unittest.TestCase):
         with self.assertRaises(TypeError):
             LSTM(3, stateful=True)
 
+    def test_wrong_types(self):
+        for make, message in ((lambda: Dense("3"), "Dense: units='3': an integer"),
+                              (lambda: Dense(2**40), "Dense: units=1099511627776: "),
+                              (lambda: Dropout("much"), "Dropout: rate='much': "),
+                              (lambda: Conv2D(2, 1.5), "float")):
+            with self.assertRaisesRegex((TypeError, OverflowError), message):
+                make()(np.ones((1, 4, 4, 4), np.float32))
+
     def test_wrong_values(self):
         for make, message in ((lambda: Dense(3, "rleu"), "activation='rleu' is none of"),
                               (lambda: Dense(3, kernel_initializer="he"), "is no initializer"),
                               (lambda: Conv2D(3, (1, 2, 3)), "kernel_size=.* has 3 numbers"),
-                              (lambda: BatchNormalization(momentum=0.0), "momentum=0 cannot"),
+                              (lambda: GroupNormalization(groups=0), "groups=0 cannot"),
                               (lambda: Dense(-1), "units"),
                               (lambda: Reshape((2,) * 7), "dimensions")):
             with self.assertRaisesRegex(ValueError, message):
@@ -249,6 +257,15 @@ class Own(unittest.TestCase):
                                  ["bias", "gain", "kernel"])
                 self.assertLess(model.fit(x, y, epochs=5, verbose=0).history["loss"][-1], first)
 
+    def test_names(self):
+        model = keras.Sequential([Scale(2), Scale(2), Lambda(lambda x: x)])
+        lines = []
+        model.predict(values(2, 4), verbose=0)
+        model.summary(lines.append)
+        self.assertEqual([x.name for x in model.layers], ["scale", "scale_1", "lambda"])
+        for name in ("scale (Scale)", "scale_1 (Scale)", "lambda (Lambda)"):
+            self.assertIn(name, lines[0])
+
     def test_training_reaches_call(self):
         layer = Scale(2)
 
@@ -289,6 +306,12 @@ class Plain(unittest.TestCase):
                     (x**2).mean(-1, keepdims=True) + 1e-5))):
             with self.subTest(type(layer).__name__):
                 self.check(layer, shape, expected)
+
+    def test_zero_is_a_number(self):
+        x, layer = values(6, *ROW), BatchNormalization(momentum=0.0)
+        rf.function(lambda a: layer(a, training=True))(x)
+        np.testing.assert_allclose(layer.non_trainable_variables[0].numpy(), x.mean(0), atol=1e-6)
+        self.assertEqual(LeakyReLU(0.0)(-x**2).numpy().min(), 0)
 
     def test_batch_normalization(self):
         x, layer = values(6, *ROW), BatchNormalization(momentum=0.5, epsilon=1e-4)

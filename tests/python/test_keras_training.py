@@ -74,7 +74,6 @@ class Arguments(unittest.TestCase):
         for make, kind, message in (
                 (lambda: optimizers.Adam(learnig_rate=1), TypeError, "learnig_rate"),
                 (lambda: optimizers.SGD(clipnorm=1.0, clipvalue=1.0), ValueError, "clip"),
-                (lambda: optimizers.AdamW(weight_decay=0.0), ValueError, "weight_decay=0 cannot"),
                 (lambda: optimizers.get("adm"), ValueError, "is none of .*adam"),
                 (lambda: losses.Huber(reduction="mean"), ValueError, "reduction='mean'"),
                 (lambda: losses.get("mse2"), ValueError, "is none of .*mse"),
@@ -115,6 +114,16 @@ class Optimizers(unittest.TestCase):
         decayed = optimizers.SGD(schedules.PiecewiseConstantDecay([0], [1.0, 0.5]))
         np.testing.assert_allclose(self.update(decayed, 2), [-0.5, -3.5], rtol=1e-6)
         self.assertEqual(int(decayed.iterations), 2)
+
+    def test_zero_is_a_number(self):
+        np.testing.assert_array_equal(self.update(optimizers.AdamW(weight_decay=0.0)),
+                                      self.update(optimizers.Adam()))
+        self.assertFalse((self.update(optimizers.AdamW())
+                          == self.update(optimizers.Adam())).all())
+        np.testing.assert_array_equal(self.update(optimizers.SGD(0.0)), [1, -2])
+        optimizer = optimizers.SGD(0.5, use_ema=True, ema_momentum=0.0)
+        np.testing.assert_array_equal(self.update(optimizer), [0.5, -2.5])
+        optimizer.finalize_variable_values()
 
     def test_learning_rate(self):
         optimizer = optimizers.Adam(0.25)

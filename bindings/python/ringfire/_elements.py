@@ -43,7 +43,17 @@ def inside_function() -> bool:
 
 def components(element: Any) -> List[np.ndarray]:
     """The arrays of an ``rf_element *``, copied."""
-    return [array_view(element.component[i]).copy() for i in range(element.num_components)]
+    return [_copied(element.component[i]) for i in range(element.num_components)]
+
+
+def _copied(component: Any) -> np.ndarray:
+    kind = element_type(component.dtype).numpy
+    if kind is None:
+        return array_view(component).copy()
+    made = np.empty(shape_out(component.shape), kind)
+    if made.size:
+        ffi.memmove(made, component.data, made.nbytes)
+    return made
 
 
 def _write(out: Any, value: Any, name: str) -> None:
@@ -52,7 +62,8 @@ def _write(out: Any, value: Any, name: str) -> None:
         raise ValueError(f"{name} gave {len(leaves)} arrays, not {out.num_components}")
     for i, leaf in enumerate(leaves):
         component = out.component[i]
-        array = np.asarray(leaf)
+        array = np.ascontiguousarray(leaf, element_type(component.dtype).numpy)
+        array = array.reshape(np.shape(leaf))  # a scalar has become a row
         shape = shape_out(component.shape)
         if array.shape != shape:
             shorter = array.ndim == len(shape) and array.ndim > 0 and array.shape[0] < shape[0]
@@ -61,7 +72,7 @@ def _write(out: Any, value: Any, name: str) -> None:
                                  f"output_signature, has {shape}")
             component.shape.dim[0] = array.shape[0]
         if array.size:
-            array_view(component)[...] = array
+            ffi.memmove(component.data, array, array.nbytes)
 
 
 class Caller:
@@ -204,6 +215,8 @@ def c_spec(signature: Any) -> Any:
     spec = ffi.new("rf_element_spec *")
     spec.num_components = len(leaves)
     for i, leaf in enumerate(leaves):
+        if element_type(leaf.dtype).numpy is None:
+            raise ValueError(f"functions of Python make no {leaf.dtype.name}: NumPy lacks it")
         spec.dtype[i] = element_type(leaf.dtype).code
         spec.shape[i] = shape_in([int(n) for n in leaf.shape])
     return spec

@@ -231,7 +231,7 @@ class Dataset(Handle):
         ``step`` is how far a window begins after the one before; 0: ``length``.
         """
         item, _ = array_in(tokens, element_type("int32"))
-        return _source(lib.rf_dataset_windows, item, length, step, template=PAIR)
+        return _source(lib.rf_dataset_from_tokens, item, length, step, template=PAIR)
 
     @staticmethod
     def zip(*datasets: Any) -> Dataset:

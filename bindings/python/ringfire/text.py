@@ -116,7 +116,7 @@ class Tokenizer(Handle):
         try:
             return bytes(ffi.buffer(out[0], size[0])).decode("utf-8", "replace")
         finally:
-            lib.rf_text_free(out[0])
+            lib.rf_string_free(out[0])
 
 
 def _bytes(text: Text) -> bytes:
@@ -131,7 +131,7 @@ def _params(kind: str, special_tokens: Sequence[Text], **fields: Any) -> Any:
 
 
 def _padding(length: int, value: int, padding: str, truncating: str) -> Any:
-    return ffi.new("rf_pad_params *", {
+    return ffi.new("rf_sequence_pad_params *", {
         "length": length, "value": value, "padding": enum("rf_sequence_end", padding),
         "truncating": enum("rf_sequence_end", truncating)})
 

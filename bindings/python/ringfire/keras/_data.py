@@ -13,8 +13,12 @@ from ._layer import as_list
 
 
 def arrays_of(value: Any) -> List[np.ndarray]:
-    """The arrays of inputs or labels: one, or a list, tuple or dict of them."""
-    return [as_dense(part) for part in as_list(value)]
+    """The arrays of inputs or labels: one, or a list, tuple or dict of them; numbers in lists are
+    one array."""
+    parts = as_list(value)
+    if isinstance(value, list) and not any(hasattr(part, "shape") for part in parts):
+        parts = [value]
+    return [as_dense(part) for part in parts]
 
 
 def class_weights(y: np.ndarray, weights: Mapping[int, float]) -> np.ndarray:

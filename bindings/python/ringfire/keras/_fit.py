@@ -145,13 +145,15 @@ class Trainer:
     name: str
     optimizer: Any
     stop_training: bool
+    _num_outputs: int
     history: Optional[History]
     _used_data: Tuple[Any, ...]
     _compiled: Optional[Compiled]
 
     def _begin_training(self) -> None:
-        self.__dict__.update(optimizer=None, stop_training=False, _compiled=None, _used_data=(),
-                             history=None)
+        self.optimizer, self._compiled, self.history = None, None, None
+        self.stop_training = False
+        self._used_data = ()
 
     def _compiled_in_file(self) -> None:
         pointer = lib.rf_model_optimizer(self.pointer)
@@ -173,15 +175,19 @@ class Trainer:
             raise ValueError("compile: loss is missing")
         several = isinstance(loss, (list, tuple, dict))
         core = getattr(self, "_core", None)
-        if core is None and several and "_num_outputs" in self.__dict__:
-            self.__dict__["_num_outputs"] = max(len(loss), self.__dict__["_num_outputs"])
+        if core is None and several:
+            self._num_outputs = max(len(loss), self._num_outputs)
         with self.strategy.scope():
-            self.__dict__["optimizer"] = optimizers.get(optimizer)
-        compiled = Compiled(self, self.optimizer, loss, loss_weights, metrics, weighted_metrics,
+            new_optimizer = optimizers.get(optimizer)
+        compiled = Compiled(self, new_optimizer, loss, loss_weights, metrics, weighted_metrics,
                             steps_per_execution)
         take_raised()
         check(lib.rf_model_compile(self.pointer, compiled.params))
-        self._compiled = compiled
+        self.optimizer, self._compiled = new_optimizer, compiled
+
+    def _want_compiled(self, who: str) -> None:
+        if self.optimizer is None:
+            raise ValueError(f"{who}: the model is not compiled; call compile() first")
 
     def _metric_names(self) -> List[str]:
         return self._compiled.names if self._compiled is not None else []
@@ -202,6 +208,7 @@ class Trainer:
         ``device_cache`` True or "auto": the data is kept in the memory of the devices. Ctrl-C
         stops before the next batch and raises KeyboardInterrupt; the model stays as it is then.
         """
+        self._want_compiled("fit")
         train, held_out = self._train_data(x, y, batch_size, validation_split, shuffle,
                                            class_weight, sample_weight)
         validation = held_out if validation_data is None else self._validation_data(
@@ -219,7 +226,7 @@ class Trainer:
             params.validation_data = validation.pointer
             used.append(validation)
         # The model may hold a place in the data until its next fit.
-        self.__dict__["_used_data"] = (used, self._used_data[:1])
+        self._used_data = (used, self._used_data[:1])
         return self._fit(params, used, callbacks, verbose, epochs,
                          steps_per_epoch or train.cardinality())
 
@@ -235,7 +242,7 @@ class Trainer:
                 raise TypeError(f"fit: {one!r} is no Callback")
             one.set_model(self)  # type: ignore[arg-type]
             one.set_params({"epochs": epochs, "steps": steps, "verbose": verbose})
-        self.__dict__["stop_training"] = False
+        self.stop_training = False
         from .callbacks import _Native
         made = [one._to_c() for one in listed]
         pointers = ffi.new("rf_callback *[]", [one.pointer for one in made])
@@ -244,7 +251,7 @@ class Trainer:
         try:
             raise_failure(lib.rf_model_fit(self.pointer, params, ffi.NULL), *used)
         finally:
-            self.__dict__["history"] = history
+            self.history = history
             for handle in made:
                 if not isinstance(handle, _Native):
                     handle.close()
@@ -282,6 +289,7 @@ class Trainer:
                  callbacks: Union[None, Callback, Sequence[Callback]] = None,
                  return_dict: bool = False) -> Any:
         """Loss and metrics over data: the loss alone, a list, or a dict. Collective."""
+        self._want_compiled("evaluate")
         if isinstance(x, Dataset):
             data = only_dataset(x, "evaluate", y=y, batch_size=batch_size,
                                 sample_weight=sample_weight)
@@ -347,6 +355,7 @@ class Trainer:
         if class_weight is not None:
             by_class = class_weights(np.asarray(arrays_of(y)[0]), class_weight)
             sample_weight = by_class if sample_weight is None else by_class * sample_weight
+        self._want_compiled("train_on_batch")
         parts = given(x, y, sample_weight, "train_on_batch")
         data = batched(parts, len(parts[0]), False)
         params = ffi.new("rf_fit_params *", {"data": data.pointer, "epochs": 1})

@@ -8,13 +8,13 @@ import inspect
 import itertools
 import re
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
 from typing import Union
 
 from .._arrays import dtype as element_type, shape_in
 from .._lib import callback, check, create, ffi, lib
 from .._trace import Trace, current, optional, tensors
-from ._params import Configured, convert, fill, find, nothing_for_zero
+from ._params import Configured, convert, fill, find, named, zero_or
 
 if TYPE_CHECKING:
     from .._variable import Variable
@@ -57,20 +57,29 @@ class KerasTensor:
         """The number of this output of its call."""
         return next(i for i, result in enumerate(self.results) if result is self)
 
-    def _merge(self, name: str, other: Any, reverse: bool = False) -> Any:
+    def _merge(self, name: str, other: Any, with_number: Callable[[Any], Any]) -> Any:
         from . import layers
-        if not isinstance(other, KerasTensor):
-            return NotImplemented
-        return getattr(layers, name)()([other, self] if reverse else [self, other])
+        if isinstance(other, KerasTensor):
+            return getattr(layers, name)()([self, other])
+        if isinstance(other, (int, float)):
+            return layers.Lambda(with_number)(self)
+        return NotImplemented
 
     def __add__(self, other: Any) -> Any:
-        return self._merge("Add", other)
+        return self._merge("Add", other, lambda x: x + other)
 
     def __sub__(self, other: Any) -> Any:
-        return self._merge("Subtract", other)
+        return self._merge("Subtract", other, lambda x: x - other)
 
     def __mul__(self, other: Any) -> Any:
-        return self._merge("Multiply", other)
+        return self._merge("Multiply", other, lambda x: x * other)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __array__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise TypeError("a tensor of Input() has no numbers, and takes layers only; put operations "
+                        "into layers.Lambda(function)")
 
     def __repr__(self) -> str:
         return f"<KerasTensor of {self.layer.name or type(self.layer).__name__}>"
@@ -238,7 +247,7 @@ class Layer(Configured):
         for argument, kind in zip(spec, ffi.typeof(function).args):
             name = argument.lstrip("!")
             value = self._given_name if name == "name" else self._fields.get(name)
-            nothing_for_zero(owner, name, value, self._defaults.get(name))
+            value = zero_or(kind, owner, name, value, self._defaults.get(name))
             if isinstance(value, Layer):
                 value = value._inner(self, name == getattr(self, "_shared", None))
             elif argument.startswith("!"):
@@ -246,7 +255,9 @@ class Layer(Configured):
             elif value is None:
                 value = ffi.NULL
             else:
-                value = convert(kind, value, name, keep)
+                with named(owner, name, value):
+                    value = convert(kind, value, name, keep)
+                    ffi.new(ffi.getctype(kind, "*"), value)  # which looks at type and range
             arguments.append(value)
         return create(function, "rf_layer", *arguments)
 
@@ -265,16 +276,17 @@ class Layer(Configured):
         params = ffi.new("rf_custom_layer_params *")
         kind = ffi.new("char[]", type(self).__name__.encode())
         params.type = kind
-        if self._given_name is not None:
-            name = ffi.new("char[]", self._given_name.encode())
+        if self.name is not None:
+            # The library puts the names of models above it itself.
+            name = ffi.new("char[]", self.name.rpartition("/")[2].encode())
             self._kept.append(name)
             params.name = name
         params.num_inputs = getattr(self, "_num_inputs", 1)
         params.num_outputs = self._num_outputs
         params.call = _on_custom_call
-        state = ffi.new_handle(self)
-        params.state = state
-        self._kept += [kind, state]
+        user = ffi.new_handle(self)
+        params.user = user
+        self._kept += [kind, user]
         return create(lib.rf_layer_custom, "rf_layer", params)
 
     def _take(self, owner: Model) -> Any:
@@ -466,8 +478,8 @@ def assign_all(variables: Sequence[Variable], values: Sequence[Any], owner: str)
 
 
 def _custom_call(pointer: Any, layer_pointer: Any, inputs: Any, outputs: Any, mode: int,
-                 state: Any) -> int:
-    layer: Layer = ffi.from_handle(state)
+                 user: Any) -> int:
+    layer: Layer = ffi.from_handle(user)
     from .models import strategy_here
     with tracing(pointer, strategy_here()) as trace:
         given = tensors(trace, inputs, getattr(layer, "_num_inputs", 1))

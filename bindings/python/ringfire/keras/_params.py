@@ -7,8 +7,9 @@ of the field. So a layer or an optimizer is its Python signature, and nothing is
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from .._arrays import shape_in
 from .._lib import ffi
@@ -126,13 +127,32 @@ def _get(struct: Any, value: Any, keep: List[Any]) -> Any:
     return module.get(value).to_c(keep)
 
 
-def nothing_for_zero(owner: str, argument: str, value: Any, default: Any) -> None:
-    """Refuses a zero where the library reads it as its default, and its default is another."""
-    number = (int, float)
-    if (isinstance(value, number) and not isinstance(value, bool) and value == 0
-            and isinstance(default, number) and not isinstance(default, bool) and default != 0):
-        raise ValueError(f"{owner}: {argument}=0 cannot be asked for: the library reads 0 as its "
-                         f"default, {default}")
+# The library's RF_ZERO: the number zero where 0 means a default.
+ZERO = 2.0**-126
+
+
+def a_number(value: Any) -> bool:
+    """Whether a value is a number, and no boolean."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def zero_or(kind: Any, owner: str, argument: str, value: Any, default: Any) -> Any:
+    """A value, and for a zero what the library reads as zero where its default is another."""
+    if not (a_number(value) and value == 0 and a_number(default) and default != 0):
+        return value
+    if kind.cname in ("float", "double"):
+        return ZERO
+    raise ValueError(f"{owner}: {argument}=0 cannot be asked for: the library reads 0 as its "
+                     f"default, {default}")
+
+
+@contextlib.contextmanager
+def named(owner: str, argument: str, value: Any) -> Iterator[None]:
+    """Says in errors of types and ranges which argument is meant."""
+    try:
+        yield
+    except (TypeError, OverflowError) as wrong:
+        raise type(wrong)(f"{owner}: {argument}={value!r}: {wrong}") from None
 
 
 def fill(struct_name: str, values: Mapping[str, Any], keep: List[Any], owner: str,
@@ -148,7 +168,7 @@ def fill(struct_name: str, values: Mapping[str, Any], keep: List[Any], owner: st
         if place is None:
             raise TypeError(f"{owner}: the library has no {argument}")
         path, kind, negated = place
-        nothing_for_zero(owner, argument, value, defaults.get(argument))
+        value = zero_or(kind, owner, argument, value, defaults.get(argument))
         target = out
         for step in path[:-1]:
             target = getattr(target, step)
@@ -158,7 +178,9 @@ def fill(struct_name: str, values: Mapping[str, Any], keep: List[Any], owner: st
             target.padding = enum_value(kind, "explicit", argument)
             target.explicit_padding = _numbers(flat, 4, argument)
             continue
-        setattr(target, path[-1], not value if negated else convert(kind, value, argument, keep))
+        with named(owner, argument, value):
+            setattr(target, path[-1],
+                    not value if negated else convert(kind, value, argument, keep))
     return out
 
 

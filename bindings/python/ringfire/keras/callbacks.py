@@ -161,7 +161,7 @@ class LearningRateScheduler(_Native):
                 print(f"\nEpoch {epoch + 1}: LearningRateScheduler setting learning rate to {new}.")
             return new
 
-        self._kept = callback("rf_epoch_rate_fn", rate, float("nan"))
+        self._kept = callback("rf_learning_rate_fn", rate, float("nan"))
         return create(lib.rf_callback_learning_rate_scheduler, "rf_callback", self._kept, ffi.NULL)
 
 

@@ -331,7 +331,7 @@ class LeakyReLU(Layer):
 class PReLU(Layer):
     """A leaky ReLU whose slopes are trained; they are the same along ``shared_axes``."""
 
-    _c = ("rf_layer_p_relu", "rf_p_relu_params")
+    _c = ("rf_layer_prelu", "rf_prelu_params")
 
     def __init__(self, alpha_initializer: InitializerLike = "zeros",
                  alpha_regularizer: RegularizerLike = None,
@@ -411,7 +411,7 @@ class ZeroPadding2D(Layer):
 class UpSampling2D(Layer):
     """Enlarges images by whole factors; ``interpolation`` is "nearest" or "bilinear"."""
 
-    _c = ("rf_layer_up_sampling2d", ("size", "interpolation"))
+    _c = ("rf_layer_upsample2d", ("size", "interpolation"))
 
     def __init__(self, size: Size2 = 2, interpolation: str = "nearest", **options: Any) -> None:
         super().__init__(**options)

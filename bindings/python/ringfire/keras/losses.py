@@ -61,7 +61,7 @@ class Loss(Configured):
                 factor = trace.made(lib.rf_expand_dims(trace.pointer, factor.handle, -1))
             weighted = trace.made(lib.rf_multiply(trace.pointer, losses.handle, factor.handle))
             return weighted if self.reduction == Reduction.NONE else trace.made(
-                lib.rf_reduce_sum(trace.pointer, weighted.handle, ffi.NULL, 0, False))
+                lib.rf_reduce_sum(trace.pointer, weighted.handle, ffi.NULL, 0, lib.RF_DROP_DIMS))
         if self.reduction == Reduction.MEAN_WITH_SAMPLE_WEIGHT and weight is not None:
             return trace.made(lib.rf_compute_weighted_loss(
                 trace.pointer, losses.handle, trace.take(weight, "sample_weight")))

@@ -44,7 +44,7 @@ class Metric(Configured, Handle):
         if self._core is None:
             keep: List[Any] = []
             params = self.to_c(keep)
-            self.adopt(create(lib.rf_metric_create_with, "rf_metric", self.strategy.pointer,
+            self.adopt(create(lib.rf_metric_create, "rf_metric", self.strategy.pointer,
                               params), lib.rf_metric_destroy, self.strategy)
         return super().core
 

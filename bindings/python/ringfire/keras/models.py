@@ -87,8 +87,8 @@ class Model(Trainer, Handle):
                 raise ValueError(f"model {self.name!r} has become a part of another one; use that")
             from .mixed_precision import apply_policy
             apply_policy(self.strategy)
-            self._create()
             self._name_layers()
+            self._create()
         return super().core
 
     @property
@@ -136,9 +136,12 @@ class Model(Trainer, Handle):
             layer.name = name
 
     def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
-        """The layers, with the names of the models that they were described in."""
-        for layer in self.layers:
-            if isinstance(layer, Layer):
+        """The layers that have names in this model, below those of models that they were
+        described in: attributes, and layers of the library inside of layers of one's own."""
+        seen: List[Layer] = []
+        for layer in [*parts_of(self, Layer), *self._own_layers()]:
+            if not any(layer is other for other in seen):
+                seen.append(layer)
                 yield (), layer
 
     def build(self, input_shape: Sequence[Optional[int]], dtype: Any = None) -> None:
@@ -158,7 +161,7 @@ class Model(Trainer, Handle):
         """
         if self._core is None:
             return False
-        if lib.rf_model_count_params(self.pointer) == 0 and self._seen and current() is None:
+        if lib.rf_model_num_params(self.pointer) == 0 and self._seen and current() is None:
             spec = ffi.new("rf_element_spec *")
             spec.num_components = len(self._seen)
             for i, (kind, shape) in enumerate(self._seen):
@@ -226,10 +229,7 @@ class Model(Trainer, Handle):
     @property
     def layers(self) -> List[Any]:
         """The layers, and the models that are attributes of a subclass."""
-        found: List[Any] = []
-        for part in parts_of(self, (Layer, Model)):
-            found += [part] if not isinstance(part, Layer) else list(part._sublayers())
-        return found
+        return parts_of(self, (Layer, Model))
 
     def get_layer(self, name: Optional[str] = None, index: Optional[int] = None) -> Any:
         """A layer by its name or number."""
@@ -298,7 +298,7 @@ class Model(Trainer, Handle):
 
     def count_params(self) -> int:
         """The number of numbers in all variables."""
-        return int(lib.rf_model_count_params(self.pointer))
+        return int(lib.rf_model_num_params(self.pointer))
 
     def get_weights(self) -> List[np.ndarray]:
         """The values of :attr:`weights`."""
@@ -447,6 +447,9 @@ class Sequential(Model):
         else:
             raise TypeError(f"{self.name}: {layer!r} is no layer")
 
+    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
+        return (((), layer) for layer in self._stack)
+
     def pop(self) -> None:
         """Removes the last layer."""
         if self._core is not None:
@@ -490,7 +493,6 @@ class Functional(Model):
         self._begin(name or "model")
         self._graph = _graph.Graph(inputs, outputs, self.name)
         self._in_graph = self._graph.layers
-        self._name_layers()
         self._num_inputs = len(self._graph.inputs)
         self._num_outputs = len(self._graph.outputs)
 

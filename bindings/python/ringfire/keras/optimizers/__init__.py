@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Dict, List, Optional, Sequence, Type, Union
 
 from ..._lib import check, ffi, lib
 from ..._tape import Optimizer as CoreOptimizer
-from .._params import Configured, convert, fill, find, nothing_for_zero
+from .._params import ZERO, Configured, convert, fill, find, zero_or
 from . import schedules
 from .schedules import LearningRateSchedule
 
@@ -41,11 +41,11 @@ class ParameterGroup(Configured):
 
     def __init__(self, names: str, rate_factor: float = 1.0, no_weight_decay: bool = False,
                  muon: Optional[MuonOptions] = None) -> None:
-        nothing_for_zero("ParameterGroup", "rate_factor", rate_factor, 1.0)
+        pass
 
     def to_c(self, keep: List[Any]) -> Any:
         """The library's ``rf_parameter_group *``."""
-        return fill("rf_parameter_group", self._config, keep, "ParameterGroup", {})
+        return fill("rf_parameter_group", self._config, keep, "ParameterGroup", self._defaults)
 
 
 class LossScale(Configured):
@@ -80,14 +80,14 @@ class Optimizer(Configured, CoreOptimizer):
                 continue
             if argument == "ema_momentum" and not use_ema:
                 continue
-            nothing_for_zero(type(self).__name__, argument, value, self._defaults.get(argument))
             place = find(struct, argument)
             assert place is not None, argument
             path, kind, _ = place
+            value = zero_or(kind, type(self).__name__, argument, value,
+                            self._defaults.get(argument))
             fields[path[0]] = convert(kind, value, argument, keep)
         if use_ema:
-            nothing_for_zero(type(self).__name__, "ema_momentum", ema_momentum, 0.99)
-            fields["ema_momentum"] = ema_momentum
+            fields["ema_momentum"] = ema_momentum or ZERO
         if parameter_groups:
             groups = ffi.new("rf_parameter_group[]", [g.to_c(keep)[0] for g in parameter_groups])
             keep.append(groups)
@@ -96,8 +96,7 @@ class Optimizer(Configured, CoreOptimizer):
         if isinstance(rate, LearningRateSchedule):
             rate = rate.to_c(keep)
         elif rate == 0:
-            raise ValueError(f"{type(self).__name__}: learning_rate is 0; set it on the optimizer "
-                             "once that is made")
+            rate = ZERO
         super().__init__(self._kind, name or self._kind, rate, **fields)
 
     @property

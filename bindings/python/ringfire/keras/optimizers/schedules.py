@@ -17,7 +17,7 @@ class LearningRateSchedule(Configured):
     """
 
     _kind: ClassVar[str]
-    _names: ClassVar[Dict[str, str]] = {"initial_learning_rate": "initial", "decay_rate": "rate",
+    _names: ClassVar[Dict[str, str]] = {"initial_learning_rate": "initial",
                                         "end_learning_rate": "end"}
 
     def __init__(self, *, warmup_steps: int = 0, warmup_initial: float = 0.0) -> None:
