@@ -354,17 +354,39 @@ typedef struct rf_early_stopping_params {
     uint32_t patience;
     bool maximize;
     bool restore_best_weights;
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    const double *baseline;    /**< epochs that are not better count, too; NULL: none */
+    uint32_t start_from_epoch; /**< earlier epochs, which count from 0, are not looked at */
+    uint64_t reserved[2];      /**< zero: room for later fields */
 } rf_early_stopping_params;
 /**
  * Creates a callback that stops when the value has not improved by more than min_delta for
- * `patience` epochs (0 and 1: at the first such epoch).
+ * `patience` epochs (0 and 1: at the first such epoch). As in Keras an epoch that improves does not
+ * end training, though it counts while it is not better than a baseline.
  * With restore_best_weights the weights of the best epoch are put back when training ends. Each fit
  * begins anew. A monitored value that is not in the logs is RF_ERROR_INVALID_ARGUMENT of
  * rf_model_fit(), before it trains.
  */
 RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params,
                                                         rf_callback **out);
+/** When rf_callback_reduce_lr_on_plateau() lowers the learning rate, and how far. */
+typedef struct rf_reduce_lr_on_plateau_params {
+    const char *monitor; /**< NULL: "val_loss" */
+    double factor;       /**< of the new rate to the old one, below 1; 0: 0.1 */
+    double min_delta;    /**< 0: 1e-4 */
+    double min_lr;       /**< no rate is below it */
+    uint32_t patience;   /**< 0: 10 */
+    uint32_t cooldown;   /**< epochs after a reduction that do not count */
+    bool maximize;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_reduce_lr_on_plateau_params;
+/**
+ * Creates a callback that multiplies the learning rate by `factor` when the value has not improved
+ * by more than min_delta for `patience` epochs, as Keras' ReduceLROnPlateau. A schedule of the
+ * optimizer is replaced by the reduced rate. Each fit begins anew. A monitored value that is not in
+ * the logs is RF_ERROR_INVALID_ARGUMENT of rf_model_fit(), before it trains.
+ */
+RF_API RF_MUST_USE rf_result
+rf_callback_reduce_lr_on_plateau(const rf_reduce_lr_on_plateau_params *params, rf_callback **out);
 /** Whether rf_callback_csv_log() keeps the lines of a file that exists. */
 typedef enum rf_csv_log_mode { RF_CSV_LOG_REPLACE, RF_CSV_LOG_APPEND } rf_csv_log_mode;
 /**

@@ -388,7 +388,8 @@ class Seen(callbacks.Callback):
 class Callbacks(Folder):
     def test_every_field_has_an_argument(self):
         for struct, made, others in (
-                ("early_stopping", callbacks.EarlyStopping(), {"monitor"}),
+                ("early_stopping", callbacks.EarlyStopping(), {"monitor", "baseline"}),
+                ("reduce_lr_on_plateau", callbacks.ReduceLROnPlateau(), {"monitor"}),
                 ("model_checkpoint", callbacks.ModelCheckpoint("p"),
                  {"path", "monitor", "initial_value_threshold"}),
                 ("backup", callbacks.BackupAndRestore("p"), {"directory"}),
@@ -438,6 +439,22 @@ class Callbacks(Folder):
 
         with self.assertRaisesRegex(KeyError, "no rate"):
             classifier().fit(X, Y, callbacks=callbacks.LearningRateScheduler(wrong), verbose=0)
+
+    def test_plateaus(self):
+        for arguments, wanted in (({}, [0.02] * 4),
+                                  ({"patience": 0, "factor": 0.5}, [0.02, 0.02, 0.01, 0.005]),
+                                  ({"patience": 1, "factor": 0}, [0.02, 0.02, 0, 0])):
+            plateau = callbacks.ReduceLROnPlateau("loss", min_delta=100, **arguments)
+            history = classifier().fit(X, Y, epochs=4, callbacks=plateau, verbose=0)
+            np.testing.assert_allclose(history.history["learning_rate"], wanted, rtol=1e-6)
+        with self.assertRaisesRegex(ValueError, "factor 1 "):
+            classifier().fit(X, Y, callbacks=callbacks.ReduceLROnPlateau(factor=1), verbose=0)
+
+    def test_baseline(self):
+        for arguments, epochs in (({"baseline": 0.0}, 2), ({"start_from_epoch": 3}, 5)):
+            stop = callbacks.EarlyStopping("loss", min_delta=100, patience=1, **arguments)
+            history = classifier().fit(X, Y, epochs=9, callbacks=stop, verbose=0)
+            self.assertEqual(len(history.epoch), epochs)
 
     def test_throughput(self):
         speeds = []

@@ -98,29 +98,38 @@ typedef struct fit_options {
     bool async;
 } fit_options;
 
-/* Early stopping and a scheduler keep state or change it, too. */
-static void fit(trainer *t, const fit_options *o, watcher *w)
+/* They keep state of a fit or change it. The epochs end on a plateau: each halves the rate but the first. */
+static void watching_callbacks(rf_callback *callbacks[3])
 {
-    rf_callback *callbacks[4];
+    const rf_reduce_lr_on_plateau_params plateau = {
+        .monitor = "loss", .factor = 0.5, .min_delta = 100, .patience = 1
+    };
     OK(rf_callback_learning_rate_scheduler(halve_later, NULL, &callbacks[0]));
     OK(rf_callback_early_stopping(&(rf_early_stopping_params){ .patience = 2, .restore_best_weights = true },
                                   &callbacks[1]));
+    OK(rf_callback_reduce_lr_on_plateau(&plateau, &callbacks[2]));
+}
+
+static void fit(trainer *t, const fit_options *o, watcher *w)
+{
+    rf_callback *callbacks[5];
+    watching_callbacks(callbacks);
     OK(rf_callback_create(&(rf_callback_fns){ .on_batch_end = watch_batch, .on_epoch_end = watch_epoch }, w,
-                          &callbacks[2]));
+                          &callbacks[3]));
     if (o->directory)
         OK(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = o->directory,
                                                                .save_every_batches = o->every,
                                                                .save = { .async = o->async } },
-                                          &callbacks[3]));
+                                          &callbacks[4]));
     OK(rf_model_fit(t->model,
                     &(rf_fit_params){ .data = t->data,
                                       .validation_data = t->validation,
                                       .epochs = o->epochs,
                                       .steps_per_epoch = o->steps_per_epoch,
                                       .callbacks = callbacks,
-                                      .num_callbacks = o->directory ? 4 : 3 },
+                                      .num_callbacks = o->directory ? 5 : 4 },
                     NULL));
-    for (uint32_t i = 0; i < (o->directory ? 4u : 3u); i++) rf_callback_destroy(&callbacks[i]);
+    for (uint32_t i = 0; i < (o->directory ? 5u : 4u); i++) rf_callback_destroy(&callbacks[i]);
 }
 
 /* Stopped after `stops[i]` batches, each time by a program that starts anew: the last one ends with the weights and the
@@ -240,23 +249,21 @@ TEST_OF(full_tests, killed)
     trainer_destroy(&t);
     scratch(folder);
     for (uint64_t every = 0; every <= 3; every += 3) {
-        rf_callback *callbacks[4];
+        rf_callback *callbacks[5];
         assert_true(trainer_create(&t, "llvmpipe", 3, RUN_BATCH));
-        OK(rf_callback_learning_rate_scheduler(halve_later, NULL, &callbacks[0]));
-        OK(rf_callback_early_stopping(&(rf_early_stopping_params){ .patience = 2, .restore_best_weights = true },
-                                      &callbacks[1]));
-        OK(rf_callback_create(&(rf_callback_fns){ .on_batch_end = fail_at_batch }, NULL, &callbacks[2]));
+        watching_callbacks(callbacks);
+        OK(rf_callback_create(&(rf_callback_fns){ .on_batch_end = fail_at_batch }, NULL, &callbacks[3]));
         OK(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = folder, .save_every_batches = every },
-                                          &callbacks[3]));
+                                          &callbacks[4]));
         FAILS(rf_model_fit(t.model,
                            &(rf_fit_params){ .data = t.data,
                                              .validation_data = t.validation,
                                              .epochs = 3,
                                              .callbacks = callbacks,
-                                             .num_callbacks = 4 },
+                                             .num_callbacks = 5 },
                            NULL),
-              RF_ERROR_CANCELLED, "callbacks[2]");
-        for (int i = 0; i < 4; i++) rf_callback_destroy(&callbacks[i]);
+              RF_ERROR_CANCELLED, "callbacks[3]");
+        for (int i = 0; i < 5; i++) rf_callback_destroy(&callbacks[i]);
         trainer_destroy(&t);
         assert_true(trainer_create(&t, "llvmpipe", 9, RUN_BATCH));
         w = (watcher){ 0 };

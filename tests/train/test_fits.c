@@ -241,6 +241,8 @@ TEST(checked_when_fit_begins)
     scratch(folder);
     OK(rf_callback_early_stopping(NULL, &c));
     refuse(&l, c, RF_ERROR_INVALID_ARGUMENT, "callbacks[1]: early stopping: no value 'val_loss' among loss,");
+    OK(rf_callback_reduce_lr_on_plateau(NULL, &c));
+    refuse(&l, c, RF_ERROR_INVALID_ARGUMENT, "callbacks[1]: reduce_lr_on_plateau: no value 'val_loss' among loss,");
     static const struct {
         const char *path;
         bool best;

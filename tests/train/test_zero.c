@@ -5,6 +5,8 @@
 #include "base/memory.h"
 #include "test_folder.h"
 #include "tests/room.h"
+#include "train/callbacks/callback.h"
+#include "train/metrics/logs.h"
 #include "train/metrics/loss.h"
 #include "train/optimizer/config_json.h"
 #include "train/optimizer/optimizer.h"
@@ -362,6 +364,39 @@ static void thresholds_take_zero(rf_strategy *strategy)
     }
 }
 
+/* ---- callbacks: the rate after an epoch as good as the one before it ---- */
+
+static double rate_on_plateau(rf_optimizer *optimizer, double factor, double min_delta, double value)
+{
+    const rf_reduce_lr_on_plateau_params params = { .factor = factor, .min_delta = min_delta, .patience = 1 };
+    rf_fit_state state = { .optimizer = optimizer };
+    rf_callback *callback;
+    OK(rf_optimizer_set_learning_rate(optimizer, 1));
+    OK(rf_callback_reduce_lr_on_plateau(&params, &callback));
+    OK(callback->fns.on_train_begin(callback->user, &state));
+    for (int i = 0; i < 2; i++) {
+        rf_logs logs = { 0 };
+        rf_logs_add(&logs, "val_loss", i ? value : 1);
+        OK(callback->fns.on_epoch_end(callback->user, &state, &logs));
+    }
+    rf_callback_destroy(&callback);
+    return rf_optimizer_learning_rate(optimizer);
+}
+
+static void plateaus_take_zero(rf_strategy *strategy)
+{
+    static const char *const factor = "rf_reduce_lr_on_plateau_params.factor",
+                             *const min_delta = "rf_reduce_lr_on_plateau_params.min_delta";
+    const double none = (double)RF_ZERO;
+    rf_optimizer *optimizer;
+    OK(rf_optimizer_create(strategy, NULL, &optimizer));
+    assert_near(rate_on_plateau(optimizer, 0, 0, 1), 0.1, 1e-9, 0, factor);
+    assert_near(rate_on_plateau(optimizer, none, 0, 1), 0, 0, 0, factor);
+    assert_near(rate_on_plateau(optimizer, 0, 0, 0.99995), 0.1, 1e-9, 0, min_delta);
+    assert_near(rate_on_plateau(optimizer, 0, none, 0.99995), 1, 0, 0, min_delta);
+    rf_optimizer_destroy(&optimizer);
+}
+
 /* ---- files of events ---- */
 
 static uint64_t events_of(const rf_event_writer *writer)
@@ -510,6 +545,7 @@ ON_ONE(operations_take_zero)
 ON_ONE(layers_take_zero)
 ON_ONE(muon_takes_zero)
 ON_ONE(thresholds_take_zero)
+ON_ONE(plateaus_take_zero)
 ON_ONE(others_refuse_zero)
 
 TEST_PROGRAM(zero)
@@ -523,6 +559,7 @@ TEST_PROGRAM(zero)
         cmocka_unit_test_setup_teardown(layers_take_zero_on_one, make_folder, remove_folder),
         cmocka_unit_test(muon_takes_zero_on_one),
         cmocka_unit_test(thresholds_take_zero_on_one),
+        cmocka_unit_test(plateaus_take_zero_on_one),
         cmocka_unit_test_setup_teardown(writers_take_zero, make_folder, remove_folder),
         cmocka_unit_test(optimizers_refuse_zero),
         cmocka_unit_test(jobs_refuse_zero),

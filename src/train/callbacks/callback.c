@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/callbacks/callback.h"
 
-#include <stdio.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/params.h"
@@ -27,15 +25,4 @@ void rf_callback_destroy(rf_callback **callback)
     if ((*callback)->fns.destroy) (*callback)->fns.destroy((*callback)->user);
     rf_free(*callback);
     *callback = NULL;
-}
-
-rf_result rf_callback_monitor(const char *callback, const char *monitor, const rf_logs *logs, double *value)
-{
-    char names[512] = "";
-    size_t used = 0;
-    if (rf_logs_get(logs, monitor, value)) return RF_OK;
-    for (uint32_t i = 0; i < logs->count && used < sizeof(names); i++)
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "", logs->name[i]);
-    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: no value '%s' among %s; set monitor, or give fit validation_data",
-                   callback, monitor, names);
 }

@@ -36,9 +36,6 @@ typedef struct rf_callback_extras {
     rf_result (*restore)(void *user, const void *data, size_t size);
 } rf_callback_extras;
 
-/* The value that a callback watches. RF_ERROR_INVALID_ARGUMENT says which ones there are. */
-rf_result rf_callback_monitor(const char *callback, const char *monitor, const rf_logs *logs, double *value);
-
 struct rf_callback {
     rf_callback_fns fns;
     void *user; /* owned through fns.destroy */

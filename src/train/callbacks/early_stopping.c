@@ -7,15 +7,15 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "train/callbacks/callback.h"
+#include "train/callbacks/monitor.h"
 #include "train/model/model.h"
 
 typedef struct early_stopping {
-    char *monitor;
-    double min_delta;
-    uint32_t patience;
-    bool maximize, restore;
-    double best;
-    uint32_t wait;  /* epochs since the best one */
+    rf_monitor monitor;
+    double baseline; /* the worst value where there is none */
+    uint32_t patience, first_epoch;
+    bool restore;
+    uint32_t wait;  /* epochs since the best one that was better than the baseline */
     float *weights; /* of the best epoch, all variables one after the other; NULL: none yet */
     uint64_t num_weights;
 } early_stopping;
@@ -31,7 +31,7 @@ static rf_result on_train_begin(void *user, rf_fit_state *state)
 {
     early_stopping *s = user;
     (void)state;
-    s->best = s->maximize ? -INFINITY : INFINITY;
+    rf_monitor_reset(&s->monitor);
     s->wait = 0;
     forget_weights(s);
     return RF_OK;
@@ -58,14 +58,12 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
 {
     early_stopping *s = user;
     double value;
-    RF_TRY(rf_callback_monitor("early stopping", s->monitor, logs, &value));
-    const bool better = s->maximize ? value - s->min_delta > s->best : value + s->min_delta < s->best;
-    if (better) {
-        s->best = value;
-        s->wait = 0;
+    if (state->epoch < s->first_epoch || !rf_logs_get(logs, s->monitor.name, &value)) return RF_OK;
+    s->wait++;
+    if (rf_monitor_improves(&s->monitor, value)) {
+        if (rf_monitor_better(&s->monitor, value, s->baseline)) s->wait = 0;
         return s->restore ? save_weights(s, state->model) : RF_OK;
     }
-    s->wait++;
     if (s->wait >= s->patience) state->stop_training = true;
     return RF_OK;
 }
@@ -90,8 +88,7 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
 static rf_result check_monitor(void *user, const rf_logs *names)
 {
     const early_stopping *s = user;
-    double value;
-    return rf_callback_monitor("early stopping", s->monitor, names, &value);
+    return rf_monitor_check(&s->monitor, "early stopping", names);
 }
 
 /* ---- for fits that are resumed ---- */
@@ -105,7 +102,7 @@ static rf_result save_state(void *user, void **data, size_t *size)
 {
     const early_stopping *s = user;
     const uint64_t num_weights = s->weights ? s->num_weights : 0;
-    const saved_state state = { s->best, s->wait, num_weights };
+    const saved_state state = { s->monitor.best, s->wait, num_weights };
     *size = sizeof(state) + (size_t)num_weights * sizeof(float);
     *data = rf_calloc(*size, 1);
     if (!*data) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -122,7 +119,7 @@ static rf_result restore_state(void *user, const void *data, size_t size)
     if (size < sizeof(state) || state.num_weights != (size - sizeof(state)) / sizeof(float) || state.wait > UINT32_MAX)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are not a state of early stopping", size);
     forget_weights(s);
-    s->best = state.best;
+    s->monitor.best = state.best;
     s->wait = (uint32_t)state.wait;
     if (state.num_weights == 0) return RF_OK;
     s->weights = RF_NEW_ARRAY(float, state.num_weights);
@@ -138,7 +135,7 @@ static void early_stopping_destroy(void *user)
 {
     early_stopping *s = user;
     forget_weights(s);
-    rf_free(s->monitor);
+    rf_monitor_close(&s->monitor);
     rf_free(s);
 }
 
@@ -150,18 +147,19 @@ rf_result rf_callback_early_stopping(const rf_early_stopping_params *params, rf_
     const rf_early_stopping_params p = params ? *params : (rf_early_stopping_params){ 0 };
     RF_REQUIRE(p.min_delta >= 0.0 && isfinite(p.min_delta),
                "rf_callback_early_stopping: min_delta %g is not in [0, inf)", p.min_delta);
+    RF_REQUIRE(!p.baseline || !isnan(*p.baseline), "rf_callback_early_stopping: baseline is NaN; NULL for none");
     early_stopping *s = RF_NEW(early_stopping);
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    s->min_delta = p.min_delta;
     s->patience = p.patience;
-    s->maximize = p.maximize;
+    s->first_epoch = p.start_from_epoch;
     s->restore = p.restore_best_weights;
-    s->monitor = rf_strdup(p.monitor ? p.monitor : "val_loss");
     const rf_callback_fns fns = { .on_train_begin = on_train_begin,
                                   .on_epoch_end = on_epoch_end,
                                   .on_train_end = on_train_end,
                                   .destroy = early_stopping_destroy };
-    const rf_result r = s->monitor ? rf_callback_create(&fns, s, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = rf_monitor_open(&s->monitor, p.monitor, p.maximize, p.min_delta);
+    s->baseline = p.baseline ? *p.baseline : s->monitor.best;
+    if (r >= 0) r = rf_callback_create(&fns, s, out);
     if (r < 0) {
         early_stopping_destroy(s);
         return r;

@@ -9,16 +9,18 @@
 #include "persist/file_ops.h"
 #include "persist/path_format.h"
 #include "train/callbacks/callback.h"
+#include "train/callbacks/monitor.h"
 #include "train/checkpoint/checkpoint.h"
 
 #define SUFFIX ".rfck"
 
 typedef struct model_checkpoint {
     rf_model_checkpoint_params params; /* strings are owned */
-    char *path, *monitor;
+    char *path;
+    rf_monitor monitor;     /* its best value is that of the file, of all fits */
     char *fixed;            /* the path up to its first place */
     const char *rest;       /* the others, as they stand in the path */
-    double best;            /* of all fits: that of the file */
+    uint32_t num_names;     /* of values, after an epoch that ends with validation */
     rf_directory_lock lock; /* while fit runs, on the chief */
 } model_checkpoint;
 
@@ -51,9 +53,9 @@ static rf_result prepare_files(model_checkpoint *m)
 static rf_result check_names(void *user, const rf_logs *names)
 {
     model_checkpoint *m = user;
-    double value;
     char *path;
-    if (m->params.save_best_only) RF_TRY(rf_callback_monitor("model checkpoint", m->monitor, names, &value));
+    m->num_names = names->count;
+    if (m->params.save_best_only) RF_TRY(rf_monitor_check(&m->monitor, "model checkpoint", names));
     RF_TRY(rf_error_context(rf_path_format(m->path, 1, names, &path), "model checkpoint"));
     rf_free(path);
     rf_free(m->fixed);
@@ -76,50 +78,47 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     return RF_OK;
 }
 
-/* *best: what is the best value once this is saved. */
-static rf_result is_wanted(const model_checkpoint *m, const rf_logs *logs, bool *wanted, double *best)
+/* *best: the best value once this is saved. An epoch without validation has no values of it to compare or to put into
+ * the path. */
+static bool is_wanted(const model_checkpoint *m, const rf_logs *logs, double *best)
 {
-    *wanted = true;
-    *best = m->best;
-    if (!m->params.save_best_only) return RF_OK;
-    RF_TRY(rf_callback_monitor("model checkpoint", m->monitor, logs, best));
-    *wanted = m->params.maximize ? *best > m->best : *best < m->best;
-    return RF_OK;
+    *best = m->monitor.best;
+    if (logs->count < m->num_names && strstr(m->path, "{val_")) return false;
+    if (!m->params.save_best_only) return true;
+    return rf_logs_get(logs, m->monitor.name, best) && rf_monitor_better(&m->monitor, *best, m->monitor.best);
 }
 
 static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     model_checkpoint *m = user;
-    bool wanted;
     double best;
-    RF_TRY(is_wanted(m, logs, &wanted, &best));
-    if (!wanted) return RF_OK;
     char *path;
+    if (!is_wanted(m, logs, &best)) return RF_OK;
     RF_TRY(rf_error_context(rf_path_format(m->path, (uint64_t)state->epoch + 1, logs, &path), "model checkpoint"));
     rf_result r = state->rank == 0 ? make_directory_of(path) : RF_OK;
     if (r >= 0)
         r = m->params.save_weights_only ? rf_model_save_weights(state->model, path, &m->params.save)
                                         : rf_model_save(state->model, path, &m->params.save);
     rf_free(path);
-    if (r >= 0) m->best = best;
+    if (r >= 0) m->monitor.best = best;
     return rf_error_context(r, "model checkpoint");
 }
 
 static rf_result save_best(void *user, void **data, size_t *size)
 {
     const model_checkpoint *m = user;
-    *data = rf_calloc(1, sizeof(m->best));
+    *data = rf_calloc(1, sizeof(m->monitor.best));
     if (!*data) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    memcpy(*data, &m->best, sizeof(m->best));
-    *size = sizeof(m->best);
+    memcpy(*data, &m->monitor.best, sizeof(m->monitor.best));
+    *size = sizeof(m->monitor.best);
     return RF_OK;
 }
 
 static rf_result restore_best(void *user, const void *data, size_t size)
 {
     model_checkpoint *m = user;
-    if (size != sizeof(m->best)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are not a number", size);
-    memcpy(&m->best, data, size);
+    if (size != sizeof(m->monitor.best)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu bytes are not a number", size);
+    memcpy(&m->monitor.best, data, size);
     return RF_OK;
 }
 
@@ -131,7 +130,7 @@ static void model_checkpoint_destroy(void *user)
     rf_directory_lock_release(&m->lock);
     rf_free(m->path);
     rf_free(m->fixed);
-    rf_free(m->monitor);
+    rf_monitor_close(&m->monitor);
     rf_free(m);
 }
 
@@ -156,15 +155,15 @@ rf_result rf_callback_model_checkpoint(const rf_model_checkpoint_params *params,
     model_checkpoint *m = RF_NEW(model_checkpoint);
     if (!m) return RF_ERROR_OUT_OF_HOST_MEMORY;
     m->params = *params;
-    m->best = threshold ? *threshold : params->maximize ? -INFINITY : INFINITY;
     m->lock = RF_DIRECTORY_LOCK_NONE;
     m->path = rf_asprintf("%s%s", params->path, ends_with(params->path, SUFFIX) ? "" : SUFFIX);
-    m->monitor = rf_strdup(params->monitor ? params->monitor : "val_loss");
     const rf_callback_fns fns = { .on_train_begin = on_train_begin,
                                   .on_epoch_end = on_epoch_end,
                                   .on_train_end = on_train_end,
                                   .destroy = model_checkpoint_destroy };
-    const rf_result r = m->path && m->monitor ? rf_callback_create(&fns, m, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = rf_monitor_open(&m->monitor, params->monitor, params->maximize, 0);
+    if (threshold) m->monitor.best = *threshold;
+    if (r >= 0) r = m->path ? rf_callback_create(&fns, m, out) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0) {
         model_checkpoint_destroy(m);
         return r;

@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union
 
 from .._lib import Handle, callback, create, ffi, lib, path_bytes, text
+from ._params import ZERO
 
 if TYPE_CHECKING:
     from .models import Model
@@ -166,19 +167,44 @@ class LearningRateScheduler(_Native):
 
 
 class EarlyStopping(_Native):
-    """Stops when a value has not improved for ``patience`` epochs."""
+    """Stops when a value has not improved for ``patience`` epochs, nor is better than
+    ``baseline``."""
 
     def __init__(self, monitor: str = "val_loss", min_delta: float = 0, patience: int = 0,
-                 mode: str = "auto", restore_best_weights: bool = False) -> None:
+                 mode: str = "auto", baseline: Optional[float] = None,
+                 restore_best_weights: bool = False, start_from_epoch: int = 0) -> None:
         self.monitor = monitor
+        self._baseline = baseline
         self._params = {"min_delta": min_delta, "patience": patience,
                         "maximize": _maximize(mode, monitor),
-                        "restore_best_weights": restore_best_weights}
+                        "restore_best_weights": restore_best_weights,
+                        "start_from_epoch": start_from_epoch}
 
     def _make(self) -> Any:
         monitor = ffi.new("char[]", self.monitor.encode())
         params = ffi.new("rf_early_stopping_params *", {**self._params, "monitor": monitor})
+        if self._baseline is not None:
+            baseline = ffi.new("double *", self._baseline)
+            params.baseline = baseline
         return create(lib.rf_callback_early_stopping, "rf_callback", params)
+
+
+class ReduceLROnPlateau(_Native):
+    """Multiplies the learning rate by ``factor`` when a value has not improved for ``patience``
+    epochs."""
+
+    def __init__(self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10,
+                 mode: str = "auto", min_delta: float = 1e-4, cooldown: int = 0,
+                 min_lr: float = 0.0) -> None:
+        self.monitor = monitor
+        self._params = {"factor": factor or ZERO, "patience": max(1, patience),
+                        "min_delta": min_delta or ZERO, "cooldown": cooldown, "min_lr": min_lr,
+                        "maximize": _maximize(mode, monitor)}
+
+    def _make(self) -> Any:
+        monitor = ffi.new("char[]", self.monitor.encode())
+        params = ffi.new("rf_reduce_lr_on_plateau_params *", {**self._params, "monitor": monitor})
+        return create(lib.rf_callback_reduce_lr_on_plateau, "rf_callback", params)
 
 
 class ModelCheckpoint(_Native):
