@@ -391,7 +391,7 @@ rf_callback_reduce_lr_on_plateau(const rf_reduce_lr_on_plateau_params *params, r
 typedef enum rf_csv_log_mode { RF_CSV_LOG_REPLACE, RF_CSV_LOG_APPEND } rf_csv_log_mode;
 /**
  * Creates a callback that writes one line per epoch, below a header that is written when fit
- * begins.
+ * begins. An epoch that is not validated leaves those columns empty.
  * An existing file is replaced. With ::RF_CSV_LOG_APPEND, and when fit continues from a backup, its
  * lines are kept, except those of epochs that are trained once more. Those are the lines written
  * after the backup was made. Where fit begins at an initial_epoch, they are the lines from that
@@ -467,7 +467,12 @@ typedef struct rf_fit_params {
      * by each such fit.
      */
     rf_device_cache device_cache;
-    uint64_t reserved[7]; /**< zero: room for later fields */
+    /**
+     * Validation after every n-th epoch; 0: 1. The logs of other epochs have no "val_" values, and
+     * callbacks that watch one pass over them.
+     */
+    uint64_t validation_freq;
+    uint64_t reserved[6]; /**< zero: room for later fields */
 } rf_fit_params;
 /**
  * Trains a compiled model. Collective; blocking until training ends.

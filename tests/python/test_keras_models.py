@@ -450,6 +450,15 @@ class Callbacks(Folder):
         with self.assertRaisesRegex(ValueError, "factor 1 "):
             classifier().fit(X, Y, callbacks=callbacks.ReduceLROnPlateau(factor=1), verbose=0)
 
+    def test_validation_freq(self):
+        log = self.path("log.csv")
+        history = classifier().fit(X, Y, epochs=5, validation_data=(X, Y), validation_freq=2,
+                                   callbacks=callbacks.CSVLogger(log), verbose=0).history
+        self.assertEqual([len(history[name]) for name in ("loss", "val_loss")], [5, 2])
+        with open(log) as file:
+            columns = list(zip(*(line.split(",") for line in file.read().split())))
+        self.assertEqual([bool(cell) for cell in columns[3]], [True] + [False, True] * 2 + [False])
+
     def test_baseline(self):
         for arguments, epochs in (({"baseline": 0.0}, 2), ({"start_from_epoch": 3}, 5)):
             stop = callbacks.EarlyStopping("loss", min_delta=100, patience=1, **arguments)

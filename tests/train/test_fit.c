@@ -2,6 +2,7 @@
 /* fit, evaluate, predict and callbacks on small synthetic problems. */
 #include <unistd.h>
 
+#include "../support/folder.h"
 #include "../support/strategies.h"
 #include "tests/room.h"
 
@@ -390,6 +391,56 @@ static void early_stopping(rf_strategy *strategy)
           RF_ERROR_INVALID_ARGUMENT, "min_delta");
 }
 
+/* Epochs 1 and 3 of 5 are validated. Callbacks that watch a value of validation pass over the others. */
+static void validation_freq(rf_strategy *strategy)
+{
+    char folder[64], path[3][128], text[512];
+    trainer t;
+    rf_callback *callbacks[5];
+    rf_history history;
+    open_trainer(strategy, &t, 0.0f, 0.01);
+    scratch(folder);
+    static const char *const names[] = { "best", "{epoch}-{val_loss:.2f}", "log.csv" };
+    for (int i = 0; i < 3; i++) snprintf(path[i], sizeof(path[i]), "%s/%s", folder, names[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        OK(rf_callback_model_checkpoint(
+            &(rf_model_checkpoint_params){ .path = path[i], .save_best_only = i == 0, .save_weights_only = true },
+            &callbacks[i]));
+    OK(rf_callback_csv_log(path[2], RF_CSV_LOG_REPLACE, &callbacks[2]));
+    OK(rf_callback_early_stopping(&(rf_early_stopping_params){ .min_delta = 100 }, &callbacks[3]));
+    OK(rf_callback_tensorboard(&(rf_tensorboard_params){ .directory = folder }, &callbacks[4]));
+    OK(rf_model_fit(t.model,
+                    &(rf_fit_params){ .data = t.problem.data,
+                                      .validation_data = t.problem.data,
+                                      .validation_freq = 2,
+                                      .epochs = 9,
+                                      .callbacks = callbacks,
+                                      .num_callbacks = 5 },
+                    &history));
+    assert_int_equal(history.num_epochs, 4); /* the second value is no better by 100 */
+    FILE *file = fopen(path[2], "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    assert_string_equal(text, "epoch,loss,accuracy,val_loss,val_accuracy,learning_rate\n");
+    for (uint32_t i = 0; i < 4; i++) {
+        const rf_logs *logs = &history.epochs[i];
+        assert_int_equal(rf_logs_get(logs, "val_loss", NULL), i % 2);
+        assert_int_equal(rf_logs_get(logs, "val_accuracy", NULL), i % 2);
+        assert_int_equal(logs->count, i % 2 ? 5 : 3);
+        assert_non_null(fgets(text, sizeof(text), file));
+        assert_int_equal(strstr(text, ",,,0.01") != NULL, i % 2 == 0);
+        if (i % 2 == 0) continue;
+        snprintf(text, sizeof(text), "%s/%u-%.2f.rfck", folder, i + 1, get(logs, "val_loss"));
+        assert_int_equal(access(text, F_OK), 0);
+    }
+    fclose(file);
+    assert_int_equal(scratch_count(folder), 2 + 1 + 1 + 2); /* models of two epochs, the best, the log, two folders */
+    rf_history_free(&history);
+    for (int i = 0; i < 5; i++) rf_callback_destroy(&callbacks[i]);
+    scratch_remove(folder);
+    close_trainer(&t);
+}
+
 static rf_result look(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     (void)state;
@@ -606,6 +657,7 @@ TEST_ON_ONE(from_probabilities)
 TEST_ON_TWO(callback_order)
 TEST_ON_ONE(rate_scheduler)
 TEST_ON_TWO(early_stopping)
+TEST_ON_ONE(validation_freq)
 TEST_ON_ONE(refuses_labels)
 TEST_ON_ONE(diverges)
 TEST_ON_ONE(csv_log)

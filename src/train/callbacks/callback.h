@@ -25,7 +25,8 @@ typedef enum rf_fit_point {
 
 /* The library's own callbacks can do more with these. Any entry may be NULL; calls are collective. */
 typedef struct rf_callback_extras {
-    /* Before anything of fit has happened: what can be refused then is. `names` are those of the epochs' logs. */
+    /* Before anything of fit has happened: what can be refused then is. `names` are those of an epoch's logs, with
+     * those of validation. */
     rf_result (*check)(void *user, const rf_logs *names);
     rf_result (*resume)(void *user, rf_fit_progress *progress); /* after on_train_begin of all callbacks */
     /* Before the first epoch, when all callbacks have resumed; `names` as above. */

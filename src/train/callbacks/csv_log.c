@@ -26,6 +26,7 @@ typedef struct csv_log {
     bool regular;  /* else it cannot be read, cut or measured */
     bool restored; /* this fit goes on from a backup, when the file had `size` bytes */
     uint64_t size;
+    rf_logs columns;        /* their names */
     rf_directory_lock lock; /* while the file is open */
 } csv_log;
 
@@ -192,6 +193,7 @@ static rf_result csv_log_begin(void *user, const rf_fit_progress *at, const rf_l
 {
     csv_log *log = user;
     if (!log->file) return RF_OK;
+    log->columns = *names;
     char *header = make_header(names);
     const rf_result r = header ? put_header(log, at, header) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(header);
@@ -203,9 +205,10 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
     csv_log *log = user;
     if (!log->file) return RF_OK;
     fprintf(log->file, "%u", state->epoch);
-    for (uint32_t i = 0; i < logs->count; i++) {
-        char number[64];
-        rf_number_print(number, sizeof(number), "%.9g", logs->value[i]);
+    for (uint32_t i = 0; i < log->columns.count; i++) {
+        double value;
+        char number[64] = "";
+        if (rf_logs_get(logs, log->columns.name[i], &value)) rf_number_print(number, sizeof(number), "%.9g", value);
         fprintf(log->file, ",%s", number);
     }
     fputc('\n', log->file);

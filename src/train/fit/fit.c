@@ -90,7 +90,7 @@ static rf_result fit_run_resume(fit_run *run)
     return RF_OK;
 }
 
-/* Names of the logs of an epoch (end_epoch() has their values). */
+/* Names of the logs of an epoch that is validated (end_epoch() has their values). */
 static rf_logs name_logs(const rf_compiled *c, const rf_fit_params *params)
 {
     rf_logs names = { 0 };
@@ -229,6 +229,13 @@ static rf_result run_validation(fit_run *run)
     return rf_logs_check_finite(&run->logs, c->val_names[0], where);
 }
 
+/* Whether validation follows the epoch that is at its end. */
+static bool validates(const rf_fit_params *params, uint32_t epoch)
+{
+    const uint64_t every = params->validation_freq ? params->validation_freq : 1;
+    return params->validation_data && ((uint64_t)epoch + 1) % every == 0;
+}
+
 /* The end of an epoch is whole or not at all: where it was cut short, a resumed fit repeats it, as all that it begins
  * with, the weights and the values of the training, is unchanged. */
 static rf_result end_epoch(fit_run *run, rf_history *history)
@@ -239,7 +246,7 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
     RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs)); /* waits for the devices */
     RF_TRY(check_loss(run, &run->logs));
     run->at.state.train_seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
-    if (run->params->validation_data) RF_TRY(run_validation(run));
+    if (validates(run->params, run->at.state.epoch)) RF_TRY(run_validation(run));
     if (run->cut_short) return report_progress(run, RF_FIT_STOPPED);
     rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
     RF_TRY(call_all(run, EPOCH_END, &run->logs));

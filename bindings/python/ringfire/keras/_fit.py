@@ -200,7 +200,7 @@ class Trainer:
             class_weight: Optional[Mapping[int, float]] = None, sample_weight: Any = None,
             initial_epoch: int = 0, steps_per_epoch: Optional[int] = None,
             validation_steps: Optional[int] = None, validation_batch_size: Optional[int] = None,
-            device_cache: Any = None) -> History:
+            validation_freq: int = 1, device_cache: Any = None) -> History:
         """Trains the compiled model. Collective.
 
         ``x`` is a batched Dataset, whose elements are inputs, labels and perhaps weights, or
@@ -220,6 +220,7 @@ class Trainer:
         params = ffi.new("rf_fit_params *", {
             "data": train.pointer, "epochs": epochs, "initial_epoch": initial_epoch,
             "steps_per_epoch": steps_per_epoch or 0, "distribute": train.distribute_policy,
+            "validation_freq": validation_freq,
             "device_cache": getattr(lib, DEVICE_CACHE[device_cache])})
         used = [train]
         if validation is not None:
