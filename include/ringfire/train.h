@@ -472,7 +472,14 @@ typedef struct rf_fit_params {
      * callbacks that watch one pass over them.
      */
     uint64_t validation_freq;
-    uint64_t reserved[6]; /**< zero: room for later fields */
+    /**
+     * Weights of classes, of a model with one output; others have 1. In training they multiply the
+     * sample weight. A label has a class number, or is one-hot where its last dimension is above 1
+     * and the loss is not the sparse crossentropy. NULL: none
+     */
+    const double *class_weights;
+    uint32_t num_class_weights;
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_fit_params;
 /**
  * Trains a compiled model. Collective; blocking until training ends.

@@ -293,12 +293,19 @@ class Fit(Folder):
 
     def test_weights(self):
         weights = np.where(Y == 1, 2.0, 0.0)
-        runs = [classifier() for _ in range(2)]
-        runs[1].set_weights(runs[0].get_weights())
-        runs[0].fit(X, Y, sample_weight=weights, verbose=0)
-        runs[1].fit(X, Y, class_weight={0: 0.0, 1: 2.0}, verbose=0)
-        for a, b in zip(runs[0].get_weights(), runs[1].get_weights()):
-            np.testing.assert_array_equal(a, b)
+        runs = [classifier() for _ in range(3)]
+        for run in runs[1:]:
+            run.set_weights(runs[0].get_weights())
+        runs[0].fit(X, Y, sample_weight=weights, shuffle=False, verbose=0)
+        runs[1].fit(X, Y, class_weight={0: 0.0, 1: 2.0}, shuffle=False, verbose=0)
+        runs[2].fit(Dataset.from_tensor_slices((X, Y)).batch(32), class_weight={1: 2.0, 0: 0.0},
+                    verbose=0)
+        for run in runs[1:]:
+            for a, b in zip(runs[0].get_weights(), run.get_weights()):
+                np.testing.assert_array_equal(a, b)
+        losses = [run.train_on_batch(X, Y, **options) for run, options in zip(runs, (
+            {"sample_weight": weights}, {"class_weight": {0: 0.0, 1: 2.0}}))]
+        self.assertEqual(*(loss[0] for loss in losses))
 
     def test_functions_as_loss_and_metric(self):
         def distance(y_true, y_pred):

@@ -174,6 +174,127 @@ static void fits(rf_strategy *strategy)
 TEST_ON_ONE(fits)
 TEST_ON_TWO(fits)
 
+/* ---- weights of classes: those of samples, given by hand ---- */
+
+static const double class_weights[] = { 0.25, 3 }; /* class 2 has none */
+
+typedef struct class_case {
+    rf_loss_kind loss;
+    rf_dtype labels; /* f32: one-hot */
+    int32_t rank;
+    bool weighted; /* the samples, too */
+    rf_device_cache cache;
+} class_case;
+
+static rf_dataset *classes_of(const class_case *k, bool by_hand)
+{
+    examples e;
+    int32_t numbers[N];
+    uint8_t bytes[N];
+    float one_hot[N * C] = { 0 };
+    make_examples(&e);
+    for (int i = 0; i < N; i++) {
+        const int class = (i * 5) % C;
+        const float own = k->weighted ? e.weight[i] : 1;
+        numbers[i] = class;
+        bytes[i] = (uint8_t) class;
+        one_hot[i * C + class] = 1;
+        e.weight[i] = by_hand ? own * (class < 2 ? (float)class_weights[class] : 1) : own;
+    }
+    void *labels = k->labels == RF_F32 ? (void *)one_hot : k->labels == RF_U8 ? (void *)bytes : (void *)numbers;
+    const rf_shape shape = k->rank == 1 ? RF_SHAPE(N) : RF_SHAPE(N, k->labels == RF_F32 ? C : 1);
+    const rf_array arrays[] = { array_f32(RF_SHAPE(N, C), e.x),
+                                { k->labels, shape, labels },
+                                array_f32(RF_SHAPE(N), e.weight) };
+    rf_dataset *slices, *data;
+    OK(rf_dataset_from_arrays(
+        &(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = by_hand || k->weighted ? 3 : 2 }, &slices));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
+    rf_dataset_destroy(&slices);
+    return data;
+}
+
+/* The kernel after it, then losses and weighted accuracies. */
+enum { RESULTS = C * C + 2 * EPOCHS };
+static void train_classes(rf_strategy *strategy, const class_case *k, bool by_hand, uint32_t num,
+                          double results[RESULTS])
+{
+    const rf_output_metric metric = { .metric = { .kind = k->labels == RF_F32 ? RF_METRIC_CATEGORICAL_ACCURACY
+                                                                              : RF_METRIC_SPARSE_CATEGORICAL_ACCURACY },
+                                      .weighted = true };
+    rf_layer *layer;
+    rf_model *model;
+    rf_optimizer *optimizer;
+    rf_history history;
+    float kernel[C * C];
+    fill_noise(kernel, C * C, 7);
+    OK(rf_layer_dense(&(rf_dense_params){ .units = C, .no_bias = true }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(C), &model));
+    OK(rf_variable_assign(rf_model_variables(model).items[0], kernel));
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = RATE },
+                           &optimizer));
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer,
+                                                     .loss = { .kind = k->loss, .from_logits = true },
+                                                     .output_metrics = &metric,
+                                                     .num_output_metrics = 1 }));
+    rf_dataset *data = classes_of(k, by_hand);
+    OK(rf_model_fit(model,
+                    &(rf_fit_params){ .data = data,
+                                      .epochs = EPOCHS,
+                                      .device_cache = k->cache,
+                                      .class_weights = num ? class_weights : NULL,
+                                      .num_class_weights = num },
+                    &history));
+    OK(rf_variable_read(rf_model_variables(model).items[0], kernel));
+    for (int i = 0; i < C * C; i++) results[i] = (double)kernel[i];
+    for (int i = 0; i < EPOCHS; i++)
+        for (int v = 0; v < 2; v++) results[C * C + 2 * i + v] = history.epochs[i].value[v];
+    rf_history_free(&history);
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    rf_dataset_destroy(&data);
+}
+
+static void classes_weigh(rf_strategy *strategy)
+{
+    static const class_case cases[] = {
+        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_I32, 1, false, RF_DEVICE_CACHE_OFF },
+        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_U8, 2, true, RF_DEVICE_CACHE_OFF },
+        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_I32, 1, true, RF_DEVICE_CACHE_ON },
+        { RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_F32, 2, false, RF_DEVICE_CACHE_OFF },
+        { RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_F32, 2, true, RF_DEVICE_CACHE_OFF },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        double is[RESULTS], wanted[RESULTS], plain[RESULTS];
+        train_classes(strategy, &cases[i], false, 2, is);
+        train_classes(strategy, &cases[i], true, 0, wanted);
+        train_classes(strategy, &cases[i], false, 0, plain);
+        for (int v = 0; v < RESULTS; v++)
+            if (is[v] != wanted[v]) fail_msg("case %zu: value %d is %.9g, not %.9g", i, v, is[v], wanted[v]);
+        assert_true(memcmp(is, plain, sizeof(is)) != 0);
+    }
+}
+TEST_ON_ONE(classes_weigh)
+TEST_ON_TWO(classes_weigh)
+
+static void refuses_class_weights(rf_strategy *strategy)
+{
+    const double w[C] = { 0.5, -0.25, 1 }, wrong[] = { 1, NAN };
+    examples e;
+    rf_optimizer *optimizer;
+    make_examples(&e);
+    rf_model *model = make_model(strategy, w, true, &optimizer);
+    rf_dataset *data = make_dataset(&e, true);
+    rf_fit_params params = { .data = data, .num_class_weights = 2 };
+    FAILS(rf_model_fit(model, &params, NULL), RF_ERROR_INVALID_ARGUMENT, "class_weights is NULL");
+    params.class_weights = wrong;
+    FAILS(rf_model_fit(model, &params, NULL), RF_ERROR_INVALID_ARGUMENT, "class_weights[1] is not finite");
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    rf_dataset_destroy(&data);
+}
+TEST_ON_ONE(refuses_class_weights)
+
 /* ---- files ---- */
 
 static void lasts(rf_strategy *strategy)

@@ -9,6 +9,7 @@
 #include "replica/strategy.h"
 #include "trace/trace.h"
 #include "train/callbacks/callback.h"
+#include "train/fit/class_weights.h"
 #include "train/fit/compile.h"
 #include "train/metrics/logs.h"
 #include "train/optimizer/optimizer.h"
@@ -437,11 +438,17 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
     RF_TRY(RF_PARAMS_CHECK(rf_fit_params, params));
     RF_TRY(check_params(model, params));
     RF_TRY(build_for(model, params->data));
+    rf_class_weights weights;
+    rf_dataset *weighted;
     rf_device_data *kept = NULL;
+    RF_TRY(rf_class_weights_apply(model, params, &weights, &weighted));
+    rf_fit_params own = *params;
+    if (weighted) own.data = weighted;
     const rf_device_data_params how = { .policy = params->device_cache };
-    rf_result r = rf_error_context(rf_device_data_create(model->strategy, params->data, &how, &kept),
-                                   "rf_model_fit: device_cache");
-    if (r >= 0) r = fit_on(model, params, kept, history);
+    rf_result r =
+        rf_error_context(rf_device_data_create(model->strategy, own.data, &how, &kept), "rf_model_fit: device_cache");
+    if (r >= 0) r = fit_on(model, &own, kept, history);
     rf_device_data_destroy(&kept);
+    rf_dataset_destroy(&weighted);
     return rf_strategy_fail_in_job(model->strategy, r);
 }

@@ -8,6 +8,7 @@ from typing import Any, Iterable, List, Mapping, Optional, Tuple
 import numpy as np
 
 from .._arrays import as_dense
+from .._lib import ffi
 from ..data import Dataset
 from ._layer import as_list
 
@@ -21,15 +22,14 @@ def arrays_of(value: Any) -> List[np.ndarray]:
     return [as_dense(part) for part in parts]
 
 
-def class_weights(y: np.ndarray, weights: Mapping[int, float]) -> np.ndarray:
-    """The weight of each example by its class; classes that are not named have 1."""
-    classes = y.argmax(-1) if y.ndim > 1 and y.shape[-1] > 1 else y.reshape(len(y)).astype(int)
-    most = max([int(classes.max(initial=0)), *weights])
-    table = np.ones(most + 1, np.float32)
-    for number, weight in weights.items():
-        table[number] = weight
-    weight_of_each: np.ndarray = table[classes]
-    return weight_of_each
+def class_weights(params: Any, weights: Optional[Mapping[int, float]]) -> Any:
+    """Puts the weights of classes, by their numbers, into an ``rf_fit_params *``. What it returns
+    must live as long as these."""
+    if not weights:
+        return None
+    table = ffi.new("double[]", [float(weights.get(i, 1.0)) for i in range(max(weights) + 1)])
+    params.class_weights, params.num_class_weights = table, len(table)
+    return table
 
 
 def split_arrays(parts: Iterable[np.ndarray], share: float) -> Tuple[List[Any], List[Any]]:

@@ -210,7 +210,7 @@ class Trainer:
         """
         self._want_compiled("fit")
         train, held_out = self._train_data(x, y, batch_size, validation_split, shuffle,
-                                           class_weight, sample_weight)
+                                           sample_weight)
         validation = held_out if validation_data is None else self._validation_data(
             validation_data, validation_batch_size or batch_size)
         if validation is not None and validation_steps is not None:
@@ -222,14 +222,17 @@ class Trainer:
             "steps_per_epoch": steps_per_epoch or 0, "distribute": train.distribute_policy,
             "validation_freq": validation_freq,
             "device_cache": getattr(lib, DEVICE_CACHE[device_cache])})
+        kept = class_weights(params, class_weight)
         used = [train]
         if validation is not None:
             params.validation_data = validation.pointer
             used.append(validation)
         # The model may hold a place in the data until its next fit.
         self._used_data = (used, self._used_data[:1])
-        return self._fit(params, used, callbacks, verbose, epochs,
-                         steps_per_epoch or train.cardinality())
+        history = self._fit(params, used, callbacks, verbose, epochs,
+                            steps_per_epoch or train.cardinality())
+        del kept
+        return history
 
     def _fit(self, params: Any, used: List[Dataset], given_callbacks: Any, verbose: Any,
              epochs: int, steps: int) -> History:
@@ -262,14 +265,11 @@ class Trainer:
         return int(self._compiled.params.steps_per_execution) if self._compiled is not None else 1
 
     def _train_data(self, x: Any, y: Any, batch_size: Optional[int], split: float, shuffle: bool,
-                    weights: Any, sample_weight: Any) -> Tuple[Dataset, Optional[Dataset]]:
+                    sample_weight: Any) -> Tuple[Dataset, Optional[Dataset]]:
         if isinstance(x, Dataset):
             only_dataset(x, "fit", y=y, batch_size=batch_size, sample_weight=sample_weight,
-                         class_weight=weights, validation_split=split or None)
+                         validation_split=split or None)
             return x, None
-        if weights is not None:
-            by_class = class_weights(np.asarray(arrays_of(y)[0]), weights)
-            sample_weight = by_class if sample_weight is None else by_class * sample_weight
         parts = given(x, y, sample_weight, "fit")
         if not split:
             return batched(parts, batch_size, shuffle), None
@@ -353,14 +353,13 @@ class Trainer:
                        class_weight: Optional[Mapping[int, float]] = None,
                        return_dict: bool = False) -> Any:
         """One step with one batch: the loss alone, a list, or a dict."""
-        if class_weight is not None:
-            by_class = class_weights(np.asarray(arrays_of(y)[0]), class_weight)
-            sample_weight = by_class if sample_weight is None else by_class * sample_weight
         self._want_compiled("train_on_batch")
         parts = given(x, y, sample_weight, "train_on_batch")
         data = batched(parts, len(parts[0]), False)
         params = ffi.new("rf_fit_params *", {"data": data.pointer, "epochs": 1})
+        kept = class_weights(params, class_weight)
         history = self._fit(params, [data], None, 0, 1, 1).history
+        del kept
         names = ["loss", *self._metric_names()]
         logs = {name: values[0] for name, values in history.items()
                 if name != "learning_rate" and (name in names or self._compiled is None
