@@ -51,7 +51,8 @@ LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": 
              "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base",
              "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "ftw",
-        "grp", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math", "pthread",
+        "grp", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math",
+        "pthread",
         "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint",
         "stdio", "stdlib", "string",
         "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll",

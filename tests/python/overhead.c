@@ -23,8 +23,8 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     const app *a = user;
     rf_tensor w[4];
     for (int i = 0; i < 4; i++) w[i] = rf_variable_tensor(t, a->weights[i]);
-    const rf_tensor hidden = rf_relu(t, rf_bias_add(t, rf_matmul(t, in[0], w[0], false, false), w[1]));
-    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, hidden, w[2], false, false), w[3]);
+    const rf_tensor hidden = rf_relu(t, rf_bias_add(t, rf_matmul(t, in[0], w[0], RF_TRANSPOSE_NONE), w[1]));
+    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, hidden, w[2], RF_TRANSPOSE_NONE), w[3]);
     out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
     rf_optimizer_minimize(t, a->optimizer, out[0], (rf_variable_list){ a->weights, 4 });
     return rf_trace_status(t);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchange between processes: one message for each bucket. The segments of a bucket stand in order of owner, and so
- * of rank: what a rank owns of a bucket is one run of elements.
+ * One process: replicas' contributions are added in their order, from and to their own memory, by the caller's thread.
  *
- * Within a process the replicas' contributions are added in their order, then the communicator adds those of the
+ * Several: one message for each bucket. The segments of a bucket stand in order of owner, and so of rank: what a rank
+ * owns of a bucket is one run of elements.
+ * Within a process contributions are added as in one alone, then the communicator adds those of the
  * processes; values come back once for each process and are copied to its replicas from there. Where a process has one
  * replica and the bucket has no gaps, the communicator works on the replica's memory; else on a buffer in which the
  * bucket's segments lie one after the other ("packed").
@@ -12,21 +13,102 @@
  * owns. It keeps unsent gradients for the next step by their places in the flat array, because buckets of different
  * functions share that array.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "base/platform.h"
-#include "replica/exchange/exchange.h"
 #include "replica/exchange/sparse.h"
+#include "replica/internal.h"
 
-typedef struct comm_exchange {
-    rf_exchange base;
-    const rf_world *world;
-    uint32_t num_local, first; /* replicas of this process */
-    rf_exchange_compression compression;
-    rf_sparse_finder *finder; /* TOP_K */
-    float *kept;              /* TOP_K: what of the gradients has not been sent */
-    uint64_t num_kept;
-} comm_exchange;
+/* ---- sums and copies in the memory of one process ---- */
+
+enum {
+    CHUNK = 2048,                 /* elements summed at a time: stays in the first-level cache */
+    ELEMENTS_PER_THREAD = 1 << 18 /* below this a second thread costs more than it saves */
+};
+
+/* A range of one segment and what is done with it; a long segment is divided between two threads. */
+typedef struct job {
+    void (*work)(const struct job *job, uint64_t begin, uint64_t end);
+    uint32_t num_replicas, owner;
+    const float *const *from;
+    float *const *to;
+    uint64_t begin, end;
+    uint64_t shift; /* to[] begins with this element */
+} job;
+
+static void floats_add(float *restrict total, const float *restrict x, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) total[i] += x[i];
+}
+
+/* Sums go through a buffer of their own because a destination is one of the sources. */
+static void sum_range(const job *j, uint64_t begin, uint64_t end)
+{
+    float total[CHUNK];
+    for (uint64_t at = begin; at < end; at += CHUNK) {
+        const uint64_t count = end - at < CHUNK ? end - at : CHUNK;
+        bool any = false;
+        for (uint32_t r = 0; r < j->num_replicas; r++) {
+            if (!j->from[r]) continue;
+            if (any)
+                floats_add(total, j->from[r] + at, count);
+            else
+                memcpy(total, j->from[r] + at, count * sizeof(float));
+            any = true;
+        }
+        if (!any) memset(total, 0, count * sizeof(float));
+        for (uint32_t r = 0; r < j->num_replicas; r++)
+            if (j->owner == RF_OWNER_ALL || j->owner == r)
+                memcpy(j->to[r] + (at - j->shift), total, count * sizeof(float));
+    }
+}
+
+static void copy_range(const job *j, uint64_t begin, uint64_t end)
+{
+    for (uint32_t r = 0; r < j->num_replicas; r++)
+        if (r != j->owner) memcpy(j->to[r] + begin, j->from[j->owner] + begin, (end - begin) * sizeof(float));
+}
+
+static void *run_helper(void *argument)
+{
+    const job *j = argument;
+    j->work(j, j->begin, j->end);
+    return NULL;
+}
+
+/* A large segment is shared with one more thread. Where there is none, or none can be started, this thread does
+ * everything. Each element is computed the same way in either case. */
+static void run_job(const job *j)
+{
+    pthread_t thread;
+    job other = *j;
+    other.begin = j->begin + (j->end - j->begin) / 2;
+    const bool split = j->end - j->begin >= 2 * (uint64_t)ELEMENTS_PER_THREAD &&
+                       pthread_create(&thread, NULL, run_helper, &other) == 0;
+    j->work(j, j->begin, split ? other.begin : j->end);
+    if (split) pthread_join(thread, NULL);
+}
+
+/* out[i] = sum over r of from[r][range.begin + i], in order; NULLs count as zeros. `out` is none of them. */
+static void sum_into(const float *const *from, uint32_t num_from, rf_range range, float *out)
+{
+    /* sum_range() writes to the owner's array: the first of one. */
+    float *const to[] = { out };
+    run_job(&(job){ sum_range, num_from, 0, from, to, range.begin, range.end, range.begin });
+}
+
+static void sum_segment(const float *const *from, uint32_t num_from, const rf_segment *segment, float *const *to)
+{
+    run_job(&(job){ sum_range, num_from, segment->owner, from, to, segment->range.begin, segment->range.end, 0 });
+}
+
+static void copy_segment(const float *const *from, uint32_t num_from, const rf_segment *segment, float *const *to)
+{
+    run_job(&(job){ copy_range, num_from, segment->owner, from, to, segment->range.begin, segment->range.end, 0 });
+}
+
+/* ---- buckets ---- */
 
 /* The entries that a bucket sends where only the largest gradients travel. */
 typedef struct sparse_exchange {
@@ -38,12 +120,13 @@ typedef struct sparse_exchange {
 } sparse_exchange;
 
 struct rf_bucket_exchange {
-    comm_exchange *exchange;
-    const rf_segment *all; /* of one bucket, where it goes on in the background */
+    rf_exchange *exchange;
+    const rf_segment *all; /* of one bucket, where it goes on in the background; nothing below is used in one process */
     uint32_t num_all;
     bool background;
     rf_compression compression;
     sparse_exchange sparse;
+    rf_arena room;
     /* The bucket whose turn it is: */
     const rf_segment *segments;
     uint32_t num_segments;
@@ -59,8 +142,6 @@ struct rf_bucket_exchange {
     rf_comm_request *request; /* NULL: done already */
     float **to;               /* [num_local] */
 };
-
-/* ---- buckets ---- */
 
 static uint64_t segment_elements(const rf_segment *segment)
 {
@@ -87,24 +168,22 @@ static void bucket_exchange_select(rf_bucket_exchange *b, const rf_segment *segm
     for (uint32_t r = 0; r < world->rank; r++) b->mine += b->counts[r];
 }
 
-static void close_bucket(rf_bucket_exchange **bucket)
+void rf_bucket_exchange_close(rf_bucket_exchange **bucket)
 {
     rf_bucket_exchange *b = *bucket;
     if (!b) return;
     /* Its failure has been reported already, or no longer matters. */
     if (b->request && rf_comm_wait(&b->request) < 0) b->request = NULL;
-    rf_free(b->counts);
     rf_free(b->packed);
-    rf_free(b->to);
     rf_free(b->sparse.sent);
     rf_free(b->sparse.all);
-    rf_free(b->sparse.words);
+    rf_arena_free(&b->room);
     rf_free(b);
     *bucket = NULL;
 }
 
 /* Room for what is not sent of the segments' elements. No reduction is under way. */
-static rf_result keep_elements(comm_exchange *x, const rf_segment *segments, uint32_t num_segments)
+static rf_result keep_elements(rf_exchange *x, const rf_segment *segments, uint32_t num_segments)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < num_segments; i++)
@@ -121,20 +200,17 @@ static rf_result keep_elements(comm_exchange *x, const rf_segment *segments, uin
 
 static rf_result bucket_exchange_init(rf_bucket_exchange *b)
 {
-    comm_exchange *x = b->exchange;
-    b->counts = RF_NEW_ARRAY(uint64_t, x->world->size);
-    b->to = RF_NEW_ARRAY(float *, x->num_local);
-    if (!b->counts || !b->to) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_exchange *x = b->exchange;
+    RF_TRY(RF_ARENA_ARRAY(&b->room, b->counts, x->world->size));
+    RF_TRY(RF_ARENA_ARRAY(&b->room, b->to, x->num_local));
+    RF_TRY(RF_ARENA_ARRAY(&b->room, b->sparse.words, x->world->size));
     bucket_exchange_select(b, b->all, b->num_all);
-    if (b->compression != RF_COMPRESSION_TOP_K) return RF_OK;
-    b->sparse.words = RF_NEW_ARRAY(uint64_t, x->world->size);
-    return b->sparse.words ? keep_elements(x, b->all, b->num_all) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    return b->compression == RF_COMPRESSION_TOP_K ? keep_elements(x, b->all, b->num_all) : RF_OK;
 }
 
-static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, uint32_t num_segments, bool gradients,
-                             bool background, rf_bucket_exchange **out)
+rf_result rf_bucket_exchange_open(rf_exchange *x, const rf_segment *segments, uint32_t num_segments, bool gradients,
+                                  bool background, rf_bucket_exchange **out)
 {
-    comm_exchange *x = (comm_exchange *)exchange;
     rf_bucket_exchange *b = *out = RF_NEW(rf_bucket_exchange);
     if (!b) return RF_ERROR_OUT_OF_HOST_MEMORY;
     *b = (rf_bucket_exchange){ .exchange = x,
@@ -143,16 +219,17 @@ static rf_result open_bucket(rf_exchange *exchange, const rf_segment *segments, 
                                .background = background,
                                .compression = gradients ? x->compression.kind : RF_COMPRESSION_NONE };
     const rf_result r = bucket_exchange_init(b);
-    if (r < 0) close_bucket(out);
+    if (r < 0) rf_bucket_exchange_close(out);
     return r;
 }
 
-static bool is_mine(const comm_exchange *x, const rf_segment *segment)
+/* `index` is that of a replica of this process. */
+static bool is_owner(const rf_exchange *x, const rf_segment *segment, uint32_t index)
 {
-    return segment->owner >= x->first && segment->owner - x->first < x->num_local;
+    return segment->owner == RF_OWNER_ALL || segment->owner == x->first + index;
 }
 
-static rf_result comm_exchange_reserve(rf_bucket_exchange *b)
+static rf_result reserve_packed(rf_bucket_exchange *b)
 {
     if (b->elements <= b->capacity) return RF_OK;
     float *packed = rf_aligned_calloc((size_t)b->elements * sizeof(float));
@@ -171,7 +248,7 @@ static bool is_direct(const rf_bucket_exchange *b)
 
 static void count_time(rf_bucket_exchange *b, uint64_t begin)
 {
-    b->exchange->base.host_seconds += 1e-9 * (double)(rf_now_ns() - begin);
+    b->exchange->host_seconds += 1e-9 * (double)(rf_now_ns() - begin);
 }
 
 /* ---- reduce-scatter ---- */
@@ -180,33 +257,36 @@ static void count_time(rf_bucket_exchange *b, uint64_t begin)
 static rf_result pack_sum(rf_bucket_exchange *b, const float *const *from)
 {
     const uint64_t begin = rf_now_ns();
-    RF_TRY(comm_exchange_reserve(b));
+    RF_TRY(reserve_packed(b));
     uint64_t at = 0;
     for (uint32_t i = 0; i < b->num_segments; i++) {
         /* Segments that follow each other without a gap are summed in one go. */
         rf_range run = b->segments[i].range;
         while (i + 1 < b->num_segments && b->segments[i + 1].range.begin == run.end)
             run.end = b->segments[++i].range.end;
-        rf_sum_range(from, b->exchange->num_local, run, b->packed + at);
+        sum_into(from, b->exchange->num_local, run, b->packed + at);
         at += run.end - run.begin;
     }
     count_time(b, begin);
     return RF_OK;
 }
 
-/* From `packed`, beginning with this rank's shard, to where the owners want it. */
-static void spread_sums(rf_bucket_exchange *b)
+/* From `packed` to where they are wanted: sums, beginning with this rank's shard, by owners; values by all others. */
+static void spread_packed(rf_bucket_exchange *b, bool sums)
 {
-    const comm_exchange *x = b->exchange;
+    const rf_exchange *x = b->exchange;
     const uint64_t begin = rf_now_ns();
-    const float *from = b->packed + b->mine;
+    const float *from = b->packed + (sums ? b->mine : 0);
     for (uint32_t i = 0; i < b->num_segments; i++) {
         const rf_segment *segment = &b->segments[i];
-        if (!b->for_all && !is_mine(x, segment)) continue;
-        for (uint32_t r = 0; r < x->num_local; r++)
-            if (b->for_all || segment->owner == x->first + r)
+        bool mine = false;
+        for (uint32_t r = 0; r < x->num_local; r++) {
+            const bool owns = is_owner(x, segment, r);
+            mine = mine || owns;
+            if (sums == owns)
                 memcpy(b->to[r] + segment->range.begin, from, (size_t)segment_elements(segment) * sizeof(float));
-        from += segment_elements(segment);
+        }
+        if (!sums || mine) from += segment_elements(segment);
     }
     count_time(b, begin);
 }
@@ -302,7 +382,7 @@ static rf_result begin_sparse(rf_bucket_exchange *b, const float *const *contrib
     visit_kept(b, true);
     count_time(b, begin);
     memcpy(b->to, sums, b->exchange->num_local * sizeof(b->to[0]));
-    b->exchange->base.bytes += s->count * sizeof(rf_sparse_entry);
+    b->exchange->bytes += s->count * sizeof(rf_sparse_entry);
     RF_TRY(request ? rf_comm_start_all_gather(comm, s->sent, s->all, s->words, RF_I32, &params, request)
                    : rf_comm_all_gather(comm, s->sent, s->all, s->words, RF_I32, &params));
     s->sums = (is_direct(b) ? sums[0] + b->range.begin : b->packed) + b->mine;
@@ -334,7 +414,7 @@ static rf_result begin_reduce(rf_bucket_exchange *b, const float *const *contrib
     const float *send = packs ? b->packed : contributions[0] + b->range.begin;
     float *recv = (direct ? sums[0] + b->range.begin : b->packed) + b->mine;
     memcpy(b->to, sums, b->exchange->num_local * sizeof(b->to[0]));
-    b->exchange->base.bytes += b->elements * rf_dtype_size(wire_of(b) ? wire_of(b) : RF_F32);
+    b->exchange->bytes += b->elements * rf_dtype_size(wire_of(b) ? wire_of(b) : RF_F32);
     RF_TRY(call_reduce(b, send, recv, request));
     b->reduces = true;
     return RF_OK;
@@ -345,34 +425,20 @@ static rf_result begin_reduce(rf_bucket_exchange *b, const float *const *contrib
 /* The values that this process has to give go to its own range of `packed`. */
 static rf_result pack_values(rf_bucket_exchange *b, const float *const *from)
 {
-    const comm_exchange *x = b->exchange;
+    const rf_exchange *x = b->exchange;
     const uint64_t begin = rf_now_ns();
-    RF_TRY(comm_exchange_reserve(b));
+    RF_TRY(reserve_packed(b));
     float *at = b->packed + b->mine;
     for (uint32_t i = 0; i < b->num_segments; i++) {
         const rf_segment *segment = &b->segments[i];
-        if (!is_mine(x, segment)) continue;
-        memcpy(at, from[segment->owner - x->first] + segment->range.begin,
-               (size_t)segment_elements(segment) * sizeof(float));
-        at += segment_elements(segment);
+        for (uint32_t r = 0; r < x->num_local; r++) {
+            if (segment->owner != x->first + r) continue;
+            memcpy(at, from[r] + segment->range.begin, (size_t)segment_elements(segment) * sizeof(float));
+            at += segment_elements(segment);
+        }
     }
     count_time(b, begin);
     return RF_OK;
-}
-
-static void spread_values(rf_bucket_exchange *b)
-{
-    const comm_exchange *x = b->exchange;
-    const uint64_t begin = rf_now_ns();
-    const float *from = b->packed;
-    for (uint32_t i = 0; i < b->num_segments; i++) {
-        const rf_segment *segment = &b->segments[i];
-        for (uint32_t r = 0; r < x->num_local; r++)
-            if (segment->owner != x->first + r)
-                memcpy(b->to[r] + segment->range.begin, from, (size_t)segment_elements(segment) * sizeof(float));
-        from += segment_elements(segment);
-    }
-    count_time(b, begin);
 }
 
 static rf_result begin_gather(rf_bucket_exchange *b, const float *const *from, float *const *to,
@@ -386,7 +452,7 @@ static rf_result begin_gather(rf_bucket_exchange *b, const float *const *from, f
     const float *send = (direct ? from[0] + b->range.begin : b->packed) + b->mine;
     float *recv = direct ? to[0] + b->range.begin : b->packed;
     memcpy(b->to, to, b->exchange->num_local * sizeof(b->to[0]));
-    b->exchange->base.bytes += b->elements * sizeof(float);
+    b->exchange->bytes += b->elements * sizeof(float);
     RF_TRY(request ? rf_comm_start_all_gather(comm, send, recv, b->counts, RF_F32, &params, request)
                    : rf_comm_all_gather(comm, send, recv, b->counts, RF_F32, &params));
     b->gathers = true;
@@ -395,19 +461,18 @@ static rf_result begin_gather(rf_bucket_exchange *b, const float *const *from, f
 
 /* ---- one bucket in the background, or one after the other ---- */
 
-static bool bucket_done(const rf_bucket_exchange *b)
+bool rf_bucket_exchange_done(const rf_bucket_exchange *b)
 {
     return rf_comm_done(b->request);
 }
 
-static rf_result finish_bucket(rf_bucket_exchange *b)
+rf_result rf_bucket_exchange_finish(rf_bucket_exchange *b)
 {
     const bool reduces = b->reduces, gathers = b->gathers;
     b->reduces = b->gathers = false;
     if (b->request) RF_TRY(rf_comm_wait(&b->request));
     if (b->sparse.sums) sparse_sum(b);
-    if (reduces && !is_direct(b)) spread_sums(b);
-    if (gathers && !is_direct(b)) spread_values(b);
+    if ((reduces || gathers) && !is_direct(b)) spread_packed(b, reduces);
     return RF_OK;
 }
 
@@ -419,53 +484,86 @@ static rf_result start_call(rf_bucket_exchange *b, begin_fn begin, const float *
     for (uint32_t i = 0; i < b->num_all; i += b->num_segments) {
         bucket_exchange_select(b, &b->all[i], b->num_all - i);
         RF_TRY(begin(b, from, to, NULL));
-        RF_TRY(finish_bucket(b));
+        RF_TRY(rf_bucket_exchange_finish(b));
     }
     return RF_OK;
 }
 
-static rf_result start_reduce(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
+/* Host memory is close, so the caller's thread does the work at once. */
+static rf_result within_process(rf_bucket_exchange *b, bool gathers, const float *const *from, float *const *to)
 {
+    rf_exchange *x = b->exchange;
+    const uint64_t begin = rf_now_ns();
+    for (uint32_t i = 0; i < b->num_all; i++) {
+        const rf_segment *segment = &b->all[i];
+        if (gathers && segment->owner == RF_OWNER_ALL)
+            return RF_FAIL(RF_ERROR_INTERNAL, "all_gather: segment %u has no single owner", i);
+        (gathers ? copy_segment : sum_segment)(from, x->num_local, segment, to);
+        x->bytes += segment_elements(segment) * sizeof(float);
+    }
+    count_time(b, begin);
+    return RF_OK;
+}
+
+rf_result rf_bucket_exchange_reduce(rf_bucket_exchange *b, const float *const *contributions, float *const *sums)
+{
+    if (b->exchange->world->size == 1) return within_process(b, false, contributions, sums);
     return start_call(b, begin_reduce, contributions, sums);
 }
 
-static rf_result start_gather(rf_bucket_exchange *b, const float *const *from, float *const *to)
+rf_result rf_bucket_exchange_gather(rf_bucket_exchange *b, const float *const *from, float *const *to)
 {
+    if (b->exchange->world->size == 1) return within_process(b, true, from, to);
     return start_call(b, begin_gather, from, to);
 }
 
-static void forget_range(rf_exchange *exchange, rf_range range)
+void rf_exchange_forget(rf_exchange *x, rf_range range)
 {
-    comm_exchange *x = (comm_exchange *)exchange;
     for (uint64_t i = range.begin; i < range.end && i < x->num_kept; i++) x->kept[i] = 0;
 }
 
 /* ---- lifetime ---- */
 
-static void comm_exchange_destroy(rf_exchange *exchange)
+void rf_exchange_free(rf_exchange *x)
 {
-    comm_exchange *x = (comm_exchange *)exchange;
     rf_free(x->finder);
     rf_free(x->kept);
-    rf_free(x);
 }
 
-rf_result rf_comm_exchange_create(const rf_world *world, uint32_t num_local, rf_exchange_compression compression,
-                                  rf_exchange **out)
+rf_result rf_exchange_init(const rf_world *world, uint32_t num_local, rf_exchange_compression compression,
+                           rf_exchange *x)
 {
-    static const rf_exchange_fns fns = { comm_exchange_destroy, open_bucket,   start_reduce, start_gather,
-                                         bucket_done,           finish_bucket, close_bucket, forget_range };
-    *out = NULL;
-    comm_exchange *x = RF_NEW(comm_exchange);
-    if (!x) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    x->base.fns = &fns;
-    x->world = world;
-    x->num_local = num_local;
-    x->first = world->first[world->rank];
+    *x = (rf_exchange){ .world = world, .num_local = num_local, .first = world->first[world->rank] };
+    if (world->size == 1) return RF_OK;
     x->compression = compression;
-    *out = &x->base;
     if (compression.kind != RF_COMPRESSION_TOP_K) return RF_OK;
     x->finder = RF_NEW(rf_sparse_finder);
-    if (!x->finder) rf_exchange_destroy(out);
     return x->finder ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* ---- how long it takes, and how much of that nothing else hides ---- */
+
+rf_exchange_mark rf_exchange_mark_now(const rf_strategy *s)
+{
+    return (rf_exchange_mark){ .host_seconds = s->exchange.between.host_seconds,
+                               .comm_seconds = rf_comm_seconds(s->members.world.comm),
+                               .bytes = s->exchange.between.bytes };
+}
+
+void rf_exchange_count(rf_strategy *s, const rf_exchange_mark *mark, double exposed)
+{
+    const rf_exchange_mark now = rf_exchange_mark_now(s);
+    s->exchange.stats.seconds += now.host_seconds - mark->host_seconds + now.comm_seconds - mark->comm_seconds;
+    s->exchange.stats.bytes += now.bytes - mark->bytes;
+    s->exchange.stats.exposed_seconds += exposed;
+}
+
+RF_API void rf_strategy_exchange_stats(const rf_strategy *strategy, rf_exchange_stats *out)
+{
+    if (out) *out = strategy ? strategy->exchange.stats : (rf_exchange_stats){ 0 };
+}
+
+RF_API void rf_strategy_reset_exchange_stats(rf_strategy *strategy)
+{
+    if (strategy) strategy->exchange.stats = (rf_exchange_stats){ 0 };
 }
