@@ -96,7 +96,7 @@ class OnlyResult(Result, PerReplica):
     def __init__(self, step: "Step", pointer: Any) -> None:
         self.step, self.pointer = step, pointer
         self.strategy = strategy = step.strategy
-        self.replica = strategy.local_replicas[0]
+        self.replica = strategy.first_local
 
     @property
     def source(self) -> PerReplica:  # type: ignore[override]

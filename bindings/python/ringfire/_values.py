@@ -168,7 +168,9 @@ class Batch:
         """`element` is a const rf_element *, whose components have so many dimensions."""
         self.element, self.ranks = element, ranks
         self.used = self.expired = False  # used by a step, after which a loop rarely looks at it
-        self.values: Tuple[BatchValue, ...] = tuple([BatchValue(self, i) for i in range(len(ranks))])
+        self.values: Tuple[BatchValue, ...] = (
+            (BatchValue(self, 0), BatchValue(self, 1)) if len(ranks) == 2  # as most batches have
+            else tuple([BatchValue(self, i) for i in range(len(ranks))]))
 
     def expire(self) -> None:
         """Gives values memory of their own, unless a step has had them: those a loop would copy in
