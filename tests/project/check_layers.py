@@ -52,14 +52,11 @@ LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": 
              "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "ftw",
         "grp", "immintrin", "inttypes", "limits", "linux/if_tun", "locale", "malloc", "math",
-        "pthread",
-        "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint",
-        "stdio", "stdlib", "string",
-        "strings", "arpa/inet", "ifaddrs", "net/if", "netdb", "netinet/in", "netinet/tcp", "poll",
-        "pwd", "setjmp", "sys/epoll", "sys/eventfd", "sys/ioctl",
-        "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket", "sys/stat",
-        "sys/syscall", "sys/types", "sys/uio", "sys/un",
-        "sys/wait", "time", "unistd"}
+        "pthread", "sched", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef",
+        "stdint", "stdio", "stdlib", "string", "strings", "arpa/inet", "ifaddrs", "net/if", "netdb",
+        "netinet/in", "netinet/tcp", "poll", "pwd", "setjmp", "sys/epoll", "sys/eventfd",
+        "sys/ioctl", "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket",
+        "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un", "sys/wait", "time", "unistd"}
 
 
 def origin(path, name, quoted):

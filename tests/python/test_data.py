@@ -219,6 +219,36 @@ class Files(unittest.TestCase):
         self.assertEqual([bytes(line) for line in lines.as_numpy_iterator()], [b"one", b"three"])
         self.assertEqual(text.read_lines(self.path("a.txt")), [b"one", b"", b"three"])
 
+    def test_catalogues(self):
+        with open(self.path("a.mo"), "wb") as file:  # "" and "a" with "b"
+            strings = [(b"", b"Content-Type: text/plain; charset=UTF-8\n"), (b"a", b"b")]
+            at, table, texts = 28 + 32, b"", b""
+            for side in (0, 1):
+                for pair in strings:
+                    table += struct.pack("<2I", len(pair[side]), at + len(texts))
+                    texts += pair[side] + b"\0"
+            file.write(struct.pack("<7I", 0x950412de, 0, 2, 28, 28 + 16, 0, 0) + table + texts)
+        self.assertEqual([(bytes(a), bytes(b)) for a, b in
+                          data.gettext(self.path("a.mo")).as_numpy_iterator()], [(b"a", b"b")])
+
+    def test_idx(self):
+        with open(self.path("x"), "wb") as file:
+            file.write(struct.pack(">4I", 0x803, 2, 1, 1) + b"\x05\x06")
+        with open(self.path("y"), "wb") as file:
+            file.write(struct.pack(">2I", 0x801, 2) + b"\x01\x02")
+        twice = data.idx([self.path("x")] * 2, [self.path("y")] * 2)
+        self.assertEqual([(int(x[0, 0, 0]), int(y)) for x, y in twice.as_numpy_iterator()],
+                         [(5, 1), (6, 2)] * 2)
+        with self.assertRaisesRegex(ValueError, "2 files of images, 1 of labels"):
+            data.idx([self.path("x")] * 2, self.path("y"))
+
+    def test_negatives(self):
+        pairs = data.pairs_with_negatives([0, 1], [2, 0], 4, 2, seed=3, others=([0], [1]))
+        drawn = [tuple(int(part.reshape(())) for part in element)
+                 for element in pairs.as_numpy_iterator()]
+        self.assertEqual([label for _, _, label in drawn], [1, 0, 0, 1, 0, 0])
+        self.assertTrue({item for user, item, _ in drawn[1:3]} <= {0, 3}, drawn)
+
     def test_records(self):
         def field(number, payload):
             return bytes([number << 3 | 2, len(payload)]) + payload

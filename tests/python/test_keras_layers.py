@@ -257,6 +257,14 @@ class Own(unittest.TestCase):
                                  ["bias", "gain", "kernel"])
                 self.assertLess(model.fit(x, y, epochs=5, verbose=0).history["loss"][-1], first)
 
+    def test_outside_of_the_scope(self):
+        strategy = rf.MirroredStrategy(["0", "0"])
+        with strategy.scope():
+            model = keras.Sequential([Scale(2)])
+            model.compile("sgd", "mse")
+        model.fit(values(8, 4), np.zeros((8, 2)), verbose=0)
+        self.assertTrue(all(v.strategy is strategy for v in model.weights))
+
     def test_names(self):
         model = keras.Sequential([Scale(2), Scale(2), Lambda(lambda x: x)])
         lines = []

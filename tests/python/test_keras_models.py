@@ -7,6 +7,8 @@ import glob
 import io
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 import weakref
@@ -437,6 +439,12 @@ class Callbacks(Folder):
         with self.assertRaisesRegex(KeyError, "no rate"):
             classifier().fit(X, Y, callbacks=callbacks.LearningRateScheduler(wrong), verbose=0)
 
+    def test_throughput(self):
+        speeds = []
+        classifier().fit(X, Y, epochs=2, verbose=0, callbacks=callbacks.Throughput(
+            lambda epoch, rate: speeds.append((epoch, rate > 0))))
+        self.assertEqual(speeds, [(0, True), (1, True)])
+
     def test_early_stopping_and_files(self):
         model = classifier()
         listed = [callbacks.EarlyStopping("loss", min_delta=100, patience=2),
@@ -506,6 +514,12 @@ class Printing(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "verbose=3"):
             classifier().fit(X, Y, verbose=3)
 
+    def test_where_a_line_is_drawn_anew(self):
+        from ringfire.keras import _progress
+        notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+        self.assertEqual([_progress.verbosity("auto", stream) for stream in
+                          (notebook, io.StringIO())], [1, 2])
+
     def test_bars(self):
         from ringfire.keras import _progress
         self.assertEqual(_progress.format_bar(5, 10), " 5/10 [" + "=" * 15 + ">" + "." * 14 + "]")
@@ -513,6 +527,34 @@ class Printing(unittest.TestCase):
         self.assertEqual(_progress.format_time(3, 2), "3s 2s/step")
         self.assertEqual(_progress.format_values({"a": 0.5, "b": 1e-4}),
                          " - a: 0.5000 - b: 1.0000e-04")
+
+
+LEFT = """
+import numpy as np, ringfire as rf
+from ringfire import keras
+x, y = np.ones((64, 4), np.float32), np.zeros(64, np.int32)
+loose = keras.layers.Dense(3)
+loose._make()
+data = rf.data.Dataset.from_tensor_slices((x, y)).map(lambda a, b: (a, b)).prefetch(2).batch(8)
+iterator = iter(data)
+next(iterator)
+model = keras.Sequential([keras.layers.Dense(3)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"])
+history = model.fit(data.repeat(), steps_per_epoch=3, epochs=2, verbose=0,
+                    callbacks=[keras.callbacks.Callback(), keras.callbacks.EarlyStopping("loss")])
+described = keras.Input((4,))
+other = keras.Model(described, keras.layers.Dense(2)(described))
+made = other.predict(x, verbose=0), loose(x), keras.optimizers.Custom(lambda w, g, s, n: w - g)
+cycle = [model, other, data, iterator, made]
+cycle.append(cycle)
+"""
+
+
+class End(unittest.TestCase):
+    def test_objects_that_are_left(self):
+        made = subprocess.run([sys.executable, "-c", LEFT], timeout=60, capture_output=True,
+                              text=True)
+        self.assertEqual((made.returncode, made.stdout, made.stderr), (0, "", ""))
 
 
 class CtrlC(unittest.TestCase):

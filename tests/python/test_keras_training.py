@@ -37,9 +37,9 @@ def step_of(function, *arrays):
 class Arguments(unittest.TestCase):
     def test_optimizers(self):
         kinds = optimizers.Optimizer.__subclasses__()
-        self.assertEqual({k._kind for k in kinds} | {"custom"},
+        self.assertEqual({k._kind for k in kinds},
                          set(enum_values(ffi.typeof("rf_optimizer_kind"))))
-        # learning_rate is a schedule, too; parameter_groups makes groups; there is no custom one.
+        # learning_rate is a schedule, too; parameter_groups makes groups; Custom is of functions.
         self.assertEqual(fields("rf_optimizer_params") - reached("rf_optimizer_params", kinds),
                          {"schedule", "groups", "num_groups", "custom"})
         for struct, kind in (("rf_parameter_group", optimizers.ParameterGroup),
@@ -98,7 +98,7 @@ class Optimizers(unittest.TestCase):
         return variable.numpy()
 
     def test_each_makes_a_step(self):
-        for kind in optimizers.Optimizer.__subclasses__():
+        for kind in optimizers._named:
             with self.subTest(kind.__name__):
                 made = self.update(kind(), 2)
                 self.assertTrue((made < [1, -2]).all() and (made > [0.9, -2.1]).all(), made)
@@ -114,6 +114,25 @@ class Optimizers(unittest.TestCase):
         decayed = optimizers.SGD(schedules.PiecewiseConstantDecay([0], [1.0, 0.5]))
         np.testing.assert_allclose(self.update(decayed, 2), [-0.5, -3.5], rtol=1e-6)
         self.assertEqual(int(decayed.iterations), 2)
+
+    def test_custom(self):
+        def momentum(weight, gradient, slots, numbers):
+            m = numbers["beta"] * slots["m"] + gradient
+            return weight - numbers["learning_rate"] * m, {"m": m}
+
+        made = optimizers.Custom(momentum, 0.5, slots={"m": 0.0}, hyperparameters={"beta": 0.5})
+        np.testing.assert_allclose(self.update(made, 2),
+                                   self.update(optimizers.SGD(0.5, momentum=0.5), 2), rtol=1e-6)
+        made.set_hyperparameter("beta", 0.25)
+        self.assertEqual(made.hyperparameter("beta"), 0.25)
+        plain = optimizers.Custom(lambda w, g, slots, n: w - n["learning_rate"] * g, 0.5)
+        np.testing.assert_array_equal(self.update(plain), [0.5, -2.5])
+
+        def wrong(weight, gradient, slots, numbers):
+            return weight - numbers["rate"]
+
+        with self.assertRaisesRegex(KeyError, "rate"):
+            optimizers.Custom(wrong)
 
     def test_zero_is_a_number(self):
         np.testing.assert_array_equal(self.update(optimizers.AdamW(weight_decay=0.0)),

@@ -68,6 +68,13 @@ class Package(unittest.TestCase):
             self.assertEqual(made.returncode, 0, made.stderr)
             self.assertIn(str(copy / "libringfire.so.0"), made.stdout)
 
+    def test_an_installed_library(self):
+        folder = os.path.dirname(os.environ["RINGFIRE_LIBRARY"])
+        made = python("import ringfire; print(open('/proc/self/maps').read())",
+                      RINGFIRE_LIBRARY="", LD_LIBRARY_PATH=folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn(folder + "/libringfire.so.", made.stdout)
+
     def test_objects_that_are_left_at_the_end(self):
         made = python("""
 import ringfire as rf

@@ -250,6 +250,14 @@ class Lifetimes(unittest.TestCase):
         for i, result in enumerate(results):
             np.testing.assert_array_equal(result.numpy(), X + i + 1)
 
+    def test_results_outlive_another_number_of_results(self):
+        step = rf.function(lambda x: [x[:, i] for i in range(x.shape[1])])
+        first = step(X)
+        second = step(X[:, :1])
+        self.assertEqual((len(first), len(second)), (2, 1))
+        np.testing.assert_array_equal(first[1].numpy(), X[:, 1])
+        np.testing.assert_array_equal(second[0].numpy(), X[:, 0])
+
     def test_steps_go_with_what_they_use(self):
         model = train_model()
         gc.collect()

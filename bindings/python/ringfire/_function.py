@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _arrays as arrays
-from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, forget_raised, lib, raised, take_raised
+from ._lib import (Handle, InvalidArgumentError, TraceError, callback, check, ffi, forget_raised,
+                   lib, raised, take_raised)
 from ._structure import flatten, is_array, pack
 from ._trace import Tensor, Trace, current, tensors
 from ._values import BatchValue, Elements, Value
@@ -124,6 +125,7 @@ class Step(Handle):
     def _create(self, num_outputs: int) -> None:
         """The number of results is not known before the function was called: it is called again
         where the guess was wrong."""
+        self._detach(*self._recent)
         self.close()
         self.num_outputs = num_outputs
         me = weakref.ref(self)
@@ -185,10 +187,8 @@ class Step(Handle):
         if raised:
             forget_raised()
         strategy, (older, newer) = self.strategy, self._recent
-        for reference in older:
-            old = reference()
-            if old is not None:
-                old.detach()
+        if older:
+            self._detach(older)
         results = self._results
         result = lib.rf_strategy_run(strategy.pointer, self.pointer, element, results)
         if result < 0:
@@ -202,6 +202,14 @@ class Step(Handle):
         leaves = [kind(self, results[i]) for i in range(self.num_outputs)]
         self._recent = newer, tuple(weakref.ref(leaf) for leaf in leaves)
         return pack(self._made, iter(leaves))
+
+    def _detach(self, *runs: Any) -> None:
+        """Results that somebody still holds get numbers of their own."""
+        for run in runs:
+            for reference in run:
+                old = reference()
+                if old is not None:
+                    old.detach()
 
     def _failed(self, result: int, element: Any) -> None:
         """Runs once more what only the trace could tell; raises what has failed."""

@@ -63,6 +63,7 @@ def path_bytes(path: Any) -> bytes:
 class Error(Exception):
     """A call of the library failed. The text is its message; `code` names the kind of failure."""
     code = "RF_ERROR_INTERNAL"
+    line: Optional[str] = None  # of the program, where the message begins with it
 
 
 class InvalidArgumentError(Error, ValueError):

@@ -80,7 +80,7 @@ class Strategy(Handle):
                                     first + int(lib.rf_strategy_num_local_replicas(pointer)))
         self.one_local = len(self.local_replicas) == 1
         self._number = ffi.new("float *")
-        self.steps: "OrderedDict[Any, Any]" = OrderedDict()
+        self.steps = OrderedDict()
         self.restores: List[Any] = []  # checkpoints that wait until models are built
 
     # ---- facts ----
@@ -106,6 +106,14 @@ class Strategy(Handle):
         return tuple(
             text(lib.rf_strategy_device_name(self.pointer, r))
             for r in range(self.num_replicas_in_sync))
+
+    def close(self) -> None:
+        """Gives up the devices, once nothing that was made on the strategy is left. A worker leaves
+        its job then."""
+        self.steps.clear()
+        super().close()
+
+    steps: "OrderedDict[Any, Any]" = OrderedDict()
 
     def __repr__(self) -> str:
         return "<ringfire.%s on %s>" % (type(self).__name__, ", ".join(self.device_names))

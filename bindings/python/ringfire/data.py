@@ -573,6 +573,40 @@ def TextLineDataset(filenames: Paths, max_bytes: int = 4096, skip_empty: bool = 
     return _source(lib.rf_dataset_from_text_lines, params, template=ARRAY)
 
 
+def gettext(filenames: Paths, max_bytes: int = 4096) -> Dataset:
+    """The messages of catalogues (.mo) with their translations: (msgid u8 [n], msgstr u8 [m])."""
+    files = Strings(paths_of(filenames))
+    params = ffi.new("rf_gettext_params *", {
+        "paths": files.pointer, "num_paths": files.count, "max_bytes": max_bytes})
+    return _source(lib.rf_dataset_from_gettext, params, template=PAIR)
+
+
+def idx(images: Paths, labels: Paths) -> Dataset:
+    """Pairs of IDX files in sequence: (image u8 [rows, columns, 1], label i32)."""
+    pictures, classes = Strings(paths_of(images)), Strings(paths_of(labels))
+    if pictures.count != classes.count:
+        raise ValueError(f"idx(): {pictures.count} files of images, {classes.count} of labels")
+    return _source(lib.rf_dataset_from_idx_files, pictures.pointer, classes.pointer,
+                   pictures.count, template=PAIR)
+
+
+def pairs_with_negatives(users: Any, items: Any, num_items: int, negatives: int, seed: int = 0,
+                         others: Optional[Tuple[Any, Any]] = None) -> Dataset:
+    """Who took what, and with each pair items that its user does not have: (user, item, label).
+
+    The label is f32 [1], 1 or 0. ``negatives`` are drawn anew in each pass; ``others`` are pairs
+    (users, items) that are no elements, but not drawn either.
+    """
+    kind = element_type("int32")
+    given = [array_in(array, kind) for array in (users, items, *(others or ()))]
+    params = ffi.new("rf_pairs_params *", {
+        "users": given[0][0], "items": given[1][0], "num_items": num_items,
+        "negatives": negatives, "seed": seed})
+    if others is not None:
+        params.other_users, params.other_items = given[2][0], given[3][0]
+    return _source(lib.rf_dataset_from_pairs, params, template=(tuple, ARRAY, ARRAY, ARRAY))
+
+
 class FixedLenFeature:
     """A feature of a record with as many values as ``shape`` says.
 

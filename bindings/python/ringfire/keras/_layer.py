@@ -481,7 +481,9 @@ def _custom_call(pointer: Any, layer_pointer: Any, inputs: Any, outputs: Any, mo
                  user: Any) -> int:
     layer: Layer = ffi.from_handle(user)
     from .models import strategy_here
-    with tracing(pointer, strategy_here()) as trace:
+    # fit may be called outside of the scope that the model was made in.
+    strategy = strategy_here() if layer._owner is None else layer._owner.strategy
+    with tracing(pointer, strategy) as trace:
         given = tensors(trace, inputs, getattr(layer, "_num_inputs", 1))
         with apply_in(layer, bool(mode)):
             made = layer._call_custom(given if len(given) > 1 else given[0], bool(mode), None)

@@ -26,7 +26,6 @@ RENAMED: Dict[str, str] = {
     "pool_size": "window",
     "embeddings_initializer": "initializer",
     "embeddings_regularizer": "regularizer",
-    "learning_rate_schedule": "schedule",
     "gradient_accumulation_steps": "accumulation_steps",
     "clipvalue": "clip_value",
     "clipnorm": "clip_norm",

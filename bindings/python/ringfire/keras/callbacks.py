@@ -266,6 +266,20 @@ class CSVLogger(_Native):
                       self.append)
 
 
+class Throughput(_Native):
+    """Calls ``function(epoch, examples_per_second)`` at the end of each epoch: the speed over all
+    workers, without validation."""
+
+    def __init__(self, function: Callable[[int, float], Any]) -> None:
+        self.function = function
+
+    def _make(self) -> Any:
+        function = self.function
+        self._kept = callback("rf_throughput_fn",
+                              lambda user, state, rate: function(int(state.epoch), rate))
+        return create(lib.rf_callback_throughput, "rf_callback", self._kept, ffi.NULL)
+
+
 class LambdaCallback(Callback):
     """A callback of functions, by the names of the methods of :class:`Callback`."""
 

@@ -9,10 +9,15 @@ them), ``gradient_accumulation_steps``, ``use_ema`` with ``ema_momentum`` and
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Dict, List, Optional, Sequence, Type, Union
+import re
+from typing import Any, Callable, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Union
 
-from ..._lib import check, ffi, lib
+from ..._lib import callback, check, ffi, lib
+from ..._strategy import get_strategy
 from ..._tape import Optimizer as CoreOptimizer
+from ..._trace import Tensor, tensors
+from .._layer import tracing
 from .._params import ZERO, Configured, convert, fill, find, zero_or
 from . import schedules
 from .schedules import LearningRateSchedule
@@ -64,6 +69,8 @@ class Optimizer(Configured, CoreOptimizer):
     """What all optimizers have."""
 
     _kind: ClassVar[str]
+    # Arguments that are no fields of that name.
+    _apart: ClassVar[Tuple[str, ...]] = ("name", "learning_rate", "parameter_groups")
 
     def __init__(self, *, weight_decay: Optional[float] = None, clipnorm: Optional[float] = None,
                  clipvalue: Optional[float] = None, global_clipnorm: Optional[float] = None,
@@ -76,7 +83,7 @@ class Optimizer(Configured, CoreOptimizer):
         keep: List[Any] = []
         fields: Dict[str, Any] = {}
         for argument, value in self._config.items():
-            if argument in ("name", "learning_rate", "parameter_groups") or value is None:
+            if argument in self._apart or value is None:
                 continue
             if argument == "ema_momentum" and not use_ema:
                 continue
@@ -92,12 +99,16 @@ class Optimizer(Configured, CoreOptimizer):
             groups = ffi.new("rf_parameter_group[]", [g.to_c(keep)[0] for g in parameter_groups])
             keep.append(groups)
             fields.update(groups=groups, num_groups=len(parameter_groups))
+        fields.update(self._more_fields(keep))
         rate = self._config.get("learning_rate")
         if isinstance(rate, LearningRateSchedule):
             rate = rate.to_c(keep)
         elif rate == 0:
             rate = ZERO
         super().__init__(self._kind, name or self._kind, rate, **fields)
+
+    def _more_fields(self, keep: List[Any]) -> Dict[str, Any]:
+        return {}
 
     @property
     def lr(self) -> Any:
@@ -218,6 +229,79 @@ class Muon(Optimizer):
         super().__init__(**options)
 
 
+Update = Callable[[Tensor, Tensor, Dict[str, Tensor], Dict[str, Tensor]], Any]
+
+
+class Custom(Optimizer):
+    """An update of one's own: ``update(weight, gradient, slots, numbers)`` gives the new weight, or
+    it and a dict of the slots that change.
+
+    It is traced once, with operations that are element-wise: weight, gradient and slots are
+    tensors [n], ``numbers`` are scalars by name: "learning_rate", "step" and the hyper-parameters.
+    ``slots`` are numbers that are kept for each weight, with what they begin as. ``name``, by
+    default the function's, tells checkpoints of different updates apart.
+    """
+
+    _kind = "custom"
+    _apart = (*Optimizer._apart, "update", "slots", "hyperparameters")
+
+    def __init__(self, update: Update, learning_rate: LearningRate = 0.001,
+                 slots: Optional[Mapping[str, float]] = None,
+                 hyperparameters: Optional[Mapping[str, float]] = None, **options: Any) -> None:
+        self._slots = dict(slots or {})
+        self._hyperparameters = dict(hyperparameters or {})
+        super().__init__(**options)
+        self.keep(self._called)
+
+    def _more_fields(self, keep: List[Any]) -> Dict[str, Any]:
+        self._called = callback("rf_update_fn", self._calling(self._config["update"]))
+        texts = {name: ffi.new("char[]", name.encode())
+                 for name in (*self._slots, *self._hyperparameters)}
+        function = getattr(self._config["update"], "__name__", "update")
+        title = ffi.new("char[]", re.sub(r"\W", "_", self._config.get("name") or function).encode())
+        slots = ffi.new("rf_optimizer_slot[]", [
+            {"name": texts[name], "initial": value} for name, value in self._slots.items()])
+        numbers = ffi.new("rf_hyperparameter[]", [
+            {"name": texts[name], "value": value}
+            for name, value in self._hyperparameters.items()])
+        made = ffi.new("rf_custom_optimizer *", {
+            "name": title, "update": self._called, "slots": slots, "num_slots": len(slots),
+            "hyperparameters": numbers, "num_hyperparameters": len(numbers)})
+        keep += [texts, title, slots, numbers, made]
+        return {"custom": made}
+
+    def _calling(self, update: Update) -> Callable[..., int]:
+        names, strategy = list(self._slots), get_strategy()
+        numbers = list(self._hyperparameters)
+
+        def call(pointer: Any, given: Any, weight: Any, slots: Any, user: Any) -> int:
+            with tracing(pointer, strategy) as trace:
+                scalars = dict(zip(numbers, tensors(trace, given.hyperparameters, len(numbers))))
+                parts = ffi.new("rf_tensor[]", [given.weight, given.gradient, given.learning_rate,
+                                                given.step])
+                old, gradient, rate, step = tensors(trace, parts, 4)
+                scalars.update(learning_rate=rate, step=step)
+                kept = dict(zip(names, tensors(trace, given.slots, len(names))))
+                made = update(old, gradient, kept, scalars)
+                new, changed = made if isinstance(made, tuple) else (made, {})
+                weight[0] = trace.take(new, "the new weight")
+                for name, value in changed.items():
+                    slots[names.index(name)] = trace.take(value, name)
+            return 0
+
+        return call
+
+    def set_hyperparameter(self, name: str, value: float) -> None:
+        """Replaces a hyper-parameter from the next step on."""
+        check(lib.rf_optimizer_set_hyperparameter(self.pointer, name.encode(), value))
+
+    def hyperparameter(self, name: str) -> float:
+        """The value of a hyper-parameter."""
+        out = ffi.new("double *")
+        check(lib.rf_optimizer_hyperparameter(self.pointer, name.encode(), out))
+        return float(out[0])
+
+
 class Borrowed(CoreOptimizer):
     """The optimizer of a loaded model."""
 
@@ -228,8 +312,9 @@ class Borrowed(CoreOptimizer):
     lr = Optimizer.lr
 
 
-_by_name: Dict[str, Type[Optimizer]] = {kind._kind: kind for kind in Optimizer.__subclasses__()}
-_by_name.update({kind.__name__: kind for kind in Optimizer.__subclasses__()})
+_named = [kind for kind in Optimizer.__subclasses__() if kind._kind != "custom"]
+_by_name: Dict[str, Type[Optimizer]] = {kind._kind: kind for kind in _named}
+_by_name.update({kind.__name__: kind for kind in _named})
 
 
 def get(identifier: Any) -> CoreOptimizer:
@@ -242,6 +327,6 @@ def get(identifier: Any) -> CoreOptimizer:
     return made
 
 
-__all__ = ["AdamW", "Adagrad", "Adam", "LAMB", "LearningRate", "Lion", "LossScale", "Muon",
+__all__ = ["AdamW", "Adagrad", "Adam", "Custom", "LAMB", "LearningRate", "Lion", "LossScale", "Muon",
            "MuonOptions", "Nadam", "Optimizer", "ParameterGroup", "RMSprop", "SGD", "get",
            "schedules"]
