@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel: pip builds it by meson-python, and a Python that knows nothing of this tree trains with
-it. Usage: test_wheel.py ROOT"""
+"""The wheel: pip builds it by meson-python, and a Python that knows nothing of this tree trains
+with it. Usage: test_wheel.py ROOT"""
 import os
 import pathlib
 import subprocess
