@@ -16,7 +16,7 @@ from ._devices import PhysicalDevice, device_list
 from ._function import Function, Orchestrates, PerReplica, Result, _Bound, run_step
 from ._lib import Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text, where
 from ._trace import current
-from ._values import Value
+from ._values import Number, Value
 
 _local = threading.local()
 _serial = 0
@@ -167,7 +167,7 @@ class Strategy(Handle):
             out = self._number
             result = lib.rf_strategy_reduce(self.pointer, _code(op), source.pointer, out)
             if result >= 0:
-                return Value(np.asarray(np.float32(out[0])))
+                return Number(out[0])
             if self.world_size > 1:
                 check(result)
         parts = [a for a in (source.read(r) for r in self.local_replicas) if a.size > 0]

@@ -53,19 +53,6 @@ class Value(NDArrayOperatorsMixin):
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (1, 0)
 
-    def __add__(self, other: Any) -> Any:
-        # Losses are added up in each turn of a loop, which the general way would slow down.
-        if type(other) is float or isinstance(other, Value):
-            mine = self.view
-            if mine.ndim == 0:
-                return Value(np.asarray(mine + (other.view if isinstance(other, Value) else other)))
-        return super().__add__(other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self + other if type(other) is float else super().__radd__(other)
-
-    __iadd__ = __add__
-
     @property
     def shape(self) -> Tuple[int, ...]:
         """Dimensions."""
@@ -114,6 +101,37 @@ class Value(NDArrayOperatorsMixin):
         return format(data.item(), spec) if data.ndim == 0 else format(str(data), spec)
 
     __hash__ = object.__hash__
+
+
+class Number(Value):
+    """A number, as loops add them up in each turn."""
+    _data: Any = None
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    @property
+    def view(self) -> np.ndarray:
+        if self._data is None:
+            self._data = np.asarray(self.number, np.float32)
+        return self._data
+
+    def __add__(self, other: Any) -> Any:
+        kind = type(other)
+        if kind is float:
+            return Number(self.number + other)
+        return Number(self.number + other.number) if kind is Number else super().__add__(other)
+
+    __iadd__ = __add__
+
+    def __radd__(self, other: Any) -> Any:
+        return Number(other + self.number) if type(other) is float else super().__radd__(other)
+
+    def __float__(self) -> float:
+        return self.number
+
+    def __format__(self, spec: str) -> str:
+        return format(self.number, spec)
 
 
 class BatchValue(Value):
