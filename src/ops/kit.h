@@ -16,17 +16,19 @@
 
 #define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 /* clang-format off */
-/* An op's fields for its kernels: those that every device runs. _AND: further lists, for software and for GPUs. */
+/* An op's fields for its kernels: those that every device runs. _AND: further lists, by RF_SOFTWARE and RF_GPU. */
 #define RF_KERNELS(table) .families = { &(const rf_kernel_list)RF_KERNEL_LIST(table) }
 #define RF_KERNELS_AND(table, ...) .families = { &(const rf_kernel_list)RF_KERNEL_LIST(table), __VA_ARGS__ }
 /* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
 #define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
-/* A list of kernels that only software drivers run: they are left out of builds for GPUs (-Dsoftware_kernels=false). */
+/* Lists of kernels that only software drivers run, which builds for GPUs leave out (-Dsoftware_kernels=false), and that
+ * only GPUs run. */
 #ifdef RF_NO_SOFTWARE_KERNELS
-#define RF_SOFTWARE(list) NULL
+#define RF_SOFTWARE(list) [RF_FAMILY_CPU] = NULL
 #else
-#define RF_SOFTWARE(list) list
+#define RF_SOFTWARE(list) [RF_FAMILY_CPU] = list
 #endif
+#define RF_GPU(list) [RF_FAMILY_GPU] = list
 /* clang-format on */
 
 /* Functions of kernels, for declarations. */
