@@ -103,7 +103,8 @@ bool rf_grid_make(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3])
  * be idle. A grid that is too large is refused when the plan is checked. */
 void rf_dispatch_groups(rf_dispatch *d, const rf_device_caps *caps, uint64_t groups);
 void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t items);
-/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl. */
+/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl: of eight
+ * lanes. */
 bool rf_flat_texels(const rf_device_caps *caps);
 
 /* n / d for n < 2^31 as rf_divide() of shaders/include/division.glsl does it. */
@@ -231,14 +232,6 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
 uint32_t rf_row_lanes(const rf_device_caps *caps, uint64_t steps);
 /* Makes the job one of such lanes: invocations, local size, loops, score and the shader's next constant. */
 void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t steps, uint32_t passes);
-/* How many fours of a row each lane of a subgroup holds, where a subgroup reads every element once (shaders/include/
- * held_rows.glsl); 0: the device has no such subgroups, or rows are too short or too long for them. */
-uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns);
-/* Makes the job one of such subgroups, a row each: local size, invocations and the shader's next constants. */
-void rf_row_job_hold(rf_row_job *job, const rf_device_caps *caps, uint64_t columns);
-/* Scores a complete job that reads by texels: `score` where drivers fetch these at once and one dispatch takes all
- * rows, RF_SCORE_RESERVE elsewhere. */
-void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score);
 /* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors. Otherwise the job's. */
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
 /* Makes the job of a kernel; false: it cannot do the call. */

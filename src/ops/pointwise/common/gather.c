@@ -211,24 +211,6 @@ static uint32_t mark_of(rf_dtype type)
     return type == RF_F16 ? 0x7e007e00u : type == RF_BF16 ? 0x7fc07fc0u : 0x7fc00000u;
 }
 
-/* Vectors of a row that an invocation takes: their index is looked up once. */
-static uint32_t span_of(const rf_gather_shape *all, uint32_t width)
-{
-    enum { SPAN = 4, FEWEST_GROUPS = 4 };
-    const uint64_t elements = all->batch * all->outer * all->places * all->inner;
-    const bool several =
-        width == 8 && all->inner % (8 * SPAN) == 0 && elements >= (uint64_t)8 * SPAN * RF_FLAT_LOCAL * FEWEST_GROUPS;
-    return several ? SPAN : 1;
-}
-
-static const rf_shader *choose_shader(const rf_device_caps *caps, uint32_t width, uint32_t span)
-{
-    static const rf_shader *const wide[2][2] = { { &rf_shader_gather_texel8, &rf_shader_gather_texel16 },
-                                                 { &rf_shader_gather_lines8, &rf_shader_gather_lines16 } };
-    if (width < 8) return width == 4 ? &rf_shader_gather_w4 : &rf_shader_gather_w1;
-    return wide[span > 1][caps->subgroup_size != 8];
-}
-
 static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = words_of(call);
@@ -238,9 +220,8 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
     if (rounds) taken.inner /= 2;
     const uint32_t types = rounds ? 1u << 2 | rf_type_word(call->out[0].dtype, caps) << 8 : 0;
     const rf_gather_shape size = rf_gather_chunk_size(&all, caps, 1);
-    const uint32_t width = rf_gather_width(&all, all.choices, caps), span = span_of(&all, width),
-                   inner = (uint32_t)all.inner / (width * span);
-    const rf_shader *shader = choose_shader(caps, width, span);
+    const uint32_t width = rf_gather_width(&all), inner = (uint32_t)all.inner / width;
+    const rf_shader *shader = width == 4 ? &rf_shader_gather_w4 : &rf_shader_gather_w1;
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)chunk.size.places),
                        by_outer = rf_magic_make((uint32_t)chunk.size.outer);

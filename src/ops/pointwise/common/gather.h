@@ -30,12 +30,9 @@ rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x
 rf_gather_shape rf_gather_chunk_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words);
 /* Goes to the next chunk, places first; false after the last one. Begin with zeros and the size above. */
 bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_chunk *chunk);
-/* Elements an invocation: 8 on drivers that fetch texels at once, and where the tensor that is read, of so many rows,
- * fits a texel buffer; otherwise 4 or 1. */
-uint32_t rf_gather_width(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps);
-/* Binds the chunk's range of each tensor; returned is where its first vector stands. Inputs of width 8 are texel
- * buffers.
- */
+/* Elements an invocation: 4 or 1. */
+uint32_t rf_gather_width(const rf_gather_shape *all);
+/* Binds the chunk's range of each tensor; returned is where its first vector stands. */
 uint32_t rf_gather_bind_x(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
                           const rf_gather_chunk *chunk, uint32_t width);
 uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,

@@ -2,7 +2,6 @@
 /* Layer and root mean square normalisation along the last dimension, with their gradients. */
 #include "ops/reduction/common/layer_norm.h"
 #include "ops/ops.h"
-#include "ops/reduction/cpu/cpu.h"
 #include "ops/reduction/gpu/gpu.h"
 
 #include <math.h>
@@ -214,7 +213,7 @@ const rf_op rf_op_layer_norm = {
     .gradient = norm_gradient,
     .reference = norm_reference,
     .cost = norm_cost,
-    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), &rf_layer_norm_gpu },
+    .families = { &rf_layer_norm_common, RF_GPU(&rf_layer_norm_gpu) },
 };
 
 const rf_op rf_op_layer_norm_grad = {
@@ -231,5 +230,5 @@ const rf_op rf_op_layer_norm_grad = {
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = norm_cost,
-    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), &rf_layer_norm_gpu },
+    .families = { &rf_layer_norm_common, RF_GPU(&rf_layer_norm_gpu) },
 };
