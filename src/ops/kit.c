@@ -276,6 +276,12 @@ void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t step
     job->spec[job->n_spec++] = lanes;
 }
 
+void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score)
+{
+    const bool whole = rf_row_job_chunk(job, caps) >= job->rows;
+    job->score = caps->driver == RF_DRIVER_LAVAPIPE && whole ? score : RF_SCORE_RESERVE;
+}
+
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps)
 {
     if (job->loops > rf_loop_limit(caps) || rf_row_job_chunk(job, caps) == 0) return RF_SCORE_NONE;

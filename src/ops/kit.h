@@ -232,6 +232,9 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
 uint32_t rf_row_lanes(const rf_device_caps *caps, uint64_t steps);
 /* Makes the job one of such lanes: invocations, local size, loops, score and the shader's next constant. */
 void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t steps, uint32_t passes);
+/* Scores a complete job that reads by texels: `score` where drivers fetch these at once and one dispatch takes all
+ * rows, RF_SCORE_RESERVE elsewhere. */
+void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score);
 /* RF_SCORE_NONE where the device cannot loop that long or a row does not fit its descriptors. Otherwise the job's. */
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps);
 /* Makes the job of a kernel; false: it cannot do the call. */

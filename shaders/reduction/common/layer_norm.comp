@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layer or (RMS) root mean square normalisation of rows, or (GRAD) the gradient of x. The variance
 // is the mean of squares of
-// centred values. One invocation a row; VEC4: four columns at a time, in types of 16 bits, too;
-// GROUP: one workgroup a row, and LANES: some lanes of a subgroup a row, for GPUs.
+// centred values. One invocation a row; VEC4: four columns at a time, in types of 16 bits, too, or
+// with TEXEL through texel
+// buffers; GROUP: one workgroup a row, and LANES: some lanes of a subgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #ifdef VEC4
@@ -11,14 +12,19 @@
 #define LANES_ID 4
 #endif
 #include "row_group.glsl"
+#ifdef TEXEL
+#include "include/write_fours.glsl"
+#endif
 
 #ifdef VEC4
 #define T vec4
 #define WIDTH 4
 #define ALL_SUM(v) rf_row_sum((v.x + v.y) + (v.z + v.w))
+#ifndef TEXEL
 #define STORED
 #define RF_TYPES_ID 4
 #include "include/stored.glsl"
+#endif
 #else
 #define T float
 #define WIDTH 1
@@ -37,6 +43,9 @@ RF_STORED4(0, dy, readonly)
 RF_STORED4(1, x, readonly)
 #define BINDING_dy 0
 #define BINDING_x 1
+#elif defined(TEXEL)
+layout(binding = 0) uniform samplerBuffer dy;
+layout(binding = 1) uniform samplerBuffer x;
 #else
 layout(std430, binding = 0) readonly buffer InputDy { T dy[]; };
 layout(std430, binding = 1) readonly buffer InputX { T x[]; };
@@ -48,6 +57,9 @@ RF_STORED4(4, gamma, readonly)
 RF_STORED4(5, dx, writeonly)
 #define BINDING_gamma 4
 #define BINDING_dx 5
+#elif defined(TEXEL)
+layout(binding = 4) uniform samplerBuffer gamma;
+layout(std430, binding = 5) writeonly buffer Dx { u64vec2 dx[]; };
 #else
 layout(std430, binding = 4) readonly buffer Gamma { T gamma[]; };
 layout(std430, binding = 5) writeonly buffer Dx { T dx[]; };
@@ -62,6 +74,11 @@ RF_STORED4(3, y, writeonly)
 #define BINDING_gamma 1
 #define BINDING_beta 2
 #define BINDING_y 3
+#elif defined(TEXEL)
+layout(binding = 0) uniform samplerBuffer x;
+layout(binding = 1) uniform samplerBuffer gamma;
+layout(binding = 2) uniform samplerBuffer beta;
+layout(std430, binding = 3) writeonly buffer OutputY { u64vec2 y[]; };
 #else
 layout(std430, binding = 0) readonly buffer InputX { T x[]; };
 layout(std430, binding = 1) readonly buffer Gamma { T gamma[]; };
@@ -75,6 +92,9 @@ layout(std430, binding = 5) writeonly buffer OutputInverse { float inverse_of[];
 #ifdef STORED
 #define AT(tensor, i) RF_LOAD4(BINDING_##tensor, tensor, i)
 #define PUT(tensor, i, v) RF_STORE4(BINDING_##tensor, tensor, i, v)
+#elif defined(TEXEL)
+#define AT(tensor, i) texelFetch(tensor, int(i))
+#define PUT(tensor, i, v) RF_WRITE4(tensor, live, i, v)
 #else
 #define AT(tensor, i) tensor[i]
 #define PUT(tensor, i, v) tensor[i] = v;
@@ -91,9 +111,15 @@ layout(std430, binding = 5) writeonly buffer OutputInverse { float inverse_of[];
 
 void main()
 {
-    const bool live = true; // those beyond the last row return
+#ifdef TEXEL
+    // all invocations take part: those beyond the end go with the last row
+    const bool live = rf_row() < rows;
+    const uint row = min(rf_row(), rows - 1);
+#else
+    const bool live = true;
     const uint row = rf_row();
     if (row >= rows) return;
+#endif
     const uint n = columns / WIDTH, base = row * n;
     const float count = float(columns);
 #ifdef GRAD

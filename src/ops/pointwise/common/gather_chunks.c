@@ -71,11 +71,20 @@ uint32_t rf_gather_width(const rf_gather_shape *all)
     return all->inner % 4 == 0 ? 4 : 1;
 }
 
+bool rf_gather_takes_texels(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps)
+{
+    const uint64_t texels = (all->batch * all->outer * rows_read * all->inner + caps->buffer_alignment) / 4;
+    return all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
+           texels <= caps->max_texel_elements;
+}
+
 /* `rows` rows from number `first` on. Where there are vectors, every row starts where one may. */
 static uint32_t bind_rows(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, uint64_t first, uint64_t rows,
                           uint64_t inner, uint32_t width)
 {
-    return rf_bind_elements(d, caps, kind, 0, first * inner, rows * inner) / width;
+    const uint32_t base = rf_bind_elements(d, caps, kind, 0, first * inner, rows * inner);
+    if (width == 8 && kind == RF_BIND_INPUT) d->bind[d->n_bind - 1].view = RF_VIEW_TEXEL_RGBA32F;
+    return base / width;
 }
 
 uint32_t rf_gather_bind_x(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gradient of gather: what was taken several times is the sum of its gradients, in the order of its places, the
- * same bits each time. Where places are many they are sorted by what they take, with integers, and then added row by
- * row.
+ * same bits each time. Where places are many they are sorted by what they take, with integers, or put into lists, and
+ * then added row by row.
  */
 #include "ops/pointwise/common/gather_grad.h"
+#include "ops/pointwise/cpu/cpu.h"
 #include "ops/pointwise/gpu/gpu.h"
 
 /* ---- host side ---- */
@@ -75,5 +76,5 @@ const rf_op rf_op_gather_grad = {
     .gradient = grad_gradient,
     .reference = grad_reference,
     .cost = grad_cost,
-    .families = { &rf_gather_grad_common, RF_GPU(&rf_gather_grad_gpu) },
+    .families = { &rf_gather_grad_common, RF_SOFTWARE(&rf_gather_grad_cpu), RF_GPU(&rf_gather_grad_gpu) },
 };

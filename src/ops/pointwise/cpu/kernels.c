@@ -2,6 +2,7 @@
 /* The tables of kernels for software. */
 #include "ops/pointwise/cpu/kernels.h"
 #include "ops/pointwise/common/elementwise.h"
+#include "ops/pointwise/common/gather.h"
 #include "ops/pointwise/common/sum_to_like.h"
 #include "ops/pointwise/common/update.h"
 #include "ops/pointwise/cpu/cpu.h"
@@ -33,3 +34,12 @@ static const rf_kernel transpose[] = {
     { "texel", rf_transpose_texels_score, rf_transpose_texels_plan, .narrow = rf_transpose_texels_narrow },
 };
 const rf_kernel_list rf_transpose_cpu = RF_KERNEL_LIST(transpose);
+
+static const rf_kernel gather[] = {
+    { "texel", rf_gather_texels_score, rf_gather_plan,
+      &(const rf_gather_form){ &rf_shader_gather_texel, &rf_shader_gather_lines }, .narrow = rf_gather_narrow },
+};
+const rf_kernel_list rf_gather_cpu = RF_KERNEL_LIST(gather);
+
+static const rf_kernel gather_grad[] = { { "lists", rf_gather_lists_score, rf_gather_lists_plan } };
+const rf_kernel_list rf_gather_grad_cpu = RF_KERNEL_LIST(gather_grad);

@@ -9,6 +9,8 @@ rf_score_fn rf_update_texels_score;
 rf_score_fn rf_copies_texels_score;
 rf_plan_fn rf_copies_texels_plan;
 rf_narrow_fn rf_copies_texels_narrow;
+rf_score_fn rf_gather_texels_score, rf_gather_lists_score;
+rf_plan_fn rf_gather_lists_plan;
 rf_score_fn rf_transpose_texels_score;
 rf_plan_fn rf_transpose_texels_plan;
 rf_narrow_fn rf_transpose_texels_narrow;

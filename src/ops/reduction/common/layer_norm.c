@@ -2,6 +2,7 @@
 /* Layer and root mean square normalisation along the last dimension, with their gradients. */
 #include "ops/reduction/common/layer_norm.h"
 #include "ops/ops.h"
+#include "ops/reduction/cpu/cpu.h"
 #include "ops/reduction/gpu/gpu.h"
 
 #include <math.h>
@@ -213,7 +214,7 @@ const rf_op rf_op_layer_norm = {
     .gradient = norm_gradient,
     .reference = norm_reference,
     .cost = norm_cost,
-    .families = { &rf_layer_norm_common, RF_GPU(&rf_layer_norm_gpu) },
+    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), RF_GPU(&rf_layer_norm_gpu) },
 };
 
 const rf_op rf_op_layer_norm_grad = {
@@ -230,5 +231,5 @@ const rf_op rf_op_layer_norm_grad = {
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = norm_cost,
-    .families = { &rf_layer_norm_common, RF_GPU(&rf_layer_norm_gpu) },
+    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), RF_GPU(&rf_layer_norm_gpu) },
 };

@@ -4,7 +4,7 @@
 #include "ops/reduction/common/layer_norm.h"
 
 /* Tensors in the order of the shaders' bindings. */
-static void add_tensors(const rf_op_call *call, rf_row_job *job)
+static void add_tensors(const rf_op_call *call, bool texels, rf_row_job *job)
 {
     const rf_layer_norm_attr *attr = call->attr;
     const bool grad = call->op->role == RF_LAYER_NORM_GRAD;
@@ -21,6 +21,9 @@ static void add_tensors(const rf_op_call *call, rf_row_job *job)
         rf_row_job_tensor(job, RF_BIND_INPUT, attr->center ? gamma + attr->scale : 0, attr->center ? 0 : row_bytes);
     rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, rf_row_bytes(&call->out[0]));
     for (uint32_t i = 1; i < call->n_out; i++) rf_row_job_tensor(job, RF_BIND_OUTPUT, i, sizeof(float));
+    static const uint32_t rows[2] = { 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 4 }; /* bindings */
+    for (uint32_t i = 0; texels && i < job->n_tensors; i++)
+        if (rows[grad] >> i & 1) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
 }
 
 bool rf_layer_norm_job(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_row_job *job)
@@ -29,6 +32,8 @@ bool rf_layer_norm_job(const rf_op_call *call, const rf_device_caps *caps, const
     const rf_layer_norm_attr *attr = call->attr;
     const uint64_t columns = rf_desc_columns(&call->in[0]);
     if (!rf_row_form_fits(form, caps, columns)) return false;
+    /* Tensors that are the same for all rows are bound whole. */
+    if (form->texels && (!rf_flat_texels(caps) || columns / 4 > caps->max_texel_elements)) return false;
     *job = (rf_row_job){ .shader = form->shaders[call->op->role],
                          .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                          .rows = rf_desc_rows(&call->in[0]),
@@ -36,8 +41,8 @@ bool rf_layer_norm_job(const rf_op_call *call, const rf_device_caps *caps, const
                          .spec = { attr->rms, attr->scale, attr->center } };
     const rf_push_layer_norm push = { .columns = (uint32_t)columns, .epsilon = attr->epsilon };
     RF_ROW_JOB_PUSH(job, push, rows);
-    add_tensors(call, job);
-    if (form->fours) job->spec[job->n_spec++] = rf_row_job_types(job, call, caps);
+    add_tensors(call, form->texels, job);
+    if (form->fours && !form->texels) job->spec[job->n_spec++] = rf_row_job_types(job, call, caps);
     rf_row_form_share(form, caps, columns, 3, job);
     return true;
 }

@@ -23,4 +23,5 @@ void rf_row_form_share(const rf_row_form *form, const rf_device_caps *caps, uint
         break;
     case RF_ROW_LANES: rf_row_job_lanes(job, caps, steps, passes); break;
     }
+    if (form->texels) rf_row_job_texels(job, caps, RF_SCORE_DRIVER);
 }

@@ -14,7 +14,7 @@ typedef enum rf_row_way {
 
 typedef struct rf_row_form {
     rf_row_way way;
-    bool fours;                      /* four columns a step */
+    bool fours, texels;              /* four columns a step; read by texels */
     const rf_shader *const *shaders; /* by the op's role */
 } rf_row_form;
 

@@ -5,7 +5,7 @@
 
 #include "ops/reduction/common/reduce.h"
 
-extern const rf_kernel_list rf_reduce_cpu, rf_batch_cpu;
+extern const rf_kernel_list rf_reduce_cpu, rf_batch_cpu, rf_layer_norm_cpu;
 /* Data of kernels that reduce columns. */
 extern const rf_reduce_form rf_reduce_columns_texel;
 

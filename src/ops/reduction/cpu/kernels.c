@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of kernels for software. */
 #include "ops/reduction/common/batch.h"
+#include "ops/reduction/common/layer_norm.h"
 #include "ops/reduction/cpu/cpu.h"
 
 const rf_reduce_form rf_reduce_columns_texel = { .shader = &rf_shader_reduce_columns_texel,
@@ -25,3 +26,9 @@ static const rf_batch_form batch_texels = { .width = 4,
                                                         [RF_BATCH_SUMS] = &rf_shader_batch_joined_products } };
 static const rf_kernel batch[] = { { "texel", rf_batch_score, rf_batch_plan, &batch_texels } };
 const rf_kernel_list rf_batch_cpu = RF_KERNEL_LIST(batch);
+
+static const rf_kernel layer_norm[] = {
+    { RF_ROW_FORM("row_texel", rf_layer_norm_job, .fours = true, .texels = true,
+                  .shaders = RF_LAYER_NORM_SHADERS(_texel)) },
+};
+const rf_kernel_list rf_layer_norm_cpu = RF_KERNEL_LIST(layer_norm);
